@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each row of the database and each message lists its fields once, in `described<T>`:
-// statements, JSON, comparison and tests visit that list, and nothing else numbers or names
-// them. A field that is a described struct itself stands there as a Part: its fields are the
-// row's or the message's own, as if they were written there.
+// Each row of the database, each message and each map of a user's file lists its fields once,
+// in `described<T>`: statements, JSON, comparison, readers, references and tests visit that
+// list, and nothing else numbers or names them. A field that is a described struct itself
+// stands there as a Part: its fields are the row's or the message's own, as if they were
+// written there.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,49 @@ struct Part {
 template <class T, class V>
 Part(V T::*) -> Part<T, V>;
 
-/// An std::tuple of Field and Part. Each type specialises it.
+/// How the value of a key is written.
+enum class KeyType : std::uint8_t {
+  name,  ///< safe in paths and job names
+  text,
+  count,    ///< a whole number, with k, M, Ki, Mi …
+  bytes,    ///< 80GiB
+  rate,     ///< 450GB/s
+  latency,  ///< 5us
+  real,
+  share,    ///< above 0, at most 1
+  percent,  ///< 1% or 0.01
+  boolean,
+  texts,    ///< a list of texts
+  special,  ///< its reader and its schema say more
+};
+
+/// What is told of a key beside its name: words/config makes reader, printed file, JSON Schema
+/// and reference of it.
+struct KeyFacts {
+  KeyType type = KeyType::special;
+  std::string_view meaning;
+  std::int64_t least = 0;    ///< of a count, or a size
+  std::int64_t most = 0;     ///< of a count or a size, and the bytes of a text; 0: the usual
+  std::string_view alias{};  ///< in other trainers' and libraries' files
+  std::string_view takes{};  ///< as the reference says it; empty: as all of its type
+  std::optional<std::string_view> otherwise{};  ///< the default; none: that of the member
+};
+
+/// A field of a struct that a user's file fills. Flag::optional: 0 or empty is as good as
+/// nothing, and is not printed.
+template <class T, class V>
+struct Key {
+  std::string_view name;
+  V T::*member;
+  KeyFacts facts;
+  Flag flags = Flag::none;
+
+  [[nodiscard]] constexpr bool is(Flag flag) const { return has(flags, flag); }
+};
+template <class T, class V>
+Key(std::string_view, V T::*, KeyFacts, Flag = Flag::none) -> Key<T, V>;
+
+/// An std::tuple of Field, Key and Part. Each type specialises it.
 template <class T>
 inline constexpr std::tuple<> described{};
 

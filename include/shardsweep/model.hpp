@@ -2,12 +2,16 @@
 // A Llama-like model's shape, and a cluster's hardware: the presets that sweeps name.
 #pragma once
 
+#include <shardsweep/described.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
 
 namespace shardsweep {
 
@@ -37,26 +41,51 @@ struct ModelSpec {
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
+// clang-format off
+template <>
+inline constexpr auto described<ModelSpec> = [] {
+  using M = ModelSpec;
+  constexpr auto count = KeyType::count;
+  constexpr auto optional = Flag::optional;
+  return std::tuple{
+      Key{"layers", &M::layers, {count, "transformer layers", 1, 1 << 14, "num_hidden_layers"}},
+      Key{"hidden", &M::hidden, {count, "hidden size", 1, 1 << 20, "hidden_size"}},
+      Key{"ffn", &M::ffn, {count, "size of the feed-forward layer", 1, 1 << 22, "intermediate_size"}},
+      Key{"heads", &M::heads, {count, "attention heads", 1, 1 << 16, "num_attention_heads"}},
+      Key{"kv_heads", &M::kv_heads, {count, "key and value heads", 1, 1 << 16, "num_key_value_heads", {}, "heads"}},
+      Key{"vocab", &M::vocab, {count, "size of the vocabulary", 1, 1 << 26, "vocab_size"}},
+      Key{"head_dim", &M::head_dim, {count, "values of one head", 0, 1 << 16, "head_size", {}, "hidden / heads"}, optional},
+      Key{"experts", &M::experts, {count, "experts of each layer; 0: all layers are dense", 0, 1 << 16, "num_experts", {}, "0"}, optional},
+      Key{"experts_per_token", &M::experts_per_token, {count, "experts that a router chooses for a token", 0, 1 << 16, "num_experts_per_tok"}, optional},
+      Key{"expert_ffn", &M::expert_ffn, {count, "width of one expert", 0, 1 << 22, "moe_intermediate_size"}, optional},
+      Key{"shared_experts", &M::shared_experts, {count, "experts that every token goes through", 0, 1 << 10, "n_shared_experts", {}, "0"}, optional},
+      Key{"dense_layers", &M::dense_layers, {count, "first layers without experts", 0, 1 << 14, "first_k_dense_replace", {}, "0"}, optional},
+      Key{"tied_embeddings", &M::tied_embeddings, {.type = KeyType::boolean, .meaning = "input and output embeddings are one matrix", .alias = "tie_word_embeddings"}, optional},
+  };
+}();
+// clang-format on
+
 /// A number of a model's shape, by its name in sweep files, columns and expressions.
 struct ShapeField {
   std::string_view name;
   std::int64_t ModelSpec::*member;
-  bool optional;  ///< 0 where a model has no such thing
+  bool optional;           ///< 0 where a model has no such thing
+  std::string_view alias;  ///< in other trainers' and libraries' files
+  std::int64_t most;
 };
-inline constexpr std::array<ShapeField, 12> shape_fields{{
-    {"layers", &ModelSpec::layers, false},
-    {"hidden", &ModelSpec::hidden, false},
-    {"ffn", &ModelSpec::ffn, false},
-    {"heads", &ModelSpec::heads, false},
-    {"kv_heads", &ModelSpec::kv_heads, false},
-    {"vocab", &ModelSpec::vocab, false},
-    {"head_dim", &ModelSpec::head_dim, true},
-    {"experts", &ModelSpec::experts, true},
-    {"experts_per_token", &ModelSpec::experts_per_token, true},
-    {"expert_ffn", &ModelSpec::expert_ffn, true},
-    {"shared_experts", &ModelSpec::shared_experts, true},
-    {"dense_layers", &ModelSpec::dense_layers, true},
-}};
+/// The numbers among the keys of a model: all but tied_embeddings.
+inline constexpr auto shape_fields = [] {
+  std::array<ShapeField, std::tuple_size_v<decltype(described<ModelSpec>)> - 1> fields{};
+  std::size_t at = 0;
+  visit_fields<ModelSpec>([&](const auto& key) {
+    using Member = std::remove_cvref_t<decltype(key.member)>;
+    if constexpr (std::is_same_v<Member, std::int64_t ModelSpec::*>)
+      fields.at(at++) = {key.name, key.member, key.is(Flag::optional), key.facts.alias,
+                         key.facts.most};
+  });
+  return fields;
+}();
+static_assert(shape_fields.back().member != nullptr);
 
 /// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
 /// all else as in bf16.
@@ -100,14 +129,43 @@ struct ClusterSpec {
   /// Bytes/s that a ring over several adapters of a node reaches, per rank; 0: as many as its
   /// adapters.
   double inter_node_group_bandwidth = 0;
-  double gemm_efficiency = 0.55;        ///< of the peak, in a layer's matrix products
-  double attention_efficiency = 0.35;   ///< of the peak, in flash attention
-  double intra_node_efficiency = 0.53;  ///< of intra_node_bandwidth, in collectives
-  double inter_node_efficiency = 0.54;  ///< of inter_node_bandwidth, in collectives
-  bool this_machine = false;            ///< always run locally, whatever scheduler is installed
-  bool shared_host = true;  ///< others may use the host's CPUs without spoiling a measurement
+  double gemm_efficiency = 0.55;
+  double attention_efficiency = 0.35;
+  double intra_node_efficiency = 0.53;
+  double inter_node_efficiency = 0.54;
+  bool this_machine = false;  ///< always run locally, whatever scheduler is installed
+  bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<ClusterSpec> = [] {
+  using C = ClusterSpec;
+  using enum KeyType;
+  constexpr auto optional = Flag::optional;
+  constexpr std::int64_t mebibyte = 1 << 20;
+  constexpr std::int64_t most_memory = std::int64_t{1} << 50;
+  return std::tuple{
+      Key{"name", &C::name, {.type = KeyType::name, .meaning = "required without a preset", .otherwise = "the preset's"}},
+      Key{"gpu", &C::gpu, {text, "name of the GPU as the driver gives it; empty means CPU slots", 0, 128}, optional},
+      Key{"gpus_per_node", &C::gpus_per_node, {count, "GPUs, or slots, of a node", 1, 1024}},
+      Key{"memory", &C::memory_bytes, {bytes, "memory of one GPU or slot", mebibyte, most_memory}},
+      Key{"peak_flops", &C::peak_flops, {.meaning = "dense peak of one GPU in FLOP/s: {bf16: 989e12}; without it there is no MFU", .takes = "a map by dtype"}, optional},
+      Key{"memory_bandwidth", &C::memory_bandwidth, {rate, "bandwidth of device memory"}, optional},
+      Key{"intra_node_bandwidth", &C::intra_node_bandwidth, {rate, "bandwidth of a GPU's links inside the node, one direction"}, optional},
+      Key{"inter_node_bandwidth", &C::inter_node_bandwidth, {rate, "bandwidth of a GPU's network adapter, one direction"}, optional},
+      Key{"inter_node_group_bandwidth", &C::inter_node_group_bandwidth, {rate, "bandwidth of a ring over several adapters of a node, per GPU"}, optional},
+      Key{"intra_node_latency", &C::intra_node_latency_us, {latency, "latency of a small message inside the node"}, optional},
+      Key{"inter_node_latency", &C::inter_node_latency_us, {latency, "latency of a small message between nodes"}, optional},
+      Key{"gemm_efficiency", &C::gemm_efficiency, {share, "share of the peak in a layer's matrix products"}, optional},
+      Key{"attention_efficiency", &C::attention_efficiency, {share, "share of the peak in flash attention"}, optional},
+      Key{"intra_node_efficiency", &C::intra_node_efficiency, {share, "share of intra_node_bandwidth in collectives"}, optional},
+      Key{"inter_node_efficiency", &C::inter_node_efficiency, {share, "share of inter_node_bandwidth in collectives"}, optional},
+      Key{"this_machine", &C::this_machine, {boolean, "always run on this machine, without a scheduler"}},
+      Key{"shared_host", &C::shared_host, {boolean, "others may use the host's CPUs during a measurement"}},
+  };
+}();
+// clang-format on
 
 }  // namespace shardsweep

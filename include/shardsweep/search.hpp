@@ -3,9 +3,12 @@
 // order they run, and when it is enough.
 #pragma once
 
+#include <shardsweep/described.hpp>
+
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <tuple>
 
 namespace shardsweep {
 
@@ -25,6 +28,15 @@ struct SearchUntil {
   [[nodiscard]] bool any() const { return regret > 0 || runs > 0 || gpu_hours > 0; }
   friend bool operator==(const SearchUntil&, const SearchUntil&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<SearchUntil> = std::tuple{
+    Key{"regret", &SearchUntil::regret, {KeyType::percent, "end when nothing untested is faster by more than this"}, Flag::optional},
+    Key{"confidence", &SearchUntil::confidence, {KeyType::percent, "how sure that must be"}, Flag::optional},
+    Key{"runs", &SearchUntil::runs, {KeyType::count, "end after so many runs", 1, 1'000'000'000}, Flag::optional},
+    Key{"gpu_hours", &SearchUntil::gpu_hours, {KeyType::real, "end after so many GPU-hours"}, Flag::optional},
+};
+// clang-format on
 
 /// Rules that no published run contradicts; each can be switched off by its name.
 struct SearchRules {
@@ -40,6 +52,14 @@ struct SearchRules {
   bool memory = true;
   friend bool operator==(const SearchRules&, const SearchRules&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<SearchRules> = std::tuple{
+    Key{"micro_batch", &SearchRules::micro_batch, {KeyType::boolean, "after an OOM, skip larger micro-batches of the same layout"}},
+    Key{"grad_accum", &SearchRules::grad_accum, {KeyType::boolean, "run pipelines with too few micro-batches last"}},
+    Key{"memory", &SearchRules::memory, {KeyType::boolean, "skip layouts that need as much as one that ran out of memory, or that fit with less than 0.3 %"}},
+};
+// clang-format on
 
 struct SearchSettings {
   SearchPolicy policy = SearchPolicy::exhaustive;
@@ -59,5 +79,15 @@ struct SearchSettings {
   }
   friend bool operator==(const SearchSettings&, const SearchSettings&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<SearchSettings> = std::tuple{
+    Key{"policy", &SearchSettings::policy, {.meaning = "order of the trials: the plan's, or the most promising first", .takes = "exhaustive or best_first", .otherwise = "exhaustive"}},
+    Key{"until", &SearchSettings::until, {.meaning = "when a cell ends, see search.until; default: at its last trial", .takes = "a map"}},
+    Key{"rules", &SearchSettings::rules, {.meaning = "rules that leave trials out, see search.rules", .takes = "a map"}},
+    Key{"learn_across", &SearchSettings::learn_across, {KeyType::boolean, "cells learn from each other"}},
+    Key{"cut_short", &SearchSettings::cut_short, {.meaning = "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone", .takes = "a factor or off"}},
+};
+// clang-format on
 
 }  // namespace shardsweep

@@ -5,6 +5,7 @@
 
 #include <shardsweep/backend.hpp>
 #include <shardsweep/container.hpp>
+#include <shardsweep/described.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
@@ -20,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,17 @@ struct Measure {
   std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
   friend bool operator==(const Measure&, const Measure&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<Measure> = std::tuple{
+    Key{"warmup", &Measure::warmup, {KeyType::count, "train steps before the timed ones", 0, 1'000'000}},
+    Key{"steps", &Measure::steps, {KeyType::count, "timed train steps", 1, 1'000'000}},
+    Key{"repeats", &Measure::repeats, {.meaning = "trials of each point, a search needs 1; with 'finalists' the rounds of the finals, by default until_resolved", .takes = "a whole number or until_resolved"}},
+    Key{"finalists", &Measure::finalists, {KeyType::count, "layouts of each cell that run again in one allocation when the cell has ended; without it none do", 2, 16, {}, "a whole number from 2"}},
+    Key{"node_sets", &Measure::node_sets, {KeyType::count, "by default 1: sets of nodes that a choice of finals is held against; from 2 on the first two layouts of a cell run once more on other nodes", 1, 4, {}, {}, ""}},
+    Key{"resolve", &Measure::resolve, {.type = KeyType::percent, .meaning = "a difference of less does not matter, by default 1%; ends finals", .otherwise = ""}},
+};
+// clang-format on
 
 /// A trainer as it is: started by its own command line, measured by its log.
 struct TrainerSpec {
@@ -222,6 +235,15 @@ struct RestSettings {
   bool plain_http = false;  ///< the token may go to another machine unencrypted
   friend auto operator<=>(const RestSettings&, const RestSettings&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<RestSettings> = std::tuple{
+    Key{"url", &RestSettings::url, {.meaning = "http://host:port, https://host or unix:/path", .takes = "an address"}},
+    Key{"plain_http", &RestSettings::plain_http, {KeyType::boolean, "the token may go unencrypted to another machine"}, Flag::optional},
+    Key{"token_file", &RestSettings::token_file, {.meaning = "file with the token, mode 0600", .takes = "an absolute path", .otherwise = "scontrol token"}, Flag::optional},
+    Key{"user", &RestSettings::user, {.type = KeyType::name, .meaning = "user of the requests", .otherwise = "you"}, Flag::optional},
+};
+// clang-format on
 
 /// What a webhook may be told.
 enum class NotifyEvent : std::uint8_t { sweep_ended, stalled, node_quarantined, blind };
@@ -238,6 +260,15 @@ struct NotifySettings {
   [[nodiscard]] bool wanted() const { return !url.empty() || !url_file.empty(); }
   friend auto operator<=>(const NotifySettings&, const NotifySettings&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<NotifySettings> = std::tuple{
+    Key{"url", &NotifySettings::url, {.meaning = "https, or http on this machine", .takes = "an address"}, Flag::optional},
+    Key{"url_file", &NotifySettings::url_file, {.meaning = "file that holds a secret address, mode 0600", .takes = "an absolute path"}, Flag::optional},
+    Key{"header_file", &NotifySettings::header_file, {.meaning = "file with one header line, mode 0600", .takes = "an absolute path"}, Flag::optional},
+    Key{"events", &NotifySettings::events, {.meaning = "sweep_ended, stalled, node_quarantined, blind", .takes = "a list", .otherwise = "all"}},
+};
+// clang-format on
 
 /// How this user reaches the cluster. From site.yaml; never part of a trial's identity but
 /// `env`.
@@ -262,5 +293,22 @@ struct SiteSpec {
   SourcePosition position;
   friend bool operator==(const SiteSpec&, const SiteSpec&) = default;
 };
+// clang-format off
+template <>
+inline constexpr auto described<SiteSpec> = std::tuple{
+    Key{"backend", &SiteSpec::backend, {.meaning = "where sweeps run", .takes = "local or slurm", .otherwise = "slurm where sbatch is on PATH"}, Flag::optional},
+    Key{"env", &SiteSpec::env, {.meaning = "environment variables of the ranks; part of a trial's identity", .takes = "a map of texts"}, Flag::optional},
+    Key{"container", &SiteSpec::container, {.meaning = "the container of all sweeps; keys as in a sweep file", .takes = "a map"}, Flag::optional},
+    Key{"pass_env", &SiteSpec::pass_env, {.meaning = "variables of your shell that the ranks get", .takes = "a list of names"}},
+    Key{"modules", &SiteSpec::modules, {KeyType::texts, "modules to load, in order"}},
+    Key{"prolog", &SiteSpec::prolog, {KeyType::texts, "shell lines of your own in the job script"}},
+    Key{"template", &SiteSpec::job_template, {.meaning = "job script template: your own, or lane-sbcast.sbatch, which is built in", .takes = "an absolute path or a name", .otherwise = "lane.sbatch"}, Flag::optional},
+    Key{"launch", &SiteSpec::launch, {.meaning = "one srun per allocation, or one per attempt (for PMI or MPI)", .takes = "agents or srun", .otherwise = "agents"}},
+    Key{"strict", &SiteSpec::strict, {KeyType::boolean, "submit held, and release once the job id is stored"}},
+    Key{"slurm", &SiteSpec::slurm, {.meaning = "long options of sbatch, see below", .takes = "a map of sbatch options"}, Flag::optional},
+    Key{"slurmrestd", &SiteSpec::rest, {.meaning = "reach Slurm over REST, see slurmrestd", .takes = "a map"}, Flag::optional},
+    Key{"notify", &SiteSpec::notify, {.meaning = "tell a webhook, see notify", .takes = "a map"}, Flag::optional},
+};
+// clang-format on
 
 }  // namespace shardsweep

@@ -86,15 +86,12 @@ std::size_t end_of_item(std::string_view list) {
   return list.size();
 }
 
-bool names_nodes(std::string_view list) {
-  return !list.empty() && list.find_first_of(" ()\t\n") == std::string_view::npos;
-}
-
 }  // namespace
 
 std::vector<std::string> nodes_in(std::string_view slurm_list) {
   Names nodes;
-  if (!names_nodes(slurm_list)) return nodes;
+  const bool is_sentence = slurm_list.find_first_of(" ()\t\n") != std::string_view::npos;
+  if (slurm_list.empty() || is_sentence) return nodes;
   while (true) {
     const std::size_t end = end_of_item(slurm_list);
     const Names names = names_of(slurm_list.substr(0, end));

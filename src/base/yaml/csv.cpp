@@ -73,17 +73,14 @@ class CsvParser {
     for (++at_; at_ < text_.size(); ++at_) {
       if (text_[at_] == '"') {
         ++at_;
-        if (at_ >= text_.size() || text_[at_] != '"') return check_cell_end();
+        if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
+        if (text_[at_] != '"')
+          return stray("text follows a closing quote; write a comma there");
       }
       cell.text += text_[at_];
       if (text_[at_] == '\n') start_line(at_ + 1);
     }
     return tl::unexpected(fault_at(cell, "this quote is never closed"));
-  }
-
-  Result<void> check_cell_end() {
-    if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
-    return stray("text follows a closing quote; write a comma there");
   }
 
   /// Past one line's end, if there is one here. A lone carriage return ends a line too.

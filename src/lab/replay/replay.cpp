@@ -207,7 +207,7 @@ class RecordedCluster {
               .nonce = next.assign.nonce,
               .ending = {.outcome = run.outcome, .source = SaidBy::runner}},
         records);
-    next_assignments(id).ended(next.assign, run.outcome);
+    leads_[id].assignments.ended(next.assign, run.outcome);
   }
 
   /// Against the bound that travels with its assignment. Its steps all take as long.
@@ -221,8 +221,6 @@ class RecordedCluster {
     const double above_s = above_ms / milliseconds;
     return step_s > above_s ? cost_of(options_).cut_steps(step_s, above_s) : 0;
   }
-
-  Assignments& next_assignments(AllocationId id) { return leads_[id].assignments; }
 
   World& world_;
   const std::vector<Row>& rows_;

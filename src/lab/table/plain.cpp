@@ -2,12 +2,12 @@
 // Tables with our own column names. The rows of a model may say its shape in parts: all of them
 // are read before the first becomes a point. A column is an axis, a number of the shape or a
 // word of ours; each other one is a label, by which rows can be told apart.
-#include "config/presets.hpp"
 #include "table/table.hpp"
 #include "text/characters.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/model.hpp>
 
 #include <fmt/format.h>
 
@@ -63,7 +63,7 @@ class PlainReader {
       }
       known.insert(name);
     }
-    for (const auto& field : config::model_fields()) {
+    for (const auto& field : shape_fields) {
       shape_columns_.push_back(table_.has(field.name) ? field.name : field.alias);
       known.insert(std::string(shape_columns_.back()));
     }
@@ -104,7 +104,7 @@ class PlainReader {
 
   /// Fills what `shape` does not say yet.
   Result<void> read_shape(std::size_t row, Shape& shape) const {
-    const auto fields = config::model_fields();
+    const auto& fields = shape_fields;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const auto* cell = table_.cell(row, shape_columns_[i]);
       auto& value = shape.spec.*fields[i].member;
@@ -123,7 +123,7 @@ class PlainReader {
     shape.spec.name = name;
     if (is_name(name)) {
       if (const auto preset = load_model(name, presets_)) {
-        for (const auto& field : config::model_fields()) {
+        for (const auto& field : shape_fields) {
           if (shape.spec.*field.member == 0) shape.spec.*field.member = (*preset).*field.member;
         }
         if (!shape.tied) shape.tied = preset->tied_embeddings;
@@ -131,7 +131,7 @@ class PlainReader {
     }
     if (shape.spec.kv_heads == 0) shape.spec.kv_heads = shape.spec.heads;
     shape.spec.tied_embeddings = shape.tied.value_or(false);
-    for (const auto& field : config::model_fields()) {
+    for (const auto& field : shape_fields) {
       if (!field.optional && shape.spec.*field.member == 0) {
         return table_.refuse_header(
             fmt::format("model {}: no row has '{}', and no preset has this name",
@@ -147,7 +147,7 @@ class PlainReader {
     Shape shape;
     SHARDSWEEP_TRY(read_shape(row, shape));
     ModelSpec model = known.spec;
-    for (const auto& field : config::model_fields()) {
+    for (const auto& field : shape_fields) {
       if (shape.spec.*field.member != 0) model.*field.member = shape.spec.*field.member;
     }
     model.tied_embeddings = shape.tied.value_or(known.spec.tied_embeddings);
@@ -205,12 +205,6 @@ class PlainReader {
     return column != axis_columns_.end() && table_.cell(row, column->second) != nullptr;
   }
 
-  /// Other trainers do what is reserved here.
-  static std::int64_t most_of(const AxisInfo& axis) {
-    constexpr std::int64_t most_reserved = 1 << 16;
-    return axis.maximum == axis.minimum ? most_reserved : axis.maximum;
-  }
-
   static Result<std::int64_t> read_axis(const AxisInfo& axis, std::string_view column,
                                         const config::YamlNode& cell) {
     if (axis.kind == AxisKind::toggle) {
@@ -222,7 +216,10 @@ class PlainReader {
                         read_word(cell, column, {axis.words.begin(), axis.words.end()}));
       return static_cast<std::int64_t>(index);
     }
-    return read_whole(cell, column, axis.minimum, most_of(axis));
+    // Other trainers do what is reserved here.
+    constexpr std::int64_t most_reserved = 1 << 16;
+    const bool reserved = axis.maximum == axis.minimum;
+    return read_whole(cell, column, axis.minimum, reserved ? most_reserved : axis.maximum);
   }
 
   Result<void> read_measurement(std::size_t row, RecordedRun& run) const {
@@ -312,7 +309,7 @@ class PlainReader {
   SweepBuilder builder_;
   std::filesystem::path presets_;
   std::map<const AxisInfo*, std::string> axis_columns_;
-  std::vector<std::string_view> shape_columns_;  // as config::model_fields()
+  std::vector<std::string_view> shape_columns_;  // as shape_fields
   std::string_view tied_;
   std::string_view version_;
   std::map<std::string, Shape> shapes_;

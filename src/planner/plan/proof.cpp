@@ -10,18 +10,17 @@
 namespace shardsweep {
 namespace {
 
+/// Model, sequence length, GPUs and variables.
 using ProofCell =
     std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
-
-ProofCell proof_cell_of(const Point& point) {
-  return {point.model, point.seq_len, point.gpus, point.vars};
-}
 
 /// The fastest by prediction, of each cell.
 std::vector<const PlannedTrial*> finalists(const Plan& plan) {
   std::map<ProofCell, std::vector<const PlannedTrial*>> cells;
   for (const PlannedTrial& trial : plan.trials) {
-    if (trial.point.repeat == 1) cells[proof_cell_of(trial.point)].push_back(&trial);
+    const Point& point = trial.point;
+    if (point.repeat == 1)
+      cells[{point.model, point.seq_len, point.gpus, point.vars}].push_back(&trial);
   }
   std::vector<const PlannedTrial*> all;
   for (auto& [cell, trials] : cells) {

@@ -91,7 +91,9 @@ class Suggester {
     say_memory();
     if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none(plan));
     say_batch();
-    say_throughput();
+    for (const auto& layout : suggestion_.layouts)
+      suggestion_.throughput.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " +
+                                       layout.limit);
     check_rules();
     return std::move(suggestion_);
   }
@@ -163,14 +165,11 @@ class Suggester {
     return request_.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16;
   }
 
-  /// What a pipeline gathers in every micro-batch is no plan; what is split by tp alone is.
-  static bool is_sensible(const Layout& layout) {
-    return (layout.zero < 2 || layout.pp == 1) && (layout.tp == 1 || layout.sequence_parallel);
-  }
-
   void judge(const Plan& plan) {
     for (const auto& trial : plan.trials) {
-      if (!is_sensible(trial.point.layout)) continue;
+      // A pipeline that gathers in every micro-batch is no plan, nor is tp without its rows.
+      const Layout& at = trial.point.layout;
+      if ((at.zero >= 2 && at.pp > 1) || (at.tp > 1 && !at.sequence_parallel)) continue;
       ++suggestion_.layouts_judged;
       SuggestedLayout layout{.point = trial.point,
                              .guess = predictor_.guess(request_.model, trial.point),
@@ -328,12 +327,6 @@ class Suggester {
       if (std::find(lines.begin(), lines.end(), line) == lines.end())
         lines.push_back(std::move(line));
     }
-  }
-
-  void say_throughput() {
-    auto& lines = suggestion_.throughput;
-    for (const auto& layout : suggestion_.layouts)
-      lines.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " + layout.limit);
   }
 
   void add_check(std::string rule, bool holds, std::string why, std::string_view where,

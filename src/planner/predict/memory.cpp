@@ -202,12 +202,6 @@ double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
   return 2 * query * (1 + 2 * shape.kv_share);
 }
 
-// Gradients of rows as they leave and, where other ranks have the experts, as they come.
-double dispatch_bytes(const Shape& shape, const Layout& layout) {
-  const double rows = shape.element * shape.chosen * shape.token_row();
-  return rows * (layout.ep > 1 ? 2 : 1);
-}
-
 // A bucket is never larger than all the gradients there are.
 double communication_bytes(const Shape& shape, const Point& point, const MemoryFamily& family,
                            double gradient_bytes) {
@@ -221,7 +215,10 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
     bytes +=
         std::min(layout.bucket_mb * mib, gradient_bytes) / (family.stages_parts ? shape.dp : 1);
   }
-  bytes += shared_sequence_bytes(shape, layout) + dispatch_bytes(shape, layout);
+  bytes += shared_sequence_bytes(shape, layout);
+  // Gradients of dispatched rows as they leave and, if other ranks have the experts, as they
+  // come.
+  bytes += shape.chosen * row * (layout.ep > 1 ? 2 : 1);
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
@@ -293,14 +290,6 @@ double stage_dense_layers(const Shape& shape, const Layout& layout, StageSplit s
   for (double earlier = 0; earlier < stage; ++earlier)
     before += stage_layers(shape, split, earlier);
   return shape.dense_of(before, layers);
-}
-
-// Per parameter, what the update holds besides state: the gathered weights and the parts that
-// they are gathered from.
-double gather_bytes(const Point& point, const MemoryFamily& family) {
-  const double shards = point.layout.shard_ranks();
-  if (shards == 1 || point.layout.zero == 0) return 0;
-  return family.step_gather_bytes * (1 + 1 / shards);
 }
 
 // When a stage needs most.
@@ -375,7 +364,10 @@ class Stage {
   [[nodiscard]] double transfer_bytes(Moment moment) const {
     const auto& family = habits_.family;
     if (moment == Moment::update) {
-      double bytes = count_ * gather_bytes(point_, family);
+      // Besides state: the gathered weights, and the parts that they are gathered from.
+      const double shards = point_.layout.shard_ranks();
+      const bool gathers = shards > 1 && point_.layout.zero > 0;
+      double bytes = gathers ? count_ * (family.step_gather_bytes * (1 + 1 / shards)) : 0;
       if (point_.layout.tp > 1)
         bytes += family.tp_buffer_rows * shape_.element * shape_.token_row();
       return bytes;

@@ -35,11 +35,6 @@ Point point_at_best(const RecordedRun& run) {
   return point;
 }
 
-Fit recorded_fit(const Predictor& predictor, const ModelSpec& model, const RecordedRun& run,
-                 const RunTraits& traits) {
-  return predictor.guess_memory(model, point_at_best(run), traits).fit;
-}
-
 namespace {
 
 double error_of(std::int64_t predicted, std::int64_t reported) {
@@ -63,7 +58,8 @@ class Scoring {
  public:
   void add(const RecordedRun& run, const ModelSpec& model, const RunTraits& traits,
            const Predictor& predictor, const MemoryFamily& family) {
-    const auto fit = recorded_fit(predictor, model, run, traits);
+    // Never is said only if not even that point fits.
+    const auto fit = predictor.guess_memory(model, point_at_best(run), traits).fit;
     if (run.outcome == Outcome::oom) {
       ++score_.oom;
       ++(fit == Fit::never ? score_.caught : score_.missed);
@@ -142,18 +138,15 @@ constexpr std::array<FittedConstant, 2> nanotron_constants{{
     {"allocator_bytes", &MemoryFamily::allocator_bytes, 0.05 * gib, 2 * gib},
 }};
 
-bool says_its_peak(const RecordedRun& run) {
-  return run.outcome == Outcome::completed && !run.oom_error &&
-         run.peak_memory_bytes.value_or(0) > 0;
-}
-
 double off_by(const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family,
               std::string_view without) {
   const Predictor predictor(cluster, family);
   double sum = 0;
   for (const auto& run : sweep.runs) {
     const auto& model = sweep.model_of(run);
-    if (!says_its_peak(run) || model.name == without) continue;
+    const bool says_its_peak = run.outcome == Outcome::completed && !run.oom_error &&
+                               run.peak_memory_bytes.value_or(0) > 0;
+    if (!says_its_peak || model.name == without) continue;
     const auto predicted = predictor.reported_peak_bytes(model, run.point, traits_of(run));
     sum += std::abs(
         std::log(static_cast<double>(predicted) / static_cast<double>(*run.peak_memory_bytes)));

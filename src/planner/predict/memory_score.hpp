@@ -30,10 +30,6 @@ namespace shardsweep {
 /// parallel ranks one rank's part remains: the families know no such ranks.
 [[nodiscard]] Point point_at_best(const RecordedRun& run);
 
-/// `never` only where not even that point fits.
-[[nodiscard]] Fit recorded_fit(const Predictor& predictor, const ModelSpec& model,
-                               const RecordedRun& run, const RunTraits& traits);
-
 /// |predicted / reported - 1| over some rows.
 struct RelativeError {
   std::int64_t rows = 0;

@@ -260,7 +260,8 @@ class TimeModel {
   [[nodiscard]] double context_layer_s(double attention_s) const {
     if (layout_.cp == 1) return 0;
     constexpr double passes = 3;
-    const double queries = row_bytes() * query_share() / layout_.tp;
+    const double query_share = real(model_.query_width()) / real(model_.hidden);
+    const double queries = row_bytes() * query_share / layout_.tp;
     const double keys = 2 * real(model_.kv_heads) / real(model_.heads) * queries;
     if (layout_.cp_mode == ContextMode::ulysses)
       return 2 * (links_.heads.seconds(queries + keys) + links_.heads.seconds(queries));
@@ -312,10 +313,6 @@ class TimeModel {
   }
 
   [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
-
-  [[nodiscard]] double query_share() const {
-    return real(model_.query_width()) / real(model_.hidden);
-  }
 
   // Of the first stage: the most layers and the embedding, without experts.
   [[nodiscard]] double local_parameters() const {

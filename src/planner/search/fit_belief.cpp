@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -185,6 +186,45 @@ double FitBelief::probability(const Bounds& bounds) const {
   for (const auto& error : likely_)
     fits += error.weight * probability_at(at, error.shift, error.offset);
   return found->second = fits;
+}
+
+double MemoryBelief::fits_at_best(const Bounds& bounds) const {
+  constexpr double about = 0.1;
+  const auto lower = static_cast<double>(bounds.lower);
+  return fit_.probability({static_cast<std::int64_t>(lower * (1 - about)),
+                           static_cast<std::int64_t>(lower * (1 + about)), bounds.capacity});
+}
+
+void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
+                        const Bounds& bounds, const SearchNews& news) {
+  if (news.outcome == Outcome::oom) fit_.learn(bounds, false);
+  if (news.outcome != Outcome::completed) return;
+  fit_.learn(bounds, true);
+  const auto reported = predictor.reported_peak_bytes(point.model, point.point, point.traits);
+  const double share =
+      static_cast<double>(reported) /
+      static_cast<double>(
+          predictor.guess_memory(point.model, point.point, point.traits).estimate.total());
+  const auto part = [&](std::int64_t bytes) {
+    return static_cast<std::int64_t>(share * static_cast<double>(bytes));
+  };
+  fit_.learn_peak({part(bounds.lower), part(bounds.upper), bounds.capacity}, news.peak_bytes);
+}
+
+void MemoryBelief::hear_oom(OutOfMemory oom) {
+  const bool known =
+      std::any_of(out_of_memory_.begin(), out_of_memory_.end(),
+                  [&](const OutOfMemory& other) { return needs_as_much(oom.is, other.is); });
+  if (!known) out_of_memory_.push_back(std::move(oom));
+}
+
+const OutOfMemory* MemoryBelief::ruled_out_by(const SearchPoint& point,
+                                              std::size_t& held_against) const {
+  for (; held_against < out_of_memory_.size(); ++held_against) {
+    const auto& other = out_of_memory_[held_against];
+    if (needs_as_much(point, other.is)) return &other;
+  }
+  return nullptr;
 }
 
 }  // namespace shardsweep

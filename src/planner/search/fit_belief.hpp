@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // How likely it is that a layout fits into memory: by the predicted bounds, and by what has run
 // out of memory, has not, or has reported its peak in the same sweep. Estimates of one trainer
-// err alike: by a factor and by an amount that all layouts share.
+// err alike: by a factor and by an amount that all layouts share. Beside this belief stands a
+// rule that needs no estimate: what needs as much as a layout that ran out of memory is out.
 #pragma once
 
-#include <array>
+#include "predict/predictor.hpp"
+#include "search/search_point.hpp"
+
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -57,6 +61,46 @@ class FitBelief {
   std::vector<Error> likely_;  // without those of no weight
   // By rounded margin and width; what was asked since the last lesson.
   mutable std::unordered_map<std::uint64_t, double> known_;
+};
+
+/// A run that ran out of memory, in this cell or in another one.
+struct OutOfMemory {
+  SearchPoint is;
+  std::optional<std::size_t> number;  ///< of this cell
+  std::size_t lesson = 0;             ///< of another one, as its caller counts
+};
+
+/// All that a cell knows of memory.
+class MemoryBelief {
+ public:
+  explicit MemoryBelief(std::int64_t capacity) : capacity_(capacity) {}
+
+  using Bounds = FitBelief::Bounds;
+  [[nodiscard]] Bounds bounds_of(const MemoryGuess& guess) const {
+    return {guess.lower_bytes, guess.upper_bytes, capacity_};
+  }
+  /// The chance that a layout fits.
+  [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
+  /// The same if its trainer does well all that it may: of the estimate nothing but the
+  /// optimistic bound is believed.
+  [[nodiscard]] double fits_at_best(const Bounds& bounds) const;
+
+  /// Whatever layout it had.
+  void hear_capacity(std::int64_t peak) { fit_.learn_capacity(peak); }
+  /// How one with these bounds has ended, where it is certain which layout it was.
+  void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
+            const SearchNews& news);
+  /// Kept if it rules out what nothing before it does.
+  void hear_oom(OutOfMemory oom);
+  /// One that ran out of memory and needs no more than `point`; null: nothing rules it out.
+  /// `held_against` is how many of them were compared before, and counts on.
+  [[nodiscard]] const OutOfMemory* ruled_out_by(const SearchPoint& point,
+                                                std::size_t& held_against) const;
+
+ private:
+  std::int64_t capacity_;  // of a GPU
+  FitBelief fit_;
+  std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
 };
 
 }  // namespace shardsweep

@@ -120,8 +120,7 @@ class SweepSearch {
 
   void bill(Cell& cell, const AttemptRow& attempt);
   void teach(Cell& cell);
-  [[nodiscard]] Skip after_oom(const Cell& cell, TrialId trial,
-                               const CellSearch::OutOfMemory& oom) const;
+  [[nodiscard]] Skip after_oom(const Cell& cell, TrialId trial, const OutOfMemory& oom) const;
   void sync(const std::vector<const TrialRow*>& waiting);
 
   SearchSettings settings_;

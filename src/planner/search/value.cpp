@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/value.hpp"
 
+#include "predict/time_model.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -21,13 +23,25 @@ std::int32_t LaunchCost::cut_steps(double step_s, double above_s) const {
   return std::min(steps, (early ? 0 : warmup) + fewest);
 }
 
+void CostBelief::hear(const Point& point, const SearchNews& news) {
+  if (news.seconds <= 0) return;
+  if (news.outcome == Outcome::oom) {
+    cost_.oom_s += (news.seconds - cost_.oom_s) / ++ooms_;
+  } else if (news.outcome == Outcome::completed && news.tokens_per_s_per_gpu > 0 &&
+             !news.cut_short) {
+    const double step_s = speed_of(1, point) / news.tokens_per_s_per_gpu;
+    const double start_s = std::max(0.0, news.seconds - cost_.steps * step_s);
+    cost_.start_s += (start_s - cost_.start_s) / ++starts_;
+  }
+}
+
 namespace {
 
 /// Train steps that are expected of a layout which fits.
-double expected_steps(const Prospect& prospect, bool has_best, double best,
+double expected_steps(const Prospect& prospect, const std::optional<double>& best,
                       const LaunchCost& cost) {
-  if (!has_best || cost.cut_short <= 0) return cost.steps;
-  const double bound = best - std::log(cost.cut_short);
+  if (!best || cost.cut_short <= 0) return cost.steps;
+  const double bound = *best - std::log(cost.cut_short);
   const double sigma = std::max(prospect.sigma, 1e-6);
   const double hopeless = normal_cdf((bound - prospect.mean) / sigma);
   const double far = normal_cdf((bound - std::log(far_factor) - prospect.mean) / sigma);
@@ -50,18 +64,19 @@ double log_expected_improvement(double mean, double sigma, double best) {
   return std::log(sigma * (z * normal_cdf(z) + std::exp(log_density)));
 }
 
-double expected_seconds(const Prospect& prospect, bool has_best, double best,
+double expected_seconds(const Prospect& prospect, const std::optional<double>& best,
                         const LaunchCost& cost) {
-  const double steps = expected_steps(prospect, has_best, best, cost);
+  const double steps = expected_steps(prospect, best, cost);
   return prospect.fits * (cost.start_s + steps * prospect.step_s) +
          (1 - prospect.fits) * cost.oom_s;
 }
 
-double log_value(const Prospect& prospect, bool has_best, double best, const LaunchCost& cost) {
+double log_value(const Prospect& prospect, const std::optional<double>& best,
+                 const LaunchCost& cost) {
   constexpr double impossible = 1e-12;
   const double improvement =
-      has_best ? log_expected_improvement(prospect.mean, prospect.sigma, best) : prospect.mean;
-  const double seconds = expected_seconds(prospect, has_best, best, cost);
+      best ? log_expected_improvement(prospect.mean, prospect.sigma, *best) : prospect.mean;
+  const double seconds = expected_seconds(prospect, best, cost);
   return improvement + std::log(prospect.fits * prospect.works + impossible) -
          std::log(std::max(seconds, 1e-3));
 }

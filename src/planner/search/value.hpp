@@ -3,7 +3,10 @@
 // second of the cell's GPUs.
 #pragma once
 
+#include "search/search_point.hpp"
+
 #include <cstdint>
+#include <optional>
 
 namespace shardsweep {
 
@@ -24,6 +27,20 @@ struct LaunchCost {
   [[nodiscard]] std::int32_t cut_steps(double step_s, double above_s) const;
 };
 
+/// What launches take here: what was expected, as long as no run has shown more.
+class CostBelief {
+ public:
+  explicit CostBelief(const LaunchCost& expected) : cost_(expected) {}
+  [[nodiscard]] const LaunchCost& cost() const { return cost_; }
+  /// A run that was done in `seconds`, or ran out of memory after them; 0: not known.
+  void hear(const Point& point, const SearchNews& news);
+
+ private:
+  LaunchCost cost_;
+  double starts_ = 1;  // how many runs cost_.start_s is the mean of
+  double ooms_ = 1;    // and cost_.oom_s
+};
+
 /// What is expected of a layout.
 struct Prospect {
   double mean = 0;   ///< of ln(tokens/s per GPU)
@@ -37,16 +54,18 @@ struct Prospect {
 /// Welch 1998, equation 15). Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(double mean, double sigma, double best);
 
-/// What a launch is expected to take. One that may be hopeless may be cut short.
-[[nodiscard]] double expected_seconds(const Prospect& prospect, bool has_best, double best,
+/// What a launch is expected to take, in seconds, where the best speed so far is exp(`best`).
+/// One that may be hopeless may be cut short.
+[[nodiscard]] double expected_seconds(const Prospect& prospect,
+                                      const std::optional<double>& best,
                                       const LaunchCost& cost);
 
 /// ln of a launch's value: expected improvement x chance to fit x chance to run, over the
 /// expected seconds. Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2;
 /// the chance as a factor is Gardner et al. 2014, equation 6. An OOM costs what it costs: a
-/// doubtful layout is cheap to try. Where nothing was measured (`has_best` false) the speed
+/// doubtful layout is cheap to try. Where nothing was measured (no best) the speed
 /// itself is the improvement.
-[[nodiscard]] double log_value(const Prospect& prospect, bool has_best, double best,
+[[nodiscard]] double log_value(const Prospect& prospect, const std::optional<double>& best,
                                const LaunchCost& cost);
 
 }  // namespace shardsweep

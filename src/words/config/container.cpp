@@ -127,21 +127,14 @@ std::string container_lines(const ContainerSpec& container) {
   const auto add = [&text](std::string_view key, const std::string& value) {
     text += fmt::format("  {}: {}\n", key, value);
   };
-  const auto list = [](const std::vector<std::string>& items) {
-    std::vector<std::string> texts;
-    texts.reserve(items.size());
-    for (const auto& item : items)
-      texts.push_back(yaml_text(item));
-    return fmt::format("[{}]", fmt::join(texts, ", "));
-  };
   if (container.runtime) add("runtime", std::string(word_of(*container.runtime)));
   if (!container.image.empty()) add("image", yaml_text(container.image));
-  if (!container.mounts.empty()) add("mounts", list(container.mounts));
+  if (!container.mounts.empty()) add("mounts", value_text(KeyType::texts, container.mounts));
   if (!container.workdir.empty()) add("workdir", yaml_text(container.workdir));
   if (!container.env.empty()) text += "  env:\n";
   for (const auto& [name, value] : container.env)
     add("  " + name, yaml_text(value));
-  if (!container.options.empty()) add("options", list(container.options));
+  if (!container.options.empty()) add("options", value_text(KeyType::texts, container.options));
   return text;
 }
 

@@ -3,7 +3,7 @@
 // the sweep. What is printed here, the readers have to read back to the same value:
 // tests/tools/fuzz holds them to it.
 #include "config/container.hpp"
-#include "config/presets.hpp"
+#include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 #include "text/characters.hpp"
@@ -32,31 +32,46 @@ std::string listed(const Items& items, Print print) {
   return all;
 }
 
-std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
-  std::string out;
-  const auto line = [&](std::string text) {
-    out += fmt::format("{}{}\n", indent, std::move(text));
-  };
-  line(fmt::format("name: {}", yaml_text(cluster.name)));
-  if (!cluster.gpu.empty()) line(fmt::format("gpu: {}", yaml_text(cluster.gpu)));
-  line(fmt::format("gpus_per_node: {}", cluster.gpus_per_node));
-  line(fmt::format("memory: {}", bytes_text(cluster.memory_bytes)));
+std::string peaks_text(const ClusterSpec& cluster) {
   std::string peaks;
   for (std::size_t at = 0; at < peak_words.size(); ++at) {
     if (const auto& peak = cluster.peak_flops.at(at))
       peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", peak_words.at(at), *peak);
   }
-  if (!peaks.empty()) line(fmt::format("peak_flops: {{{}}}", peaks));
-  for (const auto& field : cluster_fields()) {
-    const double value = cluster.*field.member;
-    if (value <= 0) continue;
-    const auto unit = field.kind == RateKind::bandwidth ? "B/s"
-                      : field.kind == RateKind::latency ? "us"
-                                                        : "";
-    line(fmt::format("{}: {}{}  # {}", field.name, value, unit, field.meaning));
-  }
-  line(fmt::format("this_machine: {}", cluster.this_machine));
-  line(fmt::format("shared_host: {}", cluster.shared_host));
+  return peaks;
+}
+
+std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
+  std::string out;
+  const auto line = [&](std::string_view key, std::string_view text, std::string_view comment) {
+    out += fmt::format("{}{}: {}{}{}\n", indent, key, text, comment.empty() ? "" : "  # ",
+                       comment);
+  };
+  visit_texts(
+      cluster,
+      [&](const auto& key, std::string_view text) {
+        const auto type = key.facts.type;
+        const bool is_rate =
+            type == KeyType::rate || type == KeyType::latency || type == KeyType::share;
+        line(key.name, text, is_rate ? key.facts.meaning : "");
+      },
+      [&](const auto& key, const auto& /*peak_flops*/) {
+        const auto peaks = peaks_text(cluster);
+        if (!peaks.empty()) line(key.name, "{" + peaks + "}", "");
+      });
+  return out;
+}
+
+/// "layers: 16, hidden: 2048": the keys of a map in one line.
+template <class T>
+std::string inline_map(const T& object) {
+  std::string out;
+  visit_texts(
+      object,
+      [&](const auto& key, std::string_view text) {
+        out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", key.name, text);
+      },
+      [](const auto& /*key*/, const auto& /*value*/) {});
   return out;
 }
 
@@ -94,11 +109,12 @@ class Explainer {
     if (sweep_.models.empty()) return;
     line("\nmodels:");
     for (const auto& model : sweep_.models) {
-      std::string shape;
-      for (const auto& field : model_fields())
-        shape += fmt::format("{}: {}, ", field.name, model.*field.member);
-      line("  {}: {{{}tied_embeddings: {}}}", yaml_text(model.name), shape,
-           model.tied_embeddings);
+      std::string shape;  // all of it, what a model lacks as 0
+      visit_values(model, [&](const auto& key, const auto& value) {
+        shape += fmt::format("{}{}: {}", shape.empty() ? "" : ", ", key.name,
+                             config::value_text(key.facts.type, value));
+      });
+      line("  {}: {{{}}}", yaml_text(model.name), shape);
     }
   }
 
@@ -247,18 +263,11 @@ class Explainer {
     line("\nsearch:");
     line("  policy: {}  # {}", search_policy_words.at(static_cast<std::size_t>(search.policy)),
          fmt::join(search_policy_words, " | "));
-    std::vector<std::string> until;
-    if (search.until.regret > 0) {
-      until.push_back(fmt::format("regret: {}", search.until.regret));
-      until.push_back(fmt::format("confidence: {}", search.until.confidence));
-    }
-    if (search.until.runs > 0) until.push_back(fmt::format("runs: {}", search.until.runs));
-    if (search.until.gpu_hours > 0)
-      until.push_back(fmt::format("gpu_hours: {}", search.until.gpu_hours));
+    auto until = search.until;
+    if (until.regret <= 0) until.confidence = 0;  // of nothing
     line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
-         fmt::join(until, ", "));
-    line("  rules: {{micro_batch: {}, grad_accum: {}, memory: {}}}  # named rules in force",
-         search.rules.micro_batch, search.rules.grad_accum, search.rules.memory);
+         inline_map(until));
+    line("  rules: {{{}}}  # named rules in force", inline_map(search.rules));
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
     if (search.policy == SearchPolicy::best_first)
       line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
@@ -331,13 +340,6 @@ std::string explain_cluster(const ClusterSpec& cluster) {
 
 namespace {
 
-std::string list_of(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items)
-    text += (text.empty() ? "" : ", ") + yaml_text(item);
-  return "[" + text + "]";
-}
-
 std::string value_of(const SlurmValue& value) {
   return value.value.empty() ? "true" : yaml_text(value.value);
 }
@@ -360,51 +362,78 @@ std::string option_of(const std::vector<SlurmValue>& values) {
   return "{" + text + "}";
 }
 
+/// KEY: VALUE for each key of a map in the site file; what is no plain value goes to `special`.
+template <class T, class Special>
+void add_keys(std::string& text, const T& map, std::string_view indent, Special&& special) {
+  visit_texts(
+      map,
+      [&](const auto& key, std::string_view value) {
+        text += fmt::format("{}{}: {}\n", indent, key.name, value);
+      },
+      special);
+}
+
+class SiteExplainer {
+ public:
+  explicit SiteExplainer(const SiteSpec& site) : site_(site) {}
+
+  std::string text() {
+    add_keys(text_, site_, "",
+             [this](const auto& key, const auto& value) { add(key.name, value); });
+    slurm();
+    return std::move(text_);
+  }
+
+ private:
+  void add(std::string_view key, Backend backend) {
+    if (backend != Backend::none) text_ += fmt::format("{}: {}\n", key, word_of(backend));
+  }
+  void add(std::string_view key, LaunchMode launch) {
+    text_ += fmt::format("{}: {}\n", key, word_of(launch));
+  }
+  void add(std::string_view key, const std::map<std::string, std::string>& variables) {
+    if (!variables.empty()) text_ += fmt::format("{}:\n", key);
+    for (const auto& [name, value] : variables)
+      text_ += fmt::format("  {}: {}\n", name, yaml_text(value));
+  }
+  void add(std::string_view /*key*/, const ContainerSpec& container) {
+    text_ += container_lines(container);
+  }
+  void add(std::string_view key, const RestSettings& rest) {
+    if (rest.url.empty()) return;
+    text_ += fmt::format("{}:\n", key);
+    add_keys(text_, rest, "  ", [](const auto& /*key*/, const auto& /*value*/) {});
+  }
+  void add(std::string_view key, const NotifySettings& notify) {
+    if (!notify.wanted()) return;
+    text_ += fmt::format("{}:\n", key);
+    add_keys(text_, notify, "  ", [this](const auto& events, const auto& value) {
+      std::vector<std::string> words;
+      for (const NotifyEvent event : value)
+        words.emplace_back(notify_words.at(static_cast<std::size_t>(event)));
+      text_ += fmt::format("  {}: {}\n", events.name, value_text(KeyType::texts, words));
+    });
+  }
+  /// Last, as it may be long: see slurm().
+  void add(std::string_view /*key*/, const decltype(SiteSpec::slurm)& /*options*/) {}
+
+  void slurm() {
+    if (site_.slurm.empty() && site_.slurm_without.empty()) return;
+    text_ += "slurm:\n";
+    for (const auto& [option, values] : site_.slurm)
+      text_ += fmt::format("  {}: {}\n", option, option_of(values));
+    for (const std::string& option : site_.slurm_without)
+      text_ += fmt::format("  {}: false\n", option);
+  }
+
+  const SiteSpec& site_;
+  std::string text_ = "# A complete site file.\n";
+};
+
 }  // namespace
 
 std::string explain_site(const SiteSpec& site) {
-  std::string text = "# A complete site file.\n";
-  const auto add = [&text](std::string_view key, const std::string& value) {
-    text += fmt::format("{}: {}\n", key, value);
-  };
-  if (site.backend != Backend::none) add("backend", std::string(word_of(site.backend)));
-  if (!site.env.empty()) {
-    text += "env:\n";
-    for (const auto& [name, value] : site.env)
-      add("  " + name, yaml_text(value));
-  }
-  text += config::container_lines(site.container);
-  add("pass_env", list_of(site.pass_env));
-  add("modules", list_of(site.modules));
-  add("prolog", list_of(site.prolog));
-  if (!site.job_template.empty()) add("template", yaml_text(site.job_template));
-  add("launch", std::string(word_of(site.launch)));
-  add("strict", site.strict ? "true" : "false");
-  if (!site.rest.url.empty()) {
-    text += "slurmrestd:\n";
-    add("  url", yaml_text(site.rest.url));
-    if (site.rest.plain_http) add("  plain_http", "true");
-    if (!site.rest.token_file.empty()) add("  token_file", yaml_text(site.rest.token_file));
-    if (!site.rest.user.empty()) add("  user", yaml_text(site.rest.user));
-  }
-  if (site.notify.wanted()) {
-    text += "notify:\n";
-    if (!site.notify.url.empty()) add("  url", yaml_text(site.notify.url));
-    if (!site.notify.url_file.empty()) add("  url_file", yaml_text(site.notify.url_file));
-    if (!site.notify.header_file.empty())
-      add("  header_file", yaml_text(site.notify.header_file));
-    std::vector<std::string> events;
-    for (const NotifyEvent event : site.notify.events)
-      events.emplace_back(notify_words.at(static_cast<std::size_t>(event)));
-    add("  events", list_of(events));
-  }
-  if (site.slurm.empty() && site.slurm_without.empty()) return text;
-  text += "slurm:\n";
-  for (const auto& [option, values] : site.slurm)
-    add("  " + option, option_of(values));
-  for (const std::string& option : site.slurm_without)
-    add("  " + option, "false");
-  return text;
+  return SiteExplainer(site).text();
 }
 
 }  // namespace shardsweep

@@ -1,138 +1,186 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/keys.hpp"
 
+#include "text/characters.hpp"
+#include "yaml/yaml_tree.hpp"
+
+#include <shardsweep/sweep.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 namespace shardsweep::config {
 namespace {
 
-using Key = KeyType;
+using Type = KeyType;
+
+struct PlainKey {
+  std::string_view section;
+  std::string_view key;
+  KeyType type;
+  std::string_view takes;
+  std::string_view default_text;
+  std::string_view meaning;
+};
 
 // clang-format off
-constexpr auto sweep_table = std::to_array<KeyInfo>({
-    {"", "name", Key::name, "a name", "", "name of the sweep; submitting the same name again edits the sweep"},
-    {"", "cluster", Key::special, "a preset, a file or a map", "", "the hardware, see cluster"},
-    {"", "models", Key::special, "a map of models", "", "models of this file, see models.NAME"},
-    {"", "constants", Key::special, "a map of axes", "", "axes with one value, and the global batch"},
-    {"", "axes", Key::special, "a map of axes", "", "axes that vary: their product is the grid"},
-    {"", "zip", Key::special, "a list of maps of axes", "", "axes that advance together: [{nodes: [1, 2], tp: [4, 8]}]"},
-    {"", "points", Key::special, "a list of maps of axes", "", "hand-picked points beside the grid"},
-    {"", "points_from", Key::text, "a CSV file", "", "the same from a table; its header names axes and variables"},
-    {"", "vars", Key::special, "a map of lists", "", "variables of your own: they reach the ranks' environment, results and filters"},
-    {"", "control", Key::special, "a layout, network, auto or off", "auto", "each allocation runs it at its start and end, to compare allocations"},
-    {"", "exclude", Key::special, "a list", "", "points to leave out, see exclude"},
-    {"", "measure", Key::special, "a map", "", "how a trial is measured, see measure"},
-    {"", "runner", Key::special, "a name or a map", "shardbench", "the program to measure, see runner"},
-    {"", "env", Key::special, "a map of texts", "", "environment variables of the ranks"},
-    {"", "container", Key::special, "a map", "", "the container that ranks run in, see container; a key here wins over the site file's"},
-    {"", "classify", Key::special, "a list of maps", "", "the meaning of lines of the ranks' output, see classify"},
-    {"", "search", Key::special, "a map", "", "how to find the fastest layout without running all, see search"},
-    {"", "prove", Key::special, "one-gpu or off", "off", "run ranks of the fastest predicted layouts of your trainer alone on one GPU first, to know their memory"},
-    {"", "proof_of", Key::name, "a name", "", "written by 'prove' into the sweep of these ranks: whose layouts they are"},
-    {"constants", "global_batch_tokens", Key::count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
-    {"constants", "global_batch_size", Key::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
-    {"cluster", "preset", Key::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
-    {"cluster", "name", Key::name, "a name", "the preset's", "required without a preset"},
-    {"cluster", "gpu", Key::text, "a text", "", "name of the GPU as the driver gives it; empty means CPU slots"},
-    {"cluster", "gpus_per_node", Key::count, "a whole number", "", "GPUs, or slots, of a node"},
-    {"cluster", "memory", Key::bytes, "a size", "", "memory of one GPU or slot"},
-    {"cluster", "peak_flops", Key::special, "a map by dtype", "", "dense peak of one GPU in FLOP/s: {bf16: 989e12}; without it there is no MFU"},
-    {"cluster", "memory_bandwidth", Key::rate, "a rate", "", "bandwidth of device memory"},
-    {"cluster", "intra_node_bandwidth", Key::rate, "a rate", "", "bandwidth of a GPU's links inside the node, one direction"},
-    {"cluster", "inter_node_bandwidth", Key::rate, "a rate", "", "bandwidth of a GPU's network adapter, one direction"},
-    {"cluster", "inter_node_group_bandwidth", Key::rate, "a rate", "", "bandwidth of a ring over several adapters of a node, per GPU"},
-    {"cluster", "intra_node_latency", Key::latency, "a latency", "", "latency of a small message inside the node"},
-    {"cluster", "inter_node_latency", Key::latency, "a latency", "", "latency of a small message between nodes"},
-    {"cluster", "gemm_efficiency", Key::share, "a share", "0.55", "share of the peak in matrix products"},
-    {"cluster", "attention_efficiency", Key::share, "a share", "0.35", "share of the peak in attention"},
-    {"cluster", "intra_node_efficiency", Key::share, "a share", "0.53", "share of intra_node_bandwidth in collectives"},
-    {"cluster", "inter_node_efficiency", Key::share, "a share", "0.54", "share of inter_node_bandwidth in collectives"},
-    {"cluster", "this_machine", Key::boolean, "true or false", "false", "always run on this machine, without a scheduler"},
-    {"cluster", "shared_host", Key::boolean, "true or false", "true", "others may use the host's CPUs during a measurement"},
-    {"models.NAME", "layers", Key::count, "a whole number", "", "transformer layers; also num_hidden_layers"},
-    {"models.NAME", "hidden", Key::count, "a whole number", "", "hidden size; also hidden_size"},
-    {"models.NAME", "ffn", Key::count, "a whole number", "", "size of the feed-forward layer; also intermediate_size"},
-    {"models.NAME", "heads", Key::count, "a whole number", "", "attention heads; also num_attention_heads"},
-    {"models.NAME", "kv_heads", Key::count, "a whole number", "heads", "key and value heads; also num_key_value_heads"},
-    {"models.NAME", "vocab", Key::count, "a whole number", "", "size of the vocabulary; also vocab_size"},
-    {"models.NAME", "head_dim", Key::count, "a whole number", "hidden / heads", "values of one head; also head_size"},
-    {"models.NAME", "experts", Key::count, "a whole number", "0", "experts of each layer; 0: all layers are dense; also num_experts"},
-    {"models.NAME", "experts_per_token", Key::count, "a whole number", "", "experts that a router chooses for a token; also num_experts_per_tok"},
-    {"models.NAME", "expert_ffn", Key::count, "a whole number", "", "width of one expert; also moe_intermediate_size"},
-    {"models.NAME", "shared_experts", Key::count, "a whole number", "0", "experts that every token goes through; also n_shared_experts"},
-    {"models.NAME", "dense_layers", Key::count, "a whole number", "0", "first layers without experts; also first_k_dense_replace"},
-    {"models.NAME", "tied_embeddings", Key::boolean, "true or false", "false", "input and output embeddings are one matrix; also tie_word_embeddings"},
-    {"container", "runtime", Key::special, "pyxis, enroot, apptainer, podman-hpc, shifter or none", "", "the program that starts containers on the nodes"},
-    {"container", "image", Key::special, "an image, or a list", "", "a file or a name, as the runtime takes it; a list is an axis, the variable image"},
-    {"container", "mounts", Key::texts, "a list of SOURCE:TARGET", "", "folders of the host; ':ro' behind one mounts it for reading only; those of both files hold"},
-    {"container", "workdir", Key::text, "an absolute path", "as without a container", "working folder of the ranks inside"},
-    {"container", "env", Key::special, "a map of texts", "", "variables inside of the container; 'env' of the sweep wins"},
-    {"container", "options", Key::texts, "a list of texts", "", "further options of the runtime, in front of the image"},
-    {"measure", "warmup", Key::count, "a whole number", "3", "train steps before the timed ones"},
-    {"measure", "steps", Key::count, "a whole number", "10", "timed train steps"},
-    {"measure", "repeats", Key::special, "a whole number or until_resolved", "1", "trials of each point, a search needs 1; with 'finalists' the rounds of the finals, by default until_resolved"},
-    {"measure", "finalists", Key::count, "a whole number from 2", "", "layouts of each cell that run again in one allocation when the cell has ended; without it none do"},
-    {"measure", "node_sets", Key::count, "a whole number", "", "by default 1: sets of nodes that a choice of finals is held against; from 2 on the first two layouts of a cell run once more on other nodes"},
-    {"measure", "resolve", Key::percent, "a share", "", "a difference of less does not matter, by default 1%; ends finals"},
-    {"runner", "name", Key::name, "a name", "shardbench", "trainer for predictions; also the name in results if the program reports none"},
-    {"runner", "program", Key::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
-    {"runner", "args", Key::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
-    {"runner", "profile", Key::text, "own, megatron, nanotron or torchtitan", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
-    {"runner", "argv", Key::texts, "a list of texts", "", "command line of a trainer as it is, with placeholders: see 'help placeholders'"},
-    {"runner", "log", Key::text, "a trainer", "", "whose log 'argv' prints, see 'read-log --list'; needed unless 'patterns' are given"},
-    {"runner", "patterns", Key::texts, "a list of texts", "", "lines of its log with {key} for a number: \"iteration {iteration} took {step_ms} ms\""},
-    {"runner", "files", Key::special, "a map of names to files", "", "written into each attempt's folder with placeholders filled in; a value of several lines is the text itself"},
-    {"runner", "launch", Key::special, "rank or node", "rank", "one process for each rank, or one on each node (torchrun)"},
-    {"runner", "cwd", Key::text, "a folder", "the sweep file's", "where 'argv' runs; \"{attempt_dir}\" is the attempt's folder"},
-    {"runner", "version", Key::text, "a text", "unknown", "version of the trainer; another one makes all trials new"},
-    {"runner", "unchecked", Key::texts, "a list of names", "none", "truth checks of its log to leave out: first_loss, parameters, version"},
-    {"runner", "gives_up", Key::boolean, "true or false", "as it says itself", "whether it takes --give-up-above; submitting fills it in"},
-    {"runner", "snapshot", Key::special, "none, copy or git", "none", "run from a copy of the tree, made when the sweep is submitted: all of it, or what git tracks with its changes; another tree makes all trials new"},
-    {"runner", "snapshot_hash", Key::text, "a hash", "", "of that copy; submitting fills it in"},
-    {"runner", "snapshot_root", Key::text, "a folder", "", "that it was made of; submitting fills it in"},
-    {"runner", "hashes", Key::special, "a map of programs to hashes", "", "what its own programs hold; submitting fills it in, and with another one nothing is started"},
-    {"exclude", "when", Key::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
-    {"exclude", "why", Key::text, "a text", "", "shown with the points that it leaves out"},
-    {"classify", "name", Key::name, "a name", "", "name of the rule, shown in the cause"},
-    {"classify", "pattern", Key::text, "a text with *", "", "text of a line; * is any text"},
-    {"classify", "outcome", Key::special, "an outcome", "", "oom, hung, timeout, node_failure, comm_error, crashed or rejected"},
-    {"search", "policy", Key::special, "exhaustive or best_first", "exhaustive", "order of the trials: the plan's, or the most promising first"},
-    {"search", "until", Key::special, "a map", "", "when a cell ends, see search.until; default: at its last trial"},
-    {"search", "rules", Key::special, "a map", "", "rules that leave trials out, see search.rules"},
-    {"search", "learn_across", Key::boolean, "true or false", "true", "cells learn from each other"},
-    {"search", "cut_short", Key::special, "a factor or off", "1.2", "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone"},
-    {"search.until", "regret", Key::percent, "a share", "", "end when nothing untested is faster by more than this"},
-    {"search.until", "confidence", Key::percent, "a share", "95%", "how sure that must be"},
-    {"search.until", "runs", Key::count, "a whole number", "", "end after so many runs"},
-    {"search.until", "gpu_hours", Key::real, "a number", "", "end after so many GPU-hours"},
-    {"search.rules", "micro_batch", Key::boolean, "true or false", "true", "after an OOM, skip larger micro-batches of the same layout"},
-    {"search.rules", "grad_accum", Key::boolean, "true or false", "true", "run pipelines with too few micro-batches last"},
-    {"search.rules", "memory", Key::boolean, "true or false", "true", "skip layouts that need as much as one that ran out of memory, or that fit with less than 0.3 %"},
-});
-
-constexpr auto site_table = std::to_array<KeyInfo>({
-    {"", "backend", Key::special, "local or slurm", "slurm where sbatch is on PATH", "where sweeps run"},
-    {"", "env", Key::special, "a map of texts", "", "environment variables of the ranks; part of a trial's identity"},
-    {"", "container", Key::special, "a map", "", "the container of all sweeps; keys as in a sweep file"},
-    {"", "pass_env", Key::texts, "a list of names", "", "variables of your shell that the ranks get"},
-    {"", "modules", Key::texts, "a list of texts", "", "modules to load, in order"},
-    {"", "prolog", Key::texts, "a list of texts", "", "shell lines of your own in the job script"},
-    {"", "template", Key::text, "an absolute path or a name", "lane.sbatch", "job script template: your own, or lane-sbcast.sbatch, which is built in"},
-    {"", "launch", Key::special, "agents or srun", "agents", "one srun per allocation, or one per attempt (for PMI or MPI)"},
-    {"", "strict", Key::boolean, "true or false", "false", "submit held, and release once the job id is stored"},
-    {"", "slurm", Key::special, "a map of sbatch options", "", "long options of sbatch, see below"},
-    {"", "slurmrestd", Key::special, "a map", "", "reach Slurm over REST, see slurmrestd"},
-    {"", "notify", Key::special, "a map", "", "tell a webhook, see notify"},
-    {"slurmrestd", "url", Key::text, "an address", "", "http://host:port, https://host or unix:/path"},
-    {"slurmrestd", "token_file", Key::text, "an absolute path", "scontrol token", "file with the token, mode 0600"},
-    {"slurmrestd", "plain_http", Key::boolean, "true or false", "false", "the token may go unencrypted to another machine"},
-    {"slurmrestd", "user", Key::name, "a name", "you", "user of the requests"},
-    {"notify", "url", Key::text, "an address", "", "https, or http on this machine"},
-    {"notify", "url_file", Key::text, "an absolute path", "", "file that holds a secret address, mode 0600"},
-    {"notify", "header_file", Key::text, "an absolute path", "", "file with one header line, mode 0600"},
-    {"notify", "events", Key::texts, "a list", "all", "sweep_ended, stalled, node_quarantined, blind"},
+constexpr auto plain_keys = std::to_array<PlainKey>({
+    {"", "name", Type::name, "a name", "", "name of the sweep; submitting the same name again edits the sweep"},
+    {"", "cluster", Type::special, "a preset, a file or a map", "", "the hardware, see cluster"},
+    {"", "models", Type::special, "a map of models", "", "models of this file, see models.NAME"},
+    {"", "constants", Type::special, "a map of axes", "", "axes with one value, and the global batch"},
+    {"", "axes", Type::special, "a map of axes", "", "axes that vary: their product is the grid"},
+    {"", "zip", Type::special, "a list of maps of axes", "", "axes that advance together: [{nodes: [1, 2], tp: [4, 8]}]"},
+    {"", "points", Type::special, "a list of maps of axes", "", "hand-picked points beside the grid"},
+    {"", "points_from", Type::text, "a CSV file", "", "the same from a table; its header names axes and variables"},
+    {"", "vars", Type::special, "a map of lists", "", "variables of your own: they reach the ranks' environment, results and filters"},
+    {"", "control", Type::special, "a layout, network, auto or off", "auto", "each allocation runs it at its start and end, to compare allocations"},
+    {"", "exclude", Type::special, "a list", "", "points to leave out, see exclude"},
+    {"", "measure", Type::special, "a map", "", "how a trial is measured, see measure"},
+    {"", "runner", Type::special, "a name or a map", "shardbench", "the program to measure, see runner"},
+    {"", "env", Type::special, "a map of texts", "", "environment variables of the ranks"},
+    {"", "container", Type::special, "a map", "", "the container that ranks run in, see container; a key here wins over the site file's"},
+    {"", "classify", Type::special, "a list of maps", "", "the meaning of lines of the ranks' output, see classify"},
+    {"", "search", Type::special, "a map", "", "how to find the fastest layout without running all, see search"},
+    {"", "prove", Type::special, "one-gpu or off", "off", "run ranks of the fastest predicted layouts of your trainer alone on one GPU first, to know their memory"},
+    {"", "proof_of", Type::name, "a name", "", "written by 'prove' into the sweep of these ranks: whose layouts they are"},
+    {"constants", "global_batch_tokens", Type::count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
+    {"constants", "global_batch_size", Type::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
+    {"cluster", "preset", Type::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
+    {"container", "runtime", Type::special, "pyxis, enroot, apptainer, podman-hpc, shifter or none", "", "the program that starts containers on the nodes"},
+    {"container", "image", Type::special, "an image, or a list", "", "a file or a name, as the runtime takes it; a list is an axis, the variable image"},
+    {"container", "mounts", Type::texts, "a list of SOURCE:TARGET", "", "folders of the host; ':ro' behind one mounts it for reading only; those of both files hold"},
+    {"container", "workdir", Type::text, "an absolute path", "as without a container", "working folder of the ranks inside"},
+    {"container", "env", Type::special, "a map of texts", "", "variables inside of the container; 'env' of the sweep wins"},
+    {"container", "options", Type::texts, "a list of texts", "", "further options of the runtime, in front of the image"},
+    {"runner", "name", Type::name, "a name", "shardbench", "trainer for predictions; also the name in results if the program reports none"},
+    {"runner", "program", Type::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
+    {"runner", "args", Type::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
+    {"runner", "profile", Type::text, "own, megatron, nanotron or torchtitan", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
+    {"runner", "argv", Type::texts, "a list of texts", "", "command line of a trainer as it is, with placeholders: see 'help placeholders'"},
+    {"runner", "log", Type::text, "a trainer", "", "whose log 'argv' prints, see 'read-log --list'; needed unless 'patterns' are given"},
+    {"runner", "patterns", Type::texts, "a list of texts", "", "lines of its log with {key} for a number: \"iteration {iteration} took {step_ms} ms\""},
+    {"runner", "files", Type::special, "a map of names to files", "", "written into each attempt's folder with placeholders filled in; a value of several lines is the text itself"},
+    {"runner", "launch", Type::special, "rank or node", "rank", "one process for each rank, or one on each node (torchrun)"},
+    {"runner", "cwd", Type::text, "a folder", "the sweep file's", "where 'argv' runs; \"{attempt_dir}\" is the attempt's folder"},
+    {"runner", "version", Type::text, "a text", "unknown", "version of the trainer; another one makes all trials new"},
+    {"runner", "unchecked", Type::texts, "a list of names", "none", "truth checks of its log to leave out: first_loss, parameters, version"},
+    {"runner", "gives_up", Type::boolean, "true or false", "as it says itself", "whether it takes --give-up-above; submitting fills it in"},
+    {"runner", "snapshot", Type::special, "none, copy or git", "none", "run from a copy of the tree, made when the sweep is submitted: all of it, or what git tracks with its changes; another tree makes all trials new"},
+    {"runner", "snapshot_hash", Type::text, "a hash", "", "of that copy; submitting fills it in"},
+    {"runner", "snapshot_root", Type::text, "a folder", "", "that it was made of; submitting fills it in"},
+    {"runner", "hashes", Type::special, "a map of programs to hashes", "", "what its own programs hold; submitting fills it in, and with another one nothing is started"},
+    {"exclude", "when", Type::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
+    {"exclude", "why", Type::text, "a text", "", "shown with the points that it leaves out"},
+    {"classify", "name", Type::name, "a name", "", "name of the rule, shown in the cause"},
+    {"classify", "pattern", Type::text, "a text with *", "", "text of a line; * is any text"},
+    {"classify", "outcome", Type::special, "an outcome", "", "oom, hung, timeout, node_failure, comm_error, crashed or rejected"},
 });
 // clang-format on
+
+std::string_view takes_of(KeyType type) {
+  switch (type) {
+    case Type::name:
+      return "a name";
+    case Type::count:
+      return "a whole number";
+    case Type::bytes:
+      return "a size";
+    case Type::rate:
+      return "a rate";
+    case Type::latency:
+      return "a latency";
+    case Type::real:
+      return "a number";
+    case Type::share:
+    case Type::percent:
+      return "a share";
+    case Type::boolean:
+      return "true or false";
+    case Type::texts:
+      return "a list of texts";
+    case Type::text:
+    case Type::special:
+      break;
+  }
+  return "a text";
+}
+
+/// As the reference says it: 0 and empty values are no defaults worth a word.
+template <class V>
+std::string default_of(const KeyFacts& facts, const V& value) {
+  if (facts.otherwise) return std::string(*facts.otherwise);
+  if constexpr (std::is_same_v<V, bool>) return value ? "true" : "false";
+  if constexpr (std::is_arithmetic_v<V>) {
+    if (value == V{}) return "";
+    return facts.type == Type::percent
+               ? fmt::format("{:g}%", 100.0 * static_cast<double>(value))
+               : fmt::format("{}", value);
+  }
+  return "";
+}
+
+class KeyTable {
+ public:
+  KeyTable& plain(std::string_view section) {
+    for (const auto& row : plain_keys) {
+      if (row.section == section)
+        all_.push_back({section, row.key, row.type, std::string(row.takes),
+                        std::string(row.default_text), std::string(row.meaning)});
+    }
+    return *this;
+  }
+  template <class T>
+  KeyTable& described_by(std::string_view section) {
+    const T defaults;
+    visit_values(defaults, [&](const auto& key, const auto& value) {
+      const KeyFacts& facts = key.facts;
+      const auto also = facts.alias.empty() ? "" : fmt::format("; also {}", facts.alias);
+      all_.push_back({section, key.name, facts.type,
+                      std::string(facts.takes.empty() ? takes_of(facts.type) : facts.takes),
+                      default_of(facts, value), fmt::format("{}{}", facts.meaning, also)});
+    });
+    return *this;
+  }
+  [[nodiscard]] std::vector<KeyInfo> take() { return std::move(all_); }
+
+ private:
+  std::vector<KeyInfo> all_;
+};
+
+const std::vector<KeyInfo>& sweep_table() {
+  static const auto table = KeyTable()
+                                .plain("")
+                                .plain("constants")
+                                .plain("cluster")
+                                .described_by<ClusterSpec>("cluster")
+                                .described_by<ModelSpec>("models.NAME")
+                                .plain("container")
+                                .described_by<Measure>("measure")
+                                .plain("runner")
+                                .plain("exclude")
+                                .plain("classify")
+                                .described_by<SearchSettings>("search")
+                                .described_by<SearchUntil>("search.until")
+                                .described_by<SearchRules>("search.rules")
+                                .take();
+  return table;
+}
+
+const std::vector<KeyInfo>& site_table() {
+  static const auto table = KeyTable()
+                                .described_by<SiteSpec>("")
+                                .described_by<RestSettings>("slurmrestd")
+                                .described_by<NotifySettings>("notify")
+                                .take();
+  return table;
+}
 
 std::vector<std::string_view> keys_in(std::span<const KeyInfo> table,
                                       std::string_view section) {
@@ -143,22 +191,126 @@ std::vector<std::string_view> keys_in(std::span<const KeyInfo> table,
   return keys;
 }
 
+Range range_of(std::string_view name, const KeyFacts& facts) {
+  return {facts.least, facts.most, name};
+}
+
+/// 1% or 0.01.
+Parsed<double> parse_share(std::string_view text) {
+  const bool percent = !text.empty() && text.back() == '%';
+  auto value = parse_real(percent ? text.substr(0, text.size() - 1) : text);
+  if (!value) return value;
+  if (percent) *value /= 100;
+  if (*value <= 0 || *value >= 1)
+    return tl::make_unexpected(
+        fmt::format("{} is not a share between 0 and 1; write 1% or 0.01", in_quotes(text)));
+  return value;
+}
+
+Result<double> read_number(const YamlNode& node, std::string_view name, KeyType type) {
+  if (type == Type::rate)
+    return read_real(node, name, "a rate such as 450GB/s", parse_bandwidth);
+  if (type == Type::latency)
+    return read_real(node, name, "a latency such as 5us", parse_latency);
+  if (type == Type::percent) return read_share(node, name);
+  const bool share = type == Type::share;
+  SHARDSWEEP_ASSIGN(
+      const double value,
+      read_real(node, name, share ? "a share such as 0.6" : "a number", parse_real));
+  if (share && (value <= 0 || value > 1)) {
+    return refuse(
+        node, fmt::format("'{}' is a share above 0 and at most 1; got '{}'", name, node.text));
+  }
+  if (value <= 0)
+    return refuse(node, fmt::format("'{}' must be above 0; remove it for no limit", name));
+  return value;
+}
+
 }  // namespace
 
 std::span<const KeyInfo> sweep_keys() {
-  return sweep_table;
+  return sweep_table();
 }
 
 std::vector<std::string_view> keys_of(std::string_view section) {
-  return keys_in(sweep_table, section);
+  return keys_in(sweep_table(), section);
 }
 
 std::span<const KeyInfo> site_keys() {
-  return site_table;
+  return site_table();
 }
 
 std::vector<std::string_view> site_keys_of(std::string_view section) {
-  return keys_in(site_table, section);
+  return keys_in(site_table(), section);
+}
+
+Result<double> read_share(const YamlNode& node, std::string_view key) {
+  return read_real(node, key, "a share such as 1%", parse_share);
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
+                double& into, Mistakes& mistakes) {
+  mistakes.assign(into, node, read_number(node, name, facts.type));
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
+                std::int64_t& into, Mistakes& mistakes) {
+  const Range range = range_of(name, facts);
+  mistakes.assign(
+      into, node,
+      facts.type == Type::bytes ? read_bytes(node, range) : read_count(node, range));
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
+                std::int32_t& into, Mistakes& mistakes) {
+  const auto count = mistakes.take(node, read_count(node, range_of(name, facts)));
+  if (count) into = static_cast<std::int32_t>(*count);
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*facts*/,
+                bool& into, Mistakes& mistakes) {
+  mistakes.assign(into, node, read_bool(node, name));
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
+                std::string& into, Mistakes& mistakes) {
+  const auto most = facts.most > 0 ? static_cast<std::size_t>(facts.most) : most_text_bytes;
+  mistakes.assign(
+      into, node,
+      facts.type == Type::name ? read_name(node, name) : read_text(node, name, most));
+}
+
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*facts*/,
+                std::vector<std::string>& into, Mistakes& mistakes) {
+  mistakes.assign(into, node, read_texts(node, name));
+}
+
+std::string value_text(KeyType type, double value) {
+  const auto unit = type == Type::rate ? "B/s" : type == Type::latency ? "us" : "";
+  return fmt::format("{}{}", value, unit);
+}
+
+std::string value_text(KeyType type, std::int64_t value) {
+  return type == Type::bytes ? bytes_text(value) : fmt::format("{}", value);
+}
+
+std::string value_text(KeyType type, std::int32_t value) {
+  return value_text(type, std::int64_t{value});
+}
+
+std::string value_text(KeyType /*type*/, bool value) {
+  return value ? "true" : "false";
+}
+
+std::string value_text(KeyType /*type*/, const std::string& value) {
+  return yaml_text(value);
+}
+
+std::string value_text(KeyType /*type*/, const std::vector<std::string>& value) {
+  std::vector<std::string> texts;
+  texts.reserve(value.size());
+  std::transform(value.begin(), value.end(), std::back_inserter(texts), yaml_text);
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 }  // namespace shardsweep::config

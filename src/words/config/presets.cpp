@@ -59,62 +59,6 @@ std::vector<std::string> shipped_names(const fs::path& folder, std::string_view 
 
 namespace {
 
-constexpr std::int64_t mebibyte = 1 << 20;
-constexpr std::int64_t most_memory = std::int64_t{1} << 50;
-constexpr int most_gpus_per_node = 1024;
-
-struct FileName {
-  std::string_view alias;
-  std::int64_t most;
-};
-// In the order of shape_fields.
-constexpr std::array<FileName, shape_fields.size()> in_files{{
-    {"num_hidden_layers", 1 << 14},
-    {"hidden_size", 1 << 20},
-    {"intermediate_size", 1 << 22},
-    {"num_attention_heads", 1 << 16},
-    {"num_key_value_heads", 1 << 16},
-    {"vocab_size", 1 << 26},
-    {"head_size", 1 << 16},
-    {"num_experts", 1 << 16},
-    {"num_experts_per_tok", 1 << 16},
-    {"moe_intermediate_size", 1 << 22},
-    {"n_shared_experts", 1 << 10},
-    {"first_k_dense_replace", 1 << 14},
-}};
-constexpr auto shape = [] {
-  std::array<ModelField, shape_fields.size()> fields{};
-  for (std::size_t i = 0; i < fields.size(); ++i)
-    fields.at(i) = {shape_fields.at(i).name, in_files.at(i).alias, shape_fields.at(i).member,
-                    in_files.at(i).most, shape_fields.at(i).optional};
-  return fields;
-}();
-constexpr std::string_view tied = "tied_embeddings";
-constexpr std::string_view tied_alias = "tie_word_embeddings";
-
-constexpr std::array<ClusterField, 10> rates{{
-    {"memory_bandwidth", &ClusterSpec::memory_bandwidth, RateKind::bandwidth,
-     "bandwidth of device memory"},
-    {"intra_node_bandwidth", &ClusterSpec::intra_node_bandwidth, RateKind::bandwidth,
-     "bandwidth of a GPU's links inside the node, one direction"},
-    {"inter_node_bandwidth", &ClusterSpec::inter_node_bandwidth, RateKind::bandwidth,
-     "bandwidth of a GPU's network adapter, one direction"},
-    {"inter_node_group_bandwidth", &ClusterSpec::inter_node_group_bandwidth,
-     RateKind::bandwidth, "bandwidth of a ring over several adapters of a node, per GPU"},
-    {"intra_node_latency", &ClusterSpec::intra_node_latency_us, RateKind::latency,
-     "latency of a small message inside the node"},
-    {"inter_node_latency", &ClusterSpec::inter_node_latency_us, RateKind::latency,
-     "latency of a small message between nodes"},
-    {"gemm_efficiency", &ClusterSpec::gemm_efficiency, RateKind::share,
-     "share of the peak in a layer's matrix products"},
-    {"attention_efficiency", &ClusterSpec::attention_efficiency, RateKind::share,
-     "share of the peak in flash attention"},
-    {"intra_node_efficiency", &ClusterSpec::intra_node_efficiency, RateKind::share,
-     "share of intra_node_bandwidth in collectives"},
-    {"inter_node_efficiency", &ClusterSpec::inter_node_efficiency, RateKind::share,
-     "share of inter_node_bandwidth in collectives"},
-}};
-
 /// The value under a name or its alias; that both are there is noted.
 const YamlNode* find_either(const YamlNode& map, std::string_view name, std::string_view alias,
                             Mistakes& mistakes) {
@@ -142,20 +86,15 @@ Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
   return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
 }
 
-const YamlNode& find_key(const YamlNode& map, const ModelField& field) {
-  const auto* node = find(map, field.name);
-  if (node == nullptr) node = find(map, field.alias);
-  return node == nullptr ? map : *node;
-}
-
 Result<void> check_experts(const YamlNode& map, const ModelSpec& model) {
   if (model.experts == 0) {
-    for (const auto& field : shape) {
-      const auto& node = find_key(map, field);
-      if (field.optional && field.name != "head_dim" && model.*field.member > 0)
-        return refuse(node, fmt::format("'{}' needs 'experts', the number of experts of each "
-                                        "layer",
-                                        field.name));
+    for (const auto& field : shape_fields) {
+      if (!field.optional || field.name == "head_dim" || model.*field.member == 0) continue;
+      const auto* node = find(map, field.name);
+      if (node == nullptr) node = find(map, field.alias);
+      return refuse(
+          node == nullptr ? map : *node,
+          fmt::format("'{}' needs 'experts', the number of experts of each layer", field.name));
     }
     return {};
   }
@@ -186,52 +125,11 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
   }
 }
 
-Result<double> read_rate(const YamlNode& node, const ClusterField& field) {
-  switch (field.kind) {
-    case RateKind::bandwidth:
-      return read_real(node, field.name, "a rate such as 450GB/s", parse_bandwidth);
-    case RateKind::latency:
-      return read_real(node, field.name, "a latency such as 5us", parse_latency);
-    case RateKind::share:
-      break;
-  }
-  SHARDSWEEP_ASSIGN(const double share,
-                    read_real(node, field.name, "a share such as 0.6", parse_real));
-  if (share <= 0 || share > 1) {
-    return refuse(node, fmt::format("'{}' is a share above 0 and at most 1; got '{}'",
-                                    field.name, node.text));
-  }
-  return share;
-}
-
-void read_hardware(const YamlNode& map, ClusterSpec& into, Mistakes& mistakes) {
-  if (const auto* node = find(map, "gpu"))
-    mistakes.assign(into.gpu, *node, read_text(*node, "gpu", 128));
-  if (const auto* node = find(map, "gpus_per_node")) {
-    const auto count =
-        mistakes.take(*node, read_count(*node, {1, most_gpus_per_node, "gpus_per_node"}));
-    into.gpus_per_node = static_cast<int>(count.value_or(1));
-  }
-  if (const auto* node = find(map, "memory")) {
-    const auto bytes =
-        mistakes.take(*node, read_bytes(*node, {mebibyte, most_memory, "memory"}));
-    into.memory_bytes = bytes.value_or(mebibyte);
-  }
-  if (const auto* node = find(map, "peak_flops")) read_peaks(*node, into, mistakes);
-  for (const auto& field : rates) {
-    const auto* node = find(map, field.name);
-    if (node != nullptr) mistakes.assign(into.*field.member, *node, read_rate(*node, field));
-  }
-  if (const auto* node = find(map, "this_machine"))
-    mistakes.assign(into.this_machine, *node, read_bool(*node, "this_machine"));
-  if (const auto* node = find(map, "shared_host"))
-    mistakes.assign(into.shared_host, *node, read_bool(*node, "shared_host"));
-}
-
 /// A map's values over `base`; what a cluster needs is there afterwards.
 std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base,
                                             Mistakes& mistakes, std::size_t before) {
-  read_hardware(map, base, mistakes);
+  read_values(map, base, mistakes, "name");
+  if (const auto* node = find(map, "peak_flops")) read_peaks(*node, base, mistakes);
   if (base.gpus_per_node == 0) (void)need(map, "the cluster", "gpus_per_node", mistakes);
   if (base.memory_bytes == 0) (void)need(map, "the cluster", "memory", mistakes);
   if (mistakes.count() > before) return std::nullopt;
@@ -246,7 +144,7 @@ bool is_cluster_file(std::string_view text) {
 /// A model of which each layer has experts has no other feed-forward part.
 bool has_no_dense_layer(const YamlNode& map) {
   const auto is_there = [&](std::string_view name) {
-    return std::any_of(shape.begin(), shape.end(), [&](const ModelField& field) {
+    return std::any_of(shape_fields.begin(), shape_fields.end(), [&](const ShapeField& field) {
       return field.name == name &&
              (find(map, name) != nullptr || find(map, field.alias) != nullptr);
     });
@@ -256,45 +154,34 @@ bool has_no_dense_layer(const YamlNode& map) {
 
 }  // namespace
 
-std::span<const ModelField> model_fields() {
-  return shape;
-}
-
-std::span<const ClusterField> cluster_fields() {
-  return rates;
-}
-
 std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
                                     Mistakes& mistakes) {
   const auto what = "model " + in_quotes(name);
   if (!mistakes.take(map, expect_map(map, what))) return std::nullopt;
   const auto before = mistakes.count();
-  std::vector<std::string_view> known{tied, tied_alias};
-  for (const auto& field : shape)
-    known.insert(known.end(), {field.name, field.alias});
+  std::vector<std::string_view> known;
+  visit_fields<ModelSpec>([&](const auto& key) {
+    known.insert(known.end(), {key.name, key.facts.alias});
+  });
   check_keys(map, what, known, mistakes);
   ModelSpec model;
   model.name = name;
   std::vector<std::string> missing;
-  for (const auto& field : shape) {
-    const auto* node = find_either(map, field.name, field.alias, mistakes);
-    if (node != nullptr) {
-      mistakes.assign(model.*field.member, *node,
-                      read_count(*node, {field.optional ? 0 : 1, field.most, field.name}));
-    } else if (field.name == "kv_heads") {
+  visit_values(model, [&](const auto& key, auto& value) {
+    if (const auto* node = find_either(map, key.name, key.facts.alias, mistakes)) {
+      read_value(*node, key.name, key.facts, value, mistakes);
+    } else if (key.name == "kv_heads") {
       model.kv_heads = model.heads;
-    } else if (field.optional || (field.name == "ffn" && has_no_dense_layer(map))) {
-      continue;
-    } else if (!is_misspelt(map, field.name)) {
-      missing.push_back(in_quotes(field.name));
+    } else if (key.is(Flag::optional) || (key.name == "ffn" && has_no_dense_layer(map))) {
+      return;
+    } else if (!is_misspelt(map, key.name)) {
+      missing.push_back(in_quotes(key.name));
     }
-  }
+  });
   if (!missing.empty())
     mistakes.add(map, fault_at(map, fmt::format("missing {} {} in {}",
                                                 missing.size() > 1 ? "keys" : "key",
                                                 fmt::join(missing, ", "), what)));
-  if (const auto* node = find_either(map, tied, tied_alias, mistakes))
-    mistakes.assign(model.tied_embeddings, *node, read_bool(*node, tied));
   if (mistakes.count() > before) return std::nullopt;
   if (model.ffn == 0) model.ffn = model.expert_ffn;
   mistakes.take(map, check_heads(map, model));
@@ -314,7 +201,7 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   if (preset != nullptr) {
     auto read = presets.cluster(*preset);
     // Without its preset, what is missing here is not known.
-    base = read ? *std::move(read) : ClusterSpec{.gpus_per_node = 1, .memory_bytes = mebibyte};
+    base = read ? *std::move(read) : ClusterSpec{.gpus_per_node = 1, .memory_bytes = 1};
   }
   const auto* name = find(node, "name");
   if (name != nullptr) {

@@ -12,7 +12,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,30 +51,6 @@ class Presets {
   Sources& sources_;
   Mistakes& mistakes_;
 };
-
-/// A number of a model's shape, as files name it.
-struct ModelField {
-  std::string_view name;
-  std::string_view alias;  ///< in other trainers' and libraries' files
-  std::int64_t ModelSpec::*member;
-  std::int64_t most;
-  bool optional;
-};
-[[nodiscard]] std::span<const ModelField> model_fields();
-
-enum class RateKind : std::uint8_t {
-  bandwidth,  ///< bytes per second
-  latency,    ///< in microseconds
-  share,      ///< above 0, at most 1
-};
-/// A rate of a cluster's hardware, as files name it; 0 is unknown and not written.
-struct ClusterField {
-  std::string_view name;
-  double ClusterSpec::*member;
-  RateKind kind;
-  std::string_view meaning;  ///< as `plan --explain` prints it
-};
-[[nodiscard]] std::span<const ClusterField> cluster_fields();
 
 /// None where it has mistakes.
 [[nodiscard]] std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,

@@ -252,25 +252,21 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
   return values;
 }
 
-/// What the template gives unless the site says otherwise.
-bool is_given_by_template(std::string_view option) {
-  return option == "gpus-per-node" || option == "exclusive" || option == "mem";
-}
-
-bool says_false(const YamlNode& node) {
-  return node.kind == YamlNode::Kind::scalar && !node.quoted && node.text == "false";
-}
-
 void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
   if (!mistakes.take(map, expect_map(map, "'slurm'"))) return;
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
     const YamlNode& key = *map.keys[at];
+    const YamlNode& value = *map.items[at];
     if (!mistakes.take(key, check_option_name(key))) continue;
-    if (is_given_by_template(key.text) && says_false(*map.items[at])) {
+    // What the template gives unless the site says otherwise.
+    const bool is_given =
+        key.text == "gpus-per-node" || key.text == "exclusive" || key.text == "mem";
+    if (is_given && value.kind == YamlNode::Kind::scalar && !value.quoted &&
+        value.text == "false") {
       into.slurm_without.push_back(key.text);
       continue;
     }
-    into.slurm[key.text] = read_option(key, *map.items[at], mistakes);
+    into.slurm[key.text] = read_option(key, value, mistakes);
   }
   std::sort(into.slurm_without.begin(), into.slurm_without.end());
 }
@@ -334,14 +330,11 @@ RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
   RestSettings rest;
   if (!mistakes.take(node, expect_map(node, what))) return rest;
   check_keys(node, what, site_keys_of("slurmrestd"), mistakes);
-  if (const auto* plain = find(node, "plain_http"))
-    mistakes.assign(rest.plain_http, *plain, read_bool(*plain, "plain_http"));
+  read_values(node, rest, mistakes);
   if (const YamlNode* url = need(node, what, "url", mistakes))
     mistakes.assign(rest.url, *url, read_rest_url(*url, rest.plain_http));
   if (const auto* file = find(node, "token_file"))
     mistakes.assign(rest.token_file, *file, read_absolute(*file, "token_file"));
-  if (const auto* user = find(node, "user"))
-    mistakes.assign(rest.user, *user, read_name(*user, "user"));
   return rest;
 }
 
@@ -432,16 +425,11 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   const auto read = [&](std::string_view key, auto& into, auto reader) {
     if (const auto* node = find(root, key)) mistakes.assign(into, *node, reader(*node));
   };
-  const auto texts = [](std::string_view key) {
-    return [key](const YamlNode& node) { return read_texts(node, key); };
-  };
+  read_values(root, site, mistakes);
   read("backend", site.backend, read_backend);
   read("template", site.job_template, read_template);
   read("launch", site.launch, read_launch);
-  read("strict", site.strict, [](const YamlNode& node) { return read_bool(node, "strict"); });
   read("pass_env", site.pass_env, read_variable_names);
-  read("modules", site.modules, texts("modules"));
-  read("prolog", site.prolog, texts("prolog"));
   if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
   if (const auto* node = find(root, "container"))
     site.container = read_site_container(*node, mistakes);

@@ -18,11 +18,6 @@
 namespace shardsweep::config {
 namespace {
 
-/// `nodes` and `gpus` have 0 for "unset" in a Point, which no file may ask for.
-std::int64_t least_of(const AxisInfo& axis) {
-  return axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
-}
-
 bool is_auto(const YamlNode& node) {
   return node.kind == YamlNode::Kind::scalar && node.text == "auto";
 }
@@ -68,10 +63,6 @@ Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
   return value ? 1 : 0;
 }
 
-Result<std::int64_t> read_integer(const AxisInfo& axis, const YamlNode& node) {
-  return read_count(node, {least_of(axis), axis.maximum, axis.name});
-}
-
 std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& node,
                                        ModelShelf& models, Mistakes& mistakes) {
   switch (axis.kind) {
@@ -84,7 +75,10 @@ std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& nod
     case AxisKind::integer:
       break;
   }
-  return mistakes.take(node, read_integer(axis, node));
+  // `nodes` has 0 for "unset" in a Point, which no file may ask for.
+  const auto least =
+      axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
+  return mistakes.take(node, read_count(node, {least, axis.maximum, axis.name}));
 }
 
 std::vector<std::string_view> axis_words(const std::vector<std::string_view>& others) {

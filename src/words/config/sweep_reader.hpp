@@ -182,7 +182,4 @@ void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes);
 
 [[nodiscard]] SourcePosition position_of(const YamlNode& node);
 
-/// `1%` or `0.01`, the value of `key`.
-[[nodiscard]] Result<double> read_share(const YamlNode& node, std::string_view key);
-
 }  // namespace shardsweep::config

@@ -24,10 +24,7 @@ namespace {
 
 constexpr std::size_t most_expression_bytes = 4096;
 constexpr std::size_t most_excludes = 1000;
-constexpr std::int64_t most_train_steps = 1'000'000;
 constexpr std::int64_t most_repeats = 1000;
-constexpr std::int64_t most_finalists = 16;
-constexpr std::int64_t most_node_sets = 4;
 constexpr std::int64_t most_rounds = 100;
 
 /// An expression or its reason: may be folded over lines, ends without one.
@@ -121,11 +118,6 @@ Result<double> read_policy_real(const YamlNode& node, const PolicyField& field) 
   return value;
 }
 
-Result<std::int64_t> read_policy_integer(const YamlNode& node, const PolicyField& field) {
-  const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
-  return field.unit == PolicyUnit::bytes ? read_bytes(node, range) : read_count(node, range);
-}
-
 /// "50%"
 Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field) {
   SHARDSWEEP_ASSIGN(const auto text, read_text(node, field.key));
@@ -170,7 +162,10 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   if (double* const* real = std::get_if<double*>(&value)) {
     SHARDSWEEP_ASSIGN(**real, read_policy_real(node, field));
   } else {
-    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value), read_policy_integer(node, field));
+    const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
+    const bool bytes = field.unit == PolicyUnit::bytes;
+    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value),
+                      bytes ? read_bytes(node, range) : read_count(node, range));
   }
   return {};
 }
@@ -255,15 +250,7 @@ void SweepReader::read_excludes(const YamlNode& list) {
 void SweepReader::read_measure(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
-  const auto read = [&](std::int32_t& into, const Range& range) {
-    const auto* node = find(map, range.what);
-    if (node == nullptr) return;
-    const auto count = mistakes_.take(*node, read_count(*node, range));
-    if (count) into = static_cast<std::int32_t>(*count);
-  };
-  read(sweep_.measure.warmup, {0, most_train_steps, "warmup"});
-  read(sweep_.measure.steps, {1, most_train_steps, "steps"});
-  read(sweep_.measure.finalists, {2, most_finalists, "finalists"});
+  read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
   const auto* repeats = find(map, "repeats");
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
@@ -272,19 +259,18 @@ void SweepReader::read_measure(const YamlNode& map) {
     mistakes_.add(*repeats, fault_at(*repeats,
                                      "'repeats: until_resolved' needs 'finalists' beside it; "
                                      "write 'finalists: 3', or a number of repeats"));
-  if (!until)
-    read(finals ? sweep_.measure.final_rounds : sweep_.measure.repeats,
-         {1, finals ? most_rounds : most_repeats, "repeats"});
-  read(sweep_.measure.node_sets, {1, most_node_sets, "node_sets"});
+  if (repeats != nullptr && !until) {
+    const auto count = mistakes_.take(
+        *repeats, read_count(*repeats, {1, finals ? most_rounds : most_repeats, "repeats"}));
+    auto& into = finals ? sweep_.measure.final_rounds : sweep_.measure.repeats;
+    if (count) into = static_cast<std::int32_t>(*count);
+  }
   if (const auto* sets = find(map, "node_sets"); sets != nullptr && !finals)
     mistakes_.add(*sets,
                   fault_at(*sets,
                            "'node_sets' confirms finals; write 'finalists: 3' beside it, "
                            "or remove 'node_sets'"));
-  const auto* resolve = find(map, "resolve");
-  if (resolve == nullptr) return;
-  mistakes_.assign(sweep_.measure.resolve, *resolve, read_share(*resolve, "resolve"));
-  if (!finals)
+  if (const auto* resolve = find(map, "resolve"); resolve != nullptr && !finals)
     mistakes_.add(*resolve, fault_at(*resolve,
                                      "'resolve' ends finals; write 'finalists: 3' beside it, "
                                      "or remove 'resolve'"));
@@ -303,18 +289,6 @@ namespace {
 
 constexpr double most_cut_short = 1000;
 
-/// 1% or 0.01.
-Parsed<double> parse_share(std::string_view text) {
-  const bool percent = !text.empty() && text.back() == '%';
-  auto value = parse_real(percent ? text.substr(0, text.size() - 1) : text);
-  if (!value) return value;
-  if (percent) *value /= 100;
-  if (*value <= 0 || *value >= 1)
-    return tl::make_unexpected(
-        fmt::format("{} is not a share between 0 and 1; write 1% or 0.01", in_quotes(text)));
-  return value;
-}
-
 Result<SearchPolicy> read_search_policy(const YamlNode& node) {
   for (std::size_t at = 0; at < search_policy_words.size(); ++at) {
     if (node.kind == YamlNode::Kind::scalar && node.text == search_policy_words[at])
@@ -324,25 +298,11 @@ Result<SearchPolicy> read_search_policy(const YamlNode& node) {
                                   fmt::join(search_policy_words, " or "), describe(node)));
 }
 
-Result<double> read_gpu_hours(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(const double hours, read_real(node, "gpu_hours", "a number", parse_real));
-  if (hours <= 0) return refuse(node, "'gpu_hours' must be above 0; remove it for no limit");
-  return hours;
-}
-
 SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   SearchUntil until;
   if (!mistakes.take(map, expect_map(map, "'until' ('regret: 1%')"))) return until;
   check_keys(map, "'until'", keys_of("search.until"), mistakes);
-  const auto share = [&](std::string_view key, double& into) {
-    if (const auto* node = find(map, key)) mistakes.assign(into, *node, read_share(*node, key));
-  };
-  share("regret", until.regret);
-  share("confidence", until.confidence);
-  if (const auto* node = find(map, "runs"))
-    mistakes.assign(until.runs, *node, read_count(*node, {1, 1'000'000'000, "runs"}));
-  if (const auto* node = find(map, "gpu_hours"))
-    mistakes.assign(until.gpu_hours, *node, read_gpu_hours(*node));
+  read_values(map, until, mistakes);
   const auto* confidence = find(map, "confidence");
   if (confidence != nullptr && find(map, "regret") == nullptr) {
     mistakes.add(*confidence, fault_at(*confidence,
@@ -356,12 +316,7 @@ SearchRules read_search_rules(const YamlNode& map, Mistakes& mistakes) {
   SearchRules rules;
   if (!mistakes.take(map, expect_map(map, "'rules' ('micro_batch: false')"))) return rules;
   check_keys(map, "'rules'", keys_of("search.rules"), mistakes);
-  const auto read = [&](std::string_view key, bool& into) {
-    if (const auto* node = find(map, key)) mistakes.assign(into, *node, read_bool(*node, key));
-  };
-  read("micro_batch", rules.micro_batch);
-  read("grad_accum", rules.grad_accum);
-  read("memory", rules.memory);
+  read_values(map, rules, mistakes);
   return rules;
 }
 
@@ -380,20 +335,15 @@ Result<double> read_cut_short(const YamlNode& node) {
 
 }  // namespace
 
-Result<double> read_share(const YamlNode& node, std::string_view key) {
-  return read_real(node, key, "a share such as 1%", parse_share);
-}
-
 void SweepReader::read_search(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'search'"))) return;
   check_keys(map, "'search'", keys_of("search"), mistakes_);
   auto& search = sweep_.search;
+  read_values(map, search, mistakes_);
   if (const auto* node = find(map, "policy"))
     mistakes_.assign(search.policy, *node, read_search_policy(*node));
   if (const auto* node = find(map, "until")) search.until = read_until(*node, mistakes_);
   if (const auto* node = find(map, "rules")) search.rules = read_search_rules(*node, mistakes_);
-  if (const auto* node = find(map, "learn_across"))
-    mistakes_.assign(search.learn_across, *node, read_bool(*node, "learn_across"));
   if (const auto* node = find(map, "cut_short")) {
     mistakes_.assign(search.cut_short, *node, read_cut_short(*node));
     if (search.cut_short > 0 && search.policy == SearchPolicy::exhaustive)

@@ -52,14 +52,9 @@ struct LaunchContext {
 inline constexpr std::string_view proof_stage_var = "proof_stage";
 [[nodiscard]] std::span<const std::string_view> proof_stage_words();
 
-/// The first rank of this pipeline stage, in trainers whose stages are the slowest dimension.
-[[nodiscard]] std::int32_t first_rank_of_stage(const Layout& layout, std::int32_t stage);
-
-/// Of a trial of a proof.
+/// The rank that a trial of a proof stands for: the first one of its pipeline stage, in
+/// trainers whose stages are the slowest dimension.
 [[nodiscard]] std::int32_t fake_rank_of(const SweepSpec& proof, const Point& point);
-
-/// The stages of a pipeline that are proved, by the index of their words.
-[[nodiscard]] std::int32_t stage_of_word(std::size_t word, std::int32_t stages);
 
 // A sweep's command, folder and environment, moved into the snapshot that was taken of them.
 

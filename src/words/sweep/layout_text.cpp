@@ -32,16 +32,13 @@ std::string label_of(const AxisInfo& axis, std::string_view value) {
   return fmt::format("{}{}", axis.short_name, value);
 }
 
-std::string with_spaces(std::string_view name) {
-  std::string text(name);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
-
 /// micro_batch 4, recompute selective, sequence parallel, no overlap.
 std::string words_of(const AxisInfo& axis, std::string_view value) {
-  if (axis.kind == AxisKind::toggle)
-    return (value == "true" ? "" : "no ") + with_spaces(axis.name);
+  if (axis.kind == AxisKind::toggle) {
+    std::string text(axis.name);
+    std::replace(text.begin(), text.end(), '_', ' ');
+    return (value == "true" ? "" : "no ") + text;
+  }
   return fmt::format("{} {}", axis.name == "zero" ? "ZeRO" : axis.name, value);
 }
 

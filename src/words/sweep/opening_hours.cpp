@@ -101,20 +101,17 @@ std::string days_text(std::uint8_t days) {
   return "";
 }
 
-std::int32_t length_min(const OpeningWindow& window) {
-  const std::int32_t length = window.to_min - window.from_min;
-  return length > 0 ? length : length + day_min;
-}
-
 /// Until the window that holds this minute ends; 0: none does.
 std::int32_t rest_of_window(const OpeningHours& hours, std::int32_t minute) {
   std::int32_t rest = 0;
   for (const OpeningWindow& window : hours.windows) {
+    std::int32_t length = window.to_min - window.from_min;
+    if (length <= 0) length += day_min;
     for (std::int32_t day = 0; day < 7; ++day) {
       if ((window.days & (1U << static_cast<unsigned>(day))) == 0) continue;
       const std::int32_t begin = day * day_min + window.from_min;
       const std::int32_t since = (minute - begin + minutes_of_week) % minutes_of_week;
-      rest = std::max(rest, length_min(window) - since);
+      rest = std::max(rest, length - since);
     }
   }
   return rest;

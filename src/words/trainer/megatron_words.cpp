@@ -47,12 +47,6 @@ Result<bool> maps_pp_before_dp(std::string_view trainer, const TrainerLayout& la
   return true;
 }
 
-/// Without stages the mapping changes nothing.
-std::string order_of_mapping(bool pp_before_dp, const TrainerLayout& layout) {
-  if (!pp_before_dp || layout.pp == 1) return "tp-dp-pp";
-  return layout.cp > 1 ? "tp-cp-pp-dp" : "tp-pp-dp";
-}
-
 Result<std::string> mode_of(const Settings& settings, std::string_view name, std::int64_t cp) {
   const auto word = cp > 1 ? settings.text(name) : std::string_view();
   if (word.empty() || word == "p2p") return "ring";
@@ -150,7 +144,9 @@ Result<TrainerLayout> read_settings(const Settings& settings, const Names& names
   SHARDSWEEP_ASSIGN(layout.cp, degree(settings, names.cp));
   SHARDSWEEP_ASSIGN(layout.ep, degree(settings, names.ep));
   SHARDSWEEP_ASSIGN(layout.cp_mode, mode_of(settings, names.cp_mode, layout.cp));
-  layout.rank_order = order_of_mapping(names.is_set(settings, names.mapping), layout);
+  // Without stages the mapping changes nothing.
+  const bool pp_before_dp = names.is_set(settings, names.mapping) && layout.pp > 1;
+  layout.rank_order = !pp_before_dp ? "tp-dp-pp" : layout.cp > 1 ? "tp-cp-pp-dp" : "tp-pp-dp";
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(settings, names.micro_batch));
   SHARDSWEEP_ASSIGN(layout.seq_len, settings.number(names.seq_len, 0));
   SHARDSWEEP_ASSIGN(const std::int64_t batch, settings.number(names.global_batch, 0));

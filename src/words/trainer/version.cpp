@@ -79,11 +79,6 @@ std::int64_t take_number(std::string_view& text) {
   return number;
 }
 
-std::string word_at(std::string_view text) {
-  const auto end = text.find_first_of(" \t,;()\r\n");
-  return std::string(text.substr(0, std::min({end, text.size(), longest_version})));
-}
-
 }  // namespace
 
 std::vector<std::string> probe_command(const Trainer& trainer, const std::string& python) {
@@ -102,7 +97,9 @@ std::optional<std::string> version_in(const Trainer& trainer, std::string_view l
     if (mark.empty()) continue;
     const auto at = line.find(mark);
     if (at == std::string_view::npos) continue;
-    std::string version = word_at(line.substr(at + mark.size()));
+    const auto rest = line.substr(at + mark.size());
+    const auto end = rest.find_first_of(" \t,;()\r\n");
+    std::string version(rest.substr(0, std::min({end, rest.size(), longest_version})));
     if (!version.empty() && is_digit(version.front())) return version;
   }
   return std::nullopt;

@@ -252,7 +252,7 @@ TEST_CASE("a device has at least what a run on it has held, whatever its preset 
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
   const Prospect base{.mean = 1, .sigma = 0.3, .fits = 1, .works = 1, .step_s = 4};
-  const auto value = [&](Prospect at) { return std::exp(log_value(at, true, 1.2, cost)); };
+  const auto value = [&](Prospect at) { return std::exp(log_value(at, 1.2, cost)); };
   const double all = value(base);
   CHECK(all == doctest::Approx(std::exp(log_expected_improvement(1, 0.3, 1.2)) / 100));
   auto half = base;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cell's points as its search sees them, and what the cell's own runs have come to.
+#pragma once
+
+#include "search/fit_belief.hpp"
+#include "search/residuals.hpp"
+#include "search/search_point.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace shardsweep {
+
+struct Candidate {
+  enum class Status : std::uint8_t {
+    waiting,
+    started,
+    spared,  ///< its cell was over before it ran; it may be wanted again
+    tried,   ///< it ran, and its end says nothing about memory
+    gone,    ///< it ran out of memory, or never ran
+  };
+  /// One of the layouts that it may be.
+  struct Read {
+    std::size_t kind = 0;  ///< Reading::kind
+    ResidualSite site;
+    FitBelief::Bounds bounds;
+    double prior = 0;   ///< ln of the predicted tokens/s per GPU
+    double step_s = 0;  ///< predicted
+  };
+
+  SearchPoint is;
+  std::vector<Read> reads;            ///< one, if nothing of it is unknown
+  std::optional<std::size_t> look{};  ///< of CellReadings: others may look like it
+  Status status = Status::waiting;
+  bool late = false;             ///< a named rule says that it most likely fails
+  std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
+
+  // What is believed of it, by what had been measured when it was last looked at.
+  std::size_t likeliest = 0;  ///< of reads
+  double prior = 0;           ///< over all reads
+  double between = 0;         ///< variance between them
+  double step_s = 0;          ///< over all reads
+  double mean = 0;            ///< of ln(tokens/s per GPU)
+  double sigma = 0;           ///< of what would be measured
+  double known = 0;           ///< ResidualModel::Belief::known
+  double fits = 1;            ///< chance that memory suffices
+  double better = 1;          ///< chance that it is worth a run
+  double value = 0;           ///< ln of what its run is worth
+
+  [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
+  [[nodiscard]] bool has_ended() const {
+    return status == Status::tried || status == Status::gone;
+  }
+};
+
+/// The fastest point that was measured to its end.
+struct CellLeader {
+  std::size_t number = 0;  ///< of the point
+  double tokens_per_s_per_gpu = 0;
+  double resolution = 0;  ///< share of that speed that its log rounds away
+};
+
+/// What the cell's own runs have come to.
+class OwnRuns {
+ public:
+  void start() { ++started_; }
+  void put_back() { --started_; }
+  /// One ended, or will never run: what was skipped or cancelled was no run.
+  void end(std::size_t number, bool late, const SearchNews& news) {
+    if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return;
+    const bool completed = news.outcome == Outcome::completed;
+    if (completed || news.outcome == Outcome::oom) ++judged_;
+    if (late) ++late_.tried;
+    if (late && completed) ++late_.worked;
+    if (!completed || news.cut_short || news.tokens_per_s_per_gpu <= 0) return;
+    const double speed = std::log(news.tokens_per_s_per_gpu);
+    if (best_ && *best_ >= speed) return;
+    best_ = speed;
+    leader_ = {number, news.tokens_per_s_per_gpu, news.resolution};
+  }
+
+  [[nodiscard]] std::int64_t started() const { return started_; }
+  /// Runs that memory has a verdict of.
+  [[nodiscard]] std::int64_t judged() const { return judged_; }
+  [[nodiscard]] const std::optional<CellLeader>& leader() const { return leader_; }
+  /// ln of the leader's tokens/s per GPU.
+  [[nodiscard]] const std::optional<double>& best() const { return best_; }
+  /// The chance that a point runs if it fits: what a rule puts late has what the rule's runs
+  /// had.
+  [[nodiscard]] double chance_to_run(const Candidate& candidate) const {
+    return candidate.late ? late_.worked / late_.tried : 1;
+  }
+
+ private:
+  /// Before any is known: none of 259 published runs worked.
+  struct LateRuns {
+    double worked = 0.05;
+    double tried = 10;
+  };
+
+  std::int64_t started_ = 0;
+  std::int64_t judged_ = 0;
+  std::optional<double> best_;
+  std::optional<CellLeader> leader_;
+  LateRuns late_;
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/readings.hpp"
+
+#include <shardsweep/axis_table.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t recomputes = 3;
+
+std::size_t kind_of(const Reading& reading) {
+  const auto& layout = reading.point.layout;
+  const auto zero = static_cast<std::size_t>(layout.zero);
+  const auto recompute = static_cast<std::size_t>(layout.recompute);
+  const std::size_t unfused = reading.traits.flash_attention.value_or(true) ? 0 : 1;
+  return ((zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0)) * 2 +
+         unfused;
+}
+
+/// One more axis: each reading becomes one for each value.
+template <typename Value, typename Set>
+void vary(std::vector<Reading>& readings, const std::vector<Value>& values, const Set& set) {
+  std::vector<Reading> all;
+  for (const auto& reading : readings) {
+    for (const auto& value : values) {
+      auto next = reading;
+      set(next, value);
+      next.kind = kind_of(next);
+      all.push_back(std::move(next));
+    }
+  }
+  readings = std::move(all);
+}
+
+}  // namespace
+
+std::vector<Reading> readings_of(const SearchPoint& point) {
+  const auto& layout = point.point.layout;
+  std::vector<Reading> readings{{0, point.point, point.traits}};
+  readings.front().kind = kind_of(readings.front());
+  if (point.unknown.zero && layout.dp > 1) {
+    std::vector<std::int32_t> stages{0, 1};
+    if (layout.pp == 1) stages.push_back(3);
+    vary(readings, stages,
+         [](Reading& at, std::int32_t stage) { at.point.layout.zero = stage; });
+  }
+  if (point.unknown.recompute) {
+    vary(readings,
+         std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+         [](Reading& at, Recompute value) { at.point.layout.recompute = value; });
+  }
+  if (point.unknown.sequence_parallel && layout.tp > 1) {
+    vary(readings, std::vector<char>{0, 1},
+         [](Reading& at, char value) { at.point.layout.sequence_parallel = value != 0; });
+  }
+  if (point.unknown.attention) {
+    vary(readings, std::vector<char>{1, 0},
+         [](Reading& at, char value) { at.traits.flash_attention = value != 0; });
+  }
+  return readings;
+}
+
+// Before anything is measured each counts as much as half a run.
+ReadingBelief::ReadingBelief() {
+  count_.fill(0.5);
+}
+
+std::vector<double> ReadingBelief::weights(std::span<const std::size_t> kinds) const {
+  std::vector<double> weights;
+  double sum = 0;
+  for (const auto kind : kinds) {
+    weights.push_back(count_.at(kind));
+    sum += weights.back();
+  }
+  for (auto& weight : weights)
+    weight /= sum;
+  return weights;
+}
+
+std::vector<double> ReadingBelief::learn(std::span<const std::size_t> kinds,
+                                         std::span<const double> likelihoods) {
+  auto likely = weights(kinds);
+  double sum = 0;
+  for (std::size_t i = 0; i < likely.size(); ++i)
+    sum += likely[i] *= likelihoods[i];
+  for (std::size_t i = 0; i < likely.size(); ++i) {
+    likely[i] = sum > 0 ? likely[i] / sum : 1 / static_cast<double>(likely.size());
+    count_.at(kinds[i]) += likely[i];
+  }
+  return likely;
+}
+
+std::size_t CellReadings::add(const SearchPoint& point) {
+  std::string look = point.software;
+  for (const auto& axis : axes())
+    look += fmt::format("|{}", axis.get(point.point));
+  const auto [found, fresh] = look_of_.try_emplace(std::move(look), looks_.size());
+  if (fresh) looks_.emplace_back();
+  ++looks_[found->second].points;
+  return found->second;
+}
+
+std::vector<double> CellReadings::not_taken(std::size_t readings,
+                                            std::optional<std::size_t> look) const {
+  constexpr double rarely = 0.1;
+  std::vector<double> factors(readings, 1);
+  if (!look) return factors;
+  const auto& alike = looks_[*look];
+  // Where there are more points than readings, so many of them are repeats.
+  const auto points = static_cast<double>(alike.points);
+  const double repeats = points - static_cast<double>(readings);
+  const double again = std::max(rarely, points > 1 ? repeats / (points - 1) : 0);
+  for (const auto& likely : alike.ended) {
+    for (std::size_t i = 0; i < factors.size(); ++i)
+      factors[i] *= 1 - (1 - again) * likely[i];
+  }
+  return factors;
+}
+
+std::vector<double> CellReadings::weights(std::span<const std::size_t> kinds,
+                                          std::optional<std::size_t> look) const {
+  auto weights = kinds_.weights(kinds);
+  const auto factors = not_taken(kinds.size(), look);
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    sum += weights[i] *= factors[i];
+  for (auto& weight : weights)
+    weight /= sum;
+  return weights;
+}
+
+std::vector<double> CellReadings::learn(std::span<const std::size_t> kinds,
+                                        std::span<const double> likelihoods,
+                                        std::optional<std::size_t> look) {
+  auto likely = kinds_.learn(kinds, likelihoods);
+  if (look) looks_[*look].ended.push_back(likely);
+  return likely;
+}
+
+}  // namespace shardsweep

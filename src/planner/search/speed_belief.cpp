@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "search/speed_belief.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardsweep {
+namespace {
+
+double log2_of(std::int64_t value) {
+  return std::log2(static_cast<double>(std::max<std::int64_t>(value, 1)));
+}
+
+/// Lengths over which errors of predictions resemble each other are about a doubling of a
+/// degree; what switches a mechanism on is as far away as that.
+Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
+  const auto& layout = at.point.layout;
+  constexpr double degree = 0.7;
+  constexpr double size = 0.5;
+  const bool tp_leaves_node = cluster.gpus_per_node > 0 && layout.tp > cluster.gpus_per_node;
+  return {degree * log2_of(layout.tp),
+          degree * log2_of(layout.pp),
+          size * log2_of(layout.micro_batch),
+          size * log2_of(layout.grad_accum),
+          degree * (layout.zero > 0 ? 1.0 : 0.0) + 0.3 * layout.zero,
+          degree * static_cast<double>(layout.recompute),
+          (layout.sequence_parallel ? 0.5 : 0.0) + (tp_leaves_node ? 1.0 : 0.0),
+          (layout.pp > 1 ? 1.0 : 0.0),
+          (at.traits.flash_attention.value_or(true) ? 0.0 : 1.0) +
+              (at.traits.fused_norm.value_or(false) ? 0.5 : 0.0),
+          0.3 * log2_of(at.point.gpus),
+          0.3 * log2_of(parameters(at.model))};
+}
+
+/// Which share of a step each part takes, in the order of TimeEstimate::weights. Not those
+/// weights: they say what a small change does, and of a transfer that is half hidden even more
+/// than its share; errors are not small, and shares add up to one.
+Parts shares_of(const TimeEstimate& time) {
+  const double slot = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
+  const double each = (slot > 0 ? (slot + time.bubble_s) / slot : 1) / time.step_s;
+  return {each * time.compute_s,      each * time.memory_s,    each * time.launch_s,
+          each * time.tp_s,           time.dp_s / time.step_s, each * time.pp_s,
+          time.update_s / time.step_s};
+}
+
+/// A factor of four either way, uniform in its logarithm.
+constexpr double unknown_rate_sigma = 0.8;
+/// Of a machine of which nothing is known, twice as far.
+constexpr double unknown_scale_sigma = 1.6;
+/// Of a family's habits on hardware that it was never fitted on.
+constexpr double unknown_own_sigma = 0.3;
+constexpr double unknown_structure_sigma = 0.25;
+/// Rates of a CPU were measured in an hour of its own: processes share it.
+constexpr double shared_cpu_scale_sigma = 0.7;
+
+ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
+  ResidualPrior prior;
+  std::copy_n(part_sigmas().begin(), part_count, prior.parts.begin());
+  if (on_cpu) prior.scale = shared_cpu_scale_sigma;
+  const double of_compute = unknown.compute ? unknown_rate_sigma : 0;
+  const double of_memory = unknown.compute || unknown.memory ? unknown_rate_sigma : 0;
+  const double of_links =
+      unknown.compute || unknown.inside || unknown.between ? unknown_rate_sigma : 0;
+  prior.unknown = {of_compute, of_memory, of_compute, of_links, of_links, of_links, of_memory};
+  if (unknown.compute) {
+    prior.scale = unknown_scale_sigma;
+    prior.own = unknown_own_sigma;
+    prior.structure = unknown_structure_sigma;
+  }
+  return prior;
+}
+
+}  // namespace
+
+SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
+    : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty())) {}
+
+ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
+  return {features_of(point, cluster_), shares_of(time), structure_of(point.point), own_cell};
+}
+
+ResidualPrior SpeedBelief::prior() const {
+  auto prior = residual_prior(unknown_, cluster_.gpu.empty());
+  prior.varies = varies_;
+  return prior;
+}
+
+void SpeedBelief::widen(const Point& point, const Structure& structure,
+                        const Structure* first) {
+  // Rates that the point needs.
+  auto rates = unknown_rates(cluster_, point.dtype);
+  rates.inside &= point.layout.world() > 1;
+  rates.between &= point.nodes > 1;
+  const UnknownRates wider{unknown_.compute || rates.compute, unknown_.memory || rates.memory,
+                           unknown_.inside || rates.inside, unknown_.between || rates.between};
+  auto varies = varies_;
+  for (std::size_t i = 0; i < varies.size() && first != nullptr; ++i)
+    varies.at(i) |= structure.at(i) != first->at(i);
+  if (wider == unknown_ && varies == varies_) return;
+  unknown_ = wider;
+  varies_ = varies;
+  residuals_ = ResidualModel(prior());
+  learnt_ = heard_learnt_ = 0;
+}
+
+std::int32_t SpeedBelief::cell_of(const SearchPoint& point) {
+  const auto& at = point.point;
+  const auto next = static_cast<std::int32_t>(others_.size()) + 1;
+  return others_.try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus}, next)
+      .first->second;
+}
+
+void SpeedBelief::hear(const ResidualSite& site, double speed, double predicted) {
+  measured_.push_back({site, speed - predicted, speed});
+}
+
+/// Of other cells the last that were about as fast as their cell's best: what makes layouts
+/// slow there is not what has to be known here.
+void SpeedBelief::add_others() {
+  constexpr double about = 0.7;
+  constexpr std::size_t most = 60;
+  std::map<std::int32_t, double> best;
+  for (const auto& one : measured_) {
+    const auto [found, first] = best.try_emplace(one.site.cell, one.speed);
+    if (!first) found->second = std::max(found->second, one.speed);
+  }
+  std::size_t count = 0;
+  for (auto one = measured_.rbegin(); one != measured_.rend() && count < most; ++one) {
+    if (one->site.cell == own_cell) continue;
+    if (one->speed < best.at(one->site.cell) + std::log(about)) continue;
+    residuals_.add(one->site, one->off);
+    ++count;
+  }
+}
+
+void SpeedBelief::learn() {
+  const auto before = residuals_.size();
+  const bool anew = others_have_grown();
+  if (anew) {
+    residuals_.clear();
+    add_others();
+    learnt_ = 0;
+    heard_learnt_ = heard_;
+  }
+  for (; learnt_ < measured_.size(); ++learnt_) {
+    const auto& one = measured_[learnt_];
+    if (one.site.cell == own_cell) residuals_.add(one.site, one.off);
+  }
+  if (anew || residuals_.size() != before) residuals_.fit();
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far the predicted speeds of a cell are off: what its own runs and those of other cells
+// have shown (residuals.hpp), on top of what is unknown of the machine (predict/rates.hpp). A
+// cell knows as little as the point of which least is known, so that a new point may widen the
+// prior; then everything is learnt again. Lessons of other cells are taken in by tenths, as all
+// cells of a sweep hear each run.
+#pragma once
+
+#include "predict/predictor.hpp"
+#include "predict/rates.hpp"
+#include "search/residuals.hpp"
+#include "search/search_point.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace shardsweep {
+
+class SpeedBelief {
+ public:
+  explicit SpeedBelief(const ClusterSpec& cluster);
+
+  /// ResidualSite::cell of the cell's own runs.
+  static constexpr std::int32_t own_cell = 0;
+
+  [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const TimeEstimate& time) const;
+  /// A point joins the cell; `first` is the structure of its first point, null if this is it.
+  void widen(const Point& point, const Structure& structure, const Structure* first);
+  /// ResidualSite::cell of the cell that such a point of another one is in.
+  [[nodiscard]] std::int32_t cell_of(const SearchPoint& point);
+
+  /// Another cell had a run, whether or not its speed is known.
+  void count_other() { ++heard_; }
+  /// There is enough news of other cells to learn from.
+  [[nodiscard]] bool others_have_grown() const {
+    return heard_ > heard_learnt_ + heard_learnt_ / 10;
+  }
+  /// A run's speed, as its logarithm, and what had been predicted.
+  void hear(const ResidualSite& site, double speed, double predicted);
+  /// Brings at() to all that was heard.
+  void learn();
+
+  [[nodiscard]] ResidualModel::Belief at(const ResidualSite& site) const {
+    return residuals_.at(site);
+  }
+  /// As if nothing had been measured.
+  [[nodiscard]] ResidualModel::Belief before(const ResidualSite& site) const {
+    return ResidualModel(prior()).at(site);
+  }
+
+ private:
+  struct Measured {
+    ResidualSite site;
+    double off = 0;    // ln(measured / predicted)
+    double speed = 0;  // ln of tokens/s per GPU
+  };
+
+  [[nodiscard]] ResidualPrior prior() const;
+  void add_others();
+
+  ClusterSpec cluster_;
+  UnknownRates unknown_;
+  std::array<bool, structural_axes.size()> varies_{};  // axes with two values in the cell
+  ResidualModel residuals_;
+  std::vector<Measured> measured_;
+  std::size_t learnt_ = 0;        // how many of them the residuals know
+  std::size_t heard_ = 0;         // runs of other cells
+  std::size_t heard_learnt_ = 0;  // those that the residuals were last built with
+  std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
+};
+
+}  // namespace shardsweep
