@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A node with another GPU model than the cluster's starts nothing: its numbers would
+// stand under a false name.
 #include "agent/gpu_models.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: After an OOM the lead skips larger micro-batches by itself, by a rule in the
+// assignment: no GPU waits for a tick of the daemon.
 #include "agent/lead.hpp"
 
 #include "agent/gpu_models.hpp"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A user's own program is hashed at submission, before each start, and after its
+// first train step, when it has surely been read. Another hash ends the attempt uncounted and
+// pauses the sweep. Readers rank one hash at a time.
 #include "agent/program_check.hpp"
 
 #include "text/content_hash.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A thread reads, judges and packs an ended attempt. Over NFS that may take longer
+// than the limit after which a silent lead is given up, and the lead's loop must go on beating.
 #include "agent/settling.hpp"
 
 #include "agent/recorder_reading.hpp"

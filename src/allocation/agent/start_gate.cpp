@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: An attempt without its program or without storage is `lost` and never charged: the
+// lead waits for both. `said_lines` keeps lines until they are written.
 #include "agent/start_gate.hpp"
 
 #include <shardsweep/fail_point.hpp>

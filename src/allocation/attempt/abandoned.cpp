@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A process without a marker is ours if its SLURM_JOB_ID is an ended allocation's. A
+// process below a slurmstepd is never ours.
 #include "attempt/abandoned.hpp"
 
 #include <algorithm>

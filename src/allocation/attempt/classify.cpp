@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: In one log the first cause wins. A broken connection is a symptom and loses against
+// every cause.
 #include "attempt/classify.hpp"
 
 #include "attempt/fragmentation.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: GPU memory that no visible process holds takes the node out. Memory that another
+// process holds marks the measurement.
 #include "attempt/gpu_use.hpp"
 
 #include <fmt/format.h>

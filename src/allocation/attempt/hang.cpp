@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: One node suspects a hang, the lead asks all nodes, and only a common answer ends
+// the attempt. That makes a limit of seconds safe. The daemon takes no part: it only notices a
+// lead that is silent.
 #include "attempt/hang.hpp"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Limits are learnt within one allocation: same nodes, same caches, nothing stored.
 #include "attempt/learnt_limits.hpp"
 
 #include <algorithm>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Output of ranks is read after they have ended, within bounds, with patterns of
+// plain text and `*`. Logs are foreign, and a regular expression can run for ever.
 #include "attempt/log_rules.hpp"
 
 #include "attempt/fragmentation.hpp"

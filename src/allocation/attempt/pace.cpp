@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A win by clocks is no win of a layout. shardbench looks at each rank's clock
+// between timed train steps. Of other runners the node agents see GPUs and not ranks: the
+// lowest clock counts, since the others wait for it, as a median over the looks.
 #include "attempt/pace.hpp"
 
 #include <algorithm>

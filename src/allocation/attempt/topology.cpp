@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Slurm numbers an allocation's nodes by their names. The lead numbers them again,
+// leaf by leaf, from what each node agent finds in SLURM_TOPOLOGY_ADDR: no question to the
+// controller. For steps it asks scontrol once, and srun places ranks by a hostfile. The first
+// node stays the first, since ranks meet there.
 #include "attempt/topology.hpp"
 
 #include "text/node_list.hpp"

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A lead starts nothing that cannot end before its job does.
 #include "attempt/wall_time.hpp"
 
 #include "text/pieces.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: NFS believes for a minute that a name is missing. `is_there` opens the folder,
+// which asks the server, before it says no.
 #include "machine/descriptor.hpp"
 
 #include <shardsweep/storage.hpp>

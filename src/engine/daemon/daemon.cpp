@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A daemon ends when the database has no work left, whatever is in its memory.
+// `tests/unit/daemon` plays random sequences against it.
 #include "daemon/daemon.hpp"
 
 #include "fleet/alive.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: The trials of a round are stored before the end that has led to them is committed:
+// no reader and no crash finds a sweep ended that goes on.
 #include "daemon/final_rounds.hpp"
 
 #include "fleet/finals.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A *trouble* keeps sweeps from going on. It is written into a file of fixed size
+// beside the database, which works on a full disk.
 #include "daemon/health.hpp"
 
 #include <shardsweep/log.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: `--take-over` ends a daemon that was stopped inside a transaction, by pid and start
+// time: SQLite's write lock ends in no other way.
 #include "daemon/loop.hpp"
 
 #include <shardsweep/daemon_lock.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A webhook is told one notice at a time, a few times. Its secrets are in no database
+// and no log.
 #include "daemon/notifying.hpp"
 
 #include <shardsweep/fail_point.hpp>

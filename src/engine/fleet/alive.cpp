@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: The pause between ticks follows the work in hand: 0.25 s beside running attempts,
+// longer if only Slurm can bring news. inotify wakes the daemon for a request.
 #include "fleet/alive.hpp"
 
 #include <algorithm>

@@ -20,6 +20,9 @@
 //     (from every stage) ──the job ends, is refused, or is not found──► ended ──► closed
 //
 // Ended: its job is over, its files are read once more. Closed: what was in it has its end.
+//
+// Decision: A lead that spoke within a minute outranks a queue without its job. Ends take the
+// lead's clock, never the time of reading.
 #pragma once
 
 #include <shardsweep/policy.hpp>

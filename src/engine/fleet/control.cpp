@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A control is an attempt without a trial. Its figures are stored, so that a later
+// daemon decides the same.
 #include "fleet/control.hpp"
 
 #include "fleet/alive.hpp"

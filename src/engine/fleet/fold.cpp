@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A lead that gets SIGTERM waits for the scheduler to say why.
 #include "fleet/fold.hpp"
 
 #include "fleet/allocation.hpp"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A node comes back after a measured short run, never by time alone. A refusal by
+// Slurm for want of nodes lets all nodes back in. A job in which no lead starts is a suspicion
+// of its first node, and only the first such job there counts against the sweep: an idle node
+// takes each new job.
 #include "fleet/nodes.hpp"
 
 #include "fleet/stragglers.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Limits for the benefit of other users are decided with each allocation. Each
+// refusal is a sentence in `status`.
 #include "fleet/site_limits.hpp"
 
 #include "sweep/opening_hours.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Knowledge that takes several looks is kept in rows, so that `tick` from cron
+// decides as a daemon does.
 #include "fleet/starts.hpp"
 
 #include "fleet/allocation.hpp"

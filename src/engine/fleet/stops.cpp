@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Which sweep is held apart follows from the events `stopped` and `resume` in their
+// order, and from nothing else: no column, no flag that a crash could leave behind. The report
+// is a file, because a daemon that contradicts itself must not write the database.
 #include "fleet/stops.hpp"
 
 #include <fmt/format.h>

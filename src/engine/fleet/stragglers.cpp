@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Slow nodes are found from busy time without waits, because the step time is the
+// same on all ranks.
 #include "fleet/stragglers.hpp"
 
 #include "fleet/nodes.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A trial that is measured again keeps its outcome and its counted measurement until
+// a new measurement is stored.
 #include "fleet/trial_change.hpp"
 
 #include <utility>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Two tables say what a verb does to a sweep and to a trial. The daemon applies them
+// and decides nothing.
 #include "fleet/verbs.hpp"
 
 #include "text/numbers.hpp"

@@ -2,6 +2,13 @@
 // What the daemon believes. Rows are read by everybody and changed through World alone: each
 // way of changing one also records it for the next commit, so that memory and database say the
 // same.
+//
+// Decision: `version()` says what a consumer has not seen yet. `WorldIndex` answers what each
+// pass asks of 10^5 trials; a test compares it with a scan. An `Edit` is checked as it ends, by
+// a destructor that may throw: the stack is then that of its author. An edit that is unwound
+// records nothing. Waits are stored by the wall clock, and a row says how far that is ahead of
+// the steady one: a step of the wall clock moves every wait along, also for a later daemon on
+// that host. No lead is given up by its own clock.
 #pragma once
 
 #include "fleet/row_rules.hpp"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A snapshot is made under a temporary name, synced and renamed to the hash of its
+// content: a command that is killed leaves no half of one, and equal trees are kept once. The
+// hash is part of a trial's identity.
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 

@@ -3,6 +3,9 @@
 // `<host>/<pid>/<start>`, so that a pid that was given to somebody else is never taken for
 // ours. When a lead is gone, what it left behind is ended before its allocation counts as
 // ended: the next measurement must not share the machine with it.
+//
+// Decision: Leftovers of a dead lead are ended before its allocation counts as ended: the next
+// measurement must not share the machine with them.
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 

@@ -3,6 +3,10 @@
 // a bound on what it may print. Looking costs one squeue, and one sacct where that does not
 // tell all, whatever the number of jobs: `squeue --me` is filtered by slurmctld, a list of ids
 // is not.
+//
+// Decision: An element of a job array is an allocation with a token of its own; only this file
+// knows of arrays. Slurm is asked for text with separators, whose shape has not changed
+// from 20.x to 25.x.
 #include "slurm/words/array.hpp"
 #include "slurm/words/look.hpp"
 #include "slurm/words/settings.hpp"

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A submission is stored in pieces, each a transaction with its progress, so that
+// 10^5 trials hold no other request up. A new sweep is paused until all is there. New trials of
+// an edited sweep are hidden until the new file is in force, gone ones before it is: a crash in
+// between leaves nothing that runs under the wrong file.
 #include "store/inbox.hpp"
 
 #include "store/imported_rows.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Over a network only the host of its writer, or `--take-over`, undoes an unfinished
+// transaction: another host does not see locks, and the writer may go on.
 #include "store/opening.hpp"
 
 #include "store/schema.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A daemon in Slurm is a chain of jobs, because many sites have no scrontab. The next
+// job is requested while the database is held.
 #include "cli/daemon_job.hpp"
 
 #include "fleet/site_limits.hpp"

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A runner says what its ranks waited for, by group, and its phases contain these
+// waits. `explain` takes each wait off the phase in which ranks wait, so that measured parts
+// add up to the step and compare with predicted ones.
 #include "show/explanation.hpp"
 
 #include "predict/predictor.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Text that a spreadsheet would calculate gets an apostrophe in CSV. JSON has the
+// bare text.
 #include "show/format.hpp"
 
 #include "text/characters.hpp"

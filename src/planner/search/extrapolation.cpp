@@ -3,6 +3,9 @@
 // sweep. How far its interval can be trusted is measured, not assumed: each world that has run
 // is foretold from smaller ones, no farther apart than what is asked for, and the worst
 // surprise says how wide the interval has to be.
+//
+// Decision: Why it is measured: on a published table a model's own interval held 70 % in place
+// of 95 %.
 #include "search/extrapolation.hpp"
 
 #include "search/sweep_search.hpp"

@@ -4,6 +4,9 @@
 // line as it is written, and only what the watch needs. A line that is malformed or another
 // attempt's is passed over: one bad line must not cost a measurement. Only of a result is it
 // said why it does not count.
+//
+// Decision: A result record without a usable metric counts as a crash of the runner. Unknown
+// keys stay in `measurements.detail`, and `results` finds them by name.
 #include "record/json_values.hpp"
 #include "text/characters.hpp"
 

@@ -2,6 +2,9 @@
 // Argv and environment are words, never text for a shell. What the sweep file adds comes after
 // all that follows from the point: a user's flag wins. Repeats have one seed, so that they
 // measure the same thing again.
+//
+// Decision: `launch` says how ranks start: `local`, `agents` (one srun per allocation), or
+// `srun` (one step per attempt, for PMI).
 #include "sweep/launch.hpp"
 
 #include "sweep/container_settings.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Slurm itself keeps the hours of the day (`--deadline`), since the daemon may be
+// dead at closing time.
 #include "sweep/opening_hours.hpp"
 
 #include "text/pieces.hpp"

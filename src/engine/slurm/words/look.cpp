@@ -4,6 +4,9 @@
 // one that holds the claim counts, else the oldest that lives: the others gave way or will.
 // That there is no job is believed after two clean looks, as a submission may be on its way
 // during the first.
+//
+// Decision: An unanswered submission is looked up by its job name in squeue and sacct, and
+// submitted again under the same token after two clean looks. A failed look proves nothing.
 #include "slurm/words/look.hpp"
 
 #include <algorithm>

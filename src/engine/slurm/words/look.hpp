@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what squeue and sacct list to what is known of each allocation. One allocation may have
 // no job, one, or (after an answer of sbatch that was lost, or by somebody's hand) several.
+//
+// Decision: A job that a look calls waiting is cancelled only as long as it waits (`scancel
+// --state=PENDING`; over REST after one more question). A job that has started meanwhile is not
+// hit.
 #pragma once
 
 #include "slurm/words/job.hpp"
