@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How one layout, or one side of a comparison, stands to another.
+// The verdicts of the whole program: how one layout, or one side of a comparison, stands to
+// another. The words stand in files of users and are never renamed.
 #pragma once
 
 #include <shardsweep/words.hpp>
@@ -14,10 +15,23 @@ enum class Difference : std::uint8_t {
   faster,     ///< the whole interval of the change is above zero
   slower,     ///< the whole interval is below zero
   same,       ///< the whole interval is too small to matter
-  undecided,  ///< the interval is too wide, or not known
+  undecided,  ///< none of these is sure: see Open
 };
 template <>
 inline constexpr std::array<std::string_view, 4> word_table<Difference>{"FASTER", "SLOWER",
                                                                         "SAME", "UNDECIDED"};
+
+/// Why a verdict is UNDECIDED.
+enum class Open : std::uint8_t {
+  nothing,          ///< it is not
+  too_little_data,  ///< one of the two ran once, or the noise is not known
+  overlapping,      ///< their intervals overlap
+  clocks,           ///< faster by its clock alone
+  load,             ///< others used the CPUs in one of the two
+  mixed_state,      ///< network, machine or sets of nodes were not the same
+};
+template <>
+inline constexpr std::array<std::string_view, 6> word_table<Open>{
+    "", "too little data", "overlapping", "clocks", "load", "mixed state"};
 
 }  // namespace shardsweep

@@ -2,6 +2,7 @@
 // The progress that a follower of sweeps sees: ended trials, and the best of each cell so far.
 #pragma once
 
+#include <shardsweep/answer.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/evidence.hpp>
 #include <shardsweep/outcome.hpp>
@@ -51,13 +52,14 @@ struct Finished {
   bool more = false;                  ///< the look was cut off: look again at once
 };
 
-/// The fastest layout of a cell; one that was repeated is worth its median.
+/// The winner of a cell, as its answer says.
 struct CellBest {
   CellName cell;
   std::string trial;
   std::string layout;
   double tokens_per_s_per_gpu = 0;
-  Timestamp at = 0;  ///< when it was measured
+  Timestamp at = 0;     ///< when it was measured
+  CellAnswer answer{};  ///< of which it is the winner
 };
 
 /// A job that has not ended, and how far it is with the trials that it was given.

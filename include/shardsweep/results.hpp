@@ -3,6 +3,7 @@
 // printed, so that a reader that pauses never holds the writer up.
 #pragma once
 
+#include <shardsweep/answer.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/progress.hpp>
@@ -54,6 +55,7 @@ struct HeatmapRequest {
   std::string columns;  ///< empty: nodes, or gpus where worlds are counted by them
   std::string value = "tokens_per_s_per_gpu";
   Aggregate aggregate = Aggregate::best;
+  std::size_t layouts = 2;  ///< that the answer of a cell has at least; 0: all
 };
 
 /// One trial as a pivot sees it, or several that differ in nothing that it shows.
@@ -63,26 +65,15 @@ struct CellCandidate {
   State state = State::planned;
   std::optional<Outcome> outcome;
   bool feasible = true;
-  std::optional<double> value;                 ///< what is shown
-  std::optional<double> tokens_per_s_per_gpu;  ///< what the best is chosen by
-  std::string layout;                          ///< "dp4 tp2 pp1 mb2 ga4 z1"
+  bool ranked = false;  ///< it has measurements that count for the cell's answer
   /// Of imported ones, by the MFU that their table gives: the best one's of the cell, its
   /// layout and speed, and by which runner where that is not shown.
   std::optional<double> published_mfu{};
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
   std::string published_by{};
-  std::int64_t trials = 1;         ///< how many it stands for; it has the values of their best
-  bool spared = false;             ///< skipped because the search of its cell had stopped
-  std::int64_t repeats = 1;        ///< runs behind the best one's value
-  std::optional<double> spread{};  ///< of these: (most - least) / median
-  /// tokens_per_s_per_gpu of the second best layout.
-  std::optional<double> runner_up{};
-  std::string runner_up_layout{};
-  /// What its finals say of the best one beside the runner-up, as `best` prints it; empty: none
-  /// were held.
-  std::string verdict{};
-  std::string verdict_reason{};
+  std::int64_t trials = 1;  ///< how many it stands for
+  bool spared = false;      ///< skipped because the search of its cell had stopped
   /// What is predicted where nothing was measured: of the layout with the best prediction.
   std::optional<double> predicted{};
   std::optional<double> predicted_tokens_per_s_per_gpu{};
@@ -92,11 +83,20 @@ struct CellCandidate {
       values{};  ///< of all layouts, where the request is for their median or p90
 };
 
+/// The answer of one cell of a pivot.
+struct AnsweredPlace {
+  std::string row;
+  std::string column;
+  CellAnswer answer;
+  std::optional<double> value{};  ///< what is shown of the winner
+};
+
 struct Cells {
   std::vector<CellCandidate> candidates;
-  std::string note;                    ///< which runners were left out; often empty
-  std::vector<std::string> runners{};  ///< those that are shown: "mine 1.2"
-  std::string columns{};               ///< what gives the columns, where that was left open
+  std::string note;                      ///< which runners were left out; often empty
+  std::vector<std::string> runners{};    ///< those that are shown: "mine 1.2"
+  std::string columns{};                 ///< what gives the columns, where that was left open
+  std::vector<AnsweredPlace> answers{};  ///< of the cells in which something is ranked
 };
 
 /// How far a sweep is.

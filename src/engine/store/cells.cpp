@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a heatmap is made of. A million trials are not handed on one by one: those that a pivot
 // can't tell apart become one candidate while they are read.
+//
+// Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
+// that differs from the published heatmap names it, also if its software is not shown.
 #include "store/deadline.hpp"
 #include "store/mixed_vars.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
 #include "store/shapes.hpp"
+#include "store/unmixed.hpp"
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
 
@@ -60,9 +64,16 @@ class Labels {
   std::uint64_t last_text_ = most_labels;
 };
 
+/// A trial with two of its numbers.
+struct Offer {
+  double tokens_per_s_per_gpu = 0;
+  double value = 0;
+  std::int64_t trial = 0;
+};
+
 /// Of two that are alike the older trial counts, in whatever order they are read.
 template <class By>
-void offer(std::optional<Run>& best, const Run& run, By by) {
+void offer(std::optional<Offer>& best, const Offer& run, By by) {
   if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial))
     best = run;
 }
@@ -70,10 +81,10 @@ void offer(std::optional<Run>& best, const Run& run, By by) {
 struct Gathered {
   std::int64_t trials = 0;
   std::int64_t oldest = 0;  ///< id of a trial
-  BestOfCell ranked{};
-  std::optional<Run> published{};  ///< `value`: the MFU that its table gives
-  std::optional<Run> predicted{};  ///< by its predicted speed
-  std::string why{};               ///< the cause of the oldest trial that has one
+  bool ranked = false;
+  std::optional<Offer> published{};  ///< `value`: the MFU that its table gives
+  std::optional<Offer> predicted{};  ///< by its predicted speed
+  std::string why{};                 ///< the cause of the oldest trial that has one
   std::int64_t why_of = 0;
   std::vector<double> values{};
 };
@@ -132,6 +143,7 @@ enum Ranked : std::uint8_t {
   shown_value,
   repeat_group,
   mfu_of_table,
+  vars_of_cell,
 };
 enum Unranked : std::uint8_t {
   was_spared = scanned_by_both,
@@ -146,15 +158,27 @@ struct Told {
   bool values = false;
   bool repeats = false;
   bool published = false;
+  bool vars = false;
+};
+
+/// What is answered by itself: the runs of one software in a heatmap's cell, with one value of
+/// each var.
+struct AnswerKey {
+  std::uint64_t row = 0;
+  std::uint64_t column = 0;
+  std::size_t runner = 0;
+  std::uint64_t vars = 0;
+  auto operator<=>(const AnswerKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 class Gatherer {
  public:
-  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, Told told)
+  Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, Told told,
+           const std::string& label)
       : runners_(mixing),
-        same_layout_(database),
         request_(request),
         told_(told),
+        maker_(database, label, request.layouts),
         model_at_(request.rows == "model"      ? row_label
                   : request.columns == "model" ? column_label
                                                : of_model) {}
@@ -162,16 +186,25 @@ class Gatherer {
   void take_ranked(const Statement::Use& row) {
     const Key key = key_of(row, true);
     auto& gathered = find(key, row.integer(trial_number));
-    Run run{row.real(ranked_by), {}, row.integer(trial_number)};
-    if (told_.values && !row.null(shown_value)) run.value = row.real(shown_value);
+    gathered.ranked = true;
+    const Run run{row.integer(trial_number), row.real(ranked_by)};
     if (told_.published && !row.null(mfu_of_table))
       offer(gathered.published, {run.tokens_per_s_per_gpu, row.real(mfu_of_table), run.trial},
-            [](const Run& one) { return *one.value; });
-    if (!told_.repeats || row.null(repeat_group)) {
-      gathered.ranked.offer(run, same_layout_);
-      if (shows_every_value(request_) && run.value) gathered.values.push_back(*run.value);
+            [](const Offer& one) { return one.value; });
+    auto& runs = runs_of(
+        {key.row, key.column, key.runner, told_.vars ? vars_.number(row, vars_of_cell) : 0});
+    const bool may_repeat = told_.repeats && !row.null(repeat_group);
+    if (may_repeat) {
+      runs.take(row.text(repeat_group), run);
     } else {
-      repeated_[{key.packed(), row.text(repeat_group)}].push_back(run);
+      runs.take(run, maker_.most(), maker_.names());
+    }
+    if (!told_.values || row.null(shown_value)) return;
+    const Offer shown{run.tokens_per_s_per_gpu, row.real(shown_value), run.trial};
+    if (may_repeat) {
+      repeated_[{key.packed(), row.text(repeat_group)}].push_back(shown);
+    } else {
+      gathered.values.push_back(shown.value);
     }
   }
 
@@ -187,27 +220,34 @@ class Gatherer {
     }
     if (row.null(predicted_value) || row.null(predicted_speed)) return;
     offer(gathered.predicted, {row.real(predicted_speed), row.real(predicted_value), trial},
-          [](const Run& one) { return one.tokens_per_s_per_gpu; });
+          [](const Offer& one) { return one.tokens_per_s_per_gpu; });
   }
 
-  Cells finish(Database& database, std::string_view version_column, const std::string& label) {
+  Cells finish(Database& database, std::string_view version_column) {
+    // Of a layout's runs the one in the middle has its value.
     for (auto& [key, runs] : repeated_) {
-      auto& gathered = gathered_[index_[key.first]].second;
-      gathered.ranked.offer(runs, same_layout_);
-      const auto& middle = median(runs);
-      if (shows_every_value(request_) && middle.value) gathered.values.push_back(*middle.value);
+      std::sort(runs.begin(), runs.end(), [](const Offer& a, const Offer& b) {
+        return std::pair(a.tokens_per_s_per_gpu, a.trial) <
+               std::pair(b.tokens_per_s_per_gpu, b.trial);
+      });
+      gathered_[index_[key.first]].second.values.push_back(runs[(runs.size() - 1) / 2].value);
     }
-    FinalStandings standings(database);
-    settle(standings);
     std::sort(gathered_.begin(), gathered_.end(),
               [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
     find_published();
     Cells cells;
-    Statement about(database, fmt::format("SELECT {}, {} FROM all_results WHERE trial_id = ?",
-                                          label, value_column(request_.value)));
     for (auto& [key, gathered] : gathered_) {
-      if (runners_.counts(key.runner))
-        cells.candidates.push_back(candidate(key, gathered, about));
+      if (runners_.counts(key.runner)) cells.candidates.push_back(candidate(key, gathered));
+    }
+    Statement value(database, fmt::format("SELECT {} FROM all_results WHERE trial_id = ?",
+                                          value_column(request_.value)));
+    for (auto& [place, answers] : answers_of_places()) {
+      AnsweredPlace one{rows_.text(place.first), columns_.text(place.second), joined(answers)};
+      if (one.answer.winner() != nullptr) {
+        auto use = value.use(one.answer.winner()->trial);
+        if (use.next() && !use.null(0)) one.value = use.real(0);
+      }
+      cells.answers.push_back(std::move(one));
     }
     cells.runners = runners_.shown();
     cells.note = runners_.note(version_column);
@@ -215,16 +255,31 @@ class Gatherer {
   }
 
  private:
-  /// A cell whose layouts ran in finals shows what these say.
-  void settle(FinalStandings& standings) {
-    std::unordered_map<std::int64_t, Run> all;
-    for (const auto& [key, runs] : repeated_) {
-      for (const Run& run : runs)
-        all.emplace(run.trial, run);
+  /// By row and column, each software and each value of the vars.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>>
+  answers_of_places() {
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>> places;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::set<std::string>> software;
+    for (const auto& [key, runs] : runs_) {
+      if (!runners_.counts(key.runner)) continue;
+      places[{key.row, key.column}].push_back(maker_.answer(runs));
+      software[{key.row, key.column}].insert(runners_.name(key.runner));
     }
-    if (all.empty()) return;
-    for (auto& [key, gathered] : gathered_)
-      gathered.ranked.settle(standings, all);
+    for (auto& [place, answers] : places) {
+      const auto& names = software[place];
+      if (names.size() < 2) continue;
+      for (CellAnswer& answer : answers)
+        answer.mixed = fmt::format("{}", fmt::join(names, ", "));
+    }
+    return places;
+  }
+
+  RunsOfCell& runs_of(const AnswerKey& key) {
+    if (last_runs_ == nullptr || key != last_answer_) {
+      last_runs_ = &runs_[key];
+      last_answer_ = key;
+    }
+    return *last_runs_;
   }
 
   Key key_of(const Statement::Use& row, bool ranked) {
@@ -248,17 +303,13 @@ class Gatherer {
       if (!gathered.published) continue;
       auto& best = published_[{key.row, key.column}];
       const auto before = best.run;
-      offer(best.run, *gathered.published, [](const Run& run) { return *run.value; });
+      offer(best.run, *gathered.published, [](const Offer& run) { return run.value; });
       if (!before || best.run->trial != before->trial) best.runner = key.runner;
     }
   }
 
-  [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered,
-                                        Statement& about) const {
-    const auto layout_of = [&about](const Run& run) {
-      auto use = about.use(run.trial);
-      return use.next() ? use.text(0) : std::string();
-    };
+  [[nodiscard]] CellCandidate candidate(const Key& key, Gathered& gathered) {
+    const auto layout_of = [this](const Offer& run) { return maker_.names().name(run.trial); };
     CellCandidate candidate;
     candidate.row = rows_.text(key.row);
     candidate.column = columns_.text(key.column);
@@ -266,26 +317,9 @@ class Gatherer {
     candidate.outcome = key.outcome;
     candidate.trials = gathered.trials;
     candidate.spared = key.spared;
+    candidate.ranked = gathered.ranked;
     candidate.why = std::move(gathered.why);
     candidate.values = std::move(gathered.values);
-    if (const auto& best = gathered.ranked.run) {
-      auto use = about.use(best->trial);
-      if (use.next()) {
-        candidate.layout = use.text(0);
-        if (!use.null(1)) candidate.value = use.real(1);
-      }
-      candidate.tokens_per_s_per_gpu = best->tokens_per_s_per_gpu;
-      candidate.repeats = gathered.ranked.repeats;
-      candidate.spread = gathered.ranked.spread;
-    }
-    if (const auto* held = gathered.ranked.standing) {
-      candidate.verdict = word_of(held->verdict.difference);
-      candidate.verdict_reason = held->reason;
-    }
-    if (const auto& second = gathered.ranked.runner_up) {
-      candidate.runner_up = second->tokens_per_s_per_gpu;
-      candidate.runner_up_layout = layout_of(*second);
-    }
     if (const auto found = published_.find({key.row, key.column}); found != published_.end()) {
       const auto& published = *found->second.run;
       candidate.published_mfu = published.value;
@@ -318,23 +352,28 @@ class Gatherer {
   }
 
   struct Published {
-    std::optional<Run> run;  ///< `value`: the MFU that its table gives
+    std::optional<Offer> run;  ///< `value`: the MFU that its table gives
     std::size_t runner = 0;
   };
 
   Labels rows_;
   Labels columns_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Published> published_;  ///< by cell
+  Labels vars_;
   Runners runners_;
-  SameLayout same_layout_;
   const HeatmapRequest& request_;
   Told told_;
+  AnswerMaker maker_;
+  std::map<AnswerKey, RunsOfCell> runs_;
+  AnswerKey last_answer_;
+  RunsOfCell* last_runs_ = nullptr;
   int model_at_;  ///< column of the model's name, which may be a label already
   std::unordered_map<std::uint64_t, std::size_t> index_;
   std::vector<std::pair<Key, Gathered>> gathered_;
   std::uint64_t last_key_ = 0;
   std::size_t last_place_ = 0;
-  std::map<std::pair<std::uint64_t, std::string>, std::vector<Run>> repeated_;
+  /// Shown values, if every one is asked for: by key and layout.
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<Offer>> repeated_;
 };
 
 /// What was predicted of the value, in its unit; NULL where nothing is.
@@ -395,108 +434,6 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
   }
 }
 
-/// Of sweeps over `gpus` every trial has 0 nodes; an imported table may have worlds of several
-/// sizes on one node.
-std::string world_column(const Shapes& shapes) {
-  const auto nodes = Shapes::place_of("nodes");
-  const auto gpus = Shapes::place_of("gpus");
-  std::map<std::int64_t, std::set<std::int64_t>> sizes;
-  for (const auto& row : shapes.rows)
-    sizes[std::get<std::int64_t>(row[nodes])].insert(std::get<std::int64_t>(row[gpus]));
-  const bool by_gpus = std::any_of(sizes.begin(), sizes.end(), [](const auto& one) {
-    return one.first == 0 || one.second.size() > 1;
-  });
-  return by_gpus ? "gpus" : "nodes";
-}
-
-/// What numbers of one cell must not differ in, beside the axes that were asked for.
-std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
-  const auto is_axis = [&](std::string_view name) {
-    return request.rows == name || request.columns == name;
-  };
-  std::vector<std::string> columns;
-  for (const char* name : {"model", "seq_len"}) {
-    if (!is_axis(name)) columns.emplace_back(name);
-  }
-  if (!is_axis("gpus") && !is_axis("nodes")) columns.emplace_back("gpus");
-  return columns;
-}
-
-/// `model = 'tiny' and gpus = 4`: a row's values of these columns.
-std::string condition_of(const std::vector<std::string>& columns,
-                         const std::vector<Value>& row) {
-  std::string text;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    const auto* integer = std::get_if<std::int64_t>(&row[i]);
-    const auto* word = std::get_if<std::string>(&row[i]);
-    text += fmt::format(
-        "{}{} = {}", i == 0 ? "" : " and ", columns[i],
-        integer != nullptr ? fmt::to_string(*integer) : literal(word != nullptr ? *word : ""));
-  }
-  return text;
-}
-
-/// Trials with the same values of some columns.
-struct Combination {
-  std::vector<Value> values{};
-  std::int64_t completed = 0;
-  std::int64_t trials = 0;
-};
-
-/// The one with the most measurements first.
-std::vector<Combination> combinations_of(const Shapes& shapes,
-                                         const std::vector<std::string>& columns) {
-  std::map<std::vector<Value>, Combination> found;
-  for (const auto& row : shapes.rows) {
-    std::vector<Value> values;
-    values.reserve(columns.size());
-    for (const auto& column : columns)
-      values.push_back(row[Shapes::place_of(column)]);
-    auto& one = found.try_emplace(values, Combination{values}).first->second;
-    one.completed += Shapes::completed(row);
-    one.trials += Shapes::trials(row);
-  }
-  std::vector<Combination> all;
-  all.reserve(found.size());
-  for (auto& [values, one] : found)
-    all.push_back(std::move(one));
-  std::stable_sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
-    return std::pair(a.completed, a.trials) > std::pair(b.completed, b.trials);
-  });
-  return all;
-}
-
-/// "2 models and 3 GPU counts"
-std::string mixture_text(const std::vector<std::string>& columns,
-                         const std::vector<Combination>& combinations) {
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    std::set<Value> values;
-    for (const auto& one : combinations)
-      values.insert(one.values[i]);
-    const auto* noun = columns[i] == "gpus"      ? "GPU count"
-                       : columns[i] == "seq_len" ? "sequence length"
-                                                 : "model";
-    if (values.size() > 1)
-      parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
-  }
-  return fmt::format("{}", fmt::join(parts, " and "));
-}
-
-/// Speeds of several models or worlds are not compared in one cell: the combination with the
-/// most measurements is shown. The sentence that says so, empty where there is one alone.
-std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes, Source& source) {
-  const auto columns = unmixed_columns(request);
-  if (columns.empty()) return {};
-  const auto combinations = combinations_of(shapes, columns);
-  if (combinations.size() < 2) return {};
-  const auto shown = condition_of(columns, combinations[0].values);
-  source.where = fmt::format("({}) AND {}", source.where, shown);
-  return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
-                     mixture_text(columns, combinations), shown,
-                     condition_of(columns, combinations[1].values));
-}
-
 /// Those of `scanned_by_both`.
 std::string columns_of_both(const HeatmapRequest& request) {
   const bool labelled = request.rows == "model" || request.columns == "model";
@@ -507,13 +444,16 @@ std::string columns_of_both(const HeatmapRequest& request) {
 
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
 std::string ranked_sql(const Source& source, const HeatmapRequest& request,
-                       const std::string& group) {
+                       const std::string& group, bool any_vars) {
+  // What an imported table calls so sets nothing.
+  constexpr std::string_view vars =
+      "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
   return fmt::format(
-      "SELECT {}, tokens_per_s_per_gpu, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
+      "SELECT {}, tokens_per_s_per_gpu, {}, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
       "tokens_per_s_per_gpu IS NOT NULL",
       columns_of_both(request),
       shows_every_value(request) ? value_column(request.value) : "NULL", group,
-      published_mfu(source), source.rows, source.where);
+      published_mfu(source), any_vars ? vars : "NULL", source.rows, source.where);
 }
 
 /// The others. A marked measurement is shown by its trial, and not ranked.
@@ -551,8 +491,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   auto shapes = few_shapes(database);
   const bool by_nodes = shapes && world_column(*shapes) == "nodes";
   if (request.columns.empty() && by_nodes) request.columns = "nodes";
-  if (request.columns.empty() || !shapes ||
-      combinations_of(*shapes, unmixed_columns(request)).size() > 1)
+  if (request.columns.empty() || !shapes || is_mixed(request, *shapes))
     shapes = shapes_of(database, source);
   if (request.columns.empty()) request.columns = world_column(*shapes);
   require_column(source, request.rows);
@@ -568,12 +507,15 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   mixing.versions = mixing.versions || is_an_axis("runner_version");
   mixing.codes = mixing.codes || is_an_axis("code_hash");
   const std::string group = group_expression(database);
+  const auto mixed = mixed_vars(database, source, request);
   Gatherer gatherer(database, request, mixing,
                     {.values = shows_every_value(request),
                      .repeats = group != "NULL",
-                     .published = published_mfu(source) != "NULL"});
+                     .published = published_mfu(source) != "NULL",
+                     .vars = !mixed.empty()},
+                    label_expression(mixed));
   {
-    Statement select(database, ranked_sql(source, request, group));
+    Statement select(database, ranked_sql(source, request, group, !mixed.empty()));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take_ranked(row);
@@ -584,8 +526,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
     while (row.next())
       gatherer.take_unranked(row);
   }
-  const auto mixed = mixed_vars(database, source, request);
-  auto cells = gatherer.finish(database, version_column(source), label_expression(mixed));
+  auto cells = gatherer.finish(database, version_column(source));
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
   for (const auto& note : {mixed_vars_text(mixed), mixture}) {

@@ -45,18 +45,6 @@ std::string copy_sql() {
       list(submitted_columns()), list(values));
 }
 
-/// `UNDECIDED: …; about 3 more pairs would tell, 0.4 GPU-hours`.
-double pair_gpu_hours(Database& database, const FinalVerdict& verdict) {
-  constexpr double hour_us = 3600e6;
-  Statement select(
-      database,
-      "SELECT ifnull(sum((a.ended_at - a.started_at) * t.gpus), 0) FROM trials AS t "
-      "JOIN attempts AS a ON a.id = t.counted_attempt WHERE t.id IN (?, ?) AND "
-      "a.started_at > 0");
-  auto row = select.use(verdict.winner, verdict.other);
-  return row.next() ? row.real(0) / hour_us : 0;
-}
-
 }  // namespace
 
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
@@ -171,15 +159,14 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   for (const FinalCell& cell : final_cells(rows, 0)) {
     if (!cell.holds || cell.finalists.size() < 2) continue;
     FinalStanding standing;
-    standing.finals = finals_of(cell.finalists, cell.runs, settings);
-    standing.verdict = standing.finals.verdicts.front();
-    if (one_machine) standing.verdict.not_confirmed = "this machine is the only one.";
-    if (standing.verdict.share.pairs == 0) continue;
-    standing.reason =
-        final_text(standing.verdict, settings, pair_gpu_hours(database_, standing.verdict));
+    standing.held = {finals_of(cell.finalists, cell.runs, settings), settings, {}};
+    auto& verdict = standing.held.finals.verdicts.front();
+    if (one_machine) verdict.not_confirmed = "this machine is the only one.";
+    if (verdict.share.pairs == 0) continue;
     for (const FinalsRow& one : rows) {
-      if (one.final_of != 0 && one.tokens_per_s_per_gpu > 0)
-        standing.runs[one.final_of].push_back(one.id);
+      if (one.final_of == 0 || one.tokens_per_s_per_gpu <= 0) continue;
+      standing.held.runs[one.final_of].push_back(one.id);
+      standing.measured.insert(one.id);
     }
     standings_.emplace(Place{sweep, cell.cell}, std::move(standing));
   }

@@ -3,6 +3,7 @@
 // read of them.
 #pragma once
 
+#include "answer/answer.hpp"
 #include "search/finals.hpp"
 #include "store/sqlite.hpp"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,10 +30,8 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
 
 /// How the finals of a cell have ended, or stand.
 struct FinalStanding {
-  Finals finals;
-  FinalVerdict verdict;                          ///< of the first to the second
-  std::string reason;                            ///< of the verdict, with what would settle it
-  std::map<TrialId, std::vector<TrialId>> runs;  ///< measured ones, by finalist
+  HeldFinals held;
+  std::set<TrialId> measured;  ///< runs in them
 };
 
 /// Reads finals where they are asked for, each once.

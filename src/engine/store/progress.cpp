@@ -63,6 +63,9 @@ struct ProgressSql {
       "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
       "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
       "(SELECT value FROM json_each(?)) ORDER BY a.trial, a.number";
+  const char* winner =
+      "SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, tokens_per_s_per_gpu, "
+      "ifnull(ended_at, 0) FROM all_results WHERE trial_id = ?";
   const char* trials =
       "SELECT s.name, t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.id IN "
       "(SELECT value FROM json_each(?1)) ORDER BY t.id LIMIT ?2";
@@ -71,25 +74,6 @@ struct ProgressSql {
 const ProgressSql& progress_sql() {
   static const ProgressSql statements;
   return statements;
-}
-
-/// A layout that was measured several times is worth its median, as in ranking.hpp.
-std::string best_sql(const std::string& group) {
-  constexpr std::string_view ranked =
-      "FROM all_results WHERE sweep_id IN (SELECT value FROM json_each(?)) AND in_file AND "
-      "state = 'ended' AND outcome = 'completed' AND mark IS NULL AND tokens_per_s_per_gpu IS "
-      "NOT NULL";
-  const std::string repeated = fmt::format(
-      "FROM (SELECT *, row_number() OVER (PARTITION BY ifnull({0}, trial_id) ORDER BY "
-      "tokens_per_s_per_gpu, trial_id) AS place, count(*) OVER (PARTITION BY ifnull({0}, "
-      "trial_id)) AS runs {1}) WHERE place = (runs + "
-      "1) / 2",
-      group, ranked);
-  // Of the columns beside max(), SQLite takes the row that has it.
-  return fmt::format(
-      "SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, "
-      "max(tokens_per_s_per_gpu), ended_at {} GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY ended_at DESC",
-      group == "NULL" ? ranked : repeated);
 }
 
 CellName read_cell(const Statement::Use& row) {
@@ -168,15 +152,31 @@ Finished finished(Database& database, const std::vector<SweepId>& sweeps,
 
 std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepId>& sweeps) {
   std::vector<CellBest> all;
-  Statement select(database, best_sql(group_expression(database)));
-  auto row = select.use(Json(sweeps).dump());
-  while (row.next()) {
-    all.push_back({.cell = read_cell(row),
-                   .trial = row.text(6),
-                   .layout = row.text(7),
-                   .tokens_per_s_per_gpu = row.real(8),
-                   .at = row.integer(9)});
+  AnswerMaker maker(database, "layout", 2);
+  Statement name(database, "SELECT name FROM sweeps WHERE id = ?");
+  Statement winner(database, progress_sql().winner);
+  for (const SweepId sweep : sweeps) {
+    Selection selection;
+    {
+      auto row = name.use(sweep);
+      if (!row.next()) continue;
+      selection.names = {row.text(0)};
+    }
+    const auto source = source_of(database, selection);
+    Runners runners(mixing_of(selection));
+    for (auto& cell : answered_cells(database, source, runners, maker)) {
+      auto row = winner.use(cell.answer.winner()->trial);
+      if (!row.next()) continue;
+      all.push_back({.cell = read_cell(row),
+                     .trial = row.text(6),
+                     .layout = row.text(7),
+                     .tokens_per_s_per_gpu = row.real(8),
+                     .at = row.integer(9),
+                     .answer = std::move(cell.answer)});
+    }
   }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const CellBest& a, const CellBest& b) { return a.at > b.at; });
   return all;
 }
 

@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A runner is called what its `--capabilities` say, else by its file name. Readers
+// rank one runner, version and program at a time.
 #include "store/ranking.hpp"
 
 #include "filter/filter.hpp"
 #include "store/deadline.hpp"
 #include "text/content_hash.hpp"
 
-#include <shardsweep/axis_table.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <unordered_map>
 
 namespace shardsweep::sqlite {
 namespace {
-
-/// A layout's runs, and the cell that it stands in.
-struct Layouts {
-  std::unordered_map<std::string, std::vector<Run>> runs;  ///< by group
-};
 
 std::string best_sql(const Source& source, const std::string& group) {
   return fmt::format(
@@ -30,17 +26,25 @@ std::string best_sql(const Source& source, const std::string& group) {
       group, source.rows, source.where);
 }
 
-/// Names the cell of each row of best_sql(). Rows of one cell mostly follow each other: then no
+/// The cell of a run.
+struct CellKey {
+  std::string name;
+  std::string vars;
+  std::size_t runner = 0;
+  auto operator<=>(const CellKey&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
+/// Finds the cell of each row of best_sql(). Rows of one cell mostly follow each other: then no
 /// name is made.
-class CellNames {
+class Cells {
  public:
-  explicit CellNames(Database& database) {
+  explicit Cells(Database& database) {
     Statement select(database, "SELECT id FROM sweeps WHERE backend = 'imported'");
     auto row = select.use();
     while (row.next())
       imported_.push_back(row.integer(0));
   }
-  const std::string& of(const Statement::Use& row) {
+  RunsOfCell& of(const Statement::Use& row, std::size_t runner) {
     const std::array<std::int64_t, 3> numbers{row.integer(5), row.integer(6), row.integer(7)};
     // A search looks at each value of the vars by itself; the labels of an imported table are
     // none.
@@ -48,112 +52,83 @@ class CellNames {
                                                         row.integer(8)) != imported_.end();
     const std::string_view vars = labels ? std::string_view() : row.view(9);
     const std::string_view model = row.view(1);
-    if (!name_.empty() && numbers == numbers_ && model == model_ && vars == vars_) return name_;
+    if (last_ != nullptr && numbers == numbers_ && model == model_ && vars == vars_ &&
+        runner == runner_)
+      return *last_;
     numbers_ = numbers;
     model_ = model;
     vars_ = vars;
-    name_ = fmt::format("{}\x1f{}\x1f{}", model, fmt::join(numbers, "\x1f"), vars);
-    return name_;
+    runner_ = runner;
+    last_ =
+        &cells_[{fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner}];
+    return *last_;
   }
+  [[nodiscard]] const std::map<CellKey, RunsOfCell>& all() const { return cells_; }
 
  private:
+  std::map<CellKey, RunsOfCell> cells_;
   std::vector<std::int64_t> imported_;
   std::array<std::int64_t, 3> numbers_{};  ///< seq_len, nodes, gpus
   std::string model_;
   std::string vars_;
-  std::string name_;
+  std::size_t runner_ = 0;
+  RunsOfCell* last_ = nullptr;
 };
 
+/// Of the layout that has won: its row, with the answer around it.
 std::string best_row(const std::vector<std::string>& vars) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
-      "peak_memory_bytes, ? AS repeats, ? AS measured, sweep, trial, runner, runner_version, "
-      "(SELECT layout FROM all_results WHERE trial_id = ?) AS runner_up, ? AS runner_up_runs, "
-      "? AS runner_up_spread, ? AS gap_share, ? AS "
-      "repeat_spread, (SELECT sum(m.resolution) FROM trials AS t JOIN measurements AS m ON "
-      "m.attempt = t.counted_attempt WHERE t.id IN (?, ?)) AS resolution, "
-      "? AS verdict, ? AS verdict_reason, train_step_ms_spread, json_extract(software, "
-      "'$.profile') AS profile{} FROM all_results WHERE trial_id = ?",
+      "peak_memory_bytes, ?1 AS repeats, ?2 AS measured, sweep, trial, runner, runner_version, "
+      "(SELECT layout FROM all_results WHERE trial_id = ?3) AS runner_up, ?4 AS "
+      "runner_up_runs, ?5 AS runner_up_spread, ?6 AS gap_share, ?7 AS repeat_spread, (SELECT "
+      "sum(m.resolution) FROM trials AS t JOIN measurements AS m ON m.attempt = "
+      "t.counted_attempt WHERE t.id IN (?3, ?8)) AS resolution, ?9 AS verdict, ?10 AS "
+      "verdict_reason, train_step_ms_spread, json_extract(software, '$.profile') AS profile{}, "
+      "?11 AS certainty, ?12 AS doubts, ?13 AS to_settle FROM all_results WHERE trial_id = ?8",
       var_columns(vars, "vars"));
 }
 
-/// How much slower the second best layout is; none where there is one alone.
-std::optional<double> gap_of(const BestOfCell& cell) {
-  if (!cell.runner_up) return std::nullopt;
-  return 1 - cell.runner_up->tokens_per_s_per_gpu / cell.run->tokens_per_s_per_gpu;
+std::optional<std::string> word_or_null(std::string text) {
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
 
-using CellKey = std::pair<std::string, std::size_t>;  // cell, runner
-std::map<CellKey, BestOfCell> best_cells(Database& database, const Source& source,
-                                         Runners& runners, FinalStandings& standings) {
-  Statement select(database, best_sql(source, group_expression(database)));
-  SameLayout same_layout(database);
-  CellNames names(database);
-  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
-  std::map<CellKey, BestOfCell> cells;
-  std::map<CellKey, Layouts> repeated;
-  auto last = cells.end();
-  while (row.next()) {
-    const Run run{row.real(4), {}, row.integer(0)};
-    const std::string& name = names.of(row);
-    const auto runner =
-        runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
-    if (!row.null(11)) {
-      repeated[{name, runner}].runs[row.text(11)].push_back(run);
-      continue;
-    }
-    if (last == cells.end() || last->first.second != runner || last->first.first != name)
-      last = cells.try_emplace({name, runner}).first;
-    last->second.offer(run, same_layout);
-  }
-  for (auto& [key, layouts] : repeated) {
-    for (auto& [group, runs] : layouts.runs)
-      cells[key].offer(runs, same_layout);
-  }
-  std::unordered_map<std::int64_t, Run> all;  // runs in finals are repeats
-  for (const auto& [key, layouts] : repeated) {
-    for (const auto& [group, runs] : layouts.runs) {
-      for (const Run& run : runs)
-        all.emplace(run.trial, run);
-    }
-  }
-  for (auto& [key, cell] : cells)
-    cell.settle(standings, all);
-  return cells;
+Table row_of(Statement& select, const CellAnswer& answer) {
+  const auto& first = *answer.winner();
+  const auto* second = answer.runner_up();
+  auto use = select.use();
+  use.bind(std::ssize(first.runs));
+  use.bind(answer.measured);
+  use.bind(second != nullptr ? std::optional(second->trial) : std::nullopt);
+  use.bind(second != nullptr ? std::optional(std::ssize(second->runs)) : std::nullopt);
+  use.bind(second != nullptr ? second->spread : std::nullopt);
+  use.bind(second != nullptr
+               ? std::optional(1 - second->tokens_per_s_per_gpu / first.tokens_per_s_per_gpu)
+               : std::nullopt);
+  use.bind(first.spread);
+  use.bind(first.trial);
+  use.bind(second != nullptr ? std::optional(word_of(first.verdict.difference)) : std::nullopt);
+  use.bind(second != nullptr ? std::optional(std::string_view(first.verdict.reason))
+                             : std::nullopt);
+  use.bind(std::string_view(certainty_text(answer)));
+  use.bind(word_or_null(doubts_text(answer)));
+  use.bind(word_or_null(answer.settling.text));
+  return fetch(select, use);
 }
 
-/// The first columns are for choosing, the others for the answer.
-constexpr std::size_t group_column = 5;
-constexpr std::size_t resolution_column = 6;
-constexpr std::size_t clock_column = 7;
-constexpr std::size_t columns_for_choosing = 8;
+/// Behind them stand the columns that name and show a layout; they go into its figures.
+constexpr std::ptrdiff_t columns_for_figures = 5;
+constexpr std::array<const char*, 7> figures_of_layouts{
+    "repeats", "repeat_spread", "resolution", "sm_clock_mhz", "step_spread", "steps", "rank"};
 
-std::string layouts_sql(const Source& source, const std::string& group,
-                        const std::vector<std::string>& vars) {
+std::string layouts_sql(const Source& source, const std::vector<std::string>& vars) {
   return fmt::format(
-      "SELECT trial_id, model, runner, runner_version, code_hash, {}, resolution, "
-      "sm_clock_mhz, model, "
-      "seq_len, nodes, "
-      "gpus, layout, "
-      "tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, sweep, trial, runner, "
-      "runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS NULL AND "
-      "tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
-      group, var_columns(vars, "vars"), source.rows, source.where);
-}
-
-/// Rows of one layout, by the place of its first one.
-std::vector<std::vector<std::size_t>> rows_by_layout(const Table& rows) {
-  std::vector<std::vector<std::size_t>> layouts;
-  std::unordered_map<std::string, std::size_t> places;
-  for (std::size_t row = 0; row < rows.rows.size(); ++row) {
-    const auto* group = std::get_if<std::string>(&rows.rows[row][group_column]);
-    const auto place = group == nullptr
-                           ? layouts.size()
-                           : places.try_emplace(*group, layouts.size()).first->second;
-    if (place == layouts.size()) layouts.emplace_back();
-    layouts[place].push_back(row);
-  }
-  return layouts;
+      "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, model, seq_len, "
+      "nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, "
+      "sweep, "
+      "trial, runner, runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS "
+      "NULL AND tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
+      var_columns(vars, "vars"), source.rows, source.where);
 }
 
 std::string called(const std::string& runner, const std::string& version) {
@@ -180,97 +155,30 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
   return names;
 }
 
-const Run& median(std::vector<Run>& runs) {
-  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>((runs.size() - 1) / 2);
-  std::nth_element(runs.begin(), middle, runs.end(), [](const Run& a, const Run& b) {
-    return std::pair(a.tokens_per_s_per_gpu, a.trial) <
-           std::pair(b.tokens_per_s_per_gpu, b.trial);
-  });
-  return *middle;
-}
-
-std::optional<double> spread_of(std::vector<Run>& runs) {
-  if (runs.size() < 2) return std::nullopt;
-  const auto [least, most] =
-      std::minmax_element(runs.begin(), runs.end(), [](const Run& a, const Run& b) {
-        return a.tokens_per_s_per_gpu < b.tokens_per_s_per_gpu;
-      });
-  const double range = most->tokens_per_s_per_gpu - least->tokens_per_s_per_gpu;
-  return range / median(runs).tokens_per_s_per_gpu;
-}
-
-// Trials of a lane are of one layout where these are equal: SameLayout, group_expression(), the
-// order in a lane.
-constexpr std::array<std::string_view, 2> not_in_lane_key{"micro_batch", "grad_accum"};
-static_assert(std::all_of(axis_table.begin(), axis_table.end(), [](const AxisInfo& axis) {
-  const auto* found = std::find(not_in_lane_key.begin(), not_in_lane_key.end(), axis.name);
-  return axis.in_lane_key == (found == not_in_lane_key.end());
-}));
-
-SameLayout::SameLayout(Database& database)
-    : select_(database,
-              "SELECT 1 FROM trials AS a, trials AS b WHERE a.id = ? AND b.id = ? AND "
-              "(a.lane, a.micro_batch, a.grad_accum) = (b.lane, b.micro_batch, b.grad_accum)") {
-}
-
-void BestOfCell::take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,
-                      SameLayout& same_layout) {
-  measured += runs;
-  // Of two that are alike the older trial counts, in whatever order they are read.
-  const auto beats = [&offered](const std::optional<Run>& other) {
-    return !other || std::pair(offered.tokens_per_s_per_gpu, -offered.trial) >
-                         std::pair(other->tokens_per_s_per_gpu, -other->trial);
-  };
-  if (!beats(run)) {
-    if (!beats(runner_up) || same_layout(offered, *run)) return;
-    runner_up = offered;
-    runner_up_repeats = runs;
-    runner_up_spread = its_spread;
-    return;
-  }
-  // No layout is the runner-up of itself.
-  if (run && !same_layout(offered, *run)) {
-    runner_up = run;
-    runner_up_repeats = repeats;
-    runner_up_spread = spread;
-  }
-  run = offered;
-  repeats = runs;
-  spread = its_spread;
-}
-
-void BestOfCell::offer(const Run& alone, SameLayout& same_layout) {
-  take(alone, 1, std::nullopt, same_layout);
-}
-
-void BestOfCell::offer(std::vector<Run>& runs, SameLayout& same_layout) {
-  const auto its_spread = spread_of(runs);
-  take(median(runs), static_cast<std::int64_t>(runs.size()), its_spread, same_layout);
-}
-
-void BestOfCell::settle(FinalStandings& standings,
-                        const std::unordered_map<std::int64_t, Run>& repeated) {
-  const FinalStanding* const held = run ? standings.of(run->trial) : nullptr;
-  if (held == nullptr || (runner_up && standings.of(runner_up->trial) != held)) return;
-  std::array<std::vector<Run>, 2> runs;
-  for (std::size_t place = 0; place < runs.size(); ++place) {
-    const auto found = held->runs.find(held->finals.ranking[place]);
-    if (found == held->runs.end()) return;
-    for (const TrialId trial : found->second) {
-      if (const auto one = repeated.find(trial); one != repeated.end())
-        runs[place].push_back(one->second);
+std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
+                                         Runners& runners, AnswerMaker& maker) {
+  Cells cells(database);
+  {
+    Statement select(database, best_sql(source, group_expression(database)));
+    auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+    while (row.next()) {
+      const Run run{row.integer(0), row.real(4)};
+      const auto runner =
+          runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
+      RunsOfCell& cell = cells.of(row, runner);
+      if (row.null(11)) {
+        cell.take(run, maker.most(), maker.names());
+      } else {
+        cell.take(row.text(11), run);
+      }
     }
-    // What was asked for leaves a finalist out: its finals say nothing of the others.
-    if (runs[place].empty()) return;
   }
-  const auto count = [](const auto& some) { return static_cast<std::int64_t>(some.size()); };
-  spread = spread_of(runs[0]);
-  run = median(runs[0]);
-  repeats = count(runs[0]);
-  runner_up_spread = spread_of(runs[1]);
-  runner_up = median(runs[1]);
-  runner_up_repeats = count(runs[1]);
-  standing = held;
+  std::vector<AnsweredCell> answered;
+  for (const auto& [key, runs] : cells.all()) {
+    if (runners.counts(key.runner))
+      answered.push_back({maker.answer(runs), key.name, key.vars, key.runner});
+  }
+  return answered;
 }
 
 Mixing mixing_of(const Selection& selection) {
@@ -434,30 +342,16 @@ std::string group_expression(Database& database) {
 Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
-  FinalStandings standings(database);
-  const auto cells = best_cells(database, source, runners, standings);
+  AnswerMaker maker(database, "layout", 2);
+  const auto cells = answered_cells(database, source, runners, maker);
   Statement select(database, best_row(vars_of_cells(database, source)));
   Table table;
   {
-    auto nothing = select.use(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    auto nothing = select.use();
     table = fetch(select, nothing);
   }
-  for (const auto& [key, cell] : cells) {
-    if (!runners.counts(key.second)) continue;
-    const auto second = cell.runner_up ? std::optional(cell.runner_up->trial) : std::nullopt;
-    const auto second_runs =
-        cell.runner_up ? std::optional(cell.runner_up_repeats) : std::nullopt;
-    // Of a layout without a rival its own number stands twice.
-    const TrialId rival = second.value_or(cell.run->trial);
-    const auto* const held = cell.standing;
-    const auto verdict =
-        held == nullptr ? std::nullopt : std::optional(word_of(held->verdict.difference));
-    const auto reason =
-        held == nullptr ? std::nullopt : std::optional(std::string_view(held->reason));
-    auto use = select.use(cell.repeats, cell.measured, second, second_runs,
-                          cell.runner_up_spread, gap_of(cell), cell.spread, cell.run->trial,
-                          rival, verdict, reason, cell.run->trial);
-    auto one = fetch(select, use);
+  for (const auto& cell : cells) {
+    auto one = row_of(select, cell.answer);
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }
   std::stable_sort(table.rows.begin(), table.rows.end(), row_before);
@@ -467,43 +361,40 @@ Table best(Database& database, const Selection& selection) {
 
 Table layouts(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
-  Statement select(database, layouts_sql(source, group_expression(database),
-                                         vars_of_cells(database, source)));
+  Runners runners(mixing_of(selection));
+  AnswerMaker maker(database, "layout", 0);
+  const auto cells = answered_cells(database, source, runners, maker);
+  Statement select(database, layouts_sql(source, vars_of_cells(database, source)));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   const Table rows = fetch(select, use);
-  Runners runners(mixing_of(selection));
-  const auto text = [&rows](std::size_t row, std::size_t column) {
-    return std::string_view(std::get<std::string>(rows.rows[row][column]));
-  };
-  const auto speed_at = static_cast<std::size_t>(
-      std::find(rows.columns.begin(), rows.columns.end(), "tokens_per_s_per_gpu") -
-      rows.columns.begin());
-  std::vector<std::size_t> numbers;
+  std::unordered_map<TrialId, std::size_t> places;
   for (std::size_t row = 0; row < rows.rows.size(); ++row)
-    numbers.push_back(runners.see({text(row, 1), text(row, 2), text(row, 3), text(row, 4)},
-                                  true, std::get<std::int64_t>(rows.rows[row][0])));
-  constexpr auto skipped = static_cast<std::ptrdiff_t>(columns_for_choosing);
-  Table table{{rows.columns.begin() + skipped, rows.columns.end()}, {}};
-  table.columns.insert(table.columns.end(),
-                       {"repeats", "repeat_spread", "resolution", "sm_clock_mhz"});
-  for (const auto& places : rows_by_layout(rows)) {
-    std::vector<Run> runs;
-    for (const auto row : places) {
-      if (runners.counts(numbers[row]))
-        runs.push_back(
-            {std::get<double>(rows.rows[row][speed_at]), {}, static_cast<std::int64_t>(row)});
+    places.emplace(std::get<std::int64_t>(rows.rows[row][0]), row);
+  Table table{{rows.columns.begin() + columns_for_figures, rows.columns.end()}, {}};
+  table.columns.insert(table.columns.end(), figures_of_layouts.begin(),
+                       figures_of_layouts.end());
+  std::map<std::size_t, std::vector<Value>> in_order;  // of their first trials
+  for (const auto& cell : cells) {
+    for (std::size_t i = 0; i < cell.answer.layouts.size(); ++i) {
+      const auto& layout = cell.answer.layouts[i];
+      const auto place = places.find(layout.trial);
+      if (place == places.end()) continue;
+      const auto& chosen = rows.rows[place->second];
+      std::size_t first = place->second;
+      for (const TrialId run : layout.runs) {
+        if (const auto other = places.find(run); other != places.end())
+          first = std::min(first, other->second);
+      }
+      auto& row = in_order[first];
+      row.assign(chosen.begin() + columns_for_figures, chosen.end());
+      row.insert(row.end(),
+                 {static_cast<std::int64_t>(layout.runs.size()),
+                  layout.spread ? Value(*layout.spread) : Value(), chosen[1], chosen[2],
+                  chosen[3], chosen[4], static_cast<std::int64_t>(i + 1)});
     }
-    if (runs.empty()) continue;
-    const auto& chosen = rows.rows[static_cast<std::size_t>(median(runs).trial)];
-    const Value& resolution = chosen[resolution_column];
-    const Value& clock = chosen[clock_column];
-    auto& row = table.rows.emplace_back(chosen.begin() + skipped, chosen.end());
-    row.emplace_back(static_cast<std::int64_t>(runs.size()));
-    const auto spread = spread_of(runs);
-    row.push_back(spread ? Value(*spread) : Value());
-    row.push_back(resolution);
-    row.push_back(clock);
   }
+  for (auto& [place, row] : in_order)
+    table.rows.push_back(std::move(row));
   table.note = runners.note(version_column(source));
   return table;
 }

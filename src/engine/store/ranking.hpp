@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `best` and heatmaps have in common: which runner counts, and the value of a layout that
-// was measured several times.
+// What `best`, heatmaps and followers have in common: which software counts together, which
+// runs are repeats of each other, and the answer of each cell.
 #pragma once
 
-#include "store/finals.hpp"
+#include "store/answers.hpp"
 #include "store/reader.hpp"
 
 #include <cstdint>
@@ -16,52 +16,6 @@
 #include <vector>
 
 namespace shardsweep::sqlite {
-
-/// One measured run of a layout.
-struct Run {
-  double tokens_per_s_per_gpu = 0;
-  std::optional<double> value;
-  std::int64_t trial = 0;
-};
-
-/// Whether two trials are the same layout, measured in two sweeps. It is asked of runs that
-/// beat the second best alone, which are few.
-class SameLayout {
- public:
-  explicit SameLayout(Database& database);
-  bool operator()(const Run& a, const Run& b) { return select_.use(a.trial, b.trial).next(); }
-
- private:
-  Statement select_;
-};
-
-/// The two fastest layouts of a cell.
-struct BestOfCell {
-  std::optional<Run> run;
-  std::optional<Run> runner_up;
-  std::int64_t repeats = 0;
-  std::int64_t measured = 0;
-  std::optional<double> spread;  ///< of the best one's repeats: (most - least) / median
-  std::int64_t runner_up_repeats = 0;
-  std::optional<double> runner_up_spread;
-  /// A layout by the median of its runs.
-  void offer(std::vector<Run>& runs, SameLayout& same_layout);
-  void offer(const Run& alone, SameLayout& same_layout);
-  /// Where finals were held, they say which two are the fastest, by the runs in them alone.
-  /// `repeated`: by trial, those among what was asked for.
-  void settle(FinalStandings& standings, const std::unordered_map<std::int64_t, Run>& repeated);
-  const FinalStanding* standing = nullptr;  ///< of both; null: none
-
- private:
-  void take(const Run& offered, std::int64_t runs, std::optional<double> its_spread,
-            SameLayout& same_layout);
-};
-
-/// By tokens_per_s_per_gpu; of an even number the lower of the middle two, so that all numbers
-/// that are shown together are of one run.
-[[nodiscard]] const Run& median(std::vector<Run>& runs);
-/// (most - least) / median of several runs. Sorts them.
-[[nodiscard]] std::optional<double> spread_of(std::vector<Run>& runs);
 
 /// What a person asked to see side by side. A selection that names `runner` or
 /// `runner_version` has asked; so has a heatmap with that column as its rows or columns.
@@ -119,6 +73,17 @@ class Runners {
   std::vector<Seen> seen_;
   std::size_t last_ = 0;  ///< number that was told last
 };
+
+/// A cell of `best`: model, sequence length, size, vars, and software.
+struct AnsweredCell {
+  CellAnswer answer;
+  std::string name;  ///< without the vars: cells of one name differ in these alone
+  std::string vars;  ///< JSON; empty: an imported table's are labels
+  std::size_t runner = 0;
+};
+/// All cells of a source, in no order. `runners` sees the software of each run.
+[[nodiscard]] std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
+                                                       Runners& runners, AnswerMaker& maker);
 
 /// The vars of sweeps that were run. Those of imported tables are labels: they set nothing.
 [[nodiscard]] std::vector<std::string> vars_of_cells(Database& database, const Source& source);

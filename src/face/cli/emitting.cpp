@@ -3,7 +3,6 @@
 
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "show/comparison.hpp"
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Following sweeps to their end: a line per trial that ends, and on a terminal a live block.
+#include "answer/answer.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
@@ -123,6 +124,19 @@ class Follower {
     return {};
   }
 
+  /// Several runs of a layout, and finals, weigh more than the fastest run. It costs a small
+  /// part of the time at most.
+  Result<void> read_best_again() {
+    constexpr int share = 20;
+    const auto begun = session_.clock.steady();
+    if (!news_ || !screen_.live() || begun < read_best_after_) return {};
+    SHARDSWEEP_TRY(read_best());
+    news_ = false;
+    const auto now = session_.clock.steady();
+    read_best_after_ = now + share * (now - begun);
+    return {};
+  }
+
   /// The counts first: what ended after them is shown by the next look.
   Result<void> look() {
     SHARDSWEEP_ASSIGN(sweeps_, reader_.status(names_));
@@ -133,8 +147,10 @@ class Follower {
       SHARDSWEEP_ASSIGN(const Finished found, reader_.finished(ids_, event_));
       event_ = found.last_event;
       screen_.finished(finished_lines(found.trials, best_), sweeps_.size() > 1);
+      news_ = news_ || !found.trials.empty();
       if (!found.more) break;
     }
+    SHARDSWEEP_TRY(read_best_again());
     tell_trouble();
     tell_waiting();
     screen_.progress(progress());
@@ -215,9 +231,14 @@ class Follower {
     }
     for (const CellBest& cell : cells) {
       const std::string which = cell_text(cell.cell, cells);
-      screen_.note(fmt::format(
-          "best{}: {} tokens/s/GPU with {} ({})", which.empty() ? "" : " of " + which,
-          amount_text(cell.tokens_per_s_per_gpu), cell.layout, cell.trial));
+      screen_.note(fmt::format("best{}: {} tokens/s/GPU with {} ({}): {}",
+                               which.empty() ? "" : " of " + which,
+                               amount_text(cell.tokens_per_s_per_gpu), cell.layout, cell.trial,
+                               certainty_text(cell.answer)));
+      if (const auto doubts = doubts_text(cell.answer); !doubts.empty())
+        screen_.note(fmt::format("doubtful: {}", doubts), Style::notice);
+      if (!cell.answer.settling.text.empty() && !cell.answer.by_finals)
+        screen_.note(fmt::format("open: {}", cell.answer.settling.text), Style::faint);
     }
   }
 
@@ -280,6 +301,8 @@ class Follower {
   std::map<SweepId, std::string> told_;          ///< the sentence that was shown last
   std::vector<Trouble> trouble_;                 ///< as it was told last
   BestSoFar best_;
+  bool news_ = false;  ///< trials have ended since the answers were read
+  std::chrono::steady_clock::time_point read_best_after_{};
   std::int64_t event_ = 0;
 };
 

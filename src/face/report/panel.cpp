@@ -26,11 +26,6 @@ namespace {
 constexpr std::size_t most_ranked = 10;
 constexpr std::size_t most_finalists = 3;
 
-std::string against_the_fastest(const Comparison& verdict) {
-  const bool apart = verdict.certainty != Certainty::undecided && verdict.gap_share > 0;
-  return (apart ? "the fastest is " : "") + comparison_text(verdict);
-}
-
 Table top_table(const ReportView& view, const CellLayouts& cell) {
   Table table;
   table.columns = {"layout",        "tokens_per_s_per_gpu", "behind_share",
@@ -38,16 +33,14 @@ Table top_table(const ReportView& view, const CellLayouts& cell) {
                    "train_step_ms", "peak_memory_bytes",    "trial"};
   for (std::size_t i = 0; i < std::min(cell.layouts.size(), most_ranked); ++i) {
     const auto& layout = cell.layouts[i];
-    const auto verdict =
-        compared(cell.layouts.front().ranked, layout.ranked, view.layouts.common_noise);
+    const double behind = 1 - layout.ranked.value / cell.layouts.front().ranked.value;
     const auto& spread = layout.ranked.spread;
-    table.rows.push_back(
-        {layout.name, layout.ranked.value, i == 0 ? Value() : Value(verdict.gap_share),
-         layout.ranked.runs, spread ? Value(*spread) : Value(),
-         i == 0 ? Value(std::string("the fastest")) : Value(against_the_fastest(verdict)),
-         view.trials.value(layout.median_run, "train_step_ms"),
-         view.trials.value(layout.median_run, "peak_memory_bytes"),
-         view.trials.text(layout.median_run, "trial")});
+    table.rows.push_back({layout.name, layout.ranked.value, i == 0 ? Value() : Value(behind),
+                          layout.ranked.runs, spread ? Value(*spread) : Value(),
+                          i == 0 ? Value() : Value(verdict_text(reversed(layout.verdict))),
+                          view.trials.value(layout.median_run, "train_step_ms"),
+                          view.trials.value(layout.median_run, "peak_memory_bytes"),
+                          view.trials.text(layout.median_run, "trial")});
   }
   return table;
 }

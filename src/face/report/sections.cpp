@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/sections.hpp"
 
+#include "answer/answer.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
 #include "show/heatmap_cell.hpp"
@@ -17,14 +18,6 @@ namespace shardsweep {
 namespace {
 
 constexpr std::size_t most_sentences = 6;
-
-std::string undecided_text(const HeatmapCell& cell, const Comparison& verdict) {
-  std::string text;
-  if (cell.open > 0) text += fmt::format(" {} not run yet.", counted(cell.open, "trial"));
-  if (verdict.certainty == Certainty::undecided)
-    text += " Undecided: the two can't be told apart.";
-  return text;
-}
 
 /// Hosts of the runs of a layout, as many as a line takes.
 std::string hosts_text(const ReportView& view, const MeasuredLayout& layout) {
@@ -50,43 +43,20 @@ std::string place_of(const Heatmap& heatmap, const CellLayouts& cell) {
   return fmt::format("{} on {} {}{}", row, column, noun, column == "1" ? "" : "s");
 }
 
-std::string is_the_fastest(const CellLayouts& cell) {
-  const bool tied =
-      cell.layouts.size() > 1 && cell.layouts[0].ranked.value == cell.layouts[1].ranked.value;
-  return tied ? fmt::format("is tied with {} for the fastest", cell.layouts[1].name)
-              : "is the fastest";
-}
-
-/// How far the fastest layout is ahead. A tie is told already.
-std::string against_text(const MeasuredLayout& second, const Comparison& verdict) {
-  if (verdict.gap_share == 0) return ".";
-  const auto rival = fmt::format("{} ({})", second.name, counted(second.ranked.runs, "run"));
-  if (verdict.certainty == Certainty::unknown)
-    return fmt::format(", {} ahead of {}.", percent_text(verdict.gap_share), rival);
-  return fmt::format("; against {}: {}.", rival, comparison_text(verdict));
-}
-
 std::string cell_line(const ReportView& view, const CellLayouts& cell) {
-  const auto& heatmap = view.heatmap;
   const auto& best = cell.layouts.front();
-  auto text = fmt::format("{}: {} {} with {} tokens/s/GPU ({}{})", place_of(heatmap, cell),
-                          best.name, is_the_fastest(cell), amount_text(best.ranked.value),
-                          counted(best.ranked.runs, "run"), hosts_text(view, best));
-  const auto& shown = heatmap.cells[cell.row][cell.column];
-  // Finals ran the two beside each other: they say more than runs of other times.
-  if (!shown.verdict.empty())
-    return text + fmt::format("; finals of the two fastest: {}.", shown.verdict_reason) +
-           undecided_text(shown, {.certainty = Certainty::faster});
-  Comparison verdict;
-  if (cell.layouts.size() < 2) {
-    text += "; no other layout has a measurement.";
-    verdict.certainty = Certainty::faster;
-  } else {
-    const auto& second = cell.layouts[1];
-    verdict = compared(best.ranked, second.ranked, view.layouts.common_noise);
-    text += against_text(second, verdict);
-  }
-  return text + undecided_text(shown, verdict);
+  const auto& answer = view.heatmap.cells[cell.row][cell.column].answer;
+  auto text = fmt::format("{}: {} with {} tokens/s/GPU{}: {}", place_of(view.heatmap, cell),
+                          best.name, amount_text(best.ranked.value), hosts_text(view, best),
+                          certainty_text(answer));
+  if (const auto* second = answer.runner_up(); second != nullptr)
+    text += fmt::format("; runner-up {} with {}", second->name,
+                        amount_text(second->tokens_per_s_per_gpu));
+  text += '.';
+  if (const auto doubts = doubts_text(answer); !doubts.empty())
+    text += fmt::format(" Doubtful: {}.", doubts);
+  if (answer.open > 0) text += fmt::format(" {} not run yet.", counted(answer.open, "trial"));
+  return text;
 }
 
 struct Condition {
@@ -157,14 +127,6 @@ std::string sentence_section(const ReportView& view) {
   if (cells.size() > most_sentences)
     out += fmt::format("<p>For {} more cells see the heatmap.</p>\n",
                        cells.size() - most_sentences);
-  if (!view.layouts.common_noise)
-    out += "<p>Undecided: no layout ran twice, so the noise is not known.</p>\n";
-  if (view.layouts.common_noise) {
-    out += fmt::format(
-        "<p class=\"faint\">Noise of one run: {} (median over layouts that ran "
-        "more than once). A difference counts from {} times its noise.</p>\n",
-        escaped(percent_text(*view.layouts.common_noise)), clear_difference);
-  }
   return out;
 }
 

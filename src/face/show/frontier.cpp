@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: A frontier says of each step up how sure it is: a layout that is 1 % faster in
+// twice the memory may be noise.
 #include "show/frontier.hpp"
 
-#include "show/comparison.hpp"
+#include "answer/verdict.hpp"
 #include "show/rows.hpp"
 #include "text/numbers.hpp"
 
@@ -64,7 +66,11 @@ class Layouts {
   [[nodiscard]] Ranked ranked(std::size_t row, double factor) const {
     return {rows_.number(row, "tokens_per_s_per_gpu").value_or(0) * factor,
             std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
-            rows_.number(row, "repeat_spread"), rows_.number(row, "resolution").value_or(0)};
+            rows_.number(row, "repeat_spread"),
+            rows_.number(row, "resolution").value_or(0),
+            0,
+            step_noise_of(rows_.number(row, "step_spread").value_or(0),
+                          rows_.integer(row, "steps"))};
   }
 
  private:
@@ -107,7 +113,7 @@ std::vector<Alternatives> by_memory(const Layouts& layouts, std::int64_t& unknow
   return in_order(groups, layouts);
 }
 
-/// The fastest layout of each world, by the tokens/s of the whole world.
+/// The winner of each world, by the tokens/s of the whole world.
 std::vector<Alternatives> by_nodes(const Layouts& layouts, const std::string& column) {
   std::map<std::string, std::map<double, Offer>> fastest;
   const auto& rows = layouts.rows();
@@ -115,6 +121,7 @@ std::vector<Alternatives> by_nodes(const Layouts& layouts, const std::string& co
     const double cost = rows.number(row, column).value_or(0);
     const double gpus = rows.number(row, "gpus").value_or(1);
     const Offer offer{row, cost, layouts.ranked(row, gpus)};
+    if (rows.integer(row, "rank") > 1) continue;  // the answer of its cell names another one
     auto& best = fastest[layouts.title(row, false)];
     const auto [place, fresh] = best.try_emplace(cost, offer);
     if (!fresh && offer.ranked.value > place->second.ranked.value) place->second = offer;
@@ -194,7 +201,7 @@ class FrontierTable {
     };
     if (column == "against_the_cheaper") {
       if (cheaper == nullptr) return {};
-      return comparison_text(compared(offer.ranked, cheaper->ranked, noise_));
+      return verdict_text(compared(offer.ranked, cheaper->ranked, noise_, usual_resolve));
     }
     if (by_ == FrontierCost::nodes) {
       if (column == "tokens_per_s") return offer.ranked.value;
@@ -208,7 +215,7 @@ class FrontierTable {
   const Layouts& layouts_;
   FrontierCost by_;
   Table table_;
-  std::optional<double> noise_;
+  Noise noise_;
 };
 
 std::string note_of(const std::string& before, std::int64_t unknown, std::int64_t beaten,

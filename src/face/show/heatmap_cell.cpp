@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/heatmap_cell.hpp"
 
+#include "answer/answer.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 
@@ -11,15 +12,6 @@
 #include <algorithm>
 
 namespace shardsweep {
-namespace {
-
-/// With its runner-up, to the last digit.
-bool is_tied(const HeatmapCell& cell) {
-  return cell.gap_share && *cell.gap_share == 0;
-}
-
-}  // namespace
-
 bool is_measured(const HeatmapCell& cell) {
   return cell.status == name(Outcome::completed);
 }
@@ -60,32 +52,20 @@ std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell) {
 }
 
 std::string certainty_text(const HeatmapCell& cell) {
-  if (!is_measured(cell) || cell.repeats == 0) return {};
-  std::string text;
-  if (is_tied(cell)) {
-    text = "tied, ";
-  } else if (cell.gap_share) {
-    text = fmt::format("by {}, ", percent_text(*cell.gap_share));
-  }
-  if (!cell.verdict.empty()) text = cell.verdict + ' ' + text;
-  text += fmt::format("n={}", cell.repeats);
-  if (cell.spread) text += fmt::format(", {}", percent_text(*cell.spread));
-  return text;
+  if (!is_measured(cell) || cell.answer.winner() == nullptr) return {};
+  const auto word = short_form(cell.answer);
+  if (word == "alone") return counted(std::ssize(cell.answer.winner()->runs), "run");
+  const auto& verdict = cell.answer.winner()->verdict;
+  if (word == "faster") return fmt::format("faster by {}", percent_text(verdict.share));
+  // By its pairs the one with the highest median may be behind: then no number says who leads.
+  if (verdict.share <= 0) return std::string(word);
+  return fmt::format("{}, +{}", word, percent_text(verdict.share));
 }
 
 std::string certainty_meaning(const HeatmapCell& cell) {
-  if (certainty_text(cell).empty()) return {};
-  std::string text = certainty_text(cell) + ": ";
-  if (is_tied(cell)) {
-    text += "the runner-up is as fast; ";
-  } else if (cell.gap_share) {
-    text += fmt::format("the runner-up is {} slower; ", percent_text(*cell.gap_share));
-  }
-  text += cell.repeats == 1 ? "the layout ran once"
-                            : fmt::format("the layout ran {} times", cell.repeats);
-  if (cell.spread) text += fmt::format("; its runs differ by {}", percent_text(*cell.spread));
-  if (!cell.verdict.empty()) text += fmt::format("; finals say {}", cell.verdict_reason);
-  return text;
+  const auto text = certainty_text(cell);
+  if (text.empty()) return {};
+  return text + ": " + certainty_text(cell.answer);
 }
 
 const HeatmapCell* most_certain(const Heatmap& heatmap) {
@@ -93,8 +73,8 @@ const HeatmapCell* most_certain(const Heatmap& heatmap) {
   std::size_t length = 0;
   for (const auto& row : heatmap.cells) {
     for (const auto& cell : row) {
-      // The length of the text tells how many numbers it has.
-      const auto own = certainty_text(cell).size();
+      // The length of the sentence tells how many numbers it has.
+      const auto own = certainty_meaning(cell).size();
       if (own > length) most = &cell;
       length = std::max(length, own);
     }
@@ -138,13 +118,12 @@ std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t c
     const auto* metric = find_metric(heatmap.value_name);
     if (metric != nullptr && metric->unit == "tokens/s/GPU") text += " tokens/s/GPU";
     if (!cell.layout.empty()) text += fmt::format(", {}", cell.layout);
-    if (is_tied(cell)) {
-      text += fmt::format(", tied with {}", cell.runner_up);
-    } else if (cell.gap_share) {
-      text += fmt::format(", {} ahead of {}", percent_text(*cell.gap_share), cell.runner_up);
-    }
-    if (cell.repeats > 0) text += fmt::format(", {}", counted(cell.repeats, "run"));
-    if (cell.spread) text += fmt::format(" within {}", percent_text(*cell.spread));
+    if (const auto certainty = certainty_text(cell.answer); !certainty.empty())
+      text += fmt::format(", {}", certainty);
+    if (const auto* second = cell.answer.runner_up(); second != nullptr)
+      text += fmt::format("; runner-up {}", second->name);
+    if (const auto doubts = doubts_text(cell.answer); !doubts.empty())
+      text += fmt::format("; {}", doubts);
     if (cell.open > 0) text += fmt::format(", {} not run yet", counted(cell.open, "trial"));
     if (!cell.published_layout.empty())
       text += "; the table's own MFU ranks first " + published_text(cell);

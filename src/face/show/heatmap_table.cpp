@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/heatmap_table.hpp"
 
+#include "answer/answer.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,11 +83,27 @@ Table heatmap_matrix(const Heatmap& heatmap) {
 
 namespace {
 
-bool had_finals(const Heatmap& heatmap) {
-  return std::any_of(heatmap.cells.begin(), heatmap.cells.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const HeatmapCell& cell) { return !cell.verdict.empty(); });
-  });
+/// gap_share, runner_up, repeats and repeat_spread of a cell.
+std::vector<Value> ranking_of(const CellAnswer& answer) {
+  const auto* first = answer.winner();
+  const auto* second = answer.runner_up();
+  if (first == nullptr) return {Value(), Value(), std::int64_t{0}, Value()};
+  return {second == nullptr
+              ? Value()
+              : Value(1 - second->tokens_per_s_per_gpu / first->tokens_per_s_per_gpu),
+          second == nullptr ? Value() : Value(second->name),
+          static_cast<std::int64_t>(first->runs.size()), number_or_null(first->spread)};
+}
+
+/// How sure the answer is: verdict, verdict_reason, certainty, doubts and to_settle.
+void add_verdict(std::vector<Value>& row, const CellAnswer& answer) {
+  const bool compared = answer.runner_up() != nullptr;
+  const auto& verdict = compared ? answer.winner()->verdict : SpeedVerdict();
+  row.push_back(compared ? Value(std::string(word_of(verdict.difference))) : Value());
+  row.push_back(compared ? word_or_null(verdict.reason) : Value());
+  row.push_back(word_or_null(certainty_text(answer)));
+  row.push_back(word_or_null(doubts_text(answer)));
+  row.push_back(word_or_null(answer.settling.text));
 }
 
 }  // namespace
@@ -108,8 +126,8 @@ Table heatmap_list(const Heatmap& heatmap) {
     table.columns.emplace_back("published_tokens_per_s_per_gpu");
     table.columns.emplace_back("published_by");
   }
-  const bool finals = had_finals(heatmap);
-  if (finals) table.columns.insert(table.columns.end(), {"verdict", "verdict_reason"});
+  table.columns.insert(table.columns.end(),
+                       {"verdict", "verdict_reason", "certainty", "doubts", "to_settle"});
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       const auto& cell = heatmap.cells[r][c];
@@ -118,15 +136,14 @@ Table heatmap_list(const Heatmap& heatmap) {
       if (!outcome && cell.value) value = *cell.value;
       table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]),
                             value, word_or_null(cell.layout), std::string(cell.status),
-                            cell.trials, cell.completed, cell.open, cell.infeasible,
-                            number_or_null(cell.gap_share), word_or_null(cell.runner_up),
-                            cell.repeats, number_or_null(cell.spread),
-                            number_or_null(cell.predicted), word_or_null(cell.predicted_layout),
-                            word_or_null(cell.why)});
+                            cell.trials, cell.completed, cell.open, cell.infeasible});
       auto& row = table.rows.back();
+      const auto ranking = ranking_of(cell.answer);
+      row.insert(row.end(), ranking.begin(), ranking.end());
+      row.insert(row.end(), {number_or_null(cell.predicted),
+                             word_or_null(cell.predicted_layout), word_or_null(cell.why)});
       if (published) add_published(row, cell);
-      if (finals)
-        row.insert(row.end(), {word_or_null(cell.verdict), word_or_null(cell.verdict_reason)});
+      add_verdict(row, cell.answer);
     }
   }
   return with_facet(heatmap, std::move(table));

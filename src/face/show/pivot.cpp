@@ -42,9 +42,8 @@ std::string_view digits(std::string_view text, std::size_t& at) {
 /// All that is known of one cell while its candidates go by.
 struct Gathered {
   HeatmapCell cell;
-  std::optional<double> best;       ///< tokens_per_s_per_gpu
-  std::optional<double> second;     ///< the same of the runner-up
-  std::optional<double> predicted;  ///< the same of the best prediction
+  bool ranked = false;              ///< something is
+  std::optional<double> predicted;  ///< tokens_per_s_per_gpu of the best prediction
   std::vector<double> values;
   std::map<Outcome, std::string> causes;
   std::string constraint;  ///< that has left most points out
@@ -64,32 +63,6 @@ void take_prediction(Gathered& gathered, const CellCandidate& candidate) {
   gathered.cell.predicted_layout = candidate.predicted_layout;
 }
 
-/// A layout that is not the best: it may be the second best.
-void take_second(Gathered& gathered, const std::optional<double>& speed,
-                 const std::string& layout) {
-  if (!speed || (gathered.second && *speed <= *gathered.second)) return;
-  if (layout == gathered.cell.layout) return;
-  gathered.second = speed;
-  gathered.cell.runner_up = layout;
-}
-
-void take_measured(Gathered& gathered, const CellCandidate& candidate) {
-  auto& cell = gathered.cell;
-  gathered.values.insert(gathered.values.end(), candidate.values.begin(),
-                         candidate.values.end());
-  if (gathered.best && *candidate.tokens_per_s_per_gpu <= *gathered.best)
-    return take_second(gathered, candidate.tokens_per_s_per_gpu, candidate.layout);
-  const auto before = std::exchange(gathered.best, candidate.tokens_per_s_per_gpu);
-  const auto layout_before = std::exchange(cell.layout, candidate.layout);
-  cell.value = candidate.value;
-  cell.repeats = candidate.repeats;
-  cell.spread = candidate.spread;
-  cell.verdict = candidate.verdict;
-  cell.verdict_reason = candidate.verdict_reason;
-  take_second(gathered, before, layout_before);
-  take_second(gathered, candidate.runner_up, candidate.runner_up_layout);
-}
-
 void take(Gathered& gathered, const CellCandidate& candidate) {
   auto& cell = gathered.cell;
   if (!candidate.feasible) {
@@ -105,7 +78,7 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
                        : candidate.state == State::queued ? 1
                                                           : 2] += candidate.trials;
     // What is measured again is shown by its counted measurement until then.
-    if (!candidate.tokens_per_s_per_gpu) return take_prediction(gathered, candidate);
+    if (!candidate.ranked) return take_prediction(gathered, candidate);
   } else if (*candidate.outcome != Outcome::completed) {
     if (candidate.spared) {
       gathered.spared += candidate.trials;
@@ -125,8 +98,10 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
     cell.published_by = candidate.published_by;
   }
-  if (candidate.tokens_per_s_per_gpu) {
-    take_measured(gathered, candidate);
+  gathered.values.insert(gathered.values.end(), candidate.values.begin(),
+                         candidate.values.end());
+  if (candidate.ranked) {
+    gathered.ranked = true;
   } else {
     gathered.unranked = true;
   }
@@ -175,12 +150,7 @@ double quantile(std::vector<double>& values, double share) {
 void aggregate(Gathered& gathered, Aggregate how) {
   auto& cell = gathered.cell;
   cell.layout.clear();
-  cell.runner_up.clear();
-  cell.verdict.clear();
-  cell.verdict_reason.clear();
-  cell.gap_share.reset();
-  cell.spread.reset();
-  cell.repeats = 0;
+  cell.answer = {};
   cell.published_layout.clear();
   cell.predicted.reset();
   cell.predicted_layout.clear();
@@ -209,7 +179,7 @@ HeatmapCell judged(Gathered gathered, Aggregate how) {
   auto& cell = gathered.cell;
   const auto under_way = std::find_if(gathered.under_way.begin(), gathered.under_way.end(),
                                       [](std::int64_t trials) { return trials > 0; });
-  if (gathered.best) {
+  if (gathered.ranked) {
     say(cell, Outcome::completed);
   } else if (under_way != gathered.under_way.end()) {
     say(cell, cell_words[static_cast<std::size_t>(under_way - gathered.under_way.begin()) + 1]);
@@ -231,10 +201,10 @@ HeatmapCell judged(Gathered gathered, Aggregate how) {
     cell.published_layout.clear();
     cell.published_tokens_per_s_per_gpu = 0;
     cell.published_by.clear();
-  } else if (gathered.best && !cell.published_layout.empty()) {
-    cell.published_gap = 1 - cell.published_tokens_per_s_per_gpu / *gathered.best;
+  } else if (cell.answer.winner() != nullptr && !cell.published_layout.empty()) {
+    cell.published_gap =
+        1 - cell.published_tokens_per_s_per_gpu / cell.answer.winner()->tokens_per_s_per_gpu;
   }
-  if (gathered.second) cell.gap_share = 1 - *gathered.second / *gathered.best;
   cell.why = why_of(gathered, cell);
   if (!may_be_measured(cell)) {
     cell.predicted.reset();
@@ -295,6 +265,15 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
     rows.insert(candidate.row);
     columns.insert(candidate.column);
     take(gathered[{candidate.row, candidate.column}], candidate);
+  }
+  for (const auto& one : cells.answers) {
+    const auto found = gathered.find({one.row, one.column});
+    if (found == gathered.end() || one.answer.winner() == nullptr) continue;
+    auto& cell = found->second.cell;
+    cell.answer = one.answer;
+    cell.answer.open = cell.open;
+    cell.layout = one.answer.winner()->name;
+    cell.value = one.value;
   }
   Heatmap heatmap{request.rows,
                   column_name,

@@ -44,12 +44,9 @@ struct HeatmapCell {
   double published_tokens_per_s_per_gpu = 0;
   std::string published_by{};  ///< the runner that measured it, where it is not shown
   std::optional<double> published_gap{};  ///< by how much it is slower than the best
-  std::int64_t repeats = 0;               ///< runs behind the value
-  std::optional<double> spread{};         ///< of these: (most - least) / median
-  std::string runner_up{};                ///< layout; empty where there is one alone
-  std::optional<double> gap_share{};      ///< by how much the runner-up is slower
-  std::string verdict{};                  ///< of the cell's finals: FASTER, SAME, UNDECIDED
-  std::string verdict_reason{};
+  /// Who won, how sure that is, and why it is doubtful; nothing is ranked unless the status is
+  /// `completed` and the fastest layout is asked for.
+  CellAnswer answer{};
   /// What is predicted where nothing was measured and something may still be.
   std::optional<double> predicted{};
   std::string predicted_layout{};

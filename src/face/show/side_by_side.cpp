@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Decision: Two sides are joined by cell and layout, and a change is named if its 95 %
+// interval says so. The sides ran at different times: a change of nodes counts as one of the
+// layout. A change that is none in clock cycles is UNDECIDED.
 #include "show/side_by_side.hpp"
 
+#include "answer/verdict.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -14,64 +18,6 @@
 
 namespace shardsweep {
 namespace {
-
-constexpr double two_sided_95 = 1.96;  // standard deviations of a normal distribution
-
-std::string signed_percent(double share) {
-  return (share < 0 ? "-" : "+") + percent_text(std::abs(share));
-}
-
-Difference difference_of(double share, double half_width, double resolve) {
-  if (share - half_width > 0) return Difference::faster;
-  if (share + half_width < 0) return Difference::slower;
-  const bool small = std::abs(share) + half_width <= resolve;
-  return small ? Difference::same : Difference::undecided;
-}
-
-/// Runs of each side after which the interval ends before zero, or within `resolve`. Runs again
-/// round the same way.
-std::int64_t runs_for(double noise_of_one, double share, double resolve, double rounding) {
-  constexpr double sensible = 1000;
-  const double room = std::max(std::abs(share), resolve - std::abs(share)) - rounding;
-  if (room <= 0) return 0;
-  const double ratio = two_sided_95 * noise_of_one / room;
-  const double runs = std::ceil(ratio * ratio);
-  return runs <= sensible ? static_cast<std::int64_t>(runs) : 0;
-}
-
-std::string reason_of(const Judgement& verdict, double noise_of_one, double resolve,
-                      double rounding) {
-  const double half = *verdict.half_width;
-  std::string text = fmt::format("95 % interval {} to {}", signed_percent(verdict.share - half),
-                                 signed_percent(verdict.share + half));
-  if (verdict.difference == Difference::same)
-    return text + fmt::format(", within {}", percent_text(resolve));
-  if (verdict.difference != Difference::undecided) return text;
-  if (verdict.within_rounding)
-    return text + fmt::format("; within {}", rounding_text(rounding));
-  const auto runs = runs_for(noise_of_one, verdict.share, resolve, rounding);
-  return runs == 0 ? text : text + fmt::format("; about {} runs of each would tell", runs);
-}
-
-/// A difference of speed that is none in clock cycles is one of power and cooling. Both clocks
-/// have to be known.
-bool is_by_clock(const Ranked& first, const Ranked& second, const Judgement& verdict,
-                 double resolve) {
-  const bool differs =
-      verdict.difference == Difference::faster || verdict.difference == Difference::slower;
-  if (!differs || first.sm_clock_mhz <= 0 || second.sm_clock_mhz <= 0) return false;
-  const double of_clocks = second.sm_clock_mhz / first.sm_clock_mhz;
-  const double in_cycles = (1 + verdict.share) / of_clocks - 1;
-  return difference_of(in_cycles, *verdict.half_width, resolve) != verdict.difference;
-}
-
-std::string clock_reason(const Ranked& first, const Ranked& second, const Judgement& verdict) {
-  return fmt::format(
-      "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
-      "clock would tell",
-      signed_percent(verdict.share), second.sm_clock_mhz, first.sm_clock_mhz,
-      signed_percent((1 + verdict.share) * first.sm_clock_mhz / second.sm_clock_mhz - 1));
-}
 
 std::string text_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -99,7 +45,8 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
        ++i) {
     const auto& name = layouts.columns[i];
     const bool is_figure = name == "repeats" || name == "repeat_spread" ||
-                           name == "resolution" || name == "sm_clock_mhz";
+                           name == "resolution" || name == "sm_clock_mhz" ||
+                           name == "step_spread" || name == "steps" || name == "rank";
     if (!is_figure) columns.push_back(name);
   }
   columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
@@ -107,11 +54,11 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
 }
 
 struct Measured {
-  std::string layout;
-  Ranked ranked;
+  Ranked ranked{};
+  std::int64_t rank = 0;  ///< in the answer of its cell, from 1
 };
 
-using Layouts = std::map<std::string, Ranked>;  ///< by name
+using Layouts = std::map<std::string, Measured>;  ///< by name
 
 struct JoinedCell {
   std::vector<Value> values;  ///< of what names it
@@ -126,6 +73,9 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   const auto spread = place_of(layouts, "repeat_spread");
   const auto resolution = place_of(layouts, "resolution");
   const auto clock = place_of(layouts, "sm_clock_mhz");
+  const auto step_spread = place_of(layouts, "step_spread");
+  const auto steps = place_of(layouts, "steps");
+  const auto rank = place_of(layouts, "rank");
   std::vector<std::size_t> places;
   places.reserve(columns.size());
   for (const auto& name : columns)
@@ -144,10 +94,15 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
       one.spread = number_of(row[spread], 0);
     if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
     if (clock < row.size()) one.sm_clock_mhz = number_of(row[clock], 0);
+    if (step_spread < row.size() && steps < row.size())
+      one.step_noise = step_noise_of(number_of(row[step_spread], 0),
+                                     static_cast<std::int64_t>(number_of(row[steps], 0)));
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
+    const auto place =
+        rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
     auto& known = cell.layouts[text_of(row[layout])];
-    if (one.value > known.value) known = one;
+    if (one.value > known.ranked.value) known = {one, place};
   }
   return cells;
 }
@@ -156,18 +111,19 @@ std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) 
   std::vector<Ranked> all;
   for (const JoinedCells* cells : {&first, &second}) {
     for (const auto& [key, cell] : *cells) {
-      for (const auto& [layout, ranked] : cell.layouts)
-        all.push_back(ranked);
+      for (const auto& [layout, measured] : cell.layouts)
+        all.push_back(measured.ranked);
     }
   }
   return all;
 }
 
-Measured winner_of(const Layouts& layouts) {
-  const auto best = std::max_element(
-      layouts.begin(), layouts.end(),
-      [](const auto& a, const auto& b) { return a.second.value < b.second.value; });
-  return {best->first, best->second};
+/// Of several answers, each with a winner of its own, the one with the fastest winner.
+const Layouts::value_type& winner_of(const Layouts& layouts) {
+  return *std::min_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second.rank, -a.second.ranked.value) <
+           std::pair(b.second.rank, -b.second.ranked.value);
+  });
 }
 
 /// Joins the two sides, cell by cell.
@@ -204,12 +160,12 @@ class Joiner {
 
  private:
   void join_cell(const std::vector<Value>& cell, const Layouts& first, const Layouts& second) {
-    for (const auto& [layout, ranked] : first) {
+    for (const auto& [layout, measured] : first) {
       const auto partner = second.find(layout);
       if (partner == second.end()) {
         ++both_.only_first;
       } else {
-        add_layout(cell, layout, ranked, partner->second);
+        add_layout(cell, layout, measured.ranked, partner->second.ranked);
       }
     }
     both_.only_second += std::count_if(second.begin(), second.end(), [&](const auto& one) {
@@ -220,8 +176,10 @@ class Joiner {
 
   void add_layout(const std::vector<Value>& cell, const std::string& layout,
                   const Ranked& first, const Ranked& second) {
-    const Judgement verdict = judge(first, second, common_, resolve_);
+    const SpeedVerdict verdict = compared(second, first, common_, resolve_);
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
+    if (verdict.difference == Difference::undecided)
+      ++both_.open_counts[static_cast<std::size_t>(verdict.open)];
     const double loss = -verdict.share;
     if (verdict.difference == Difference::slower && loss > both_.worst_loss) {
       both_.worst_loss = loss;
@@ -242,13 +200,13 @@ class Joiner {
   /// Of a new winner it counts how far the old one is behind, on the second side.
   void add_winners(const std::vector<Value>& cell, const Layouts& first,
                    const Layouts& second) {
-    const Measured before = winner_of(first);
-    const Measured after = winner_of(second);
-    const bool changes = before.layout != after.layout;
+    const auto& before = winner_of(first);
+    const auto& after = winner_of(second);
+    const bool changes = before.first != after.first;
     both_.changed_winners += changes ? 1 : 0;
     auto& row = add_cell(both_.winners, cell);
-    row.insert(row.end(), {before.layout, after.layout, std::string(changes ? "yes" : "no")});
-    const auto old = second.find(before.layout);
+    row.insert(row.end(), {before.first, after.first, std::string(changes ? "yes" : "no")});
+    const auto old = second.find(before.first);
     if (!changes || old == second.end()) {
       row.insert(row.end(),
                  {Value(), Value(),
@@ -256,9 +214,11 @@ class Joiner {
                           : Value()});
       return;
     }
-    const Judgement verdict = judge(old->second, after.ranked, common_, resolve_);
-    row.insert(row.end(), {1 - old->second.value / after.ranked.value,
-                           std::string(word_of(verdict.difference)), verdict.reason});
+    const auto& was = old->second.ranked;
+    const auto& is = after.second.ranked;
+    const SpeedVerdict verdict = compared(is, was, common_, resolve_);
+    row.insert(row.end(), {1 - was.value / is.value, std::string(word_of(verdict.difference)),
+                           verdict.reason});
   }
 
   static std::vector<Value>& add_cell(Table& table, const std::vector<Value>& cell) {
@@ -268,36 +228,12 @@ class Joiner {
   std::vector<std::string> columns_;
   JoinedCells first_;
   JoinedCells second_;
-  std::optional<double> common_;
+  Noise common_;
   double resolve_;
   SideBySide both_;
 };
 
 }  // namespace
-
-Judgement judge(const Ranked& first, const Ranked& second, std::optional<double> common,
-                double resolve) {
-  Judgement verdict;
-  if (first.value > 0) verdict.share = second.value / first.value - 1;
-  const double rounding = first.resolution + second.resolution;
-  verdict.within_rounding = rounding > 0 && std::abs(verdict.share) <= rounding;
-  const auto noise = noise_of_difference(first, second, common);
-  if (!noise) {
-    verdict.reason = "noise unknown: no layout ran twice on either side";
-    if (verdict.within_rounding)
-      verdict.reason = fmt::format("{} is within {}", signed_percent(verdict.share),
-                                   rounding_text(rounding));
-    return verdict;
-  }
-  verdict.half_width = two_sided_95 * noise->of_medians + rounding;
-  verdict.difference = difference_of(verdict.share, *verdict.half_width, resolve);
-  verdict.reason = reason_of(verdict, noise->of_one_run_each, resolve, rounding);
-  if (is_by_clock(first, second, verdict, resolve)) {
-    verdict.difference = Difference::undecided;
-    verdict.reason = clock_reason(first, second, verdict);
-  }
-  return verdict;
-}
 
 SideBySide side_by_side(const Side& first, const Side& second, std::string_view by,
                         double resolve) {
@@ -328,6 +264,13 @@ std::string summary_text(const SideBySide& both, const Side& first, const Side& 
       text += fmt::format("{} {} {}", text.ends_with("sides") ? ":" : ",",
                           grouped(both.counts[i]), word_of(static_cast<Difference>(i)));
   }
+  std::string open;
+  for (std::size_t i = 1; i < both.open_counts.size(); ++i) {
+    if (both.open_counts[i] > 0)
+      open += fmt::format("{}{} {}", open.empty() ? "" : ", ", grouped(both.open_counts[i]),
+                          word_of(static_cast<Open>(i)));
+  }
+  if (!open.empty()) text += fmt::format(" ({})", open);
   text += fmt::format(". {} only in {}, {} only in {}.", grouped(both.only_first), first.name,
                       grouped(both.only_second), second.name);
   const auto cells = static_cast<std::int64_t>(both.winners.rows.size());

@@ -2,7 +2,6 @@
 // Two sets of results, layout by layout: what became faster, and whose winner changed.
 #pragma once
 
-#include "show/comparison.hpp"
 #include "show/exit_code.hpp"
 
 #include <shardsweep/difference.hpp>
@@ -15,19 +14,6 @@
 #include <string_view>
 
 namespace shardsweep {
-
-struct Judgement {
-  Difference difference = Difference::undecided;  ///< of the second side to the first one
-  double share = 0;                               ///< second / first - 1
-  std::optional<double> half_width{};             ///< of the 95 % interval of `share`
-  bool within_rounding = false;                   ///< logs round away as much as `share`
-  std::string reason;                             ///< the interval, or why there is none
-};
-
-/// A change of less than `resolve` does not matter. `common`: noise of a run, where a layout
-/// ran once on either side.
-[[nodiscard]] Judgement judge(const Ranked& first, const Ranked& second,
-                              std::optional<double> common, double resolve);
 
 /// The rows of Reader::layouts() for one side.
 struct Side {
@@ -48,6 +34,7 @@ struct SideBySide {
   /// The same among those whose noise is unknown, and that rounding does not explain.
   double worst_unknown = 0;
   std::string worst_unknown_layout;
+  std::array<std::int64_t, word_table<Open>.size()> open_counts{};  ///< of UNDECIDED, by reason
 };
 
 /// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
@@ -56,7 +43,7 @@ struct SideBySide {
                                       std::string_view by, double resolve);
 
 /// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER, 3 if
-/// only repeats could tell.
+/// only repeats could tell. Any other UNDECIDED fails nothing; it is counted and named.
 [[nodiscard]] SweepVerdict judge_limit(const SideBySide& both, double limit);
 
 /// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/status_view.hpp"
 
+#include "answer/answer.hpp"
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
@@ -174,8 +175,9 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep,
   for (std::size_t i = 0; i < std::min(best.size(), most_bests_shown); ++i) {
     const std::string cell = cell_text(best[i].cell, best);
     add(lines, i == 0 ? "best" : "",
-        fmt::format("{} tokens/s/GPU  {}{}", amount_text(best[i].tokens_per_s_per_gpu),
-                    best[i].layout, cell.empty() ? "" : "  (" + cell + ")"),
+        fmt::format("{} tokens/s/GPU  {}{}  {}", amount_text(best[i].tokens_per_s_per_gpu),
+                    best[i].layout, cell.empty() ? "" : "  (" + cell + ")",
+                    certainty_text(best[i].answer)),
         Style::plain, size);
   }
   if (best.size() > most_bests_shown) {

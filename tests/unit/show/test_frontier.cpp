@@ -90,8 +90,8 @@ TEST_CASE("each step up says how sure it is") {
   const auto found = frontier(table, FrontierCost::memory);
   const Rows rows(found.table);
   CHECK(rows.text(0, "against_the_cheaper").empty());
-  CHECK(rows.text(1, "against_the_cheaper").starts_with("can't tell apart: 1.0 % is"));
-  CHECK(rows.text(2, "against_the_cheaper").starts_with("faster by 15.8 %"));
+  CHECK(rows.text(1, "against_the_cheaper").starts_with("tie: 1.0 % +/- "));
+  CHECK(rows.text(2, "against_the_cheaper").starts_with("faster by 18.8 % +/- "));
 }
 
 TEST_CASE("a step up that logs round away is not sure") {
@@ -100,7 +100,7 @@ TEST_CASE("a step up that logs round away is not sure") {
   add(table, {"rounded", 100.5, 30, 1, 0, 9, 0.001, "tiny", 0.004});
   const auto found = frontier(table, FrontierCost::memory);
   CHECK(Rows(found.table).text(1, "against_the_cheaper") ==
-        "can't tell apart: 0.5 % is within the 0.8 % that their logs round away");
+        "tie: 0.5 % +/- 0.8 % (9 runs each)");
   CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
 }
 

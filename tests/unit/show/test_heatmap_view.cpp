@@ -70,13 +70,14 @@ TEST_CASE("csv is a matrix with a status where there is no value") {
 TEST_CASE("the list has one line per cell") {
   CHECK(heatmap_text(sample(), {.format = Format::csv, .list = true}) ==
         "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,gap_"
-        "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why\n"
-        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,\n"
-        "tiny,2,,,oom,3,0,0,0,,,0,,,,\n"
-        "tiny,10,,,none,0,0,0,0,,,0,,,,\n"
-        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0,,,0,,,,\n"
-        "\"sm,all\",2,,,planned,2,0,2,0,,,0,,,,\n"
-        "\"sm,all\",10,,,infeasible,0,0,0,5,,,0,,,,\n");
+        "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why,verdict,"
+        "verdict_reason,certainty,doubts,to_settle\n"
+        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,,,,,,\n"
+        "tiny,2,,,oom,3,0,0,0,,,0,,,,,,,,,\n"
+        "tiny,10,,,none,0,0,0,0,,,0,,,,,,,,,\n"
+        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0,,,0,,,,,,,,,\n"
+        "\"sm,all\",2,,,planned,2,0,2,0,,,0,,,,,,,,,\n"
+        "\"sm,all\",10,,,infeasible,0,0,0,5,,,0,,,,,,,,,\n");
   const auto json = nlohmann::json::parse(heatmap_text(sample(), {.format = Format::json}));
   REQUIRE(json.size() == 6);
   CHECK(json[0]["tokens_per_s_per_gpu"] == 1234.5);
@@ -136,10 +137,17 @@ namespace {
 Heatmap telling() {
   auto heatmap = sample();
   auto& best = heatmap.cells[0][0];
-  best.repeats = 3;
-  best.spread = 0.012;
-  best.gap_share = 0.034;
-  best.runner_up = "dp2 tp4";
+  best.answer.layouts.resize(2);
+  auto& winner = best.answer.layouts[0];
+  winner.name = best.layout;
+  winner.runs = {1, 2, 3};
+  winner.verdict = {.difference = Difference::faster,
+                    .open = Open::nothing,
+                    .share = 0.034,
+                    .half_width = 0.012,
+                    .first_runs = 3,
+                    .second_runs = 3};
+  best.answer.layouts[1].name = "dp2 tp4";
   auto& planned = heatmap.cells[1][1];
   planned.predicted = 1e6;
   planned.predicted_layout = "dp2 tp1";
@@ -151,10 +159,8 @@ Heatmap telling() {
 
 TEST_CASE("a cell says how certain it is, what is predicted and which rule left it out") {
   const auto text = heatmap_text(telling(), {});
-  CHECK(text.find("by 3.4 %, n=3, 1.2 %") != std::string::npos);
-  CHECK(text.find(
-            "by 3.4 %, n=3, 1.2 %: the runner-up is 3.4 % slower; the layout ran 3 times; its "
-            "runs differ by 1.2 %") != std::string::npos);
+  CHECK(text.find("faster by 3.4 %: faster by 3.4 % +/- 1.2 % (3 runs each)") !=
+        std::string::npos);
   CHECK(text.find("(1,000,000) .") != std::string::npos);
   CHECK(text.find("(12)  predicted, not measured") != std::string::npos);
   CHECK(text.find("memory\n") != std::string::npos);
@@ -205,8 +211,8 @@ TEST_CASE("an aggregate is named, and is no layout's") {
 TEST_CASE("the sentence of a cell has all that is known of it") {
   const auto heatmap = telling();
   CHECK(cell_sentence(heatmap, 0, 0) ==
-        "model tiny, nodes 1: 1,235 tokens/s/GPU, dp8 tp1, 3.4 % ahead of dp2 tp4, 3 runs "
-        "within 1.2 %, 1 trial not run yet");
+        "model tiny, nodes 1: 1,235 tokens/s/GPU, dp8 tp1, faster by 3.4 % +/- 1.2 % (3 runs "
+        "each); runner-up dp2 tp4, 1 trial not run yet");
   CHECK(cell_sentence(heatmap, 1, 2) ==
         "model sm,all, nodes 10: infeasible: every layout is infeasible; `plan` says why "
         "(memory: needs 91 GiB of 80 GiB)");

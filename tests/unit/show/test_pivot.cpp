@@ -5,20 +5,20 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 
 using namespace shardsweep;
 
 namespace {
 
-CellCandidate ended(const char* row, const char* column, Outcome outcome,
-                    std::optional<double> value = {}, std::int64_t trials = 1) {
+CellCandidate ended(const char* row, const char* column, Outcome outcome, bool ranked = false,
+                    std::int64_t trials = 1) {
   CellCandidate one;
   one.row = row;
   one.column = column;
   one.state = State::ended;
   one.outcome = outcome;
-  one.value = one.tokens_per_s_per_gpu = value;
-  if (value) one.layout = "dp1";
+  one.ranked = ranked;
   one.trials = trials;
   return one;
 }
@@ -40,8 +40,25 @@ CellCandidate infeasible(const char* row, const char* column) {
   return one;
 }
 
-HeatmapCell only(std::vector<CellCandidate> candidates) {
-  auto heatmap = pivot({std::move(candidates), ""}, {});
+AnsweredPlace dp1_before_dp2() {
+  AnsweredPlace place{.row = "a", .column = "1", .answer = {}, .value = 20};
+  for (const auto& [name, speed] : {std::pair("dp1", 20.0), std::pair("dp2", 10.0)}) {
+    auto& layout = place.answer.layouts.emplace_back();
+    layout.name = name;
+    layout.tokens_per_s_per_gpu = speed;
+  }
+  return place;
+}
+
+/// The only cell, with the answer that the store gave for it.
+HeatmapCell only(std::vector<CellCandidate> candidates, std::vector<AnsweredPlace> answers = {},
+                 const HeatmapRequest& request = {}) {
+  auto heatmap = pivot({.candidates = std::move(candidates),
+                        .note = "",
+                        .runners = {},
+                        .columns = "",
+                        .answers = std::move(answers)},
+                       request);
   REQUIRE(heatmap.cells.size() == 1);
   return heatmap.cells[0][0];
 }
@@ -49,24 +66,15 @@ HeatmapCell only(std::vector<CellCandidate> candidates) {
 }  // namespace
 
 TEST_CASE("a cell shows its best layout and counts the rest") {
-  auto slower = ended("a", "1", Outcome::completed, 10);
-  slower.layout = "dp2";
+  const auto answered = dp1_before_dp2();
   const auto cell =
-      only({slower, ended("a", "1", Outcome::completed, 20), ended("a", "1", Outcome::oom),
-            open("a", "1", State::planned), infeasible("a", "1")});
+      only({ended("a", "1", Outcome::completed, true, 2), ended("a", "1", Outcome::oom),
+            open("a", "1", State::planned), infeasible("a", "1")},
+           {answered});
   HeatmapCell wanted{"completed", ' ', 20.0, "dp1", 4, 2, 1, 3};
-  wanted.repeats = 1;
-  wanted.runner_up = "dp2";
-  wanted.gap_share = 0.5;
+  wanted.answer = answered.answer;
+  wanted.answer.open = 1;
   CHECK(cell == wanted);
-}
-
-TEST_CASE("the best is chosen by tokens per second whatever is shown") {
-  auto fast = ended("a", "1", Outcome::completed, 20);
-  fast.value = 5;
-  auto slow = ended("a", "1", Outcome::completed, 10);
-  slow.value = 7;
-  CHECK(only({slow, fast}).value == 5.0);
 }
 
 TEST_CASE("a cell without a measurement says what is under way or how it ended") {
@@ -76,18 +84,20 @@ TEST_CASE("a cell without a measurement says what is under way or how it ended")
         "queued");
   CHECK(only({open("a", "1", State::queued), open("a", "1", State::running)}).status ==
         "running");
-  CHECK(only({ended("a", "1", Outcome::skipped, {}, 9), ended("a", "1", Outcome::oom)}).mark ==
-        'M');
+  CHECK(
+      only({ended("a", "1", Outcome::skipped, false, 9), ended("a", "1", Outcome::oom)}).mark ==
+      'M');
   CHECK(only({ended("a", "1", Outcome::skipped)}).status == "skipped");
-  CHECK(only({ended("a", "1", Outcome::hung, {}, 2), ended("a", "1", Outcome::oom)}).status ==
-        "hung");
+  CHECK(
+      only({ended("a", "1", Outcome::hung, false, 2), ended("a", "1", Outcome::oom)}).status ==
+      "hung");
   CHECK(only({ended("a", "1", Outcome::completed), ended("a", "1", Outcome::oom)}).status ==
         "unranked");
   CHECK(only({infeasible("a", "1")}).status == "infeasible");
 }
 
 TEST_CASE("every cell has a status also where the sweep has no point") {
-  const auto heatmap = pivot({{ended("small", "2", Outcome::completed, 1),
+  const auto heatmap = pivot({{ended("small", "2", Outcome::completed, true),
                                ended("tiny", "10", Outcome::oom), infeasible("tiny", "1")},
                               "a note"},
                              {.rows = "model", .columns = "nodes", .value = "mfu"});
@@ -120,40 +130,23 @@ TEST_CASE("labels stand in natural order and the order has no ring") {
 }
 
 TEST_CASE("a cell keeps what the table ranks first where tokens per second say another") {
-  auto fast = ended("a", "1", Outcome::completed, 20);
+  auto fast = ended("a", "1", Outcome::completed, true);
   fast.published_mfu = 0.4;
-  fast.published_layout = fast.layout;
+  fast.published_layout = "dp1";
   fast.published_tokens_per_s_per_gpu = 20;
-  auto praised = ended("a", "1", Outcome::completed, 18);
-  praised.layout = praised.published_layout = "dp4 pp2";
+  auto praised = ended("a", "1", Outcome::completed, true);
+  praised.published_layout = "dp4 pp2";
   praised.published_mfu = 0.44;
   praised.published_tokens_per_s_per_gpu = 18;
-  auto cell = only({fast, praised});
+  auto cell = only({fast, praised}, {dp1_before_dp2()});
   CHECK(cell.layout == "dp1");
   CHECK(cell.published_layout == "dp4 pp2");
   CHECK(cell.published_tokens_per_s_per_gpu == 18);
   CHECK(cell.published_gap == doctest::Approx(0.1));
   praised.published_mfu = 0.39;
-  cell = only({praised, fast});
+  cell = only({praised, fast}, {dp1_before_dp2()});
   CHECK(cell.published_layout.empty());
   CHECK(cell.published_tokens_per_s_per_gpu == 0);
-}
-
-TEST_CASE("the runner-up is the second best layout, whichever candidate has it") {
-  auto fast = ended("a", "1", Outcome::completed, 20);
-  fast.runner_up = 12;
-  fast.runner_up_layout = "dp2";
-  auto again = open("a", "1", State::running);
-  again.value = again.tokens_per_s_per_gpu = 16;
-  again.layout = "dp4";
-  const auto one = only({fast, again});
-  const auto other = only({again, fast});
-  CHECK(one.runner_up == "dp4");
-  CHECK(one.gap_share == doctest::Approx(0.2));
-  CHECK(other.runner_up == "dp4");
-  // The same layout, measured in another sweep, is no runner-up of itself.
-  again.layout = fast.layout;
-  CHECK(only({fast, again}).runner_up == "dp2");
 }
 
 TEST_CASE("a prediction stands where something may still be measured, and nowhere else") {
@@ -163,7 +156,7 @@ TEST_CASE("a prediction stands where something may still be measured, and nowher
   planned.predicted_layout = "dp8";
   CHECK(only({planned}).predicted == 30.0);
   CHECK(only({planned}).predicted_layout == "dp8");
-  CHECK_FALSE(only({planned, ended("a", "1", Outcome::completed, 20)}).predicted);
+  CHECK_FALSE(only({planned, ended("a", "1", Outcome::completed, true)}).predicted);
   auto spared = ended("a", "1", Outcome::skipped);
   spared.spared = true;
   spared.predicted = spared.predicted_tokens_per_s_per_gpu = 7;
@@ -174,7 +167,7 @@ TEST_CASE("a prediction stands where something may still be measured, and nowher
 }
 
 TEST_CASE("a cell without a value says why") {
-  auto oom = ended("a", "1", Outcome::oom, {}, 2);
+  auto oom = ended("a", "1", Outcome::oom, false, 2);
   oom.why = "rank 3: out of memory";
   auto hung = ended("a", "1", Outcome::hung);
   hung.why = "no progress";
@@ -189,17 +182,17 @@ TEST_CASE("a cell without a value says why") {
 }
 
 TEST_CASE("aggregates are of all layouts of a cell, and are measured numbers") {
-  auto some = ended("a", "1", Outcome::completed, 9, 4);
+  auto some = ended("a", "1", Outcome::completed, true, 4);
   some.values = {9, 1, 5, 3};
   auto more = open("a", "1", State::running);
-  more.value = more.tokens_per_s_per_gpu = 7;
+  more.ranked = true;
   more.values = {7};
   const auto with = [&](Aggregate aggregate) {
     HeatmapRequest request;
     request.aggregate = aggregate;
-    return pivot({{some, more}, ""}, request).cells[0][0];
+    return only({some, more}, {dp1_before_dp2()}, request);
   };
-  CHECK(with(Aggregate::best).value == 9.0);
+  CHECK(with(Aggregate::best).value == 20.0);
   CHECK(with(Aggregate::median).value == 5.0);
   CHECK(with(Aggregate::median).layout.empty());
   CHECK(with(Aggregate::p90).value == 7.0);
@@ -211,7 +204,7 @@ TEST_CASE("a point whose dp was never known makes no column dp 0") {
   request.rows = "micro_batch";
   request.columns = "dp";
   const Cells cells{
-      {ended("1", "2", Outcome::completed, 10), infeasible("1", "0"), infeasible("1", "4")},
+      {ended("1", "2", Outcome::completed, true), infeasible("1", "0"), infeasible("1", "4")},
       ""};
   const auto heatmap = pivot(cells, request);
   CHECK(heatmap.columns == std::vector<std::string>{"2", "4"});

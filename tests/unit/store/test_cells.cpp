@@ -47,7 +47,7 @@ TEST_CASE("a heatmap that mixes values of a var says so, and which value was the
   CHECK(mixed.note.find("A cell holds 2 values of nvls: its layout says which was the fastest. "
                         "For one value add --where \"nvls = 0\".") != std::string::npos);
   CHECK(mixed.cells[0][0].layout == "dp1 tp1 pp1 mb1 ga1 z0 nvls=0");
-  CHECK(mixed.cells[0][0].runner_up == "dp1 tp1 pp1 mb1 ga1 z0 nvls=1");
+  CHECK(mixed.cells[0][0].answer.runner_up()->name == "dp1 tp1 pp1 mb1 ga1 z0 nvls=1");
   request.selection.where += " and nvls = 1";
   const auto one = pivot(must(reader->cells(request)), request);
   CHECK(one.note.empty());
@@ -100,9 +100,9 @@ TEST_CASE("a heatmap shows one model and world, and says so") {
       cells.note ==
       "The trials have 2 models and 2 GPU counts. Shown: model = 'tiny' and seq_len = 128 and "
       "gpus = 2. For others add --where \"model = 'small' and seq_len = 128 and gpus = 1\".");
-  REQUIRE_FALSE(cells.candidates.empty());
-  CHECK(std::all_of(cells.candidates.begin(), cells.candidates.end(),
-                    [](const auto& one) { return !one.value || *one.value >= 50; }));
+  REQUIRE_FALSE(cells.answers.empty());
+  CHECK(std::all_of(cells.answers.begin(), cells.answers.end(),
+                    [](const auto& one) { return one.value && *one.value >= 50; }));
   const auto one = must(reader->cells({.selection = {.where = "model = 'small' and gpus = 1"},
                                        .rows = "tp",
                                        .columns = "micro_batch"}));
@@ -143,10 +143,12 @@ TEST_CASE("a heatmap's cell has its runner-up, its repeats and what is predicted
   const auto heatmap = pivot(must(reader->cells(request)), request);
   const auto& one = heatmap.cells[0][0];
   CHECK(one.value == 102.0);
-  CHECK(one.repeats == 3);
-  CHECK(one.spread == doctest::Approx(4.0 / 102));
-  CHECK(one.runner_up == "dp1 tp1 pp1 mb2 ga1 z0");
-  CHECK(one.gap_share == doctest::Approx(0.5));
+  REQUIRE(one.answer.runner_up() != nullptr);
+  CHECK(one.answer.winner()->runs.size() == 3);
+  CHECK(*one.answer.winner()->spread == doctest::Approx(4.0 / 102));
+  CHECK(one.answer.runner_up()->name == "dp1 tp1 pp1 mb2 ga1 z0");
+  CHECK(one.answer.winner()->verdict.difference == Difference::faster);
+  CHECK(one.answer.winner()->verdict.share == doctest::Approx(1));
   request.aggregate = Aggregate::median;
   CHECK(pivot(must(reader->cells(request)), request).cells[0][0].value == 51.0);
 }

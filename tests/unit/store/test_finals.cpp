@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finals as rows: made once, of their layout in all but the round, and what `best` and heatmaps
 // say of them.
+#include "answer/answer.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/results.hpp>
@@ -8,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -21,6 +23,7 @@ struct Played {
   Daemon daemon{file};
   SweepId sweep = 0;
   std::vector<TrialId> layouts;
+  std::int32_t rounds = 0;
 
   Played() {
     Grid grid;
@@ -35,15 +38,19 @@ struct Played {
       speed -= 10;
     }
   }
-  /// The first two in so many rounds.
-  void play(int rounds, double first, double second) {
-    for (int round = 1; round <= rounds; ++round) {
-      const auto rows = must(daemon.store->add_finals(
-          sweep, {{layouts[0], round, 0.01}, {layouts[1], round, 0.01}}));
-      REQUIRE(rows.size() == 2);
+  /// The first two in the next round.
+  void play_round(double first, double second) {
+    const auto rows = must(daemon.store->add_finals(
+        sweep, {{layouts[0], ++rounds, 0.01}, {layouts[1], rounds, 0.01}}));
+    REQUIRE(rows.size() == 2);
+    (void)daemon.run(rows[0].id, Outcome::completed, first);
+    (void)daemon.run(rows[1].id, Outcome::completed, second);
+  }
+  /// The same in so many rounds.
+  void play(int count, double first, double second) {
+    for (int round = 1; round <= count; ++round) {
       const double noise = 0.1 * (round % 3);
-      (void)daemon.run(rows[0].id, Outcome::completed, first + noise);
-      (void)daemon.run(rows[1].id, Outcome::completed, second - noise);
+      play_round(first + noise, second - noise);
     }
   }
   std::string best(const std::string& column) {
@@ -80,7 +87,8 @@ TEST_CASE("a run in finals is its layout's trial in all but its name and place")
 
 TEST_CASE("best names the winner of the finals, and by how much") {
   Played c;
-  CHECK(c.best("verdict") == "NULL\n");
+  CHECK(c.best("verdict") == "UNDECIDED");
+  CHECK(c.best("certainty") == "fastest so far: 8.3 % ahead (1 run each)");
   c.play(8, 100, 104);  // the allocation is slower, and the order is another one
   CHECK(c.best("verdict") == "FASTER");
   CHECK(c.best("verdict_reason").find("8 pairs") != std::string::npos);
@@ -104,7 +112,7 @@ TEST_CASE("a layout that was measured faster after the finals is not hidden by t
   c.play(8, 100, 104);
   c.daemon.commit({set_trial(c.layouts[2], State::planned)});
   (void)c.daemon.run(c.layouts[2], Outcome::completed, 140);
-  CHECK(c.best("verdict") == "NULL\n");
+  CHECK(c.best("verdict") == "UNDECIDED");
   CHECK(c.best("layout").find("mb4") != std::string::npos);
 }
 
@@ -113,12 +121,37 @@ TEST_CASE("a heatmap shows the winner of the finals") {
   c.play(8, 100, 104);
   const auto cells =
       must(must(Reader::open(c.file))->cells({.selection = {.where = "model = 'tiny'"}}));
-  const auto measured =
-      std::find_if(cells.candidates.begin(), cells.candidates.end(),
-                   [](const CellCandidate& one) { return one.value.has_value(); });
-  REQUIRE(measured != cells.candidates.end());
-  CHECK(measured->layout.find("mb2") != std::string::npos);
-  CHECK(measured->repeats == 8);
-  CHECK(measured->verdict == "FASTER");
-  CHECK(measured->verdict_reason.find("8 pairs") != std::string::npos);
+  REQUIRE(cells.answers.size() == 1);
+  const auto& answer = cells.answers[0].answer;
+  CHECK(answer.by_finals);
+  REQUIRE(answer.winner() != nullptr);
+  CHECK(answer.winner()->name.find("mb2") != std::string::npos);
+  CHECK(answer.winner()->runs.size() == 8);
+  CHECK(answer.winner()->verdict.difference == Difference::faster);
+  CHECK(answer.winner()->verdict.reason.find("8 pairs") != std::string::npos);
+}
+
+TEST_CASE("finals and single runs in one database have one winner in all views") {
+  // A noisy machine: by the mean of the pairs the first layout leads, by its median the second.
+  Played c;
+  for (const auto& [first, second] : {std::pair(100.0, 104.0), {101.0, 105.0}, {130.0, 60.0}})
+    c.play_round(first, second);
+  const auto reader = must(Reader::open(c.file));
+  const Selection tiny{.names = {}, .where = "model = 'tiny'"};
+  const auto winner = c.best("layout");
+  CHECK(winner.find("mb2") != std::string::npos);
+  CHECK(std::stod(c.best("gap_share")) > 0);
+  CHECK(c.best("verdict") == "UNDECIDED");
+  HeatmapRequest request{.selection = tiny};
+  for (const std::size_t layouts : {std::size_t{2}, std::size_t{0}}) {
+    request.layouts = layouts;  // of a heatmap, and of a report with its sentence
+    const auto cells = must(reader->cells(request));
+    REQUIRE(cells.answers.size() == 1);
+    CHECK(cells.answers[0].answer.winner()->name == winner);
+    CHECK(certainty_text(cells.answers[0].answer) == c.best("certainty"));
+  }
+  const auto bests = must(reader->best_of_cells({c.sweep}));  // of a run's end and of `status`
+  REQUIRE(bests.size() == 1);
+  CHECK(bests[0].layout == winner);
+  CHECK(certainty_text(bests[0].answer) == c.best("certainty"));
 }

@@ -32,14 +32,23 @@ void fill(Daemon& daemon, const TempDir& dir) {
   run("model = 'small' and gpus = 1 and micro_batch = 2 and nvls = 0", Outcome::skipped);
 }
 
+/// Of what is ranked in a cell the answer's value and winner: "120:dp1 tp1"; else ":".
+std::string answer_of_cell(const Cells& cells, const CellCandidate& one) {
+  const auto found =
+      std::find_if(cells.answers.begin(), cells.answers.end(), [&](const AnsweredPlace& place) {
+        return place.row == one.row && place.column == one.column;
+      });
+  if (!one.ranked || found == cells.answers.end()) return ":";
+  return fmt::format("{}:{}", found->value.value_or(0), found->answer.winner()->name);
+}
+
 std::string cell(const Cells& cells, const std::string& row, const std::string& column) {
   std::vector<std::string> lines;
   for (const auto& one : cells.candidates) {
     if (one.row != row || one.column != column) continue;
-    lines.push_back(fmt::format("{}:{}:{}:{}x{}", one.feasible ? name(one.state) : "infeasible",
+    lines.push_back(fmt::format("{}:{}:{}x{}", one.feasible ? name(one.state) : "infeasible",
                                 one.outcome ? name(*one.outcome) : "-",
-                                one.value ? fmt::format("{}", *one.value) : "", one.layout,
-                                one.trials));
+                                answer_of_cell(cells, one), one.trials));
   }
   std::sort(lines.begin(), lines.end());
   return fmt::format("{}", fmt::join(lines, " | "));
@@ -265,7 +274,7 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<double>(table.rows[1][5]) == 90);
   CHECK(must(reader->best({.where = "gpus > 2"})).rows.empty());
-  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 26);
+  CHECK(must(reader->best({.where = "gpus > 2"})).columns.size() == 29);
 }
 
 TEST_CASE("what was cut short has its mark, is not ranked, and names its leader") {
@@ -293,9 +302,8 @@ TEST_CASE("what was cut short has its mark, is not ranked, and names its leader"
   CHECK(table.rows[0][3] == Value(999.0));
   for (const auto& ranked : must(reader->best({})).rows)
     CHECK(std::get<double>(ranked[5]) < 999);
-  for (const auto& candidate :
-       must(reader->cells({.rows = "model", .columns = "gpus"})).candidates)
-    CHECK(candidate.value.value_or(0) < 999);
+  for (const auto& place : must(reader->cells({.rows = "model", .columns = "gpus"})).answers)
+    CHECK(place.value.value_or(0) < 999);
 }
 
 TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it") {

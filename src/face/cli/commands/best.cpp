@@ -4,7 +4,6 @@
 #include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "show/comparison.hpp"
 
 #include <shardsweep/results.hpp>
 
@@ -16,8 +15,9 @@
 namespace shardsweep {
 namespace {
 
-/// Behind it `best` has the vars.
-constexpr std::string_view last_of_best = "train_step_ms_spread";
+/// Between these `best` has the vars.
+constexpr std::string_view before_vars = "profile";
+constexpr std::string_view behind_vars = "certainty";
 
 Result<ExitCode> run_best(const Session& session) {
   if (!session.options.trainer.emit.empty()) return emit_best(session);
@@ -25,14 +25,13 @@ Result<ExitCode> run_best(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, session.options));
-  add_certainty(table);
   if (session.options.format == Format::table) drop_nodes_where_none(table);
   std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu", "model", "gpus",
                                           "nodes"};
   // A var tells cells apart as the model does.
-  const auto last = std::find(table.columns.begin(), table.columns.end(), last_of_best);
-  important.insert(important.end(), last == table.columns.end() ? last : last + 1,
-                   table.columns.end());
+  const auto first = std::find(table.columns.begin(), table.columns.end(), before_vars);
+  const auto last = std::find(first, table.columns.end(), behind_vars);
+  important.insert(important.end(), first == last ? first : first + 1, last);
   for (const char* name :
        {"certainty", "gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms",
         "repeat_spread", "train_step_ms_spread", "repeats", "measured", "runner_up"})

@@ -115,8 +115,10 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   const HeatmapRequest request{
       .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
       .rows = "model",
+      .columns = {},
       .value = "tokens_per_s_per_gpu",
-      .aggregate = Aggregate::best};
+      .aggregate = Aggregate::best,
+      .layouts = 0};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   ReportInput input;
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));

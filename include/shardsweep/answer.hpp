@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who won a cell, how sure that is, and what makes it doubtful. planner/answer decides it once;
+// every command, page, file and notice prints this, and none decides anew. The layouts of a
+// cell differ in their layout alone: model, sequence length, size, vars and software are the
+// same.
+#pragma once
+
+#include <shardsweep/difference.hpp>
+#include <shardsweep/rows.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// How one layout stands to another one, or one side of a comparison to the other side.
+struct SpeedVerdict {
+  Difference difference = Difference::undecided;  ///< of the first to the second
+  Open open = Open::too_little_data;              ///< why it is undecided; nothing: it is not
+  /// By how much the first is faster: its speed / the second's - 1. Below 0: it is slower.
+  double share = 0;
+  std::optional<double> half_width{};  ///< of the 95 % interval of `share`; none: not known
+  std::int64_t pairs = 0;              ///< of finals; 0: single runs were compared
+  std::int64_t first_runs = 0;
+  std::int64_t second_runs = 0;
+  std::int64_t more = 0;         ///< pairs, or runs of each, that would tell; 0: not known
+  bool within_rounding = false;  ///< `share` is below what their logs round away
+  std::string reason{};          ///< the evidence in words
+  friend bool operator==(const SpeedVerdict&, const SpeedVerdict&) = default;
+};
+
+/// A layout by all its runs that count together.
+struct AnsweredLayout {
+  std::string name;             ///< "dp4 tp2 pp1 mb2 ga4 z1", with the vars if there are any
+  TrialId trial = 0;            ///< the run whose numbers stand for it: the median
+  std::vector<TrialId> runs{};  ///< by speed; of a finalist those in the finals alone
+  double tokens_per_s_per_gpu = 0;     ///< of that run
+  std::optional<double> spread{};      ///< of several: (most - least) / median
+  std::optional<double> half_width{};  ///< of the 95 % interval of its median, as a share
+  bool in_finals = false;
+  SpeedVerdict verdict{};  ///< of the first layout to this one; of the first one: to the second
+  friend bool operator==(const AnsweredLayout&, const AnsweredLayout&) = default;
+};
+
+/// What makes an answer doubtful.
+enum class DoubtKind : std::uint8_t {
+  one_run,         ///< the first or the second layout ran once
+  steps_vary,      ///< train steps of a run vary by more than the gap
+  load,            ///< others used the CPUs
+  network,         ///< a control found the network, or the machine, in another state
+  clocks,          ///< the SM clocks differ
+  mixed_software,  ///< runs of several versions, settings or programs are ranked together
+  contradiction,   ///< another sweep measured another speed of the same layout
+  rounding,        ///< the logs round the gap away
+  unconfirmed,     ///< finals on other nodes were asked for, and could not be held
+};
+template <>
+inline constexpr std::array<std::string_view, 9> word_table<DoubtKind>{
+    "one_run",        "steps_vary",    "load",     "network",    "clocks",
+    "mixed_software", "contradiction", "rounding", "unconfirmed"};
+
+struct Doubt {
+  DoubtKind kind = DoubtKind::one_run;
+  std::string text;  ///< a clause with the numbers
+  friend bool operator==(const Doubt&, const Doubt&) = default;
+};
+
+/// What would settle an open answer.
+struct Settling {
+  std::string text{};    ///< empty: it is settled, or more runs would not settle it
+  double gpu_hours = 0;  ///< 0: not known
+  friend bool operator==(const Settling&, const Settling&) = default;
+};
+
+struct CellAnswer {
+  std::vector<AnsweredLayout> layouts{};  ///< fastest first; empty: nothing is ranked
+  std::vector<Doubt> doubts{};            ///< the gravest first
+  Settling settling{};
+  bool by_finals = false;     ///< the first two were compared in finals
+  std::int64_t measured = 0;  ///< runs that are ranked, of all layouts
+  std::int64_t open = 0;      ///< trials of the cell that may still change it
+  std::string mixed{};        ///< which software is ranked together; empty: one alone
+
+  [[nodiscard]] const AnsweredLayout* winner() const {
+    return layouts.empty() ? nullptr : &layouts.front();
+  }
+  [[nodiscard]] const AnsweredLayout* runner_up() const {
+    return layouts.size() < 2 ? nullptr : &layouts[1];
+  }
+  friend bool operator==(const CellAnswer&, const CellAnswer&) = default;
+};
+
+}  // namespace shardsweep

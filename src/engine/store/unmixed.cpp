@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/unmixed.hpp"
+
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace shardsweep::sqlite {
+namespace {
+
+/// What numbers of one cell must not differ in, beside the axes that were asked for.
+std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
+  const auto is_axis = [&](std::string_view name) {
+    return request.rows == name || request.columns == name;
+  };
+  std::vector<std::string> columns;
+  for (const char* name : {"model", "seq_len"}) {
+    if (!is_axis(name)) columns.emplace_back(name);
+  }
+  if (!is_axis("gpus") && !is_axis("nodes")) columns.emplace_back("gpus");
+  return columns;
+}
+
+/// `model = 'tiny' and gpus = 4`: a row's values of these columns.
+std::string condition_of(const std::vector<std::string>& columns,
+                         const std::vector<Value>& row) {
+  std::string text;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto* integer = std::get_if<std::int64_t>(&row[i]);
+    const auto* word = std::get_if<std::string>(&row[i]);
+    text += fmt::format(
+        "{}{} = {}", i == 0 ? "" : " and ", columns[i],
+        integer != nullptr ? fmt::to_string(*integer) : literal(word != nullptr ? *word : ""));
+  }
+  return text;
+}
+
+/// Trials with the same values of some columns.
+struct Combination {
+  std::vector<Value> values{};
+  std::int64_t completed = 0;
+  std::int64_t trials = 0;
+};
+
+/// The one with the most measurements first.
+std::vector<Combination> combinations_of(const Shapes& shapes,
+                                         const std::vector<std::string>& columns) {
+  std::map<std::vector<Value>, Combination> found;
+  for (const auto& row : shapes.rows) {
+    std::vector<Value> values;
+    values.reserve(columns.size());
+    for (const auto& column : columns)
+      values.push_back(row[Shapes::place_of(column)]);
+    auto& one = found.try_emplace(values, Combination{values}).first->second;
+    one.completed += Shapes::completed(row);
+    one.trials += Shapes::trials(row);
+  }
+  std::vector<Combination> all;
+  all.reserve(found.size());
+  for (auto& [values, one] : found)
+    all.push_back(std::move(one));
+  std::stable_sort(all.begin(), all.end(), [](const Combination& a, const Combination& b) {
+    return std::pair(a.completed, a.trials) > std::pair(b.completed, b.trials);
+  });
+  return all;
+}
+
+/// "2 models and 3 GPU counts"
+std::string mixture_text(const std::vector<std::string>& columns,
+                         const std::vector<Combination>& combinations) {
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    std::set<Value> values;
+    for (const auto& one : combinations)
+      values.insert(one.values[i]);
+    const auto* noun = columns[i] == "gpus"      ? "GPU count"
+                       : columns[i] == "seq_len" ? "sequence length"
+                                                 : "model";
+    if (values.size() > 1)
+      parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+}  // namespace
+
+std::string world_column(const Shapes& shapes) {
+  const auto nodes = Shapes::place_of("nodes");
+  const auto gpus = Shapes::place_of("gpus");
+  std::map<std::int64_t, std::set<std::int64_t>> sizes;
+  for (const auto& row : shapes.rows)
+    sizes[std::get<std::int64_t>(row[nodes])].insert(std::get<std::int64_t>(row[gpus]));
+  const bool by_gpus = std::any_of(sizes.begin(), sizes.end(), [](const auto& one) {
+    return one.first == 0 || one.second.size() > 1;
+  });
+  return by_gpus ? "gpus" : "nodes";
+}
+
+bool is_mixed(const HeatmapRequest& request, const Shapes& shapes) {
+  return combinations_of(shapes, unmixed_columns(request)).size() > 1;
+}
+
+std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes, Source& source) {
+  const auto columns = unmixed_columns(request);
+  if (columns.empty()) return {};
+  const auto combinations = combinations_of(shapes, columns);
+  if (combinations.size() < 2) return {};
+  const auto shown = condition_of(columns, combinations[0].values);
+  source.where = fmt::format("({}) AND {}", source.where, shown);
+  return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
+                     mixture_text(columns, combinations), shown,
+                     condition_of(columns, combinations[1].values));
+}
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of a cell: its layouts ranked, how sure the first one's lead is, what makes that
+// doubtful, and what would settle it. Finals come before single runs. If they can't tell
+// finalists apart, the one with the highest median stands first, since that is the number that
+// people see. The store collects what was measured of a cell and asks here; nobody else ranks.
+// Pure.
+#pragma once
+
+#include "answer/verdict.hpp"
+
+#include <shardsweep/answer.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// A run that is ranked.
+struct MeasuredRun {
+  TrialId trial = 0;
+  double tokens_per_s_per_gpu = 0;
+  double step_spread = 0;    ///< (p95 - min) / median of its timed train steps; 0: not known
+  std::int64_t steps = 0;    ///< timed
+  double resolution = 0;     ///< share of the speed that its log rounds away
+  double sm_clock_mhz = 0;   ///< 0: not known
+  double gpu_hours = 0;      ///< 0: not known
+  double others_cpu = 0;     ///< share of the CPUs that others used; 0: none, or nobody looked
+  double control_ratio = 0;  ///< of its allocation's control to the usual one; 0: not known
+  double network_ratio = 0;  ///< the same of its all-reduce
+};
+
+/// What another sweep measured of the same layout.
+struct OtherMeasurement {
+  std::string sweep;
+  double tokens_per_s_per_gpu = 0;
+};
+
+/// A layout of one sweep with its runs.
+struct LayoutRuns {
+  std::string name;
+  std::vector<MeasuredRun> runs;
+  std::vector<OtherMeasurement> elsewhere{};
+};
+
+/// The finals of a cell as they stand.
+struct HeldFinals {
+  Finals finals{};
+  FinalsSettings settings{};
+  std::map<TrialId, std::vector<TrialId>> runs{};  ///< measured ones, by finalist
+};
+
+/// What was measured of a cell. A layout that several sweeps measured is in it once.
+struct CellRuns {
+  std::vector<LayoutRuns> layouts;
+  const HeldFinals* finals = nullptr;  ///< none were held, or a layout was measured later
+  std::int64_t measured = 0;           ///< runs in all; 0: those of `layouts`
+  std::int64_t open = 0;               ///< trials that may still change the answer
+  std::string mixed{};                 ///< which software is ranked together; empty: one alone
+};
+
+[[nodiscard]] CellAnswer answer_of(const CellRuns& cell);
+
+/// The answer over cells that differ in a var alone: the layouts of all of them by speed. The
+/// winner of a cell stays before its other layouts.
+[[nodiscard]] CellAnswer joined(const std::vector<CellAnswer>& cells);
+
+/// The certainty of an answer in one phrase: `fastest so far (1 run): 17.2 % ahead, step times
+/// vary by 70.8 %: not safe`, `faster by 3.0 % +/- 1.0 % (12 pairs)`, `tie: …`, `the only
+/// layout measured (1 run)`; empty if nothing is ranked.
+[[nodiscard]] std::string certainty_text(const CellAnswer& answer);
+
+/// For tables: `faster`, `tie`, `1 run`, `open`; `alone` for the only layout.
+[[nodiscard]] std::string_view short_form(const CellAnswer& answer);
+
+/// All doubts but the one that certainty_text() says, as one line; empty: there are none.
+[[nodiscard]] std::string doubts_text(const CellAnswer& answer);
+
+}  // namespace shardsweep
