@@ -296,15 +296,21 @@ TEST_CASE("what an edited file no longer has is taken back and not started") {
   CHECK_FALSE(anything_alive(c.world));
 }
 
+/// Trial 1 as a cancel and a resume leave it: attempt 1 runs on, revoked, and attempt 2 waits.
+struct GoneOn : Case {
+  GoneOn() {
+    trial(1, 1);
+    decide();
+    line(Started{.attempt = 1});
+    attempt(1).revoked = true;
+    rows.trials[1].state = State::planned;
+    decide();
+    REQUIRE(rows.trials[1].state == State::queued);
+  }
+};
+
 TEST_CASE("an attempt that the trial has gone on without changes nothing of it") {
-  Case c;
-  c.trial(1, 1);
-  c.decide();
-  c.line(Started{.attempt = 1});
-  c.attempt(1).revoked = true;  // as a cancel and a resume leave it
-  c.rows.trials[1].state = State::planned;
-  c.decide();
-  CHECK(c.rows.trials[1].state == State::queued);
+  GoneOn c;
   CHECK(orders_for(c.world, c.allocation()).cancel == std::vector<AttemptId>{1});
   c.end(1, Outcome::cancelled);
   CHECK(c.rows.trials[1].state == State::queued);
@@ -313,14 +319,7 @@ TEST_CASE("an attempt that the trial has gone on without changes nothing of it")
 }
 
 TEST_CASE("a late result of an attempt that the trial has gone on without is not counted") {
-  Case c;
-  c.trial(1, 1);
-  c.decide();
-  c.line(Started{.attempt = 1});
-  c.attempt(1).revoked = true;  // as a cancel and a resume leave it
-  c.rows.trials[1].state = State::planned;
-  c.decide();
-  REQUIRE(c.rows.trials[1].state == State::queued);
+  GoneOn c;
   const std::size_t before = c.world.changes().size();
   c.end(1, Outcome::completed, true);
   bool ended = false;
