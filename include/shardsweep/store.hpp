@@ -5,6 +5,7 @@
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/change.hpp>
 #include <shardsweep/plan.hpp>
+#include <shardsweep/progress.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/search_row.hpp>
 #include <shardsweep/sweep.hpp>
@@ -174,6 +175,9 @@ class Store {
   /// All trials of a sweep that its file still has, in the plan's order.
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(SweepId id,
                                                                    const SweepSpec& sweep) = 0;
+  /// The answer of each cell of a sweep as `best` gives it, the one that was measured last
+  /// first.
+  [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(SweepId sweep) = 0;
   /// Trials of a sweep on so many nodes that have been measured or have not ended, in the
   /// plan's order; and their runs in the finals.
   [[nodiscard]] virtual Result<std::vector<FinalsRow>> finals_rows(SweepId sweep,

@@ -3,8 +3,12 @@
 // and no log.
 #include "daemon/notifying.hpp"
 
+#include "answer/best_text.hpp"
+
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -21,21 +25,30 @@ void Notifying::look_succeeded() {
   watcher_.look_succeeded(parts_.clock.now());
 }
 
+/// Who is away wants to know who won, and how sure that is.
+void Notifying::add_answers(Notice& notice, SweepId sweep) {
+  if (notice.event != NotifyEvent::sweep_ended) return;
+  const auto cells = parts_.store.best_of_cells(sweep);
+  if (!cells) return log_warning(fmt::format("notify: {}", cells.error().what));
+  notice.text = ended_text(notice.text, *cells);
+}
+
 void Notifying::notify() {
-  const auto notices = watcher_.take(world_, parts_.policy, parts_.clock.now());
+  auto notices = watcher_.take(world_, parts_.policy, parts_.clock.now());
   if (!notices.empty()) fail_point("daemon.notify");
   if (parts_.make_notifier && !notices.empty()) {
     std::set<NotifySettings> wanted;
     for (const auto& [id, sweep] : world_.sweeps()) {
       const NotifySettings& settings = sweeps_.site_of(sweep.id).notify;
       if (!settings.wanted()) continue;
-      for (const Notice& notice : notices) {
+      for (Notice notice : notices) {
         const bool asked = std::find(settings.events.begin(), settings.events.end(),
                                      notice.event) != settings.events.end();
         const bool own = notice.sweep == sweep.name;
         // What is nobody's own is told once by every address.
         const bool first = notice.sweep.empty() && wanted.count(settings) == 0;
         if (!asked || !(own || first)) continue;
+        if (own) add_answers(notice, sweep.id);
         auto& notifier = notifiers_[settings];
         if (!notifier) notifier = parts_.make_notifier(settings);
         notifier->send(notice);

@@ -28,6 +28,7 @@ class Notifying {
   [[nodiscard]] std::vector<pollfd> descriptors() const;
 
  private:
+  void add_answers(Notice& notice, SweepId sweep);
   const DaemonParts& parts_;
   World& world_;
   Sweeps& sweeps_;

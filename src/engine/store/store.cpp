@@ -160,6 +160,12 @@ class SqliteStore final : public Store {
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override {
     return guarded([&] { return sqlite::search_rows(database_, id, sweep); });
   }
+  Result<std::vector<CellBest>> best_of_cells(SweepId sweep) override {
+    return guarded([&] {
+      const Deadline deadline(database_, longest_choice);
+      return sqlite::best_of_cells(database_, {sweep});
+    });
+  }
   Result<std::vector<std::string>> nodes_of(
       const std::vector<AllocationId>& allocations) override {
     return guarded([&] { return nodes_of_allocations(database_, allocations); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Following sweeps to their end: a line per trial that ends, and on a terminal a live block.
-#include "answer/answer.hpp"
+#include "answer/best_text.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
@@ -114,26 +114,24 @@ class Follower {
       ids.push_back(sweep.id);
     ids_ = std::move(ids);
     SHARDSWEEP_ASSIGN(event_, reader_.first_event(ids_, from));
-    return read_best();
-  }
-
-  /// A sweep that was submitted again has measurements that no event here tells of.
-  Result<void> read_best() {
+    // A sweep that was submitted again has measurements that no event here tells of.
     SHARDSWEEP_ASSIGN(const auto cells, reader_.best_of_cells(ids_));
     best_.begin(cells);
     return {};
   }
 
-  /// Several runs of a layout, and finals, weigh more than the fastest run. It costs a small
-  /// part of the time at most.
-  Result<void> read_best_again() {
+  /// Several runs of a layout, and finals, weigh more than the fastest run: the winner is what
+  /// the answer says. Reading it costs a small part of the time at most.
+  Result<void> read_best() {
     constexpr int share = 20;
+    constexpr auto cheap = 100ms;
     const auto begun = session_.clock.steady();
-    if (!news_ || !screen_.live() || begun < read_best_after_) return {};
-    SHARDSWEEP_TRY(read_best());
+    if (begun < read_best_after_) return {};
+    SHARDSWEEP_ASSIGN(const auto cells, reader_.best_of_cells(ids_));
+    best_.update(cells);
+    const auto took = session_.clock.steady() - begun;
     news_ = false;
-    const auto now = session_.clock.steady();
-    read_best_after_ = now + share * (now - begun);
+    if (took > cheap) read_best_after_ = begun + share * took;
     return {};
   }
 
@@ -146,11 +144,11 @@ class Follower {
     for (;;) {
       SHARDSWEEP_ASSIGN(const Finished found, reader_.finished(ids_, event_));
       event_ = found.last_event;
-      screen_.finished(finished_lines(found.trials, best_), sweeps_.size() > 1);
       news_ = news_ || !found.trials.empty();
+      if (news_) SHARDSWEEP_TRY(read_best());
+      screen_.finished(finished_lines(found.trials, best_), sweeps_.size() > 1);
       if (!found.more) break;
     }
-    SHARDSWEEP_TRY(read_best_again());
     tell_trouble();
     tell_waiting();
     screen_.progress(progress());
@@ -229,21 +227,13 @@ class Follower {
           fmt::format("`shardsweep best {}` shows the best layout of each of {}.", sweep.name,
                       counted(std::ssize(cells), "cell")));
     }
-    for (const CellBest& cell : cells) {
-      const std::string which = cell_text(cell.cell, cells);
-      screen_.note(fmt::format("best{}: {} tokens/s/GPU with {} ({}): {}",
-                               which.empty() ? "" : " of " + which,
-                               amount_text(cell.tokens_per_s_per_gpu), cell.layout, cell.trial,
-                               certainty_text(cell.answer)));
-      if (const auto doubts = doubts_text(cell.answer); !doubts.empty())
-        screen_.note(fmt::format("doubtful: {}", doubts), Style::notice);
-      if (!cell.answer.settling.text.empty() && !cell.answer.by_finals)
-        screen_.note(fmt::format("open: {}", cell.answer.settling.text), Style::faint);
-    }
+    for (const StyledLine& line : answer_lines(cells))
+      screen_.note(line.front().text, line.front().style);
   }
 
   Result<ExitCode> end() {
     screen_.end();
+    read_best_after_ = {};
     SHARDSWEEP_TRY(read_best());
     for (const SweepStatus& sweep : sweeps_) {
       screen_.note(progress_line(sweep));

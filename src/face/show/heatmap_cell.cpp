@@ -2,6 +2,7 @@
 #include "show/heatmap_cell.hpp"
 
 #include "answer/answer.hpp"
+#include "answer/best_text.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 
@@ -52,14 +53,7 @@ std::string layout_of(const Heatmap& heatmap, const HeatmapCell& cell) {
 }
 
 std::string certainty_text(const HeatmapCell& cell) {
-  if (!is_measured(cell) || cell.answer.winner() == nullptr) return {};
-  const auto word = short_form(cell.answer);
-  if (word == "alone") return counted(std::ssize(cell.answer.winner()->runs), "run");
-  const auto& verdict = cell.answer.winner()->verdict;
-  if (word == "faster") return fmt::format("faster by {}", percent_text(verdict.share));
-  // By its pairs the one with the highest median may be behind: then no number says who leads.
-  if (verdict.share <= 0) return std::string(word);
-  return fmt::format("{}, +{}", word, percent_text(verdict.share));
+  return is_measured(cell) ? brief_text(cell.answer) : std::string();
 }
 
 std::string certainty_meaning(const HeatmapCell& cell) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/live_view.hpp"
 
+#include "answer/answer.hpp"
+#include "answer/best_text.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
@@ -197,7 +199,7 @@ struct Columns {
 constexpr std::size_t time_columns = 10;     // "12:15:16  "
 constexpr std::size_t outcome_columns = 13;  // "  completed  "
 constexpr std::size_t rate_columns = 20;     // "123,456 tokens/s/GPU"
-constexpr std::size_t best_columns = 16;     // "  best (+23.4 %)"
+constexpr std::size_t best_columns = 16;     // "  best (faster)"
 constexpr std::size_t more_columns = 24;     // "  MFU 45.1 %  123.4 MiB"
 constexpr std::size_t slug_width = 46;
 constexpr std::size_t layout_width = 36;
@@ -247,10 +249,11 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
   if (columns.more && trial.mfu) text.push_back({"  MFU " + percent_text(*trial.mfu)});
   if (columns.more && trial.peak_memory_bytes)
     text.push_back({"  " + bytes_text(*trial.peak_memory_bytes)});
-  if (line.gain) {
+  if (line.best) {
     text.push_back({"  "});
-    text.push_back({columns.completed ? fmt::format("best (+{})", percent_text(*line.gain))
-                                      : std::string("best"),
+    text.push_back({columns.more        ? fmt::format("best ({})", brief_text(*line.best))
+                    : columns.completed ? fmt::format("best ({})", short_form(*line.best))
+                                        : std::string("best"),
                     Style::strong});
   }
 }
@@ -297,26 +300,6 @@ std::string time_left_text(const SweepStatus& status) {
                      status.corrected ? "" : " (predicted)");
 }
 
-std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) {
-  const auto varies = [&](auto member) {
-    return std::any_of(among.begin(), among.end(), [&](const CellBest& other) {
-      return other.cell.*member != cell.*member;
-    });
-  };
-  std::vector<std::string> parts;
-  if (varies(&CellName::model)) parts.push_back(cell.model);
-  if (cell.nodes > 0 && varies(&CellName::nodes)) parts.push_back(counted(cell.nodes, "node"));
-  if (cell.nodes == 0 && varies(&CellName::gpus)) parts.push_back(counted(cell.gpus, "GPU"));
-  if (varies(&CellName::seq_len)) parts.push_back(fmt::format("seq_len {}", cell.seq_len));
-  if (varies(&CellName::vars)) {
-    std::string vars;
-    std::copy_if(cell.vars.begin(), cell.vars.end(), std::back_inserter(vars),
-                 [](char c) { return c != '{' && c != '}' && c != '"'; });
-    parts.push_back(vars);
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
 std::string progress_line(const SweepStatus& status) {
   const std::int64_t ended = ended_trials(status);
   std::string line = fmt::format("{} {}/{}", status.name, ended, status.trials);
@@ -355,25 +338,29 @@ std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
 }
 
 void BestSoFar::begin(const std::vector<CellBest>& cells) {
+  told_.clear();
+  for (const CellBest& cell : cells)
+    told_[cell.cell] = cell.layout;
+  update(cells);
+}
+
+void BestSoFar::update(const std::vector<CellBest>& cells) {
   cells_.clear();
   for (const CellBest& cell : cells)
     cells_[cell.cell] = cell;
 }
 
-std::optional<double> BestSoFar::take(const FinishedTrial& trial) {
+std::optional<CellAnswer> BestSoFar::take(const FinishedTrial& trial) {
   if (trial.outcome != Outcome::completed || !trial.tokens_per_s_per_gpu ||
       trial.mark != Mark::none || trial.again)
     return std::nullopt;
-  const auto [found, fresh] = cells_.try_emplace(trial.cell);
-  const double before = found->second.tokens_per_s_per_gpu;
-  if (!fresh && *trial.tokens_per_s_per_gpu <= before) return std::nullopt;
-  found->second = {.cell = trial.cell,
-                   .trial = trial.trial,
-                   .layout = trial.layout,
-                   .tokens_per_s_per_gpu = *trial.tokens_per_s_per_gpu,
-                   .at = trial.at};
-  if (fresh || !(before > 0)) return std::nullopt;
-  return *trial.tokens_per_s_per_gpu / before - 1;
+  const auto [told, first] = told_.try_emplace(trial.cell, trial.layout);
+  const auto found = cells_.find(trial.cell);
+  if (first || found == cells_.end()) return std::nullopt;
+  const CellBest& best = found->second;
+  if (best.layout != trial.layout || best.layout == told->second) return std::nullopt;
+  told->second = best.layout;
+  return best.answer;
 }
 
 std::vector<CellBest> BestSoFar::of(const std::string& sweep) const {
@@ -401,6 +388,18 @@ std::vector<FinishedLine> finished_lines(const std::vector<FinishedTrial>& trial
       continue;
     }
     lines.push_back({trial, 1, best.take(trial)});
+  }
+  return lines;
+}
+
+std::vector<StyledLine> answer_lines(const std::vector<CellBest>& cells) {
+  std::vector<StyledLine> lines;
+  for (const CellBest& cell : cells) {
+    lines.push_back({{best_text(cell, cells)}});
+    if (const auto doubts = doubts_text(cell.answer); !doubts.empty())
+      lines.push_back({{fmt::format("doubtful: {}", doubts), Style::notice}});
+    if (!cell.answer.settling.text.empty() && !cell.answer.by_finals)
+      lines.push_back({{fmt::format("open: {}", cell.answer.settling.text), Style::faint}});
   }
   return lines;
 }

@@ -47,32 +47,36 @@ struct SweepProgress {
 /// "about 1 min 20 s left"; empty where nothing is left to do.
 [[nodiscard]] std::string time_left_text(const SweepStatus& status);
 
-/// "mini, 4 GPUs": what tells a cell from the others of its sweep.
-[[nodiscard]] std::string cell_text(const CellName& cell, const std::vector<CellBest>& among);
-
-/// The best of each cell as trials end.
+/// The best of each cell as its answer says, while trials end.
 class BestSoFar {
  public:
-  /// What the database holds; what was known before is forgotten.
+  /// What the database holds as the follower begins: nobody is told of these winners.
   void begin(const std::vector<CellBest>& cells);
-  /// Takes a measurement in. How much faster than its cell's best it is, as a share; nothing
-  /// where it is not, or where it is the cell's first.
-  std::optional<double> take(const FinishedTrial& trial);
+  /// What it holds now.
+  void update(const std::vector<CellBest>& cells);
+  /// The answer of the trial's cell, if this trial has brought its layout to the first place;
+  /// once for each new winner, and not for the first layout of a cell.
+  std::optional<CellAnswer> take(const FinishedTrial& trial);
   [[nodiscard]] std::optional<CellBest> latest(const std::string& sweep) const;
   [[nodiscard]] std::vector<CellBest> of(const std::string& sweep) const;
 
  private:
   std::map<CellName, CellBest> cells_;
+  std::map<CellName, std::string> told_;  ///< the layout that was named last
 };
 
 /// A trial that has ended, or several that were skipped for the same reason.
 struct FinishedLine {
   FinishedTrial trial;
   std::int64_t trials = 1;
-  std::optional<double> gain;  ///< the new best of its cell
+  std::optional<CellAnswer> best{};  ///< it is the new winner of its cell, by this answer
 };
 [[nodiscard]] std::vector<FinishedLine> finished_lines(const std::vector<FinishedTrial>& trials,
                                                        BestSoFar& best);
+
+/// The answers at the end of a run: a line for each cell, and for what makes it doubtful or
+/// would settle it.
+[[nodiscard]] std::vector<StyledLine> answer_lines(const std::vector<CellBest>& cells);
 
 /// `width`: none for a file. `with_sweep`: several sweeps are followed.
 [[nodiscard]] StyledLine finished_line(const FinishedLine& line,

@@ -2,6 +2,7 @@
 #include "show/status_view.hpp"
 
 #include "answer/answer.hpp"
+#include "answer/best_text.hpp"
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
@@ -179,6 +180,8 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep,
                     best[i].layout, cell.empty() ? "" : "  (" + cell + ")",
                     certainty_text(best[i].answer)),
         Style::plain, size);
+    if (const auto doubts = doubts_text(best[i].answer); !doubts.empty())
+      add(lines, "", "doubtful: " + doubts, Style::notice, size);
   }
   if (best.size() > most_bests_shown) {
     add(lines, "",

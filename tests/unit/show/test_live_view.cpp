@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "answer/best_text.hpp"
 #include "show/live_view.hpp"
 
 #include <doctest/doctest.h>
@@ -73,6 +74,20 @@ FinishedTrial measured(double tokens) {
   trial.mfu = 0.431;
   trial.peak_memory_bytes = 10.5 * 1024 * 1024;
   return trial;
+}
+
+/// Its cell, in which its layout leads.
+CellBest won(const FinishedTrial& trial, double speed, double second) {
+  CellBest best{trial.cell, trial.trial, trial.layout, speed, trial.at};
+  for (const double one : {speed, second}) {
+    auto& layout = best.answer.layouts.emplace_back();
+    layout.name = trial.layout;
+    layout.runs = {1};
+    layout.tokens_per_s_per_gpu = one;
+    layout.verdict.share = speed / second - 1;
+    layout.verdict.first_runs = layout.verdict.second_runs = 1;
+  }
+  return best;
 }
 
 std::string line_of(const FinishedTrial& trial, std::optional<std::size_t> width,
@@ -194,6 +209,7 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
   BestSoFar best;
   best.begin({{cell("mini", 4), "other", "dp1", 10'000, noon}});
   const FinishedTrial trial = measured(12'345);
+  best.update({won(trial, 12'345, 10'000)});
   const auto at = [&](std::optional<std::size_t> width) {
     BestSoFar copy = best;
     return line_of(trial, width, copy);
@@ -203,13 +219,13 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
   CHECK(line_of(measured(123'456), 59, other) ==
         "mini dp4 tp1 pp1 mb16 ga1 z0     123,456 tokens/s/GPU  best");
   CHECK(at(79) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0    completed   12,345 tokens/s/GPU  best (+23.4 %)");
+        "mini dp4 tp1 pp1 mb16 ga1 z0    completed   12,345 tokens/s/GPU  best (1 run)");
   CHECK(at(199) ==
         "12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14       completed   12,345 "
-        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (+23.4 %)");
+        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
   CHECK(at(std::nullopt) ==
         "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  12,345 "
-        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (+23.4 %)");
+        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
   FinishedTrial oom = trial;
   oom.outcome = Outcome::oom;
   oom.tokens_per_s_per_gpu.reset();
@@ -222,11 +238,18 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
         "mini dp4 tp1 pp1 mb16 ga1 z0      hung  tried again  rank \u2026");
 }
 
-TEST_CASE("the best is what beats an earlier measurement of its cell") {
+TEST_CASE("the best is what the answer of its cell says, and is told once") {
   BestSoFar best;
-  CHECK_FALSE(best.take(measured(100)));  // the first one has nothing to beat
-  CHECK_FALSE(best.take(measured(90)));
-  CHECK(best.take(measured(110)).value() == doctest::Approx(0.1));
+  FinishedTrial first = measured(100);
+  first.layout = "dp1";
+  CHECK_FALSE(best.take(first));  // the first one has nothing to beat
+  best.update({won(first, 100, 90)});
+  CHECK_FALSE(best.take(measured(110)));  // the answer names another one, whatever it measured
+  best.update({won(measured(110), 110, 100)});
+  const auto answer = best.take(measured(90));  // a repeat of the layout that leads
+  REQUIRE(answer);
+  CHECK(brief_text(*answer) == "1 run, +10.0 %");
+  CHECK_FALSE(best.take(measured(120)));
   FinishedTrial marked = measured(1000);
   marked.mark = Mark::contaminated;
   marked.again = true;
@@ -236,6 +259,9 @@ TEST_CASE("the best is what beats an earlier measurement of its cell") {
   other.cell.gpus = 2;
   other.at = noon + 1;
   CHECK_FALSE(best.take(other));
+  CellBest small = won(other, 5, 4);
+  small.at = noon + 1;
+  best.update({won(measured(110), 110, 100), small});
   CHECK(best.of("quickstart").size() == 2);
   CHECK(best.latest("quickstart")->cell.gpus == 2);
   CHECK(cell_text(other.cell, best.of("quickstart")) == "2 GPUs");
