@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The local backend: an allocation is a lead started in a session of its own. A job id is
 // `<host>/<pid>/<start>`, so that a pid that was given to somebody else is never taken for
-// ours. When a lead is gone, what it left behind is ended before its allocation counts as
-// ended: the next measurement must not share the machine with it.
+// ours.
 //
 // Decision: Leftovers of a dead lead are ended before its allocation counts as ended: the next
 // measurement must not share the machine with them.
@@ -21,10 +20,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -51,15 +49,9 @@ bool is_alive(const ProcessIdentity& process) {
   return stat && stat->start == process.start && stat->state != 'Z';
 }
 
-std::string command_line(pid_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/cmdline", pid), std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 /// The lead of this allocation, by the folder that its command line names.
 std::optional<ProcessIdentity> find_lead(const std::filesystem::path& dir) {
-  const std::string arguments =
-      std::string("lead") + '\0' + "--dir" + '\0' + dir.string() + '\0';
+  const std::array<std::string, 3> words{"lead", "--dir", dir.string()};
   std::error_code error;
   for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
        entry.increment(error)) {
@@ -67,7 +59,10 @@ std::optional<ProcessIdentity> find_lead(const std::filesystem::path& dir) {
     const std::string name = entry->path().filename().string();
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) continue;
-    if (command_line(pid).find(arguments) == std::string::npos) continue;
+    const auto arguments = process_arguments(pid);
+    if (std::search(arguments.begin(), arguments.end(), words.begin(), words.end()) ==
+        arguments.end())
+      continue;
     if (const auto stat = process_stat(pid)) return ProcessIdentity{pid, stat->start};
   }
   return std::nullopt;
