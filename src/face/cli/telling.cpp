@@ -118,7 +118,7 @@ class Telling {
       const auto& values = values_of(axis);
       Untold one{&axis, {values.begin(), values.end()}, contradiction(axis)};
       const bool given = is_given(axis);
-      if (given || (one.said.empty() && is_told(axis))) continue;
+      if (given || (one.said.empty() && is_told(axis) && !is_overruled(axis))) continue;
       found.push_back(std::move(one));
     }
     return found;
@@ -220,6 +220,17 @@ class Telling {
         std::find(with_own_sizes.begin(), with_own_sizes.end(), log) != with_own_sizes.end())
       return false;
     return is_in(sizes, axis) || value == axis.default_value;
+  }
+  /// Megatron-Bridge's recipes make the model as long as the dataset's samples, whatever the
+  /// model is told.
+  [[nodiscard]] bool is_overruled(const AxisInfo& axis) const {
+    if (trainer_.log != "megatron-bridge" || axis.name != "seq_len") return false;
+    const std::string text = all_words(tried_.front());
+    const auto has = [&](std::string_view word) {
+      return text.find(word) != std::string::npos;
+    };
+    return has("model.seq_length=") && !has("dataset.seq_length=") &&
+           !has("dataset.sequence_length=");
   }
   /// Megatron-LM's types have flags of their own, and none of them is fp32.
   [[nodiscard]] bool has_flag_of_dtype(const AxisInfo& axis, std::int64_t value) const {
@@ -350,6 +361,9 @@ constexpr std::array<OwnWords, 7> megatron_words{
      {"rank_order", R"("{rank_order=tp-pp-dp?--use-tp-pp-dp-mapping}")"},
      {"overlap", R"("{overlap?--overlap-grad-reduce}")"}}};
 
+/// Which the model's length follows.
+constexpr std::string_view bridge_length = "dataset.seq_length";
+
 /// What to write so that the trainer is told an axis.
 std::string advice(const SweepSpec& sweep, const AxisInfo& axis) {
   const std::string_view trainer = sweep.runner.trainer.log;
@@ -373,6 +387,7 @@ std::string advice(const SweepSpec& sweep, const AxisInfo& axis) {
                        known == nullptr ? trainer : known->title);
   if (trainer == "megatron")
     return fmt::format("Add {}, \"{{{}}}\" to 'argv'", word, placeholder);
+  if (trainer == "megatron-bridge" && axis.name == "seq_len") word = bridge_length;
   if (trainer == "megatron-bridge")
     return fmt::format("Add \"{}={{{}}}\" to 'argv'", word, placeholder);
   return fmt::format("Add '{}: {{{}}}', as its configuration writes it, to one of 'files'",

@@ -75,6 +75,7 @@ void tell(SweepSpec& sweep, std::string_view axis) {
     trainer.argv.push_back(fmt::format("{{{}}}", axis));
   } else if (trainer.log == "megatron-bridge") {
     trainer.argv.push_back(fmt::format("{}={{{}}}", word, axis));
+    if (axis == "seq_len") trainer.argv.emplace_back("dataset.seq_length={seq_len}");
   } else {
     trainer.files["config"] += fmt::format("{}: {{{}}}\n", word, axis);
   }
@@ -243,6 +244,20 @@ TEST_CASE("a size or a type of the trainer's own choice is told, though it has o
   titan.runner.trainer.files["config"] = "seq_len = 2048\nlocal_batch_size = 1\n";
   CHECK(untold_text(titan, untold_axes(titan, trials)) ==
         "The trainer is told seq_len 2048 for seq_len 1024.");
+}
+
+TEST_CASE("the length that Megatron-Bridge's model is told is overruled by its dataset's") {
+  SweepSpec sweep = sweep_of_trainer("megatron-bridge");
+  auto& argv = sweep.runner.trainer.argv;
+  argv.insert(argv.end(), {"model.seq_length={seq_len}", "train.micro_batch_size=1"});
+  for (const auto& lengths : {std::vector<std::int64_t>{1024, 2048}, {2048}}) {
+    const auto found = untold_axes(sweep, product_of({{"seq_len", lengths}}));
+    CHECK(names_of(found) == std::vector<std::string>{"seq_len"});
+    CHECK(untold_text(sweep, found).find("Add \"dataset.seq_length={seq_len}\" to 'argv'") !=
+          std::string::npos);
+  }
+  argv.emplace_back("dataset.seq_length={seq_len}");
+  CHECK(untold_axes(sweep, product_of({{"seq_len", {1024, 2048}}})).empty());
 }
 
 TEST_CASE("a number in the trainer's words that is not the trial's is named") {
