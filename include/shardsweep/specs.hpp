@@ -35,6 +35,9 @@ struct TrainerRun {
   std::int64_t vocab = 0;
   std::int64_t parameters = 0;           ///< of the whole model, about
   std::vector<std::string> unchecked{};  ///< truth checks that its user has switched off
+  /// Axes that its command names, with their values as axis_text() writes them: what its log
+  /// says of them is held against these.
+  std::map<std::string, std::string> axes{};
   /// Ranks that its log speaks of, where a single process plays one of them; 0: the world.
   std::int32_t fake_world = 0;
   std::int32_t fake_rank = 0;
@@ -57,6 +60,7 @@ inline constexpr auto described<TrainerRun> = std::tuple{
     Field{"vocab", &TrainerRun::vocab, Flag::optional},
     Field{"parameters", &TrainerRun::parameters, Flag::optional},
     Field{"unchecked", &TrainerRun::unchecked, Flag::optional},
+    Field{"axes", &TrainerRun::axes, Flag::optional},
     Field{"fake_world", &TrainerRun::fake_world, Flag::optional},
     Field{"fake_rank", &TrainerRun::fake_rank, Flag::optional},
 };

@@ -124,6 +124,8 @@ struct TrainerSpec {
   std::map<std::string, std::string> files;
   std::string version;
   std::vector<std::string> unchecked;  ///< truth checks of its log that are left out
+  /// Axes of one value that the program sets by itself, whatever its command line says.
+  std::vector<std::string> told;
   friend bool operator==(const TrainerSpec&, const TrainerSpec&) = default;
 };
 

@@ -142,6 +142,12 @@ TrainerLayout layout_of_point(const Point& point) {
   return layout;
 }
 
+std::optional<std::string> axis_text_of(const TrainerLayout& layout, const AxisInfo& axis) {
+  const auto* field = find_trainer_axis(axis.name);
+  if (field == nullptr) return std::nullopt;
+  return field_text(layout, *field, axis);
+}
+
 std::string layout_text(const TrainerLayout& layout) {
   return layout_label([&](const AxisInfo& axis) {
     const auto* field = find_trainer_axis(axis.name);

@@ -55,6 +55,10 @@ class ResultRow {
 
 [[nodiscard]] TrainerLayout layout_of_point(const Point& point);
 
+/// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
+[[nodiscard]] std::optional<std::string> axis_text_of(const TrainerLayout& layout,
+                                                      const AxisInfo& axis);
+
 /// Its label (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as they
 /// are.
 [[nodiscard]] std::string layout_text(const TrainerLayout& layout);

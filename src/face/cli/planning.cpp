@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
 #include "cli/session.hpp"
+#include "cli/telling.hpp"
 #include "plan/plan.hpp"
 #include "sweep/container_settings.hpp"
 #include "sweep/launch.hpp"
@@ -224,6 +225,7 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
                               planned.capabilities.rules.empty() ? nullptr : rules.get()));
   planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
                        planned.plan.warnings.end());
+  planned.refusal = untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
   return planned;
 }
 

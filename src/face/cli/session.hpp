@@ -40,6 +40,8 @@ struct Planned {
   Plan plan;
   std::string source;
   std::vector<std::string> notes;  ///< for stderr
+  /// Why none of it may be submitted: what its trainer is not told. Empty: it may.
+  std::string refusal{};
   /// Of the site, in the identity of its trials (add_site).
   std::map<std::string, std::string> site_env{};
 };

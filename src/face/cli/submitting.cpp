@@ -138,6 +138,9 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                  fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
                              planned.sweep.name, session.options.file));
   }
+  if (!planned.refusal.empty())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));

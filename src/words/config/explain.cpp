@@ -253,6 +253,7 @@ class Explainer {
     if (!trainer.version.empty()) line("  version: {}", yaml_text(trainer.version));
     if (!trainer.unchecked.empty())
       line("  unchecked: [{}]", listed(trainer.unchecked, yaml_text));
+    if (!trainer.told.empty()) line("  told: [{}]", listed(trainer.told, yaml_text));
     if (!trainer.files.empty()) line("  files:");
     for (const auto& [name, text] : trainer.files)
       line("    {}: {}", name, yaml_text(text));

@@ -172,8 +172,8 @@ namespace {
 
 constexpr std::size_t most_files = 16;
 constexpr std::size_t most_template_bytes = 32 << 10;
-constexpr std::array<std::string_view, 7> keys_of_trainer{
-    "log", "patterns", "files", "launch", "cwd", "version", "unchecked"};
+constexpr std::array<std::string_view, 8> keys_of_trainer{
+    "log", "patterns", "files", "launch", "cwd", "version", "unchecked", "told"};
 
 std::vector<std::string_view> trainer_names() {
   std::vector<std::string_view> names;
@@ -251,9 +251,28 @@ void SweepReader::read_trainer(const YamlNode& map) {
                                              in_quotes(name), fmt::join(names, ", "))));
     }
   }
+  read_told(map);
   read_trainer_log(map);
   read_trainer_files(map);
   check_placeholders_of(map);
+}
+
+void SweepReader::read_told(const YamlNode& map) {
+  const auto* told = find(map, "told");
+  if (told == nullptr) return;
+  auto& names = sweep_.runner.trainer.told;
+  mistakes_.assign(names, *told, read_texts(*told, "told"));
+  std::vector<std::string_view> all;
+  for (const AxisInfo& axis : axes())
+    all.push_back(axis.name);
+  for (std::string& name : names) {
+    if (const AxisInfo* axis = find_axis(name)) {
+      name = axis->name;
+      continue;
+    }
+    mistakes_.add(*told, fault_at(*told, fmt::format("no axis is called {}{}", in_quotes(name),
+                                                     did_you_mean(name, all))));
+  }
 }
 
 /// A file beside the sweep file, else a name that nodes look for on their PATH.

@@ -51,8 +51,10 @@ std::int32_t nodes_of(const Point& point, std::int32_t ranks_per_node) {
          ranks_per_node;
 }
 
-Placeholders values_of(const SweepSpec& sweep, const Point& point,
-                       const std::string& attempt_dir, std::int32_t ranks_per_node) {
+}  // namespace
+
+Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
+                                const std::string& attempt_dir, std::int32_t ranks_per_node) {
   Placeholders values;
   for (const AxisInfo& axis : axes())
     values.insert_or_assign(std::string(axis.name), text_of(axis, sweep, point));
@@ -77,8 +79,6 @@ Placeholders values_of(const SweepSpec& sweep, const Point& point,
   return values;
 }
 
-}  // namespace
-
 std::vector<PlaceholderInfo> placeholder_table() {
   std::vector<PlaceholderInfo> table;
   for (const AxisInfo& axis : axes())
@@ -101,20 +101,43 @@ std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& po
                                          const std::string& attempt_dir,
                                          std::int32_t ranks_per_node) {
   return filled_words(sweep.runner.trainer.argv,
-                      values_of(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::keep);
+                      placeholder_values(sweep, point, attempt_dir, ranks_per_node),
+                      DoubleBraces::keep);
 }
 
 namespace {
 
+/// `{name}`, `{name?…}` or with a comparison, `{name=…?…}`.
+bool names_placeholder(std::string_view text, std::string_view name) {
+  const std::string begin = "{" + std::string(name);
+  for (auto at = text.find(begin); at != std::string_view::npos;
+       at = text.find(begin, at + 1)) {
+    const auto rest = text.substr(at + begin.size());
+    if (rest.find_first_of("}?=<>!") == 0) return true;
+  }
+  return false;
+}
+
 /// Where the trainer is told this, what it prints may be held against it.
 bool is_told(const TrainerSpec& trainer, std::string_view placeholder) {
-  const std::string word = "{" + std::string(placeholder) + "}";
   const auto has = [&](const std::string& text) {
-    return text.find(word) != std::string::npos;
+    return names_placeholder(text, placeholder);
   };
   return std::any_of(trainer.argv.begin(), trainer.argv.end(), has) ||
          std::any_of(trainer.files.begin(), trainer.files.end(),
                      [&](const auto& file) { return has(file.second); });
+}
+
+/// Of those that TrainerRun has no field for.
+std::map<std::string, std::string> told_axes(const TrainerSpec& trainer, const Point& point) {
+  std::map<std::string, std::string> told;
+  for (const AxisInfo& axis : axes()) {
+    const bool has_field =
+        axis.name == "dp" || axis.name == "tp" || axis.name == "pp" || axis.name == "cp";
+    if (axis.of_layout() && !has_field && is_told(trainer, axis.name))
+      told.emplace(axis.name, axis_text(axis, axis.get(point)));
+  }
+  return told;
 }
 
 }  // namespace
@@ -128,9 +151,9 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
   return {.log = trainer.log,
           .patterns = trainer.patterns,
           .per_node = trainer.per_node,
-          .directory =
-              filled(trainer.directory, values_of(sweep, point, attempt_dir, ranks_per_node),
-                     DoubleBraces::make_single),
+          .directory = filled(trainer.directory,
+                              placeholder_values(sweep, point, attempt_dir, ranks_per_node),
+                              DoubleBraces::make_single),
           .warmup = sweep.measure.warmup,
           .steps = sweep.measure.steps,
           .dp = layout.dp,
@@ -141,19 +164,21 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
           .tokens_per_step = layout.global_batch() * point.seq_len,
           .vocab = is_told(trainer, "vocab") ? model.vocab : 0,
           .parameters = is_told(trainer, "hidden") ? parameters : 0,
-          .unchecked = trainer.unchecked};
+          .unchecked = trainer.unchecked,
+          .axes = told_axes(trainer, point)};
 }
 
 std::string image_of(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,
                      std::int32_t ranks_per_node) {
-  return filled(sweep.container.image, values_of(sweep, point, attempt_dir, ranks_per_node),
+  return filled(sweep.container.image,
+                placeholder_values(sweep, point, attempt_dir, ranks_per_node),
                 DoubleBraces::make_single);
 }
 
 std::map<std::string, std::string> trainer_files(const SweepSpec& sweep, const Point& point,
                                                  const std::string& attempt_dir,
                                                  std::int32_t ranks_per_node) {
-  const auto values = values_of(sweep, point, attempt_dir, ranks_per_node);
+  const auto values = placeholder_values(sweep, point, attempt_dir, ranks_per_node);
   std::map<std::string, std::string> files;
   for (const auto& [name, text] : sweep.runner.trainer.files)
     files.emplace(name, filled(text, values, DoubleBraces::make_single));

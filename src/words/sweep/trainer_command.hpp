@@ -24,6 +24,11 @@ struct PlaceholderInfo {
 };
 [[nodiscard]] std::vector<PlaceholderInfo> placeholder_table();
 
+/// What they stand for at a point.
+[[nodiscard]] Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
+                                              const std::string& attempt_dir,
+                                              std::int32_t ranks_per_node);
+
 /// argv of each rank (or node); what only a rank knows is still a placeholder.
 [[nodiscard]] std::vector<std::string> trainer_command(const SweepSpec& sweep,
                                                        const Point& point,

@@ -2,6 +2,7 @@
 #include "trainer/capture.hpp"
 
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
@@ -121,6 +122,7 @@ namespace {
 struct ParsedKey {
   std::string key;
   bool human = false;
+  std::vector<std::string> words{};
   std::string_view rest;
 };
 
@@ -134,6 +136,11 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
   if (parsed.key.ends_with(":human")) {
     parsed.human = true;
     parsed.key.erase(parsed.key.size() - 6);
+  } else if (const auto colon = parsed.key.find(':'); colon != std::string::npos) {
+    for (const std::string_view word :
+         split(std::string_view(parsed.key).substr(colon + 1), '|'))
+      parsed.words.emplace_back(word);
+    parsed.key.resize(colon);
   }
   const bool name = !parsed.key.empty() &&
                     std::all_of(parsed.key.begin(), parsed.key.end(),
@@ -143,6 +150,19 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
                  fmt::format("pattern {}: '{{{}}}' is no key; write {{step_ms}}",
                              in_quotes(whole), parsed.key));
   return parsed;
+}
+
+/// The number of the word that stands there as a whole.
+std::optional<std::pair<Printed, std::size_t>> read_word(
+    std::string_view text, const std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word.empty() || !text.starts_with(word)) continue;
+    const bool ends = text.size() == word.size() ||
+                      !(is_letter(text[word.size()]) || text[word.size()] == '_');
+    if (ends) return std::pair{Printed{static_cast<double>(i), 0}, word.size()};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -166,6 +186,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
       SHARDSWEEP_ASSIGN(const ParsedKey parsed, parse_key(text.substr(1), whole));
       piece.key = parsed.key;
       piece.human = parsed.human;
+      piece.words = parsed.words;
       text = parsed.rest;
       any_key = true;
     }
@@ -195,7 +216,9 @@ std::vector<std::pair<std::string_view, Printed>> CapturePattern::capture(
         break;
       }
       std::string_view number = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-      if (const auto read = read_number(number, piece.human)) {
+      const auto read = piece.words.empty() ? read_number(number, piece.human)
+                                            : read_word(number, piece.words);
+      if (read) {
         found.emplace_back(piece.key, read->first);
         line = number.substr(read->second);
         break;

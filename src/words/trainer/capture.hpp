@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers taken out of a line by a pattern: plain text, `*` for any text, `{key}` for a number.
+// `{key:a|b|c}` takes one of these words, and its number from 0 for a value.
 // "elapsed time per iteration (ms): {step_ms}" finds 1234.5 in Megatron's line. No regular
 // expressions: a line costs its length times the pattern's at worst.
 #pragma once
@@ -34,6 +35,8 @@ class CapturePattern {
     bool anywhere = true;
     std::string key{};  ///< the number behind it, with spaces between; empty: none
     bool human = false;
+    std::vector<std::string>
+        words{};  ///< in place of a number; an empty one never stands there
   };
 
   /// A fault says what is wrong with the pattern: no `{key}`, a brace without its other, two

@@ -3,6 +3,8 @@
 
 #include "text/numbers.hpp"
 
+#include <shardsweep/axis_table.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@ namespace shardsweep {
 namespace {
 
 constexpr std::int64_t fewest_timed = 2;
+constexpr double megatron_fsdp = 1;  // a value of the fact fsdp
 constexpr double speed_slack = 0.03;
 constexpr double loss_slack = 0.02;  // of layouts of one trainer: 1.3 % at the first train step
 
@@ -35,6 +38,15 @@ struct Source {
 };
 constexpr auto step_ms_sources = std::to_array<Source>(
     {{"step_ms", 1, false}, {"step_s", 1e3, false}, {"steps_per_s", 1e3, true}});
+
+/// As axis_text() would write it; words and switches are counted from 0 in patterns too.
+std::string echo_text(const AxisInfo& axis, double value) {
+  const auto number = static_cast<std::size_t>(std::max(0.0, value));
+  if (axis.kind == AxisKind::toggle) return number != 0 ? "true" : "false";
+  if (axis.kind == AxisKind::word && number < axis.words.size())
+    return std::string(axis.words[number]);
+  return fmt::format("{:.0f}", value);
+}
 
 class Judge {
  public:
@@ -92,6 +104,31 @@ class Judge {
     if (std::abs(static_cast<double>(expected) - logged) > rounding_of(key))
       fault(fmt::format("It ran with {} {}, and {} was asked for.", what, logged, expected));
   }
+  /// What the log echoes of an axis; none: nothing. Megatron-LM's stage is on several lines.
+  [[nodiscard]] std::optional<double> echoed(std::string_view axis) const {
+    if (const auto found = log_.facts.find(axis); found != log_.facts.end())
+      return found->second.value;
+    const bool is_stage = axis == "zero" && log_.facts.contains("distributed_optimizer");
+    if (!is_stage || fact("fsdp") > megatron_fsdp) return std::nullopt;
+    if (fact("fsdp") < megatron_fsdp) return fact("distributed_optimizer");
+    if (!log_.facts.contains("fsdp_stage")) return std::nullopt;
+    return fact("fsdp_stage");
+  }
+  /// Of an axis that no other check names.
+  void check_axis(const std::string& name, const std::string& asked) {
+    const auto value = echoed(name);
+    const auto* axis = std::find_if(axis_table.begin(), axis_table.end(),
+                                    [&](const AxisInfo& one) { return one.name == name; });
+    if (!value || axis == axis_table.end()) return;
+    if (*value > static_cast<double>(axis->maximum)) return;
+    const std::string logged = echo_text(*axis, *value);
+    if (logged == asked) return;
+    fault(
+        fmt::format("It ran with {} {}, and {} was asked for. If this is right, write "
+                    "'unchecked: [axes]'.",
+                    name, logged, asked));
+  }
+
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.
   [[nodiscard]] bool may_divide_samples(double ranks) const {
     if (expected_.dp <= 0)
@@ -124,6 +161,10 @@ class Judge {
     check_one("cp", expected_.cp, "cp");
     check_one("seq_len", expected_.seq_len, "seq_len");
     check_one("tokens per train step", expected_.tokens_per_step, "tokens_per_step");
+    if (wants("axes")) {
+      for (const auto& [axis, value] : expected_.axes)
+        check_axis(axis, value);
+    }
     check_batch();
     check_parameters();
     const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
@@ -443,7 +484,8 @@ std::int64_t left_out_before(std::int64_t first_iteration, std::int64_t at_most)
 }
 
 std::span<const std::string_view> optional_checks() {
-  static constexpr std::array<std::string_view, 3> names{"first_loss", "parameters", "version"};
+  static constexpr std::array<std::string_view, 4> names{"first_loss", "parameters", "version",
+                                                         "axes"};
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include "trainer/log_reader.hpp"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@ struct ExpectedRun {
   std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names;
                                          ///< losses: what it trains on is nothing;
                                          ///< count: it was ended before its train steps
+  std::map<std::string, std::string> axes{};  ///< further ones that it was told, as texts
 };
 
 /// Train steps before the first that was printed, of at most so many that a trainer leaves out.

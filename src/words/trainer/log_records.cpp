@@ -51,7 +51,8 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
       .warmup = run.warmup,
       .unprinted = records.trainer_ == nullptr ? 0 : records.trainer_->unprinted,
       .steps = run.steps,
-      .unchecked = run.unchecked};
+      .unchecked = run.unchecked,
+      .axes = run.axes};
   return records;
 }
 

@@ -34,6 +34,14 @@ constexpr auto keys = std::to_array<LogKey>({
     {"cp", "context parallel degree", true},
     {"data_ranks", "ranks among which samples are divided: dp, as far as it is told", true},
     {"ep", "expert parallel degree", true},
+    {"vpp", "virtual pipeline stages of a rank", true},
+    {"zero", "ZeRO stage", true},
+    {"distributed_optimizer", "Megatron-LM shards its optimizer: 0: no, 1: yes", true},
+    {"fsdp", "0: none, 1: Megatron-LM's, 2: PyTorch's", true},
+    {"fsdp_stage", "what Megatron-LM's FSDP shards, as a ZeRO stage", true},
+    {"grad_accum", "micro-batches of a train step", true},
+    {"recompute", "0: none, 1: selective, 2: full", true},
+    {"sequence_parallel", "0: no, 1: yes", true},
     {"expert_tp", "tensor parallel degree of experts", true},
     {"layers", "layers of the model", true},
     {"hidden", "hidden size of the model", true},
@@ -72,6 +80,17 @@ constexpr auto megatron = std::to_array<std::string_view>({
     " micro_batch_size ..* {micro_batch}",
     " padded_vocab_size ..* {vocab}",
     " expert_model_parallel_size ..* {ep}",
+    " virtual_pipeline_model_parallel_size ..* {vpp}",
+    " virtual_pipeline_model_parallel_size ..* {vpp:|None}",
+    " use_distributed_optimizer ..* {distributed_optimizer:False|True}",
+    // Printed without FSDP too, where it means nothing.
+    " data_parallel_sharding_strategy ..* "
+    "{fsdp_stage:no_shard|optim|optim_grads|optim_grads_params}",
+    " use_custom_fsdp ..* {fsdp:False|True}",
+    " use_megatron_fsdp ..* {fsdp:False|True}",
+    " use_torch_fsdp2 ..* {fsdp:False||True}",
+    " recompute_granularity ..* {recompute:None|selective|full}",
+    " sequence_parallel ..* {sequence_parallel:False|True}",
     " expert_tensor_parallel_size ..* {expert_tp}",
     " num_layers ..* {layers}",
     " hidden_size ..* {hidden}",
@@ -121,6 +140,13 @@ constexpr auto nanotron = std::to_array<std::string_view>({
     "model_tflops_per_gpu: {tflops_per_gpu:human} |",
     "Memory usage: * Peak allocated {allocated_mib}MiB",
     "Memory usage: * Peak reserved: {reserved_mib}MiB",
+    // Of the configuration that it prints. Its dp, tp and pp have names that a nested part for
+    // evaluation has too.
+    " tokens=TokensArgs(sequence_length={seq_len},",
+    " micro_batch_size={micro_batch},",
+    " batch_accumulation_per_replica={grad_accum},",
+    " zero_stage={zero},",
+    " recompute_layer={recompute:False||True}",
 });
 
 constexpr auto torchtitan = std::to_array<std::string_view>({
@@ -131,6 +157,12 @@ constexpr auto torchtitan = std::to_array<std::string_view>({
     "  tps: {tokens_per_s_per_gpu}  ",
     "  tflops: {tflops_per_gpu}  ",
     "tokens per DP rank, {tokens_per_step} tokens per train step",
+    // With debug.print_config, JSON. Batch and length stand in its part for validation too.
+    R"("tensor_parallel_degree": {tp})",
+    R"("pipeline_parallel_degree": {pp})",
+    R"("context_parallel_degree": {cp})",
+    R"("expert_parallel_degree": {ep})",
+    R"("mode": "{recompute:none|selective|full}")",
 });
 
 constexpr auto deepspeed = std::to_array<std::string_view>({
@@ -142,6 +174,8 @@ constexpr auto deepspeed = std::to_array<std::string_view>({
     "Max_CA {reserved_gib} GB",
     " train_batch_size ..* {global_batch}",
     " train_micro_batch_size_per_gpu ..* {micro_batch}",
+    " gradient_accumulation_steps ..* {grad_accum}",
+    " zero_optimization_stage ..* {zero}",
     " world_size ..* {data_ranks}",
 });
 

@@ -13,8 +13,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <tuple>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -408,4 +411,128 @@ TEST_CASE("own patterns are checked") {
   CHECK(fault_with("step {iteration} took {step_ms} ms") == "");
   CHECK(fault_with("took {stepms} ms")
             .starts_with("pattern 'took {stepms} ms': unknown key 'stepms'"));
+}
+
+namespace {
+
+/// The log of a run of Megatron-LM, with the dump of its arguments that a version of today
+/// prints.
+std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked,
+                                        const std::vector<std::string>& arguments,
+                                        std::string_view trainer = "megatron") {
+  auto run =
+      LogRecords::make({.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
+  REQUIRE(run);
+  for (const auto& line : arguments)
+    (void)run->read(line, 0);
+  for (int step = 1; step <= 5; ++step)
+    (void)run->read(fmt::format(" iteration {}/ 5 | elapsed time per iteration (ms): 10.0 | "
+                                "global batch size: 8 | lm loss: 6.2E+00 |",
+                                step),
+                    step);
+  if (const auto said = run->contradiction()) {
+    for (const auto& [key, value] : said->texts) {
+      if (key == "message") return {value};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prints") {
+  const std::vector<std::string> printed{
+      "  expert_model_parallel_size ...................... 1",
+      "  micro_batch_size ................................ 4",
+      "  recompute_granularity ........................... None",
+      "  sequence_parallel ............................... False",
+      "  use_distributed_optimizer ....................... True",
+      "  data_parallel_sharding_strategy ................. no_shard",
+      "  use_torch_fsdp2 ................................. False",
+      "  virtual_pipeline_model_parallel_size ............ None"};
+  CHECK(faults_of_echo({{"ep", "1"},
+                        {"micro_batch", "4"},
+                        {"recompute", "none"},
+                        {"sequence_parallel", "false"},
+                        {"zero", "1"},
+                        {"vpp", "1"},
+                        {"bucket_mb", "25"}},
+                       printed)
+            .empty());
+  const std::vector<std::tuple<std::string, std::string, std::string>> ignored{
+      {"ep", "2", "It ran with ep 1, and 2 was asked for."},
+      {"micro_batch", "2", "It ran with micro_batch 4, and 2 was asked for."},
+      {"recompute", "full", "It ran with recompute none, and full was asked for."},
+      {"sequence_parallel", "true",
+       "It ran with sequence_parallel false, and true was asked for."},
+      {"zero", "0", "It ran with zero 1, and 0 was asked for."},
+      {"vpp", "2", "It ran with vpp 1, and 2 was asked for."}};
+  for (const auto& [axis, asked, sentence] : ignored) {
+    const auto faults = faults_of_echo({{axis, asked}}, printed);
+    REQUIRE(faults.size() == 1);
+    CHECK(faults.front().find(sentence) != std::string::npos);
+  }
+}
+
+TEST_CASE("the ZeRO stage of Megatron-LM is read from all of its flags") {
+  const auto stage = [](const std::string& asked, const std::string& optimizer,
+                        const std::string& sharding, const std::string& fsdp,
+                        const std::string& torch_fsdp) {
+    return faults_of_echo({{"zero", asked}},
+                          {"  data_parallel_sharding_strategy ... " + sharding,
+                           "  use_distributed_optimizer ......... " + optimizer,
+                           "  use_megatron_fsdp ................. " + fsdp,
+                           "  use_torch_fsdp2 ................... " + torch_fsdp});
+  };
+  // Newer versions print a strategy by default, which means nothing without FSDP.
+  CHECK(stage("0", "False", "optim_grads_params", "False", "False").empty());
+  CHECK(stage("1", "True", "optim_grads_params", "False", "False").empty());
+  CHECK(stage("1", "False", "optim_grads_params", "False", "False").size() == 1);
+  // FSDP is given with the flag of the distributed optimizer, and without.
+  CHECK(stage("3", "True", "optim_grads_params", "True", "False").empty());
+  CHECK(stage("2", "False", "optim_grads", "True", "False").empty());
+  CHECK(stage("3", "True", "optim_grads", "True", "False").size() == 1);
+  // Stages of PyTorch's FSDP are not said.
+  CHECK(stage("3", "False", "no_shard", "False", "True").empty());
+}
+
+TEST_CASE("what other trainers print of their configuration is held against the layout") {
+  const std::vector<std::string> deepspeed{
+      "[2026-08-22 10:00:00,000] [INFO] [config.py:1000:print]   gradient_accumulation_steps "
+      ".. 2",
+      "[2026-08-22 10:00:00,000] [INFO] [config.py:1000:print]   zero_optimization_stage "
+      "...... 1"};
+  const std::vector<std::string> nanotron{
+      "08/22/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]:        tokens=TokensArgs(sequence_length=64,",
+      "08/22/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]:            micro_batch_size=2,",
+      "08/22/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]:            batch_accumulation_per_replica=2,",
+      "08/22/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]:            recompute_layer=True,",
+      "08/22/2026 10:00:00 [INFO|DP=0|PP=0|TP=0]:            zero_stage=1,"};
+  const std::vector<std::string> torchtitan{
+      "[titan] 2026-02-20 10:00:00 - root - INFO - Running with configs: {",
+      R"(    "expert_parallel_degree": 2,)", R"(    "mode": "full",)"};
+  const auto ending = [](std::string_view trainer, std::map<std::string, std::string> asked,
+                         const std::vector<std::string>& printed) {
+    auto run = LogRecords::make(
+        {.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
+    REQUIRE(run);
+    for (const auto& line : printed)
+      (void)run->read(line, 0);
+    std::string text;
+    if (const auto said = run->contradiction()) text = said->texts.at("message");
+    return text;
+  };
+  CHECK(ending("deepspeed", {{"grad_accum", "2"}, {"zero", "1"}}, deepspeed).empty());
+  CHECK(ending("deepspeed", {{"zero", "2"}}, deepspeed).find("with zero 1, and 2 was") !=
+        std::string::npos);
+  CHECK(
+      ending("nanotron",
+             {{"grad_accum", "2"}, {"micro_batch", "2"}, {"recompute", "full"}, {"zero", "1"}},
+             nanotron)
+          .empty());
+  CHECK(ending("nanotron", {{"recompute", "none"}}, nanotron)
+            .find("with recompute full, and none was") != std::string::npos);
+  CHECK(ending("torchtitan", {{"ep", "2"}, {"recompute", "full"}}, torchtitan).empty());
+  CHECK(ending("torchtitan", {{"recompute", "selective"}}, torchtitan)
+            .find("with recompute full, and selective was") != std::string::npos);
 }

@@ -87,6 +87,7 @@ Result<ExitCode> run_plan(const Session& session) {
   if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
     return fault(FaultKind::invalid_input, "--point belongs to --emit");
   say_notes(planned.notes);
+  if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
   if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
@@ -114,7 +115,7 @@ Result<ExitCode> run_plan(const Session& session) {
   flush(out);
   SHARDSWEEP_TRY(written);
   // The notes have said why.
-  if (planned.plan.trials.empty()) return ExitCode::failed;
+  if (planned.plan.trials.empty() || !planned.refusal.empty()) return ExitCode::failed;
   if (const auto ended = ended_already(session, planned); ended.trials > 0) {
     const std::size_t left = planned.plan.trials.size() - ended.trials;
     say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",

@@ -82,6 +82,7 @@ Result<ExitCode> render_points(const Session& session, const Planned& planned) {
 
 Result<ExitCode> run_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
     say(

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/telling.hpp"
+
+#include "cli/emitting.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/characters.hpp"
+#include "text/placeholders.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/settings.hpp"
+#include "trainer/trainers.hpp"
+
+#include <shardsweep/axis_table.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// Trials whose command is looked at; of more, so many that lie evenly among them.
+constexpr std::size_t most_looked_at = 2048;
+/// Points at which a placeholder is tried: a conditional word may hide it at one of them.
+constexpr std::size_t most_tried = 8;
+constexpr std::string_view batch_placeholder = "global_batch";
+
+/// What the log is told by sizes alone: their labels are the sweep file's, and what a log says
+/// of them is held against it.
+constexpr std::array<std::string_view, 5> sizes{"model", "seq_len", "dtype", "micro_batch",
+                                                "grad_accum"};
+static_assert(names_axes(sizes));
+
+/// Trainers that begin with a length and a micro-batch of their own if no word names them.
+constexpr std::array<std::string_view, 2> with_own_sizes{"torchtitan", "megatron-bridge"};
+constexpr std::array<std::string_view, 2> own_sizes{"seq_len", "micro_batch"};
+static_assert(names_axes(own_sizes));
+
+/// Degrees and sizes that stand in every trainer's words as they are.
+constexpr std::array<std::string_view, 6> plain_words{"tp", "pp",      "cp",
+                                                      "ep", "seq_len", "micro_batch"};
+static_assert(names_axes(plain_words));
+
+bool is_in(std::span<const std::string_view> names, const AxisInfo& axis) {
+  return std::find(names.begin(), names.end(), axis.name) != names.end();
+}
+
+template <class Item>
+std::vector<const Item*> evenly(std::span<const Item> all, std::size_t most) {
+  std::vector<const Item*> some;
+  const std::size_t count = std::min(all.size(), most);
+  for (std::size_t i = 0; i < count; ++i)
+    some.push_back(&all[i * all.size() / count]);
+  return some;
+}
+
+std::string value_text(const SweepSpec& sweep, const AxisInfo& axis, std::int64_t value) {
+  if (axis.kind == AxisKind::model)
+    return sweep.models.at(static_cast<std::size_t>(value)).name;
+  return axis_text(axis, value);
+}
+
+/// Which of a trainer's texts its own reader reads.
+struct Words {
+  std::vector<std::string> argv;
+  std::vector<std::string> others;  ///< files, image and folder
+};
+
+bool reads_flags(std::string_view trainer) {
+  return trainer == "megatron" || trainer == "megatron-bridge";
+}
+
+Settings settings_of(std::string_view trainer, std::string_view text) {
+  if (trainer == "megatron") return Settings::of_flags(text);
+  if (trainer == "megatron-bridge") return Settings::of_overrides(text);
+  return Settings::of_lines(text);
+}
+
+std::string_view word_of(std::string_view trainer, std::string_view axis) {
+  const auto trainers = configurable_trainers();
+  const auto at = std::find(trainers.begin(), trainers.end(), trainer);
+  if (at == trainers.end()) return {};
+  for (const AxisNames& one : axis_names()) {
+    if (one.axis == axis) return one.names.at(static_cast<std::size_t>(at - trainers.begin()));
+  }
+  return {};
+}
+
+class Telling {
+ public:
+  Telling(const SweepSpec& sweep, std::span<const PlannedTrial> trials)
+      : sweep_(sweep),
+        trainer_(sweep.runner.trainer),
+        looked_at_(evenly(trials, most_looked_at)) {
+    for (const AxisInfo& axis : axes()) {
+      auto& values = values_.emplace_back();
+      for (const PlannedTrial& trial : trials)
+        values.insert(axis.get(trial.point));
+    }
+    for (const PlannedTrial& trial : trials) {
+      const std::int64_t samples = trial.point.layout.global_batch();
+      batches_.insert(samples);
+      batch_tokens_.insert(samples * trial.point.seq_len);
+    }
+    for (const PlannedTrial* trial : evenly(trials, most_tried))
+      tried_.push_back(values_at(trial->point));
+    read_back();
+  }
+
+  std::vector<Untold> find() const {
+    std::vector<Untold> found;
+    for (const AxisInfo& axis : axes()) {
+      if (axis.is(AxisUse::world)) continue;
+      const auto& values = values_of(axis);
+      Untold one{&axis, {values.begin(), values.end()}, contradiction(axis)};
+      const bool given = is_given(axis);
+      if (given || (one.said.empty() && is_told(axis) && !is_overruled(axis))) continue;
+      found.push_back(std::move(one));
+    }
+    return found;
+  }
+
+ private:
+  using ReadBack = std::optional<TrainerLayout>;
+
+  [[nodiscard]] Placeholders values_at(const Point& point) const {
+    return placeholder_values(sweep_, point, "attempt", sweep_.cluster.gpus_per_node);
+  }
+  [[nodiscard]] const std::set<std::int64_t>& values_of(const AxisInfo& axis) const {
+    return values_[static_cast<std::size_t>(&axis - axes().data())];
+  }
+  [[nodiscard]] bool is_single(std::string_view axis) const {
+    return values_of(*find_axis(axis)).size() == 1;
+  }
+  /// The user says that the program does it by itself, which one value allows.
+  [[nodiscard]] bool is_given(const AxisInfo& axis) const {
+    return values_of(axis).size() == 1 && std::find(trainer_.told.begin(), trainer_.told.end(),
+                                                    axis.name) != trainer_.told.end();
+  }
+
+  [[nodiscard]] Words words(const Placeholders& values) const {
+    Words words{filled_words(trainer_.argv, values, DoubleBraces::keep), {}};
+    for (const auto& [name, text] : trainer_.files)
+      words.others.push_back(filled(text, values, DoubleBraces::make_single));
+    words.others.push_back(filled(sweep_.container.image, values, DoubleBraces::make_single));
+    words.others.push_back(filled(trainer_.directory, values, DoubleBraces::make_single));
+    return words;
+  }
+
+  /// Whether each of these sets of placeholders, put over a point's, gives a text of its own.
+  [[nodiscard]] bool tells_apart(const std::vector<Placeholders>& settings) const {
+    return std::all_of(tried_.begin(), tried_.end(), [&](const Placeholders& at) {
+      std::set<std::pair<std::vector<std::string>, std::vector<std::string>>> texts;
+      for (const Placeholders& setting : settings) {
+        Placeholders values = setting;
+        values.insert(at.begin(), at.end());  // what is set already stays
+        Words said = words(values);
+        texts.emplace(std::move(said.argv), std::move(said.others));
+      }
+      return texts.size() == settings.size();
+    });
+  }
+  [[nodiscard]] bool tells_apart(std::string_view name, const std::set<std::int64_t>& values,
+                                 const AxisInfo* axis) const {
+    std::vector<Placeholders> settings;
+    for (const std::int64_t value : values) {
+      Placeholders one{{std::string(name), axis != nullptr ? value_text(sweep_, *axis, value)
+                                                           : std::to_string(value)}};
+      if (axis != nullptr && axis->kind == AxisKind::model) {
+        const ModelSpec& model = sweep_.models.at(static_cast<std::size_t>(value));
+        for (const auto& field : shape_fields)
+          one.emplace(field.name, std::to_string(model.*field.member));
+      }
+      settings.push_back(std::move(one));
+    }
+    return tells_apart(settings);
+  }
+  [[nodiscard]] bool is_named(std::string_view name) const {
+    const AxisInfo& axis = *find_axis(name);
+    return tells_apart(name, values_of(axis), &axis);
+  }
+  [[nodiscard]] bool is_known(std::string_view name) const {
+    return is_single(name) || is_named(name);
+  }
+  [[nodiscard]] bool is_batch_known() const {
+    return batches_.size() == 1 || batch_tokens_.size() == 1 ||
+           tells_apart(batch_placeholder, batches_, nullptr);
+  }
+
+  /// dp is what the other degrees leave of the world, and one of three that make a batch
+  /// follows from the two others.
+  [[nodiscard]] bool follows(const AxisInfo& axis) const {
+    if (axis.name == "dp") return true;
+    // A micro-batch that is not told is named itself.
+    if (axis.name == "grad_accum") return is_batch_known();
+    if (axis.name == "micro_batch") return is_known("grad_accum") && is_batch_known();
+    return false;
+  }
+
+  [[nodiscard]] bool is_told(const AxisInfo& axis) const {
+    const auto& values = values_of(axis);
+    if (values.empty()) return true;
+    if (values.size() > 1) return is_named(axis.name) || follows(axis) || says_each_value(axis);
+    const std::int64_t value = *values.begin();
+    if (axis.name == "dp" || is_usual(axis, value)) return true;
+    const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;
+    return tells_apart(axis.name, {value, other}, &axis) || says_each_value(axis) ||
+           stands_there(axis, value) || has_flag_of_dtype(axis, value);
+  }
+  /// What the trainer does without being told, or can't begin without being told.
+  [[nodiscard]] bool is_usual(const AxisInfo& axis, std::int64_t value) const {
+    const std::string_view log = trainer_.log;
+    if (axis.name == "dtype")
+      return log != "megatron" || value_text(sweep_, axis, value) == "fp32";
+    if (is_in(own_sizes, axis) &&
+        std::find(with_own_sizes.begin(), with_own_sizes.end(), log) != with_own_sizes.end())
+      return false;
+    return is_in(sizes, axis) || value == axis.default_value;
+  }
+  /// Megatron-Bridge's recipes make the model as long as the dataset's samples, whatever the
+  /// model is told.
+  [[nodiscard]] bool is_overruled(const AxisInfo& axis) const {
+    if (trainer_.log != "megatron-bridge" || axis.name != "seq_len") return false;
+    const std::string text = all_words(tried_.front());
+    const auto has = [&](std::string_view word) {
+      return text.find(word) != std::string::npos;
+    };
+    return has("model.seq_length=") && !has("dataset.seq_length=") &&
+           !has("dataset.sequence_length=");
+  }
+  /// Megatron-LM's types have flags of their own, and none of them is fp32.
+  [[nodiscard]] bool has_flag_of_dtype(const AxisInfo& axis, std::int64_t value) const {
+    if (axis.name != "dtype") return false;
+    const std::string_view flag =
+        value_text(sweep_, axis, value) == "bf16" ? "--bf16" : "--fp8-format";
+    return all_words(tried_.front()).find(flag) != std::string::npos;
+  }
+
+  [[nodiscard]] std::string all_words(const Placeholders& values) const {
+    const Words said = words(values);
+    std::string text = fmt::format("{}", fmt::join(said.argv, "\n"));
+    for (const auto& other : said.others)
+      text += "\n" + other;
+    return text;
+  }
+  /// A word of the command or of a file that is called as the axis is, with this value.
+  [[nodiscard]] bool stands_there(const AxisInfo& axis, std::int64_t value) const {
+    const std::string wanted = value_text(sweep_, axis, value);
+    const std::string text = all_words(tried_.front());
+    std::string_view key;
+    for (const std::string_view word : pieces_of(text)) {
+      if (word == wanted && find_axis(underscored(key)) == &axis) return true;
+      key = word;
+    }
+    return false;
+  }
+  /// Names and values, without what stands between them.
+  static std::vector<std::string_view> pieces_of(std::string_view text) {
+    constexpr std::string_view between = " \t\r\n=:,\"'{}[]";
+    std::vector<std::string_view> pieces;
+    while (!text.empty()) {
+      const auto begin = std::min(text.find_first_not_of(between), text.size());
+      text.remove_prefix(begin);
+      const auto length = std::min(text.find_first_of(between), text.size());
+      if (length > 0) pieces.push_back(text.substr(0, length));
+      text.remove_prefix(length);
+    }
+    return pieces;
+  }
+  /// --context-parallel-size and model.context_parallel_size as context_parallel_size.
+  static std::string underscored(std::string_view key) {
+    key.remove_prefix(std::min(key.find_first_not_of('-'), key.size()));
+    if (const auto dot = key.rfind('.'); dot != std::string_view::npos)
+      key.remove_prefix(dot + 1);
+    std::string name(key);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  }
+
+  // ---- the trainer's own words, read back
+
+  [[nodiscard]] std::vector<std::string> texts_to_read(const Placeholders& values) const {
+    Words said = words(values);
+    if (reads_flags(trainer_.log)) return {fmt::format("{}", fmt::join(said.argv, " "))};
+    said.others.resize(trainer_.files.size());
+    return said.others;
+  }
+  void read_back() {
+    const auto trainers = configurable_trainers();
+    if (std::find(trainers.begin(), trainers.end(), trainer_.log) == trainers.end()) return;
+    for (const PlannedTrial* trial : looked_at_) {
+      std::vector<ReadBack> all;
+      for (const std::string& text : texts_to_read(values_at(trial->point))) {
+        const auto layout = layout_of(trainer_.log, text, trial->point.layout.world());
+        all.push_back(layout ? ReadBack(*layout) : std::nullopt);
+      }
+      read_.push_back(std::move(all));
+    }
+  }
+  /// Whether one text says at each trial what the trial has.
+  [[nodiscard]] bool says_each_value(const AxisInfo& axis) const {
+    const std::size_t texts = read_.empty() ? 0 : read_.front().size();
+    for (std::size_t text = 0; text < texts; ++text) {
+      bool all = true;
+      for (std::size_t i = 0; all && i < read_.size(); ++i)
+        all = read_[i][text] && says(*read_[i][text], axis, looked_at_[i]->point);
+      if (all) return true;
+    }
+    return false;
+  }
+  static bool says(const TrainerLayout& read, const AxisInfo& axis, const Point& point) {
+    const auto told = axis_text_of(read, axis);
+    return told && *told == axis_text(axis, axis.get(point));
+  }
+  /// A word of its trainer for this axis stands there with another value than a trial's.
+  [[nodiscard]] std::string contradiction(const AxisInfo& axis) const {
+    const std::string_view word = word_of(trainer_.log, axis.name);
+    // torchtitan's pipelines cut a batch of another name.
+    const bool is_cut = trainer_.log == "torchtitan" && axis.name == "micro_batch";
+    if (word.empty() || is_cut || !is_in(plain_words, axis)) return {};
+    for (std::size_t i = 0; i < read_.size(); ++i) {
+      const Point& point = looked_at_[i]->point;
+      const auto texts = texts_to_read(values_at(point));
+      for (std::size_t text = 0; text < texts.size(); ++text) {
+        if (!read_[i][text] || says(*read_[i][text], axis, point)) continue;
+        if (!settings_of(trainer_.log, texts[text]).has(word)) continue;
+        return fmt::format("{} {} for {} {}", word,
+                           settings_of(trainer_.log, texts[text]).text(word), axis.name,
+                           value_text(sweep_, axis, axis.get(point)));
+      }
+      if (i >= most_tried) break;
+    }
+    return {};
+  }
+
+  const SweepSpec& sweep_;
+  const TrainerSpec& trainer_;
+  std::vector<const PlannedTrial*> looked_at_;
+  std::vector<Placeholders> tried_;
+  std::vector<std::set<std::int64_t>> values_;  // by the number of the axis
+  std::set<std::int64_t> batches_;              // samples
+  std::set<std::int64_t> batch_tokens_;
+  std::vector<std::vector<ReadBack>> read_;  // by the trial looked at, by text
+};
+
+/// Words of Megatron-LM whose flag is no bare value.
+struct OwnWords {
+  std::string_view axis, words;
+};
+constexpr std::array<OwnWords, 7> megatron_words{
+    {{"dtype", R"("{dtype=bf16?--bf16}")"},
+     {"zero", R"("{zero=1?--use-distributed-optimizer}")"},
+     {"recompute",
+      R"("{recompute?--recompute-granularity={recompute}}", "{recompute=full?--recompute-method=uniform}", "{recompute=full?--recompute-num-layers=1}")"},
+     {"sequence_parallel", R"("{sequence_parallel?--sequence-parallel}")"},
+     {"cp_mode", R"("{cp_mode=ulysses?--cp-comm-type=a2a}")"},
+     {"rank_order", R"("{rank_order=tp-pp-dp?--use-tp-pp-dp-mapping}")"},
+     {"overlap", R"("{overlap?--overlap-grad-reduce}")"}}};
+
+/// Which the model's length follows.
+constexpr std::string_view bridge_length = "dataset.seq_length";
+
+/// What to write so that the trainer is told an axis.
+std::string advice(const SweepSpec& sweep, const AxisInfo& axis) {
+  const std::string_view trainer = sweep.runner.trainer.log;
+  if (trainer == "megatron") {
+    const auto* own = std::find_if(megatron_words.begin(), megatron_words.end(),
+                                   [&](const OwnWords& one) { return one.axis == axis.name; });
+    if (own != megatron_words.end()) return fmt::format("Add {} to 'argv'", own->words);
+  }
+  if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
+    return fmt::format("Put {{{}}} into 'argv' or one of 'files'",
+                       axis.kind == AxisKind::model ? "hidden" : axis.name);
+  std::string_view placeholder = axis.name;
+  std::string_view word = word_of(trainer, axis.name);
+  if (word.empty() && axis.name == "grad_accum") {
+    placeholder = batch_placeholder;
+    word = word_of(trainer, placeholder);
+  }
+  const Trainer* known = find_trainer(trainer);
+  if (word.empty())
+    return fmt::format("{} has no words for it: take it out of the sweep",
+                       known == nullptr ? trainer : known->title);
+  if (trainer == "megatron")
+    return fmt::format("Add {}, \"{{{}}}\" to 'argv'", word, placeholder);
+  if (trainer == "megatron-bridge" && axis.name == "seq_len") word = bridge_length;
+  if (trainer == "megatron-bridge")
+    return fmt::format("Add \"{}={{{}}}\" to 'argv'", word, placeholder);
+  return fmt::format("Add '{}: {{{}}}', as its configuration writes it, to one of 'files'",
+                     word, placeholder);
+}
+
+std::string sentence(const SweepSpec& sweep, const Untold& one) {
+  const AxisInfo& axis = *one.axis;
+  if (!one.said.empty()) return fmt::format("The trainer is told {}.", one.said);
+  constexpr std::size_t most_named = 4;
+  std::vector<std::string> values;
+  for (const std::int64_t value : one.values) {
+    if (values.size() == most_named) {
+      values.emplace_back("...");
+      break;
+    }
+    values.push_back(value_text(sweep, axis, value));
+  }
+  const std::string what = advice(sweep, axis);
+  if (one.values.size() > 1)
+    return fmt::format(
+        "Nothing tells the trainer {} ({}): it would do the same for all of them. "
+        "{}.",
+        axis.name, fmt::join(values, ", "), what);
+  return fmt::format(
+      "Nothing tells the trainer {} {}. {}, or write 'told: [{}]' if the program "
+      "does it by itself.",
+      axis.name, values.front(), what, axis.name);
+}
+
+}  // namespace
+
+std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
+  if (!sweep.runner.is_trainer() || trials.empty()) return {};
+  return Telling(sweep, trials).find();
+}
+
+std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold) {
+  std::string text;
+  for (const Untold& one : untold)
+    text += (text.empty() ? "" : " ") + sentence(sweep, one);
+  return text;
+}
+
+}  // namespace shardsweep
