@@ -178,6 +178,7 @@ extern const Command command_compare{
               "--winners", own.winners,
               "Print the fastest layout of each cell on both sides, not every layout.");
           grammar.where();
+          grammar.versions();
           grammar.format();
           grammar.output();
         },

@@ -40,12 +40,11 @@ struct HeatmapOptions {
 
 HeatmapRequest request_of(const Options& options) {
   const auto& own = options.of<HeatmapOptions>();
-  return {
-      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
-      .rows = own.rows,
-      .columns = own.cols,
-      .value = own.value,
-      .aggregate = *from_word<Aggregate>(own.aggregate)};
+  return {.selection = selection_of(options),
+          .rows = own.rows,
+          .columns = own.cols,
+          .value = own.value,
+          .aggregate = *from_word<Aggregate>(own.aggregate)};
 }
 
 /// One for each value of the facet's column, or one alone.
@@ -134,6 +133,7 @@ extern const Command command_heatmap{
         [](Grammar& grammar) {
           auto& own = grammar.own<HeatmapOptions>();
           grammar.selection();
+          grammar.versions();
           grammar.format({"svg", "png", "html"});
           grammar.output();
           grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
