@@ -193,11 +193,11 @@ class Joiner {
       both_.worst_loss = loss;
       both_.worst_layout = layout;
     }
-    // If no noise is known, rounding alone explains a loss.
-    const bool unknown = !verdict.half_width && !verdict.within_rounding;
-    if (unknown && loss > both_.worst_unknown) {
-      both_.worst_unknown = loss;
-      both_.worst_unknown_layout = layout;
+    const bool open = verdict.difference == Difference::undecided && !verdict.within_rounding;
+    if (open && loss > both_.worst_open) {
+      both_.worst_open = loss;
+      both_.worst_open_layout = layout;
+      both_.worst_open_reason = verdict.reason;
     }
     auto& row = add_cell(both_.rows, cell);
     row.insert(row.end(), {layout, first.value, second.value, verdict.share,
@@ -254,12 +254,11 @@ SweepVerdict judge_limit(const SideBySide& both, double limit) {
             fmt::format("exit 1: {} is slower by {}; --fail-on allows less than {}.",
                         both.worst_layout, percent_text(both.worst_loss), percent_text(limit))};
   }
-  if (both.worst_unknown >= limit) {
-    return {
-        ExitCode::undecided,
-        fmt::format("exit 3: {} seems slower by {}, but no layout ran twice, so the noise is "
-                    "unknown. Measure with `repeats` above 1.",
-                    both.worst_unknown_layout, percent_text(both.worst_unknown))};
+  if (both.worst_open >= limit) {
+    return {ExitCode::done,
+            fmt::format("{} seems slower by {}, which is UNDECIDED and fails nothing: {}.",
+                        both.worst_open_layout, percent_text(both.worst_open),
+                        both.worst_open_reason)};
   }
   return {};
 }
