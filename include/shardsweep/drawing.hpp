@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture as values: what the page, an SVG file and a PNG file are all made of. Lengths are
-// points, y grows downwards.
+// A picture as values: what an SVG file and a PNG file are both made of. Lengths are points, y
+// grows downwards.
 //
-// Decision: SVG file, page and PNG draw the same list of shapes. An ink is a role, so that a
-// dark page has other colours than paper.
+// Decision: SVG and PNG draw the same list of shapes, and the page's table has the same eight
+// colours (share_steps). An ink is a role, so that a dark screen has other colours than paper.
 #pragma once
 
 #include <cstdint>

@@ -77,6 +77,14 @@ Result<void> check_database(const fs::path& file) {
         fmt::format("the database '{}' belongs to another user (uid {}), who could run "
                     "programs as you through it. Use a --db of your own.",
                     file.string(), status.st_uid));
+  // SQLite keeps a journal for each name, and a daemon of each runs every trial.
+  if (status.st_nlink > 1)
+    return fault(
+        FaultKind::rejected,
+        fmt::format("the database '{}' has {} names (hard links): daemons of two names "
+                    "would run each trial twice. Remove the other names; "
+                    "'find FOLDER -samefile {}' lists those in a folder.",
+                    file.string(), status.st_nlink, file.string()));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
   std::ifstream stream(file, std::ios::binary);

@@ -259,6 +259,15 @@ Result<SiteAccess> read_site(const Session& session) {
 
 namespace {
 
+/// The site file of the user's own folder is about a cluster and says nothing about this
+/// machine. One that is named is meant: its environment, container and notices hold here, too.
+Result<SiteAccess> this_machine_site(const Session& session) {
+  if (session.options.site.empty()) return SiteAccess{.backend = Backend::local};
+  SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
+  access.backend = Backend::local;
+  return access;
+}
+
 Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
@@ -272,10 +281,7 @@ Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& 
                              "--backend slurm, or name another cluster in the sweep file.",
                              sweep.name));
   }
-  // A site file says nothing about this machine. One that is named has to be there all the
-  // same.
-  if (!options.site.empty()) SHARDSWEEP_TRY(load_site_file(session));
-  return SiteAccess{.backend = Backend::local};
+  return this_machine_site(session);
 }
 
 }  // namespace
@@ -299,7 +305,7 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
       return tl::unexpected<Fault>(no_slurm(session, sweep, probed.error()));
     return access;
   }
-  if (options.here) return SiteAccess{.backend = Backend::local};
+  if (options.here) return this_machine_site(session);
   return fault(FaultKind::invalid_input,
                fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
                            "--backend local --here",
@@ -309,6 +315,9 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
 Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
   planned.site_env = access.identity_env;
+  // In a job its script sets them.
+  if (access.backend == Backend::local)
+    planned.sweep.env.insert(access.identity_env.begin(), access.identity_env.end());
   return check_container(planned.sweep.container, access.site.launch);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "picture/heatmap_picture.hpp"
 
+#include "picture/share_steps.hpp"
 #include "picture/text_box.hpp"
 #include "show/cell_text.hpp"
+#include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
 
 #include <fmt/format.h>
@@ -17,15 +19,15 @@ namespace shardsweep {
 namespace {
 
 constexpr double margin = 12;
-constexpr double title_size = 13;
-constexpr double value_size = 12;
-constexpr double small_size = 8.5;
-constexpr double line_height = 11.5;
+constexpr double title_size = 15;
+constexpr double value_size = 15;
+constexpr double small_size = 12;
+constexpr double line_height = 15.5;
 constexpr double cell_padding = 6;
-constexpr double least_cell_width = 78;
-constexpr double most_cell_width = 210;
+constexpr double least_cell_width = 96;
+constexpr double most_cell_width = 240;
 constexpr double most_label_width = 180;
-constexpr double header_height = 18;
+constexpr double header_height = 22;
 
 struct CellText {
   std::string value;
@@ -45,7 +47,8 @@ CellText text_of(const Heatmap& heatmap, const HeatmapCell& cell) {
   }
   if (is_measured(cell) && cell.open > 0) text.value += " +";
   if (!cell.published_layout.empty()) text.value += " *";
-  for (const auto& line : {layout_of(heatmap, cell), certainty_text(cell), rule_of(cell)}) {
+  for (const auto& line :
+       {short_layout(layout_of(heatmap, cell)), certainty_text(cell), rule_of(cell)}) {
     if (!line.empty()) text.small.push_back(line);
   }
   return text;
@@ -118,16 +121,16 @@ Group heading(const Heatmap& heatmap, const Frame& frame) {
   return group;
 }
 
-Group cell_group(const Heatmap& heatmap, const Frame& frame, const ColourScale& scale,
-                 std::size_t row, std::size_t column) {
+Group cell_group(const Heatmap& heatmap, const Frame& frame, int step, std::size_t row,
+                 std::size_t column) {
   const auto& cell = heatmap.cells[row][column];
   Group group{cell_key(row, column), cell_sentence(heatmap, row, column), {}};
   const double x = frame.x(column);
   const double y = frame.y(row);
   Box box{x + 1, y + 1, frame.cell_width - 2, frame.cell_height - 2, {}, {Ink::line}, false};
   Paint ink{Ink::text};
-  if (is_measured(cell) && cell.value) {
-    const auto colour = viridis(scale.share(*cell.value));
+  if (step > 0) {
+    const auto colour = step_colour(step);
     box.fill.colour = colour;
     ink.colour = readable_on(colour);
   }
@@ -153,24 +156,34 @@ Group cell_group(const Heatmap& heatmap, const Frame& frame, const ColourScale& 
   return group;
 }
 
-/// From the lowest to the highest measured value.
-Group scale_bar(const Heatmap& heatmap, const Frame& frame, const ColourScale& scale,
-                double y) {
+/// What the steps mean: shares of the row's best, or the lowest and the highest value.
+Group scale_bar(const Heatmap& heatmap, const ColourScale& scale, double y) {
   Group group;
-  constexpr int steps = 40;
-  constexpr double width = 200;
-  constexpr double height = 9;
-  const auto low = value_text(heatmap, scale.low);
-  const double x = margin + frame.labels + text_width(low, small_size) + 6;
-  for (int step = 0; step < steps; ++step) {
-    Box box{x + width * step / steps, y, width / steps + 0.3, height, {}, {}, false};
-    box.fill.colour = viridis((step + 0.5) / steps);
+  constexpr double height = 18;
+  const double base = y + height - 5;
+  double x = margin;
+  const auto say = [&](const std::string& text, Paint ink) {
+    group.shapes.emplace_back(Label{x, base, text, small_size, Anchor::start, false, ink});
+    x += text_width(text, small_size) + 8;
+  };
+  const bool rows = by_row(heatmap);
+  say(rows ? "share of the row's best, at least" : value_text(heatmap, scale.high),
+      {Ink::faint});
+  for (int step = most_steps; step > 0; --step) {
+    const auto name = rows ? step_name(step) : std::string();
+    const double width = rows ? text_width(name, small_size) + 10 : 24;
+    Box box{x, y, width, height, {}, {Ink::line}, false};
+    box.fill.colour = step_colour(step);
     group.shapes.emplace_back(box);
+    Paint ink{};
+    ink.colour = readable_on(step_colour(step));
+    if (rows)
+      group.shapes.emplace_back(
+          Label{x + width / 2, base, name, small_size, Anchor::middle, false, ink});
+    x += width;
   }
-  const double base = y + height - 1;
-  group.shapes.emplace_back(Label{x - 6, base, low, small_size, Anchor::end});
-  group.shapes.emplace_back(
-      Label{x + width + 6, base, value_text(heatmap, scale.high), small_size});
+  x += 8;
+  if (!rows) say(value_text(heatmap, scale.low), {Ink::faint});
   return group;
 }
 
@@ -204,8 +217,8 @@ std::vector<std::string> legend_of(const Heatmap& heatmap) {
 
 /// Returns where the last line ends.
 double add_legend(Drawing& drawing, const Heatmap& heatmap, double y) {
-  constexpr double size = 9.5;
-  constexpr double height = 13;
+  constexpr double size = 12;
+  constexpr double height = 16;
   const double room = drawing.width - 2 * margin;
   const auto columns = static_cast<std::size_t>(room / text_width("m", size));
   Group group;
@@ -232,9 +245,10 @@ std::string cell_key(std::size_t row, std::size_t column) {
 Drawing heatmap_picture(const Heatmap& heatmap) {
   const auto frame = frame_of(heatmap);
   const auto scale = colour_scale(heatmap);
+  const auto steps = steps_of(heatmap);
   Drawing drawing;
   drawing.title = heatmap_title(heatmap);
-  constexpr double least_width = 480;
+  constexpr double least_width = 660;
   drawing.width = std::max({frame.x(frame.columns) + margin, least_width,
                             text_width(drawing.title, title_size) + 2 * margin});
   drawing.groups.push_back(heading(heatmap, frame));
@@ -246,18 +260,36 @@ Drawing heatmap_picture(const Heatmap& heatmap) {
     drawing.groups.push_back(std::move(label));
     for (std::size_t c = 0; c < frame.columns; ++c) {
       if (heatmap.cells[r][c].status != "none")
-        drawing.groups.push_back(cell_group(heatmap, frame, scale, r, c));
+        drawing.groups.push_back(cell_group(heatmap, frame, steps[r][c], r, c));
     }
   }
   double y = frame.y(frame.rows) + 8;
   if (frame.rows == 0)
     drawing.groups.push_back({{}, {}, {Label{margin, y, "no trials", value_size}}});
   if (scale.any && heatmap.value_name != "outcome") {
-    drawing.groups.push_back(scale_bar(heatmap, frame, scale, y));
-    y += 12;
+    drawing.groups.push_back(scale_bar(heatmap, scale, y));
+    y += 22;
   }
   drawing.height = add_legend(drawing, heatmap, y) + margin;
   drawing.description = fmt::format("{}", fmt::join(legend_of(heatmap), ". "));
+  return drawing;
+}
+
+Drawing with_source(Drawing drawing, const std::string& source) {
+  constexpr double size = 12;
+  constexpr double height = 18;
+  if (source.empty()) return drawing;
+  drawing.groups.push_back({{},
+                            {},
+                            {Label{margin,
+                                   drawing.height + 6,
+                                   fitting_text(source, size, drawing.width - 2 * margin),
+                                   size,
+                                   Anchor::start,
+                                   false,
+                                   {Ink::faint}}}});
+  drawing.height += height;
+  drawing.description += (drawing.description.empty() ? "" : " ") + source;
   return drawing;
 }
 

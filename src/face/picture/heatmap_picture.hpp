@@ -20,6 +20,9 @@ namespace shardsweep {
 /// and the legend of what occurs. Each cell is a group with its key and its sentence.
 [[nodiscard]] Drawing heatmap_picture(const Heatmap& heatmap);
 
+/// A line below it says where its numbers come from: sweep, date, hardware.
+[[nodiscard]] Drawing with_source(Drawing drawing, const std::string& source);
+
 /// Drawings below each other, as one. The keys of the second and later ones are gone.
 [[nodiscard]] Drawing stacked(std::vector<Drawing> drawings);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/charts.hpp"
 
+#include "picture/svg.hpp"
 #include "picture/text_box.hpp"
+#include "report/page_data.hpp"
 #include "show/cell_text.hpp"
 
 #include <fmt/format.h>
@@ -15,12 +17,12 @@
 namespace shardsweep {
 namespace {
 
-constexpr double tick_size = 9;
-constexpr double heading_size = 11;
-constexpr double left_margin = 76;
+constexpr double tick_size = 12;
+constexpr double heading_size = 13;
+constexpr double left_margin = 92;
 constexpr double right_margin = 14;
-constexpr double top_margin = 24;
-constexpr double bottom_margin = 40;
+constexpr double top_margin = 38;
+constexpr double bottom_margin = 48;
 
 /// A scale from values to points of the picture.
 class ChartScale {
@@ -30,6 +32,7 @@ class ChartScale {
     bool any = false;
     for (const double raw : values) {
       if (!std::isfinite(raw) || (axis.logarithmic && raw <= 0)) continue;
+      values_.insert(raw);
       const double value = inner(raw);
       low_ = any ? std::min(low_, value) : value;
       high_ = any ? std::max(high_, value) : value;
@@ -63,6 +66,8 @@ class ChartScale {
     if (!axis_.names.empty()) {
       for (std::size_t i = 0; i < axis_.names.size(); ++i)
         ticks.push_back(static_cast<double>(i));
+    } else if (axis_.at_data && values_.size() <= most_at_data) {
+      ticks.assign(values_.begin(), values_.end());
     } else if (axis_.logarithmic) {
       const int step = std::max(1, static_cast<int>((high_ - low_) / 5));
       const bool narrow = high_ - low_ < 2.5;
@@ -104,6 +109,8 @@ class ChartScale {
   double to_;
   double low_ = 0;
   double high_ = 0;
+  std::set<double> values_;
+  static constexpr std::size_t most_at_data = 10;
 };
 
 std::vector<double> all_values(const Chart& chart, double ChartPoint::*coordinate) {
@@ -149,13 +156,8 @@ Group axes_group(const Chart& chart, const ChartScale& x, const ChartScale& y) {
                                   Anchor::middle,
                                   false,
                                   {Ink::faint}});
-  group.shapes.emplace_back(Label{left_margin + 4,
-                                  top_margin - 1,
-                                  chart.y.title,
-                                  tick_size,
-                                  Anchor::start,
-                                  false,
-                                  {Ink::faint}});
+  group.shapes.emplace_back(
+      Label{4, top_margin - 7, chart.y.title, tick_size, Anchor::start, false, {Ink::faint}});
   return group;
 }
 
@@ -186,19 +188,22 @@ void add_series(Drawing& drawing, const ChartSeries& series, const ChartScale& x
 void add_names(Drawing& drawing, const std::vector<ChartSeries>& series) {
   Group group;
   double at = left_margin;
-  const double y = drawing.height + 4;
+  double y = drawing.height + 4;
   for (const auto& one : series) {
     if (one.name.empty()) continue;
-    const auto name = fitting_text(one.name, tick_size, 150);
+    const auto name = fitting_text(one.name, tick_size, 260);
     const double width = text_width(name, tick_size) + 24;
-    if (at + width > drawing.width) break;
+    if (at + width > drawing.width) {
+      at = left_margin;
+      y += 16;
+    }
     group.shapes.emplace_back(Dot{at, y - 3, 3, one.paint, one.paint});
     group.shapes.emplace_back(Label{at + 7, y, name, tick_size});
     at += width;
   }
   if (group.shapes.empty()) return;
   drawing.groups.push_back(std::move(group));
-  drawing.height += 12;
+  drawing.height = y + 8;
 }
 
 }  // namespace
@@ -244,98 +249,50 @@ Drawing chart_picture(const Chart& chart) {
 
 namespace {
 
-constexpr double bars_width = 620;
-constexpr double bar_label_width = 190;
-constexpr double bar_room = bars_width - bar_label_width - 90;
-
-/// The names of the parts, in the order in which they come, and the longest bar.
-struct BarScale {
-  std::vector<std::string> names;
-  double most = 0;
-  [[nodiscard]] double length(double value) const {
-    return most > 0 ? value / most * bar_room : 0;
-  }
-  [[nodiscard]] Colour colour(const std::string& name) const {
-    const auto found = std::find(names.begin(), names.end(), name);
-    return category_colour(static_cast<std::size_t>(found - names.begin()));
-  }
-};
-
-BarScale bar_scale(const std::vector<StackedBar>& bars, std::optional<double> limit) {
-  BarScale scale{{}, limit.value_or(0)};
-  for (const auto& bar : bars) {
-    double sum = 0;
-    for (const auto& part : bar.parts) {
-      sum += part.value;
-      auto& names = scale.names;
-      if (part.value > 0 && std::find(names.begin(), names.end(), part.name) == names.end())
-        names.push_back(part.name);
-    }
-    scale.most = std::max(scale.most, sum);
-  }
-  return scale;
+/// How the page's script writes numbers of a column.
+std::string_view kind_of(std::string_view column) {
+  if (column.ends_with("_bytes")) return "bytes";
+  if (column.ends_with("_ms")) return "ms";
+  return column.ends_with("_share") ? "share" : "number";
 }
 
-/// `limit`: where its line stands, which no number shall cross.
-void add_bar(Drawing& drawing, const StackedBar& bar, const BarScale& scale,
-             const std::string& column, std::optional<double> limit) {
-  constexpr double bar_height = 16;
-  constexpr double row_height = 24;
-  const double y = drawing.height;
-  double x = bar_label_width;
-  double sum = 0;
-  const auto name = fitting_text(bar.name, tick_size, bar_label_width - 8);
-  drawing.groups.push_back({{}, {}, {Label{4, y + 12, name, tick_size}}});
-  for (const auto& part : bar.parts) {
-    if (part.value <= 0) continue;
-    const double length = scale.length(part.value);
-    Box box{x, y, length, bar_height, {}, {Ink::paper}, false};
-    box.fill.colour = scale.colour(part.name);
-    drawing.groups.push_back(
-        {{},
-         fmt::format("{}: {} {}", bar.name, part.name, humanised(column, part.value)),
-         {box}});
-    x += length;
-    sum += part.value;
-  }
-  const auto text = humanised(column, sum);
-  double at = x + 4;
-  if (limit && at < *limit + 4 && at + text_width(text, tick_size) > *limit - 4)
-    at = *limit + 4;
-  drawing.groups.push_back({{}, {}, {Label{at, y + 12, text, tick_size}}});
-  drawing.height += row_height;
+std::string number_json(double number) {
+  return std::isfinite(number) ? fmt::format("{:.6g}", number) : "null";
+}
+
+std::string axis_json(const ChartAxis& axis) {
+  std::string names;
+  for (const auto& name : axis.names)
+    names += (names.empty() ? "" : ",") + script_json(name);
+  return fmt::format(R"({{"title":{},"kind":"{}","log":{},"zero":{},"exact":{}{}}})",
+                     script_json(axis.title), kind_of(axis.column), axis.logarithmic,
+                     axis.from_zero, axis.at_data,
+                     names.empty() ? "" : ",\"names\":[" + names + "]");
+}
+
+std::string series_json(const ChartSeries& series) {
+  std::string points;
+  for (const auto& point : series.points)
+    points += fmt::format("{}[{},{}{}]", points.empty() ? "" : ",", number_json(point.x),
+                          number_json(point.y),
+                          point.title.empty() ? "" : "," + script_json(point.title));
+  return fmt::format(
+      R"({{"name":{},"colour":{},"line":{},"dots":{},"dashed":{},"points":[{}]}})",
+      script_json(series.name), series.colour, series.line, series.dots, series.dashed, points);
 }
 
 }  // namespace
 
-Drawing bars_picture(const std::string& title, const std::string& column,
-                     const std::vector<StackedBar>& bars, std::optional<double> limit,
-                     const std::string& limit_name) {
-  const auto scale = bar_scale(bars, limit);
-  Drawing drawing{bars_width, 26, title, {}, {}};
-  drawing.groups.push_back({{}, {}, {Label{4, 13, title, heading_size, Anchor::start, true}}});
-  std::optional<double> line;
-  if (limit) line = bar_label_width + scale.length(*limit);
-  for (const auto& bar : bars)
-    add_bar(drawing, bar, scale, column, line);
-  if (limit) {
-    const double at = *line;
-    drawing.groups.push_back(
-        {{},
-         fmt::format("{}: {}", limit_name, humanised(column, *limit)),
-         {Stroke{{{at, 20}, {at, drawing.height}}, {Ink::accent}, 1.5, true},
-          Label{at, 18, limit_name, tick_size, Anchor::middle, false, {Ink::accent}}}});
-  }
-  drawing.height += 8;
-  std::vector<ChartSeries> legend;
-  for (const auto& name : scale.names) {
-    ChartSeries series;
-    series.name = name;
-    series.paint = {Ink::none, scale.colour(name)};
-    legend.push_back(std::move(series));
-  }
-  add_names(drawing, legend);
-  return drawing;
+std::string chart_figure(const Chart& chart, std::string_view caption) {
+  std::string series;
+  for (const auto& one : chart.series)
+    series += (series.empty() ? "" : ",\n") + series_json(one);
+  return fmt::format(
+      "<figure class=\"lines\"><script type=\"application/json\">{{\"title\":{},\"x\":{},"
+      "\"y\":{},\"series\":[{}]}}</script><div class=\"plot\"></div><figcaption>{}"
+      "</figcaption></figure>\n",
+      script_json(chart.title), axis_json(chart.x), axis_json(chart.y), series,
+      escaped(caption));
 }
 
 }  // namespace shardsweep

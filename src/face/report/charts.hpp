@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Charts as drawings: points and lines over two scales, and stacked bars.
+// Charts: points and lines over two scales, as drawings for files and as data for a page.
 #pragma once
 
 #include <shardsweep/drawing.hpp>
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -27,7 +28,8 @@ struct ChartSeries {
   bool line = false;
   bool dots = true;
   bool dashed = false;
-  std::string title{};  ///< what a reader is told of all of it
+  std::string title{};     ///< what a reader is told of all of it
+  std::size_t colour = 0;  ///< on a page: the number of its colour
 };
 
 struct ChartAxis {
@@ -36,6 +38,7 @@ struct ChartAxis {
   bool logarithmic = false;
   bool from_zero = false;
   std::vector<std::string> names{};  ///< in place of numbers: of 0, 1, 2 …
+  bool at_data = false;              ///< ticks stand at the values, if these are few
 };
 
 struct Chart {
@@ -45,25 +48,14 @@ struct Chart {
   std::vector<ChartSeries> series{};
   std::optional<double> limit{};  ///< a dashed line across, at this x
   std::string limit_name{};
-  double width = 460;
-  double height = 260;
+  double width = 720;
+  double height = 380;
 };
 
 [[nodiscard]] Drawing chart_picture(const Chart& chart);
 
-struct BarPart {
-  std::string name;
-  double value = 0;
-};
-struct StackedBar {
-  std::string name;
-  std::vector<BarPart> parts;
-};
-
-/// One bar below the other, on one scale; parts of one name have one colour. `limit` is a
-/// dashed line.
-[[nodiscard]] Drawing bars_picture(const std::string& title, const std::string& column,
-                                   const std::vector<StackedBar>& bars,
-                                   std::optional<double> limit, const std::string& limit_name);
+/// The same as a place in a page, which its script draws at the width that there is; `caption`
+/// is text.
+[[nodiscard]] std::string chart_figure(const Chart& chart, std::string_view caption);
 
 }  // namespace shardsweep

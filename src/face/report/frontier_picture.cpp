@@ -56,7 +56,7 @@ Drawing memory_picture(const Frontier& frontier) {
 
 Drawing nodes_picture(const Frontier& frontier) {
   Chart chart{"Speed of the whole world",
-              {frontier.cost_column, frontier.cost_column, true, false, {}},
+              {frontier.cost_column, frontier.cost_column, true, false, {}, true},
               {"tokens/s", "tokens_per_s", true, false, {}}};
   ChartSeries beaten{"beaten", {}, {Ink::faint}};
   for (const auto& group : frontier.groups)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a page shows over all cells: predictions, scaling, the search's way, where time went.
+// What a page shows over all cells: scaling, how the best was found, what the nodes were used
+// for.
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
+#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
@@ -10,54 +12,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
 
-constexpr double seconds_per_hour = 3600;
-
-std::string captioned(const Chart& chart, std::string_view caption) {
-  return figure(svg_text(chart_picture(chart), SvgUse::page), caption);
-}
-
-double gpus_of(const Rows& trials, const CellLayouts& cell) {
+double gpus_of(const Rows& trials, const PageCell& cell) {
   return trials.number(cell.trials.front(), "gpus").value_or(1);
 }
 
-/// Of the best layout of each cell: tokens/s over GPUs, and what linear scaling would give.
+/// Of the best layout of each cell: its share of the tokens/s that perfect scaling from the
+/// smallest measured world would give.
 void add_model(Chart& chart, Table& table, const ReportView& view,
-               const std::vector<const CellLayouts*>& cells) {
-  const auto& name = view.heatmap.rows[cells.front()->row];
-  ChartSeries measured{name, {}, {Ink::none, category_colour(chart.series.size() / 2)}, true};
-  ChartSeries ideal{"", {}, measured.paint, true, false, true};
-  const double first = cells.front()->layouts.front().ranked.value;
+               const std::vector<const PageCell*>& cells, std::size_t number) {
+  const auto& name = view.heatmap().rows[cells.front()->row];
+  ChartSeries measured{name, {}, {}, true};
+  measured.colour = number;
+  const double first = cells.front()->answer.layouts.front().tokens_per_s_per_gpu;
   for (const auto* cell : cells) {
-    const auto& best = cell->layouts.front();
+    const auto& best = cell->answer.layouts.front();
     const double gpus = gpus_of(view.trials, *cell);
-    const double speed = best.ranked.value;
-    measured.points.push_back({gpus, speed * gpus,
-                               fmt::format("{}, {} GPUs: {} tokens/s with {}", name, gpus,
-                                           amount_text(speed * gpus), best.name)});
-    ideal.points.push_back({gpus, first * gpus});
+    const double speed = best.tokens_per_s_per_gpu;
+    measured.points.push_back(
+        {gpus, speed / first,
+         fmt::format("{}, {} GPUs: {} tokens/s, {} of perfect scaling, with {}", name, gpus,
+                     amount_text(speed * gpus), percent_text(speed / first), best.name)});
     table.rows.push_back({name, static_cast<std::int64_t>(gpus), best.name, speed * gpus,
                           speed / first, 1e9 / speed / seconds_per_hour});
   }
   chart.series.push_back(std::move(measured));
-  chart.series.push_back(std::move(ideal));
 }
-
-struct TimeUse {
-  std::map<std::string, double> gpu_seconds;  ///< by outcome
-  double start_up = 0;
-  double idle = 0;
-  double total = 0;
-};
 
 struct BusySpan {
   double from = 0;
@@ -105,6 +92,13 @@ std::vector<LifeOfAllocation> lives_of(const ReportFacts& facts) {
   return found;
 }
 
+struct TimeUse {
+  std::map<std::string, double> gpu_seconds;  ///< by outcome
+  double start_up = 0;
+  double idle = 0;
+  double total = 0;
+};
+
 TimeUse use_of(const std::vector<LifeOfAllocation>& lives) {
   TimeUse use;
   for (const auto& life : lives) {
@@ -124,70 +118,65 @@ TimeUse use_of(const std::vector<LifeOfAllocation>& lives) {
   return use;
 }
 
-std::size_t outcome_colour(const std::string& outcome) {
-  if (outcome == "completed") return 2;
-  if (outcome == "oom") return 5;
-  if (outcome == "running") return 4;
-  return 1;
-}
-
-/// A bar per allocation; neighbours of one colour become one rectangle.
-Drawing timeline_picture(const std::vector<LifeOfAllocation>& lives, std::size_t most) {
-  constexpr double width = 900;
-  constexpr double label_width = 190;
-  constexpr double bar = 10;
-  double from = lives.front().from;
+/// A bar per allocation: from its claim to its end, attempts in the colours of their outcomes.
+/// Neighbours of one colour become one.
+std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t most) {
+  const double from = lives.front().from;
   double to = from;
   for (const auto& life : lives)
     to = std::max(to, life.to);
-  const double scale = (width - label_width - 10) / std::max(to - from, 1.0);
-  Drawing drawing{width, 8, "Allocations over time", {}, {}};
+  const double percent = 100 / std::max(to - from, 1.0);
+  std::string out = "<div class=\"timeline\">\n";
   for (std::size_t i = 0; i < std::min(lives.size(), most); ++i) {
     const auto& life = lives[i];
-    const double y = drawing.height;
-    const auto x = [&](double time) { return label_width + (time - from) * scale; };
-    Group group;
-    group.title = fmt::format("{}: {} attempts in {}", life.name, life.spans.size(),
-                              duration_text((life.to - life.from) * 1e-6));
-    constexpr std::size_t most_name = 28;
-    drawing.groups.push_back(
-        {{}, {}, {Label{4, y + 9, printable(life.name).substr(0, most_name), 9}}});
-    group.shapes.emplace_back(Box{x(life.from),
-                                  y,
-                                  std::max(x(life.to) - x(life.from), 1.0),
-                                  bar,
-                                  {},
-                                  {Ink::line},
-                                  false});
-    Box open{};
+    out += fmt::format(
+        "<div><span>{}</span><div class=\"life\" role=\"img\" aria-label=\"{}\"><i "
+        "class=\"rest\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>",
+        escaped(life.name),
+        escaped(fmt::format("{}: {} in {}", life.name,
+                            counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
+                            duration_text((life.to - life.from) * 1e-6))),
+        (life.from - from) * percent, (life.to - life.from) * percent);
+    double left = 0;
+    double right = 0;
+    int colour = -1;
+    const auto put = [&] {
+      if (colour >= 0)
+        out += fmt::format("<i class=\"k{}\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>", colour,
+                           left, right - left);
+    };
     for (const auto& span : life.spans) {
-      const Colour colour = category_colour(outcome_colour(span.outcome));
-      const double left = x(span.from);
-      if (open.fill.colour == colour && left - (open.x + open.width) < 0.7) {
-        open.width = std::max(open.width, x(span.to) - open.x);
-        continue;
+      const double begin = (span.from - from) * percent;
+      constexpr double seen_gap = 0.1;
+      if (outcome_colour(span.outcome) != colour || begin - right > seen_gap) {
+        put();
+        left = begin;
+        colour = outcome_colour(span.outcome);
       }
-      if (open.fill.colour) group.shapes.emplace_back(open);
-      open =
-          Box{left, y, std::max(x(span.to) - left, 0.7), bar, {Ink::none, colour}, {}, false};
+      right = std::max((span.to - from) * percent, begin);
     }
-    if (open.fill.colour) group.shapes.emplace_back(open);
-    drawing.groups.push_back(std::move(group));
-    drawing.height += bar + 4;
+    put();
+    out += "</div></div>\n";
   }
-  drawing.groups.push_back(
-      {{},
-       {},
-       {Label{label_width, drawing.height + 10,
-              fmt::format("{} to {}", local_time_text(static_cast<std::int64_t>(from)),
-                          local_time_text(static_cast<std::int64_t>(to))),
-              9}}});
-  drawing.height += 18;
-  return drawing;
+  return out + fmt::format(
+                   "<div><span></span><div class=\"ends\"><span>{}</span><span>{}</span></div>"
+                   "</div></div>\n",
+                   escaped(local_time_text(static_cast<std::int64_t>(from))),
+                   escaped(local_time_text(static_cast<std::int64_t>(to))));
 }
 
-/// Trials in the order in which they ended, with what they have cost.
-std::vector<std::size_t> by_end(const Rows& trials, const CellLayouts& cell) {
+/// What the colours of the timeline mean.
+std::string use_keys(const TimeUse& use) {
+  std::string out = "<ul class=\"keys\">";
+  for (const auto& [outcome, seconds] : use.gpu_seconds)
+    out += fmt::format("<li><span class=\"key k{}\"></span>{}</li>", outcome_colour(outcome),
+                       escaped(outcome_words(outcome)));
+  return out +
+         "<li><span class=\"key rest\"></span>start-up, checks, controls and idle</li></ul>\n";
+}
+
+/// Trials in the order in which they ended.
+std::vector<std::size_t> by_end(const Rows& trials, const PageCell& cell) {
   std::vector<std::size_t> order;
   for (const auto row : cell.trials) {
     if (trials.integer(row, "ended_at") > 0) order.push_back(row);
@@ -198,121 +187,120 @@ std::vector<std::size_t> by_end(const Rows& trials, const CellLayouts& cell) {
   return order;
 }
 
-}  // namespace
-
-std::string predicted_section(const ReportView& view) {
-  Chart chart{"Predicted against measured",
-              {"measured tokens/s/GPU", "tokens_per_s_per_gpu", true, false, {}},
-              {"predicted tokens/s/GPU", "tokens_per_s_per_gpu", true, false, {}}};
-  ChartSeries dots{"a trial", {}, {Ink::none, category_colour(0)}};
-  std::vector<double> ratios;
-  double least = 0;
-  double most = 0;
-  for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    const auto measured = view.trials.number(row, "tokens_per_s_per_gpu");
-    const auto predicted = view.trials.number(row, "predicted_tokens_per_s_per_gpu");
-    if (!measured || !predicted || *measured <= 0 || *predicted <= 0) continue;
-    dots.points.push_back({*measured, *predicted, {}});
-    least = ratios.empty() ? *measured : std::min(least, *measured);
-    most = std::max(most, *measured);
-    ratios.push_back(*measured / *predicted);
+/// The best single run so far over what the cell's trials have cost, as a share of the answer's
+/// speed.
+ChartSeries history_of(const ReportView& view, const PageCell& cell) {
+  const auto name = place_of(view.heatmap(), cell.row, cell.column);
+  ChartSeries series{name, {}, {}, true};
+  const double answer = cell.answer.layouts.front().tokens_per_s_per_gpu;
+  double hours = 0;
+  double best = 0;
+  for (const auto row : by_end(view.trials, cell)) {
+    hours += view.trials.number(row, "gpu_seconds").value_or(0) / seconds_per_hour;
+    const auto speed = view.trials.number(row, "tokens_per_s_per_gpu").value_or(0);
+    if (speed <= best || !view.trials.text(row, "mark").empty()) continue;
+    if (best > 0) series.points.push_back({hours, best / answer});
+    best = speed;
+    series.points.push_back(
+        {hours, best / answer, fmt::format("{}: {}", name, view.trials.text(row, "layout"))});
   }
-  if (ratios.size() < 3) return {};
-  std::sort(ratios.begin(), ratios.end());
-  const auto at = [&](double share) {
-    return ratios[static_cast<std::size_t>(share * static_cast<double>(ratios.size() - 1))];
-  };
-  const auto caption = fmt::format(
-      "Before anything ran. Measured over predicted: {:.2f} in the median, {:.2f} to {:.2f} "
-      "for "
-      "the middle 80 % of {} trials.",
-      at(0.5), at(0.1), at(0.9), ratios.size());
-  chart.series.push_back(std::move(dots));
-  chart.series.push_back(
-      {"equal", {{least, least}, {most, most}}, {Ink::accent}, true, false, true});
-  return section("Predicted against measured", captioned(chart, caption));
+  if (hours <= 0 || best <= 0) return {};
+  series.points.push_back({hours, best / answer});
+  return series;
 }
 
+}  // namespace
+
 std::string scaling_section(const ReportView& view) {
-  std::map<std::size_t, std::vector<const CellLayouts*>> rows;
-  for (const auto& cell : view.layouts.cells) {
-    if (!cell.layouts.empty()) rows[cell.row].push_back(&cell);
+  if (view.heatmap().column_name != "nodes" && view.heatmap().column_name != "gpus") return {};
+  std::map<std::size_t, std::vector<const PageCell*>> rows;
+  for (const auto& cell : view.cells) {
+    if (!cell.answer.layouts.empty()) rows[cell.row].push_back(&cell);
   }
   std::erase_if(rows, [](const auto& row) { return row.second.size() < 2; });
   if (rows.empty()) return {};
   Chart chart{"Scaling of the fastest layouts",
-              {"GPUs", "", true, false, {}},
-              {"tokens/s", "tokens_per_s", true, false, {}}};
-  Table table{{view.heatmap.row_name, "gpus", "layout", "tokens_per_s", "efficiency_share",
+              {"GPUs", "", true, false, {}, true},
+              {"tokens/s, of perfect scaling from the smallest run",
+               "efficiency_share",
+               false,
+               true,
+               {}}};
+  Table table{{view.heatmap().row_name, "gpus", "layout", "tokens_per_s", "efficiency_share",
                "gpu_hours_per_billion_tokens"},
               {}};
+  std::size_t number = 0;
   for (const auto& [row, cells] : rows)
-    add_model(chart, table, view, cells);
-  return section("Scaling", captioned(chart,
-                                      "Dashed: as the smallest world measured, times its "
-                                      "GPUs.") +
-                                html_table(table, "Scaling, and what a billion tokens cost"));
+    add_model(chart, table, view, cells, number++);
+  ChartSeries perfect{"perfect scaling", {}, {}, true, false, true};
+  perfect.colour = 7;
+  for (const auto& series : chart.series) {
+    for (const auto& point : series.points)
+      perfect.points.push_back({point.x, 1});
+  }
+  std::sort(perfect.points.begin(), perfect.points.end(),
+            [](const auto& a, const auto& b) { return a.x < b.x; });
+  chart.series.push_back(std::move(perfect));
+  return section("Scaling",
+                 chart_figure(chart,
+                              "The fastest layout of each size; a doubt about its speed holds "
+                              "here too.") +
+                     "<details><summary>The numbers, and what a billion tokens "
+                     "cost</summary>\n" +
+                     html_table(table, "Scaling of the fastest layouts") + "</details>\n");
 }
 
 std::string history_section(const ReportView& view) {
   Chart chart{"How the best was found",
-              {"GPU-hours spent in the cell", "", false, true, {}},
-              {"best so far, of the cell's best", "best_share", false, true, {}}};
+              {"GPU-hours spent in the cell", "", true, false, {}},
+              {"best run so far, of the cell's best", "best_share", false, true, {}}};
   constexpr std::size_t most_cells = 8;
-  for (const auto& cell : view.layouts.cells) {
-    if (cell.layouts.empty() || chart.series.size() == most_cells) continue;
-    const auto order = by_end(view.trials, cell);
-    if (order.size() < 2) continue;
-    const auto name = fmt::format("{} {}={}", view.heatmap.rows[cell.row],
-                                  view.heatmap.column_name, view.heatmap.columns[cell.column]);
-    ChartSeries series{name, {}, {Ink::none, category_colour(chart.series.size())}, true};
-    double hours = 0;
-    double best = 0;
-    for (const auto row : order) {
-      hours += view.trials.number(row, "gpu_seconds").value_or(0) / seconds_per_hour;
-      const auto speed = view.trials.number(row, "tokens_per_s_per_gpu").value_or(0);
-      if (speed <= best || !view.trials.text(row, "mark").empty()) continue;
-      if (best > 0) series.points.push_back({hours, best / cell.layouts.front().ranked.value});
-      best = speed;
-      series.points.push_back({hours, best / cell.layouts.front().ranked.value,
-                               fmt::format("{}: {}", name, view.trials.text(row, "layout"))});
-    }
-    series.points.push_back({hours, best / cell.layouts.front().ranked.value});
-    if (hours > 0) chart.series.push_back(std::move(series));
+  std::vector<const PageCell*> order;
+  for (const auto& cell : view.cells) {
+    if (!cell.answer.layouts.empty()) order.push_back(&cell);
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+    return a->answer.layouts.size() > b->answer.layouts.size();
+  });
+  for (const auto* cell : order) {
+    auto series = history_of(view, *cell);
+    if (series.points.size() < 2 || chart.series.size() == most_cells) continue;
+    series.colour = chart.series.size();
+    chart.series.push_back(std::move(series));
   }
   std::string body;
   if (!chart.series.empty())
-    body += captioned(chart,
-                      "GPU-hours of attempts, in the order in which trials ended; a repeat "
-                      "may lie above the median that ranks its layout.");
-  if (!view.facts.bounds.rows.empty())
-    body += html_table(view.facts.bounds, "Bounds with which searches have stopped");
-  return section("The search's way", body);
+    body += chart_figure(
+        chart,
+        fmt::format("GPU-hours spent until each new best{}. A single run may lie above the "
+                    "median that ranks its layout.",
+                    order.size() > most_cells
+                        ? fmt::format(", in the {} cells with most layouts", most_cells)
+                        : ""));
+  if (!view.facts().bounds.rows.empty())
+    body += html_table(view.facts().bounds, "Bounds with which searches have stopped");
+  return section("How the best was found", body);
 }
 
-std::string timeline_section(const ReportView& view) {
-  const auto lives = lives_of(view.facts);
+std::string use_section(const ReportView& view) {
+  const auto lives = lives_of(view.facts());
   if (lives.empty()) return {};
-  constexpr std::size_t most_bars = 60;
+  constexpr std::size_t most_bars = 40;
   const auto use = use_of(lives);
-  Table table{{"use", "gpu_hours", "used_share"}, {}};
+  Table table{{"use", "cost", "used_share"}, {}};
   const auto add = [&](const std::string& name, double seconds) {
-    if (seconds > 0)
-      table.rows.push_back({name, seconds / seconds_per_hour, seconds / use.total});
+    if (seconds > 0) table.rows.push_back({name, gpu_time_text(seconds), seconds / use.total});
   };
   for (const auto& [outcome, seconds] : use.gpu_seconds)
-    add("attempts: " + outcome, seconds);
+    add("trials: " + outcome_words(outcome), seconds);
   add("start-up of allocations", use.start_up);
   add("idle, checks and controls", use.idle);
-  const auto caption = fmt::format(
-      "{} of {}. Green: completed; orange: out of memory; vermilion: other failures; blue: "
-      "running; empty: start-up, checks and idle.",
-      std::min(lives.size(), most_bars),
-      counted(static_cast<std::int64_t>(lives.size()), "allocation"));
-  return section(
-      "Where the allocations' time went",
-      html_table(table, "GPU-hours of allocations by use") +
-          figure(svg_text(timeline_picture(lives, most_bars), SvgUse::page), caption));
+  std::string more;
+  if (lives.size() > most_bars)
+    more = fmt::format("<p class=\"faint\">The first {} of {} allocations.</p>\n", most_bars,
+                       lives.size());
+  return section("Use of the nodes", html_table(table, "Time of the allocations' GPUs") +
+                                         timeline(lives, most_bars) + use_keys(use) + more);
 }
 
 }  // namespace shardsweep

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/page.hpp"
 
-#include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
+#include "report/grid.hpp"
 #include "report/page_assets.hpp"
+#include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/heatmap_table.hpp"
@@ -25,6 +26,13 @@ struct HtmlColumn {
   bool numeric = true;
 };
 
+/// Sweeps over gpus have 0 nodes in every row: their column says nothing.
+bool says_nothing(const std::string& column, const Value& value) {
+  const auto* integer = std::get_if<std::int64_t>(&value);
+  return std::holds_alternative<std::monostate>(value) ||
+         (column == "nodes" && integer != nullptr && *integer == 0);
+}
+
 /// Those in which something stands.
 std::vector<HtmlColumn> html_columns(const Table& table) {
   std::vector<HtmlColumn> columns;
@@ -32,7 +40,7 @@ std::vector<HtmlColumn> html_columns(const Table& table) {
     bool any = table.rows.empty();
     HtmlColumn column{i, !any};
     for (const auto& row : table.rows) {
-      if (std::holds_alternative<std::monostate>(row[i])) continue;
+      if (says_nothing(table.columns[i], row[i])) continue;
       any = true;
       column.numeric = column.numeric && is_number(row[i]);
     }
@@ -46,7 +54,7 @@ std::vector<HtmlColumn> html_columns(const Table& table) {
 std::string html_page(std::string_view title, std::string_view body, PageScript script) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
   page += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
@@ -62,7 +70,7 @@ std::string html_table(const Table& table, std::string_view caption) {
     return column.numeric ? " class=\"number\"" : "";
   };
   std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"" +
-                    escaped(caption) + "\"><table>";
+                    escaped(caption) + "\"><table class=\"list\">";
   if (!caption.empty()) out += fmt::format("<caption>{}</caption>", escaped(caption));
   out += "<thead><tr>";
   for (const auto& column : columns) {
@@ -81,17 +89,22 @@ std::string html_table(const Table& table, std::string_view caption) {
   return out + "</tbody></table></div>\n";
 }
 
-std::string heatmap_page(const std::vector<Heatmap>& heatmaps) {
-  std::string body;
+std::string heatmap_page(const ReportInput& input, const std::vector<Heatmap>& heatmaps) {
+  const Rows trials(input.facts.trials);
+  const TrialRows rows(trials);
+  const auto cells = cells_of_page(input.heatmap, trials);
+  const ReportView view{input, trials, rows, cells, false};
+  std::string body = "<main>\n" + header_section(view);
+  if (heatmaps.size() == 1) body += answer_section(view);
   for (const auto& heatmap : heatmaps) {
     const auto title = heatmap_title(heatmap);
-    body +=
-        fmt::format("<section>\n<h2>{}</h2>\n<figure><div class=\"scroll\">{}</div></figure>\n",
-                    escaped(title), svg_text(heatmap_picture(heatmap), SvgUse::page));
-    body += html_table(heatmap_list(heatmap), title) + "</section>\n";
+    if (heatmaps.size() > 1) body += section(title, grid(heatmap, {}));
+    body += "<details><summary>The same as a list</summary>\n" +
+            html_table(heatmap_list(heatmap), title) + "</details>\n";
   }
   const auto title = heatmaps.empty() ? "no trials" : heatmap_title(heatmaps.front());
-  return html_page(title, "<h1>shardsweep heatmap</h1>\n" + body, PageScript::none);
+  return html_page(title, body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n",
+                   PageScript::whole);
 }
 
 }  // namespace shardsweep

@@ -3,6 +3,7 @@
 // `escaped` before it comes here.
 #pragma once
 
+#include "report/report_page.hpp"
 #include "show/pivot.hpp"
 
 #include <shardsweep/table.hpp>
@@ -23,7 +24,9 @@ enum class PageScript : std::uint8_t { none, whole };
 /// which nothing stands.
 [[nodiscard]] std::string html_table(const Table& table, std::string_view caption);
 
-/// The picture, and below it the table that says the same.
-[[nodiscard]] std::string heatmap_page(const std::vector<Heatmap>& heatmaps);
+/// The report's page with its header and the table of cells alone; of several heatmaps each has
+/// a table. `input.heatmap` is the first of them.
+[[nodiscard]] std::string heatmap_page(const ReportInput& input,
+                                       const std::vector<Heatmap>& heatmaps);
 
 }  // namespace shardsweep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every page carries along: src/face/report/page.css and page.js.
+// What every page carries along: src/face/report/page.css and page*.js.
 #pragma once
 
 namespace shardsweep {

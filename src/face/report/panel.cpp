@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a page shows of one cell.
+// The table of cells, and what the page shows of the chosen one beside it.
+#include "answer/answer.hpp"
 #include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
-#include "report/charts.hpp"
+#include "report/grid.hpp"
+#include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
 
-#include <shardsweep/point.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,221 +22,313 @@ namespace shardsweep {
 namespace {
 
 constexpr std::size_t most_ranked = 10;
-constexpr std::size_t most_finalists = 3;
+constexpr std::size_t most_bars = 3;
 
-Table top_table(const ReportView& view, const CellLayouts& cell) {
-  Table table;
-  table.columns = {"layout",        "tokens_per_s_per_gpu", "behind_share",
-                   "runs",          "repeat_spread",        "against_the_fastest",
-                   "train_step_ms", "peak_memory_bytes",    "trial"};
-  for (std::size_t i = 0; i < std::min(cell.layouts.size(), most_ranked); ++i) {
-    const auto& layout = cell.layouts[i];
-    const double behind = 1 - layout.ranked.value / cell.layouts.front().ranked.value;
-    const auto& spread = layout.ranked.spread;
-    table.rows.push_back({layout.name, layout.ranked.value, i == 0 ? Value() : Value(behind),
-                          layout.ranked.runs, spread ? Value(*spread) : Value(),
-                          i == 0 ? Value() : Value(verdict_text(reversed(layout.verdict))),
-                          view.trials.value(layout.median_run, "train_step_ms"),
-                          view.trials.value(layout.median_run, "peak_memory_bytes"),
-                          view.trials.text(layout.median_run, "trial")});
-  }
-  return table;
+std::string capitalised(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z')
+    text.front() = static_cast<char>(text.front() - 'a' + 'A');
+  return text;
 }
 
-std::string breakdown(const ReportView& view, const CellLayouts& cell) {
-  std::vector<StackedBar> times;
-  std::vector<StackedBar> memories;
-  const auto parts = [&view](std::size_t row, std::string_view column) {
-    std::vector<BarPart> found;
-    for (auto& [name, value] : view.trials.numbers(row, column))
-      found.push_back({std::move(name), value});
-    return found;
-  };
-  for (std::size_t i = 0; i < std::min(cell.layouts.size(), most_finalists); ++i) {
-    const auto& layout = cell.layouts[i];
-    auto phases = parts(layout.median_run, "phases");
-    auto classes = parts(layout.median_run, "memory_classes");
-    if (!phases.empty()) times.push_back({layout.name, std::move(phases)});
-    if (!classes.empty()) memories.push_back({layout.name, std::move(classes)});
+/// What the page says of who won, and how sure it is.
+std::string verdict_sentence(const CellAnswer& answer) {
+  const auto* winner = answer.winner();
+  const auto* second = answer.runner_up();
+  if (winner == nullptr) return {};
+  std::string text = "<p><b class=\"layout\">" + layout_html(winner->name) +
+                     "</b>: " + escaped(amount_text(winner->tokens_per_s_per_gpu)) +
+                     " tokens/s/GPU. ";
+  text += escaped(capitalised(certainty_text(answer)));
+  text += ".";
+  if (second != nullptr)
+    text += fmt::format(" Next: <span class=\"layout\">{}</span>.", layout_html(second->name));
+  text += "</p>\n";
+  const auto doubts = doubts_text(answer);
+  if (!doubts.empty())
+    text += fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", escaped(doubts));
+  if (!answer.settling.text.empty())
+    text += fmt::format("<p>{}.</p>\n", escaped(capitalised(answer.settling.text)));
+  if (!answer.mixed.empty())
+    text += fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", escaped(answer.mixed));
+  return text;
+}
+
+/// Where a layout's runs lie between the slowest and the fastest of the table.
+class Reach {
+ public:
+  explicit Reach(const std::vector<AnsweredLayout>& layouts) {
+    for (std::size_t i = 0; i < std::min(layouts.size(), most_ranked); ++i) {
+      const auto [low, high] = ends(layouts[i]);
+      low_ = i == 0 ? low : std::min(low_, low);
+      high_ = i == 0 ? high : std::max(high_, high);
+    }
   }
-  std::string out;
-  if (!times.empty()) {
-    out +=
-        figure(svg_text(bars_picture("Where a train step goes", "train_step_ms", times, {}, ""),
-                        SvgUse::page),
-               "Mean over the ranks, of the median train step. Forward and backward contain "
-               "their waits for tensor parallelism.");
+  [[nodiscard]] std::string bar(const AnsweredLayout& layout) const {
+    const auto [low, high] = ends(layout);
+    return fmt::format(
+        "<div class=\"reach\"><i style=\"left:{:.1f}%;width:{:.1f}%\"></i><u "
+        "style=\"left:{:.1f}%\"></u></div>",
+        place(low), place(high) - place(low), place(layout.tokens_per_s_per_gpu));
   }
-  if (!memories.empty()) {
-    std::optional<double> limit;
-    if (view.memory_limit) limit = static_cast<double>(*view.memory_limit);
-    out += figure(svg_text(bars_picture("Where memory goes", "peak_memory_bytes", memories,
-                                        limit, "limit"),
-                           SvgUse::page),
-                  "Of the rank that needs most; each class at its own peak.");
+
+ private:
+  static std::pair<double, double> ends(const AnsweredLayout& layout) {
+    const double half = layout.half_width.value_or(layout.spread.value_or(0) / 2);
+    return {layout.tokens_per_s_per_gpu * (1 - half), layout.tokens_per_s_per_gpu * (1 + half)};
   }
+  [[nodiscard]] double place(double value) const {
+    const double width = high_ - low_;
+    return width > 0 ? std::clamp(3 + 94 * (value - low_) / width, 0.0, 100.0) : 50;
+  }
+  double low_ = 0;
+  double high_ = 0;
+};
+
+std::string top_table(const ReportView& view, const CellAnswer& answer) {
+  const Reach reach(answer.layouts);
+  std::string out =
+      "<h3>Fastest layouts</h3>\n<table class=\"top\"><thead><tr><th "
+      "scope=\"col\">layout</th><th scope=\"col\" class=\"number\">tokens/s/<wbr>GPU</th><th "
+      "scope=\"col\">interval</th><th scope=\"col\" class=\"number\">behind</th><th "
+      "scope=\"col\">sure</th></tr></thead>\n"
+      "<tbody>\n";
+  const std::size_t count = std::min(answer.layouts.size(), most_ranked);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& layout = answer.layouts[i];
+    const auto row = view.row_of(layout);
+    const auto runs = counted(static_cast<std::int64_t>(layout.runs.size()), "run");
+    std::string behind;
+    std::string sure = runs;
+    if (i > 0) {
+      behind = percent_text(1 - layout.tokens_per_s_per_gpu /
+                                    answer.layouts.front().tokens_per_s_per_gpu);
+      const auto word = short_form(layout.verdict);
+      if (word != "1 run")
+        sure = fmt::format("{}, {}", word == "faster" ? "clear" : std::string(word), runs);
+    }
+    const auto name =
+        row && view.with_trials
+            ? fmt::format("<a href=\"#trial={}\">{}</a>",
+                          escaped(view.trials.text(*row, "trial")), layout_html(layout.name))
+            : layout_html(layout.name);
+    out += fmt::format(
+        "<tr><td class=\"layout\">{}</td><td class=\"number\">{}</td><td>{}</td><td "
+        "class=\"number\">{}"
+        "</td><td>{}</td></tr>\n",
+        name, escaped(amount_text(layout.tokens_per_s_per_gpu)), reach.bar(layout),
+        escaped(behind), escaped(sure));
+  }
+  out += "</tbody></table>\n";
+  if (answer.layouts.size() > count)
+    out += fmt::format("<p class=\"faint\">and {} more layouts; see all trials.</p>\n",
+                       answer.layouts.size() - count);
   return out;
 }
 
-/// Those that ran out of memory stand on the border, as high as their prediction.
-std::string memory_chart(const ReportView& view, const CellLayouts& cell) {
-  Chart chart{"Speed against memory",
-              {"peak memory per GPU", "peak_memory_bytes", false, true, {}},
-              {"tokens/s/GPU", "tokens_per_s_per_gpu", false, true, {}}};
-  ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
-  ChartSeries oom{"out of memory, predicted", {}, {Ink::none, category_colour(1)}};
-  std::set<std::size_t> named;  // a title for each of thousands would be most of the page
-  for (std::size_t i = 0; i < std::min(cell.layouts.size(), most_ranked); ++i)
-    named.insert(cell.layouts[i].median_run);
-  double most = static_cast<double>(view.memory_limit.value_or(0));
-  for (const auto row : cell.trials) {
-    const auto speed = view.trials.number(row, "tokens_per_s_per_gpu");
-    const auto memory = view.trials.number(row, "peak_memory_bytes");
-    if (!speed || !memory) continue;
-    const bool finalist = named.contains(row);
-    measured.points.push_back(
-        {*memory, *speed,
-         finalist ? fmt::format("{}: {} tokens/s/GPU, {}", view.trials.text(row, "layout"),
-                                amount_text(*speed), bytes_text(*memory))
-                  : ""});
-    most = std::max(most, *memory);
-  }
-  if (measured.points.size() < 2) return {};
-  std::int64_t failed = 0;
-  for (const auto row : cell.trials) {
-    if (view.trials.text(row, "outcome") != "oom") continue;
-    ++failed;
-    const auto speed = view.trials.number(row, "predicted_tokens_per_s_per_gpu");
-    if (speed) oom.points.push_back({most, *speed, {}});
-  }
-  if (view.memory_limit) {
-    chart.limit = static_cast<double>(*view.memory_limit);
-    chart.limit_name = "limit";
-  }
-  chart.series.push_back(std::move(measured));
-  if (!oom.points.empty()) chart.series.push_back(std::move(oom));
-  std::string caption = "Each dot is a run; the ten fastest have their layout as a tooltip.";
-  if (failed > 0)
-    caption += fmt::format(" {} ran out of memory{}.", counted(failed, "trial"),
-                           chart.series.size() > 1
-                               ? ": they stand at the limit, at their predicted speed"
-                               : ", and no speed of them is predicted");
-  return figure(svg_text(chart_picture(chart), SvgUse::page), caption);
-}
+/// Bars of one scale, parts of one name in one colour, and what the colours mean.
+class StackedBars {
+ public:
+  StackedBars(std::string column, std::optional<double> limit)
+      : column_(std::move(column)), limit_(limit), most_(limit.value_or(0)) {}
 
-/// Axes in which layouts of one cell may differ, but for those that follow from the others (dp
-/// and grad_accum), and the vars.
-const std::vector<std::string>& sliced_columns() {
-  static const auto columns = [] {
-    std::vector<std::string> names;
-    for (const auto& axis : axes()) {
-      if (!axis.is(AxisUse::cell) && !axis.allows_auto) names.emplace_back(axis.name);
+  void add(std::string name, std::vector<std::pair<std::string, double>> parts) {
+    std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+    if (parts.empty()) return;
+    double sum = 0;
+    for (const auto& [part, value] : parts) {
+      sum += value;
+      if (std::find(names_.begin(), names_.end(), part) == names_.end()) names_.push_back(part);
     }
-    names.emplace_back("vars");
-    return names;
-  }();
-  return columns;
-}
-
-std::string rest_of_layout(const Rows& trials, std::size_t row, std::string_view axis) {
-  std::string rest;
-  for (const auto& other : sliced_columns()) {
-    if (axis != other && !trials.text(row, other).empty())
-      rest += fmt::format("{} {} ", other, trials.text(row, other));
+    most_ = std::max(most_, sum);
+    bars_.push_back({std::move(name), std::move(parts), sum});
   }
-  return rest;
-}
 
-/// Each line holds all other axes fixed.
-std::string slice_chart(const ReportView& view, const CellLayouts& cell,
-                        const std::string& axis) {
-  std::map<std::string, std::map<std::string, double>> lines;
-  std::vector<std::string> values;
-  for (const auto& layout : cell.layouts) {
-    const auto value = view.trials.text(layout.median_run, axis);
-    lines[rest_of_layout(view.trials, layout.median_run, axis)][value] = layout.ranked.value;
-    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
-  }
-  std::erase_if(lines, [](const auto& line) { return line.second.size() < 2; });
-  if (values.size() < 2 || lines.empty()) return {};
-  std::sort(values.begin(), values.end(), natural_less);
-  Chart chart{axis, {"", "", false, false, values}, {"tokens/s/GPU", "tokens_per_s_per_gpu"}};
-  chart.width = 330;
-  chart.height = 200;
-  chart.y.from_zero = true;
-  constexpr std::size_t most_lines = 5;
-  for (const auto& [rest, points] : lines) {
-    if (chart.series.size() == most_lines) break;
-    ChartSeries series{"", {}, {Ink::none, category_colour(chart.series.size())}, true};
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto found = points.find(values[i]);
-      if (found == points.end()) continue;
-      series.points.push_back({static_cast<double>(i), found->second});
-      series.title +=
-          fmt::format("{} {}: {} tokens/s/GPU; ", axis, values[i], amount_text(found->second));
+  [[nodiscard]] std::string html(std::string_view heading, std::string_view caption) const {
+    if (bars_.empty()) return {};
+    std::string out = fmt::format("<h3>{}</h3>\n<div class=\"bars\">\n", escaped(heading));
+    for (const auto& bar : bars_) {
+      out += fmt::format(
+          "<div class=\"name\"><span class=\"layout\">{}</span><span>{}</span>"
+          "</div><div class=\"stack\" role=\"img\" aria-label=\"{}\">",
+          layout_html(bar.name), escaped(humanised(column_, bar.sum)), escaped(words(bar)));
+      for (const auto& [part, value] : bar.parts)
+        out += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\" title=\"{} {}\"></i>",
+                           colour(part), 100 * value / most_, escaped(part),
+                           escaped(humanised(column_, value)));
+      if (limit_)
+        out += fmt::format("<u style=\"left:{:.2f}%\"></u>",
+                           std::min(100 * *limit_ / most_, 99.6));
+      out += "</div>\n";
     }
-    series.title += "all else: " + rest;
-    chart.series.push_back(std::move(series));
+    out += "<ul class=\"keys\">";
+    for (const auto& name : names_)
+      out += fmt::format("<li><span class=\"key k{}\"></span>{}{}</li>", colour(name),
+                         escaped(name), escaped(of_first(name)));
+    if (limit_)
+      out += fmt::format("<li>dashed: memory of a GPU, {}</li>",
+                         escaped(humanised(column_, *limit_)));
+    return out + fmt::format("</ul>\n<p class=\"faint\">{}</p></div>\n", escaped(caption));
   }
-  return svg_text(chart_picture(chart), SvgUse::page);
+
+ private:
+  struct Bar {
+    std::string name;
+    std::vector<std::pair<std::string, double>> parts;
+    double sum = 0;
+  };
+  [[nodiscard]] std::size_t colour(const std::string& name) const {
+    constexpr std::size_t colours = 8;
+    return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), name) -
+                                    names_.begin()) %
+           colours;
+  }
+  [[nodiscard]] std::string words(const Bar& bar) const {
+    std::string text = bar.name + ":";
+    for (const auto& [part, value] : bar.parts)
+      text += fmt::format(" {} {};", part, humanised(column_, value));
+    return text;
+  }
+  /// The legend has the numbers of the first bar.
+  [[nodiscard]] std::string of_first(const std::string& name) const {
+    for (const auto& [part, value] : bars_.front().parts) {
+      if (part == name) return " " + humanised(column_, value);
+    }
+    return {};
+  }
+
+  std::string column_;
+  std::optional<double> limit_;
+  double most_ = 0;
+  std::vector<std::string> names_;
+  std::vector<Bar> bars_;
+};
+
+std::string breakdown(const ReportView& view, const CellAnswer& answer) {
+  const auto limit = view.input.memory_limit();
+  StackedBars steps("train_step_ms", {});
+  StackedBars memory("peak_memory_bytes",
+                     limit ? std::optional(static_cast<double>(*limit)) : std::nullopt);
+  for (std::size_t i = 0; i < std::min(answer.layouts.size(), most_bars); ++i) {
+    const auto& layout = answer.layouts[i];
+    const auto row = view.row_of(layout);
+    if (!row) continue;
+    steps.add(layout.name, view.trials.numbers(*row, "phases"));
+    memory.add(layout.name, view.trials.numbers(*row, "memory_classes"));
+  }
+  return steps.html("Where a train step goes",
+                    "Mean over the ranks; forward and backward contain their waits for tensor "
+                    "parallelism. Numbers: the first layout.") +
+         memory.html(
+             "Where memory goes",
+             "Rank with the largest peak. Parts peak at different times, so they add up "
+             "to more than the total.");
 }
 
-std::string slices(const ReportView& view, const CellLayouts& cell) {
-  std::string charts;
-  for (const auto& axis : sliced_columns())
-    charts += slice_chart(view, cell, axis);
-  if (charts.empty()) return {};
-  return "<h3>What if only this axis changes?</h3><figure><div class=\"split\">" + charts +
-         "</div><figcaption>A line joins layouts that differ in this axis alone; dp and "
-         "grad_accum follow from the world and the batch.</figcaption></figure>\n";
-}
-
-}  // namespace
-
-std::string cell_panel(const ReportView& view, const CellLayouts& cell) {
-  const auto& heatmap = view.heatmap;
+std::string outcome_counts(const ReportView& view, const PageCell& cell) {
   std::map<std::string, std::int64_t> outcomes;
   for (const auto row : cell.trials) {
     const auto outcome = view.trials.text(row, "outcome");
-    ++outcomes[outcome.empty() ? view.trials.text(row, "state") : outcome];
+    ++outcomes[outcome_words(outcome.empty() ? view.trials.text(row, "state") : outcome)];
   }
   std::string counts;
   for (const auto& [outcome, count] : outcomes)
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, outcome);
-  std::string out = fmt::format(
-      "<h3>{} {}, {} {}</h3>\n<p>{}: {}.</p>\n", escaped(heatmap.row_name),
-      escaped(heatmap.rows[cell.row]), escaped(heatmap.column_name),
-      escaped(heatmap.columns[cell.column]),
-      counted(static_cast<std::int64_t>(cell.trials.size()), "trial"), escaped(counts));
-  if (cell.layouts.empty()) {
-    const auto& why = heatmap.cells[cell.row][cell.column].why;
-    return out + (why.empty() ? "" : fmt::format("<p>{}</p>\n", escaped(why)));
-  }
-  out += html_table(top_table(view, cell), "The fastest layouts of this cell");
-  out += breakdown(view, cell);
-  out += memory_chart(view, cell);
-  return out + slices(view, cell);
+  return fmt::format("{}: {}.", counted(static_cast<std::int64_t>(cell.trials.size()), "trial"),
+                     counts);
 }
 
-std::string heatmap_section(const ReportView& view) {
+/// `35 % MFU`, `12.1 GiB free`, of the run that stands for the cell.
+std::vector<std::string> more_of_cell(const ReportView& view, const CellAnswer& answer) {
+  const auto* winner = answer.winner();
+  const auto row = winner != nullptr ? view.row_of(*winner) : std::nullopt;
+  if (!row) return {};
+  std::vector<std::string> parts;
+  if (const auto mfu = view.trials.number(*row, "mfu"))
+    parts.push_back(fmt::format("{:.0f} % MFU", *mfu * 100));
+  const auto limit = view.input.memory_limit();
+  const auto peak = view.trials.number(*row, "peak_memory_bytes");
+  if (limit && peak)
+    parts.push_back(bytes_text(std::max(static_cast<double>(*limit) - *peak, 0.0)) + " free");
+  return parts;
+}
+
+/// The cell that is shown first: the last row's largest size with an answer, which is what
+/// people look for in a table of models and sizes.
+const PageCell* first_shown(const std::vector<PageCell>& cells) {
+  const PageCell* most = nullptr;
+  for (const auto& cell : cells) {
+    if (cell.answer.layouts.size() > (most == nullptr ? 0 : most->answer.layouts.size()))
+      most = &cell;
+  }
+  return most != nullptr ? most : cells.empty() ? nullptr : &cells.front();
+}
+
+std::string gpus_of_column(const ReportView& view, const std::string& label) {
+  if (view.heatmap().column_name != "nodes") return {};
+  for (const auto& cell : view.cells) {
+    if (view.heatmap().columns[cell.column] == label)
+      return view.trials.text(cell.trials.front(), "gpus") + " GPUs";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string cell_panel(const ReportView& view, const PageCell& cell) {
+  const auto& heatmap = view.heatmap();
+  const auto& answer = cell.answer;
+  std::string out =
+      fmt::format("<h2>{}</h2>\n", escaped(place_of(heatmap, cell.row, cell.column)));
+  if (answer.layouts.empty()) {
+    const auto& why = heatmap.cells[cell.row][cell.column].why;
+    return out +
+           fmt::format("<p>Nothing is measured. {}</p>\n",
+                       escaped(outcome_counts(view, cell))) +
+           (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", escaped(why)));
+  }
+  out += verdict_sentence(answer);
+  out += top_table(view, answer);
+  out += breakdown(view, answer);
+  return out + fmt::format("<p class=\"faint\">{}</p>\n", escaped(outcome_counts(view, cell)));
+}
+
+std::string answer_section(const ReportView& view) {
   constexpr std::size_t most_panels = 80;
-  auto body =
-      figure(svg_text(heatmap_picture(view.heatmap), SvgUse::page),
-             "Point at a cell for its details; press Enter, or click, to see its layouts "
-             "below. Arrow keys move between cells.");
-  body += "<div id=\"panels\" aria-live=\"polite\">\n";
-  std::vector<const CellLayouts*> order;
-  for (const auto& cell : view.layouts.cells)
+  const auto* first = first_shown(view.cells);
+  const auto& heatmap = view.heatmap();
+  GridWords words;
+  const auto answer_at = [&](std::size_t row, std::size_t column) -> const CellAnswer* {
+    for (const auto& cell : view.cells) {
+      if (cell.row == row && cell.column == column) return &cell.answer;
+    }
+    return nullptr;
+  };
+  words.answer = answer_at;
+  words.more = [&](std::size_t row, std::size_t column) {
+    const auto* answer = answer_at(row, column);
+    return answer == nullptr ? std::vector<std::string>() : more_of_cell(view, *answer);
+  };
+  words.below_column = [&](const std::string& label) { return gpus_of_column(view, label); };
+  if (first != nullptr) words.chosen = cell_key(first->row, first->column);
+  std::string body =
+      "<div class=\"two\"><div>\n" + grid(heatmap, words) +
+      (view.with_trials ? memory_chart(view) : std::string()) +
+      "</div>\n<aside id=\"panels\" aria-live=\"polite\" aria-label=\"Details of "
+      "the chosen cell\" tabindex=\"0\">\n";
+  std::vector<const PageCell*> order;
+  for (const auto& cell : view.cells)
     order.push_back(&cell);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return a->layouts.size() > b->layouts.size();
+    return a->answer.layouts.size() > b->answer.layouts.size();
   });
   for (std::size_t i = 0; i < std::min(order.size(), most_panels); ++i) {
     body += fmt::format("<div class=\"panel\" id=\"panel-{}\"{}>\n{}</div>\n",
-                        cell_key(order[i]->row, order[i]->column), i == 0 ? "" : " hidden",
-                        cell_panel(view, *order[i]));
+                        cell_key(order[i]->row, order[i]->column),
+                        order[i] == first ? "" : " hidden", cell_panel(view, *order[i]));
   }
-  return section("Heatmap", body + "</div>\n");
+  return "<section id=\"answer\" aria-label=\"Answer\">\n" + body +
+         "<p id=\"no-panel\" class=\"faint\" hidden>This cell has no details on the page: see "
+         "all trials.</p></aside></div>\n</section>\n";
 }
 
 }  // namespace shardsweep

@@ -1,63 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/sections.hpp"
 
-#include "answer/answer.hpp"
 #include "picture/svg.hpp"
+#include "report/outcomes.hpp"
 #include "report/page.hpp"
-#include "show/heatmap_cell.hpp"
+#include "report/page_data.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace {
-
-constexpr std::size_t most_sentences = 6;
-
-/// Hosts of the runs of a layout, as many as a line takes.
-std::string hosts_text(const ReportView& view, const MeasuredLayout& layout) {
-  std::set<std::string> hosts;
-  for (const auto row : layout.runs) {
-    const auto text = view.trials.text(row, "hosts");
-    if (!text.empty()) hosts.insert(text);
-  }
-  if (hosts.empty()) return {};
-  return fmt::format(
-      ", on {}{}", *hosts.begin(),
-      hosts.size() > 1 ? fmt::format(" and {} more groups of hosts", hosts.size() - 1) : "");
-}
-
-/// "llama-1b on 4 nodes"; of other axes their names and values.
-std::string place_of(const Heatmap& heatmap, const CellLayouts& cell) {
-  const auto& row = heatmap.rows[cell.row];
-  const auto& column = heatmap.columns[cell.column];
-  const bool size = heatmap.column_name == "nodes" || heatmap.column_name == "gpus";
-  if (heatmap.row_name != "model" || !size)
-    return fmt::format("{} {}, {} {}", heatmap.row_name, row, heatmap.column_name, column);
-  const char* noun = heatmap.column_name == "gpus" ? "GPU" : "node";
-  return fmt::format("{} on {} {}{}", row, column, noun, column == "1" ? "" : "s");
-}
-
-std::string cell_line(const ReportView& view, const CellLayouts& cell) {
-  const auto& best = cell.layouts.front();
-  const auto& answer = view.heatmap.cells[cell.row][cell.column].answer;
-  auto text = fmt::format("{}: {} with {} tokens/s/GPU{}: {}", place_of(view.heatmap, cell),
-                          best.name, amount_text(best.ranked.value), hosts_text(view, best),
-                          certainty_text(answer));
-  if (const auto* second = answer.runner_up(); second != nullptr)
-    text += fmt::format("; runner-up {} with {}", second->name,
-                        amount_text(second->tokens_per_s_per_gpu));
-  text += '.';
-  if (const auto doubts = doubts_text(answer); !doubts.empty())
-    text += fmt::format(" Doubtful: {}.", doubts);
-  if (answer.open > 0) text += fmt::format(" {} not run yet.", counted(answer.open, "trial"));
-  return text;
-}
 
 struct Condition {
   std::string name;
@@ -97,97 +57,213 @@ std::string with_counts(const std::map<std::string, std::int64_t>& values) {
 /// Lines that may hold a secret are in the site file, which a report does not have.
 std::string details(std::string_view summary, const std::string& text) {
   if (text.empty()) return {};
-  return fmt::format("<details><summary>{}</summary><pre>", escaped(summary)) +
+  return fmt::format("<details><summary>{}</summary><pre tabindex=\"0\">", escaped(summary)) +
          escaped_lines(text) + "</pre></details>\n";
 }
 
+/// An empty place that the script draws into.
+std::string chart_place(std::string_view id, std::string_view caption) {
+  return fmt::format(
+      "<figure id=\"{}\"><div class=\"scroll\"><div class=\"plot\"></div></div><figcaption>{}"
+      "</figcaption></figure>\n",
+      id, caption);
+}
+
+/// Measured over predicted: the middle, and the middle four fifths.
+std::string predicted_caption(const Rows& trials) {
+  std::vector<double> ratios;
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    const auto measured = trials.number(row, "tokens_per_s_per_gpu");
+    const auto predicted = trials.number(row, "predicted_tokens_per_s_per_gpu");
+    if (measured && predicted && *measured > 0 && *predicted > 0)
+      ratios.push_back(*measured / *predicted);
+  }
+  constexpr std::size_t least_points = 3;
+  if (ratios.size() < least_points) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double share) {
+    return ratios[static_cast<std::size_t>(share * static_cast<double>(ratios.size() - 1))];
+  };
+  return fmt::format(
+      "Predicted before anything ran. Measured speed over predicted speed: {:.2f} in the "
+      "median, "
+      "{:.2f} to {:.2f} for the middle 80 % of {}.",
+      at(0.5), at(0.1), at(0.9), counted(static_cast<std::int64_t>(ratios.size()), "trial"));
+}
+
+/// Causes that differ in their numbers alone are one.
+std::string kind_of_cause(const std::string& cause) {
+  std::string kind;
+  for (const char c : cause) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit || !kind.ends_with('#')) kind += digit ? '#' : c;
+  }
+  return kind;
+}
+
+bool has_memory(const Rows& trials) {
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    if (trials.number(row, "tokens_per_s_per_gpu") && trials.number(row, "peak_memory_bytes"))
+      return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string gpu_time_text(double gpu_seconds) {
+  const double hours = gpu_seconds / seconds_per_hour;
+  if (hours >= 100) return grouped(std::llround(hours)) + " GPU-h";
+  if (hours >= 1) return fmt::format("{:.1f} GPU-h", hours);
+  constexpr double minute = 60;
+  return gpu_seconds >= minute ? fmt::format("{:.1f} GPU-min", gpu_seconds / minute)
+                               : fmt::format("{:.2g} GPU-s", gpu_seconds);
+}
 
 std::string section(std::string_view heading, std::string_view body) {
   if (body.empty()) return {};
   return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", escaped(heading), body);
 }
 
-std::string figure(std::string_view svg, std::string_view caption) {
-  return fmt::format(
-      "<figure><div class=\"scroll\">{}</div><figcaption>{}</figcaption></figure>\n", svg,
-      escaped(caption));
+std::string memory_chart(const ReportView& view) {
+  if (!has_memory(view.trials)) return {};
+  return "<h3>Speed against memory: <span class=\"chosen-cell\"></span></h3>\n" +
+         chart_place(
+             "memory-chart",
+             "Each dot is a run of the chosen cell; the fastest layouts have their names. "
+             "Click a dot for its trial.");
 }
 
-std::string sentence_section(const ReportView& view) {
-  std::vector<const CellLayouts*> cells;
-  for (const auto& cell : view.layouts.cells) {
-    if (!cell.layouts.empty()) cells.push_back(&cell);
+std::string predicted_section(const ReportView& view) {
+  const auto caption = predicted_caption(view.trials);
+  if (caption.empty()) return {};
+  return section("Predicted against measured", chart_place("predicted-chart", caption));
+}
+
+std::string parallel_section(const ReportView& view) {
+  constexpr std::size_t least_trials = 3;
+  if (view.trials.size() < least_trials) return {};
+  return section(
+      "All trials over all axes",
+      "<div class=\"bar screen\"><span id=\"chosen\" role=\"status\"></span><label><input "
+      "type=\"checkbox\" id=\"only-cell\"> only <span class=\"chosen-cell\">the chosen "
+      "cell</span></label><button type=\"button\" id=\"clear\">Show all</button></div>\n" +
+          chart_place(
+              "parallel-chart",
+              "A line is a trial. Drag along an axis to choose a part of it, click it to "
+              "choose all of it again. With keys: Tab to an axis, up and down move, with "
+              "Shift they widen, Escape clears. The choice holds for the other charts "
+              "and for the table of trials. <span class=\"drawn\"></span>"));
+}
+
+std::string failures_section(const ReportView& view) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> found;
+  for (std::size_t row = 0; row < view.trials.size(); ++row) {
+    const auto outcome = view.trials.text(row, "outcome");
+    if (outcome.empty() || outcome == "completed") continue;
+    found[{outcome, kind_of_cause(shown_cause(view.trials, row))}].push_back(row);
   }
-  if (cells.empty()) return "<p class=\"sentence\">Nothing is measured yet.</p>\n";
-  std::string out = "<ul class=\"sentence\">\n";
-  for (std::size_t i = 0; i < std::min(cells.size(), most_sentences); ++i)
-    out += fmt::format("<li>{}</li>\n", escaped(cell_line(view, *cells[i])));
-  out += "</ul>\n";
-  if (cells.size() > most_sentences)
-    out += fmt::format("<p>For {} more cells see the heatmap.</p>\n",
-                       cells.size() - most_sentences);
-  return out;
+  if (found.empty()) return {};
+  std::vector<std::pair<std::pair<std::string, std::string>, std::vector<std::size_t>>> order(
+      found.begin(), found.end());
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return a.second.size() > b.second.size();
+  });
+  constexpr std::size_t most_causes = 20;
+  std::string body =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Failures by "
+      "cause\"><table class=\"list\"><thead><tr><th scope=\"col\" "
+      "class=\"number\">trials</th><th scope=\"col\">outcome</th><th scope=\"col\">cause</th>"
+      "<th scope=\"col\" class=\"number\">cost</th><th scope=\"col\">such as</th></tr>"
+      "</thead>\n<tbody>\n";
+  for (std::size_t i = 0; i < std::min(order.size(), most_causes); ++i) {
+    const auto& [kind, rows] = order[i];
+    double seconds = 0;
+    for (const auto row : rows)
+      seconds += view.trials.number(row, "gpu_seconds").value_or(0);
+    const auto trial = view.trials.text(rows.front(), "trial");
+    body += fmt::format(
+        "<tr><td class=\"number\">{}</td><td class=\"word\">{}</td><td>{}</td><td "
+        "class=\"number\">{}</td><td><a href=\"#trial={}\">{}</a></td></tr>\n",
+        grouped(static_cast<std::int64_t>(rows.size())), escaped(outcome_words(kind.first)),
+        escaped(shown_cause(view.trials, rows.front())),
+        seconds > 0 ? gpu_time_text(seconds) : "", escaped(trial), escaped(trial));
+  }
+  body += "</tbody></table></div>\n";
+  if (order.size() > most_causes)
+    body += fmt::format("<p class=\"faint\">and {} rarer causes; see all trials.</p>\n",
+                        order.size() - most_causes);
+  return section("Failures by cause", body);
 }
 
-std::string comparability_section(const ReportView& view) {
+std::string conditions_section(const ReportView& view) {
   std::string equal;
   std::string differing;
   for (const auto& condition : conditions_of(view.trials)) {
     if (condition.values.size() == 1) {
-      equal += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escaped(condition.name),
+      equal += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(condition.name),
                            escaped(condition.values.begin()->first));
     } else {
-      differing += fmt::format("<dt class=\"warning\">{}</dt><dd>{}</dd>\n",
-                               escaped(condition.name), escaped(with_counts(condition.values)));
+      differing += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(condition.name),
+                               escaped(with_counts(condition.values)));
     }
   }
   std::string body;
   if (!differing.empty())
-    body += "<p class=\"warning\">Not equal in all runs:</p><dl>" + differing + "</dl>\n";
+    body += "<div class=\"note\">Not equal in all runs:<dl class=\"words\">" + differing +
+            "</dl></div>\n";
   if (!equal.empty())
-    body += "<p>Equal in all runs:</p><dl class=\"equal\">" + equal + "</dl>\n";
-  if (!view.heatmap.note.empty())
-    body += fmt::format("<p class=\"warning\">{}</p>\n", escaped(view.heatmap.note));
+    body += "<p>Equal in all runs:</p><dl class=\"words\">" + equal + "</dl>\n";
   return section("Can the numbers be compared?", body);
 }
 
 std::string nodes_section(const ReportView& view) {
   std::string body;
-  if (!view.facts.controls.rows.empty())
-    body += html_table(view.facts.controls,
-                       "Controls: the same short run before and after an allocation's trials");
-  if (!view.facts.nodes.rows.empty())
-    body += html_table(view.facts.nodes, "Nodes with findings");
+  const auto tables = {
+      std::pair(&view.facts().controls,
+                "Controls: the same short run before and after an allocation's trials"),
+      std::pair(&view.facts().nodes, "Nodes with findings")};
+  for (const auto& [table, caption] : tables) {
+    if (!table->rows.empty()) body += html_table(*table, caption);
+  }
   return section("Controls and nodes", body);
 }
 
 std::string trials_section(const ReportView& view) {
   const auto body = fmt::format(
       "<div class=\"bar\"><label>Filter <input id=\"filter\" type=\"search\" "
-      "placeholder=\"words; all have to occur\"></label>\n<button id=\"csv\" "
+      "placeholder=\"words; all have to occur\"></label>\n<button id=\"csv\" class=\"screen\" "
       "type=\"button\">Download CSV</button>\n<span id=\"count\" role=\"status\">{}</span>\n"
-      "<button id=\"before\" type=\"button\">Previous</button><button id=\"after\" "
-      "type=\"button\">Next</button></div>\n<div class=\"scroll\" tabindex=\"0\" "
-      "role=\"group\" "
-      "aria-label=\"All trials\"><table id=\"trials\"><thead></thead><tbody></tbody></table>"
-      "</div>\n<div id=\"trial\" hidden tabindex=\"-1\" role=\"region\" "
-      "aria-label=\"One trial\"></div>\n",
+      "<button id=\"before\" class=\"screen\" type=\"button\">Previous</button><button "
+      "id=\"after\" class=\"screen\" type=\"button\">Next</button></div>\n<div "
+      "class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"All trials\"><table "
+      "id=\"trials\" class=\"list\"><thead></thead><tbody></tbody></table></div>\n<dialog "
+      "id=\"trial\" aria-label=\"One trial\"></dialog>\n<noscript><p>The table and the charts "
+      "need JavaScript. What the page says above is complete without it.</p></noscript>\n",
       counted(static_cast<std::int64_t>(view.trials.size()), "trial"));
   return section("All trials", body);
 }
 
 std::string reproduce_section(const ReportView& view) {
-  const Rows sweeps(view.facts.sweeps);
+  const Rows sweeps(view.facts().sweeps);
   std::string body;
   for (std::size_t row = 0; row < sweeps.size(); ++row) {
-    const auto name = sweeps.text(row, "sweep");
-    body += fmt::format(
-        "<h3>{}</h3><dl><dt>backend</dt><dd>{}</dd><dt>cluster</dt><dd>{}</dd>"
-        "<dt>runner</dt><dd>{} {}</dd><dt>submission</dt><dd>{}</dd></dl>\n",
-        escaped(name), escaped(sweeps.text(row, "backend")),
-        escaped(sweeps.text(row, "cluster")), escaped(sweeps.text(row, "runner")),
-        escaped(sweeps.text(row, "runner_version")), escaped(sweeps.text(row, "revision")));
+    body += fmt::format("<h3>{}</h3><dl class=\"words\">", escaped(sweeps.text(row, "sweep")));
+    for (const char* column : {"backend", "cluster", "runner", "runner_version", "revision"}) {
+      const auto text = sweeps.text(row, column);
+      if (text.empty()) continue;
+      const std::string name = column;
+      body += fmt::format("<dt>{}</dt><dd>{}</dd>",
+                          name == "runner_version" ? "its version"
+                          : name == "revision"     ? "submission"
+                                                   : name,
+                          escaped(text));
+    }
+    body += "</dl>\n";
+    if (sweeps.text(row, "backend") == "imported") {
+      body += fmt::format("<p>{}</p>\n", escaped(sweeps.text(row, "resolved")));
+      continue;
+    }
     body += details("The sweep file, complete: save it and `shardsweep run` it",
                     sweeps.text(row, "resolved"));
     body += details("The template of its job scripts", sweeps.text(row, "job_template"));
@@ -196,7 +272,7 @@ std::string reproduce_section(const ReportView& view) {
     body +=
         "<p class=\"faint\">The site file is not part of a report: it may hold secrets. "
         "`shardsweep render` prints the job script of a sweep file.</p>\n";
-  return section("Reproduce", body);
+  return section("How to reproduce", body);
 }
 
 }  // namespace shardsweep

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a report's page, each as HTML; empty where there is nothing to say.
+// The parts of a report's page, each as HTML; empty if there is nothing to say.
 #pragma once
 
-#include "report/cell_layouts.hpp"
-#include "show/pivot.hpp"
+#include "report/cells_of_page.hpp"
+#include "report/report_page.hpp"
 #include "show/rows.hpp"
 
 #include <shardsweep/report_facts.hpp>
@@ -12,39 +12,56 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
+inline constexpr double seconds_per_hour = 3600;
+
 /// What the parts are made from.
 struct ReportView {
-  const ReportFacts& facts;
-  const Heatmap& heatmap;
-  const LayoutsOfCells& layouts;
+  const ReportInput& input;
   const Rows& trials;
-  std::optional<std::int64_t> memory_limit;  ///< per GPU, where all sweeps have the same
+  const TrialRows& rows;
+  const std::vector<PageCell>& cells;
+  bool with_trials = true;  ///< the page has a table of trials to link to
+
+  [[nodiscard]] const ReportFacts& facts() const { return input.facts; }
+  [[nodiscard]] const Heatmap& heatmap() const { return input.heatmap; }
+  /// The row of the run that stands for a layout.
+  [[nodiscard]] std::optional<std::size_t> row_of(const AnsweredLayout& layout) const {
+    return rows.row(layout.trial);
+  }
 };
 
-/// A heading and what stands below it; empty where `body` is.
-[[nodiscard]] std::string section(std::string_view heading, std::string_view body);
-/// A drawing with its caption.
-[[nodiscard]] std::string figure(std::string_view svg, std::string_view caption);
+/// `9,280 GPU-h`, `3.4 GPU-min`, `12 GPU-s`.
+[[nodiscard]] std::string gpu_time_text(double gpu_seconds);
 
-/// Winner, runner-up, gap, repeats, nodes, runner, and what is undecided: a line per cell.
-[[nodiscard]] std::string sentence_section(const ReportView& view);
-/// What a number depends on beside its layout: equal everywhere, or which values there are.
-[[nodiscard]] std::string comparability_section(const ReportView& view);
-/// The heatmap, and a panel for each of its cells, of which one is shown.
-[[nodiscard]] std::string heatmap_section(const ReportView& view);
-/// All about one cell: its fastest layouts, where their steps and memory go, speed against
-/// memory, and what one axis alone changes.
-[[nodiscard]] std::string cell_panel(const ReportView& view, const CellLayouts& cell);
+/// A heading and what stands below it; empty if `body` is.
+[[nodiscard]] std::string section(std::string_view heading, std::string_view body);
+
+/// What was measured, on what, when, at what cost, how surely.
+[[nodiscard]] std::string header_section(const ReportView& view);
+/// The table of cells, and beside it a panel for each, of which one is shown.
+[[nodiscard]] std::string answer_section(const ReportView& view);
+/// All about one cell: its answer, its fastest layouts, where their steps and memory go.
+[[nodiscard]] std::string cell_panel(const ReportView& view, const PageCell& cell);
+/// Speed against memory of the chosen cell; empty if no memory was measured.
+[[nodiscard]] std::string memory_chart(const ReportView& view);
 [[nodiscard]] std::string predicted_section(const ReportView& view);
+/// Every trial as a line over all axes.
+[[nodiscard]] std::string parallel_section(const ReportView& view);
+/// What layouts gain or lose that differ in one axis alone.
+[[nodiscard]] std::string axes_section(const ReportView& view);
 [[nodiscard]] std::string scaling_section(const ReportView& view);
 [[nodiscard]] std::string history_section(const ReportView& view);
-[[nodiscard]] std::string timeline_section(const ReportView& view);
+[[nodiscard]] std::string use_section(const ReportView& view);
+[[nodiscard]] std::string failures_section(const ReportView& view);
 [[nodiscard]] std::string nodes_section(const ReportView& view);
 /// A table that the page's script fills from its data.
 [[nodiscard]] std::string trials_section(const ReportView& view);
+/// What a number depends on beside its layout: equal everywhere, or which values there are.
+[[nodiscard]] std::string conditions_section(const ReportView& view);
 [[nodiscard]] std::string reproduce_section(const ReportView& view);
 
 }  // namespace shardsweep

@@ -502,15 +502,18 @@ class CellReplay {
   std::map<TrialId, std::string> causes_;  // of those that a rule or the search has skipped
 };
 
-/// The predictor of a cell of `model`. Rows whose log holds an OOM are slow by their own fault.
+/// The predictor of a cell. Rows whose log holds an OOM are slow by their own fault.
 Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
-                 const std::string& model) {
+                 const std::vector<const RecordedRun*>& cell) {
   Predictor predictor(options.cluster, *options.family);
   if (options.fit == ReplayFit::none) return predictor;
+  const auto& model = sweep.model_of(*cell.front()).name;
+  const std::set<const RecordedRun*> own(cell.begin(), cell.end());
   for (const auto& run : sweep.runs) {
     const auto& of = sweep.model_of(run);
     if (run.outcome != Outcome::completed || run.oom_error) continue;
     if (options.fit == ReplayFit::other_models && of.name == model) continue;
+    if (options.fit == ReplayFit::other_cells && own.contains(&run)) continue;
     predictor.learn({.model = of,
                      .point = run.point,
                      .traits = traits_of(run),
@@ -553,9 +556,8 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
   const auto conditions = conditions_of(sweep);
   std::vector<SearchTrial> lessons;
   for (const auto& [key, runs] : cells) {
-    auto played =
-        CellReplay(sweep, options, runs, fitted(sweep, options, key.model), conditions)
-            .play(lessons);
+    auto played = CellReplay(sweep, options, runs, fitted(sweep, options, runs), conditions)
+                      .play(lessons);
     report.cells.push_back(std::move(played.score));
     report.stories.push_back(std::move(played.story));
   }

@@ -20,6 +20,7 @@ namespace shardsweep {
 enum class ReplayFit : std::uint8_t {
   none,          ///< the family's constants as they are
   other_models,  ///< those of the table's other models: the cell's own stays unseen
+  other_cells,   ///< those of all cells but its own
   all_models,    ///< every row, the cell's own included
 };
 

@@ -1,170 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// How good a search is where nobody tuned it: the planner against a published table, with one
+// How good a search is where nobody tuned it: the planner against tables of runs, with one
 // piece of its knowledge taken away or made wrong at a time. Prints a line for each kind of
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
 #include "predict/memory_score.hpp"
-#include "replay/replay.hpp"
-
-#include <shardsweep/load.hpp>
-#include <shardsweep/recorded.hpp>
+#include "tools/bench/planner_case.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstdlib>
-#include <iterator>
-#include <set>
+#include <future>
+#include <map>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace {
 
 using namespace shardsweep;
+using namespace shardsweep::bench;
 
-/// The same numbers from the same seed with every library.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
-  /// In [0, 1).
-  double uniform() {
-    state_ += 0x9E3779B97F4A7C15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    return static_cast<double>((z ^ (z >> 31U)) >> 11U) * 0x1.0p-53;
-  }
-  double between(double low, double high) { return low + (high - low) * uniform(); }
-  bool one_in(double share) { return uniform() < share; }
-
- private:
-  std::uint64_t state_;
-};
-
-/// What a planner is told, and the table that tells the truth.
-struct Case {
-  RecordedSweep sweep;
-  ClusterSpec cluster;
-  Family family;
-  ReplayFit fit = ReplayFit::none;
-};
-
-using Perturb = void (*)(Case&, Random&, std::uint64_t seed);
-
-void leave_as_is(Case&, Random&, std::uint64_t) {}
-
-/// The first two seeds move all constants one way, the others each by itself.
-void perturb_memory(Case& c, Random& random, std::uint64_t seed) {
-  constexpr double by = 0.15;
-  using Constant = double MemoryFamily::*;
-  constexpr std::array<Constant, 15> constants{&MemoryFamily::bf16_gradient_bytes,
-                                               &MemoryFamily::overhead_bytes,
-                                               &MemoryFamily::between_rows,
-                                               &MemoryFamily::query_rows,
-                                               &MemoryFamily::key_rows,
-                                               &MemoryFamily::ffn_rows,
-                                               &MemoryFamily::norm_row_bytes,
-                                               &MemoryFamily::probability_bytes,
-                                               &MemoryFamily::logits_bytes,
-                                               &MemoryFamily::working_layers,
-                                               &MemoryFamily::allocator_bytes,
-                                               &MemoryFamily::bucket_bytes,
-                                               &MemoryFamily::step_gather_bytes,
-                                               &MemoryFamily::tp_buffer_rows,
-                                               &MemoryFamily::tp_retained_rows};
-  for (const auto constant : constants) {
-    const double drawn = random.between(1 - by, 1 + by);
-    const double factor = seed == 0 ? 1 - by : seed == 1 ? 1 + by : drawn;
-    c.family.memory.*constant *= factor;
-    c.family.least.*constant *= factor;
-  }
-}
-
-/// As if every estimate were off by one factor: a device of another size.
-void perturb_device(Case& c, Random& random, std::uint64_t seed) {
-  constexpr double by = 0.15;
-  const double drawn = random.between(1 - by, 1 + by);
-  const double factor = seed == 0 ? 1 - by : seed == 1 ? 1 + by : drawn;
-  c.cluster.memory_bytes =
-      static_cast<std::int64_t>(factor * static_cast<double>(c.cluster.memory_bytes));
-}
-
-/// The cluster file says a quarter of what some links carry.
-void perturb_links(Case& c, Random& random, std::uint64_t seed) {
-  const std::array<double*, 3> links{&c.cluster.intra_node_bandwidth,
-                                     &c.cluster.inter_node_bandwidth,
-                                     &c.cluster.inter_node_group_bandwidth};
-  for (auto* link : links) {
-    if (random.one_in(0.5) || seed == 0) *link /= 4;
-  }
-}
-
-void perturb_kernel(Case& c, Random& random, std::uint64_t seed) {
-  const std::array<double*, 3> rates{
-      &c.cluster.gemm_efficiency, &c.cluster.attention_efficiency, &c.cluster.memory_bandwidth};
-  constexpr double by = 0.3;
-  const bool slower = random.one_in(0.5);
-  *rates.at(seed % rates.size()) *= slower ? 1 - by : 1 + by;
-}
-
-void crash_some(Case& c, Random& random, std::uint64_t) {
-  for (auto& run : c.sweep.runs) {
-    if (!random.one_in(0.1)) continue;
-    run.outcome = Outcome::crashed;
-    run.tokens_per_s_per_gpu.reset();
-    run.peak_memory_bytes.reset();
-  }
-}
-
-/// The column is not there: the point has what is usual.
-void forget_zero(Case& c, Random&, std::uint64_t) {
-  for (auto& run : c.sweep.runs) {
-    run.unknown.zero = true;
-    run.point.layout.zero = 0;
-  }
-}
-
-void shuffle(RecordedSweep& sweep, Random& random) {
-  for (std::size_t i = sweep.runs.size(); i > 1; --i) {
-    const auto other = static_cast<std::size_t>(random.uniform() * static_cast<double>(i));
-    std::swap(sweep.runs[i - 1], sweep.runs[other]);
-  }
-}
-
-struct Kind {
-  const char* name;
-  Perturb perturb;
-  bool leave_model_out = false;
-};
-
-constexpr std::array<Kind, 8> kinds{{{"as it is", leave_as_is},
-                                     {"without this model's rows", leave_as_is, true},
-                                     {"memory constants +-15 %", perturb_memory},
-                                     {"all memory +-15 % of the GPU", perturb_device},
-                                     {"links / 4", perturb_links},
-                                     {"one kernel +-30 %", perturb_kernel},
-                                     {"10 % crashes", crash_some},
-                                     {"ZeRO unknown", forget_zero}}};
+constexpr SearchUntil own_stop{.regret = 0.01, .confidence = 0.95};
 
 /// One seed, all cells.
 struct Score {
-  double runs = 0;         ///< to within 1 %, of the points of cells with a best
-  double hours = 0;        ///< to within 1 %, of those cells' exhaustive GPU-hours
-  double stop = 0;         ///< GPU-hours until its own stop, of all cells' exhaustive ones
-  double regret = 0;       ///< at the stop, 95th percentile of cells
-  double caught = 0;       ///< OOM rows never launched, of all
-  double good_out = 0;     ///< rows
-  double late = 0;         ///< runs to within 1 % of the worst cell
-  double misled = 0;       ///< launches until the last OOM that was taken to fit, all cells
-  double misled_most = 0;  ///< of the worst cell
+  double runs = 0;      ///< to within 1 %, of the points of cells with a best
+  double hours = 0;     ///< to within 1 %, of those cells' exhaustive GPU-hours
+  double stop = 0;      ///< GPU-hours until its own stop, of all cells' exhaustive ones
+  double near_out = 0;  ///< rows within 5 % of their cell's best that no order would launch
+  double good_out = 0;  ///< completed rows that no order would launch
+  std::vector<double> regrets;  ///< at the stop, of each cell with a best
+  std::vector<bool> claims;     ///< whether the stop was right, of cells that made a claim
 };
-constexpr std::size_t score_count = 9;
-using ScoreMember = double Score::*;
-constexpr std::array<ScoreMember, score_count> members{
-    &Score::runs,     &Score::hours, &Score::stop,   &Score::regret,     &Score::caught,
-    &Score::good_out, &Score::late,  &Score::misled, &Score::misled_most};
 
 /// A cell and what happened in it.
 struct Played {
@@ -172,43 +41,41 @@ struct Played {
   ReplayedCell story;
 };
 
-/// How many were launched until the search had corrected itself: until the last OOM that it
-/// had held likelier to fit than not.
-std::int64_t launched_misled(const ReplayedCell& story) {
-  std::int64_t count = 0;
-  std::int64_t misled = 0;
-  for (const auto& launch : story.launches) {
-    ++count;
-    if (launch.row.outcome == Outcome::oom && launch.fits > 0.5) misled = count;
-  }
-  return misled;
-}
-
 std::vector<Played> replayed(const Case& c, const SearchUntil& until) {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until = until;
   auto report = replay(
       c.sweep, {.cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit});
-  if (report) {
-    std::vector<Played> played;
-    for (std::size_t i = 0; i < report->cells.size(); ++i)
-      played.push_back({report->cells[i], std::move(report->stories[i])});
-    return played;
+  if (!report) {
+    fmt::print(stderr, "{}\n", report.error().what);
+    std::exit(1);
   }
-  fmt::print(stderr, "{}\n", report.error().what);
-  std::exit(1);
+  std::vector<Played> played;
+  for (std::size_t i = 0; i < report->cells.size(); ++i)
+    played.push_back({report->cells[i], std::move(report->stories[i])});
+  return played;
 }
 
-std::vector<Played> cells_of(Case c, const Kind& kind, const SearchUntil& until) {
-  if (!kind.leave_model_out) return replayed(c, until);
-  std::set<std::string> names;
-  for (const auto& run : c.sweep.runs)
-    names.insert(c.sweep.model_of(run).name);
-  c.fit = ReplayFit::other_models;
-  const auto family = c.family;
+/// By a model's name, the family whose memory was fitted to the other models' rows.
+using Refits = std::map<std::string, Family>;
+
+/// What is known of other models is their memory too; empty where nothing is known of them.
+Refits refits_of(const Case& c) {
+  Refits refits;
+  if (c.fit != ReplayFit::other_models) return refits;
+  for (const auto& run : c.sweep.runs) {
+    const auto& name = c.sweep.model_of(run).name;
+    if (!refits.contains(name))
+      refits.emplace(name, refit_memory(c.sweep, c.cluster, c.family, name));
+  }
+  return refits;
+}
+
+std::vector<Played> cells_of(Case c, const Refits& refits, const SearchUntil& until) {
+  if (refits.empty()) return replayed(c, until);
   std::vector<Played> cells;
-  for (const auto& name : names) {
-    c.family = refit_memory(c.sweep, c.cluster, family, name);
+  for (const auto& [name, family] : refits) {
+    c.family = family;
     for (auto& one : replayed(c, until)) {
       if (one.cell.model == name) cells.push_back(std::move(one));
     }
@@ -216,117 +83,199 @@ std::vector<Played> cells_of(Case c, const Kind& kind, const SearchUntil& until)
   return cells;
 }
 
-double percentile_95(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[(values.size() * 95 + 99) / 100 - 1];
+/// Rows that are as good as the best, left out for a reason that isn't the end of the search.
+double near_left_out(const ReplayedCell& story) {
+  constexpr double near = 0.95;
+  double best = 0;
+  for (const auto& launch : story.launches)
+    best = std::max(best, launch.row.tokens_per_s_per_gpu.value_or(0));
+  for (const auto& left : story.left_out)
+    best = std::max(best, left.row.tokens_per_s_per_gpu.value_or(0));
+  return static_cast<double>(
+      std::count_if(story.left_out.begin(), story.left_out.end(), [&](const auto& left) {
+        return left.rule != "until" && best > 0 &&
+               left.row.tokens_per_s_per_gpu.value_or(0) >= near * best;
+      }));
 }
 
-Score score_of(const Case& c, const Kind& kind) {
+Score score_of(const Case& c, const Refits& refits) {
   Score score;
-  double runs = 0;
   double points = 0;
-  double hours = 0;
   double solvable_hours = 0;
-  double oom_launched = 0;
-  for (const auto& [cell, story] : cells_of(c, kind, {})) {
-    const auto misled = static_cast<double>(launched_misled(story));
-    score.misled += misled;
-    score.misled_most = std::max(score.misled_most, misled);
+  for (const auto& [cell, story] : cells_of(c, refits, {})) {
     score.good_out += static_cast<double>(cell.good_left_out);
-    oom_launched += static_cast<double>(cell.oom_launched);
+    score.near_out += near_left_out(story);
     if (!cell.runs_to_1pct) continue;
-    runs += static_cast<double>(*cell.runs_to_1pct);
+    score.runs += static_cast<double>(*cell.runs_to_1pct);
     points += static_cast<double>(cell.points);
-    hours += *cell.gpu_hours_to_1pct;
+    score.hours += *cell.gpu_hours_to_1pct;
     solvable_hours += cell.exhaustive_gpu_hours;
-    score.late = std::max(score.late, static_cast<double>(*cell.runs_to_1pct));
   }
-  score.runs = runs / points;
-  score.hours = hours / solvable_hours;
-  const auto ooms = std::count_if(c.sweep.runs.begin(), c.sweep.runs.end(),
-                                  [](const auto& run) { return run.outcome == Outcome::oom; });
-  score.caught = 1 - oom_launched / static_cast<double>(ooms);
-  double used = 0;
+  score.runs /= std::max(points, 1.0);
+  score.hours /= std::max(solvable_hours, 1e-9);
   double all = 0;
-  std::vector<double> regrets;
-  for (const auto& [cell, story] : cells_of(c, kind, {.regret = 0.01, .confidence = 0.95})) {
-    used += cell.gpu_hours;
+  for (const auto& [cell, story] : cells_of(c, refits, own_stop)) {
+    score.stop += cell.gpu_hours;
     all += cell.exhaustive_gpu_hours;
-    if (cell.regret_at_stop) regrets.push_back(*cell.regret_at_stop);
+    if (!cell.regret_at_stop) continue;
+    score.regrets.push_back(*cell.regret_at_stop);
+    if (cell.spared > 0) score.claims.push_back(*cell.regret_at_stop <= own_stop.regret);
   }
-  score.stop = used / all;
-  score.regret = percentile_95(std::move(regrets));
+  score.stop /= std::max(all, 1e-9);
   return score;
 }
 
-void print_kind(const Kind& kind, const std::vector<Score>& scores) {
-  Score mean;
-  Score worst = scores.front();
+struct MeanAndWorst {
+  double mean = 0;
+  double worst = 0;
+};
+MeanAndWorst over(const std::vector<Score>& scores, double Score::*member) {
+  MeanAndWorst result;
   for (const auto& score : scores) {
-    for (const auto member : members) {
-      mean.*member += score.*member / static_cast<double>(scores.size());
-      worst.*member = member == &Score::caught ? std::min(worst.*member, score.*member)
-                                               : std::max(worst.*member, score.*member);
-    }
+    result.mean += score.*member / static_cast<double>(scores.size());
+    result.worst = std::max(result.worst, score.*member);
   }
-  fmt::print(
-      "{:<29} {:>5.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} {:>6.2f}   "
-      "{:>5.1f} {:>5.1f}   {:>4.1f} {:>4.0f}   {:>4.0f}   {:>5.1f} {:>5.0f} {:>5.0f}\n",
-      kind.name, 100 * mean.runs, 100 * worst.runs, 100 * mean.hours, 100 * worst.hours,
-      100 * mean.stop, 100 * worst.stop, 100 * mean.regret, 100 * worst.regret,
-      100 * mean.caught, 100 * worst.caught, mean.good_out, worst.good_out, worst.late,
-      mean.misled, worst.misled, worst.misled_most);
+  return result;
 }
 
-Result<Case> published(const std::string& folder, const std::string& presets) {
-  Case c;
-  SHARDSWEEP_ASSIGN(c.sweep,
-                    read_recorded(folder + "/playbook_sweep_1b_9b_469b.csv",
-                                  {.format = RecordedFormat::nanotron, .gpus_per_node = 8}));
-  // One software state: rows before and after a fix of the pipeline can't be compared.
-  SHARDSWEEP_TRY(
-      keep_where(c.sweep,
-                 "(pp = 1 OR software_version = 'after_pp_fix' OR outcome <> 'completed') "
-                 "AND dp*micro_batch*grad_accum = 256"));
-  SHARDSWEEP_ASSIGN(c.cluster, load_cluster("h100-8x", presets));
-  SHARDSWEEP_ASSIGN(const auto* family, find_family("nanotron"));
-  c.family = *family;
-  return c;
+double share_within(const std::vector<double>& regrets, double most) {
+  const auto within = std::count_if(regrets.begin(), regrets.end(),
+                                    [&](double regret) { return regret <= most; });
+  return regrets.empty() ? 1
+                         : static_cast<double>(within) / static_cast<double>(regrets.size());
+}
+
+void print_scores(const std::string& name, const std::vector<Score>& scores) {
+  std::vector<double> regrets;
+  std::vector<bool> claims;
+  for (const auto& score : scores) {
+    regrets.insert(regrets.end(), score.regrets.begin(), score.regrets.end());
+    claims.insert(claims.end(), score.claims.begin(), score.claims.end());
+  }
+  std::sort(regrets.begin(), regrets.end());
+  const auto count = regrets.size();
+  const double late = count == 0 ? 0 : regrets[(count * 95 + 99) / 100 - 1];
+  const double most = count == 0 ? 0 : regrets.back();
+  const auto kept = std::count(claims.begin(), claims.end(), true);
+  const double truth =
+      claims.empty() ? 1 : static_cast<double>(kept) / static_cast<double>(claims.size());
+  const auto runs = over(scores, &Score::runs);
+  const auto hours = over(scores, &Score::hours);
+  const auto stop = over(scores, &Score::stop);
+  const auto near_out = over(scores, &Score::near_out);
+  const auto good_out = over(scores, &Score::good_out);
+  fmt::print(
+      "{:<26} {:>5.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} {:>6.2f} "
+      "{:>6.1f}   {:>5.1f} {:>5}   {:>5.2f} {:>3.0f}   {:>5.1f} {:>4.0f}\n",
+      name, 100 * runs.mean, 100 * runs.worst, 100 * hours.mean, 100 * hours.worst,
+      100 * stop.mean, 100 * stop.worst, 100 * late, 100 * most,
+      100 * share_within(regrets, 0.02), 100 * truth, claims.size(), near_out.mean,
+      near_out.worst, good_out.mean, good_out.worst);
+  std::fflush(stdout);
+}
+
+struct Arguments {
+  std::uint64_t seeds = 20;
+  std::string only;  // a part of a kind's name
+  std::string folder;
+  bool made = true;
+  TableOptions table{.presets = SHARDSWEEP_SOURCE_DIR "/sweeps"};
+};
+
+/// A seed of one kind: for a table from a folder the order of its rows, for a made one the
+/// machine.
+Score score_seed(const Case* table, const Refits& refits, const Ignorance& kind,
+                 const Arguments& arguments, std::uint64_t seed) {
+  Case c = table != nullptr ? *table : made_table(seed, arguments.table.presets);
+  Random random(seed);
+  kind.apply(c, random, seed);
+  c.fit = kind.fit;
+  if (seed > 0) shuffle(c.sweep.runs, random);
+  return score_of(c, table != nullptr ? refits : refits_of(c));
+}
+
+/// All seeds, as many at a time as there are cores.
+std::vector<Score> score_seeds(const Case* table, const Ignorance& kind,
+                               const Arguments& arguments) {
+  std::vector<Score> scores;
+  // Those of a table are the same in any order of its rows.
+  Refits refits;
+  if (table != nullptr) {
+    Case c = *table;
+    c.fit = kind.fit;
+    refits = refits_of(c);
+  }
+  const std::uint64_t at_once = std::max(1U, std::thread::hardware_concurrency());
+  for (std::uint64_t seed = 0; seed < arguments.seeds; seed += at_once) {
+    std::vector<std::future<Score>> running;
+    for (auto each = seed; each < std::min(seed + at_once, arguments.seeds); ++each)
+      running.push_back(std::async(std::launch::async, score_seed, table, std::cref(refits),
+                                   std::cref(kind), std::cref(arguments), each));
+    for (auto& one : running)
+      scores.push_back(one.get());
+  }
+  return scores;
+}
+
+void print_bench(const Case* table, const Arguments& arguments) {
+  fmt::print("\n{}\n", table != nullptr ? table->name : "machines that were made up");
+  std::vector<Score> everything;
+  for (const auto& kind : ignorances()) {
+    if (std::string_view(kind.name).find(arguments.only) == std::string_view::npos) continue;
+    const bool has_kernels =
+        table == nullptr || std::any_of(table->sweep.runs.begin(), table->sweep.runs.end(),
+                                        [](const auto& run) { return !run.kernel.empty(); });
+    if (kind.of_kernels && !has_kernels) continue;
+    auto scores = score_seeds(table, kind, arguments);
+    print_scores(kind.name, scores);
+    for (auto& score : scores)
+      everything.push_back(std::move(score));
+  }
+  if (!everything.empty()) print_scores("all of it", everything);
+}
+
+int usage() {
+  fmt::print(stderr,
+             "usage: bench_planner [--seeds N] [--only PART] [--tables FOLDER] [--no-made]\n"
+             "                     [--cluster PRESET] [--family NAME]\n");
+  return 2;
 }
 
 }  // namespace
 
-// Arguments: seeds (20); a part of a kind's name (all).
-int main(int count, char** arguments) {
-  const auto* folder = std::getenv("SHARDSWEEP_PUBLISHED_DATA");
-  if (folder == nullptr) {
-    fmt::print(stderr, "set SHARDSWEEP_PUBLISHED_DATA to the folder of the published tables\n");
-    return 2;
-  }
-  const auto seeds = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 20;
-  const std::string only = count > 2 ? arguments[2] : "";
-  const auto base = published(folder, SHARDSWEEP_SOURCE_DIR "/sweeps");
-  if (!base) {
-    fmt::print(stderr, "{}\n", base.error().what);
-    return 1;
-  }
-  fmt::print(
-      "                              runs to 1 %    hours to 1 %   hours to stop  regret at "
-      "stop  OOM caught    good out  runs  launched misled\n"
-      "what the planner does not know  mean  worst    mean  worst    mean  worst    mean  "
-      "worst    mean worst   mean  max   max   mean worst  cell\n");
-  for (const auto& kind : kinds) {
-    if (std::string(kind.name).find(only) == std::string::npos) continue;
-    std::vector<Score> scores;
-    for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-      auto c = *base;
-      Random random(seed);
-      kind.perturb(c, random, seed);
-      if (seed > 0) shuffle(c.sweep, random);
-      scores.push_back(score_of(c, kind));
+int main(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view flag = values[i];
+    if (flag == "--no-made") {
+      arguments.made = false;
+      continue;
     }
-    print_kind(kind, scores);
+    if (++i == count) return usage();
+    if (flag == "--seeds") {
+      arguments.seeds = std::strtoull(values[i], nullptr, 10);
+    } else if (flag == "--only") {
+      arguments.only = values[i];
+    } else if (flag == "--tables") {
+      arguments.folder = values[i];
+    } else if (flag == "--cluster") {
+      arguments.table.cluster = values[i];
+    } else if (flag == "--family") {
+      arguments.table.family = values[i];
+    } else {
+      return usage();
+    }
   }
+  if (arguments.seeds == 0) return usage();
+  fmt::print(
+      "                           runs to 1 %     hours to 1 %    hours to stop   regret at "
+      "stop      95 % said     good left out (%)\n"
+      "what the planner lacks      mean  worst     mean  worst     mean  worst    95 %  worst  "
+      "<=2 %   true  cells   near max    all  max\n");
+  if (!arguments.folder.empty()) {
+    for (const auto& table : tables_of(arguments.folder, arguments.table))
+      print_bench(&table, arguments);
+  }
+  if (arguments.made) print_bench(nullptr, arguments);
   return 0;
 }

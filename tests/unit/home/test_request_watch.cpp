@@ -127,4 +127,19 @@ TEST_CASE("a database of another user is refused, whoever may write it") {
   }
 }
 
+TEST_CASE("a database of two names is refused until it has one") {
+  const Folder folder;
+  const Home home{folder.path() / "a.db"};
+  const auto other = folder.path() / "b.db";
+  std::ofstream(home.database) << "SQLite format 3";
+  std::filesystem::create_hard_link(home.database, other);
+  const auto refused = make_home(home);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == FaultKind::rejected);
+  CHECK(refused.error().what.find("has 2 names (hard links)") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(home.dir()));
+  std::filesystem::remove(other);
+  CHECK(make_home(home));
+}
+
 }  // namespace shardsweep::test

@@ -2,7 +2,7 @@
 // Whatever a database holds, every view names the same winner of a cell, with the same number
 // and the same certainty. `best` is taken for the measure; each other view is held to it.
 #include "answer/answer.hpp"
-#include "report/cell_layouts.hpp"
+#include "report/cells_of_page.hpp"
 #include "report/sections.hpp"
 #include "show/frontier.hpp"
 #include "show/heatmap_table.hpp"
@@ -198,35 +198,30 @@ class Views {
   }
 
   void ask_report(const Heatmap& heatmap) {
-    const auto facts = must(reader_->facts(selection()));
-    const Rows trials(facts.trials);
-    const auto layouts = layouts_of_cells(heatmap, trials);
-    for (const auto& cell : layouts.cells) {
+    const ReportInput input{.facts = must(reader_->facts(selection())), .heatmap = heatmap};
+    const Rows trials(input.facts.trials);
+    const TrialRows rows(trials);
+    const auto cells = cells_of_page(heatmap, trials);
+    const ReportView view{input, trials, rows, cells};
+    std::size_t answered = 0;
+    for (const auto& cell : cells) {
       const auto& shown = heatmap.cells[cell.row][cell.column];
+      const auto* winner = cell.answer.winner();
+      if (winner == nullptr) continue;
+      ++answered;
       const auto name = cell_of(heatmap.rows[cell.row], heatmap.columns[cell.column]);
-      const Said best{shown.layout, shown.value.value_or(0), ""};
-      if (shown.answer.winner() == nullptr) {
-        if (!cell.layouts.empty())
-          contradict("the page's panel", name, cell.layouts.front().name, "nothing");
-      } else if (cell.layouts.empty()) {
-        contradict("the page's panel", name, "nothing", text(best));
-      } else {
-        hold("the page's panel", name,
-             {cell.layouts.front().name, cell.layouts.front().ranked.value, ""}, best);
-      }
+      hold("the page's cell", name,
+           {winner->name, winner->tokens_per_s_per_gpu, certainty_text(cell.answer)},
+           {shown.layout, shown.value.value_or(0), certainty_text(shown.answer)});
+      const auto panel = cell_panel(view, cell);
+      const auto wanted = fmt::format("{}</b>: {} tokens/s/GPU. ", layout_html(shown.layout),
+                                      amount_text(shown.answer.winner()->tokens_per_s_per_gpu));
+      if (panel.find(wanted) == std::string::npos)
+        contradict("the page's panel", name, "nothing of it", wanted);
     }
-    const auto sentences = sentence_section({facts, heatmap, layouts, trials, std::nullopt});
-    const auto said = std::count_if(layouts.cells.begin(), layouts.cells.end(),
-                                    [](const auto& cell) { return !cell.layouts.empty(); });
-    if (said == 0 || said > 6) return;
-    for (const auto& cell : layouts.cells) {
-      if (cell.layouts.empty()) continue;
-      const auto& answer = heatmap.cells[cell.row][cell.column].answer;
-      const auto wanted = fmt::format("with {} tokens/s/GPU",
-                                      amount_text(answer.winner()->tokens_per_s_per_gpu));
-      if (sentences.find(wanted) == std::string::npos)
-        contradict("the page's sentence", heatmap.rows[cell.row], sentences, wanted);
-    }
+    if (answered != of_cell_.size())
+      contradict("the page", "all", fmt::format("{} answers", answered),
+                 fmt::format("{}", of_cell_.size()));
   }
 
   void ask_compare() {

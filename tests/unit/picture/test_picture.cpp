@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "picture/heatmap_picture.hpp"
+#include "picture/share_steps.hpp"
 #include "picture/svg.hpp"
 #include "report/page.hpp"
 #include "show/colour.hpp"
@@ -146,9 +147,62 @@ TEST_CASE("a PNG is of the drawing's size at that resolution") {
 }
 
 TEST_CASE("a heatmap's page is one file that loads nothing and runs nothing of the names") {
-  const auto page = heatmap_page({pictured()});
-  CHECK(page.find("<script") == std::string::npos);
+  ReportInput input;
+  input.heatmap = pictured();
+  const auto page = heatmap_page(input, {pictured()});
+  CHECK(occurrences(page, "<script") == 1);  // the page's own
   CHECK(page.find("src=") == std::string::npos);
   CHECK(page.find("http-equiv=\"Content-Security-Policy\"") != std::string::npos);
   CHECK(page.find("<td>&quot;&gt;&lt;script&gt;") != std::string::npos);
+  // Two heatmaps are two tables, each with its title.
+  CHECK(occurrences(heatmap_page(input, {pictured(), pictured()}), "class=\"grid\"") == 2);
+}
+
+TEST_CASE("steps grow darker from step to step, and their text can be read") {
+  double before = 22;
+  for (int step = 1; step <= most_steps; ++step) {
+    const auto colour = step_colour(step);
+    const double light = contrast(colour, {});
+    CHECK(light < before / 1.08);  // apart in greyscale too
+    before = light;
+    CHECK(contrast(colour, readable_on(colour)) >= 4.5);
+  }
+  CHECK(share_step(1) == most_steps);
+  CHECK(share_step(0) == 1);
+  // 39 % and 35 % of the peak, as shares of their best.
+  CHECK(share_step(0.35 / 0.39) < share_step(1));
+}
+
+TEST_CASE("models that differ a thousand times have each a scale of their own") {
+  Heatmap heatmap{"model", "nodes", "tokens_per_s_per_gpu", {"small", "large"}, {"1", "2"},
+                  {},      ""};
+  heatmap.cells.resize(2, std::vector<HeatmapCell>(2));
+  heatmap.cells[0][0] = {"completed", ' ', 40'000.0, "dp8", 1, 1};
+  heatmap.cells[0][1] = {"completed", ' ', 20'000.0, "dp16", 1, 1};
+  heatmap.cells[1][0] = {"completed", ' ', 14.5, "dp8 tp4", 1, 1};
+  heatmap.cells[1][1] = {"oom", 'M', {}, "", 1};
+  const auto steps = steps_of(heatmap);
+  CHECK(steps[0] == std::vector<int>{most_steps, share_step(0.5)});
+  CHECK(steps[1] == std::vector<int>{most_steps, 0});
+  // What is better if it is less has one scale for all.
+  heatmap.value_name = "peak_memory_bytes";
+  CHECK(steps_of(heatmap)[1][0] == 1);
+}
+
+TEST_CASE(
+    "text of a picture has twelve points at least, and its last line says where it is from") {
+  const auto drawing = with_source(heatmap_picture(pictured()), "demo · measured 2026-11-24");
+  for (const auto& group : drawing.groups) {
+    for (const auto& shape : group.shapes) {
+      if (const auto* label = std::get_if<Label>(&shape)) CHECK(label->size >= 12);
+    }
+  }
+  CHECK(svg_text(drawing, SvgUse::file).find(">demo · measured 2026-11-24</text>") !=
+        std::string::npos);
+}
+
+TEST_CASE("a degree of 1 is left out of a short layout") {
+  CHECK(short_layout("dp8 tp1 pp1 mb1 ga16 z0") == "dp8 mb1 ga16 z0");
+  CHECK(short_layout("dp1 tp2 pp11 mb2") == "dp1 tp2 pp11 mb2");
+  CHECK(short_layout("").empty());
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "answer/answer.hpp"
+#include "picture/svg.hpp"
+#include "report/axis_effects.hpp"
 #include "report/charts.hpp"
 #include "report/frontier_picture.hpp"
+#include "report/page.hpp"
+#include "report/page_data.hpp"
 #include "report/report_page.hpp"
 #include "report/sections.hpp"
 
@@ -9,7 +13,7 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
+#include <map>
 #include <ostream>
 
 using namespace shardsweep;
@@ -39,25 +43,23 @@ std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t 
           std::string("1.0"),
           oom ? Value(hostile_report) : Value(),
           std::string("forward=3;backward=6"),
-          static_cast<std::int64_t>(name[0] - 'a' + 1),
-          std::string("gpu=H100;nccl=2.28")};
+          std::string("gpu=H100;nccl=2.28"),
+          std::int64_t{name.front()}};
 }
 
-/// The only cell's answer by its rows, as the store gives it. `resolution`: of each log.
-void answer(ReportInput& input, double resolution = 0) {
-  const Rows rows(input.facts.trials);
+/// What the store would ask for, and what planner/answer says to it.
+void answer_anew(ReportInput& input) {
+  std::map<std::string, std::size_t> places;
   CellRuns cell;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto speed = rows.number(row, "tokens_per_s_per_gpu");
+  const Rows trials(input.facts.trials);
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    const auto speed = trials.number(row, "tokens_per_s_per_gpu");
     if (!speed) continue;
-    const auto name = rows.text(row, "layout");
-    auto layout = std::find_if(cell.layouts.begin(), cell.layouts.end(),
-                               [&](const LayoutRuns& one) { return one.name == name; });
-    if (layout == cell.layouts.end())
-      layout = cell.layouts.insert(layout, {.name = name, .runs = {}});
-    layout->runs.push_back({.trial = rows.integer(row, "trial_id"),
-                            .tokens_per_s_per_gpu = *speed,
-                            .resolution = resolution});
+    const auto name = trials.text(row, "layout");
+    const auto [found, added] = places.try_emplace(name, cell.layouts.size());
+    if (added) cell.layouts.push_back({.name = name, .runs = {}});
+    cell.layouts[found->second].runs.push_back(
+        {.trial = trials.integer(row, "trial_id"), .tokens_per_s_per_gpu = *speed});
   }
   input.heatmap.cells[0][0].answer = answer_of(cell);
 }
@@ -83,8 +85,8 @@ ReportInput sample_report() {
                     "runner_version",
                     "cause",
                     "phases",
-                    "trial_id",
-                    "software"};
+                    "software",
+                    "trial_id"};
   trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
                  trial("d", 2, 2, 1, 80),  trial("e", 1, 2, 1, 0),   trial("f", 1, 1, 3, 101)};
   input.facts.sweeps = {{"sweep", "backend", "cluster", "runner", "runner_version", "revision",
@@ -95,8 +97,8 @@ ReportInput sample_report() {
   Heatmap& heatmap = input.heatmap;
   heatmap = {"model", "nodes", "tokens_per_s_per_gpu", {"tiny"}, {"1"}, {}, "", {"bench 1.0"}};
   heatmap.cells = {{{"completed", ' ', 101.0, "dp1 tp1 mb1", 6, 5, 0, 0}}};
-  answer(input);
   input.log_tails["demo/e"] = hostile_report;
+  answer_anew(input);
   return input;
 }
 
@@ -109,68 +111,73 @@ std::size_t times(const std::string& text, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("layouts of a cell are ranked by the median of their runs") {
+TEST_CASE("the page says of each cell what its answer says") {
   const auto input = sample_report();
-  const auto layouts = layouts_of_cells(input.heatmap, Rows(input.facts.trials));
-  REQUIRE(layouts.cells.size() == 1);
-  const auto& cell = layouts.cells[0];
-  CHECK(cell.trials.size() == 6);
-  REQUIRE(cell.layouts.size() == 3);
-  CHECK(cell.layouts[0].name == "dp1 tp1 mb1");
-  CHECK(cell.layouts[0].ranked.value == 101);
-  CHECK(cell.layouts[0].ranked.runs == 3);
-  CHECK(cell.layouts[0].ranked.spread == doctest::Approx(2.0 / 101));
-}
-
-TEST_CASE("a lead that logs round away is said to be none") {
-  auto input = sample_report();
-  auto& trials = input.facts.trials;
-  trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 2, 1, 1, 99.3)};
-  answer(input, 0.004);
+  const Rows trials(input.facts.trials);
+  const auto cells = cells_of_page(input.heatmap, trials);
+  REQUIRE(cells.size() == 1);
+  CHECK(cells[0].trials.size() == 6);
+  const auto& answer = cells[0].answer;
+  REQUIRE(answer.layouts.size() == 3);
+  CHECK(answer.layouts[0].name == "dp1 tp1 mb1");
+  CHECK(answer.layouts[0].runs.size() == 3);
   const auto page = report_page(input);
-  const auto* sentence = "the difference is within the 0.8 % that their logs round away";
-  CHECK(page.find(sentence) != std::string::npos);
-}
-
-TEST_CASE("of two layouts that are alike the older trial is named first, and the tie is said") {
-  auto input = sample_report();
-  auto& trials = input.facts.trials;
-  trials.rows = {trial("b", 1, 1, 1, 100), trial("a", 2, 1, 1, 100)};
-  answer(input);
-  const auto page = report_page(input);
-  CHECK(page.find("<li>tiny on 1 node: dp1 tp2 mb1 with 100 tokens/s/GPU: tie: equal (1 run "
-                  "each); runner-up dp1 tp1 mb1 with 100.") != std::string::npos);
-}
-
-TEST_CASE("a report's sentence names winner, runner-up, gap, runs and what is undecided") {
-  const auto page = report_page(sample_report());
-  CHECK(page.find(
-            "<li>tiny on 1 node: dp1 tp1 mb1 with 101 tokens/s/GPU: faster by 12.2 % +/- ") !=
+  const auto badge = badge_of(answer);
+  CHECK(page.find("<span class=\"badge " + badge.style + "\">" + badge.text + "</span>") !=
         std::string::npos);
-  CHECK(page.find("(3 and 1 runs); runner-up dp1 tp2 mb1 with 90.") != std::string::npos);
-  auto alone = sample_report();
-  std::erase_if(alone.facts.trials.rows,
-                [](const auto& row) { return std::get<std::int64_t>(row[10]) > 1; });
-  answer(alone);
-  CHECK(report_page(alone).find(
-            "dp1 tp1 mb1 with 100 tokens/s/GPU: fastest so far: 11.1 % ahead "
-            "(1 run each); runner-up dp1 tp2 mb1 with 90.") != std::string::npos);
+  CHECK(page.find(escaped(certainty_text(answer)).substr(1)) != std::string::npos);
 }
 
-TEST_CASE("where finals ran a report's sentence has their verdict") {
+TEST_CASE("the header names hardware, trials, cost and certainty, and what nobody recorded") {
   auto input = sample_report();
-  auto& verdict = input.heatmap.cells[0][0].answer.layouts[0].verdict;
-  verdict = {.open = Open::clocks, .share = 0.03, .pairs = 8};
+  auto page = report_page(input);
+  CHECK(page.find("<b>5 measured of 6</b>") != std::string::npos);
+  CHECK(page.find("<b>not recorded</b>the trials have no run times") != std::string::npos);
+  ClusterSpec cluster;
+  cluster.name = "h100-8x";
+  cluster.gpu = "NVIDIA H100";
+  cluster.gpus_per_node = 8;
+  cluster.memory_bytes = std::int64_t{80} << 30;
+  input.clusters = {cluster};
+  auto& trials = input.facts.trials;
+  trials.columns.emplace_back("gpu_seconds");
+  for (auto& row : trials.rows)
+    row.emplace_back(3600.0);
+  input.price = price_from("2.50 EUR");
+  page = report_page(input);
+  CHECK(page.find("<b>8 × NVIDIA H100</b>") != std::string::npos);
+  CHECK(page.find("80.0 GiB per GPU") != std::string::npos);
+  CHECK(page.find("<b>6.0 GPU-h = 15.00 EUR</b>2.50 EUR per GPU-hour") != std::string::npos);
+  CHECK(source_line(input) == "demo · 8 × NVIDIA H100");
+}
+
+TEST_CASE("a price is a number above 0, perhaps with a currency") {
+  CHECK(price_from("2.50")->per_gpu_hour == 2.5);
+  CHECK(price_from("3 USD")->currency == "USD");
+  for (const char* wrong : {"", "free", "0", "-1", "2x", "nan"})
+    CHECK_MESSAGE(!price_from(wrong), wrong);
+}
+
+TEST_CASE("times of GPUs have the unit that people would choose") {
+  CHECK(gpu_time_text(33'408'000) == "9,280 GPU-h");
+  CHECK(gpu_time_text(3600 * 4.29) == "4.3 GPU-h");
+  CHECK(gpu_time_text(204) == "3.4 GPU-min");
+  CHECK(gpu_time_text(1.764) == "1.8 GPU-s");
+}
+
+TEST_CASE("a note is no error: it has a box of its own") {
+  auto input = sample_report();
+  input.heatmap.note = "1,855 trials of another version are left out.";
   const auto page = report_page(input);
-  CHECK(page.find("dp1 tp1 mb1 with 101 tokens/s/GPU: open: 3.0 % ahead by its clock alone (8 "
-                  "pairs); runner-up dp1 tp2 mb1") != std::string::npos);
+  CHECK(page.find("<p class=\"note\">1,855 trials of another version") != std::string::npos);
+  CHECK(page.find("class=\"warning\"") == std::string::npos);
 }
 
 TEST_CASE("nothing of a name, a cause, a log or a file is obeyed by a page") {
   const auto page = report_page(sample_report());
-  // The data and the page's own script.
-  CHECK(times(page, "<script") == 2);
-  CHECK(times(page, "</script") == 2);
+  // The data and the page's own script; a chart has its points in one too.
+  CHECK(times(page, "<script") == 2 + times(page, "<figure class=\"lines\">"));
+  CHECK(times(page, "<script") == times(page, "</script"));
   CHECK(page.find("\\u003c/script>\\u003cscript>window.obeyed") != std::string::npos);
   CHECK(page.find("# &lt;/script&gt;") != std::string::npos);
   CHECK(times(page, "http://") == times(page, "http://www.w3.org/2000/svg"));
@@ -182,27 +189,102 @@ TEST_CASE("what differs between runs stands out, and what is equal is said once"
   auto page = report_page(input);
   CHECK(page.find("<dt>nccl</dt><dd>2.28</dd>") != std::string::npos);
   CHECK(page.find("Not equal in all runs") == std::string::npos);
-  input.facts.trials.rows[0].back() = std::string("gpu=H100;nccl=2.29");
+  input.facts.trials.rows[0][18] = std::string("gpu=H100;nccl=2.29");
   page = report_page(input);
-  CHECK(page.find("<dt class=\"warning\">nccl</dt><dd>2.28 (4 runs), 2.29 (1 run)</dd>") !=
-        std::string::npos);
+  CHECK(page.find("<dt>nccl</dt><dd>2.28 (4 runs), 2.29 (1 run)</dd>") != std::string::npos);
 }
 
-TEST_CASE("a slice joins layouts that differ in its axis alone") {
+TEST_CASE(
+    "a cause stands only with what has failed, and not if it is a place in a table alone") {
+  auto input = sample_report();
+  auto& rows = input.facts.trials.rows;
+  const Rows trials(input.facts.trials);
+  rows[0][16] = std::string("recorded in line 3 of table.csv");
+  CHECK(shown_cause(trials, 0).empty());
+  rows[4][16] = std::string("recorded in line 7 of table.csv");
+  CHECK(shown_cause(trials, 4).empty());
+  rows[4][16] = std::string("CUDA out of memory");
+  CHECK(shown_cause(trials, 4) == "CUDA out of memory");
+  CHECK(report_page(input).find("recorded in line") == std::string::npos);
+}
+
+TEST_CASE("failures that differ in a number alone are one cause") {
+  auto input = sample_report();
+  auto& rows = input.facts.trials.rows;
+  for (const std::size_t row : {0U, 1U, 4U}) {
+    rows[row][11] = std::string("oom");
+    rows[row][12] = Value();
+    rows[row][16] =
+        "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
+  }
+  const auto page = report_page(input);
+  CHECK(page.find("<td class=\"number\">3</td><td class=\"word\">out of memory</td><td>rank 0 "
+                  "needs 0 bytes</td>") != std::string::npos);
+}
+
+TEST_CASE("lines of a log stay lines") {
+  auto input = sample_report();
+  input.log_tails["demo/e"] = "first\nsecond \x1b[31m";
+  const auto page = report_page(input);
+  CHECK(page.find(R"("4":"first\nsecond \\x1b[31m\n")") != std::string::npos);
+}
+
+TEST_CASE("a sweep over gpus has no column of nodes") {
+  auto input = sample_report();
+  for (auto& row : input.facts.trials.rows)
+    row[4] = std::int64_t{0};
+  CHECK(report_page(input).find(R"("name":"nodes","title":"nodes","axis":1,"same":null)") !=
+        std::string::npos);
+  Table table{{"nodes", "at"}, {{std::int64_t{0}, std::int64_t{5}}}};
+  CHECK(html_table(table, "t").find("nodes") == std::string::npos);
+  table.rows[0][0] = std::int64_t{2};
+  CHECK(html_table(table, "t").find("nodes") != std::string::npos);
+}
+
+TEST_CASE("texts that follow each other are told by what is new in them") {
+  // Two digits: how many bytes of the beginning and of the end are those of the line before.
+  CHECK(front_coded({"abc-1-x", "abc-2-x", "abc-2-x", ""}) == "##abc-1-x\n'%2\n*#\n##");
+  // The script counts in other units beyond ASCII.
+  CHECK(front_coded({"é1", "é2"}) == "##é1\n##é2");
+}
+
+TEST_CASE("names of many trials are told by their model, common words and a hash") {
+  auto input = sample_report();
+  auto& rows = input.facts.trials.rows;
+  const auto one = rows[0];
+  rows.clear();
+  constexpr std::size_t many = 20'001;
+  for (std::size_t i = 0; i < many; ++i) {
+    rows.push_back(one);
+    rows.back()[1] = "tiny-dp1-mb" + std::to_string(i % 3) + "-" + std::to_string(100'000 + i);
+  }
+  auto page = report_page(input);
+  CHECK(page.find(
+            R"("name":"trial","title":"trial","after":"model","length":6,"hashes":"100000)") !=
+        std::string::npos);
+  // A name that is not made so is told as a text.
+  rows[7][1] = std::string("other");
+  page = report_page(input);
+  CHECK(page.find(R"("name":"trial","title":"trial","front":")") != std::string::npos);
+}
+
+TEST_CASE("layouts that differ in one axis alone are pairs of that axis") {
   const auto input = sample_report();
   const Rows trials(input.facts.trials);
-  const auto layouts = layouts_of_cells(input.heatmap, trials);
-  const auto panel =
-      cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
+  const TrialRows rows(trials);
+  const auto effects = axis_effects(cells_of_page(input.heatmap, trials), trials, rows);
   // tp 1 and 2 with micro-batch 1; micro-batch 1 and 2 with tp 2; nothing joins the diagonal.
-  CHECK(times(panel, "aria-label=\"tp\"") == 1);
-  CHECK(times(panel, "aria-label=\"micro_batch\"") == 1);
-  CHECK(times(panel, "<title>tp 1: ") == 1);
-  CHECK(times(panel, "micro_batch 2: ") == 1);
-  CHECK(panel.find("aria-label=\"zero") == std::string::npos);
+  REQUIRE(effects.size() == 2);
+  for (const auto& effect : effects) {
+    CHECK(effect.changes.size() == 1);
+    CHECK(effect.from == "1");
+    CHECK(effect.to == "2");
+    const double expected = effect.axis == "tp" ? 90.0 / 101 : 80.0 / 90;
+    CHECK(effect.at(0.5) == doctest::Approx(expected - 1));
+  }
 }
 
-TEST_CASE("a slice holds every axis but its own fixed") {
+TEST_CASE("a pair holds every axis but its own fixed") {
   for (const AxisInfo& axis : axes()) {
     // The cell's own axes are equal in it; dp and grad_accum follow from world and batch.
     if (axis.is(AxisUse::cell) || axis.allows_auto) continue;
@@ -214,16 +296,16 @@ TEST_CASE("a slice holds every axis but its own fixed") {
     facts.rows = {trial("a", 1, 1, 1, 100), trial("c", 2, 1, 1, 90)};
     for (auto& row : facts.rows)
       row.emplace_back(std::get<std::string>(row[1]) == "a" ? std::int64_t{1} : 2);
+    answer_anew(input);
     const Rows trials(facts);
-    const auto layouts = layouts_of_cells(input.heatmap, trials);
-    const auto panel =
-        cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
-    CHECK_MESSAGE(times(panel, "aria-label=\"tp\"") == 0, column << " differs too");
+    const TrialRows rows(trials);
+    CHECK_MESSAGE(axis_effects(cells_of_page(input.heatmap, trials), trials, rows).empty(),
+                  column << " differs too");
     for (auto& row : facts.rows)
       row[7] = std::int64_t{1};
-    const auto alone =
-        cell_panel({input.facts, input.heatmap, layouts, trials, {}}, layouts.cells[0]);
-    CHECK_MESSAGE(times(alone, "aria-label=\"" + column + "\"") == 1, column);
+    const auto alone = axis_effects(cells_of_page(input.heatmap, trials), trials, rows);
+    REQUIRE_MESSAGE(alone.size() == 1, column);
+    CHECK(alone[0].axis == column);
   }
 }
 
@@ -248,29 +330,36 @@ TEST_CASE("a chart of one value, of none and of infinities is a chart") {
   CHECK(dots == 2);  // the point, drawn once, and the legend's
 }
 
-TEST_CASE("the number of a bar does not cross the line of the limit") {
-  const auto drawing = bars_picture(
-      "Where memory goes", "peak_memory_bytes",
-      {{"small", {{"weights", 40.0}}}, {"near", {{"weights", 97.0}}}}, 100.0, "limit");
-  double line = 0;
-  for (const auto& group : drawing.groups) {
-    for (const auto& shape : group.shapes) {
-      if (const auto* stroke = std::get_if<Stroke>(&shape)) line = stroke->points.front().x;
-    }
-  }
-  REQUIRE(line > 0);
-  const auto place_of = [&drawing](const std::string& text) {
+TEST_CASE("every series of a chart is in its legend, and ticks stand at the data") {
+  Chart chart{"t", {"GPUs", "", true, false, {}, true}, {"y", ""}};
+  for (int i = 0; i < 9; ++i)
+    chart.series.push_back({"a series with a long name " + std::to_string(i),
+                            {{8, 1.0 + i}, {16, 2.0 + i}, {24, 3.0 + i}}});
+  const auto drawing = chart_picture(chart);
+  const auto has = [&drawing](const std::string& text) {
     for (const auto& group : drawing.groups) {
       for (const auto& shape : group.shapes) {
         const auto* label = std::get_if<Label>(&shape);
-        if (label != nullptr && label->text == text) return label->x;
+        if (label == nullptr || label->text != text) continue;
+        CHECK(label->size >= 12);
+        CHECK(label->y < drawing.height);
+        return true;
       }
     }
-    return -1.0;
+    return false;
   };
-  CHECK(place_of("40 B") > 0);
-  CHECK(place_of("40 B") < line);
-  CHECK(place_of("97 B") > line);
+  for (const auto& series : chart.series)
+    CHECK_MESSAGE(has(series.name), series.name);
+  for (const char* tick : {"8", "16", "24"})
+    CHECK_MESSAGE(has(tick), tick);
+  const auto figure = chart_figure(chart, "what it shows");
+  CHECK(times(figure, "\"name\":\"a series") == 9);
+  CHECK(figure.find("\"exact\":true") != std::string::npos);
+}
+
+TEST_CASE("a var of a layout may be broken where it is too long, and is text") {
+  CHECK(layout_html("dp8 tp1 algo=<tree>") ==
+        "<span>dp<b>8</b></span> <span class=\"var\">algo=&lt;tree&gt;</span>");
 }
 
 TEST_CASE("a frontier's picture names each group once, and what is beaten once") {

@@ -319,3 +319,23 @@ TEST_CASE("a replay tells each launch with its reason, and what was left out wit
     CHECK(left.why.find("search.until.runs") != std::string::npos);
   }
 }
+
+TEST_CASE("a replay fits the time model to rows of other models, of other cells, or of all") {
+  // One model, ten times as slow as predicted on two nodes, and as predicted on one.
+  std::vector<Made> rows = one_cell;
+  for (const int tp : {2, 4, 8})
+    rows.push_back({2, tp, 1, 1, Outcome::completed, 900});
+  const auto first_prediction = [&](ReplayFit fit) {
+    const SearchSettings search{.policy = SearchPolicy::best_first, .learn_across = false};
+    const auto report = replay(
+        table_of(rows),
+        {.cluster = h100(), .family = *find_family("nanotron"), .search = search, .fit = fit});
+    REQUIRE(report);
+    return report->stories.front().launches.front().predicted_tokens_per_s_per_gpu;
+  };
+  const double cold = first_prediction(ReplayFit::none);
+  CHECK(first_prediction(ReplayFit::other_models) == cold);
+  CHECK(first_prediction(ReplayFit::other_cells) < 0.8 * cold);
+  // The cell's own rows are among them, and are no surprise.
+  CHECK(first_prediction(ReplayFit::all_models) > first_prediction(ReplayFit::other_cells));
+}

@@ -235,6 +235,7 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
                       .nodes = std::string(part[3]),
                       .exit_code = *exit_code,
                       .signal = *signal,
+                      .names_canceller = true,
                       .source = Source::accounting});
     }
   }

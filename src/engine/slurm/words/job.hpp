@@ -30,6 +30,8 @@ struct Job {
   std::string nodes;   ///< "n[1-4]"; empty or "None assigned" while it waits
   int exit_code = 0;   ///< accounting only
   int signal = 0;      ///< accounting only
+  /// If somebody cancelled it, its state says who: sacct does, slurmrestd does not.
+  bool names_canceller = false;
   Source source = Source::queue;
 };
 

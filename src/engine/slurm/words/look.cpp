@@ -9,6 +9,8 @@
 // submitted again under the same token after two clean looks. A failed look proves nothing.
 #include "slurm/words/look.hpp"
 
+#include "text/node_list.hpp"
+
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -46,11 +48,19 @@ bool belongs(const Job& job, const AllocationHandle& handle) {
   return job.name == handle.job_name;
 }
 
+/// A controller that starts without its state has its waiting jobs cancelled in accounting, and
+/// by nobody.
+bool was_lost_waiting(const Job& job, const Reading& reading) {
+  return job.names_canceller && job.state == "CANCELLED" && !reading.cancelled_by &&
+         nodes_in(job.nodes).empty();
+}
+
 /// Accounting calls a job requeued, pending or running for ever that was cancelled while it was
 /// put back into the queue, or that a controller has lost: what the queue does not have is not
 /// there.
 bool is_left_over(const Job& job, const Reading& reading, const KnownJobs& known) {
-  if (job.source == Source::queue || reading.state == JobState::ended) return false;
+  if (job.source == Source::queue) return false;
+  if (reading.state == JobState::ended && !was_lost_waiting(job, reading)) return false;
   const auto had = known.find(job.id);
   return had == known.end() || had->second.job->source == Source::accounting;
 }

@@ -3,8 +3,10 @@
 #include "show/frontier.hpp"
 
 #include "cli/command.hpp"
+#include "cli/commands/page_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/frontier_picture.hpp"
 
@@ -57,7 +59,8 @@ Result<ExitCode> run_frontier(const Session& session) {
       frontier(layouts, *from_word<FrontierCost>(options.of<FrontierOptions>().by));
   if (options.picture == PictureForm::none) return print_frontier(session, options, found);
   if (!found.table.note.empty()) say(found.table.note);
-  const auto drawing = frontier_picture(found);
+  SHARDSWEEP_ASSIGN(const auto source, source_of(session, *reader, selection_of(options)));
+  const auto drawing = with_source(frontier_picture(found), source);
   if (options.picture == PictureForm::svg)
     return deliver(svg_text(drawing, SvgUse::file), options.out);
   SHARDSWEEP_ASSIGN(const auto bytes, png_bytes(drawing, print_quality));

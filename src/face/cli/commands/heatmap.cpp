@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // heatmap: a metric over two axes, as text, as a picture, as a page.
 #include "cli/command.hpp"
+#include "cli/commands/page_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -44,7 +45,9 @@ HeatmapRequest request_of(const Options& options) {
           .rows = own.rows,
           .columns = own.cols,
           .value = own.value,
-          .aggregate = *from_word<Aggregate>(own.aggregate)};
+          .aggregate = *from_word<Aggregate>(own.aggregate),
+          // A page shows the ten fastest of each cell.
+          .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
 }
 
 /// One for each value of the facet's column, or one alone.
@@ -85,15 +88,28 @@ Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
   return stacked(std::move(drawings));
 }
 
-Result<std::string> text_of(const std::vector<Heatmap>& heatmaps, const Options& options) {
+Result<std::string> page_of(const Session& session, const Options& options, Reader& reader,
+                            const std::vector<Heatmap>& heatmaps) {
+  SHARDSWEEP_ASSIGN(auto input, page_input(session, reader, request_of(options).selection));
+  input.heatmap = heatmaps.front();
+  return heatmap_page(input, heatmaps);
+}
+
+Result<std::string> text_of(const Session& session, const Options& options, Reader& reader,
+                            const std::vector<Heatmap>& heatmaps) {
   constexpr double print_quality = 300;
+  if (options.picture == PictureForm::svg || options.picture == PictureForm::png) {
+    SHARDSWEEP_ASSIGN(const auto source,
+                      source_of(session, reader, request_of(options).selection));
+    const auto drawing = with_source(drawing_of(heatmaps), source);
+    if (options.picture == PictureForm::png) return png_bytes(drawing, print_quality);
+    return svg_text(drawing, SvgUse::file);
+  }
   switch (options.picture) {
-    case PictureForm::svg:
-      return svg_text(drawing_of(heatmaps), SvgUse::file);
-    case PictureForm::png:
-      return png_bytes(drawing_of(heatmaps), print_quality);
     case PictureForm::html:
-      return heatmap_page(heatmaps);
+      return page_of(session, options, reader, heatmaps);
+    case PictureForm::svg:
+    case PictureForm::png:
     case PictureForm::none:
       break;
   }
@@ -115,7 +131,7 @@ Result<ExitCode> run_heatmap(const Session& session) {
             : fmt::format("{} {}: {}", heatmap.facet_name,
                           humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
   }
-  SHARDSWEEP_ASSIGN(const auto text, text_of(heatmaps, options));
+  SHARDSWEEP_ASSIGN(const auto text, text_of(session, options, *reader, heatmaps));
   return deliver(text, options.out);
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // report: all that was found as one page, once or again and again while sweeps run.
 #include "cli/command.hpp"
+#include "cli/commands/page_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "report/report_page.hpp"
-#include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "show/pivot.hpp"
 #include "show/rows.hpp"
@@ -36,22 +35,8 @@ struct ReportOptions {
   std::string note;   ///< what stands at its top
   bool live = false;  ///< written again while its sweeps run
   std::string every = "60s";
+  std::string price;  ///< of a GPU-hour
 };
-
-/// What one GPU of their cluster holds, where all sweeps say the same.
-std::optional<std::int64_t> memory_limit_of(const Session& session, const ReportFacts& facts) {
-  std::optional<std::int64_t> limit;
-  const Rows sweeps(facts.sweeps);
-  for (std::size_t row = 0; row < sweeps.size(); ++row) {
-    // An imported table has a text of its own there.
-    const auto sweep = load_sweep_text(sweeps.text(row, "resolved"), sweeps.text(row, "sweep"),
-                                       {session.installation.presets, {}});
-    if (!sweep || sweep->cluster.memory_bytes <= 0) return std::nullopt;
-    if (limit && *limit != sweep->cluster.memory_bytes) return std::nullopt;
-    limit = sweep->cluster.memory_bytes;
-  }
-  return limit;
-}
 
 /// Sweep files without the values of secrets: a page is made to be shown to others.
 void hide_secrets(const Session& session, Table& sweeps) {
@@ -119,20 +104,26 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
                                .aggregate = Aggregate::best,
                                .layouts = 0};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  ReportInput input;
+  SHARDSWEEP_ASSIGN(auto input, page_input(session, *reader, request.selection));
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
   input.heatmap = pivot(cells, request);
-  SHARDSWEEP_ASSIGN(input.facts, reader->facts(request.selection));
   if (input.facts.trials.rows.empty()) {
     SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, options));
     return fault(FaultKind::invalid_input, why + " No page was written.");
   }
-  input.memory_limit = memory_limit_of(session, input.facts);
   hide_secrets(session, input.facts.sweeps);
   input.log_tails = log_tails_of(input.facts);
-  input.made = fmt::format("Made by shardsweep {} on {}.", version,
-                           local_time_text(session.clock.now()));
-  input.warning = options.of<ReportOptions>().note;
+  const auto& own = options.of<ReportOptions>();
+  input.warning = own.note;
+  if (!own.price.empty()) {
+    input.price = price_from(own.price);
+    if (!input.price)
+      return fault(
+          FaultKind::invalid_input,
+          fmt::format("--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', "
+                      "and not '{}'.",
+                      own.price));
+  }
   input.refresh_s = refresh_s;
   return report_page(input);
 }
@@ -221,6 +212,9 @@ extern const Command command_report{
           grammar.output();
           grammar.option("--note", own.note, "TEXT",
                          "Sentence at the top of the page, such as where its data comes from.");
+          grammar.option("--price", own.price, "AMOUNT",
+                         "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
+                         "the sweep has cost.");
           grammar.flag(
               "--live", own.live,
               "Write the file again and again until the sweeps have ended, or Ctrl-C.");

@@ -11,6 +11,7 @@
 #include "show/status_view.hpp"
 #include "show/table_view.hpp"
 
+#include <shardsweep/requests.hpp>
 #include <shardsweep/trouble.hpp>
 
 #include <fmt/format.h>
@@ -104,6 +105,14 @@ std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
 std::string daemon_text(const Session& session, Reader& reader,
                         const std::vector<SweepStatus>& sweeps) {
   if (!daemon_runs(session)) {
+    // Its command has ended, too: else it would have started a daemon.
+    const auto requests = pending_requests(session.home);
+    if (requests && !requests->empty())
+      return fmt::format(
+          "No daemon is running, and {} for one; `shardsweep daemon "
+          "--until-idle` goes on with what was asked.",
+          requests->size() == 1 ? "a request waits"
+                                : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
     if (open.empty()) return "No daemon is running, and no sweep needs one.";
     return fmt::format("No daemon is running; `shardsweep resume {}` continues.",

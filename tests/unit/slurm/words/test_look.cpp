@@ -202,6 +202,32 @@ TEST_CASE("what only accounting still has in the queue is not there") {
   }
 }
 
+TEST_CASE(
+    "what a controller has lost while it waited was cancelled by nobody and is not there") {
+  Job lost = job("12", "CANCELLED", Source::accounting);
+  lost.nodes = "None assigned";
+  lost.names_canceller = true;
+  Watcher watcher;
+  CHECK(says_nothing(watcher.look({lost}, "12")));
+  watcher.context.now_s += 11;
+  const LookResult second = watcher.look({lost}, "12");
+  REQUIRE(second.events.size() == 1);
+  CHECK(std::holds_alternative<JobNotSeen>(second.events[0]));
+
+  // Whoever reads a list that never says who cancelled a job can't know that nobody did; and
+  // one that had nodes had started.
+  Job unnamed = lost;
+  unnamed.names_canceller = false;
+  CHECK(Watcher().seen({unnamed}, "12").outcome == Outcome::reaped);
+  Job ran = lost;
+  ran.nodes = "n1";
+  CHECK(Watcher().seen({ran}, "12").outcome == Outcome::reaped);
+  Job by_root = lost;
+  by_root.state = "CANCELLED by 0";
+  CHECK(Watcher().seen({by_root}, "12").state == JobState::ended);
+  CHECK(Watcher().seen({job("12", "CANCELLED"), lost}, "12").outcome == Outcome::reaped);
+}
+
 TEST_CASE("while accounting does not answer nobody is missing") {
   Watcher watcher;
   watcher.context.complete = false;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "picture/share_steps.hpp"
+
+#include "show/heatmap_cell.hpp"
+
+#include <shardsweep/axis_table.hpp>
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace shardsweep {
+namespace {
+
+/// Of step 2 and those above it.
+constexpr std::array<double, most_steps - 1> least_shares{0.20, 0.40, 0.60, 0.75,
+                                                          0.85, 0.92, 0.97};
+
+double best_of(const std::vector<HeatmapCell>& row) {
+  double best = 0;
+  for (const auto& cell : row)
+    best = std::max(best, cell.value.value_or(0));
+  return best;
+}
+
+}  // namespace
+
+int share_step(double share) {
+  int step = 1;
+  for (const double least : least_shares)
+    step += share >= least ? 1 : 0;
+  return step;
+}
+
+std::string step_name(int step) {
+  const auto percent = [](double share) { return std::lround(share * 100); };
+  if (step <= 1) return fmt::format("below {} %", percent(least_shares.front()));
+  return fmt::format("{} %", percent(least_shares[static_cast<std::size_t>(step) - 2]));
+}
+
+Colour step_colour(int step) {
+  constexpr std::array<Colour, most_steps> colours{{{0xee, 0xf4, 0xf8},
+                                                    {0xd7, 0xe6, 0xef},
+                                                    {0xba, 0xd5, 0xe4},
+                                                    {0x9b, 0xc2, 0xd8},
+                                                    {0x79, 0xac, 0xc9},
+                                                    {0x2b, 0x71, 0x99},
+                                                    {0x18, 0x5a, 0x80},
+                                                    {0x08, 0x3f, 0x5d}}};
+  return colours[static_cast<std::size_t>(std::clamp(step, 1, most_steps)) - 1];
+}
+
+std::string short_layout(std::string_view label) {
+  std::string out;
+  while (!label.empty()) {
+    const auto end = std::min(label.find(' '), label.size());
+    const auto token = label.substr(0, end);
+    const bool left_out = std::any_of(axes().begin(), axes().end(), [&](const AxisInfo& axis) {
+      return axis.is(AxisUse::degree) && axis.name != "dp" && token.ends_with('1') &&
+             token.substr(0, token.size() - 1) == axis.short_name;
+    });
+    if (!token.empty() && !left_out) out += (out.empty() ? "" : " ") + std::string(token);
+    label.remove_prefix(std::min(end + 1, label.size()));
+  }
+  return out;
+}
+
+bool by_row(const Heatmap& heatmap) {
+  const auto* metric = find_metric(heatmap.value_name);
+  return heatmap.row_name == "model" && heatmap.aggregate != Aggregate::count &&
+         metric != nullptr && metric->higher_is_better;
+}
+
+std::vector<std::vector<int>> steps_of(const Heatmap& heatmap) {
+  const auto scale = colour_scale(heatmap);
+  const bool rows_alone = by_row(heatmap);
+  std::vector<std::vector<int>> steps;
+  for (const auto& row : heatmap.cells) {
+    auto& own = steps.emplace_back();
+    const double best = best_of(row);
+    for (const auto& cell : row) {
+      if (!is_measured(cell) || !cell.value || heatmap.value_name == "outcome") {
+        own.push_back(0);
+      } else if (rows_alone) {
+        own.push_back(share_step(best > 0 ? *cell.value / best : 1));
+      } else {
+        own.push_back(
+            1 + static_cast<int>(std::lround(scale.share(*cell.value) * (most_steps - 1))));
+      }
+    }
+  }
+  return steps;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The colours of a heatmap's cells: eight steps of one hue, whose lightness grows from step to
+// step, so that they stay apart for the colour-blind and in a greyscale print. A row of models
+// has its own scale, because models differ by thousands of times; the steps are finer near its
+// best, where 39 % of the peak and 35 % have to look different.
+#pragma once
+
+#include "show/pivot.hpp"
+
+#include <shardsweep/drawing.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+inline constexpr int most_steps = 8;
+
+/// 1 (below a fifth) to 8 (97 % and more) of the best.
+[[nodiscard]] int share_step(double share);
+
+/// `97 % and more`, …, `below 20 %`.
+[[nodiscard]] std::string step_name(int step);
+
+/// On paper and on a light page; page.css has the same.
+[[nodiscard]] Colour step_colour(int step);
+
+/// By share of the row's best: where rows are models and more is better.
+[[nodiscard]] bool by_row(const Heatmap& heatmap);
+
+/// A layout's label without the degrees of 1, but for dp.
+[[nodiscard]] std::string short_layout(std::string_view label);
+
+/// Of each cell its step; 0: it has no measured value.
+[[nodiscard]] std::vector<std::vector<int>> steps_of(const Heatmap& heatmap);
+
+}  // namespace shardsweep

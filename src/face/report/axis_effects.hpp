@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which axis matters: pairs of layouts of one cell that differ in one axis alone. Nothing is
+// fitted, because layouts that did not run leave holes in which a model would invent effects.
+#pragma once
+
+#include "report/cells_of_page.hpp"
+#include "show/rows.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// From one value of an axis to its next one.
+struct AxisEffect {
+  std::string axis;
+  std::string from;
+  std::string to;
+  std::vector<double> changes;  ///< speed at `to` / speed at `from` - 1, of each pair; sorted
+  [[nodiscard]] double at(double share) const;
+};
+
+/// Of all cells, axis by axis: first the one with the largest change in the median. Steps with
+/// fewer than three pairs are left out, unless no other is there.
+[[nodiscard]] std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells,
+                                                   const Rows& trials, const TrialRows& rows);
+
+}  // namespace shardsweep

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cells of the page's table, each with its answer and its trials. The answer is that of
+// planner/answer: nothing here ranks.
+#pragma once
+
+#include "show/pivot.hpp"
+#include "show/rows.hpp"
+
+#include <shardsweep/answer.hpp>
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Rows of the trials' table by the trials' ids.
+class TrialRows {
+ public:
+  explicit TrialRows(const Rows& trials);
+  [[nodiscard]] std::optional<std::size_t> row(TrialId trial) const;
+
+ private:
+  std::map<TrialId, std::size_t> rows_;
+};
+
+struct PageCell {
+  std::size_t row = 0;  ///< in the heatmap
+  std::size_t column = 0;
+  CellAnswer answer{};
+  std::vector<std::size_t> trials{};  ///< rows of the trials' table, measured or not
+};
+
+/// Those of the heatmap that have trials; it has to have asked for all layouts. Of the runners
+/// that it shows, and of the sequence length with most measurements.
+[[nodiscard]] std::vector<PageCell> cells_of_page(const Heatmap& heatmap, const Rows& trials);
+
+/// "llama-1b on 4 nodes"; of other axes their names and values.
+[[nodiscard]] std::string place_of(const Heatmap& heatmap, std::size_t row, std::size_t column);
+
+/// What stands on a cell as a badge.
+struct Badge {
+  std::string style{};  ///< class of page.css: faster, tie, run, open
+  std::string text{};   ///< `faster 3.1 %`
+};
+[[nodiscard]] Badge badge_of(const CellAnswer& answer);
+
+/// `micro batch`, `ZeRO`.
+[[nodiscard]] std::string axis_words(std::string_view axis);
+
+/// A layout's label as HTML: names faint, degrees of 1 left out, each axis unbroken.
+[[nodiscard]] std::string layout_html(std::string_view label);
+
+/// `dp data parallel degree`: the short names that occur in these labels.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> short_names_in(
+    const std::vector<std::string>& labels);
+
+}  // namespace shardsweep

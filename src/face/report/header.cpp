@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page's header: what was measured, on what, when, at what cost, and how surely. Numbers
+// that nobody has recorded are said to be unknown, and never 0.
+#include "picture/svg.hpp"
+#include "report/outcomes.hpp"
+#include "report/sections.hpp"
+#include "show/cell_text.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// Values of a column in natural order, without the empty ones.
+std::vector<std::string> values_of(const Rows& rows, std::string_view column) {
+  std::set<std::string, decltype(&natural_less)> seen(&natural_less);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    auto text = rows.text(row, column);
+    if (!text.empty()) seen.insert(std::move(text));
+  }
+  return {seen.begin(), seen.end()};
+}
+
+std::string joined(const std::vector<std::string>& values, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(values.size(), most); ++i)
+    text += (i == 0 ? "" : " · ") + values[i];
+  if (values.size() > most) text += fmt::format(" and {} more", values.size() - most);
+  return text;
+}
+
+/// `1 to 64 nodes`, `2 GPUs`.
+std::string range_text(const std::vector<std::string>& sizes, std::string_view noun) {
+  if (sizes.empty()) return {};
+  if (sizes.size() == 1)
+    return fmt::format("{} {}{}", sizes.front(), noun, sizes.front() == "1" ? "" : "s");
+  return fmt::format("{} to {} {}s", sizes.front(), sizes.back(), noun);
+}
+
+/// One fact: what it is called, its answer, and smaller lines as HTML.
+std::string fact(std::string_view name, const std::string& answer, const std::string& more) {
+  if (answer.empty()) return {};
+  return fmt::format("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>\n", escaped(name),
+                     escaped(answer), more);
+}
+
+std::string lines(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const auto& text : texts) {
+    if (!text.empty()) out += (out.empty() ? "" : "<br>") + escaped(text);
+  }
+  return out;
+}
+
+std::string bits_text(double bytes_per_s) {
+  return fmt::format("{} Gb/s", amount_text(bytes_per_s * 8e-9));
+}
+
+std::string name_of(const ClusterSpec& cluster) {
+  const auto gpu = cluster.gpu.empty() ? cluster.name : cluster.gpu;
+  return cluster.this_machine
+             ? fmt::format("this machine, {} as GPUs", counted(cluster.gpus_per_node, "slot"))
+             : fmt::format("{} × {}", cluster.gpus_per_node, gpu);
+}
+
+std::string hardware_fact(const ReportView& view) {
+  const auto& clusters = view.input.clusters;
+  std::vector<std::string> names;
+  std::vector<std::string> more;
+  for (const auto& cluster : clusters) {
+    names.push_back(name_of(cluster));
+    std::string line;
+    if (cluster.memory_bytes > 0)
+      line = bytes_text(static_cast<double>(cluster.memory_bytes)) + " per GPU";
+    if (cluster.inter_node_bandwidth > 0 && !cluster.this_machine)
+      line += fmt::format("{}{} per GPU between nodes", line.empty() ? "" : ", ",
+                          bits_text(cluster.inter_node_bandwidth));
+    more.push_back(std::move(line));
+  }
+  if (names.empty()) names = values_of(Rows(view.facts().sweeps), "cluster");
+  auto sizes = values_of(view.trials, "nodes");
+  std::erase(sizes, "0");
+  more.push_back(range_text(sizes, "node"));
+  more.push_back(range_text(values_of(view.trials, "gpus"), "GPU"));
+  const auto size = more.size() >= 2 && !more[more.size() - 2].empty()
+                        ? more[more.size() - 2] + ", " + more.back()
+                        : more.back();
+  more.resize(more.size() - 2);
+  more.insert(more.begin(), size);
+  return fact("Hardware", joined(names, 2), lines(more));
+}
+
+/// `1.34 billion`.
+std::string parameters_text(double count) {
+  if (count >= 1e9) return amount_text(std::round(count / 1e7) / 100) + " billion";
+  if (count >= 1e6) return amount_text(std::round(count / 1e4) / 100) + " million";
+  return grouped(static_cast<std::int64_t>(count));
+}
+
+std::string models_fact(const ReportView& view) {
+  const auto models = values_of(view.trials, "model");
+  std::vector<std::string> more;
+  std::map<std::string, double> parameters;
+  for (std::size_t row = 0; row < view.trials.size(); ++row) {
+    const auto count = view.trials.number(row, "n_params");
+    if (count && *count > 0) parameters.emplace(view.trials.text(row, "model"), *count);
+  }
+  constexpr std::size_t most_named = 3;
+  if (models.size() <= most_named) {
+    std::string sizes;
+    for (const auto& model : models) {
+      const auto found = parameters.find(model);
+      if (found != parameters.end())
+        sizes += (sizes.empty() ? "" : ", ") + parameters_text(found->second);
+    }
+    if (!sizes.empty()) more.push_back(sizes + " parameters");
+  }
+  const auto batches = values_of(view.trials, "global_batch");
+  std::string batch = joined(values_of(view.trials, "seq_len"), 3) + " tokens per sequence";
+  if (batches.size() == 1) batch += fmt::format(", batch {} sequences", batches.front());
+  if (batches.size() > 1)
+    batch += fmt::format(", batch {} to {} sequences", batches.front(), batches.back());
+  more.push_back(batch);
+  return fact(models.size() == 1 ? "Model" : "Models", joined(models, most_named), lines(more));
+}
+
+std::string software_fact(const ReportView& view) {
+  std::map<std::string, std::set<std::string>> runners;
+  for (std::size_t row = 0; row < view.trials.size(); ++row) {
+    if (!view.trials.number(row, "tokens_per_s_per_gpu")) continue;
+    runners[view.trials.text(row, "runner")].insert(view.trials.text(row, "runner_version"));
+  }
+  std::vector<std::string> names;
+  std::vector<std::string> more;
+  for (const auto& [name, versions] : runners) {
+    const bool one = versions.size() == 1;
+    names.push_back(one ? fmt::format("{} {}", name, *versions.begin()) : name);
+    if (!one)
+      more.push_back(fmt::format("{} versions: {}", versions.size(),
+                                 joined({versions.begin(), versions.end()}, 3)));
+  }
+  if (names.empty()) names = values_of(Rows(view.facts().sweeps), "runner");
+  more.push_back(joined(values_of(view.trials, "dtype"), 3));
+  return fact("Runner", joined(names, 2), lines(more));
+}
+
+/// The first and the last moment of a column; nothing if none is known.
+std::optional<std::pair<std::int64_t, std::int64_t>> span_of(const Rows& rows,
+                                                             std::string_view first,
+                                                             std::string_view last) {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const auto begin = rows.integer(row, first);
+    if (begin > 0 && (from == 0 || begin < from)) from = begin;
+    to = std::max(to, rows.integer(row, last));
+  }
+  if (from == 0) return std::nullopt;
+  return std::pair(from, std::max(from, to));
+}
+
+/// `2026-11-03 to 2026-11-06`.
+std::string dates_text(const std::pair<std::int64_t, std::int64_t>& span) {
+  constexpr std::size_t date_length = 10;
+  const auto from = local_time_text(span.first).substr(0, date_length);
+  const auto to = local_time_text(span.second).substr(0, date_length);
+  return from == to ? from : from + " to " + to;
+}
+
+std::string date_fact(const ReportView& view) {
+  const Rows sweeps(view.facts().sweeps);
+  if (const auto ran = span_of(Rows(view.facts().attempts), "started_at", "ended_at")) {
+    return fact("Date", dates_text(*ran),
+                escaped("measured within " +
+                        duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
+  }
+  const auto submitted = span_of(sweeps, "submitted_at", "submitted_at");
+  if (!submitted) return {};
+  const bool imported = sweeps.size() > 0 && sweeps.text(0, "backend") == "imported";
+  return fact("Date", dates_text({submitted->first, submitted->first}),
+              imported ? "when the table was imported; run dates are not recorded"
+                       : "submitted; nothing has run yet");
+}
+
+std::string trials_fact(const ReportView& view) {
+  const auto counts = counts_by_outcome(view.trials);
+  std::int64_t measured = 0;
+  std::int64_t all = 0;
+  for (const auto& [outcome, count] : counts) {
+    if (outcome == "completed") measured = count;
+    all += count;
+  }
+  std::string bar = "<span class=\"share\" aria-hidden=\"true\">";
+  std::string words;
+  for (const auto& [outcome, count] : counts) {
+    bar += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\"></i>", outcome_colour(outcome),
+                       100.0 * static_cast<double>(count) / static_cast<double>(all));
+    words +=
+        fmt::format("<span style=\"white-space:nowrap\"><i class=\"key k{}\"></i>{} {}</span> ",
+                    outcome_colour(outcome), grouped(count), escaped(outcome_words(outcome)));
+  }
+  return fact("Trials", fmt::format("{} measured of {}", grouped(measured), grouped(all)),
+              bar + "</span>" + words);
+}
+
+std::string money_text(const Price& price, double seconds) {
+  const double money = price.per_gpu_hour * seconds / seconds_per_hour;
+  const auto amount =
+      money >= 100 ? grouped(std::llround(money)) : fmt::format("{:.2f}", money);
+  return amount + (price.currency.empty() ? "" : " " + price.currency);
+}
+
+/// Of the trial whose measured energy per token is least and most, in joules.
+std::string energy_text(const ReportView& view) {
+  double least = 0;
+  for (const auto& cell : view.cells) {
+    const auto* winner = cell.answer.winner();
+    const auto row = winner != nullptr ? view.row_of(*winner) : std::nullopt;
+    if (!row) continue;
+    const auto power = view.trials.number(*row, "power_w");
+    const auto speed = view.trials.number(*row, "tokens_per_s_per_gpu");
+    if (!power || !speed || *power <= 0 || *speed <= 0) continue;
+    const double own = *power / *speed;
+    least = least > 0 ? std::min(least, own) : own;
+  }
+  return least > 0 ? fmt::format("from {} J per token (GPUs alone)", amount_text(least))
+                   : std::string();
+}
+
+std::string cost_fact(const ReportView& view) {
+  double spent = 0;
+  double saved = 0;
+  std::int64_t spared = 0;
+  for (std::size_t row = 0; row < view.trials.size(); ++row) {
+    spent += view.trials.number(row, "gpu_seconds").value_or(0);
+    if (view.trials.text(row, "outcome") != "skipped") continue;
+    const auto seconds = view.trials.number(row, "predicted_attempt_s");
+    if (!seconds) continue;
+    ++spared;
+    saved += *seconds * view.trials.number(row, "gpus").value_or(1);
+  }
+  if (spent <= 0) return fact("Cost", "not recorded", "the trials have no run times");
+  auto answer = gpu_time_text(spent);
+  std::vector<std::string> more;
+  if (view.input.price) {
+    answer += " = " + money_text(*view.input.price, spent);
+    more.push_back(money_text(*view.input.price, seconds_per_hour) + " per GPU-hour");
+  }
+  if (saved > 0)
+    more.push_back(fmt::format("about {} saved: {} of the full grid not run",
+                               gpu_time_text(saved), counted(spared, "trial")));
+  more.push_back(energy_text(view));
+  return fact("Cost", answer, lines(more));
+}
+
+std::string certainty_fact(const ReportView& view) {
+  std::int64_t clear = 0;
+  std::int64_t all = 0;
+  std::map<std::string, std::int64_t> others;
+  for (const auto& cell : view.cells) {
+    if (cell.answer.layouts.empty()) continue;
+    ++all;
+    const auto style = badge_of(cell.answer).style;
+    if (style == "faster") ++clear;
+    if (style == "tie") ++others["tie"];
+    if (style == "run") ++others["from one run"];
+    if (style == "open") ++others["open"];
+  }
+  if (all == 0) return {};
+  std::string more;
+  for (const auto& [word, count] : others)
+    more += fmt::format("{}{} {}", more.empty() ? "" : ", ", count,
+                        word == "tie" && count > 1 ? "ties" : word);
+  return fact("How sure", fmt::format("{} of {} winners clear", clear, all), escaped(more));
+}
+
+std::string title_of_page(const ReportView& view) {
+  const auto names = values_of(Rows(view.facts().sweeps), "sweep");
+  const auto& heatmap = view.heatmap();
+  auto title = joined(names, 4);
+  if (title.empty()) title = "shardsweep report";
+  if (heatmap.row_name != "model" || heatmap.rows.empty()) return title;
+  title += fmt::format(": fastest layouts of {}",
+                       heatmap.rows.size() == 1
+                           ? heatmap.rows.front()
+                           : counted(static_cast<std::int64_t>(heatmap.rows.size()), "model"));
+  if (heatmap.column_name == "nodes") title += " on " + range_text(heatmap.columns, "node");
+  if (heatmap.column_name == "gpus") title += " on " + range_text(heatmap.columns, "GPU");
+  return title;
+}
+
+}  // namespace
+
+std::string source_line(const ReportInput& input) {
+  const Rows sweeps(input.facts.sweeps);
+  std::vector<std::string> parts{joined(values_of(sweeps, "sweep"), 3)};
+  const auto ran = span_of(Rows(input.facts.allocations), "claimed_at", "ended_at");
+  if (ran) {
+    parts.push_back("measured " + dates_text(*ran));
+  } else if (const auto at = span_of(sweeps, "submitted_at", "submitted_at")) {
+    const bool imported = sweeps.text(0, "backend") == "imported";
+    parts.push_back((imported ? "imported " : "submitted ") + dates_text(*at));
+  }
+  std::vector<std::string> names;
+  for (const auto& cluster : input.clusters)
+    names.push_back(name_of(cluster));
+  parts.push_back(names.empty() ? joined(values_of(sweeps, "cluster"), 2) : joined(names, 2));
+  std::erase(parts, "");
+  return printable(joined(parts, parts.size()));
+}
+
+std::string header_section(const ReportView& view) {
+  std::string out = fmt::format("<header>\n<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
+                                escaped(title_of_page(view)), escaped(view.input.made));
+  if (!view.input.warning.empty())
+    out += fmt::format("<p class=\"note\">{}</p>\n", escaped(view.input.warning));
+  out += "</header>\n<dl class=\"facts\">\n";
+  for (const auto& one :
+       {hardware_fact(view), models_fact(view), software_fact(view), date_fact(view),
+        trials_fact(view), cost_fact(view), certainty_fact(view)})
+    out += one;
+  out += "</dl>\n";
+  if (!view.heatmap().note.empty())
+    out += fmt::format("<p class=\"note\">{}</p>\n", escaped(view.heatmap().note));
+  return out;
+}
+
+}  // namespace shardsweep

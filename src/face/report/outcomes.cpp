@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/outcomes.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace shardsweep {
+
+std::vector<std::pair<std::string, std::int64_t>> counts_by_outcome(const Rows& trials) {
+  std::map<std::string, std::int64_t> counts;
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    const auto outcome = trials.text(row, "outcome");
+    ++counts[outcome.empty() ? trials.text(row, "state") : outcome];
+  }
+  std::vector<std::pair<std::string, std::int64_t>> found(counts.begin(), counts.end());
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    const bool first = a.first == "completed";
+    const bool second = b.first == "completed";
+    return first != second ? first : a.second > b.second;
+  });
+  return found;
+}
+
+std::string outcome_words(std::string_view outcome) {
+  if (outcome == "completed") return "measured";
+  if (outcome == "oom") return "out of memory";
+  if (outcome == "node_failure") return "node failures";
+  if (outcome == "comm_error") return "communication errors";
+  if (outcome == "skipped") return "skipped";
+  if (outcome == "planned" || outcome == "queued") return "not run yet";
+  if (outcome.empty()) return "not run yet";
+  return std::string(outcome);
+}
+
+int outcome_colour(std::string_view outcome) {
+  if (outcome == "completed") return 2;
+  if (outcome == "oom") return 1;
+  if (outcome == "skipped" || outcome == "planned" || outcome == "queued") return 7;
+  if (outcome == "running") return 4;
+  return 3;
+}
+
+}  // namespace shardsweep
