@@ -40,12 +40,20 @@ struct AnsweredLayout {
   std::optional<double> spread{};      ///< of several: (most - least) / median
   std::optional<double> half_width{};  ///< of the 95 % interval of its median, as a share
   bool in_finals = false;
+  // Of that run, as far as verdicts depend on them.
+  double resolution = 0;    ///< share of the speed that its log rounds away
+  double sm_clock_mhz = 0;  ///< 0: not known
+  double step_noise = 0;    ///< of its speed by its train steps, as a share; 0: not known
+  double others_cpu = 0;    ///< share of the CPUs that others used meanwhile
   SpeedVerdict verdict{};  ///< of the first layout to this one; of the first one: to the second
   friend bool operator==(const AnsweredLayout&, const AnsweredLayout&) = default;
 };
 
 /// What makes an answer doubtful.
 enum class DoubtKind : std::uint8_t {
+  partial,         ///< runs of other software, which may be faster, are left out
+  unranked,        ///< a faster run is marked and therefore not ranked
+  scaling,         ///< each GPU is faster than each of fewer GPUs
   one_run,         ///< the first or the second layout ran once
   steps_vary,      ///< train steps of a run vary by more than the gap
   load,            ///< others used the CPUs
@@ -57,9 +65,9 @@ enum class DoubtKind : std::uint8_t {
   unconfirmed,     ///< finals on other nodes were asked for, and could not be held
 };
 template <>
-inline constexpr std::array<std::string_view, 9> word_table<DoubtKind>{
-    "one_run",        "steps_vary",    "load",     "network",    "clocks",
-    "mixed_software", "contradiction", "rounding", "unconfirmed"};
+inline constexpr std::array<std::string_view, 12> word_table<DoubtKind>{
+    "partial", "unranked", "scaling",        "one_run",       "steps_vary", "load",
+    "network", "clocks",   "mixed_software", "contradiction", "rounding",   "unconfirmed"};
 
 struct Doubt {
   DoubtKind kind = DoubtKind::one_run;
@@ -78,10 +86,12 @@ struct CellAnswer {
   std::vector<AnsweredLayout> layouts{};  ///< fastest first; empty: nothing is ranked
   std::vector<Doubt> doubts{};            ///< the gravest first
   Settling settling{};
-  bool by_finals = false;     ///< the first two were compared in finals
-  std::int64_t measured = 0;  ///< runs that are ranked, of all layouts
-  std::int64_t open = 0;      ///< trials of the cell that may still change it
-  std::string mixed{};        ///< which software is ranked together; empty: one alone
+  double noise_of_run = 0;         ///< standard deviation of one run, as a share
+  std::int64_t noise_freedom = 0;  ///< runs beyond the first of each layout; 0: not known
+  bool by_finals = false;          ///< the first two were compared in finals
+  std::int64_t measured = 0;       ///< runs that are ranked, of all layouts
+  std::int64_t open = 0;           ///< trials of the cell that may still change it
+  std::string mixed{};             ///< which software is ranked together; empty: one alone
 
   [[nodiscard]] const AnsweredLayout* winner() const {
     return layouts.empty() ? nullptr : &layouts.front();

@@ -26,6 +26,9 @@ struct Ending {
   Mark mark = Mark::none;   ///< of a result; its measurement keeps it
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
   bool fragmented = false;       ///< of the outcome `oom`: there was enough of it, in pieces
+  /// Share of a node's CPUs that others used meanwhile, of the node on which it was most; 0:
+  /// none, or nobody looked.
+  double others_cpu = 0;
   /// Hash of its programs, if they have changed: nothing was started.
   std::string found_code{};
 
@@ -44,6 +47,7 @@ inline constexpr auto described<Ending> = std::tuple{
     Field{"mark", &Ending::mark, Flag::optional | Flag::unstored},
     Field{"start_error", &Ending::start_error, Flag::optional | Flag::unstored},
     Field{"fragmented", &Ending::fragmented, Flag::optional},
+    Field{"others_cpu", &Ending::others_cpu, Flag::optional},
     Field{"found_code", &Ending::found_code, Flag::optional | Flag::unstored},
 };
 

@@ -43,9 +43,9 @@ struct AttemptLimits {
   double hang_floor_s = 5;
   double hang_factor = 2;
   double evidence_s = 1;  ///< for what the ranks tell of themselves before they are ended
-  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 0: the
-  /// host is shared, and nobody looks.
-  double others_cpu_limit = 0;
+  /// Of a node's CPUs, used by others on the average: more contaminates a measurement. 1: it is
+  /// recorded and contaminates nothing. 0: nobody looks.
+  double others_cpu_limit = 1;
   double gpu_release_s = 30;  ///< for GPU memory to come back before it starts; 0: nobody looks
   std::int64_t gpu_slack_bytes = std::int64_t{1} << 30;  ///< that may be in use then
   double learn_factor = 5;  ///< of limits from finished attempts of its group; 0: none

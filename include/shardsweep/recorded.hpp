@@ -51,8 +51,11 @@ struct RecordedRun {
   /// how many layers of each stage, the others being kept.
   std::int32_t recompute_layers = 0;
   bool recompute_by_block = false;
-  std::string kernel;                ///< the attention kernel's name; empty: unknown
-  std::string software_version;      ///< empty: unknown
+  std::string kernel;            ///< the attention kernel's name; empty: unknown
+  std::string software_version;  ///< empty: unknown
+  /// Rows with the same word may be ranked together, whatever their versions; empty: those of
+  /// its version alone.
+  std::string comparable{};
   UnknownAxes unknown{};             ///< the point has what is usual there
   bool oom_error = false;            ///< its log holds an OOM, whatever its outcome
   std::vector<std::int32_t> labels;  ///< index into RecordedSweep::labels[i].values
@@ -103,7 +106,8 @@ struct RecordedOptions {
 /// embeddings are tied where that comes nearer to num_params. The global batch is
 /// dp mbs batch_accum (`gbs` is in samples on some rows and in tokens on others). Peak memory
 /// is `Mem Res`, GiB, of the first stage's rank; `after_pp_fix` gives software_version
-/// after_pp_fix or before_pp_fix.
+/// after_pp_fix or before_pp_fix. Rows with pp 1, those after the fix and failed ones are
+/// comparable.
 [[nodiscard]] Result<RecordedSweep> read_recorded(const std::filesystem::path& file,
                                                   const RecordedOptions& options);
 

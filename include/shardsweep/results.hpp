@@ -33,6 +33,8 @@ struct Selection {
   std::vector<std::string> names;
   std::string where;    ///< an expression over the columns of `results`, as in `exclude`
   bool hidden = false;  ///< also trials that an edited sweep file no longer has
+  /// Runners, versions and programs of one model are ranked together; else the newest alone.
+  bool all_versions = false;
 };
 
 struct ResultsRequest {

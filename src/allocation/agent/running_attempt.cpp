@@ -394,6 +394,7 @@ void RunningAttempt::look_for_others() {
   const auto after = cpu_use(here_.now_s());
   if (!after) return;
   const double share = others_share(*cpu_before_, *after);
+  beside_.others_cpu = share;
   const double limit = spec().limits.others_cpu_limit;
   if (share <= limit) return;
   beside_.disturbed = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",

@@ -32,6 +32,7 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
   for (const auto& [name, ended] : attempt.nodes) {
     add_clause(said.also, ended.ending.also);
     if (ended.ending.mark != Mark::none) said.mark = ended.ending.mark;
+    said.others_cpu = std::max(said.others_cpu, ended.ending.others_cpu);
     settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
     said.leaked += ended.ending.leaked;
     // srun and its step were signalled together with the lead.
@@ -102,6 +103,7 @@ Settled settle(const EndedAttempt& attempt, const Log& log) {
   add_clause(ending.also, settled.ending.also);
   ending.leaked = settled.ending.leaked;
   ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
+  ending.others_cpu = settled.ending.others_cpu;
   ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   settled.ending = std::move(ending);
   const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);

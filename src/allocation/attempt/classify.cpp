@@ -183,6 +183,7 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   evidence.ending.leaked = 0;
   evidence.ending.also.clear();
   evidence.ending.mark = Mark::none;
+  evidence.ending.others_cpu = 0;
   evidence.secondary = ended.ending.outcome == Outcome::comm_error;
   return evidence;
 }

@@ -75,6 +75,7 @@ void Beside::add_leftover(const std::string& cmdline) {
 void Beside::tell(Ending& ending) const {
   ending.leaked = leaked;
   if (!disturbed.empty()) ending.mark = Mark::contaminated;
+  ending.others_cpu = others_cpu;
   add_clause(ending.also, disturbed);
   const auto add = [&](const std::string& text) { add_clause(ending.cause, text); };
   if (leaked > 0) add(fmt::format("ended leftover processes ({}): {}", leaked, leftovers));

@@ -78,6 +78,7 @@ struct Beside {
   bool one_host_only = false;  ///< the ranks were on several, and leaks were looked for on one
   std::string nccl{};          ///< its first complaint
   std::string disturbed{};     ///< by whom the measurement was
+  double others_cpu = 0;       ///< share of the node's CPUs that others used
   bool stuck = false;          ///< a process could not be ended: the node is out
 
   void add_leftover(const std::string& cmdline);

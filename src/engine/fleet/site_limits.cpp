@@ -91,6 +91,7 @@ std::optional<std::string> SiteLimits::refuses(const SweepFacts& facts, std::int
   if (auto why = outside_hours(facts, needed_s)) return why;
   if (facts.backend == Backend::local) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
+  if (auto why = partition_is_too_small(facts, nodes)) return why;
   if (auto why = queue_is_full(facts, nodes)) return why;
   if (auto why = share_is_used(facts, nodes)) return why;
   return others_wait(facts, nodes);
@@ -110,6 +111,28 @@ std::optional<std::string> SiteLimits::outside_hours(const SweepFacts& facts,
   if (open >= minutes_of_week || left_s >= needed_s + slack_s) return std::nullopt;
   return fmt::format("limits.hours end {}: the remaining {:.0f} min are too short",
                      week_time_text(clock_.minute + open), left_s / 60);
+}
+
+/// Such a job would wait for ever. Of a partition that Slurm does not name nothing is known.
+std::optional<std::string> SiteLimits::partition_is_too_small(const SweepFacts& facts,
+                                                              std::int32_t nodes) const {
+  std::string largest;
+  std::int64_t most = 0;
+  for (const std::string& name : partitions_of(facts, nodes)) {
+    const auto found = facts.site.partitions.find(name);
+    if (found == facts.site.partitions.end() || found->second.nodes >= nodes)
+      return std::nullopt;
+    if (largest.empty() || found->second.nodes > most) {
+      largest = name;
+      most = found->second.nodes;
+    }
+  }
+  if (largest.empty()) return std::nullopt;
+  return fmt::format(
+      "a trial needs {} nodes, and partition '{}' has {}: no job is submitted, because it "
+      "would "
+      "wait for ever. Name another partition in the site file, or take fewer nodes",
+      nodes, largest, most);
 }
 
 std::optional<std::string> SiteLimits::queue_is_full(const SweepFacts& facts,

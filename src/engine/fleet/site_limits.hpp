@@ -62,6 +62,8 @@ class SiteLimits {
  private:
   [[nodiscard]] std::optional<std::string> outside_hours(const SweepFacts& facts,
                                                          double needed_s) const;
+  [[nodiscard]] std::optional<std::string> partition_is_too_small(const SweepFacts& facts,
+                                                                  std::int32_t nodes) const;
   [[nodiscard]] std::optional<std::string> share_is_used(const SweepFacts& facts,
                                                          std::int32_t nodes) const;
   [[nodiscard]] std::optional<std::string> others_wait(const SweepFacts& facts,

@@ -63,15 +63,29 @@ std::string LayoutNames::name(TrialId trial) {
   return row.next() ? row.text(0) : std::string();
 }
 
-void RunsOfCell::take(const Run& run, std::size_t most, LayoutNames& names) {
+void RunsOfCell::count(const Run& run) {
   ++measured_;
+  fastest_ = std::max(fastest_, run.tokens_per_s_per_gpu);
+}
+
+void RunsOfCell::take_contaminated(const Run& run) {
+  if (!contaminated_ || before(run, *contaminated_)) contaminated_ = run;
+}
+
+void RunsOfCell::add_to(LeftOutRuns& left_out) const {
+  left_out.runs += measured_;
+  left_out.tokens_per_s_per_gpu = std::max(left_out.tokens_per_s_per_gpu, fastest_);
+}
+
+void RunsOfCell::take(const Run& run, std::size_t most, LayoutNames& names) {
+  count(run);
   if (slowest_kept_ && run.tokens_per_s_per_gpu < *slowest_kept_) return;
   alone_.push_back(run);
   if (most > 0 && alone_.size() >= 2 * std::max(kept_alone, most)) forget(most, names);
 }
 
 void RunsOfCell::take(const std::string& group, const Run& run) {
-  ++measured_;
+  count(run);
   repeated_[group].push_back(run);
 }
 
@@ -97,13 +111,20 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
           database,
           "SELECT ifnull(train_step_ms_spread, 0), ifnull(steps, 0), ifnull(resolution, 0), "
           "ifnull(sm_clock_mhz, 0), iif(started_at > 0, (ended_at - started_at) * gpus / "
-          "3600e6, 0), ifnull(control_ratio, 0), ifnull(network_ratio, 0) FROM all_results "
+          "3600e6, 0), ifnull(control_ratio, 0), ifnull(network_ratio, 0), ifnull(others_cpu, "
+          "0) FROM "
+          "all_results "
           "WHERE trial_id = ?"),
       elsewhere_(database,
                  "SELECT s.name, o.counted_speed FROM trials AS t JOIN sweeps AS s ON s.id <> "
                  "t.sweep JOIN trials AS o ON o.sweep = s.id AND o.identity = t.identity WHERE "
                  "t.id = ? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND "
                  "o.hidden = 0 ORDER BY s.id"),
+      ranked_twin_(database,
+                   "SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
+                   "t.sweep AND o.lane = t.lane AND o.micro_batch = t.micro_batch AND "
+                   "o.grad_accum = t.grad_accum WHERE t.id = ? AND o.counted_speed IS NOT NULL "
+                   "AND o.counted_mark IS NULL)"),
       most_(most),
       several_sweeps_(database.integer("SELECT count(*) FROM sweeps") > 1) {}
 
@@ -141,6 +162,21 @@ std::vector<AnswerMaker::Entry> AnswerMaker::distinct(std::vector<Entry> entries
   return found;
 }
 
+/// Before entries are dropped: those that ran several times are all there.
+Noise AnswerMaker::noise_of(const std::vector<Entry>& entries) {
+  std::vector<Ranked> repeated;
+  for (const Entry& entry : entries) {
+    if (entry.runs.size() < 2) continue;
+    const double median = entry.median().tokens_per_s_per_gpu;
+    const double range =
+        entry.runs.back().tokens_per_s_per_gpu - entry.runs.front().tokens_per_s_per_gpu;
+    repeated.push_back({.value = median,
+                        .runs = std::ssize(entry.runs),
+                        .spread = median > 0 ? std::optional(range / median) : std::nullopt});
+  }
+  return common_noise(repeated);
+}
+
 MeasuredRun AnswerMaker::measured(const Run& run) {
   MeasuredRun one{.trial = run.trial, .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu};
   auto row = detail_.use(run.trial);
@@ -153,6 +189,7 @@ MeasuredRun AnswerMaker::measured(const Run& run) {
   row.read(column++, one.gpu_hours);
   row.read(column++, one.control_ratio);
   row.read(column++, one.network_ratio);
+  row.read(column++, one.others_cpu);
   return one;
 }
 
@@ -174,15 +211,25 @@ LayoutRuns AnswerMaker::measured(const Entry& entry, bool in_detail) {
   return layout;
 }
 
+/// A layout that is ranked by other runs of it is not missing.
+std::optional<UnrankedRun> AnswerMaker::unranked(const Run& run) {
+  auto row = ranked_twin_.use(run.trial);
+  if (row.next() && row.integer(0) != 0) return std::nullopt;
+  return UnrankedRun{names_.name(run.trial), run.tokens_per_s_per_gpu,
+                     std::string(word_of(Mark::contaminated))};
+}
+
 CellAnswer AnswerMaker::answer(const RunsOfCell& runs) {
   auto all = entries_of(runs);
   if (all.empty()) return {};
   const FinalStanding* standing = standings_.of(all.front().median().trial);
+  const Noise noise = noise_of(all);
   const auto entries = distinct(std::move(all), standing);
   // A layout of another sweep that is as fast was in no finals.
   if (entries.size() > 1 && standings_.of(entries[1].median().trial) != standing)
     standing = nullptr;
   CellRuns cell;
+  cell.noise = noise;
   cell.measured = runs.measured_;
   for (const Entry& entry : entries) {
     const bool in_detail =
@@ -190,6 +237,9 @@ CellAnswer AnswerMaker::answer(const RunsOfCell& runs) {
     cell.layouts.push_back(measured(entry, in_detail));
   }
   if (standing != nullptr) cell.finals = &standing->held;
+  if (runs.contaminated_ &&
+      runs.contaminated_->tokens_per_s_per_gpu > entries.front().median().tokens_per_s_per_gpu)
+    cell.unranked = unranked(*runs.contaminated_);
   return answer_of(cell);
 }
 

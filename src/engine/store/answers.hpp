@@ -45,13 +45,20 @@ class RunsOfCell {
   void take(const Run& run, std::size_t most, LayoutNames& names);
   /// Of one that may have run several times: those of a group are repeats of each other.
   void take(const std::string& group, const Run& run);
+  /// Of one that is contaminated: it is not ranked.
+  void take_contaminated(const Run& run);
+  /// None of them is ranked.
+  void add_to(LeftOutRuns& left_out) const;
 
  private:
   friend class AnswerMaker;
+  void count(const Run& run);
   void forget(std::size_t most, LayoutNames& names);
   std::vector<Run> alone_;
   std::unordered_map<std::string, std::vector<Run>> repeated_;
   std::int64_t measured_ = 0;
+  double fastest_ = 0;
+  std::optional<Run> contaminated_;  ///< the fastest
   std::optional<double> slowest_kept_;
 };
 
@@ -72,6 +79,8 @@ class AnswerMaker {
   [[nodiscard]] static std::vector<Entry> entries_of(const RunsOfCell& runs);
   [[nodiscard]] std::vector<Entry> distinct(std::vector<Entry> entries,
                                             const FinalStanding* standing);
+  [[nodiscard]] std::optional<UnrankedRun> unranked(const Run& run);
+  [[nodiscard]] static Noise noise_of(const std::vector<Entry>& entries);
   [[nodiscard]] LayoutRuns measured(const Entry& entry, bool in_detail);
   [[nodiscard]] MeasuredRun measured(const Run& run);
 
@@ -79,6 +88,7 @@ class AnswerMaker {
   FinalStandings standings_;
   Statement detail_;
   Statement elsewhere_;
+  Statement ranked_twin_;
   std::size_t most_;
   bool several_sweeps_;
 };

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -150,6 +151,8 @@ enum Unranked : std::uint8_t {
   cause_text,
   predicted_value,
   predicted_speed,
+  contaminated_speed,
+  unranked_vars,
 };
 
 /// Which of the columns behind `scanned_by_both` of a ranked row are not NULL in each row. To
@@ -213,6 +216,10 @@ class Gatherer {
     key.spared = row.integer(was_spared) != 0;
     const auto trial = row.integer(trial_number);
     auto& gathered = find(key, trial);
+    if (!row.null(contaminated_speed))
+      runs_of(
+          {key.row, key.column, key.runner, told_.vars ? vars_.number(row, unranked_vars) : 0})
+          .take_contaminated({trial, row.real(contaminated_speed)});
     const bool tells = gathered.why.empty() || trial < gathered.why_of;
     if (tells && !row.null(cause_text)) {
       gathered.why = row.text(cause_text);
@@ -223,7 +230,7 @@ class Gatherer {
           [](const Offer& one) { return one.tokens_per_s_per_gpu; });
   }
 
-  Cells finish(Database& database, std::string_view version_column) {
+  Cells finish(Database& database) {
     // Of a layout's runs the one in the middle has its value.
     for (auto& [key, runs] : repeated_) {
       std::sort(runs.begin(), runs.end(), [](const Offer& a, const Offer& b) {
@@ -243,18 +250,48 @@ class Gatherer {
                                           value_column(request_.value)));
     for (auto& [place, answers] : answers_of_places()) {
       AnsweredPlace one{rows_.text(place.first), columns_.text(place.second), joined(answers)};
+      if (const auto left_out = left_out_of(place); one.answer.winner() != nullptr)
+        add_left_out(one.answer, left_out);
       if (one.answer.winner() != nullptr) {
         auto use = value.use(one.answer.winner()->trial);
         if (use.next() && !use.null(0)) one.value = use.real(0);
       }
       cells.answers.push_back(std::move(one));
     }
+    doubt_sizes(cells);
     cells.runners = runners_.shown();
-    cells.note = runners_.note(version_column);
+    cells.note = runners_.note();
     return cells;
   }
 
  private:
+  /// Of one place, by software that is not shown.
+  [[nodiscard]] LeftOutRuns left_out_of(
+      const std::pair<std::uint64_t, std::uint64_t>& place) const {
+    LeftOutRuns left_out;
+    std::set<std::string> software;
+    const AnswerKey first{place.first, place.second, 0, 0};
+    for (auto one = runs_.lower_bound(first); one != runs_.end(); ++one) {
+      if (one->first.row != place.first || one->first.column != place.second) break;
+      if (runners_.counts(one->first.runner)) continue;
+      one->second.add_to(left_out);
+      software.insert(runners_.name(one->first.runner));
+    }
+    left_out.software = fmt::format("{}", fmt::join(software, ", "));
+    return left_out;
+  }
+
+  /// If the columns are sizes, and the rows tell all else apart.
+  void doubt_sizes(Cells& cells) const {
+    const bool by_nodes = request_.columns == "nodes";
+    if (request_.rows != "model" || !(by_nodes || request_.columns == "gpus")) return;
+    std::map<std::string, std::vector<SizedAnswer>> rows;
+    for (auto& one : cells.answers)
+      rows[one.row].push_back({std::atoll(one.column.c_str()), &one.answer});
+    for (auto& [row, sizes] : rows)
+      doubt_scaling(std::move(sizes), by_nodes ? "node" : "GPU");
+  }
+
   /// By row and column, each software and each value of the vars.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>>
   answers_of_places() {
@@ -442,29 +479,31 @@ std::string columns_of_both(const HeatmapRequest& request) {
                      labelled ? "NULL" : "model");
 }
 
+/// What an imported table calls so sets nothing.
+constexpr std::string_view vars_of_cells_sql =
+    "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
+
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
 std::string ranked_sql(const Source& source, const HeatmapRequest& request,
                        const std::string& group, bool any_vars) {
-  // What an imported table calls so sets nothing.
-  constexpr std::string_view vars =
-      "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
   return fmt::format(
       "SELECT {}, tokens_per_s_per_gpu, {}, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
       "tokens_per_s_per_gpu IS NOT NULL",
       columns_of_both(request),
       shows_every_value(request) ? value_column(request.value) : "NULL", group,
-      published_mfu(source), any_vars ? vars : "NULL", source.rows, source.where);
+      published_mfu(source), any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where);
 }
 
 /// The others. A marked measurement is shown by its trial, and not ranked.
-std::string unranked_sql(const Source& source, const HeatmapRequest& request) {
+std::string unranked_sql(const Source& source, const HeatmapRequest& request, bool any_vars) {
   return fmt::format(
       "SELECT {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS e WHERE e.trial = "
-      "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu FROM "
-      "{} WHERE {} AND trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
+      "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu, "
+      "iif(mark = 'contaminated', tokens_per_s_per_gpu, NULL), {} FROM {} WHERE {} AND "
+      "trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
       "counted_mark IS NOT NULL)",
       columns_of_both(request), word_of(EventKind::spared), predicted_column(request.value),
-      source.rows, source.where);
+      any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where);
 }
 
 }  // namespace
@@ -521,12 +560,12 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
       gatherer.take_ranked(row);
   }
   {
-    Statement select(database, unranked_sql(source, request));
+    Statement select(database, unranked_sql(source, request, !mixed.empty()));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take_unranked(row);
   }
-  auto cells = gatherer.finish(database, version_column(source));
+  auto cells = gatherer.finish(database);
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
   for (const auto& note : {mixed_vars_text(mixed), mixture}) {

@@ -3,6 +3,7 @@
 
 #include <shardsweep/fail_point.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -32,6 +33,8 @@ CREATE INDEX allocations_by_sweep ON allocations (sweep) WHERE sweep IS NOT NULL
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr int most_pages = 4096;  ///< 16 MiB: more than a piece frees
 
 struct Doomed {
   std::vector<std::int64_t> ids;
@@ -136,6 +139,9 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   fail_point("delete.rows");
   transaction.commit();
   fail_point("delete.piece");
+  // What a piece has freed goes back to the file system with it, so that no tick waits for all
+  // of it. A database from before keeps its size: it was not made for this.
+  database.execute(fmt::format("PRAGMA incremental_vacuum({})", most_pages));
   return last;
 }
 

@@ -334,16 +334,20 @@ UPDATE trials SET layout = printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%
   CASE WHEN overlap THEN '' ELSE ' no-overlap' END);
 )sql";
 
+// What others used of the CPUs while an attempt ran: its measurement is ranked, and doubtful.
+constexpr const char* load_sql =
+    "ALTER TABLE attempts ADD COLUMN others_cpu REAL NOT NULL DEFAULT 0;";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 27> steps{
+  static const std::array<std::string, 28> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
-      experts_sql,    layout_sql};
+      experts_sql,    layout_sql,       load_sql};
   return steps;
 }
 

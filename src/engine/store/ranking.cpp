@@ -6,28 +6,33 @@
 #include "filter/filter.hpp"
 #include "store/deadline.hpp"
 #include "text/content_hash.hpp"
+#include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <numeric>
+#include <cstdlib>
+#include <iterator>
+#include <set>
+#include <tuple>
 #include <unordered_map>
 
 namespace shardsweep::sqlite {
 namespace {
 
-std::string best_sql(const Source& source, const std::string& group) {
+std::string best_sql(const Source& source, const std::string& group, const char* mark) {
   return fmt::format(
       "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, seq_len, nodes, "
-      "gpus, sweep_id, vars, code_hash, {} FROM {} WHERE {} AND mark IS NULL AND "
+      "gpus, sweep_id, vars, code_hash, {} FROM {} WHERE {} AND mark {} AND "
       "tokens_per_s_per_gpu IS "
       "NOT NULL",
-      group, source.rows, source.where);
+      group, source.rows, source.where, mark);
 }
 
 /// The cell of a run.
 struct CellKey {
+  std::string family;  ///< without its size
   std::string name;
   std::string vars;
   std::size_t runner = 0;
@@ -60,13 +65,17 @@ class Cells {
     vars_ = vars;
     runner_ = runner;
     last_ =
-        &cells_[{fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner}];
+        &cells_[{fmt::format("{}\x1f{}", model, numbers[0]),
+                 fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner}];
+    sizes_[last_] = numbers[2];
     return *last_;
   }
+  [[nodiscard]] std::int64_t gpus_of(const RunsOfCell& runs) const { return sizes_.at(&runs); }
   [[nodiscard]] const std::map<CellKey, RunsOfCell>& all() const { return cells_; }
 
  private:
   std::map<CellKey, RunsOfCell> cells_;
+  std::map<const RunsOfCell*, std::int64_t> sizes_;  ///< GPUs
   std::vector<std::int64_t> imported_;
   std::array<std::int64_t, 3> numbers_{};  ///< seq_len, nodes, gpus
   std::string model_;
@@ -117,13 +126,16 @@ Table row_of(Statement& select, const CellAnswer& answer) {
 }
 
 /// Behind them stand the columns that name and show a layout; they go into its figures.
-constexpr std::ptrdiff_t columns_for_figures = 5;
-constexpr std::array<const char*, 7> figures_of_layouts{
-    "repeats", "repeat_spread", "resolution", "sm_clock_mhz", "step_spread", "steps", "rank"};
+constexpr std::ptrdiff_t columns_for_figures = 6;
+constexpr std::array<const char*, 8> figures_of_layouts{
+    "repeats",     "repeat_spread", "resolution", "sm_clock_mhz",
+    "step_spread", "steps",         "others_cpu", "rank"};
 
 std::string layouts_sql(const Source& source, const std::vector<std::string>& vars) {
   return fmt::format(
-      "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, model, seq_len, "
+      "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, others_cpu, "
+      "model, "
+      "seq_len, "
       "nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, "
       "sweep, "
       "trial, runner, runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS "
@@ -155,33 +167,85 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
   return names;
 }
 
+namespace {
+
+void take_runs(Database& database, const Source& source, Runners& runners, AnswerMaker& maker,
+               Cells& cells) {
+  Statement select(database, best_sql(source, group_expression(database), "IS NULL"));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  while (row.next()) {
+    const Run run{row.integer(0), row.real(4)};
+    const auto runner =
+        runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
+    RunsOfCell& cell = cells.of(row, runner);
+    if (row.null(11)) {
+      cell.take(run, maker.most(), maker.names());
+    } else {
+      cell.take(row.text(11), run);
+    }
+  }
+}
+
+/// Of software that has ranked runs, too: what nobody else has measured wins nothing.
+void take_contaminated(Database& database, const Source& source, Runners& runners,
+                       Cells& cells) {
+  Statement select(database, best_sql(source, "NULL", "= 'contaminated'"));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  while (row.next()) {
+    const auto runner =
+        runners.find({row.view(1), row.view(2), row.view(3), row.view(10)}, true);
+    if (runner < runners.size())
+      cells.of(row, runner).take_contaminated({row.integer(0), row.real(4)});
+  }
+}
+
+/// Per cell, without the software.
+using LeftOutOfCells = std::map<std::pair<std::string, std::string>, LeftOutRuns>;
+
+LeftOutOfCells left_out_of(const Cells& cells, const Runners& runners) {
+  LeftOutOfCells left_out;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> software;
+  for (const auto& [key, runs] : cells.all()) {
+    if (runners.counts(key.runner)) continue;
+    const std::pair cell(key.name, key.vars);
+    runs.add_to(left_out[cell]);
+    software[cell].insert(runners.name(key.runner));
+  }
+  for (auto& [cell, one] : left_out)
+    one.software = fmt::format("{}", fmt::join(software[cell], ", "));
+  return left_out;
+}
+
+}  // namespace
+
 std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
                                          Runners& runners, AnswerMaker& maker) {
   Cells cells(database);
-  {
-    Statement select(database, best_sql(source, group_expression(database)));
-    auto row = select.use(source.chosen.sweeps, source.chosen.trials);
-    while (row.next()) {
-      const Run run{row.integer(0), row.real(4)};
-      const auto runner =
-          runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
-      RunsOfCell& cell = cells.of(row, runner);
-      if (row.null(11)) {
-        cell.take(run, maker.most(), maker.names());
-      } else {
-        cell.take(row.text(11), run);
-      }
-    }
-  }
+  take_runs(database, source, runners, maker, cells);
+  take_contaminated(database, source, runners, cells);
+  const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
+  answered.reserve(cells.all().size());
+  std::map<std::tuple<std::string, std::string, std::size_t>, std::vector<SizedAnswer>> sizes;
   for (const auto& [key, runs] : cells.all()) {
-    if (runners.counts(key.runner))
-      answered.push_back({maker.answer(runs), key.name, key.vars, key.runner});
+    if (!runners.counts(key.runner)) continue;
+    auto& cell =
+        answered.emplace_back(AnsweredCell{maker.answer(runs), key.name, key.vars, key.runner});
+    if (cell.answer.winner() == nullptr) {
+      answered.pop_back();
+      continue;
+    }
+    if (const auto found = left_out.find({key.name, key.vars}); found != left_out.end())
+      add_left_out(cell.answer, found->second);
+    sizes[{key.family, key.vars, key.runner}].push_back({cells.gpus_of(runs), &cell.answer});
   }
+  for (auto& [family, all] : sizes)
+    doubt_scaling(std::move(all), "GPU");
   return answered;
 }
 
 Mixing mixing_of(const Selection& selection) {
+  if (selection.all_versions) return {true, true, true};
   const auto names = filter::read_identifiers(selection.where);
   if (!names) return {};
   return {names->contains("runner"),
@@ -219,7 +283,7 @@ std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t tri
   auto& seen = seen_[last_];
   seen.newness = std::max(seen.newness, std::pair(measured, trial));
   seen.oldest = std::min(seen.oldest, trial);
-  ++seen.trials;
+  if (measured) ++seen.runs;
   return last_;
 }
 
@@ -279,45 +343,23 @@ std::vector<std::string> Runners::shown() const {
   return names;
 }
 
-/// Numbers, that of the oldest trial first.
-std::vector<std::size_t> Runners::by_age() const {
-  std::vector<std::size_t> numbers(seen_.size());
-  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
-  std::sort(numbers.begin(), numbers.end(),
-            [this](std::size_t a, std::size_t b) { return seen_[a].oldest < seen_[b].oldest; });
-  return numbers;
-}
-
-/// The condition that shows what is hidden.
-std::string Runners::way_to(const Seen& hidden, std::string_view version_column) const {
-  const auto is_shown = [&](auto&& like) {
-    return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& one) {
-      return one.model == hidden.model && one.runner == hidden.runner && like(one) &&
-             counts(static_cast<std::size_t>(&one - seen_.data()));
-    });
-  };
-  if (!is_shown([](const Seen&) { return true; }))
-    return fmt::format("runner = {}", literal(hidden.runner));
-  if (!is_shown([&](const Seen& one) { return one.version == hidden.version; }))
-    return fmt::format("{} = {}", version_column, literal(hidden.version));
-  return fmt::format("code_hash = {}", literal(hidden.code));
-}
-
-std::string Runners::note(std::string_view version_column) const {
+/// Ranked runs are counted: whoever asks, and whatever else it shows, the number is the same.
+std::string Runners::note() const {
   std::map<std::string, std::int64_t> left_out;
-  std::string way;
-  for (const std::size_t number : by_age()) {
-    if (counts(number)) continue;
-    left_out[name(number)] += seen_[number].trials;
-    way = way_to(seen_[number], version_column);
+  std::int64_t runs = 0;
+  for (std::size_t number = 0; number < seen_.size(); ++number) {
+    if (counts(number) || seen_[number].runs == 0) continue;
+    left_out[name(number)] += seen_[number].runs;
+    runs += seen_[number].runs;
   }
   if (left_out.empty()) return "";
   std::string hidden;
-  for (const auto& [name, trials] : left_out)
-    hidden += fmt::format("{}{} ({} {})", hidden.empty() ? "" : ", ", name, trials,
-                          trials == 1 ? "trial" : "trials");
-  return fmt::format("Showing {} only, without {}; add --where \"{}\".",
-                     fmt::join(shown(), ", "), hidden, way);
+  for (const auto& [name, count] : left_out)
+    hidden += fmt::format("{}{} ({})", hidden.empty() ? "" : ", ", name, count);
+  return fmt::format(
+      "Partial ranking, of {}: {} of other software {} left out: {}. "
+      "--all-versions ranks them too.",
+      fmt::join(shown(), ", "), counted(runs, "run"), runs == 1 ? "is" : "are", hidden);
 }
 
 std::string_view version_column(const Source& source) {
@@ -339,6 +381,65 @@ std::string group_expression(Database& database) {
          "measurements AS m WHERE m.attempt = attempt_id), '') || '/' || code_hash, NULL)";
 }
 
+namespace {
+
+/// The parts of a cell's name.
+std::vector<std::string> split_name(const std::string& name) {
+  std::vector<std::string> parts{""};
+  for (const char c : name) {
+    if (c == '\x1f') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+/// `{"nvls":"1"}` as `nvls 1`.
+std::string vars_text(const std::string& json) {
+  std::string text;
+  std::copy_if(json.begin(), json.end(), std::back_inserter(text),
+               [](char c) { return c != '{' && c != '}' && c != '"'; });
+  std::replace(text.begin(), text.end(), ':', ' ');
+  return text;
+}
+
+/// Cells of one name differ in the vars alone: which of their values is the best one?
+std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
+  constexpr std::size_t most_told = 6;
+  std::map<std::pair<std::string, std::size_t>, std::vector<const AnsweredCell*>> by_name;
+  for (const auto& cell : cells)
+    by_name[{cell.name, cell.runner}].push_back(&cell);
+  std::vector<std::string> told;
+  for (const auto& [name, all] : by_name) {
+    if (all.size() < 2) continue;
+    std::vector<CellAnswer> winners;
+    const AnsweredCell* best = all.front();
+    for (const auto* cell : all) {
+      winners.push_back(cell->answer);
+      winners.back().layouts.resize(1);
+      const auto speed = [](const AnsweredCell* one) {
+        return one->answer.winner()->tokens_per_s_per_gpu;
+      };
+      if (speed(cell) > speed(best)) best = cell;
+    }
+    const auto parts = split_name(name.first);
+    told.push_back(fmt::format("{}, {}: {} is the best of {} values: {}.", parts.front(),
+                               counted(std::atoll(parts.back().c_str()), "GPU"),
+                               vars_text(best->vars), all.size(),
+                               certainty_text(joined(winners))));
+  }
+  const auto all = told.size();
+  if (all > most_told) {
+    told.resize(most_told);
+    told.push_back(fmt::format("So for {} more cells.", all - most_told));
+  }
+  return fmt::format("{}", fmt::join(told, "\n"));
+}
+
+}  // namespace
+
 Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
@@ -355,7 +456,9 @@ Table best(Database& database, const Selection& selection) {
     if (!one.rows.empty()) table.rows.push_back(std::move(one.rows.front()));
   }
   std::stable_sort(table.rows.begin(), table.rows.end(), row_before);
-  table.note = runners.note(version_column(source));
+  table.note = runners.note();
+  if (const auto vars = best_vars_text(cells); !vars.empty())
+    table.note += (table.note.empty() ? "" : "\n") + vars;
   return table;
 }
 
@@ -390,12 +493,12 @@ Table layouts(Database& database, const Selection& selection) {
       row.insert(row.end(),
                  {static_cast<std::int64_t>(layout.runs.size()),
                   layout.spread ? Value(*layout.spread) : Value(), chosen[1], chosen[2],
-                  chosen[3], chosen[4], static_cast<std::int64_t>(i + 1)});
+                  chosen[3], chosen[4], chosen[5], static_cast<std::int64_t>(i + 1)});
     }
   }
   for (auto& [place, row] : in_order)
     table.rows.push_back(std::move(row));
-  table.note = runners.note(version_column(source));
+  table.note = runners.note();
   return table;
 }
 

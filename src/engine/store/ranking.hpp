@@ -47,9 +47,11 @@ class Runners {
   [[nodiscard]] std::string name(std::size_t number) const;
   /// Those that count, by their names.
   [[nodiscard]] std::vector<std::string> shown() const;
-  /// Says which runner is shown and how to see the others; empty where all are shown.
-  /// `version_column`: where the versions stand.
-  [[nodiscard]] std::string note(std::string_view version_column) const;
+  /// The number of one that was seen; size(): it was not.
+  [[nodiscard]] std::size_t find(const RunnerOfRow& row, bool measured) const;
+  /// Says that the ranking is one of some runs alone, of which, and how to rank all; empty: it
+  /// is of all.
+  [[nodiscard]] std::string note() const;
 
  private:
   using Newness = std::pair<bool, std::int64_t>;
@@ -59,14 +61,11 @@ class Runners {
     std::string version;
     std::string code;
     Newness newness;
-    std::int64_t trials = 0;
+    std::int64_t runs = 0;    ///< measured
     std::int64_t oldest = 0;  ///< id of a trial
   };
-  [[nodiscard]] std::size_t find(const RunnerOfRow& row, bool measured) const;
   [[nodiscard]] bool has_codes(const Seen& one) const;
   [[nodiscard]] std::string name_of(const Seen& one) const;
-  [[nodiscard]] std::vector<std::size_t> by_age() const;
-  [[nodiscard]] std::string way_to(const Seen& hidden, std::string_view version_column) const;
   [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
   [[nodiscard]] Newness newness_of(const Seen& one) const;
   Mixing mixing_;

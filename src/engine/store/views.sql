@@ -56,7 +56,7 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   (SELECT iif(count(*) = l.nodes AND min(x.switches) <> '', count(DISTINCT x.switches), NULL)
     FROM allocation_nodes AS x JOIN allocations AS l ON l.id = x.allocation
     WHERE x.allocation = a.allocation) AS spread,
-  t.attempts, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
+  t.attempts, a.others_cpu, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
   t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
     ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,

@@ -402,6 +402,10 @@ void Grammar::selection() {
   where();
   flag("--hidden", options_.hidden, "Include trials that were removed from their sweep file.");
 }
+void Grammar::versions() {
+  flag("--all-versions", options_.all_versions,
+       "Rank runs of all runners, versions and programs, not those of the newest alone.");
+}
 void Grammar::family(const std::string& help) {
   option("--family", options_.asked.family, "FAMILY", help)
       .offers({"shardbench", "nanotron", "megatron", "fsdp"});

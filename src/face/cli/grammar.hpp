@@ -90,6 +90,8 @@ class Grammar {
   void backend();
   /// Sweeps or trials, --where and --hidden.
   void selection();
+  /// --all-versions, of what ranks.
+  void versions();
   void family(const std::string& help);
 
  private:

@@ -69,7 +69,8 @@ struct Options {
   std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
   std::string file;                ///< sweep file, or the file to write
   std::string where;
-  bool hidden = false;  ///< also trials that were removed from their sweep file
+  bool hidden = false;        ///< also trials that were removed from their sweep file
+  bool all_versions = false;  ///< rank other runners, versions and programs, too
 
   // how a cluster is reached, and what is set over a file
   std::vector<std::string> set;

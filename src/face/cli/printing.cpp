@@ -26,7 +26,10 @@
 namespace shardsweep {
 
 Selection selection_of(const Options& options) {
-  return {.names = options.names, .where = options.where, .hidden = options.hidden};
+  return {.names = options.names,
+          .where = options.where,
+          .hidden = options.hidden,
+          .all_versions = options.all_versions};
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {

@@ -70,7 +70,8 @@ class Layouts {
             rows_.number(row, "resolution").value_or(0),
             0,
             step_noise_of(rows_.number(row, "step_spread").value_or(0),
-                          rows_.integer(row, "steps"))};
+                          rows_.integer(row, "steps")),
+            rows_.number(row, "others_cpu").value_or(0)};
   }
 
  private:

@@ -49,6 +49,12 @@ double trial_gpu_hours(const SweepSpec& sweep, const PlannedTrial& trial) {
          static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
 }
 
+/// The estimate is above what a GPU has; what is left in the plan fits by the lower bound.
+bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
+  return sweep.cluster.memory_bytes > 0 &&
+         trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
+}
+
 Column axis_column(const SweepSpec& sweep, const AxisInfo& axis) {
   const auto* info = &axis;
   const std::string name(axis.name);
@@ -157,8 +163,9 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
   }
   for (std::size_t i = 0; i < sweep.vars.size(); ++i)
     columns.push_back(var_column(sweep, i));
-  add("memory", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    put(out, "{}", bytes_text(static_cast<double>(trial.prediction.memory_bytes)));
+  add("memory", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
+    put(out, "{}{}", is_likely_oom(sweep, trial) ? "! " : "",
+        bytes_text(static_cast<double>(trial.prediction.memory_bytes)));
   });
   add("train step", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
     const auto seconds = trial.prediction.train_step_s;
@@ -169,7 +176,9 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
     if (speed > 0) append_text(out, amount_text(speed));
   });
   add("GPU-hours", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
-    append_text(out, amount_text(trial_gpu_hours(sweep, trial)));
+    constexpr double least_shown = 0.01;
+    const double hours = trial_gpu_hours(sweep, trial);
+    append_text(out, hours < least_shown ? std::string("<0.01") : amount_text(hours));
   });
   return columns;
 }
@@ -291,6 +300,7 @@ class PlanWriter {
     if (plan_.trials.empty()) return;
     put(out_, "\n");
     trials(whole ? plan_.trials.size() : std::min(plan_.trials.size(), trials_shown));
+    likely_ooms();
     put(out_, "\n");
     effort();
     search();
@@ -298,6 +308,16 @@ class PlanWriter {
   }
 
  private:
+  void likely_ooms() {
+    const auto count =
+        std::count_if(plan_.trials.begin(), plan_.trials.end(),
+                      [this](const PlannedTrial& one) { return is_likely_oom(sweep_, one); });
+    if (count == 0) return;
+    sentence(fmt::format(
+        "! {} more memory by the estimate than the {} of a GPU of {}: likely out of memory.",
+        count == 1 ? "One trial needs" : grouped(count) + " trials need",
+        bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)), sweep_.cluster.name));
+  }
   [[nodiscard]] std::int64_t trial_count() const {
     return static_cast<std::int64_t>(plan_.trials.size());
   }

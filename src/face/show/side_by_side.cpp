@@ -46,7 +46,8 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
     const auto& name = layouts.columns[i];
     const bool is_figure = name == "repeats" || name == "repeat_spread" ||
                            name == "resolution" || name == "sm_clock_mhz" ||
-                           name == "step_spread" || name == "steps" || name == "rank";
+                           name == "step_spread" || name == "steps" || name == "others_cpu" ||
+                           name == "rank";
     if (!is_figure) columns.push_back(name);
   }
   columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
@@ -75,6 +76,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
   const auto clock = place_of(layouts, "sm_clock_mhz");
   const auto step_spread = place_of(layouts, "step_spread");
   const auto steps = place_of(layouts, "steps");
+  const auto load = place_of(layouts, "others_cpu");
   const auto rank = place_of(layouts, "rank");
   std::vector<std::size_t> places;
   places.reserve(columns.size());
@@ -94,6 +96,7 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
       one.spread = number_of(row[spread], 0);
     if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
     if (clock < row.size()) one.sm_clock_mhz = number_of(row[clock], 0);
+    if (load < row.size()) one.others_cpu = number_of(row[load], 0);
     if (step_spread < row.size() && steps < row.size())
       one.step_noise = step_noise_of(number_of(row[step_spread], 0),
                                      static_cast<std::int64_t>(number_of(row[steps], 0)));
@@ -101,8 +104,13 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
     cell.values = std::move(values);
     const auto place =
         rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
-    auto& known = cell.layouts[text_of(row[layout])];
-    if (one.value > known.ranked.value) known = {one, place};
+    // Of one name are runs under other settings, and those of other software: the one that
+    // stands first in its answer, which need not be the fastest, stands for it.
+    const auto [known, fresh] =
+        cell.layouts.try_emplace(text_of(row[layout]), Measured{one, place});
+    const auto order = [](const Measured& m) { return std::pair(m.rank, -m.ranked.value); };
+    if (const Measured measured{one, place}; !fresh && order(measured) < order(known->second))
+      known->second = measured;
   }
   return cells;
 }
@@ -185,11 +193,11 @@ class Joiner {
       both_.worst_loss = loss;
       both_.worst_layout = layout;
     }
-    // If no noise is known, rounding alone explains a loss.
-    const bool unknown = !verdict.half_width && !verdict.within_rounding;
-    if (unknown && loss > both_.worst_unknown) {
-      both_.worst_unknown = loss;
-      both_.worst_unknown_layout = layout;
+    const bool open = verdict.difference == Difference::undecided && !verdict.within_rounding;
+    if (open && loss > both_.worst_open) {
+      both_.worst_open = loss;
+      both_.worst_open_layout = layout;
+      both_.worst_open_reason = verdict.reason;
     }
     auto& row = add_cell(both_.rows, cell);
     row.insert(row.end(), {layout, first.value, second.value, verdict.share,
@@ -246,12 +254,11 @@ SweepVerdict judge_limit(const SideBySide& both, double limit) {
             fmt::format("exit 1: {} is slower by {}; --fail-on allows less than {}.",
                         both.worst_layout, percent_text(both.worst_loss), percent_text(limit))};
   }
-  if (both.worst_unknown >= limit) {
-    return {
-        ExitCode::undecided,
-        fmt::format("exit 3: {} seems slower by {}, but no layout ran twice, so the noise is "
-                    "unknown. Measure with `repeats` above 1.",
-                    both.worst_unknown_layout, percent_text(both.worst_unknown))};
+  if (both.worst_open >= limit) {
+    return {ExitCode::done,
+            fmt::format("{} seems slower by {}, which is UNDECIDED and fails nothing: {}.",
+                        both.worst_open_layout, percent_text(both.worst_open),
+                        both.worst_open_reason)};
   }
   return {};
 }

@@ -31,9 +31,10 @@ struct SideBySide {
   /// By how much the layout that lost most has lost, among those that are SLOWER.
   double worst_loss = 0;
   std::string worst_layout;
-  /// The same among those whose noise is unknown, and that rounding does not explain.
-  double worst_unknown = 0;
-  std::string worst_unknown_layout;
+  /// The same among those that are UNDECIDED, and that rounding does not explain.
+  double worst_open = 0;
+  std::string worst_open_layout;
+  std::string worst_open_reason;
   std::array<std::int64_t, word_table<Open>.size()> open_counts{};  ///< of UNDECIDED, by reason
 };
 
@@ -42,8 +43,8 @@ struct SideBySide {
 [[nodiscard]] SideBySide side_by_side(const Side& first, const Side& second,
                                       std::string_view by, double resolve);
 
-/// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER, 3 if
-/// only repeats could tell. Any other UNDECIDED fails nothing; it is counted and named.
+/// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER. What
+/// is UNDECIDED fails nothing: the one that seems to have lost most is named with the reason.
 [[nodiscard]] SweepVerdict judge_limit(const SideBySide& both, double limit);
 
 /// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells

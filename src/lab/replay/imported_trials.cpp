@@ -54,8 +54,8 @@ class Importer {
       imported.labels.emplace_back(name);
     // Of several versions the one that is submitted last is shown.
     const auto is_newest = [this](const RecordedRun& run) {
-      return !recorded_.newest_version.empty() &&
-             run.software_version == recorded_.newest_version;
+      return !run.comparable.empty() || (!recorded_.newest_version.empty() &&
+                                         run.software_version == recorded_.newest_version);
     };
     for (const bool newest : {false, true}) {
       for (const auto& run : recorded_.runs) {
@@ -74,9 +74,12 @@ class Importer {
     ImportedTrial trial;
     trial.point = run.point;
     trial.outcome = run.outcome;
-    trial.runner_version = run.software_version.empty() ? "unknown" : run.software_version;
+    const auto version =
+        run.software_version.empty() ? std::string("unknown") : run.software_version;
+    // Readers rank one version at a time; the label software_version keeps the table's word.
+    trial.runner_version = run.comparable.empty() ? version : run.comparable;
     trial.cause = fmt::format("recorded in line {} of {}", run.line, recorded_.file);
-    const auto& names = names_of(trial.runner_version, run.kernel);
+    const auto& names = names_of(version, run.kernel);
     trial.point.repeat = ++repeats_[names.identity(trial.point)];
     trial.names = {names.identity(trial.point), names.slug(trial.point),
                    names.lane_key(trial.point)};

@@ -51,6 +51,9 @@ constexpr double billion = 1e9;
 /// Measured after a fix of the pipeline, which made it up to 5.6 times as fast.
 constexpr const char* newest_version = "after_pp_fix";
 
+/// Without a pipeline the fix changes nothing, nor does it whether a layout fits.
+constexpr const char* comparable = "after_pp_fix or pp 1";
+
 class NanotronReader {
  public:
   NanotronReader(const CsvTable& table, const RecordedOptions& options)
@@ -97,6 +100,9 @@ class NanotronReader {
     RecordedRun run;
     SHARDSWEEP_TRY(read_point(row, run.point));
     SHARDSWEEP_TRY(read_measurement(row, run));
+    const bool fixed = run.software_version.empty() || run.software_version == newest_version;
+    if (fixed || run.point.layout.pp == 1 || run.outcome != Outcome::completed)
+      run.comparable = comparable;
     SHARDSWEEP_ASSIGN(const auto model, read_model(row));
     SHARDSWEEP_ASSIGN(const auto nodes, need(row, "nodes", 1, most_ranks));
     return builder_.add(row, std::move(run), model, nodes);

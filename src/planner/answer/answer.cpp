@@ -3,6 +3,11 @@
 // finals (`search`). A layout is faster if the t interval of the medians, or the confidence
 // sequence of the finals, is above zero. Noise comes from runs of one layout, with the train
 // steps within a run as its floor. One run each is `fastest so far`.
+//
+// A run beside others' load is ranked, because on a desktop there may be no other, and nothing
+// that was measured vanishes. It decides nothing: a lead of it or over it is UNDECIDED by load.
+// If a limit is set (watch.others_cpu_limit), what is above it is contaminated, like what a
+// control has found off: measured again and not ranked. If it would lead, the answer says so.
 #include "answer/answer.hpp"
 
 #include "text/numbers.hpp"
@@ -53,7 +58,8 @@ Ranked ranked_of(const Entry& entry) {
           .spread = spread_of(entry.runs, middle.tokens_per_s_per_gpu),
           .resolution = middle.resolution,
           .sm_clock_mhz = middle.sm_clock_mhz,
-          .step_noise = step_noise_of(middle.step_spread, middle.steps)};
+          .step_noise = step_noise_of(middle.step_spread, middle.steps),
+          .others_cpu = middle.others_cpu};
 }
 
 /// Of two that are alike the older trial is before.
@@ -171,7 +177,7 @@ void add(CellAnswer& answer, DoubtKind kind, std::string text) {
 /// Of the runs of the first two, what is true of one of them alone or of both.
 void doubt_the_runs(CellAnswer& answer, const Entry& entry) {
   const auto& run = entry.median();
-  if (run.others_cpu > 0)
+  if (is_loaded(run.others_cpu))
     add(answer, DoubtKind::load,
         fmt::format("others used {} of the CPUs while {} ran", percent_text(run.others_cpu),
                     entry.name));
@@ -240,6 +246,24 @@ void doubt(CellAnswer& answer, const std::vector<Entry>& entries, const Noise& n
     add(answer, DoubtKind::mixed_software, fmt::format("ranked together: {}", answer.mixed));
 }
 
+/// What would lead if its run had been undisturbed, or were ranked.
+void doubt_the_others(CellAnswer& answer, const std::vector<Entry>& entries,
+                      const std::optional<UnrankedRun>& unranked) {
+  const double best = answer.layouts.front().tokens_per_s_per_gpu;
+  if (unranked && unranked->tokens_per_s_per_gpu > best)
+    add(answer, DoubtKind::unranked,
+        fmt::format("{} measured {} tokens/s/GPU and is not ranked: {}", unranked->name,
+                    amount_text(unranked->tokens_per_s_per_gpu), unranked->mark));
+  for (std::size_t i = 2; i < entries.size(); ++i) {
+    const auto& run = entries[i].median();
+    if (!is_loaded(run.others_cpu)) continue;
+    if (run.tokens_per_s_per_gpu / (1 - std::min(run.others_cpu, 0.99)) < best) continue;
+    return add(answer, DoubtKind::load,
+               fmt::format("{} is slower, but others used {} of the CPUs while it ran",
+                           entries[i].name, percent_text(run.others_cpu)));
+  }
+}
+
 void doubt_confirmation(CellAnswer& answer, const FinalVerdict& verdict) {
   if (verdict.to_be_confirmed)
     add(answer, DoubtKind::unconfirmed, "to be confirmed on other nodes");
@@ -263,7 +287,6 @@ void demote(CellAnswer& answer) {
     verdict.open = why;
   };
   if (answer.layouts.front().runs.size() < 2) return leave_open(Open::too_little_data);
-  if (has(answer, DoubtKind::load)) return leave_open(Open::load);
   if (has(answer, DoubtKind::network)) leave_open(Open::mixed_state);
 }
 
@@ -274,6 +297,10 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   const auto& verdict = answer.layouts.front().verdict;
   if (answer.layouts.size() < 2 || verdict.difference != Difference::undecided) return;
   if (verdict.open == Open::clocks) return;
+  if (verdict.open == Open::load) {
+    answer.settling.text = "runs while others leave the CPUs alone would tell";
+    return;
+  }
   const double pair = entries[0].median().gpu_hours + entries[1].median().gpu_hours;
   const auto pairs = verdict.pairs > 0 ? verdict.more : std::max(verdict.more, usual_pairs);
   if (pairs == 0 || (verdict.within_rounding && verdict.pairs == 0)) return;
@@ -293,7 +320,11 @@ AnsweredLayout answered(const Entry& entry, const Noise& noise) {
                         .trial = entry.median().trial,
                         .tokens_per_s_per_gpu = ranked.value,
                         .spread = ranked.spread,
-                        .in_finals = entry.in_finals};
+                        .in_finals = entry.in_finals,
+                        .resolution = ranked.resolution,
+                        .sm_clock_mhz = ranked.sm_clock_mhz,
+                        .step_noise = ranked.step_noise,
+                        .others_cpu = ranked.others_cpu};
   for (const auto& run : entry.runs)
     layout.runs.push_back(run.trial);
   Ranked exact = ranked;
@@ -320,7 +351,9 @@ CellAnswer answer_of(const CellRuns& cell) {
   std::vector<Ranked> ranked;
   for (const auto& entry : entries)
     ranked.push_back(ranked_of(entry));
-  const Noise noise = common_noise(ranked);
+  const Noise noise = cell.noise ? *cell.noise : common_noise(ranked);
+  answer.noise_of_run = noise.of_run;
+  answer.noise_freedom = noise.freedom;
   for (const auto& entry : entries)
     answer.layouts.push_back(answered(entry, noise));
   for (std::size_t i = 1; i < entries.size(); ++i)
@@ -330,9 +363,44 @@ CellAnswer answer_of(const CellRuns& cell) {
   if (entries.size() > 1) answer.layouts[0].verdict = answer.layouts[1].verdict;
   doubt(answer, entries, noise);
   demote(answer);
+  doubt_the_others(answer, entries, cell.unranked);
   if (entries.size() > 1) answer.layouts[1].verdict = answer.layouts[0].verdict;
   add_settling(answer, entries);
   return answer;
+}
+
+void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out) {
+  if (left_out.runs == 0) return;
+  const auto* winner = answer.winner();
+  const bool faster =
+      winner == nullptr || left_out.tokens_per_s_per_gpu > winner->tokens_per_s_per_gpu;
+  answer.doubts.insert(
+      answer.doubts.begin(),
+      {DoubtKind::partial,
+       fmt::format("{} of {} {} not ranked (--all-versions){}", counted(left_out.runs, "run"),
+                   left_out.software, left_out.runs == 1 ? "is" : "are",
+                   faster ? fmt::format(", one with {} tokens/s/GPU",
+                                        amount_text(left_out.tokens_per_s_per_gpu))
+                          : "")});
+}
+
+void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun) {
+  // Caches and a layout that needs more memory may give a little.
+  constexpr double tolerance = 0.1;
+  std::sort(cells.begin(), cells.end(),
+            [](const SizedAnswer& a, const SizedAnswer& b) { return a.size < b.size; });
+  for (std::size_t i = 1; i < cells.size(); ++i) {
+    const auto* fewer = cells[i - 1].answer->winner();
+    const auto* more = cells[i].answer->winner();
+    if (fewer == nullptr || more == nullptr || cells[i - 1].size == cells[i].size) continue;
+    const double share = more->tokens_per_s_per_gpu / fewer->tokens_per_s_per_gpu;
+    if (share <= 1 + tolerance) continue;
+    const auto text = fmt::format(
+        "efficiency above 100 %: each of {} does {} of what each of {} does",
+        counted(cells[i].size, noun), percent_text(share), counted(cells[i - 1].size, noun));
+    for (CellAnswer* answer : {cells[i - 1].answer, cells[i].answer})
+      add(*answer, DoubtKind::scaling, text);
+  }
 }
 
 namespace {
@@ -340,7 +408,11 @@ namespace {
 Ranked ranked_of(const AnsweredLayout& layout) {
   return {.value = layout.tokens_per_s_per_gpu,
           .runs = std::ssize(layout.runs),
-          .spread = layout.spread};
+          .spread = layout.spread,
+          .resolution = layout.resolution,
+          .sm_clock_mhz = layout.sm_clock_mhz,
+          .step_noise = layout.step_noise,
+          .others_cpu = layout.others_cpu};
 }
 
 /// Those that have a winner, the fastest winner first.
@@ -357,13 +429,20 @@ std::vector<const CellAnswer*> by_winner(const std::vector<CellAnswer>& cells) {
   return ranked;
 }
 
+/// The median of the cells' own, so that it does not depend on how many layouts an answer has.
 Noise noise_of_all(const std::vector<const CellAnswer*>& cells) {
-  std::vector<Ranked> all;
+  Noise noise;
+  std::vector<double> known;
   for (const CellAnswer* one : cells) {
-    for (const auto& layout : one->layouts)
-      all.push_back(ranked_of(layout));
+    if (one->noise_freedom == 0) continue;
+    known.push_back(one->noise_of_run);
+    noise.freedom += one->noise_freedom;
   }
-  return common_noise(all);
+  if (known.empty()) return noise;
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  noise.of_run = *middle;
+  return noise;
 }
 
 }  // namespace
@@ -379,6 +458,8 @@ CellAnswer joined(const std::vector<CellAnswer>& cells) {
   }
   if (ranked.size() < 2) return answer;
   const Noise noise = noise_of_all(ranked);
+  answer.noise_of_run = noise.of_run;
+  answer.noise_freedom = noise.freedom;
   auto& layouts = answer.layouts;
   const auto first = ranked_of(layouts.front());
   for (std::size_t i = 1; i < ranked.size(); ++i) {

@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -27,7 +28,7 @@ struct MeasuredRun {
   double resolution = 0;     ///< share of the speed that its log rounds away
   double sm_clock_mhz = 0;   ///< 0: not known
   double gpu_hours = 0;      ///< 0: not known
-  double others_cpu = 0;     ///< share of the CPUs that others used; 0: none, or nobody looked
+  double others_cpu = 0;     ///< share of the CPUs that others used; 0: none, or not known
   double control_ratio = 0;  ///< of its allocation's control to the usual one; 0: not known
   double network_ratio = 0;  ///< the same of its all-reduce
 };
@@ -36,6 +37,20 @@ struct MeasuredRun {
 struct OtherMeasurement {
   std::string sweep;
   double tokens_per_s_per_gpu = 0;
+};
+
+/// A run that is measured and marked.
+struct UnrankedRun {
+  std::string name;  ///< of its layout
+  double tokens_per_s_per_gpu = 0;
+  std::string mark;
+};
+
+/// Runs of software that is not ranked here.
+struct LeftOutRuns {
+  std::int64_t runs = 0;
+  std::string software{};           ///< "mine 1.1, mine 1.2"
+  double tokens_per_s_per_gpu = 0;  ///< of the fastest
 };
 
 /// A layout of one sweep with its runs.
@@ -55,13 +70,30 @@ struct HeldFinals {
 /// What was measured of a cell. A layout that several sweeps measured is in it once.
 struct CellRuns {
   std::vector<LayoutRuns> layouts;
+  /// Of all runs of the cell, if `layouts` are some of them: how sure an answer is must not
+  /// depend on how many layouts a view asks for.
+  std::optional<Noise> noise{};
   const HeldFinals* finals = nullptr;  ///< none were held, or a layout was measured later
   std::int64_t measured = 0;           ///< runs in all; 0: those of `layouts`
   std::int64_t open = 0;               ///< trials that may still change the answer
-  std::string mixed{};                 ///< which software is ranked together; empty: one alone
+  /// The fastest of the layouts that have marked runs alone.
+  std::optional<UnrankedRun> unranked{};
+  std::string mixed{};  ///< which software is ranked together; empty: one alone
 };
 
 [[nodiscard]] CellAnswer answer_of(const CellRuns& cell);
+
+/// Says in an answer that it is one over a part of the runs; nothing if none is left out.
+void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out);
+
+/// An answer with the number of GPUs, or of nodes, that its cell is of.
+struct SizedAnswer {
+  std::int64_t size = 0;
+  CellAnswer* answer = nullptr;
+};
+/// Cells that differ in their size alone: if more GPUs are faster each than fewer ones, one of
+/// the two cells was not measured as it should be, or could not use a layout of the other.
+void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 
 /// The answer over cells that differ in a var alone: the layouts of all of them by speed. The
 /// winner of a cell stays before its other layouts.

@@ -101,6 +101,12 @@ std::string unknown_reason(const Ranked& first, const Ranked& second,
 
 }  // namespace
 
+bool is_loaded(double others_cpu) {
+  // Of a quiet machine the system itself takes some.
+  constexpr double tolerance = 0.1;
+  return others_cpu > tolerance;
+}
+
 std::optional<double> noise_of_run(const Ranked& layout) {
   if (layout.runs < 2 || !layout.spread) return std::nullopt;
   return *layout.spread / mean_range(layout.runs);
@@ -131,8 +137,10 @@ double step_noise_of(double spread, std::int64_t steps) {
   return spread / mean_range(steps) * deviation_of_median(std::min(steps, count_at_most));
 }
 
-SpeedVerdict compared(const Ranked& first, const Ranked& second, const Noise& noise,
-                      double resolve) {
+namespace {
+
+SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const Noise& noise,
+                              double resolve) {
   SpeedVerdict verdict{.first_runs = first.runs, .second_runs = second.runs};
   if (second.value > 0) verdict.share = first.value / second.value - 1;
   const double rounding = first.resolution + second.resolution;
@@ -171,6 +179,19 @@ SpeedVerdict compared(const Ranked& first, const Ranked& second, const Noise& no
   }
   const bool once = first.runs < 2 && second.runs < 2;
   return undecided(std::move(verdict), once ? Open::too_little_data : Open::overlapping);
+}
+
+}  // namespace
+
+SpeedVerdict compared(const Ranked& first, const Ranked& second, const Noise& noise,
+                      double resolve) {
+  auto verdict = compared_at_rest(first, second, noise, resolve);
+  const double load = std::max(first.others_cpu, second.others_cpu);
+  const bool explained = verdict.open == Open::nothing || verdict.open == Open::too_little_data;
+  if (!is_loaded(load) || !explained || verdict.share == 0) return verdict;
+  verdict.reason =
+      fmt::format("others used up to {} of the CPUs; {}", percent_text(load), verdict.reason);
+  return undecided(std::move(verdict), Open::load);
 }
 
 SpeedVerdict verdict_of_finals(const FinalVerdict& held, const FinalsSettings& settings) {

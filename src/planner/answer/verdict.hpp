@@ -25,6 +25,7 @@ struct Ranked {
   double resolution = 0;           ///< share of the value that its log rounds away
   double sm_clock_mhz = 0;         ///< while it trained; 0: not known
   double step_noise = 0;           ///< step_noise_of() of its median run; 0: not known
+  double others_cpu = 0;           ///< share of the CPUs that others used while it ran
 };
 
 /// What runs of one cell, or of one comparison, say of the noise of a single run.
@@ -33,6 +34,9 @@ struct Noise {
   std::int64_t freedom = 0;  ///< degrees of freedom: runs beyond the first of each layout
   [[nodiscard]] bool known() const { return freedom > 0; }
 };
+
+/// Others used so much of the CPUs that its speed may be theirs.
+[[nodiscard]] bool is_loaded(double others_cpu);
 
 /// Standard deviation of a single run, as a share of its value, from the spread of several.
 [[nodiscard]] std::optional<double> noise_of_run(const Ranked& layout);
@@ -50,7 +54,8 @@ struct Noise {
 inline constexpr double usual_resolve = 0.01;
 
 /// Of the first to the second, over single runs. A difference below `resolve` does not matter.
-/// FASTER and SLOWER need a noise that is known, by layouts that ran more than once.
+/// FASTER and SLOWER need a noise that is known, by layouts that ran more than once, and a
+/// machine that nobody else used: else it is UNDECIDED by load.
 [[nodiscard]] SpeedVerdict compared(const Ranked& first, const Ranked& second,
                                     const Noise& noise, double resolve);
 

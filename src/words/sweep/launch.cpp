@@ -143,7 +143,9 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   }
   spec.expandable_segments = context.expandable;
   spec.limits = policy.attempt;
-  if (sweep.cluster.shared_host) spec.limits.others_cpu_limit = 0;
+  // Others may use a shared host: it is recorded, and contaminates nothing.
+  if (sweep.cluster.shared_host && spec.limits.others_cpu_limit > 0)
+    spec.limits.others_cpu_limit = 1;
   spec.group = context.lane;
   spec.predicted_s = context.predicted_s;
   if (policy.slow_factor > 0 && context.predicted_s > 0)

@@ -27,7 +27,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"watch", "hang_factor", PolicyUnit::factor, at<&Policy::attempt, &AttemptLimits::hang_factor>, 0, 1000, "a step is hung after so many times the longest step so far; 0 leaves only step_limit"},
     {"watch", "evidence", PolicyUnit::seconds, at<&Policy::attempt, &AttemptLimits::evidence_s>, 0, 60, "time for backtraces of hung ranks before they end"},
     {"watch", "gdb", PolicyUnit::seconds, at<&Policy::attempt, &AttemptLimits::gdb_s>, 0, 600, "time for gdb to print backtraces of hung ranks; 0 does not run it"},
-    {"watch", "others_cpu_limit", PolicyUnit::factor, at<&Policy::attempt, &AttemptLimits::others_cpu_limit>, 0, 1, "share of a node's CPUs that others may use during a measurement; 0 does not look"},
+    {"watch", "others_cpu_limit", PolicyUnit::factor, at<&Policy::attempt, &AttemptLimits::others_cpu_limit>, 0, 1, "share of a node's CPUs that others may use during a measurement: above it the measurement is contaminated; 1 records it alone, as on hosts that are shared; 0 does not look"},
     {"watch", "container_limit", PolicyUnit::seconds, at<&Policy::attempt, &AttemptLimits::container_limit_s>, 1, 86400, "longest time to make the container on a node"},
     {"watch", "gpu_release", PolicyUnit::seconds, at<&Policy::attempt, &AttemptLimits::gpu_release_s>, 0, 3600, "longest wait for free GPU memory before an attempt; 0 does not look"},
     {"watch", "gpu_slack", PolicyUnit::bytes, at<&Policy::attempt, &AttemptLimits::gpu_slack_bytes>, 0, 1e12, "GPU memory that may be in use before an attempt; drivers keep some hundred MB"},

@@ -32,6 +32,7 @@ printf '{"type":"%s","run_id":"%s"%s}\n' \
   >>"${flag[--records]}"
 )";
 
+// What others do on this machine meanwhile is no part of the output.
 constexpr auto sweep = R"(name: even
 cluster: cpu-2x
 runner: {program: even.sh}
@@ -39,6 +40,7 @@ constants: {model: tiny, seq_len: 32, global_batch_size: 16, dtype: fp32, gpus: 
 axes:
   micro_batch: [1, 2, 8]
   grad_accum: auto
+watch: {others_cpu_limit: 0}
 )";
 
 /// A folder with a sweep in it, and no database yet.

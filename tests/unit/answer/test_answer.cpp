@@ -185,6 +185,66 @@ TEST_CASE("load, network, clocks and other sweeps make a lead doubtful") {
                DoubtKind::mixed_software));
 }
 
+TEST_CASE("a run beside others' load is ranked and decides nothing") {
+  auto a = layout("a", {run(1, 100), run(2, 100.5), run(3, 101)});
+  auto b = layout("b", {run(4, 110), run(5, 110.5), run(6, 111)});
+  a.runs[1].others_cpu = 0.4;  // the loser may be the faster one
+  const auto loser = answer_of({.layouts = {a, b}});
+  CHECK(loser.winner()->name == "b");
+  CHECK(loser.winner()->verdict.open == Open::load);
+  CHECK(loser.settling.text == "runs while others leave the CPUs alone would tell");
+  const auto once =
+      answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
+  CHECK(certainty_text(once) == "fastest so far: 10.0 % ahead (1 run each)");
+  b.runs[0].others_cpu = 0.4;
+  CHECK(certainty_text(
+            answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}})) ==
+        "open: 10.0 % ahead, but others used the CPUs (1 run each)");
+  // One that is far behind may have been slowed so far; what a quiet system uses slows nobody.
+  auto c = layout("c", {run(7, 70)});
+  c.runs[0].others_cpu = 0.5;
+  a.runs[1].others_cpu = b.runs[0].others_cpu = 0;
+  const auto third = answer_of({.layouts = {a, b, c}});
+  CHECK(third.winner()->verdict.difference == Difference::faster);
+  CHECK(doubts_text(third) == "c is slower, but others used 50.0 % of the CPUs while it ran");
+  c.runs[0].others_cpu = 0.05;
+  CHECK(answer_of({.layouts = {a, b, c}}).doubts.empty());
+}
+
+TEST_CASE("what is measured and not ranked is named if it would lead") {
+  const auto a = layout("a", {run(1, 100), run(2, 101)});
+  CellRuns cell{.layouts = {a}};
+  cell.unranked = UnrankedRun{"z", 200, "contaminated"};
+  const auto answer = answer_of(cell);
+  CHECK(doubts_text(answer) == "z measured 200 tokens/s/GPU and is not ranked: contaminated");
+  cell.unranked->tokens_per_s_per_gpu = 50;
+  CHECK(answer_of(cell).doubts.empty());
+}
+
+TEST_CASE("an answer over a part of the runs says so, and how to rank all") {
+  auto answer = answer_of({.layouts = {layout("a", {run(1, 100)})}});
+  add_left_out(answer, {});
+  CHECK(doubts_text(answer).empty());
+  add_left_out(answer, {.runs = 3, .software = "mine 1.1", .tokens_per_s_per_gpu = 90});
+  CHECK(doubts_text(answer) == "3 runs of mine 1.1 are not ranked (--all-versions)");
+  auto beaten = answer_of({.layouts = {layout("a", {run(1, 100)})}});
+  add_left_out(beaten, {.runs = 1, .software = "mine 1.1", .tokens_per_s_per_gpu = 190});
+  CHECK(doubts_text(beaten) ==
+        "1 run of mine 1.1 is not ranked (--all-versions), one with 190 tokens/s/GPU");
+}
+
+TEST_CASE("an efficiency above 100 % is said of both cells") {
+  auto one = answer_of({.layouts = {layout("a", {run(1, 100)})}});
+  auto two = answer_of({.layouts = {layout("a", {run(2, 154)})}});
+  auto four = answer_of({.layouts = {layout("a", {run(3, 150)})}});
+  doubt_scaling({{4, &four}, {1, &one}, {2, &two}}, "GPU");
+  const std::string said =
+      "efficiency above 100 %: each of 2 GPUs does 154.0 % of what each of 1 GPU does";
+  CHECK(doubts_text(one) == said);
+  CHECK(doubts_text(two) == said);
+  CHECK(doubts_text(four).empty());
+}
+
 TEST_CASE("an open answer says what would settle it and what that costs") {
   auto a = layout("a", {run(1, 100)});
   auto b = layout("b", {run(2, 101)});

@@ -71,6 +71,20 @@ TEST_CASE("a limit on a partition that nobody names holds the sweep and says so"
   }
 }
 
+TEST_CASE("a job that its partition can never hold is not submitted") {
+  Site s;
+  s.trials(9, 1);
+  CHECK(s.made() == 0);
+  CHECK(s.held().find("a trial needs 9 nodes, and partition 'main' has 8") !=
+        std::string::npos);
+  s.facts().partition = {{1, 100, "main,big"}};  // it may start in either
+  CHECK(s.made() == 1);
+  Site unknown;
+  unknown.facts().partition = {{1, 100, "elsewhere"}};
+  unknown.trials(9, 1);
+  CHECK(unknown.made() == 1);
+}
+
 TEST_CASE("a share of a partition is not exceeded") {
   Site s;
   s.limits().partition_share = 50;

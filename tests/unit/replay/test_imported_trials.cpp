@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <ostream>
 #include <set>
 #include <string>
@@ -118,6 +119,26 @@ TEST_CASE("the newest version of the software is submitted last") {
   REQUIRE(sweep.trials.size() == 2);
   CHECK(sweep.trials[0].runner_version == "before_pp_fix");
   CHECK(sweep.trials[1].runner_version == "after_pp_fix");
+}
+
+TEST_CASE("what the table's reader calls comparable is of one version, and keeps its label") {
+  auto fixed = run_of(1, 9000);
+  fixed.software_version = "after_pp_fix";
+  fixed.comparable = "after_pp_fix or pp 1";
+  auto unconcerned = run_of(8, 5000);
+  unconcerned.software_version = "before_pp_fix";
+  unconcerned.comparable = fixed.comparable;
+  auto old = run_of(4, 4000);
+  old.software_version = "before_pp_fix";
+  const auto sweep =
+      imported({.runs = {fixed, unconcerned, old}, .newest_version = "after_pp_fix"});
+  REQUIRE(sweep.trials.size() == 3);
+  CHECK(sweep.trials[0].runner_version == "before_pp_fix");
+  CHECK(sweep.trials[1].runner_version == "after_pp_fix or pp 1");
+  CHECK(sweep.trials[2].runner_version == "after_pp_fix or pp 1");
+  const auto label = std::find(sweep.labels.begin(), sweep.labels.end(), "software_version") -
+                     sweep.labels.begin();
+  CHECK(sweep.trials[2].labels.at(static_cast<std::size_t>(label)) == Value("before_pp_fix"));
 }
 
 TEST_CASE("a world below a node is on as many nodes as its table says") {

@@ -127,6 +127,7 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
   CHECK(count(file, "node_evidence WHERE attempt IS NULL AND trial IS NULL") == "12\n");
   CHECK(rows_of(file, "PRAGMA foreign_key_check").empty());
   CHECK(rows_of(file, "SELECT * FROM results WHERE sweep = 'keep'") == before);
+  CHECK(rows_of(file, "PRAGMA freelist_count") == "0\n");  // the file system has it back
   // Events of a sweep that is there stay append-only.
   sqlite::Database raw(file, sqlite::OpenMode::existing, 1000);
   CHECK_THROWS(raw.execute("DELETE FROM events"));

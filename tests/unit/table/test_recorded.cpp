@@ -239,6 +239,10 @@ TEST_CASE("nanotron's traps are handled") {
           "Other,False,80.0,False,",
       RecordedFormat::nanotron, 8);
   REQUIRE(sweep.runs.size() == 3);
+  // Not concerned by the fix of the pipeline: after it, failed, without a pipeline.
+  for (const auto& run : sweep.runs)
+    CHECK(run.comparable == "after_pp_fix or pp 1");
+  CHECK(sweep.runs[1].software_version == "before_pp_fix");
   CHECK(sweep.runs[0].outcome == Outcome::completed);
   CHECK(sweep.runs[0].oom_error);
   CHECK(sweep.runs[0].peak_memory_bytes == std::int64_t{50} << 30);

@@ -51,6 +51,7 @@ extern const Command command_best{
     .declare =
         [](Grammar& grammar) {
           grammar.selection();
+          grammar.versions();
           grammar.format();
           declare_emit(grammar);
         },

@@ -171,13 +171,13 @@ extern const Command command_compare{
               .with_default();
           grammar.option(
               "--fail-on", own.fail_on, "slower=SHARE",
-              "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%; with "
-              "3 "
-              "if it seems so and nothing ran twice. What noise may explain does not count.");
+              "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What "
+              "is UNDECIDED fails nothing; it is counted and named.");
           grammar.flag(
               "--winners", own.winners,
               "Print the fastest layout of each cell on both sides, not every layout.");
           grammar.where();
+          grammar.versions();
           grammar.format();
           grammar.output();
         },

@@ -3,6 +3,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "show/trace_view.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>
@@ -63,16 +64,32 @@ Table without_unknown(Table table) {
   return table;
 }
 
-Result<Table> pull_request_table(Reader& reader, const Options& options) {
+/// A query over the trials that are meant: their ids stand in place of its {}.
+Result<Table> query_trials(Reader& reader, const Options& options, std::string_view sql) {
   SHARDSWEEP_ASSIGN(const Table trials, reader.results({.selection = {.where = options.where},
                                                         .columns = {"trial_id"}}));
   std::vector<std::int64_t> ids;
   for (const auto& row : trials.rows)
     ids.push_back(std::get<std::int64_t>(row.front()));
-  SHARDSWEEP_ASSIGN(Table table,
-                    reader.query(fmt::format(fmt::runtime(std::string(pull_request_sql)),
-                                             fmt::join(ids, ", "))));
+  return reader.query(fmt::format(fmt::runtime(std::string(sql)), fmt::join(ids, ", ")));
+}
+
+Result<Table> pull_request_table(Reader& reader, const Options& options) {
+  SHARDSWEEP_ASSIGN(Table table, query_trials(reader, options, pull_request_sql));
   return without_unknown(std::move(table));
+}
+
+/// "trace.json" and "first.trace.json" are timelines, any other .json has the results.
+bool is_trace(const std::filesystem::path& file) {
+  const auto name = file.filename().string();
+  return name == "trace.json" || name.ends_with(".trace.json");
+}
+
+Result<std::string> export_trace(const Session& session, Reader& reader) {
+  SHARDSWEEP_ASSIGN(const Table allocations, reader.query(std::string(trace_allocations_sql)));
+  SHARDSWEEP_ASSIGN(const Table attempts,
+                    query_trials(reader, session.options, trace_attempts_sql));
+  return trace_text(allocations, attempts, session.clock.now());
 }
 
 Result<std::string> export_text(Reader& reader, const Options& options, Format format) {
@@ -119,7 +136,9 @@ Result<ExitCode> run_export(const Session& session) {
     return ExitCode::done;
   }
   if (rows) {
-    SHARDSWEEP_ASSIGN(const std::string text, export_text(*reader, options, format));
+    SHARDSWEEP_ASSIGN(const std::string text, is_trace(file)
+                                                  ? export_trace(session, *reader)
+                                                  : export_text(*reader, options, format));
     SHARDSWEEP_TRY(write_file_durably(file, text));
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
@@ -137,6 +156,7 @@ extern const Command command_export{
     .examples =
         "shardsweep export results.csv\n"
         "shardsweep export --format markdown\n"
+        "shardsweep export trace.json\n"
         "shardsweep export copy.db",
     .declare =
         [](Grammar& grammar) {
@@ -144,6 +164,7 @@ extern const Command command_export{
           grammar.option(
               "file", options.file, "FILE",
               "File to write: .csv, .json (the results), .md (a table for pull requests), "
+              "trace.json or NAME.trace.json (a timeline for Perfetto), "
               ".db or .sqlite (everything). Default: standard output.");
           grammar.form("Form without a file: csv, json or markdown.",
                        {"csv", "json", "markdown"});

@@ -79,6 +79,7 @@ extern const Command command_frontier{
     .declare =
         [](Grammar& grammar) {
           grammar.selection();
+          grammar.versions();
           grammar.format({"svg", "png"});
           grammar.output();
           grammar

@@ -41,14 +41,13 @@ struct HeatmapOptions {
 
 HeatmapRequest request_of(const Options& options) {
   const auto& own = options.of<HeatmapOptions>();
-  return {
-      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
-      .rows = own.rows,
-      .columns = own.cols,
-      .value = own.value,
-      .aggregate = *from_word<Aggregate>(own.aggregate),
-      // A page shows the ten fastest of each cell.
-      .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
+  return {.selection = selection_of(options),
+          .rows = own.rows,
+          .columns = own.cols,
+          .value = own.value,
+          .aggregate = *from_word<Aggregate>(own.aggregate),
+          // A page shows the ten fastest of each cell.
+          .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
 }
 
 /// One for each value of the facet's column, or one alone.
@@ -150,6 +149,7 @@ extern const Command command_heatmap{
         [](Grammar& grammar) {
           auto& own = grammar.own<HeatmapOptions>();
           grammar.selection();
+          grammar.versions();
           grammar.format({"svg", "png", "html"});
           grammar.output();
           grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();

@@ -97,13 +97,12 @@ std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
 Result<std::string> make_report(const Session& session, int refresh_s) {
   const Options& options = session.options;
   // Its heatmap is the one that `heatmap` shows without options.
-  const HeatmapRequest request{
-      .selection = {.names = options.names, .where = options.where, .hidden = options.hidden},
-      .rows = "model",
-      .columns = {},
-      .value = "tokens_per_s_per_gpu",
-      .aggregate = Aggregate::best,
-      .layouts = 0};
+  const HeatmapRequest request{.selection = selection_of(options),
+                               .rows = "model",
+                               .columns = {},
+                               .value = "tokens_per_s_per_gpu",
+                               .aggregate = Aggregate::best,
+                               .layouts = 0};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(auto input, page_input(session, *reader, request.selection));
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
@@ -209,6 +208,7 @@ extern const Command command_report{
         [](Grammar& grammar) {
           auto& own = grammar.own<ReportOptions>();
           grammar.selection();
+          grammar.versions();
           grammar.output();
           grammar.option("--note", own.note, "TEXT",
                          "Sentence at the top of the page, such as where its data comes from.");
