@@ -99,6 +99,10 @@ class NanotronReader {
   Result<void> read_row(std::size_t row) {
     RecordedRun run;
     SHARDSWEEP_TRY(read_point(row, run.point));
+    // An empty cell says nothing: ZeRO 0 would need several times the memory of ZeRO 1.
+    run.unknown.zero = table_.cell(row, "zero_stage") == nullptr;
+    run.unknown.sequence_parallel =
+        run.point.layout.tp > 1 && table_.cell(row, "tp_mode") == nullptr;
     SHARDSWEEP_TRY(read_measurement(row, run));
     const bool fixed = run.software_version.empty() || run.software_version == newest_version;
     if (fixed || run.point.layout.pp == 1 || run.outcome != Outcome::completed)

@@ -128,6 +128,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   hear(candidate, news, own_cell);
   runs_.end(number, candidate.late, news);
   if (news.outcome == Outcome::oom) hear_oom({candidate.is, number, 0});
+  if (news.outcome == Outcome::completed) memory_.hear_fitting(candidate.is);
 }
 
 void CellSearch::hear_oom(OutOfMemory oom) {
@@ -137,6 +138,7 @@ void CellSearch::hear_oom(OutOfMemory oom) {
 
 void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson) {
   if (news.outcome == Outcome::oom) hear_oom({point, std::nullopt, lesson});
+  if (news.outcome == Outcome::completed) memory_.hear_fitting(point);
   hear({.is = point, .reads = reads_of(point)}, news, speed_.cell_of(point));
 }
 

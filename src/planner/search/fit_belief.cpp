@@ -213,16 +213,29 @@ void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
 
 void MemoryBelief::hear_oom(OutOfMemory oom) {
   const bool known =
-      std::any_of(out_of_memory_.begin(), out_of_memory_.end(),
-                  [&](const OutOfMemory& other) { return needs_as_much(oom.is, other.is); });
-  if (!known) out_of_memory_.push_back(std::move(oom));
+      std::any_of(out_of_memory_.begin(), out_of_memory_.end(), [&](const OutOfMemory& other) {
+        return !other.revoked && needs_as_much(oom.is, other.is);
+      });
+  const bool contradicted =
+      std::any_of(fitting_.begin(), fitting_.end(),
+                  [&](const SearchPoint& ran) { return needs_as_much(ran, oom.is); });
+  if (!known && !contradicted) out_of_memory_.push_back(std::move(oom));
+}
+
+void MemoryBelief::hear_fitting(const SearchPoint& point) {
+  for (auto& oom : out_of_memory_)
+    oom.revoked |= needs_as_much(point, oom.is);
+  const bool known = std::any_of(fitting_.begin(), fitting_.end(), [&](const SearchPoint& ran) {
+    return needs_as_much(ran, point);
+  });
+  if (!known) fitting_.push_back(point);
 }
 
 const OutOfMemory* MemoryBelief::ruled_out_by(const SearchPoint& point,
                                               std::size_t& held_against) const {
   for (; held_against < out_of_memory_.size(); ++held_against) {
     const auto& other = out_of_memory_[held_against];
-    if (needs_as_much(point, other.is)) return &other;
+    if (!other.revoked && needs_as_much(point, other.is)) return &other;
   }
   return nullptr;
 }

@@ -68,6 +68,7 @@ struct OutOfMemory {
   SearchPoint is;
   std::optional<std::size_t> number;  ///< of this cell
   std::size_t lesson = 0;             ///< of another one, as its caller counts
+  bool revoked = false;               ///< what needs as much has run all the same
 };
 
 /// All that a cell knows of memory.
@@ -90,8 +91,11 @@ class MemoryBelief {
   /// How one with these bounds has ended, where it is certain which layout it was.
   void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
             const SearchNews& news);
-  /// Kept if it rules out what nothing before it does.
+  /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
   void hear_oom(OutOfMemory oom);
+  /// One that ran: what needs no more and ran out of memory did so for a reason that is not
+  /// said, and rules nothing out any longer.
+  void hear_fitting(const SearchPoint& point);
   /// One that ran out of memory and needs no more than `point`; null: nothing rules it out.
   /// `held_against` is how many of them were compared before, and counts on.
   [[nodiscard]] const OutOfMemory* ruled_out_by(const SearchPoint& point,
@@ -101,6 +105,7 @@ class MemoryBelief {
   std::int64_t capacity_;  // of a GPU
   FitBelief fit_;
   std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
+  std::vector<SearchPoint> fitting_;        // of which none needs more than a later one
 };
 
 }  // namespace shardsweep

@@ -39,7 +39,7 @@ struct ResidualPrior {
   Parts parts{};         ///< of each part's seconds
   double shared = 0.15;  ///< of what all points of a cell have in common
   double own = 0.2;      ///< of what only similar points have in common
-  double noise = 0.07;   ///< of a measurement, and of what is a layout's alone
+  double noise = 0.04;   ///< of a measurement, and of what is a layout's alone
   double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
   /// its unknown rates), of what all layouts of a cell share, of what similar ones share.

@@ -52,11 +52,15 @@ constexpr double unknown_own_sigma = 0.3;
 constexpr double unknown_structure_sigma = 0.25;
 /// Rates of a CPU were measured in an hour of its own: processes share it.
 constexpr double shared_cpu_scale_sigma = 0.7;
+/// Of one run, where others share the machine or nothing is known of it. On GPUs of a known
+/// kind runs repeat within a few percent (ResidualPrior::noise).
+constexpr double noise_of_unknown = 0.07;
 
 ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
   ResidualPrior prior;
   std::copy_n(part_sigmas().begin(), part_count, prior.parts.begin());
   if (on_cpu) prior.scale = shared_cpu_scale_sigma;
+  if (on_cpu || unknown.compute) prior.noise = noise_of_unknown;
   const double of_compute = unknown.compute ? unknown_rate_sigma : 0;
   const double of_memory = unknown.compute || unknown.memory ? unknown_rate_sigma : 0;
   const double of_links =

@@ -176,10 +176,16 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
 
 struct Arguments {
   std::uint64_t seeds = 20;
-  std::string only;  // a part of a kind's name
+  std::vector<std::string_view> only;  // parts of names of kinds; none: all
   std::string folder;
   bool made = true;
   TableOptions table{.presets = SHARDSWEEP_SOURCE_DIR "/sweeps"};
+
+  [[nodiscard]] bool wants(const Ignorance& kind) const {
+    return only.empty() || std::any_of(only.begin(), only.end(), [&](std::string_view part) {
+             return std::string_view(kind.name).find(part) != std::string_view::npos;
+           });
+  }
 };
 
 /// A seed of one kind: for a table from a folder the order of its rows, for a made one the
@@ -221,7 +227,7 @@ void print_bench(const Case* table, const Arguments& arguments) {
   fmt::print("\n{}\n", table != nullptr ? table->name : "machines that were made up");
   std::vector<Score> everything;
   for (const auto& kind : ignorances()) {
-    if (std::string_view(kind.name).find(arguments.only) == std::string_view::npos) continue;
+    if (!arguments.wants(kind)) continue;
     const bool has_kernels =
         table == nullptr || std::any_of(table->sweep.runs.begin(), table->sweep.runs.end(),
                                         [](const auto& run) { return !run.kernel.empty(); });
@@ -236,7 +242,7 @@ void print_bench(const Case* table, const Arguments& arguments) {
 
 int usage() {
   fmt::print(stderr,
-             "usage: bench_planner [--seeds N] [--only PART] [--tables FOLDER] [--no-made]\n"
+             "usage: bench_planner [--seeds N] [--only PART]… [--tables FOLDER] [--no-made]\n"
              "                     [--cluster PRESET] [--family NAME]\n");
   return 2;
 }
@@ -255,7 +261,7 @@ int main(int count, char** values) {
     if (flag == "--seeds") {
       arguments.seeds = std::strtoull(values[i], nullptr, 10);
     } else if (flag == "--only") {
-      arguments.only = values[i];
+      arguments.only.emplace_back(values[i]);
     } else if (flag == "--tables") {
       arguments.folder = values[i];
     } else if (flag == "--cluster") {

@@ -24,15 +24,10 @@ namespace shardsweep::bench {
 /// The same numbers from the same seed with every library.
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  /// Neighbouring seeds have nothing in common.
+  explicit Random(std::uint64_t seed) : state_(seed) { state_ = next(); }
   /// In [0, 1).
-  double uniform() {
-    state_ += 0x9E3779B97F4A7C15U;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
-    return static_cast<double>((z ^ (z >> 31U)) >> 11U) * 0x1.0p-53;
-  }
+  double uniform() { return static_cast<double>(next() >> 11U) * 0x1.0p-53; }
   double between(double low, double high) { return low + (high - low) * uniform(); }
   bool one_in(double share) { return uniform() < share; }
   /// Below `count`, which is not 0.
@@ -50,6 +45,14 @@ class Random {
   double factor(double most) { return std::exp(std::log(most) * between(-1, 1)); }
 
  private:
+  std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31U);
+  }
+
   std::uint64_t state_;
 };
 

@@ -274,3 +274,19 @@ TEST_CASE("an improvement far below the best is small, finite and in order") {
   CHECK(log_expected_improvement(-500, 1, 0) > log_expected_improvement(-501, 1, 0));
   CHECK(std::isfinite(log_expected_improvement(-500, 1, 0)));
 }
+
+TEST_CASE("a few runs say how large the noise is, whatever was thought before") {
+  // Repeats of three layouts that are far apart.
+  const auto after = [](double noise) {
+    ResidualModel model(ResidualPrior{});
+    for (int repeat = 0; repeat < 4; ++repeat) {
+      for (const double x : {0.0, 10.0, 20.0})
+        model.add(at(x), (repeat % 2 == 0 ? noise : -noise) * (1 + x / 20) / 1.5);
+    }
+    model.fit();
+    return model.at(at(10)).sigma;
+  };
+  const double quiet = after(0.005);
+  CHECK(quiet < 0.04);
+  CHECK(after(0.1) > 1.5 * quiet);
+}

@@ -147,6 +147,27 @@ TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need 
   }
 }
 
+TEST_CASE("an OOM rules nothing out if what needs as much has run, before it or after") {
+  // Two kernels, of which the table says nothing: a layout that ran beside its twin that did
+  // not.
+  for (const bool ran_first : {true, false}) {
+    CAPTURE(ran_first);
+    CellSearch search(best_first, h100(), predictor());
+    const auto failing = search.add(candidate(ordered_point(4, 2, 4)));
+    const auto twin = search.add(candidate(ordered_point(4, 2, 4)));
+    const auto larger = search.add(candidate(ordered_point(4, 2, 8)));
+    const auto smaller = search.add(candidate(ordered_point(4, 2, 2)));
+    const SearchNews ran{.outcome = Outcome::completed, .tokens_per_s_per_gpu = 3000};
+    search.end(smaller, ran);
+    if (ran_first) search.end(twin, ran);
+    search.end(failing, {.outcome = Outcome::oom});
+    // One that needs less says nothing against it.
+    CHECK((search.ruled_out_by(larger) != nullptr) == !ran_first);
+    if (!ran_first) search.end(twin, ran);
+    CHECK(search.ruled_out_by(larger) == nullptr);
+  }
+}
+
 TEST_CASE("the chance to fit is a factor of the order and no tier") {
   // Predicted above the GPU's memory, and twice as fast as what surely fits.
   CellSearch search(best_first, h100(), predictor());

@@ -260,6 +260,24 @@ TEST_CASE("nanotron's traps are handled") {
   CHECK(sweep.models[1] == ModelSpec{"80B", 80, 8192, 28672, 64, 8, 131072, false});
 }
 
+TEST_CASE("an empty ZeRO stage or TP mode of nanotron's table is unknown") {
+  const auto row = [](const char* tp_mode, const char* zero) {
+    return std::string(
+               "\nfirst,1.0,4096,2,16.0,256.0,40149.94,25.0,50.0,4,1,2,"
+               "OneForwardOneBackwardPipelineEngine,") +
+           tp_mode + ",2048,16,32,32.0,131072,True," + zero + ",Success,True,1.34,True,8192";
+  };
+  const auto sweep = sweep_of(
+      nanotron_header + row("REDUCE_SCATTER", "0") + row("REDUCE_SCATTER", "") + row("", "1"),
+      RecordedFormat::nanotron, 8);
+  REQUIRE(sweep.runs.size() == 3);
+  CHECK_FALSE(sweep.runs[0].unknown.any());
+  CHECK(sweep.runs[1].unknown.zero);
+  CHECK_FALSE(sweep.runs[1].unknown.sequence_parallel);
+  CHECK_FALSE(sweep.runs[2].unknown.zero);
+  CHECK(sweep.runs[2].unknown.sequence_parallel);
+}
+
 TEST_CASE("where chooses rows by layout and outcome and labels") {
   auto sweep =
       sweep_of(plain_header + ",kernel,Tok Rate" + plain_row + ",flash,1" +
