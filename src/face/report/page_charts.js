@@ -222,9 +222,12 @@ const drawNames = (svg, labels, all, {x, y}, width) => {
   const taken = [];
   for (const one of named) {
     const free = (left) => left >= 0 && left + one.room <= width &&
-      !taken.some((other) => Math.abs(other.y - one.py) < 15 && other.left < left + one.room && left < other.left + other.room) &&
-      !named.some((other) => other !== one && Math.abs(other.py - one.py + 10) < 12 && other.px + 6 > left && other.px - 6 < left + one.room);
-    const left = [one.px, one.px - one.room].find(free);
+      !taken.some((other) => Math.abs(other.y - one.py) < 15 && other.left < left + one.room && left < other.left + other.room);
+    const coversDot = (left) => named.some((other) => other !== one && Math.abs(other.py - one.py + 10) < 12 &&
+      other.px + 6 > left && other.px - 6 < left + one.room);
+    const sides = [one.px, one.px - one.room].filter(free);
+    // The fastest has its name in any case.
+    const left = sides.find((side) => !coversDot(side)) ?? (one === named[0] ? sides[0] : undefined);
     if (left === undefined) continue;
     const end = left < one.px;
     taken.push({left, room: one.room, y: one.py});
