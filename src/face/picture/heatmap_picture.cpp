@@ -6,6 +6,7 @@
 #include "show/cell_text.hpp"
 #include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
+#include "show/table_view.hpp"
 
 #include <fmt/format.h>
 
@@ -101,9 +102,8 @@ Frame frame_of(const Heatmap& heatmap) {
 
 Group heading(const Heatmap& heatmap, const Frame& frame) {
   Group group;
-  group.shapes.emplace_back(Label{margin, margin + title_size,
-                                  printable(heatmap_title(heatmap)), title_size, Anchor::start,
-                                  true});
+  group.shapes.emplace_back(Label{margin, margin + title_size, picture_title(heatmap),
+                                  title_size, Anchor::start, true});
   const double y = frame.top - 6;
   group.shapes.emplace_back(Label{margin,
                                   y,
@@ -113,7 +113,7 @@ Group heading(const Heatmap& heatmap, const Frame& frame) {
                                   false,
                                   {Ink::faint}});
   for (std::size_t c = 0; c < frame.columns; ++c) {
-    const auto text = fmt::format("{}={}", heatmap.column_name, heatmap.columns[c]);
+    const auto text = column_text(heatmap, heatmap.columns[c]);
     group.shapes.emplace_back(Label{frame.x(c) + frame.cell_width / 2, y,
                                     fitting_text(text, value_size, frame.cell_width),
                                     value_size, Anchor::middle});
@@ -242,12 +242,31 @@ std::string cell_key(std::size_t row, std::size_t column) {
   return fmt::format("cell-{}-{}", row, column);
 }
 
+std::string column_text(const Heatmap& heatmap, const std::string& label) {
+  if (heatmap.column_name != "nodes" && heatmap.column_name != "gpus")
+    return title_of(heatmap.column_name) + " " + label;
+  const char* noun = heatmap.column_name == "gpus" ? "GPU" : "node";
+  return fmt::format("{} {}{}", label, noun, label == "1" ? "" : "s");
+}
+
+std::string picture_title(const Heatmap& heatmap) {
+  auto title = heatmap_title(heatmap);
+  const auto name = title.find(heatmap.value_name);
+  const auto human = title_of(heatmap.value_name);
+  if (heatmap.value_name.empty() || name == std::string::npos) return printable(title);
+  title.replace(name, heatmap.value_name.size(), human);
+  // A name that is its unit says it once.
+  const auto unit = title.find(" [" + human + "]");
+  if (unit != std::string::npos) title.erase(unit, human.size() + 3);
+  return printable(title);
+}
+
 Drawing heatmap_picture(const Heatmap& heatmap) {
   const auto frame = frame_of(heatmap);
   const auto scale = colour_scale(heatmap);
   const auto steps = steps_of(heatmap);
   Drawing drawing;
-  drawing.title = heatmap_title(heatmap);
+  drawing.title = picture_title(heatmap);
   constexpr double least_width = 660;
   drawing.width = std::max({frame.x(frame.columns) + margin, least_width,
                             text_width(drawing.title, title_size) + 2 * margin});

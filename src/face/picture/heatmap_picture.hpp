@@ -15,6 +15,12 @@ namespace shardsweep {
 /// `cell-1-2`: of the second row and the third column.
 [[nodiscard]] std::string cell_key(std::size_t row, std::size_t column);
 
+/// `4 nodes`; of another axis `tp 4`.
+[[nodiscard]] std::string column_text(const Heatmap& heatmap, const std::string& label);
+
+/// `tokens/s/GPU of the fastest layout of each cell`, behind the facet's value.
+[[nodiscard]] std::string picture_title(const Heatmap& heatmap);
+
 /// Cells in the colours of their values, with value, layout and certainty in words; cells
 /// without a value say why; what is predicted is hatched and has no colour. Below it the scale
 /// and the legend of what occurs. Each cell is a group with its key and its sentence.

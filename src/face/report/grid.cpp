@@ -77,14 +77,6 @@ std::string with_small(const std::string& label, const NameOf& below) {
   return escaped(label) + (more.empty() ? "" : fmt::format("<small>{}</small>", escaped(more)));
 }
 
-/// `4 nodes`; of another axis `tp 4`.
-std::string column_text(const Heatmap& heatmap, const std::string& label) {
-  if (heatmap.column_name != "nodes" && heatmap.column_name != "gpus")
-    return title_of(heatmap.column_name) + " " + label;
-  const char* noun = heatmap.column_name == "gpus" ? "GPU" : "node";
-  return fmt::format("{} {}{}", label, noun, label == "1" ? "" : "s");
-}
-
 std::string colour_legend(const Heatmap& heatmap, const std::vector<std::vector<int>>& steps) {
   std::set<int> seen;
   for (const auto& row : steps)
@@ -137,7 +129,7 @@ std::string names_legend(const Heatmap& heatmap) {
   for (const auto& [name, meaning] : short_names_in(labels))
     out += fmt::format("{}<b>{}</b> {}", out.empty() ? "" : " · ", escaped(name),
                        escaped(meaning));
-  if (!out.empty()) out += ". Degrees of 1 are left out.";
+  if (!out.empty()) out += ". Degrees of 1 are left out, except dp.";
   return out;
 }
 
@@ -148,7 +140,7 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
   const auto title = heatmap.value_name == "outcome" ? std::string("outcome")
                      : heatmap.aggregate == Aggregate::best
                          ? title_of(heatmap.value_name) + " of the best layout"
-                         : heatmap_title(heatmap);
+                         : picture_title(heatmap);
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table "
       "class=\"grid\" style=\"--columns:{1}\"><thead><tr><th scope=\"col\">{0}</th>",

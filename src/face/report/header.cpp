@@ -219,7 +219,7 @@ std::string money_text(const Price& price, double seconds) {
   return amount + (price.currency.empty() ? "" : " " + price.currency);
 }
 
-/// Of the trial whose measured energy per token is least and most, in joules.
+/// Of the winner whose measured power (W) over tokens/s is least, in joules.
 std::string energy_text(const ReportView& view) {
   double least = 0;
   for (const auto& cell : view.cells) {
@@ -232,7 +232,7 @@ std::string energy_text(const ReportView& view) {
     const double own = *power / *speed;
     least = least > 0 ? std::min(least, own) : own;
   }
-  return least > 0 ? fmt::format("from {} J per token (GPUs alone)", amount_text(least))
+  return least > 0 ? fmt::format("{} J per token at best (GPUs alone)", amount_text(least))
                    : std::string();
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/page.hpp"
 
+#include "picture/heatmap_picture.hpp"
 #include "picture/svg.hpp"
 #include "report/grid.hpp"
 #include "report/page_assets.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
-#include "show/heatmap_cell.hpp"
 #include "show/heatmap_table.hpp"
 #include "show/table_view.hpp"
 
@@ -97,12 +97,12 @@ std::string heatmap_page(const ReportInput& input, const std::vector<Heatmap>& h
   std::string body = "<main>\n" + header_section(view);
   if (heatmaps.size() == 1) body += answer_section(view);
   for (const auto& heatmap : heatmaps) {
-    const auto title = heatmap_title(heatmap);
+    const auto title = picture_title(heatmap);
     if (heatmaps.size() > 1) body += section(title, grid(heatmap, {}));
     body += "<details><summary>The same as a list</summary>\n" +
             html_table(heatmap_list(heatmap), title) + "</details>\n";
   }
-  const auto title = heatmaps.empty() ? "no trials" : heatmap_title(heatmaps.front());
+  const auto title = heatmaps.empty() ? "no trials" : picture_title(heatmaps.front());
   return html_page(title, body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n",
                    PageScript::whole);
 }

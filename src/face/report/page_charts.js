@@ -191,21 +191,9 @@ const lineChart = (figure) => {
 };
 
 // ---- Dots of trials, of which the chosen ones stand out --------------------------------------------
-/// `kinds`: [{name, colour, dots: [[x, y, row]]}]. Returns how to draw it again.
-const dotChart = (figure, specOf) => placeFor(figure, (plot, width) => {
-  const height = heightFor(width);
-  const spec = specOf();
-  const canvas = canvasOf(plot, width, height);
-  const svg = svgOf(plot, width, height, spec.title);
-  const all = spec.kinds.flatMap((kind) => kind.dots);
-  const {x, y} = axesOf(svg, spec, all.map((d) => d[0]).concat(spec.limit ? [spec.limit.at] : []), all.map((d) => d[1]), width, height);
-  if (spec.diagonal && all.length) {
-    const ends = [[Math.max, Math.min, Infinity], [Math.min, Math.max, 0]].map(([inner, outer, from]) =>
-      inner(...[0, 1].map((k) => all.reduce((a, d) => outer(a, d[k]), from))));
-    svg.append(svgElement('line', {x1: x.at(ends[0]), y1: y.at(ends[0]), x2: x.at(ends[1]), y2: y.at(ends[1]), stroke: 'var(--mark)', 'stroke-dasharray': '5 4', 'stroke-width': 1.5}));
-  }
+/// The chosen dots of each kind over the others, which are faint.
+const drawDots = (canvas, spec, {x, y}, radius) => {
   const rows = isChosen();
-  const radius = all.length > 2000 ? 2 : 3.5;
   for (const dim of [true, false]) {
     for (const kind of spec.kinds) {
       canvas.globalAlpha = dim ? 0.13 : 0.85;
@@ -220,21 +208,36 @@ const dotChart = (figure, specOf) => placeFor(figure, (plot, width) => {
       canvas.fill();
     }
   }
-  const labelled = [];
-  for (const [row, text] of spec.labels || []) {
-    const dot = all.find((d) => d[2] === row);
-    if (!dot) continue;
-    const [px, py] = [x.at(dot[0]), y.at(dot[1])];
-    const half = widthOf(text) + 8;
-    if (half > width * 0.7) continue;
-    const end = px + half > width;
-    const box = {left: end ? px - half : px, right: end ? px : px + half, y: py};
-    if (labelled.some((other) => Math.abs(other.y - box.y) < 15 && other.left < box.right && box.left < other.right)) continue;
-    labelled.push(box);
-    svg.append(svgElement('circle', {cx: px, cy: py, r: 5.5, fill: 'none', stroke: 'var(--text)', 'stroke-width': 1.5}));
-    svg.append(svgElement('text', {x: end ? px - 8 : px + 8, y: py - 6, 'text-anchor': end ? 'end' : 'start', 'paint-order': 'stroke',
-      stroke: 'var(--paper)', 'stroke-width': 3}, text));
+};
+const drawDiagonal = (svg, all, {x, y}) => {
+  const ends = [[Math.max, Math.min, Infinity], [Math.min, Math.max, 0]].map(([inner, outer, from]) =>
+    inner(...[0, 1].map((k) => all.reduce((a, d) => outer(a, d[k]), from))));
+  svg.append(svgElement('line', {x1: x.at(ends[0]), y1: y.at(ends[0]), x2: x.at(ends[1]), y2: y.at(ends[1]), stroke: 'var(--mark)', 'stroke-dasharray': '5 4', 'stroke-width': 1.5}));
+};
+/// Names of the first dots, each on the side where it covers no name and no named dot. One without
+/// such a side has none.
+const drawNames = (svg, labels, all, {x, y}, width) => {
+  const named = labels.map(([row, text]) => ({text, dot: all.find((d) => d[2] === row)})).filter((name) => name.dot)
+    .map((name) => ({...name, px: x.at(name.dot[0]), py: y.at(name.dot[1]), room: widthOf(name.text) + 12}));
+  const taken = [];
+  for (const one of named) {
+    const free = (left) => left >= 0 && left + one.room <= width &&
+      !taken.some((other) => Math.abs(other.y - one.py) < 15 && other.left < left + one.room && left < other.left + other.room);
+    const coversDot = (left) => named.some((other) => other !== one && Math.abs(other.py - one.py + 10) < 12 &&
+      other.px + 6 > left && other.px - 6 < left + one.room);
+    const sides = [one.px, one.px - one.room].filter(free);
+    // The fastest has its name in any case.
+    const left = sides.find((side) => !coversDot(side)) ?? (one === named[0] ? sides[0] : undefined);
+    if (left === undefined) continue;
+    const end = left < one.px;
+    taken.push({left, room: one.room, y: one.py});
+    svg.append(svgElement('circle', {cx: one.px, cy: one.py, r: 5.5, fill: 'none', stroke: 'var(--text)', 'stroke-width': 1.5}));
+    svg.append(svgElement('text', {x: end ? one.px - 8 : one.px + 8, y: one.py - 6, 'text-anchor': end ? 'end' : 'start', 'paint-order': 'stroke',
+      stroke: 'var(--paper)', 'stroke-width': 3}, one.text));
   }
+};
+/// The dot next to the mouse is told; a click on it shows its trial.
+const dotsAnswer = (svg, all, {x, y}, wordsOf) => {
   const nearest = (event) => {
     const box = svg.getBoundingClientRect();
     const [mx, my] = [event.clientX - box.left, event.clientY - box.top];
@@ -248,13 +251,26 @@ const dotChart = (figure, specOf) => placeFor(figure, (plot, width) => {
   };
   svg.addEventListener('mousemove', (event) => {
     const dot = nearest(event);
-    pointAt(dot ? spec.words(dot) : '', event.clientX, event.clientY);
+    pointAt(dot ? wordsOf(dot) : '', event.clientX, event.clientY);
   });
   svg.addEventListener('mouseleave', () => pointAt(''));
   svg.addEventListener('click', (event) => {
     const dot = nearest(event);
     if (dot) location.hash = `trial=${encodeURIComponent(value(dot[2], 'trial'))}`;
   });
+};
+/// `specOf` gives kinds: [{name, ink, dots: [[x, y, row]]}], titles, labels. Returns its place.
+const dotChart = (figure, specOf) => placeFor(figure, (plot, width) => {
+  const height = heightFor(width);
+  const spec = specOf();
+  const canvas = canvasOf(plot, width, height);
+  const svg = svgOf(plot, width, height, spec.title);
+  const all = spec.kinds.flatMap((kind) => kind.dots);
+  const scales = axesOf(svg, spec, all.map((d) => d[0]).concat(spec.limit ? [spec.limit.at] : []), all.map((d) => d[1]), width, height);
+  if (spec.diagonal && all.length) drawDiagonal(svg, all, scales);
+  drawDots(canvas, spec, scales, all.length > 2000 ? 2 : 3.5);
+  drawNames(svg, spec.labels || [], all, scales, width);
+  dotsAnswer(svg, all, scales, spec.words);
   legendFor(figure, spec.kinds.filter((kind) => kind.dots.length).map((kind) => ({name: kind.name, colour: inkOf(kind.ink)}))
     .concat(spec.limit ? [{name: spec.limit.name, colour: inkOf('mark'), dashed: true}] : [])
     .concat(spec.diagonal ? [{name: spec.diagonal, colour: inkOf('mark'), dashed: true}] : []));

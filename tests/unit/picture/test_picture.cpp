@@ -83,6 +83,18 @@ TEST_CASE("names of a sweep are text in a picture") {
   check_well_formed(svg);
 }
 
+TEST_CASE("a picture has the words of people and not those of a table") {
+  auto heatmap = pictured();
+  CHECK(picture_title(heatmap) == "tokens/s/GPU of the fastest layout of each cell");
+  const auto svg = svg_text(heatmap_picture(heatmap), SvgUse::file);
+  CHECK(svg.find(">1 node<") != std::string::npos);
+  CHECK(svg.find(">2 nodes<") != std::string::npos);
+  CHECK(svg.find("tokens_per_s_per_gpu") == std::string::npos);
+  heatmap.value_name = "train_step_ms";
+  CHECK(picture_title(heatmap) == "train step [ms] of the fastest layout of each cell");
+  CHECK(column_text({"model", "tp"}, "4") == "tp 4");
+}
+
 TEST_CASE("a name of ten kilobytes leaves the picture its size") {
   auto heatmap = pictured();
   const auto before = heatmap_picture(heatmap);

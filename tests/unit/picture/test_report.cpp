@@ -42,7 +42,7 @@ std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t 
           std::string("bench"),
           std::string("1.0"),
           oom ? Value(hostile_report) : Value(),
-          std::string("forward=3;backward=6"),
+          std::string("forward=3;backward=6;gradient_norm=0.5;reduction=0.001"),
           std::string("gpu=H100;nccl=2.28"),
           std::int64_t{name.front()}};
 }
@@ -206,6 +206,14 @@ TEST_CASE(
   rows[4][16] = std::string("CUDA out of memory");
   CHECK(shown_cause(trials, 4) == "CUDA out of memory");
   CHECK(report_page(input).find("recorded in line") == std::string::npos);
+}
+
+TEST_CASE("a part of a train step that is too thin to see has no place in the bars") {
+  const auto page = report_page(sample_report());
+  CHECK(page.find("</span>forward 3 ms") != std::string::npos);
+  CHECK(page.find("</span>gradient norm 0.5 ms") != std::string::npos);
+  const auto bars = page.substr(page.find("Where a train step goes"), 4000);
+  CHECK(bars.substr(0, bars.find("</div></div>")).find("reduction") == std::string::npos);
 }
 
 TEST_CASE("failures that differ in a number alone are one cause") {
