@@ -5,6 +5,7 @@
 #include "cli/options.hpp"
 #include "show/exit_code.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/home.hpp>
@@ -144,7 +145,8 @@ struct Work {
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
 /// Results into a file, as a whole, or to stdout where none is named.
-[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file);
+[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file,
+                                       Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 
