@@ -304,7 +304,8 @@ void NodeAgent::start(Waiting waiting, const std::string& others) {
   attempt_->watch_gpus(gpus_);
   if (const auto& container = attempt_->spec().container)
     attempt_->set_image_digest(containers_.digest_of(*container));
-  attempt_->launch(environment_, devices_, waiting.meet);
+  attempt_->launch(options_.node.in_a_shell ? passed_on(environment_) : environment_, devices_,
+                   waiting.meet);
   fail_point("node.launched");
   say(NodeLaunched{attempt});
   fail_point("node.launched_said");

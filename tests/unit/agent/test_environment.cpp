@@ -25,6 +25,7 @@ AllocationSpec some_allocation() {
   spec.token = "3f9a01";
   spec.nodes = 4;
   spec.slots_per_node = 8;
+  spec.launch = LaunchMode::agents;
   spec.limits.agent_lease_s = 15;
   spec.limits.beat_s = 1;
   spec.limits.watch_interval_s = 0.2;
@@ -151,6 +152,25 @@ TEST_CASE("the node command reads back as it was meant") {
   for (const Environment& unplaced :
        {Environment{}, {"SLURM_NODEID=3"}, {"SLURMD_NODENAME=n7", "SLURM_PROCID=3"}})
     CHECK(!parse_options(command, unplaced));
+}
+
+TEST_CASE("of a daemon's shell ranks get what finds programs, and no secret") {
+  const Environment shell{
+      "PATH=/bin",   "HOME=/home/x",   "LD_LIBRARY_PATH=/lib", "CONDA_PREFIX=/c",
+      "LC_ALL=C",    "LMOD_CMD=lmod",  "TSAN_OPTIONS=x",       "AWS_PROFILE=x",
+      "HF_HOME=/hf", "NCCL_ALGO=Tree", "CONDA_TOKEN=planted",  "EDITOR=vi"};
+  CHECK(passed_on(shell) == Environment{"PATH=/bin", "HOME=/home/x", "LD_LIBRARY_PATH=/lib",
+                                        "CONDA_PREFIX=/c", "LC_ALL=C", "LMOD_CMD=lmod",
+                                        "TSAN_OPTIONS=x"});
+  auto here = some_allocation();
+  const auto in_a_shell = [&](LaunchMode launch) {
+    here.launch = launch;
+    auto command = node_command("agent", here, "n");
+    command.erase(command.begin());
+    return parse_options(command, {}).value().node.node.in_a_shell;
+  };
+  CHECK(in_a_shell(LaunchMode::local));
+  CHECK_FALSE(in_a_shell(LaunchMode::agents));
 }
 
 TEST_CASE("wrong command lines are told apart") {
