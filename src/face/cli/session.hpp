@@ -4,6 +4,7 @@
 
 #include "cli/options.hpp"
 #include "show/exit_code.hpp"
+#include "sweep/passed_variables.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/capabilities.hpp>
@@ -43,6 +44,8 @@ struct Planned {
   std::vector<std::string> notes;  ///< for stderr
   /// Of the site, in the identity of its trials (add_site).
   std::map<std::string, std::string> site_env{};
+  /// Values of secrets, which `sweep` has no more, and what this shell lacks of them.
+  PassedVariables passed{};
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
 /// The same without a file: `source` stays empty.
@@ -66,6 +69,8 @@ struct SiteAccess {
   std::string job_template;                           ///< its text
   std::string job_template_name;                      ///< for messages
   std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
+  std::map<std::string, std::string> secrets{};       ///< of the site, which `site` has no more
+  std::vector<std::string> passed{};                  ///< names in its `pass_env`
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);

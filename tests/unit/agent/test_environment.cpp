@@ -6,6 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 using namespace shardsweep;
 using namespace shardsweep::agent;
 
@@ -32,7 +36,32 @@ AllocationSpec some_allocation() {
   return spec;
 }
 
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 }  // namespace
+
+TEST_CASE("no command line of a container shows a secret, and every container gets it") {
+  AttemptSpec spec = some_spec();
+  spec.container = ContainerSpec{};
+  spec.container->image = "image.sif";
+  spec.env.emplace("HF_TOKEN", "planted");
+  spec.secrets = {"HF_TOKEN"};
+  for (const auto runtime : {ContainerRuntime::apptainer, ContainerRuntime::enroot,
+                             ContainerRuntime::podman_hpc, ContainerRuntime::shifter}) {
+    spec.container->runtime = runtime;
+    RankProcess process{{"train"}, {"PATH=/bin", "HF_TOKEN=planted"}, "/tmp", "/tmp/out", 0, 0};
+    enter_container(process, spec, {}, {}, "/tmp/attempt");
+    for (const auto& word : process.argv)
+      CHECK_MESSAGE(word.find("planted") == std::string::npos, word);
+    CHECK(has(process.environment, "HF_TOKEN=planted"));
+    if (runtime == ContainerRuntime::apptainer)
+      CHECK(has(process.environment, "APPTAINERENV_HF_TOKEN=planted"));
+    if (runtime == ContainerRuntime::enroot || runtime == ContainerRuntime::podman_hpc)
+      CHECK(has(process.argv, "HF_TOKEN"));
+  }
+}
 
 TEST_CASE("a rank sees its place and the attempt's variables and no scheduler") {
   const Environment own{"PATH=/bin",     "SLURM_NTASKS=4",   "PMI_RANK=1",

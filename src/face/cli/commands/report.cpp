@@ -9,7 +9,6 @@
 #include "show/exit_code.hpp"
 #include "show/pivot.hpp"
 #include "show/rows.hpp"
-#include "sweep/without_secrets.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -39,7 +38,7 @@ struct ReportOptions {
   std::string price;  ///< of a GPU-hour
 };
 
-/// Sweep files without the values of secrets: a page is made to be shown to others.
+/// Sweep files that earlier versions have stored with the values of secrets.
 void hide_secrets(const Session& session, Table& sweeps) {
   const auto found = std::find(sweeps.columns.begin(), sweeps.columns.end(), "resolved");
   if (found == sweeps.columns.end()) return;
@@ -50,9 +49,7 @@ void hide_secrets(const Session& session, Table& sweeps) {
     // The text of an imported table is no sweep file, and has no environment.
     const auto sweep = load_sweep_text(*text, "resolved", {session.installation.presets, {}});
     if (!sweep) continue;
-    auto shown = without_secrets(*sweep);
-    if (shown.env != sweep->env || shown.container.env != sweep->container.env)
-      row.at(column) = explain_sweep(shown);
+    if (!sweep->secrets.empty()) row.at(column) = explain_sweep(*sweep);
   }
 }
 
