@@ -20,6 +20,10 @@ struct Home {
   [[nodiscard]] std::filesystem::path allocations() const { return dir() / "allocations"; }
   [[nodiscard]] std::filesystem::path attempts() const { return dir() / "attempts"; }
   [[nodiscard]] std::filesystem::path snapshots() const { return dir() / "snapshots"; }
+  /// Values of a sweep's secrets: nothing else holds them (secrets_file.hpp).
+  [[nodiscard]] std::filesystem::path secrets_of(const std::string& sweep) const {
+    return dir() / "secrets" / (sweep + ".env");
+  }
   /// Reports of daemons that stopped because they contradicted themselves.
   [[nodiscard]] std::filesystem::path faults() const { return dir() / "faults"; }
   [[nodiscard]] std::filesystem::path lock() const { return dir() / "daemon.lock"; }

@@ -3,6 +3,8 @@
 // from: a file of the user's, a shell, a module, an image.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace shardsweep {
@@ -13,6 +15,32 @@ namespace shardsweep {
   if (name == "CUDA_DEVICE_MAX_CONNECTIONS") return true;
   if (name.starts_with("NCCL_")) return !name.starts_with("NCCL_DEBUG");
   return name.starts_with("PYTORCH_") && name.ends_with("ALLOC_CONF");
+}
+
+/// Of the shell in which a daemon happened to start, ranks on this machine get what finds
+/// programs and libraries, what modules, Python environments and CUDA have set, and places for
+/// files: sweeps/README.md lists it. Anything else comes from `env`, `secrets` and `pass_env`.
+/// A job of Slurm has what its script has set.
+[[nodiscard]] constexpr bool is_passed_on(std::string_view name) {
+  constexpr std::array<std::string_view, 24> names{"PATH",       "HOME",
+                                                   "USER",       "LOGNAME",
+                                                   "SHELL",      "LANG",
+                                                   "LANGUAGE",   "TZ",
+                                                   "TERM",       "TMPDIR",
+                                                   "HOSTNAME",   "PWD",
+                                                   "LD_PRELOAD", "PYTHONPATH",
+                                                   "PYTHONHOME", "VIRTUAL_ENV",
+                                                   "MODULEPATH", "MODULESHOME",
+                                                   "_LMFILES_",  "CUDA_HOME",
+                                                   "CUDA_PATH",  "CUDA_VISIBLE_DEVICES",
+                                                   "ROCM_PATH",  "LOADEDMODULES"};
+  constexpr std::array<std::string_view, 10> beginnings{
+      "LC_",        "LD_LIBRARY_PATH", "CONDA_", "LMOD_",       "__LMOD_",
+      "__MODULES_", "MODULES_",        "XDG_",   "SHARDSWEEP_", "SHARDBENCH_"};
+  return std::find(names.begin(), names.end(), name) != names.end() ||
+         std::any_of(beginnings.begin(), beginnings.end(),
+                     [name](std::string_view begin) { return name.starts_with(begin); }) ||
+         name.ends_with("SAN_OPTIONS");
 }
 
 }  // namespace shardsweep

@@ -87,6 +87,9 @@ struct AttemptSpec {
   std::vector<std::string>
       argv;  ///< complete but for RANK, WORLD_SIZE, LOCAL_RANK in the environment
   std::map<std::string, std::string> env;
+  /// Variables whose values stand in `secrets_file` alone (secrets_file.hpp). Optional keys.
+  std::vector<std::string> secrets{};
+  std::string secrets_file{};
   /// Whatever a spec of an earlier daemon does not name is not looked at.
   AttemptLimits limits = nothing_limited();
   std::vector<LogRule> rules{};  ///< the user's own; an optional key
@@ -123,6 +126,8 @@ inline constexpr auto described<AttemptSpec> = std::tuple{
     Field{"ranks_per_node", &AttemptSpec::ranks_per_node},
     Field{"argv", &AttemptSpec::argv},
     Field{"env", &AttemptSpec::env},
+    Field{"secrets", &AttemptSpec::secrets, Flag::optional},
+    Field{"secrets_file", &AttemptSpec::secrets_file, Flag::optional},
     Part{&AttemptSpec::limits},
     Field{"rules", &AttemptSpec::rules, Flag::optional},
     Field{"predicted_s", &AttemptSpec::predicted_s, Flag::optional},

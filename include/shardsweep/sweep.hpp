@@ -187,8 +187,15 @@ struct SweepSpec {
   Measure measure;
   RunnerSpec runner;
   std::map<std::string, std::string> env;  ///< reaches every rank, recorded
-  ContainerSpec container;                 ///< in which ranks run
-  std::vector<LogRule> rules;              ///< what lines of the ranks' output mean
+  /// Reaches every rank, and its values are recorded nowhere: identities have the names alone,
+  /// and a sweep that was stored has its values in a file (secrets_file.hpp) and texts that are
+  /// empty here. The reader moves whatever may_be_secret() from `env` to it.
+  std::map<std::string, std::string> secrets{};
+  /// Variables of the submitting shell that reach every rank as secrets do: names, or their
+  /// beginnings with a star.
+  std::vector<std::string> pass_env{};
+  ContainerSpec container;     ///< in which ranks run
+  std::vector<LogRule> rules;  ///< what lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
   /// Ranks of the fastest predicted layouts run alone on one GPU before anything else does.

@@ -32,12 +32,16 @@ RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
   // Those of the sweep are named by being here; their values are the rank's.
   ContainerSpec container = *spec.container;
   container.env.insert(spec.env.begin(), spec.env.end());
+  for (const auto& name : spec.secrets)
+    container.env.erase(name);
   container.env.merge(fake_variables(spec));
   RankStart telling = inside;
   if (meeting.rank == 0)
     telling.argv =
         telling_environment(inside.argv, AttemptPaths{attempt_dir}.environment().string());
-  RankStart start = entered(container, telling, place);
+  ContainerPlace hiding = place;
+  hiding.secrets = spec.secrets;
+  RankStart start = entered(container, telling, hiding);
   process.argv = std::move(start.argv);
   process.environment = std::move(start.environment);
   // A site's settings of its runtime may name the job.

@@ -4,11 +4,15 @@
 #include "attempt/container.hpp"
 #include "attempt/fragmentation.hpp"
 #include "machine/processes.hpp"
+#include "text/secrets.hpp"
+
+#include <shardsweep/rank_variables.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace shardsweep::agent {
 namespace {
@@ -159,6 +163,15 @@ std::vector<std::string> visible_devices(const Environment& own, int slots, bool
   return devices;
 }
 
+Environment passed_on(const Environment& shell) {
+  Environment passed;
+  std::copy_if(shell.begin(), shell.end(), std::back_inserter(passed),
+               [](const std::string& entry) {
+                 return is_passed_on(name_of(entry)) && !may_be_secret(name_of(entry));
+               });
+  return passed;
+}
+
 Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                              const RankPlace& place, const std::vector<std::string>& devices) {
   Environment without_scheduler;
@@ -279,6 +292,9 @@ std::vector<std::string> node_command(const std::string& agent, const Allocation
                                  "--watch", seconds(spec.limits.watch_interval_s)});
   if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
   if (spec.launch == LaunchMode::srun) command.insert(command.end(), {"--ranks", "step"});
+  // A job has what its script has set. Here it would be all of the shell in which somebody
+  // happened to start the daemon.
+  if (spec.launch == LaunchMode::local) command.insert(command.end(), {"--ranks", "shell"});
   return command;
 }
 

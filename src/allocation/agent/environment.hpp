@@ -26,6 +26,10 @@ struct RankPlace {
 [[nodiscard]] std::vector<std::string> visible_devices(const Environment& own, int slots,
                                                        bool has_gpus);
 
+/// Of the shell in which a daemon was started, what ranks on this machine may have
+/// (rank_variables.hpp); a secret is never among it.
+[[nodiscard]] Environment passed_on(const Environment& shell);
+
 /// `devices`: the node's, one for each slot; empty without GPUs.
 [[nodiscard]] Environment rank_environment(const Environment& own, const AttemptSpec& spec,
                                            const RankPlace& place,

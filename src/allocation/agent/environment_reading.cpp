@@ -64,6 +64,7 @@ void tell_environment(const std::filesystem::path& file,
 
 EnvironmentReading::EnvironmentReading(const AttemptSpec& spec, FirstRank rank, double now_s)
     : wanted_(wanted_inside(spec, variables_of(rank.given))),
+      secrets_(spec.secrets),
       image_(spec.container ? spec.container->image : ""),
       rank_(std::move(rank)),
       next_s_(now_s),
@@ -114,7 +115,7 @@ void EnvironmentReading::judge(const Variables& own, const Variables& last) {
   const bool of_the_rank = !changes.empty();
   if (!of_the_rank && !last.empty()) changes = overridden(wanted_, last);
   if (!changes.empty() && (of_the_rank || changes == changes_))
-    fault_ = describe(changes, image_);
+    fault_ = describe(changes, image_, secrets_);
   changes_ = std::move(changes);
 }
 

@@ -43,7 +43,8 @@ class EnvironmentReading {
   [[nodiscard]] const Variables& found() const { return found_; }
   /// The same, as it is kept.
   [[nodiscard]] Variables kept() const {
-    return for_keeping(found_, wanted_, image_.empty() ? Keeping::of_the_rank : Keeping::all);
+    return for_keeping(found_, wanted_, image_.empty() ? Keeping::of_the_rank : Keeping::all,
+                       secrets_);
   }
 
  private:
@@ -52,6 +53,7 @@ class EnvironmentReading {
   void take(Variables own, Variables last);
 
   Variables wanted_;
+  std::vector<std::string> secrets_;  ///< variables whose values are kept nowhere
   std::string image_;  ///< empty: no container, and nothing is held against anybody
   FirstRank rank_;
   Variables told_;

@@ -13,6 +13,7 @@
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
+#include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
 
@@ -361,6 +362,8 @@ Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
     return fault(FaultKind::corrupt, "spec.json belongs to another attempt");
+  // No node is to blame for a value that is not there.
+  SHARDSWEEP_TRY(secrets_of(spec));
   return spec;
 }
 

@@ -12,9 +12,11 @@
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 #include "node/shared_memory.hpp"
+#include "text/secrets.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
+#include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
 
@@ -30,6 +32,29 @@
 
 namespace shardsweep::agent {
 namespace {
+
+/// Of the spec that starts ranks.
+Secrets secrets_in(const AttemptSpec& spec) {
+  Secrets secrets;
+  for (const std::string& name : spec.secrets) {
+    if (const auto found = spec.env.find(name); found != spec.env.end()) secrets.insert(*found);
+  }
+  return secrets;
+}
+
+/// An image may be fetched with them.
+Environment with_secrets_of(const AttemptSpec& spec, Environment environment) {
+  for (const auto& [name, value] : secrets_in(spec))
+    environment.push_back(fmt::format("{}={}", name, value));
+  return environment;
+}
+
+/// A cause may be a line of a log.
+void hide_secrets(const AttemptSpec& spec, Ending& ending) {
+  const Secrets secrets = secrets_in(spec);
+  ending.cause = masked(std::move(ending.cause), secrets);
+  ending.also = masked(std::move(ending.also), secrets);
+}
 
 constexpr int exit_ok = 0;
 constexpr int exit_node_dirty = 70;  // a process could not be ended
@@ -205,7 +230,7 @@ void NodeAgent::take(const Launch& launch) {
   if (leaving_) return refuse_it("the node agent is leaving");
   AttemptPaths paths{launch.dir};
   const auto spec = read_file(paths.spec()).and_then([](const std::string& text) {
-    return decode_attempt_spec(text);
+    return decode_attempt_spec(text).and_then(with_secrets);
   });
   if (!spec) return refuse_it(spec.error().what);
   if (spec->attempt != launch.attempt)
@@ -282,7 +307,8 @@ ContainerPlace NodeAgent::container_place() const {
 
 /// What the image lacks it lacks on each node; a node's own disk may be full.
 bool NodeAgent::container_is_ready() {
-  const auto state = containers_.step(waiting_->spec, waiting_->paths, environment_,
+  const auto state = containers_.step(waiting_->spec, waiting_->paths,
+                                      with_secrets_of(waiting_->spec, environment_),
                                       container_place(), now_s_);
   if (state == ContainerMaker::State::making) return false;
   if (state == ContainerMaker::State::ready) return true;
@@ -304,7 +330,8 @@ void NodeAgent::start(Waiting waiting, const std::string& others) {
   attempt_->watch_gpus(gpus_);
   if (const auto& container = attempt_->spec().container)
     attempt_->set_image_digest(containers_.digest_of(*container));
-  attempt_->launch(environment_, devices_, waiting.meet);
+  attempt_->launch(options_.node.in_a_shell ? passed_on(environment_) : environment_, devices_,
+                   waiting.meet);
   fail_point("node.launched");
   say(NodeLaunched{attempt});
   fail_point("node.launched_said");
@@ -319,6 +346,7 @@ void NodeAgent::step_attempt() {
   }
   if (!attempt_->over()) return;
   NodeEnded ended = attempt_->ended();
+  hide_secrets(attempt_->spec(), ended.ending);
   note_gpus(ended);
   // The node of rank 0 has seen its records, and those are the world's.
   if (ended.ending.outcome == Outcome::completed && options_.node.index == 0)

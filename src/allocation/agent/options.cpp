@@ -88,9 +88,11 @@ Result<NodeOptions> parse_node(const Flags& flags, const Environment& environmen
   const auto token = flags.find("--token");
   if (token != flags.end()) options.node.token = token->second;
   const auto ranks = flags.find("--ranks");
-  if (ranks != flags.end() && ranks->second != "step")
-    return wrong(fmt::format("option '--ranks' can be 'step', got '{}'", ranks->second));
-  options.node.ranks_are_step = ranks != flags.end();
+  const std::string word = ranks == flags.end() ? "" : ranks->second;
+  if (ranks != flags.end() && word != "step" && word != "shell")
+    return wrong(fmt::format("option '--ranks' can be 'step' or 'shell', got '{}'", word));
+  options.node.ranks_are_step = word == "step";
+  options.node.in_a_shell = word == "shell";
   if (options.node.ranks_are_step)
     options.node.job_nodes = nodes_in(value_in(environment, "SLURM_JOB_NODELIST").value_or(""));
   return options;

@@ -26,9 +26,10 @@ inline constexpr std::string_view usage_text =
 
   shardsweep-agent lead --dir FOLDER
       run what FOLDER/to_lead assigns; FOLDER/allocation.json says how
-  shardsweep-agent node --slots N --lease S --beat S --watch S [--name NODE] [--token T] [--ranks step]
+  shardsweep-agent node --slots N --lease S --beat S --watch S [--name NODE] [--token T] [--ranks step | shell]
       guard and node agent, spoken to over stdin and stdout
       --ranks step: attempts are Slurm steps of all ranks, not this node's children
+      --ranks shell: this is no job, and ranks get what they need of the environment
   shardsweep-agent rank --dir FOLDER
       within such a step: become the rank that Slurm says, of the attempt in FOLDER
   shardsweep-agent sweep-leftovers --token T

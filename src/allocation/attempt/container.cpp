@@ -36,12 +36,18 @@ std::string_view variable_name(std::string_view entry) {
   return entry.substr(0, entry.find('='));
 }
 
-/// Every variable that is ours, by name: "NAME=value".
-Words named_variables(const ContainerSpec& container, const RankStart& rank) {
+bool is_one_of(const Words& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Every variable that is ours and no secret, by name: "NAME=value".
+Words named_variables(const ContainerSpec& container, const RankStart& rank,
+                      const Words& secrets) {
   std::map<std::string, std::string, std::less<>> named(container.env.begin(),
                                                         container.env.end());
   for (const auto& entry : rank.environment) {
     const std::string_view name = variable_name(entry);
+    if (is_one_of(secrets, name)) continue;
     if (!is_of_the_world(name) && !is_of_a_task(name) &&
         !begins_with_any(name, named_prefixes) && !named.contains(name))
       continue;
@@ -122,10 +128,11 @@ Words in_directory(const std::string& directory, const Words& command) {
 // handler for. What it leaves behind comes to the node agent all the same.
 RankStart by_enroot(const ContainerSpec& container, const RankStart& rank,
                     const ContainerPlace& place) {
-  const Words named = named_variables(container, rank);
+  const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"enroot", "start"}, rank.environment, ""};
   add_options(start.argv, container);
   add_pairs(start.argv, "-e", named);
+  add_pairs(start.argv, "-e", place.secrets);
   // Its hook mounts no device without this.
   const auto asks = [](const std::string& entry) {
     return entry.starts_with("NVIDIA_VISIBLE_DEVICES=");
@@ -145,7 +152,7 @@ RankStart by_enroot(const ContainerSpec& container, const RankStart& rank,
 // its prefix arrive as they are.
 RankStart by_apptainer(const ContainerSpec& container, const RankStart& rank,
                        const ContainerPlace& place) {
-  const Words named = named_variables(container, rank);
+  const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"apptainer", "exec"}, rank.environment, ""};
   if (place.has_gpus) start.argv.emplace_back("--nv");
   for (const char* option : {"--pid", "--cleanenv", "--no-home"})
@@ -157,18 +164,23 @@ RankStart by_apptainer(const ContainerSpec& container, const RankStart& rank,
   add_command(start.argv, named, rank.argv);
   for (const auto& entry : named)
     start.environment.push_back("APPTAINERENV_" + entry);
+  for (const auto& entry : rank.environment) {
+    if (is_one_of(place.secrets, variable_name(entry)))
+      start.environment.push_back("APPTAINERENV_" + entry);
+  }
   return start;
 }
 
 RankStart by_podman_hpc(const ContainerSpec& container, const RankStart& rank,
                         const ContainerPlace& place) {
-  const Words named = named_variables(container, rank);
+  const Words named = named_variables(container, rank, place.secrets);
   // Its own network and shared memory would part the ranks from each other.
   RankStart start{
       {"podman-hpc", "run", "--rm", "--network=host", "--ipc=host"}, rank.environment, ""};
   if (place.has_gpus) start.argv.emplace_back("--gpu");
   add_options(start.argv, container);
   add_pairs(start.argv, "-e", named);
+  add_pairs(start.argv, "-e", place.secrets);
   add_pairs(start.argv, "-v", mount_texts(container, ":ro"));
   if (!rank.directory.empty()) add_pairs(start.argv, "-w", {rank.directory});
   // What the image starts by itself would stand in front of the rank.
@@ -179,9 +191,10 @@ RankStart by_podman_hpc(const ContainerSpec& container, const RankStart& rank,
 }
 
 // A site may set and unset variables behind those that shifter was given: all of ours are set
-// inside.
-RankStart by_shifter(const ContainerSpec& container, const RankStart& rank) {
-  const Words named = named_variables(container, rank);
+// inside. It hands the host's environment on, and secrets come with that.
+RankStart by_shifter(const ContainerSpec& container, const RankStart& rank,
+                     const ContainerPlace& place) {
+  const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"shifter", "--image=" + container.image}, rank.environment, ""};
   for (const auto& mount : mount_texts(container, ":ro"))
     start.argv.push_back("--volume=" + mount);
@@ -221,7 +234,7 @@ RankStart entered(const ContainerSpec& container, const RankStart& rank,
     case ContainerRuntime::podman_hpc:
       return by_podman_hpc(container, rank, place);
     case ContainerRuntime::shifter:
-      return by_shifter(container, rank);
+      return by_shifter(container, rank, place);
   }
   return rank;
 }

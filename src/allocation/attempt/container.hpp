@@ -26,6 +26,9 @@ struct ContainerPlace {
   std::string job;    ///< Slurm's number of it; empty outside of Slurm
   std::string node;   ///< Slurm's name of this one
   bool has_gpus = false;
+  /// Variables of the rank that no command line may show: everybody on the node can read it.
+  /// They are named there at most, and have their values in the environment.
+  std::vector<std::string> secrets{};
 };
 
 /// The same rank through its runtime: what is started on the host.

@@ -37,6 +37,11 @@ bool is_of_the_loader(std::string_view name) {
          name.starts_with("MALLOC_");
 }
 
+bool is_hidden(std::string_view name, const std::vector<std::string>& secrets) {
+  return may_be_secret(name) ||
+         std::find(secrets.begin(), secrets.end(), name) != secrets.end();
+}
+
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -111,12 +116,13 @@ std::vector<Overridden> overridden(const Variables& wanted, const Variables& fou
   return changes;
 }
 
-std::string describe(const std::vector<Overridden>& changes, const std::string& image) {
+std::string describe(const std::vector<Overridden>& changes, const std::string& image,
+                     const std::vector<std::string>& secrets) {
   std::string text;
   for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
     const Overridden& one = changes[i];
     text += text.empty() ? "" : "; ";
-    if (may_be_secret(one.name)) {
+    if (is_hidden(one.name, secrets)) {
       text += fmt::format("{} is another one than was given", one.name);
     } else {
       text +=
@@ -132,7 +138,8 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
       text, image);
 }
 
-Variables for_keeping(const Variables& variables, const Variables& wanted, Keeping keeping) {
+Variables for_keeping(const Variables& variables, const Variables& wanted, Keeping keeping,
+                      const std::vector<std::string>& secrets) {
   Variables kept;
   std::size_t bytes = 0;
   for (const auto& [name, value] : variables) {
@@ -140,7 +147,7 @@ Variables for_keeping(const Variables& variables, const Variables& wanted, Keepi
                              is_of_the_libraries(name) || is_of_the_loader(name);
     if (keeping == Keeping::of_the_rank && !of_the_rank) continue;
     const std::string text =
-        may_be_secret(name) ? std::string(hidden_value) : one_line(value, longest_value);
+        is_hidden(name, secrets) ? std::string(hidden_value) : one_line(value, longest_value);
     bytes += name.size() + text.size();
     if (bytes > most_kept_bytes) break;
     kept.emplace(name, text);

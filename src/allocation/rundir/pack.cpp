@@ -8,6 +8,8 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/protocol.hpp>
+#include <shardsweep/secrets_file.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
@@ -93,6 +95,17 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
   return join(std::move(files), false);
 }
 
+/// Ranks may have printed what they were given. Without the values there is nothing to look
+/// for: whoever took them away wants the logs all the same.
+Result<void> mask_secrets(const AttemptPaths& attempt) {
+  const auto spec = read_file(attempt.spec()).and_then([](const std::string& text) {
+    return decode_attempt_spec(text);
+  });
+  if (!spec || spec->secrets.empty()) return {};
+  const auto secrets = secrets_of(*spec);
+  return secrets ? mask_files(attempt.dir, *secrets) : Result<void>();
+}
+
 Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
                         std::uint64_t keep_log) {
   // A file of its own, whatever was left of an earlier try: another host may still write that.
@@ -100,6 +113,7 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
   // For its owner alone, like the spec.json in it.
   const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file.valid()) return errno_error("cannot create " + fresh.string());
+  SHARDSWEEP_TRY(mask_secrets(attempt));
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());
   const AttemptPaths inside{attempt.dir.filename()};

@@ -6,6 +6,7 @@
 
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/secrets.hpp"
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ namespace shardsweep::config {
 namespace {
 
 constexpr std::size_t most_keys_listed = 16;
+constexpr std::size_t most_value_bytes = 32768;  // of a variable
 
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
 Result<std::string_view> plain(const YamlNode& node, std::string_view what,
@@ -203,14 +205,33 @@ Result<double> read_real(const YamlNode& node, std::string_view what, std::strin
   return placed(node, parse(text));
 }
 
-std::map<std::string, std::string> read_environment(const YamlNode& node, Mistakes& mistakes) {
+Result<std::vector<std::string>> read_passed_names(const YamlNode& node, Stars stars) {
+  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
+  for (const std::string& name : names) {
+    const bool starred = stars == Stars::may_end && name.ends_with('*');
+    if (name == "*" && starred) continue;
+    if (is_environment_name(starred ? name.substr(0, name.size() - 1) : name)) continue;
+    return refuse(node,
+                  fmt::format("{} in 'pass_env' is not a name for an environment variable",
+                              in_quotes(name)));
+  }
+  return names;
+}
+
+std::map<std::string, std::string> read_environment(const YamlNode& node, Mistakes& mistakes,
+                                                    std::string_view what) {
   std::map<std::string, std::string> variables;
-  if (!mistakes.take(node, expect_map(node, "'env'"))) return variables;
+  if (!mistakes.take(node, expect_map(node, what))) return variables;
   for (std::size_t at = 0; at < node.keys.size(); ++at) {
     const auto& key = *node.keys[at];
     if (!mistakes.take(key, check_variable(key))) continue;
-    mistakes.assign(variables[key.text], *node.items[at],
-                    read_text(*node.items[at], key.text, 32768));
+    auto text = read_text(*node.items[at], key.text, most_value_bytes);
+    // What it says of the value is not for everybody.
+    if (!text && (what == "'secrets'" || may_be_secret(key.text)))
+      text = refuse(*node.items[at],
+                    fmt::format("'{}' takes a text of one line, of at most {} bytes", key.text,
+                                most_value_bytes));
+    mistakes.assign(variables[key.text], *node.items[at], std::move(text));
   }
   return variables;
 }

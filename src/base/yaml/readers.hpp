@@ -51,8 +51,13 @@ void check_keys(const YamlNode& map, std::string_view what,
                                        Parsed<double> (*parse)(std::string_view));
 /// What the tool sets for each rank, and why it is no one else's; empty for other variables.
 [[nodiscard]] std::string_view owned_variable(std::string_view name);
-/// Environment variables; those that the tool sets itself are refused.
-[[nodiscard]] std::map<std::string, std::string> read_environment(const YamlNode& node,
-                                                                  Mistakes& mistakes);
+enum class Stars : std::uint8_t { none, may_end };
+/// Names of environment variables; with `may_end` also the beginnings of names and a star.
+[[nodiscard]] Result<std::vector<std::string>> read_passed_names(const YamlNode& node,
+                                                                 Stars stars);
+/// Environment variables; those that the tool sets itself are refused. `what`: the key that has
+/// them.
+[[nodiscard]] std::map<std::string, std::string> read_environment(
+    const YamlNode& node, Mistakes& mistakes, std::string_view what = "'env'");
 
 }  // namespace shardsweep::config

@@ -2,6 +2,7 @@
 #include "yaml/source.hpp"
 
 #include "text/characters.hpp"
+#include "text/secrets.hpp"
 
 #include <fmt/format.h>
 
@@ -53,6 +54,30 @@ std::string_view excerpt(std::string_view line, std::size_t start) {
   return line.substr(start, length);
 }
 
+bool is_of_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// Stars in place of all that stands behind a key which says that it is a secret.
+std::string without_values(std::string line) {
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t begin = at;
+    while (at < line.size() && is_of_name(line[at]))
+      ++at;
+    const std::string_view name = std::string_view(line).substr(begin, at - begin);
+    if (name.empty()) ++at;
+    const std::size_t colon = line.find_first_not_of("\"' ", at);
+    const bool is_key =
+        colon != std::string::npos && (line[colon] == ':' || line[colon] == '=');
+    if (name.empty() || !is_key || !may_be_secret(name)) continue;
+    std::replace_if(
+        line.begin() + static_cast<std::ptrdiff_t>(colon) + 1, line.end(),
+        [](char c) { return c != ' '; }, '*');
+    break;
+  }
+  return line;
+}
+
 }  // namespace
 
 Source::Source(std::string name, std::string text, Kind kind)
@@ -85,12 +110,30 @@ int Source::display_column(int number, int column) const {
   return column - static_cast<int>(skipped);
 }
 
+/// Below `secrets:` every value is one, whatever its key is called.
+std::string Source::shown_line(int number) const {
+  const std::string_view whole = line(number);
+  const auto indent_of = [](std::string_view text) { return text.find_first_not_of(' '); };
+  auto indent = indent_of(whole);
+  for (int above = number - 1; above >= 1 && indent != std::string_view::npos && indent > 0;
+       --above) {
+    const std::string_view text = line(above);
+    const auto its = indent_of(text);
+    if (its >= indent) continue;
+    indent = its;
+    if (text.substr(its).starts_with("secrets:"))
+      return std::string(whole.substr(0, indent_of(whole))) +
+             "(hidden: it is one of 'secrets')";
+  }
+  return without_values(std::string(whole));
+}
+
 Fault Source::fault_at(int number, int column, std::string_view what) const {
   const auto shown_name = escaped(name_, name_.size());
   // Keys and values of the file stand in it.
   const auto words = escaped(what, what.size());
   if (number < 1) return {FaultKind::invalid_input, fmt::format("{}: {}", shown_name, words)};
-  const auto whole = line(number);
+  const auto whole = shown_line(number);
   const auto byte = std::min(static_cast<std::size_t>(std::max(column - 1, 0)), whole.size());
   const auto start = excerpt_start(whole, byte);
   const auto shown = printable(excerpt(whole, start));

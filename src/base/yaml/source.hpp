@@ -37,6 +37,9 @@ class Source {
   [[nodiscard]] std::string_view from(int line, int column) const;
 
  private:
+  /// As a message may show it: without the values of secrets.
+  [[nodiscard]] std::string shown_line(int number) const;
+
   std::string name_;
   std::string text_;
   Kind kind_;

@@ -192,7 +192,7 @@ Result<void> Acts::write_script(const AllocationRow& allocation) {
                                    .only_node = allocation.probe_of}));
   SHARDSWEEP_ASSIGN(const std::string script,
                     render_template(sweep->job_template, "the job template", values));
-  return write_file_durably(paths.script(), script);
+  return write_file_durably(paths.script(), script, Readers::owner);
 }
 
 }  // namespace shardsweep

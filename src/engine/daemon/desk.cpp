@@ -278,8 +278,12 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
     Deletion deletion;
     deletion.answer.text = steps.text;
     deletion.answer.counts = steps.counts;
-    for (const SweepStep& step : steps.sweeps)
+    for (const SweepStep& step : steps.sweeps) {
       deletion.left.push_back(step.id);
+      std::error_code ignored;
+      if (const SweepRow* sweep = world_.sweep(step.id))
+        std::filesystem::remove(parts_.home.secrets_of(sweep->name), ignored);
+    }
     begun = deleting_.emplace(request.id, std::move(deletion)).first;
   }
   std::vector<SweepId>& left = begun->second.left;

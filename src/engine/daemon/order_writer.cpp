@@ -6,11 +6,15 @@
 #include "fleet/nodes.hpp"
 #include "predict/memory.hpp"
 #include "sweep/launch.hpp"
+#include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
+
+#include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -71,6 +75,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, context->spec));
+  SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, context->spec));
   const AttemptPaths paths{attempt.dir};
   std::error_code error;
   std::filesystem::create_directories(paths.dir, error);
@@ -91,8 +96,9 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
        .predicted_s = trial.predicted_s,
        .give_up_above_ms = attempt.give_up_above_ms,
        .expandable = attempt.expandable,
-       .parameters =
-           parameters(context->spec.models.at(static_cast<std::size_t>(point.model)))});
+       .parameters = parameters(context->spec.models.at(static_cast<std::size_t>(point.model))),
+       .secrets = secrets,
+       .secrets_file = secrets_file_of(*sweep, secrets)});
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));
@@ -159,6 +165,23 @@ Result<void> OrderWriter::assign_control(const AllocationRow& allocation, Contro
                                    .nonce = control_nonce(allocation, time)});
 }
 
+/// Names: those that the sweep's file wants, and whatever else was passed on. A value that is
+/// missing is the lead's fault to find, with the attempt that lacks it.
+Result<std::vector<std::string>> OrderWriter::secrets_of(const SweepRow& sweep,
+                                                         const SweepSpec& spec) const {
+  SHARDSWEEP_ASSIGN(const Secrets held, read_secrets(parts_.home.secrets_of(sweep.name)));
+  const auto wanted = secret_names(spec);
+  std::set<std::string> names(wanted.begin(), wanted.end());
+  for (const auto& [name, value] : held)
+    names.insert(name);
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+std::string OrderWriter::secrets_file_of(const SweepRow& sweep,
+                                         const std::vector<std::string>& secrets) const {
+  return secrets.empty() ? std::string() : parts_.home.secrets_of(sweep.name).string();
+}
+
 /// An attempt at something that is no trial.
 Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Extra& extra) {
   const AttemptPaths paths{extra.dir};
@@ -168,6 +191,9 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
     return fault(FaultKind::unavailable,
                  fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
   }
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
+  SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, extra.sweep));
   AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
                                   {.attempt = extra.id,
                                    .trial = extra.name,
@@ -175,7 +201,9 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
                                    .token = allocation.token,
                                    .program = parts_.installation.runner.string(),
                                    .paths = paths,
-                                   .slots_per_node = allocation.slots_per_node});
+                                   .slots_per_node = allocation.slots_per_node,
+                                   .secrets = secrets,
+                                   .secrets_file = secrets_file_of(*sweep, secrets)});
   // What they measure is compared with nothing that another program has measured.
   spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));

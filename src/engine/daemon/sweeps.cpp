@@ -3,10 +3,12 @@
 
 #include "sweep/launch.hpp"
 
+#include <shardsweep/secrets_file.hpp>
 #include <shardsweep/snapshot.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace shardsweep {
@@ -29,6 +31,20 @@ const Policy& Sweeps::policy_of(SweepId sweep) const {
   return found == contexts_.end() ? parts_.policy : found->second.spec.policy;
 }
 
+/// Versions before this stored values with the sweep: they go to where commands put them now.
+Result<void> Sweeps::keep_secrets(const std::string& name, SweepSpec& sweep) const {
+  const auto file = parts_.home.secrets_of(name);
+  const bool stored = std::any_of(sweep.secrets.begin(), sweep.secrets.end(),
+                                  [](const auto& one) { return !one.second.empty(); });
+  if (!stored) return {};
+  SHARDSWEEP_ASSIGN(Secrets all, read_secrets(file));
+  const std::size_t known = all.size();
+  all.insert(sweep.secrets.begin(), sweep.secrets.end());
+  for (auto& [variable, value] : sweep.secrets)
+    value.clear();
+  return all.size() == known ? Result<void>() : write_secrets(file, all);
+}
+
 Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
   SweepContext& context = contexts_[sweep.id];
   if (context.site_text != sweep.site) {
@@ -42,6 +58,7 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
                    fmt::format("the stored file of sweep '{}' does not load: {}", sweep.name,
                                spec.error().what));
     }
+    SHARDSWEEP_TRY(keep_secrets(sweep.name, *spec));
     const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);
     context.spec = in_snapshot(std::move(*spec), tree.string());
     context.resolved = sweep.resolved;

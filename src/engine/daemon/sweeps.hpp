@@ -53,6 +53,7 @@ class Sweeps {
   void tell_searches();
 
  private:
+  [[nodiscard]] Result<void> keep_secrets(const std::string& name, SweepSpec& sweep) const;
   [[nodiscard]] const SweepContext& known(SweepId id) const;
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
                                                                  const SweepSpec& spec);

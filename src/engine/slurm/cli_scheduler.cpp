@@ -359,7 +359,7 @@ class SlurmCliScheduler final : public Scheduler {
       if (element) elements.push_back({element->index, request.script});
     }
     const std::filesystem::path script = AllocationPaths{first.dir}.array_script();
-    SHARDSWEEP_TRY(write_file_durably(script, array_script(text, elements)));
+    SHARDSWEEP_TRY(write_file_durably(script, array_script(text, elements), Readers::owner));
     return RunningCommand::start(array_command(requests, script), options(first.limit_s));
   }
 

@@ -9,6 +9,7 @@
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
 #include "text/nearest.hpp"
+#include "text/secrets.hpp"
 
 #include <shardsweep/storage.hpp>
 
@@ -17,7 +18,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace shardsweep {
 namespace sqlite {
@@ -204,6 +208,22 @@ Table events(Database& database, const std::vector<std::string>& sweeps, std::in
   return fetch(select, use);
 }
 
+/// Versions before this have stored what is no one's but the owner's.
+void hide_secrets(Database& copy) {
+  std::vector<std::pair<std::int64_t, std::string>> hidden;
+  {
+    Statement select(copy, "SELECT id, resolved FROM sweeps");
+    auto row = select.use();
+    while (row.next()) {
+      const std::string text = row.text(1);
+      std::string shown = without_secret_values(text);
+      if (shown != text) hidden.emplace_back(row.integer(0), std::move(shown));
+    }
+  }
+  for (const auto& [id, text] : hidden)
+    Statement(copy, "UPDATE sweeps SET resolved = ?2, source = '' WHERE id = ?1").run(id, text);
+}
+
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code ignored;
   const auto refuse = [&] {
@@ -229,6 +249,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
     copy.execute("UPDATE lease SET held = 0");
     // It is made to be shown to others, and site files have secrets.
     copy.execute("UPDATE sweeps SET site = ''");
+    hide_secrets(copy);
     copy.execute("VACUUM");
   } catch (...) {
     std::filesystem::remove(partial, ignored);

@@ -4,6 +4,7 @@
 // Decision: Site file, job template and the resolved sweep file are stored with the sweep, so
 // that a daemon on any login node submits the same job. A new database has mode 0600, because
 // the sites in it hold values of `pass_env` and addresses of webhooks. An export has no sites.
+// Values of secrets are in none of it (secrets_file.hpp).
 // To give others access, change the mode, or make an empty file first.
 #include "store/commit.hpp"
 #include "store/conservation.hpp"

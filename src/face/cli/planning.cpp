@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a sweep file on the command line to a judged plan, and to the backend that may run it.
+#include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
 #include "plan/plan.hpp"
@@ -213,6 +214,7 @@ Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
 Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
   Planned planned;
   planned.sweep = std::move(sweep);
+  planned.passed = take_variables(planned.sweep, shell_environment());
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
   planned.sweep.runner.gives_up = planned.capabilities.gives_up;
@@ -241,7 +243,13 @@ Result<SiteAccess> read_site(const Session& session) {
   SiteAccess access;
   SHARDSWEEP_ASSIGN(access.site, load_site_file(session));
   access.identity_env = access.site.env;
+  access.passed = access.site.pass_env;
   pass_environment(access.site);
+  access.secrets = take_secrets(access.site);
+  // A key that is renewed makes no trial new.
+  for (auto& [name, value] : access.identity_env) {
+    if (access.secrets.contains(name)) value.clear();
+  }
   // Of what a shell passes on, the settings: who is logged in how changes no number.
   for (const auto& [name, value] : access.site.env) {
     if (is_setting(name)) access.identity_env.emplace(name, value);
@@ -314,12 +322,32 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
                            sweep.name, sweep.cluster.name));
 }
 
+namespace {
+
+/// Where the sweep file has a variable, that holds.
+void put_on_this_machine(Planned& planned, const SiteAccess& access) {
+  SweepSpec& sweep = planned.sweep;
+  const auto is_passed = [&](const std::string& name) {
+    return std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
+                       [&](const auto& entry) { return is_passed_by(entry, name); });
+  };
+  for (const auto& [name, value] : access.site.env) {
+    if (sweep.secrets.contains(name) || is_passed(name)) continue;
+    if (access.identity_env.contains(name)) {
+      sweep.env.emplace(name, value);
+    } else {
+      planned.passed.values.emplace(name, value);
+    }
+  }
+}
+
+}  // namespace
+
 Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
   planned.site_env = access.identity_env;
   // In a job its script sets them.
-  if (access.backend == Backend::local)
-    planned.sweep.env.insert(access.identity_env.begin(), access.identity_env.end());
+  if (access.backend == Backend::local) put_on_this_machine(planned, access);
   return check_container(planned.sweep.container, access.site.launch);
 }
 

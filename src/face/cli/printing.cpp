@@ -112,12 +112,12 @@ Result<ExitCode> print_table(const Table& table, const TableStyle& style) {
   return ExitCode::done;
 }
 
-Result<ExitCode> deliver(std::string_view text, const std::string& file) {
+Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers readers) {
   if (file.empty()) {
     SHARDSWEEP_TRY(print_result(text));
     return ExitCode::done;
   }
-  SHARDSWEEP_TRY(write_file_durably(file, text));
+  SHARDSWEEP_TRY(write_file_durably(file, text, readers));
   say(fmt::format("Wrote {}.", file));
   return ExitCode::done;
 }

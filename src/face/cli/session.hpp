@@ -4,7 +4,9 @@
 
 #include "cli/options.hpp"
 #include "show/exit_code.hpp"
+#include "sweep/passed_variables.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/home.hpp>
@@ -44,6 +46,8 @@ struct Planned {
   std::string refusal{};
   /// Of the site, in the identity of its trials (add_site).
   std::map<std::string, std::string> site_env{};
+  /// Values of secrets, which `sweep` has no more, and what this shell lacks of them.
+  PassedVariables passed{};
 };
 [[nodiscard]] Result<Planned> plan_file(const Session& session);
 /// The same without a file: `source` stays empty.
@@ -67,6 +71,8 @@ struct SiteAccess {
   std::string job_template;                           ///< its text
   std::string job_template_name;                      ///< for messages
   std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
+  std::map<std::string, std::string> secrets{};       ///< of the site, which `site` has no more
+  std::vector<std::string> passed{};                  ///< names in its `pass_env`
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);
@@ -146,7 +152,8 @@ struct Work {
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
 /// Results into a file, as a whole, or to stdout where none is named.
-[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file);
+[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file,
+                                       Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 

@@ -4,6 +4,7 @@
 // while the user is there to read it: the daemon would find it at night. The inbox is a
 // database of its own, written before the request that names it, so that a command that dies
 // leaves nothing half submitted.
+#include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "fleet/decide.hpp"
 #include "plan/proof.hpp"
@@ -37,13 +38,15 @@ namespace {
 Result<std::filesystem::path> write_submission(const Session& session, const Planned& planned,
                                                const SiteAccess& access) {
   SHARDSWEEP_TRY(make_home(session.home));
+  SHARDSWEEP_TRY(keep_secrets(session, planned, access));
   const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
   SubmittedSweep submission;
   submission.sweep = &planned.sweep;
   submission.plan = &planned.plan;
   submission.capabilities = &planned.capabilities;
-  submission.source = planned.source;
   submission.resolved = explain_sweep(planned.sweep);
+  // Secrets that stand in a file are not kept with it, however they are quoted there.
+  submission.source = planned.sweep.secrets.empty() ? planned.source : submission.resolved;
   Fnv128 hash;
   hash.add(submission.resolved);
   submission.resolved_hash = hash.hex();
@@ -121,6 +124,7 @@ Result<void> submit_proof(const Session& session, const Planned& planned,
   alone.plan = std::move(proof.plan);
   alone.capabilities = planned.capabilities;
   alone.source = planned.source;
+  alone.passed = planned.passed;
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, access));
   SHARDSWEEP_ASSIGN(const Answer answer,
                     ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
@@ -141,7 +145,9 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   if (!planned.refusal.empty())
     return fault(FaultKind::invalid_input,
                  fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
+  SHARDSWEEP_TRY(check_passed(planned));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
+  if (access.backend == Backend::local) say_withheld(planned.sweep);
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
   sweep_name = planned.sweep.name;

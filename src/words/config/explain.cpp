@@ -225,6 +225,10 @@ class Explainer {
     if (!sweep_.env.empty()) line("\nenv:");
     for (const auto& [name, value] : sweep_.env)
       line("  {}: {}", name, yaml_text(value));
+    if (!sweep_.secrets.empty()) line("\nsecrets:  # their values are kept apart");
+    for (const auto& [name, value] : sweep_.secrets)
+      line("  {}: ''", name);
+    if (!sweep_.pass_env.empty()) line("\npass_env: [{}]", listed(sweep_.pass_env, yaml_text));
     if (!sweep_.container.empty()) out_ += "\n" + container_lines(sweep_.container);
     if (!sweep_.rules.empty()) line("\nclassify:");
     for (const auto& rule : sweep_.rules)

@@ -207,10 +207,10 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
   for (const auto& var : sweep.vars)
     values += 2 + var.values.size();
   values += sweep.excludes.size() * 5 + sweep.rules.size() * 7 + sweep.env.size() * 2 +
-            sweep.runner.args.size() + sweep.runner.trainer.argv.size() +
-            sweep.runner.trainer.patterns.size() + 2 * sweep.runner.trainer.files.size() +
-            2 * sweep.container.env.size() + sweep.container.mounts.size() +
-            sweep.container.options.size();
+            sweep.secrets.size() * 2 + sweep.pass_env.size() + sweep.runner.args.size() +
+            sweep.runner.trainer.argv.size() + sweep.runner.trainer.patterns.size() +
+            2 * sweep.runner.trainer.files.size() + 2 * sweep.container.env.size() +
+            sweep.container.mounts.size() + sweep.container.options.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
     return refuse(root, fmt::format("the sweep has about {} values with points and presets "
                                     "written out; the limit is {}, in 4 MiB",

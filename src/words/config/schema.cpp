@@ -297,6 +297,7 @@ void fill_special(OrderedJson& properties) {
   properties["measure"] = measure();
   properties["runner"] = runner();
   properties["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
+  properties["secrets"] = properties["env"];
   properties["container"] = container();
   properties["classify"] = classify();
   properties["search"] = search();

@@ -399,17 +399,6 @@ ContainerSpec read_site_container(const YamlNode& node, Mistakes& mistakes) {
   return container;
 }
 
-Result<std::vector<std::string>> read_variable_names(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(auto names, read_texts(node, "pass_env"));
-  for (const std::string& name : names) {
-    if (is_environment_name(name)) continue;
-    return refuse(node,
-                  fmt::format("{} in 'pass_env' is not a name for an environment variable",
-                              in_quotes(name)));
-  }
-  return names;
-}
-
 Result<Backend> read_backend(const YamlNode& node) {
   const auto backend = word_in<Backend>(node);
   if (backend == Backend::local || backend == Backend::slurm) return *backend;
@@ -429,7 +418,8 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
   read("backend", site.backend, read_backend);
   read("template", site.job_template, read_template);
   read("launch", site.launch, read_launch);
-  read("pass_env", site.pass_env, read_variable_names);
+  read("pass_env", site.pass_env,
+       [](const YamlNode& node) { return read_passed_names(node, Stars::none); });
   if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
   if (const auto* node = find(root, "container"))
     site.container = read_site_container(*node, mistakes);

@@ -142,6 +142,7 @@ class SweepReader {
   void read_excludes(const YamlNode& list);
   void read_measure(const YamlNode& map);
   void read_search(const YamlNode& map);
+  void read_secrets(const YamlNode& root);
   void read_rules(const YamlNode& list);
   void read_sweep_container(const YamlNode& map);
 

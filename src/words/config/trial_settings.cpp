@@ -7,6 +7,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
+#include "text/secrets.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/filter.hpp>
@@ -16,7 +17,10 @@
 
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace shardsweep::config {
@@ -33,6 +37,15 @@ Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
     text.pop_back();
   return text;
+}
+
+void move_secrets(std::map<std::string, std::string>& plain,
+                  std::map<std::string, std::string>& secrets) {
+  for (auto entry = plain.begin(); entry != plain.end();) {
+    const bool is_secret = may_be_secret(entry->first);
+    if (is_secret) secrets.emplace(entry->first, entry->second);
+    entry = is_secret ? plain.erase(entry) : std::next(entry);
+  }
 }
 
 std::optional<ExcludeRule> read_exclude(const YamlNode& node, const SweepSpec& sweep,
@@ -197,9 +210,38 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   read_proof(root);
   if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
+  read_secrets(root);
   if (const auto* list = find(root, "classify")) read_rules(*list);
   if (const auto* map = find(root, "search")) read_search(*map);
   read_policy(root, sweep_.policy, mistakes_);
+}
+
+/// A variable has one place. Wherever a file names a secret, it becomes one of `secrets`:
+/// nothing that is printed or stored after this has its value.
+void SweepReader::read_secrets(const YamlNode& root) {
+  const auto* map = find(root, "secrets");
+  if (map != nullptr) sweep_.secrets = read_environment(*map, mistakes_, "'secrets'");
+  const auto* list = find(root, "pass_env");
+  if (list != nullptr)
+    mistakes_.assign(sweep_.pass_env, *list, read_passed_names(*list, Stars::may_end));
+  const auto refuse_twice = [this](const YamlNode& node, std::string_view key,
+                                   const std::string& name, std::string_view other) {
+    mistakes_.add(node, fault_at(node, fmt::format("{} stands in '{}' and in '{}'; write it in "
+                                                   "one of them",
+                                                   name, other, key)));
+  };
+  for (const auto& [name, value] : sweep_.secrets) {
+    if (sweep_.env.contains(name)) refuse_twice(*map, "secrets", name, "env");
+    if (sweep_.container.env.contains(name))
+      refuse_twice(*map, "secrets", name, "container.env");
+  }
+  for (const auto& name : sweep_.pass_env) {
+    if (sweep_.env.contains(name)) refuse_twice(*list, "pass_env", name, "env");
+    if (sweep_.secrets.contains(name)) refuse_twice(*list, "pass_env", name, "secrets");
+  }
+  move_secrets(sweep_.env, sweep_.secrets);
+  // `env` of the sweep wins.
+  move_secrets(sweep_.container.env, sweep_.secrets);
 }
 
 void SweepReader::read_rules(const YamlNode& list) {

@@ -5,6 +5,7 @@
 #include "sweep/batch_script.hpp"
 
 #include "sweep/launch.hpp"
+#include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
 
 #include <fmt/format.h>
@@ -116,6 +117,8 @@ std::string batch_script(const SweepSpec& sweep, const Point& point, const Batch
       "50000))\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("export {}={}\n", name, single_quoted(value));
+  for (const auto& name : secret_names(sweep))
+    text += fmt::format("export {0}=\"${{{0}:?}}\"  # of the shell that submits\n", name);
   for (const auto& [name, file] :
        trainer_files(sweep, point, std::string(job_folder), spec.ranks_per_node))
     text += here_document(name, file);

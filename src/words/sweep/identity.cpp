@@ -105,6 +105,11 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
     put_text(out, "env", name);
     put_text(out, "is", value);
   }
+  // Who is logged in how changes no number, and a key that is renewed makes no trial new.
+  for (const auto& [name, value] : sweep.secrets)
+    put_text(out, "secret", name);
+  for (const auto& entry : sweep.pass_env)
+    put_text(out, "secret", entry);
 }
 
 bool is_plain(char c) {

@@ -137,6 +137,8 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.code_hash = sweep.runner.snapshot_hash.empty() ? hash_of_programs(spec.programs)
                                                       : sweep.runner.snapshot_hash;
   spec.env = sweep.env;
+  spec.secrets = context.secrets;
+  spec.secrets_file = context.secrets_file;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {
     spec.env[variable_of(sweep.vars[i].name)] =
         sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i]));

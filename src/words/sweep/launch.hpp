@@ -26,11 +26,13 @@ struct LaunchContext {
   std::string program;  ///< the runner, where the sweep names none
   AttemptPaths paths;
   std::int32_t slots_per_node = 1;
-  std::string lane{};           ///< lane_key; empty: like no other
-  double predicted_s = 0;       ///< from start to result; 0: not known
-  double give_up_above_ms = 0;  ///< a train step; 0: it runs to its end
-  bool expandable = false;      ///< with PyTorch's segments that grow
-  std::int64_t parameters = 0;  ///< of the point's model; 0: not known
+  std::string lane{};                  ///< lane_key; empty: like no other
+  double predicted_s = 0;              ///< from start to result; 0: not known
+  double give_up_above_ms = 0;         ///< a train step; 0: it runs to its end
+  bool expandable = false;             ///< with PyTorch's segments that grow
+  std::int64_t parameters = 0;         ///< of the point's model; 0: not known
+  std::vector<std::string> secrets{};  ///< what `secrets_file` holds for ranks
+  std::string secrets_file{};          ///< empty: the sweep has no secrets
 };
 
 /// Where a sweep's runner lies: as the sweep names it (an absolute path, or a name beside

@@ -45,6 +45,9 @@ SweepSpec without_positions(SweepSpec sweep) {
     point.position = {};
   for (auto& rule : sweep.excludes)
     rule.position = {};
+  // Nothing that is written out has their values.
+  for (auto& [name, value] : sweep.secrets)
+    value.clear();
   return sweep;
 }
 

@@ -6,6 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 using namespace shardsweep;
 using namespace shardsweep::agent;
 
@@ -25,13 +29,39 @@ AllocationSpec some_allocation() {
   spec.token = "3f9a01";
   spec.nodes = 4;
   spec.slots_per_node = 8;
+  spec.launch = LaunchMode::agents;
   spec.limits.agent_lease_s = 15;
   spec.limits.beat_s = 1;
   spec.limits.watch_interval_s = 0.2;
   return spec;
 }
 
+bool has(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 }  // namespace
+
+TEST_CASE("no command line of a container shows a secret, and every container gets it") {
+  AttemptSpec spec = some_spec();
+  spec.container = ContainerSpec{};
+  spec.container->image = "image.sif";
+  spec.env.emplace("HF_TOKEN", "planted");
+  spec.secrets = {"HF_TOKEN"};
+  for (const auto runtime : {ContainerRuntime::apptainer, ContainerRuntime::enroot,
+                             ContainerRuntime::podman_hpc, ContainerRuntime::shifter}) {
+    spec.container->runtime = runtime;
+    RankProcess process{{"train"}, {"PATH=/bin", "HF_TOKEN=planted"}, "/tmp", "/tmp/out", 0, 0};
+    enter_container(process, spec, {}, {}, "/tmp/attempt");
+    for (const auto& word : process.argv)
+      CHECK_MESSAGE(word.find("planted") == std::string::npos, word);
+    CHECK(has(process.environment, "HF_TOKEN=planted"));
+    if (runtime == ContainerRuntime::apptainer)
+      CHECK(has(process.environment, "APPTAINERENV_HF_TOKEN=planted"));
+    if (runtime == ContainerRuntime::enroot || runtime == ContainerRuntime::podman_hpc)
+      CHECK(has(process.argv, "HF_TOKEN"));
+  }
+}
 
 TEST_CASE("a rank sees its place and the attempt's variables and no scheduler") {
   const Environment own{"PATH=/bin",     "SLURM_NTASKS=4",   "PMI_RANK=1",
@@ -151,6 +181,25 @@ TEST_CASE("the node command reads back as it was meant") {
   for (const Environment& unplaced :
        {Environment{}, {"SLURM_NODEID=3"}, {"SLURMD_NODENAME=n7", "SLURM_PROCID=3"}})
     CHECK(!parse_options(command, unplaced));
+}
+
+TEST_CASE("of a daemon's shell ranks get what finds programs, and no secret") {
+  const Environment shell{
+      "PATH=/bin",   "HOME=/home/x",   "LD_LIBRARY_PATH=/lib", "CONDA_PREFIX=/c",
+      "LC_ALL=C",    "LMOD_CMD=lmod",  "TSAN_OPTIONS=x",       "AWS_PROFILE=x",
+      "HF_HOME=/hf", "NCCL_ALGO=Tree", "CONDA_TOKEN=planted",  "EDITOR=vi"};
+  CHECK(passed_on(shell) == Environment{"PATH=/bin", "HOME=/home/x", "LD_LIBRARY_PATH=/lib",
+                                        "CONDA_PREFIX=/c", "LC_ALL=C", "LMOD_CMD=lmod",
+                                        "TSAN_OPTIONS=x"});
+  auto here = some_allocation();
+  const auto in_a_shell = [&](LaunchMode launch) {
+    here.launch = launch;
+    auto command = node_command("agent", here, "n");
+    command.erase(command.begin());
+    return parse_options(command, {}).value().node.node.in_a_shell;
+  };
+  CHECK(in_a_shell(LaunchMode::local));
+  CHECK_FALSE(in_a_shell(LaunchMode::agents));
 }
 
 TEST_CASE("wrong command lines are told apart") {

@@ -180,3 +180,19 @@ TEST_CASE("a slug is safe in file names and bounded whatever the names are") {
   other.layout.zero = 1;
   CHECK(slug(sweep, any_runner(), other) != text);
 }
+
+TEST_CASE("a secret makes a trial another one by its name alone") {
+  const auto plain = sample_sweep();
+  auto secret = plain;
+  secret.secrets = {{"WANDB_API_KEY", "1234"}};
+  const auto of = [](const SweepSpec& sweep) {
+    return identity(sweep, any_runner(), sample_point());
+  };
+  CHECK(of(secret) != of(plain));
+  auto renewed = secret;
+  renewed.secrets = {{"WANDB_API_KEY", "5678"}};
+  CHECK(of(renewed) == of(secret));
+  renewed.secrets = {};
+  renewed.pass_env = {"WANDB_API_KEY"};
+  CHECK(of(renewed) == of(secret));
+}

@@ -5,6 +5,7 @@
 // else.
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
+#include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "fleet/verbs.hpp"
 
@@ -69,6 +70,8 @@ Result<ExitCode> run_control(const Session& session) {
     say(steps.text);
     return ExitCode::done;
   }
+  if (request.verb == Verb::resume || request.verb == Verb::rerun)
+    SHARDSWEEP_TRY(renew_secrets(session, *reader, meant, steps));
   SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request)));
   say(answer.text);
   return ExitCode::done;

@@ -5,6 +5,7 @@
 #include "cli/command.hpp"
 #include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
+#include "cli/passing.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
@@ -12,7 +13,6 @@
 #include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"
-#include "sweep/without_secrets.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/load.hpp>
@@ -80,7 +80,7 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
 Result<ExitCode> run_plan(const Session& session) {
   if (session.options.of<PlanOptions>().explain) {
     SHARDSWEEP_ASSIGN(const SweepSpec sweep, load_sweep_file(session));
-    SHARDSWEEP_TRY(print_result(explain_sweep(without_secrets(sweep))));
+    SHARDSWEEP_TRY(print_result(explain_sweep(sweep)));
     return ExitCode::done;
   }
   SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
@@ -88,6 +88,7 @@ Result<ExitCode> run_plan(const Session& session) {
     return fault(FaultKind::invalid_input, "--point belongs to --emit");
   say_notes(planned.notes);
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
+  say_missing(planned);
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
   if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.

@@ -3,12 +3,13 @@
 #include "cli/command.hpp"
 #include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
+#include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "fleet/decide.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/launch.hpp"
+#include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
-#include "sweep/without_secrets.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/secrets.hpp"
@@ -37,7 +38,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   const std::string slug = names.slug(point);
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
   const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
-  const AttemptSpec spec = attempt_spec(without_secrets(planned.sweep), point,
+  const AttemptSpec spec = attempt_spec(planned.sweep, point,
                                         {.attempt = 0,
                                          .trial = slug,
                                          .nonce = "NONCE",
@@ -54,6 +55,8 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   text += line + "\n\n# environment\n";
   for (const auto& [name, value] : spec.env)
     text += fmt::format("{}={}\n", name, shown_word(value));
+  for (const auto& name : secret_names(planned.sweep))
+    text += fmt::format("{}={}\n", name, hidden_value);
   text += per_node ? fmt::format("NODE_RANK={{node_rank}}\nNNODES={}\n",
                                  (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node)
                    : fmt::format(
@@ -83,6 +86,7 @@ Result<ExitCode> render_points(const Session& session, const Planned& planned) {
 Result<ExitCode> run_render(const Session& session) {
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
+  say_missing(planned);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);
   if (planned.sweep.cluster.this_machine) {
     say(
@@ -90,10 +94,7 @@ Result<ExitCode> run_render(const Session& session) {
                     "alone; no job is submitted with it.",
                     planned.sweep.name));
   }
-  SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
-  for (auto& [name, value] : access.site.env) {
-    if (may_be_secret(name)) value = hidden_value;
-  }
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
                       script_for(session, planned.sweep, access, nodes, work));

@@ -9,7 +9,6 @@
 #include "show/exit_code.hpp"
 #include "show/pivot.hpp"
 #include "show/rows.hpp"
-#include "sweep/without_secrets.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -32,13 +31,14 @@ namespace {
 
 /// What report alone is asked.
 struct ReportOptions {
-  std::string note;   ///< what stands at its top
-  bool live = false;  ///< written again while its sweeps run
+  std::string note;       ///< what stands at its top
+  bool live = false;      ///< written again while its sweeps run
+  bool readable = false;  ///< by others too
   std::string every = "60s";
   std::string price;  ///< of a GPU-hour
 };
 
-/// Sweep files without the values of secrets: a page is made to be shown to others.
+/// Sweep files that earlier versions have stored with the values of secrets.
 void hide_secrets(const Session& session, Table& sweeps) {
   const auto found = std::find(sweeps.columns.begin(), sweeps.columns.end(), "resolved");
   if (found == sweeps.columns.end()) return;
@@ -49,9 +49,7 @@ void hide_secrets(const Session& session, Table& sweeps) {
     // The text of an imported table is no sweep file, and has no environment.
     const auto sweep = load_sweep_text(*text, "resolved", {session.installation.presets, {}});
     if (!sweep) continue;
-    auto shown = without_secrets(*sweep);
-    if (shown.env != sweep->env || shown.container.env != sweep->container.env)
-      row.at(column) = explain_sweep(shown);
+    if (!sweep->secrets.empty()) row.at(column) = explain_sweep(*sweep);
   }
 }
 
@@ -156,6 +154,11 @@ Result<void> wait_for_next(const Session& session, double every_s) {
   return {};
 }
 
+/// Host names, paths and the ends of logs stand in a page.
+Readers readers_of(const Session& session) {
+  return session.options.of<ReportOptions>().readable ? Readers::all : Readers::owner;
+}
+
 /// Each page takes the place of the one before as a whole; the last one asks for no other.
 Result<ExitCode> live_report(const Session& session) {
   const auto& file = session.options.out;
@@ -170,7 +173,7 @@ Result<ExitCode> live_report(const Session& session) {
     const bool last = !on || InterruptGuard::seen();
     SHARDSWEEP_ASSIGN(const auto page,
                       make_report(session, last ? 0 : std::max(1, static_cast<int>(every_s))));
-    SHARDSWEEP_TRY(write_file_durably(file, page));
+    SHARDSWEEP_TRY(write_file_durably(file, page, readers_of(session)));
     if (last) {
       say(on ? fmt::format("Wrote {}. The sweeps go on.", file)
              : fmt::format("Wrote {}. Nothing runs any more.", file));
@@ -192,7 +195,7 @@ Result<ExitCode> run_report(const Session& session) {
   }
   if (session.options.of<ReportOptions>().live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
-  return deliver(page, session.options.out);
+  return deliver(page, session.options.out, readers_of(session));
 }
 
 }  // namespace
@@ -215,6 +218,8 @@ extern const Command command_report{
           grammar.option("--price", own.price, "AMOUNT",
                          "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
                          "the sweep has cost.");
+          grammar.flag("--readable", own.readable,
+                       "Others may read the file too (mode 0644, not 0600).");
           grammar.flag(
               "--live", own.live,
               "Write the file again and again until the sweeps have ended, or Ctrl-C.");

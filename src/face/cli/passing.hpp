@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What this shell passes on to ranks, and the file that holds the values.
+#pragma once
+
+#include "cli/session.hpp"
+#include "fleet/verbs.hpp"
+
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// "NAME=value" each.
+[[nodiscard]] std::vector<std::string> shell_environment();
+
+/// Takes the values of secrets out of a site.
+[[nodiscard]] std::map<std::string, std::string> take_secrets(SiteSpec& site);
+
+/// Warns of what a submission from this shell would be refused for.
+void say_missing(const Planned& planned);
+
+/// Warns of what ranks on this machine do not get.
+void say_withheld(const SweepSpec& sweep);
+
+/// A fault that names what this shell lacks.
+[[nodiscard]] Result<void> check_passed(const Planned& planned);
+
+/// The values of a submission go into the sweep's file, those of its site too.
+[[nodiscard]] Result<void> keep_secrets(const Session& session, const Planned& planned,
+                                        const SiteAccess& access);
+
+/// The same for sweeps that go on: what their files pass on is taken from this shell anew, and
+/// secrets that were written into a sweep file stay as they are.
+[[nodiscard]] Result<void> renew_secrets(const Session& session, Reader& reader,
+                                         const Meant& meant, const Steps& steps);
+
+}  // namespace shardsweep

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/secrets.hpp"
+
+#include <doctest/doctest.h>
+
+#include <ostream>
+
+using namespace shardsweep;
+
+TEST_CASE("a variable's name says whether its value is a secret") {
+  for (const auto* name :
+       {"WANDB_API_KEY", "HF_TOKEN", "db_password", "MY_SECRET", "KEY", "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD", "GIT_CREDENTIALS", "KEY_OF_THE_LAB", "APIKEY", "DB_PASS"})
+    CHECK_MESSAGE(may_be_secret(name), name);
+  // Settings that a trial is known by, and places.
+  for (const auto* name : {"TOKENIZERS_PARALLELISM", "BATCH_TOKENS", "NCCL_IB_PKEY", "PATH",
+                           "NCCL_ALGO", "MONKEY", "HF_TOKEN_PATH", "token_file"})
+    CHECK_MESSAGE(!may_be_secret(name), name);
+}
+
+TEST_CASE("a text keeps its length when values in it are masked") {
+  CHECK(masked("a=hunter2; b=hunter22, c=yes",
+               {{"A", "hunter2"}, {"B", "hunter22"}, {"C", "yes"}}) ==
+        "a=*******; b=********, c=yes");
+  CHECK(masked("", {{"A", "hunter2"}}).empty());
+}
+
+TEST_CASE("a stored file is shown without the values of secrets") {
+  const std::string file =
+      "name: x\nenv:\n  HF_TOKEN: planted\n  NCCL_ALGO: Ring\ncontainer:\n  env:\n    A_KEY: "
+      "\"planted: 2\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of life\n";
+  CHECK(without_secret_values(file) ==
+        "name: x\nenv:\n  HF_TOKEN: \"(hidden)\"\n  NCCL_ALGO: Ring\ncontainer:\n  env:\n    "
+        "A_KEY: \"(hidden)\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of "
+        "life\n");
+  CHECK(without_secret_values("").empty());
+}
