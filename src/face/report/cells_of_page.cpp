@@ -122,7 +122,7 @@ Badge badge_of(const CellAnswer& answer) {
   const auto share = fmt::format("{:.{}f} %", percent, percent < 10 ? 1 : 0);
   if (word == "faster") return {"faster", "faster " + share};
   if (word == "tie") return {"tie", "tie"};
-  if (word == "1 run") return {"run", "1 run, " + share};
+  if (word == "1 run") return {"run", "1 run, +" + share};
   if (word == "alone") return {"run", "only layout"};
   return {"open", "? " + std::string(word)};
 }

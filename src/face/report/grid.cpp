@@ -111,14 +111,14 @@ std::string badge_legend(const Heatmap& heatmap, const GridWords& words) {
        {std::pair<std::string, std::string>{
             "faster", "<b>faster</b> ahead of the next layout by more than the noise"},
         {"tie", "<b>tie</b> the runs can't tell the first layouts apart"},
-        {"run", "<b>1 run</b> measured once, and so far ahead of the next layout"},
+        {"run", "<b>1 run</b> measured once; by how much it leads is no proof"},
         {"open", "<b>?</b> open: see the details of the cell"}}) {
     if (seen.contains(style)) out += (out.empty() ? "" : " · ") + meaning;
   }
   return out;
 }
 
-std::string names_legend(const Heatmap& heatmap) {
+std::string names_legend(const Heatmap& heatmap, const GridWords& words) {
   std::vector<std::string> labels;
   for (const auto& row : heatmap.cells) {
     for (const auto& cell : row) {
@@ -130,6 +130,10 @@ std::string names_legend(const Heatmap& heatmap) {
     out += fmt::format("{}<b>{}</b> {}", out.empty() ? "" : " · ", escaped(name),
                        escaped(meaning));
   if (!out.empty()) out += ". Degrees of 1 are left out, except dp.";
+  if (!words.chosen.empty())
+    out +=
+        " <b>MFU</b> is the share of the GPUs' peak that the model's own arithmetic uses. The "
+        "framed cell is told in full beside this table.";
   return out;
 }
 
@@ -173,7 +177,7 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
   for (const auto& line :
        {colour_legend(heatmap, steps),
         shows_answers(heatmap) ? badge_legend(heatmap, words) : std::string(),
-        shows_answers(heatmap) ? names_legend(heatmap) : std::string()}) {
+        shows_answers(heatmap) ? names_legend(heatmap, words) : std::string()}) {
     if (!line.empty()) out += "<p class=\"legend\">" + line + "</p>\n";
   }
   return out;

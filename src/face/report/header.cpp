@@ -69,7 +69,7 @@ std::string name_of(const ClusterSpec& cluster) {
   const auto gpu = cluster.gpu.empty() ? cluster.name : cluster.gpu;
   return cluster.this_machine
              ? fmt::format("this machine, {} as GPUs", counted(cluster.gpus_per_node, "slot"))
-             : fmt::format("{} × {}", cluster.gpus_per_node, gpu);
+             : fmt::format("{} × {} per node", cluster.gpus_per_node, gpu);
 }
 
 std::string hardware_fact(const ReportView& view) {
@@ -263,14 +263,14 @@ std::string cost_fact(const ReportView& view) {
 }
 
 std::string certainty_fact(const ReportView& view) {
-  std::int64_t clear = 0;
+  std::int64_t faster = 0;
   std::int64_t all = 0;
   std::map<std::string, std::int64_t> others;
   for (const auto& cell : view.cells) {
     if (cell.answer.layouts.empty()) continue;
     ++all;
     const auto style = badge_of(cell.answer).style;
-    if (style == "faster") ++clear;
+    if (style == "faster") ++faster;
     if (style == "tie") ++others["tie"];
     if (style == "run") ++others["from one run"];
     if (style == "open") ++others["open"];
@@ -280,7 +280,8 @@ std::string certainty_fact(const ReportView& view) {
   for (const auto& [word, count] : others)
     more += fmt::format("{}{} {}", more.empty() ? "" : ", ", count,
                         word == "tie" && count > 1 ? "ties" : word);
-  return fact("How sure", fmt::format("{} of {} winners clear", clear, all), escaped(more));
+  return fact("How sure", fmt::format("{} of {} winners faster than the next", faster, all),
+              escaped(more));
 }
 
 std::string title_of_page(const ReportView& view) {

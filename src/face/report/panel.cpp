@@ -104,7 +104,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
                                     answer.layouts.front().tokens_per_s_per_gpu);
       const auto word = short_form(layout.verdict);
       if (word != "1 run")
-        sure = fmt::format("{}, {}", word == "faster" ? "clear" : std::string(word), runs);
+        sure = fmt::format("{}, {}", word == "faster" ? "slower" : std::string(word), runs);
     }
     const auto name =
         row && view.with_trials

@@ -200,6 +200,7 @@ constexpr std::size_t time_columns = 10;     // "12:15:16  "
 constexpr std::size_t outcome_columns = 13;  // "  completed  "
 constexpr std::size_t rate_columns = 20;     // "123,456 tokens/s/GPU"
 constexpr std::size_t best_columns = 16;     // "  best (faster)"
+constexpr std::size_t share_columns = 9;     // ", +12.3 %", of the widest lines
 constexpr std::size_t more_columns = 24;     // "  MFU 45.1 %  123.4 MiB"
 constexpr std::size_t slug_width = 46;
 constexpr std::size_t layout_width = 36;
@@ -208,7 +209,7 @@ Columns columns_for(std::optional<std::size_t> width) {
   if (!width) return {.time = true, .date = true, .slug = true, .more = true};
   const std::size_t numbers = outcome_columns + rate_columns + best_columns;
   const std::size_t all = time_columns + numbers + more_columns;
-  if (*width >= all + slug_width)
+  if (*width >= all + share_columns + slug_width)
     return {.time = true, .slug = true, .more = true, .name_width = slug_width};
   if (*width >= all + layout_width)
     return {.time = true, .more = true, .name_width = layout_width};
@@ -251,7 +252,7 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
     text.push_back({"  " + bytes_text(*trial.peak_memory_bytes)});
   if (line.best) {
     text.push_back({"  "});
-    text.push_back({columns.more        ? fmt::format("best ({})", brief_text(*line.best))
+    text.push_back({columns.slug        ? fmt::format("best ({})", brief_text(*line.best))
                     : columns.completed ? fmt::format("best ({})", short_form(*line.best))
                                         : std::string("best"),
                     Style::strong});

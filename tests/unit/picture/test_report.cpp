@@ -145,10 +145,10 @@ TEST_CASE("the header names hardware, trials, cost and certainty, and what nobod
     row.emplace_back(3600.0);
   input.price = price_from("2.50 EUR");
   page = report_page(input);
-  CHECK(page.find("<b>8 × NVIDIA H100</b>") != std::string::npos);
+  CHECK(page.find("<b>8 × NVIDIA H100 per node</b>") != std::string::npos);
   CHECK(page.find("80.0 GiB per GPU") != std::string::npos);
   CHECK(page.find("<b>6.0 GPU-h = 15.00 EUR</b>2.50 EUR per GPU-hour") != std::string::npos);
-  CHECK(source_line(input) == "demo · 8 × NVIDIA H100");
+  CHECK(source_line(input) == "demo · 8 × NVIDIA H100 per node");
 }
 
 TEST_CASE("a price is a number above 0, perhaps with a currency") {
