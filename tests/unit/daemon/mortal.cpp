@@ -52,6 +52,9 @@ Result<Point> MortalStore::point_of(TrialId trial, const SweepSpec& sweep) {
 Result<std::vector<SearchRow>> MortalStore::search_rows(SweepId id, const SweepSpec& sweep) {
   return mortal([&] { return store_->search_rows(id, sweep); });
 }
+Result<std::vector<CellBest>> MortalStore::best_of_cells(SweepId sweep) {
+  return mortal([&] { return store_->best_of_cells(sweep); });
+}
 Result<std::vector<std::string>> MortalStore::nodes_of(
     const std::vector<AllocationId>& allocations) {
   return mortal([&] { return store_->nodes_of(allocations); });

@@ -92,6 +92,7 @@ class MortalStore final : public Store {
                                      std::int64_t rows) override;
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override;
+  Result<std::vector<CellBest>> best_of_cells(SweepId sweep) override;
   Result<std::vector<std::string>> nodes_of(
       const std::vector<AllocationId>& allocations) override;
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override;
