@@ -288,8 +288,12 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
     sqlite::make_private(file);
     fail_point("store.create");
     sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
-    // Of a new file alone: what `delete` frees can then be given back in pieces.
-    database.execute("PRAGMA auto_vacuum = INCREMENTAL");
+    // What `delete` frees can then be given back in pieces. Of a new file alone: one that has
+    // pages keeps its kind, and would be locked for it, which a writer that stands still
+    // prevents.
+    std::error_code unknown;
+    if (std::filesystem::file_size(file, unknown) == 0)
+      database.execute("PRAGMA auto_vacuum = INCREMENTAL");
     sqlite::set_journal(database, file);
     sqlite::migrate(database);
     database.wait_at_most(sqlite::write_wait_ms);
