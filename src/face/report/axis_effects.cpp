@@ -121,7 +121,7 @@ std::string axes_section(const ReportView& view) {
     const double low = effect.at(0.1);
     const double high = effect.at(0.9);
     body += fmt::format(
-        "<tr data-axis=\"{}\"><td class=\"word\">{} {} → {}</td><td "
+        "<tr data-axis=\"{}\"><td class=\"change\">{} {} → {}</td><td "
         "class=\"number\">{}</td><td "
         "class=\"number\">{}</td><td><span class=\"effect\"><s></s><i "
         "style=\"left:{:.1f}%;width:{:.1f}%\"></i><u "
