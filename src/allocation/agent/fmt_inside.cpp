@@ -7,6 +7,8 @@
 #endif
 #include <fmt/format.h>
 
+#include <cstdint>
+
 FMT_BEGIN_NAMESPACE
 namespace detail {
 
@@ -19,5 +21,7 @@ FMT_END_NAMESPACE
 namespace {
 
 [[gnu::used]] std::string (*const kept)(fmt::string_view, fmt::format_args) = &fmt::vformat;
+// Called at -O1 alone (scripts/quickstart).
+[[gnu::used]] bool (*const kept_printable)(std::uint32_t) = &fmt::detail::is_printable;
 
 }  // namespace
