@@ -226,10 +226,11 @@ crash_controller_mid_sweep() {
   slurm_cluster start-ctld
   let_go
 }
-# It has not saved that there is a job: its id is given to another one, which is none of ours.
+# It has not saved that there is a job: its id is given to another one, which is none of ours. All trials
+# are of one job: an sbatch beside it could come after slurmctld's new start and get that id first.
 crash_controller_forgets() {
   local saved=$SLURM_CLUSTER_DIR/spool/before stranger said
-  trials none
+  wide_trials none
   scontrol shutdown slurmctld
   wait_for 'end of slurmctld' is_over "$(cut -d' ' -f1 "$SLURM_CLUSTER_DIR/pids/slurmctld")"
   cp -a "$SLURM_CLUSTER_DIR/spool/ctld" "$saved"
@@ -244,7 +245,6 @@ crash_controller_forgets() {
   said=$(stat -c %s "$SLURM_CLUSTER_DIR/log/slurmctld.log")
   stranger=$(as_user sbatch --parsable -J stranger -o /dev/null -p "$partition" --mem=10 --wrap true)
   to_sbatch go-on
-  # Two are submitted beside each other: either may have got that id.
   wait_for 'id that is also the stranger'"'"'s' \
     is "SELECT count(*) > 0 FROM events WHERE kind = 'submitted' AND detail LIKE '% as $stranger'" 1
   wait_for 'end of the sweep' all_ended
