@@ -89,7 +89,20 @@ const keysChoose = (group, axis, known, rangeNow, set) => group.addEventListener
 });
 
 // ---- One axis: its line, its values, what is chosen of it -------------------------------------------
-/// `frame`: {top, bottom} of the axes in px. Gives axis.showBrush.
+/// A title in lines that keep off the next axis, which stands `room` px away.
+const drawTitle = (group, axis, room) => {
+  const most = room / 8;  // letters of a bold title
+  const lines = [];
+  for (const word of axis.title.split(' ')) {
+    const longer = lines.length ? `${lines[lines.length - 1]} ${word}` : word;
+    if (lines.length && longer.length <= most) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  const text = svgElement('text', {'text-anchor': 'middle', 'font-weight': 'bold'});
+  lines.forEach((line, i) => text.append(svgElement('tspan', {x: axis.x, y: 14 * (i + 1)}, line)));
+  group.append(text);
+};
+/// `frame`: {top, bottom} of the axes and the room between two of them, in px. Gives axis.showBrush.
 const drawAxis = (svg, axis, frame, ranges) => {
   const {top, bottom} = frame;
   const known = everything.map(axis.at).filter((v) => v !== null && v !== undefined);
@@ -97,7 +110,7 @@ const drawAxis = (svg, axis, frame, ranges) => {
   const group = svgElement('g', {tabindex: 0, role: 'slider', class: 'axis', 'aria-label': axis.title, 'aria-orientation': 'vertical',
     'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 0, 'data-axis': axis.name});
   group.append(svgElement('line', {x1: axis.x, x2: axis.x, y1: top, y2: bottom, stroke: 'var(--faint)'}));
-  group.append(svgElement('text', {x: axis.x, y: 14, 'text-anchor': 'middle', 'font-weight': 'bold'}, axis.title));
+  drawTitle(group, axis, frame.room);
   const ticks = axis.scale.ticks();
   const every = Math.max(1, Math.ceil(ticks.length / ((bottom - top) / 18)));
   ticks.filter((_, k) => k % every === 0).forEach((tick) => group.append(svgElement('text', {x: axis.x + 6, y: axis.scale.at(tick) + 4,
@@ -172,9 +185,10 @@ const parallelChart = (figure) => {
     const svg = svgOf(plot, width, height, 'Parallel coordinates of all trials');
     plot.style.width = width > room ? `${width}px` : '';
     const [left, right] = [64, width - 74];
+    const between = (right - left) / (axes.length - 1);
     axes.forEach((axis, i) => {
-      axis.x = left + i * (right - left) / (axes.length - 1);
-      drawAxis(svg, axis, {top: 34, bottom: height - 14}, ranges);
+      axis.x = left + i * between;
+      drawAxis(svg, axis, {top: 48, bottom: height - 14, room: between}, ranges);
     });
     redraw = () => {
       axes.forEach((axis) => axis.showBrush());
