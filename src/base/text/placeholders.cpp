@@ -2,6 +2,7 @@
 #include "text/placeholders.hpp"
 
 #include "text/characters.hpp"
+#include "text/expression.hpp"
 #include "text/nearest.hpp"
 
 #include <fmt/format.h>
@@ -24,48 +25,180 @@ std::size_t name_length(std::string_view text) {
   }
   return length;
 }
+bool is_placeholder_name(std::string_view text) {
+  return !text.empty() && name_length(text) == text.size();
+}
+
+/// The first of `wanted` outside inner braces and quoted words.
+std::size_t find_outside(std::string_view text, char wanted) {
+  int depth = 0;
+  bool is_quoted = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == wanted && depth == 0 && !is_quoted) return at;
+    if (c == '\'') is_quoted = !is_quoted;
+    if (c == '{') ++depth;
+    if (c == '}') --depth;
+  }
+  return std::string_view::npos;
+}
+
+/// Begins as arithmetic or a condition does: JSON, YAML and variables of a shell don't.
+bool looks_computed(std::string_view text) {
+  if (text.starts_with('(')) return true;
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::size_t first = digits > 0 ? digits : name_length(text);
+  if (first == 0) return false;
+  const std::string_view word = text.substr(0, first);
+  const auto blanks = text.find_first_not_of(' ', first);
+  if (blanks == std::string_view::npos) return false;
+  const std::string_view rest = text.substr(blanks);
+  if (blanks > first && (rest.starts_with("and ") || rest.starts_with("or "))) return true;
+  return word == "not" ||
+         std::string_view("+-*/%<>=!").find(rest.front()) != std::string_view::npos;
+}
 
 /// A piece of a text from one brace on.
 struct Piece {
-  std::string_view name;  ///< empty: a brace that stands for itself
+  std::string_view condition;  ///< the name or the computation, where nothing is chosen
+  std::optional<std::string_view> yes;  ///< chosen where the condition holds
+  std::string_view no{};
   bool is_double = false;
   std::size_t length = 1;
+  [[nodiscard]] bool is_literal() const { return condition.empty(); }
 };
 
+/// `name=word`, compared as texts.
+struct Comparison {
+  std::string_view name, word;
+};
+std::optional<Comparison> comparison_of(std::string_view condition) {
+  const auto length = name_length(condition);
+  if (length == 0 || !condition.substr(length).starts_with('=')) return std::nullopt;
+  const std::string_view word = condition.substr(length + 1);
+  if (word.find_first_of("=<>!*/%()' ") != std::string_view::npos) return std::nullopt;
+  return Comparison{condition.substr(0, length), word};
+}
+
+/// What stands between the braces.
+Piece read_inside(std::string_view inside) {
+  if (is_placeholder_name(inside)) return {inside, std::nullopt};
+  const auto mark = find_outside(inside, '?');
+  const std::string_view condition = inside.substr(0, mark);
+  const bool is_known =
+      is_placeholder_name(condition) || comparison_of(condition) || looks_computed(condition);
+  if (mark == std::string_view::npos)
+    return looks_computed(inside) ? Piece{inside, std::nullopt} : Piece{};
+  if (!is_known) return {};
+  const std::string_view texts = inside.substr(mark + 1);
+  const auto colon = find_outside(texts, ':');
+  return {condition, texts.substr(0, colon),
+          colon == std::string_view::npos ? std::string_view{} : texts.substr(colon + 1)};
+}
+
+/// `text` begins with a brace.
 Piece piece_at(std::string_view text) {
-  const bool is_double = text.starts_with("{{");
-  const std::string_view inside = text.substr(is_double ? 2 : 1);
-  const std::string_view end = is_double ? "}}" : "}";
-  const std::size_t length = name_length(inside);
-  if (length == 0 || !inside.substr(length).starts_with(end)) return {};
-  return {inside.substr(0, length), is_double, length + 2 * end.size()};
+  constexpr std::size_t longest = 4096;
+  const std::string_view line = text.substr(0, std::min(text.find('\n'), longest));
+  for (const std::size_t braces : {std::size_t{2}, std::size_t{1}}) {
+    if (braces == 2 && !text.starts_with("{{")) continue;
+    const std::string_view after = line.substr(braces);
+    const auto length = find_outside(after, '}');
+    if (length == std::string_view::npos) continue;
+    if (braces == 2 && !after.substr(length).starts_with("}}")) continue;
+    Piece piece = read_inside(after.substr(0, length));
+    piece.is_double = braces == 2;
+    if (piece.is_literal()) continue;
+    piece.length = length + 2 * braces;
+    return piece;
+  }
+  return {};
 }
 
-/// `{name?text}` and `{name=value?text}`.
-struct Conditional {
-  std::string_view name;
-  std::optional<std::string_view> value;  ///< none: anything but off
-  std::string_view text;
-};
-
-std::optional<Conditional> conditional(std::string_view word) {
-  if (!word.starts_with('{') || !word.ends_with('}')) return std::nullopt;
-  word.remove_prefix(1);
-  word.remove_suffix(1);
-  Conditional read;
-  read.name = word.substr(0, name_length(word));
-  if (read.name.empty()) return std::nullopt;
-  word.remove_prefix(read.name.size());
-  const std::size_t mark = word.find('?');
-  if (mark == std::string_view::npos || (mark > 0 && word.front() != '=')) return std::nullopt;
-  if (mark > 0) read.value = word.substr(1, mark - 1);
-  read.text = word.substr(mark + 1);
-  return read;
+/// Calls `visit` with each text between pieces and each piece, a literal brace among the texts.
+template <typename Text, typename Visit>
+void each_piece(std::string_view text, const Text& plain, const Visit& visit) {
+  char before = '\0';
+  while (!text.empty()) {
+    const std::size_t length = std::min(text.find('{'), text.size());
+    plain(text.substr(0, length));
+    if (length > 0) before = text[length - 1];
+    text.remove_prefix(length);
+    if (text.empty()) return;
+    Piece piece = piece_at(text);
+    // ${x/y} is a shell's, while ${dp} was filled from the beginning.
+    if (before == '$' && !piece.yes && !is_placeholder_name(piece.condition)) piece = {};
+    const std::string_view whole = text.substr(0, piece.length);
+    if (piece.is_literal()) {
+      plain(whole);
+    } else {
+      visit(piece, whole);
+    }
+    before = whole.back();
+    text.remove_prefix(whole.size());
+  }
 }
 
-bool holds(const Conditional& condition, std::string_view value) {
-  if (condition.value) return *condition.value == value;
+/// Words of a computation outside of quotes, by small letters.
+template <typename Visit>
+void each_word(std::string_view text, const Visit& visit) {
+  bool is_quoted = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = is_quoted ? 0 : name_length(text.substr(at));
+    const std::string_view part = text.substr(at, std::max<std::size_t>(1, length));
+    if (part == "'") is_quoted = !is_quoted;
+    visit(part, length > 0 && part != "and" && part != "or" && part != "not");
+    at += part.size();
+  }
+}
+
+std::vector<std::string_view> names_of(const Piece& piece) {
+  if (is_placeholder_name(piece.condition)) return {piece.condition};
+  if (const auto comparison = comparison_of(piece.condition)) return {comparison->name};
+  std::vector<std::string_view> names;
+  each_word(piece.condition, [&](std::string_view part, bool is_name) {
+    if (is_name) names.push_back(part);
+  });
+  return names;
+}
+
+std::optional<std::string_view> value_in(const Placeholders& values, std::string_view name) {
+  const auto found = values.find(name);
+  if (found == values.end()) return std::nullopt;
+  return found->second;
+}
+
+/// The value of what the piece computes. A fault: it can't be computed. Nothing: it waits for a
+/// value.
+Result<std::optional<std::string>> value_of(const Piece& piece, const Placeholders& values) {
+  for (const auto name : names_of(piece)) {
+    if (!values.contains(name) && name != "true" && name != "false") return std::nullopt;
+  }
+  if (is_placeholder_name(piece.condition))
+    return std::string(*value_in(values, piece.condition));
+  if (const auto comparison = comparison_of(piece.condition); comparison && piece.yes)
+    return *value_in(values, comparison->name) == comparison->word ? "1" : "0";
+  return computed(piece.condition,
+                  [&](std::string_view name) { return value_in(values, name); });
+}
+
+bool holds(std::string_view value) {
   return value != "false" && value != "none" && value != "0" && !value.empty();
+}
+
+/// What is known already is put in, for whoever knows the rest.
+std::string with_known(std::string_view computation, const Placeholders& values) {
+  std::string out;
+  each_word(computation, [&](std::string_view part, bool is_name) {
+    const auto value = is_name ? value_in(values, part) : std::nullopt;
+    const bool is_plain =
+        value && (value->find_first_not_of("-0123456789") == std::string_view::npos ||
+                  *value == "true" || *value == "false");
+    out += !value     ? std::string(part)
+           : is_plain ? std::string(*value)
+                      : fmt::format("'{}'", *value);
+  });
+  return out;
 }
 
 Result<void> check_name(std::string_view name, const std::vector<std::string_view>& names) {
@@ -76,40 +209,118 @@ Result<void> check_name(std::string_view name, const std::vector<std::string_vie
                   nearest(name, names).empty() ? "." : did_you_mean(name, names), name));
 }
 
-}  // namespace
-
-Result<void> check_placeholders(std::string_view text,
-                                const std::vector<std::string_view>& names) {
-  if (const auto condition = conditional(text)) {
-    SHARDSWEEP_TRY(check_name(condition->name, names));
-    return check_placeholders(condition->text, names);
-  }
-  for (std::size_t at = text.find('{'); at != std::string_view::npos; at = text.find('{', at)) {
-    const Piece piece = piece_at(text.substr(at));
-    if (!piece.name.empty() && !piece.is_double) SHARDSWEEP_TRY(check_name(piece.name, names));
-    at += piece.length;
+Result<void> check_piece(const Piece& piece, std::string_view whole,
+                         const std::vector<std::string_view>& names) {
+  if (is_placeholder_name(piece.condition)) return check_name(piece.condition, names);
+  if (const auto comparison = comparison_of(piece.condition); comparison && piece.yes)
+    return check_name(comparison->name, names);
+  const auto there = names_of(piece);
+  const auto is_ours = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end() ||
+           !nearest(name, names).empty();
+  };
+  if (std::none_of(there.begin(), there.end(), is_ours)) return {};
+  const auto refuse = [&](const std::string& what) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("placeholder {}: {} Write {{{}}} for the text itself.", whole,
+                             what.ends_with('?') ? what : what + ".", whole));
+  };
+  const auto read = names_of_expression(piece.condition);
+  if (!read) return refuse(read.error().what);
+  for (const auto name : *read) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return refuse(fmt::format("unknown name {}{}", in_quotes(name),
+                                nearest(name, names).empty() ? "" : did_you_mean(name, names)));
   }
   return {};
 }
 
+constexpr auto no_text = [](std::string_view /*plain*/) {};
+
+}  // namespace
+
+Result<void> check_placeholders(std::string_view text,
+                                const std::vector<std::string_view>& names) {
+  Result<void> checked;
+  each_piece(text, no_text, [&](const Piece& piece, std::string_view whole) {
+    if (piece.is_double) return;
+    const auto also = [&](Result<void> more) {
+      if (checked) checked = std::move(more);
+    };
+    also(check_piece(piece, whole, names));
+    if (!piece.yes) return;
+    also(check_placeholders(*piece.yes, names));
+    also(check_placeholders(piece.no, names));
+    if (find_outside(piece.no, ':') != std::string_view::npos)
+      also(fault(FaultKind::invalid_input,
+                 fmt::format("placeholder {} has more than one ':': it separates the text for "
+                             "'holds' from that for 'does not'",
+                             whole)));
+  });
+  return checked;
+}
+
+std::vector<std::string_view> placeholders_in(std::string_view text) {
+  std::vector<std::string_view> names;
+  each_piece(text, no_text, [&](const Piece& piece, std::string_view /*whole*/) {
+    if (piece.is_double) return;
+    for (const auto& more :
+         {names_of(piece), placeholders_in(piece.yes.value_or("")), placeholders_in(piece.no)})
+      names.insert(names.end(), more.begin(), more.end());
+  });
+  return names;
+}
+
+bool computes(std::string_view text) {
+  bool found = false;
+  each_piece(text, no_text, [&](const Piece& piece, std::string_view /*whole*/) {
+    const bool is_plain =
+        is_placeholder_name(piece.condition) || comparison_of(piece.condition);
+    found = found || (!piece.is_double &&
+                      (!is_plain || computes(piece.yes.value_or("")) || computes(piece.no)));
+  });
+  return found;
+}
+
+Result<void> check_computed(std::string_view text, const Placeholders& values) {
+  Result<void> checked;
+  each_piece(text, no_text, [&](const Piece& piece, std::string_view whole) {
+    if (piece.is_double || !checked) return;
+    const auto value = value_of(piece, values);
+    if (!value) {
+      checked = fault(FaultKind::invalid_input,
+                      fmt::format("placeholder {}: {}", whole, value.error().what));
+    } else if (*value && piece.yes) {
+      checked = check_computed(holds(**value) ? *piece.yes : piece.no, values);
+    }
+  });
+  return checked;
+}
+
 std::string filled(std::string_view text, const Placeholders& values, DoubleBraces braces) {
   std::string out;
-  while (!text.empty()) {
-    const std::size_t plain = std::min(text.find('{'), text.size());
-    out += text.substr(0, plain);
-    text.remove_prefix(plain);
-    if (text.empty()) break;
-    const Piece piece = piece_at(text);
-    const auto value = piece.is_double ? values.end() : values.find(piece.name);
-    if (value != values.end()) {
-      out += value->second;
-    } else if (piece.is_double && braces == DoubleBraces::make_single) {
-      out += text.substr(1, piece.length - 2);
-    } else {
-      out += text.substr(0, piece.length);
-    }
-    text.remove_prefix(piece.length);
-  }
+  each_piece(
+      text, [&](std::string_view plain) { out += plain; },
+      [&](const Piece& piece, std::string_view whole) {
+        if (piece.is_double) {
+          out +=
+              braces == DoubleBraces::make_single ? whole.substr(1, whole.size() - 2) : whole;
+          return;
+        }
+        const auto value = value_of(piece, values);
+        if (value && *value) {
+          out += piece.yes ? filled(holds(**value) ? *piece.yes : piece.no, values, braces)
+                           : **value;
+          return;
+        }
+        out +=
+            "{" + (value ? with_known(piece.condition, values) : std::string(piece.condition));
+        if (piece.yes) {
+          out += "?" + filled(*piece.yes, values, braces);
+          if (!piece.no.empty()) out += ":" + filled(piece.no, values, braces);
+        }
+        out += "}";
+      });
   return out;
 }
 
@@ -117,13 +328,11 @@ std::vector<std::string> filled_words(const std::vector<std::string>& words,
                                       const Placeholders& values, DoubleBraces braces) {
   std::vector<std::string> out;
   for (const std::string& word : words) {
-    const auto condition = conditional(word);
-    const auto value = condition ? values.find(condition->name) : values.end();
-    if (value == values.end()) {
-      out.push_back(filled(word, values, braces));
-    } else if (holds(*condition, value->second)) {
-      out.push_back(filled(condition->text, values, braces));
-    }
+    const Piece piece = word.starts_with('{') ? piece_at(word) : Piece{};
+    const bool is_whole = !piece.is_double && piece.yes && piece.length == word.size();
+    const auto value = is_whole ? value_of(piece, values) : std::optional<std::string>{};
+    const bool is_left_out = value && *value && !holds(**value) && piece.no.empty();
+    if (!is_left_out) out.push_back(filled(word, values, braces));
   }
   return out;
 }

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words in braces that a trainer's command line and files may hold: {dp}, {micro_batch}. No
-// shell and no expressions.
+// Words in braces that a trainer's command line, files and variables may hold. No shell.
+//   {micro_batch}              its value
+//   {micro_batch*seq_len}      computed, in the words of text/expression.hpp
+//   {tp>1 or cp>1?1:32}        one of two texts, which may hold placeholders
+//   {sequence_parallel?--sp}   one text or none: the condition holds unless it is false, none,
+//   0
+//                              or empty. As a whole word of a command line: that word or no
+//                              word
+//   {recompute=full?--full}    a word needs no quotes beside a single name
 //   {{dp}}                     the text {dp} itself
-//   {sequence_parallel?--sp}   as a whole word of a command line: --sp unless the value is
-//                              false, none or 0; else no word
-//   {recompute=full?--full}    as a whole word: --full where recompute is full
-// Other braces, as in JSON, stay as they are.
+// Other braces, as in JSON, stay as they are, and so does a computation that names nothing
+// known: it is of another language. What names a value that comes later (on a node: the rank)
+// waits for it.
 #pragma once
 
 #include <shardsweep/result.hpp>
@@ -22,10 +28,18 @@ using Placeholders = std::map<std::string, std::string, std::less<>>;
 
 enum class DoubleBraces : std::uint8_t { keep, make_single };
 
-/// A placeholder that is not among `names` is a fault that tells the nearest one.
+/// Faults: a name that is not among `names`, with the nearest one; an expression that can't be
+/// read.
 [[nodiscard]] Result<void> check_placeholders(std::string_view text,
                                               const std::vector<std::string_view>& names);
-/// A placeholder without a value stays as it is.
+/// The names that stand in `text` as placeholders or within them.
+[[nodiscard]] std::vector<std::string_view> placeholders_in(std::string_view text);
+/// Whether anything in it is more than a name or a comparison with a word.
+[[nodiscard]] bool computes(std::string_view text);
+/// The first computation that fails with these values: 'x' / 0, a word in arithmetic.
+[[nodiscard]] Result<void> check_computed(std::string_view text, const Placeholders& values);
+
+/// What has no value, or can't be computed, stays as it is.
 [[nodiscard]] std::string filled(std::string_view text, const Placeholders& values,
                                  DoubleBraces braces);
 /// Of a command line: a conditional word whose condition does not hold is left out.

@@ -227,7 +227,10 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
                               planned.capabilities.rules.empty() ? nullptr : rules.get()));
   planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
                        planned.plan.warnings.end());
-  planned.refusal = untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
+  planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);
+  if (planned.refusal.empty())
+    planned.refusal =
+        untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
   return planned;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/telling.hpp"
 
 #include "cli/emitting.hpp"
+#include "sweep/layout_text.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
@@ -148,6 +149,8 @@ class Telling {
       words.others.push_back(filled(text, values, DoubleBraces::make_single));
     words.others.push_back(filled(sweep_.container.image, values, DoubleBraces::make_single));
     words.others.push_back(filled(trainer_.directory, values, DoubleBraces::make_single));
+    for (const auto& [name, text] : sweep_.env)
+      words.others.push_back(filled(text, values, DoubleBraces::make_single));
     return words;
   }
 
@@ -373,7 +376,7 @@ std::string advice(const SweepSpec& sweep, const AxisInfo& axis) {
     if (own != megatron_words.end()) return fmt::format("Add {} to 'argv'", own->words);
   }
   if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
-    return fmt::format("Put {{{}}} into 'argv' or one of 'files'",
+    return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
                        axis.kind == AxisKind::model ? "hidden" : axis.name);
   std::string_view placeholder = axis.name;
   std::string_view word = word_of(trainer, axis.name);
@@ -419,6 +422,16 @@ std::string sentence(const SweepSpec& sweep, const Untold& one) {
 }
 
 }  // namespace
+
+std::string uncomputed_text(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
+  if (!computes(sweep)) return {};
+  for (const PlannedTrial& trial : trials) {
+    const auto checked = check_computed(sweep, trial.point, sweep.cluster.gpus_per_node);
+    if (!checked)
+      return fmt::format("At {}: {}.", layout_text(trial.point), checked.error().what);
+  }
+  return {};
+}
 
 std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
   if (!sweep.runner.is_trainer() || trials.empty()) return {};

@@ -26,6 +26,11 @@ struct Untold {
   std::string said;  ///< what the command says in place of a trial's value; empty: nothing
 };
 
+/// The first placeholder that can't be computed at one of the trials, in a sentence; empty:
+/// none.
+[[nodiscard]] std::string uncomputed_text(const SweepSpec& sweep,
+                                          std::span<const PlannedTrial> trials);
+
 /// In the order of axes. Of a runner that keeps to our contract: none.
 [[nodiscard]] std::vector<Untold> untold_axes(const SweepSpec& sweep,
                                               std::span<const PlannedTrial> trials);

@@ -184,10 +184,17 @@ ReferenceTable placeholders() {
   for (const auto& one : placeholder_table())
     table.rows.push_back({fmt::format("{{{}}}", one.name), std::string(one.meaning)});
   table.rows.push_back({"{VAR}", "the value of a variable of 'vars'"});
+  table.rows.push_back(
+      {"{micro_batch*seq_len}",
+       "computed as in 'exclude', with integers and 'words': + - * / %, = != < "
+       "<= > >=, and, or, not, ( )"});
+  table.rows.push_back({"{tp>1 or cp>1?1:32}",
+                        "the first text where the condition holds, the second one where not; "
+                        "it holds unless it is false, none or 0"});
   table.rows.push_back({"{NAME?TEXT}",
-                        "as a whole word of argv: TEXT unless NAME is false, none "
-                        "or 0, else no word"});
-  table.rows.push_back({"{NAME=VALUE?TEXT}", "the same where NAME is VALUE"});
+                        "TEXT where the condition holds, else nothing; as a whole word of argv "
+                        "else no word"});
+  table.rows.push_back({"{NAME=WORD?TEXT}", "the same where NAME is WORD, without quotes"});
   table.rows.push_back({"{{NAME}}", "the text {NAME} itself"});
   return table;
 }

@@ -349,13 +349,26 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
   }
 }
 
-void SweepReader::check_placeholders_of(const YamlNode& map) {
-  const auto names = placeholder_names(sweep_);
+void SweepReader::check_placeholders_in(const YamlNode& at, std::string_view text,
+                                        PlaceholderScope scope) {
+  for (const auto name : placeholders_in(text)) {
+    if (scope == PlaceholderScope::rank || !is_of_rank(name)) continue;
+    mistakes_.add(at,
+                  fault_at(at, fmt::format("{{{}}} is known to a rank alone: it can stand in "
+                                           "'argv'. Write {{{{{}}}}} for the text itself",
+                                           name, name)));
+    return;
+  }
+  const auto names = placeholder_names(sweep_, scope);
   const std::vector<std::string_view> views(names.begin(), names.end());
+  mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
+    return fault_at(at, fault.what);
+  }));
+}
+
+void SweepReader::check_placeholders_of(const YamlNode& map) {
   const auto check = [&](const YamlNode& at, std::string_view text) {
-    mistakes_.take(at, check_placeholders(text, views).map_error([&](const Fault& fault) {
-      return fault_at(at, fault.what);
-    }));
+    check_placeholders_in(at, text, PlaceholderScope::rank);
   };
   const YamlNode* argv = find(map, "argv");
   for (const auto& item : argv->items)

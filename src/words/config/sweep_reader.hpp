@@ -5,6 +5,7 @@
 #pragma once
 
 #include "config/presets.hpp"
+#include "sweep/trainer_command.hpp"
 #include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/sweep.hpp>
@@ -142,6 +143,7 @@ class SweepReader {
   void read_excludes(const YamlNode& list);
   void read_measure(const YamlNode& map);
   void read_search(const YamlNode& map);
+  void read_env(const YamlNode& map);
   void read_secrets(const YamlNode& root);
   void read_rules(const YamlNode& list);
   void read_sweep_container(const YamlNode& map);
@@ -162,6 +164,7 @@ class SweepReader {
   void read_trainer_files(const YamlNode& map);
   [[nodiscard]] Result<std::string> read_template(const YamlNode& node);
   void check_placeholders_of(const YamlNode& map);
+  void check_placeholders_in(const YamlNode& at, std::string_view text, PlaceholderScope scope);
 
   SweepSpec sweep_;
   Presets presets_;

@@ -208,12 +208,21 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* map = find(root, "measure")) read_measure(*map);
   if (const auto* runner = find(root, "runner")) read_runner(*runner);
   read_proof(root);
-  if (const auto* map = find(root, "env")) sweep_.env = read_environment(*map, mistakes_);
+  if (const auto* map = find(root, "env")) read_env(*map);
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
   read_secrets(root);
   if (const auto* list = find(root, "classify")) read_rules(*list);
   if (const auto* map = find(root, "search")) read_search(*map);
   read_policy(root, sweep_.policy, mistakes_);
+}
+
+void SweepReader::read_env(const YamlNode& map) {
+  sweep_.env = read_environment(map, mistakes_);
+  // They are set before there are ranks; a secret's text is shown nowhere.
+  for (const auto& [name, text] : sweep_.env) {
+    const YamlNode* value = may_be_secret(name) ? nullptr : find(map, name);
+    if (value != nullptr) check_placeholders_in(*value, text, PlaceholderScope::point);
+  }
 }
 
 /// A variable has one place. Wherever a file names a secret, it becomes one of `secrets`:
@@ -267,13 +276,7 @@ void SweepReader::read_sweep_container(const YamlNode& map) {
   sweep_.container = read_container(map, mistakes_, folder_);
   const auto* image = map.kind == YamlNode::Kind::map ? find(map, "image") : nullptr;
   if (image == nullptr) return;
-  const auto names = placeholder_names(sweep_);
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  mistakes_.take(
-      *image,
-      check_placeholders(sweep_.container.image, views).map_error([&](const Fault& fault) {
-        return fault_at(*image, fault.what);
-      }));
+  check_placeholders_in(*image, sweep_.container.image, PlaceholderScope::point);
 }
 
 void SweepReader::read_excludes(const YamlNode& list) {

@@ -127,6 +127,7 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
       container_of(sweep.container, spec,
                    image_of(sweep, point, context.paths.dir.string(), spec.ranks_per_node),
                    context.paths.dir.string());
+  spec.env = point_env(sweep, point, context.paths.dir.string(), spec.ranks_per_node);
   if (!sweep.proof_of.empty() && spec.trainer) {
     spec.trainer->fake_world = spec.world;
     spec.trainer->fake_rank = fake_rank_of(sweep, point);
@@ -136,7 +137,6 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   spec.programs = sweep.runner.programs;
   spec.code_hash = sweep.runner.snapshot_hash.empty() ? hash_of_programs(spec.programs)
                                                       : sweep.runner.snapshot_hash;
-  spec.env = sweep.env;
   spec.secrets = context.secrets;
   spec.secrets_file = context.secrets_file;
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i) {

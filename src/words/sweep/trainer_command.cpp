@@ -88,10 +88,16 @@ std::vector<PlaceholderInfo> placeholder_table() {
   return table;
 }
 
-std::vector<std::string> placeholder_names(const SweepSpec& sweep) {
+bool is_of_rank(std::string_view placeholder) {
+  return std::any_of(of_rank.begin(), of_rank.end(),
+                     [&](const PlaceholderInfo& one) { return one.name == placeholder; });
+}
+
+std::vector<std::string> placeholder_names(const SweepSpec& sweep, PlaceholderScope scope) {
   std::vector<std::string> names;
   for (const auto& one : placeholder_table())
     names.emplace_back(one.name);
+  if (scope == PlaceholderScope::point) names.resize(names.size() - of_rank.size());
   for (const auto& var : sweep.vars)
     names.push_back(var.name);
   return names;
@@ -107,34 +113,26 @@ std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& po
 
 namespace {
 
-/// `{name}`, `{name?…}` or with a comparison, `{name=…?…}`.
-bool names_placeholder(std::string_view text, std::string_view name) {
-  const std::string begin = "{" + std::string(name);
-  for (auto at = text.find(begin); at != std::string_view::npos;
-       at = text.find(begin, at + 1)) {
-    const auto rest = text.substr(at + begin.size());
-    if (rest.find_first_of("}?=<>!") == 0) return true;
-  }
-  return false;
-}
-
 /// Where the trainer is told this, what it prints may be held against it.
-bool is_told(const TrainerSpec& trainer, std::string_view placeholder) {
+bool is_told(const SweepSpec& sweep, std::string_view placeholder) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
   const auto has = [&](const std::string& text) {
-    return names_placeholder(text, placeholder);
+    const auto names = placeholders_in(text);
+    return std::find(names.begin(), names.end(), placeholder) != names.end();
   };
+  const auto has_in = [&](const auto& named) { return has(named.second); };
   return std::any_of(trainer.argv.begin(), trainer.argv.end(), has) ||
-         std::any_of(trainer.files.begin(), trainer.files.end(),
-                     [&](const auto& file) { return has(file.second); });
+         std::any_of(trainer.files.begin(), trainer.files.end(), has_in) ||
+         std::any_of(sweep.env.begin(), sweep.env.end(), has_in);
 }
 
 /// Of those that TrainerRun has no field for.
-std::map<std::string, std::string> told_axes(const TrainerSpec& trainer, const Point& point) {
+std::map<std::string, std::string> told_axes(const SweepSpec& sweep, const Point& point) {
   std::map<std::string, std::string> told;
   for (const AxisInfo& axis : axes()) {
     const bool has_field =
         axis.name == "dp" || axis.name == "tp" || axis.name == "pp" || axis.name == "cp";
-    if (axis.of_layout() && !has_field && is_told(trainer, axis.name))
+    if (axis.of_layout() && !has_field && is_told(sweep, axis.name))
       told.emplace(axis.name, axis_text(axis, axis.get(point)));
   }
   return told;
@@ -162,10 +160,10 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
           .cp = layout.cp,
           .seq_len = point.seq_len,
           .tokens_per_step = layout.global_batch() * point.seq_len,
-          .vocab = is_told(trainer, "vocab") ? model.vocab : 0,
-          .parameters = is_told(trainer, "hidden") ? parameters : 0,
+          .vocab = is_told(sweep, "vocab") ? model.vocab : 0,
+          .parameters = is_told(sweep, "hidden") ? parameters : 0,
           .unchecked = trainer.unchecked,
-          .axes = told_axes(trainer, point)};
+          .axes = told_axes(sweep, point)};
 }
 
 std::string image_of(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,
@@ -173,6 +171,46 @@ std::string image_of(const SweepSpec& sweep, const Point& point, const std::stri
   return filled(sweep.container.image,
                 placeholder_values(sweep, point, attempt_dir, ranks_per_node),
                 DoubleBraces::make_single);
+}
+
+std::map<std::string, std::string> point_env(const SweepSpec& sweep, const Point& point,
+                                             const std::string& attempt_dir,
+                                             std::int32_t ranks_per_node) {
+  const auto values = placeholder_values(sweep, point, attempt_dir, ranks_per_node);
+  std::map<std::string, std::string> env;
+  for (const auto& [name, text] : sweep.env)
+    env.emplace(name, filled(text, values, DoubleBraces::make_single));
+  return env;
+}
+
+namespace {
+
+/// All that has placeholders.
+std::vector<std::string_view> texts_of(const SweepSpec& sweep) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  std::vector<std::string_view> texts(trainer.argv.begin(), trainer.argv.end());
+  for (const auto* named : {&trainer.files, &sweep.env}) {
+    for (const auto& [name, text] : *named)
+      texts.push_back(text);
+  }
+  texts.push_back(sweep.container.image);
+  texts.push_back(trainer.directory);
+  return texts;
+}
+
+}  // namespace
+
+bool computes(const SweepSpec& sweep) {
+  const auto texts = texts_of(sweep);
+  return std::any_of(texts.begin(), texts.end(), [](auto text) { return computes(text); });
+}
+
+Result<void> check_computed(const SweepSpec& sweep, const Point& point,
+                            std::int32_t ranks_per_node) {
+  const auto values = placeholder_values(sweep, point, "attempt", ranks_per_node);
+  for (const auto text : texts_of(sweep))
+    SHARDSWEEP_TRY(check_computed(text, values));
+  return {};
 }
 
 std::map<std::string, std::string> trainer_files(const SweepSpec& sweep, const Point& point,

@@ -7,6 +7,7 @@
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -14,9 +15,12 @@
 
 namespace shardsweep {
 
-/// What argv and files may name: axes, vars, the model's shape, counts of the run, the
-/// attempt's folder, and what only a rank knows.
-[[nodiscard]] std::vector<std::string> placeholder_names(const SweepSpec& sweep);
+/// Axes, vars, the model's shape, counts of the run and the attempt's folder; for a command
+/// line besides what only a rank knows.
+enum class PlaceholderScope : std::uint8_t { point, rank };
+[[nodiscard]] std::vector<std::string> placeholder_names(const SweepSpec& sweep,
+                                                         PlaceholderScope scope);
+[[nodiscard]] bool is_of_rank(std::string_view placeholder);
 /// The same with a meaning each, for help; vars are not in it.
 struct PlaceholderInfo {
   std::string_view name;
@@ -41,6 +45,16 @@ struct PlaceholderInfo {
 /// The image of its container, of a runner too.
 [[nodiscard]] std::string image_of(const SweepSpec& sweep, const Point& point,
                                    const std::string& attempt_dir, std::int32_t ranks_per_node);
+/// `env` of the sweep at a point.
+[[nodiscard]] std::map<std::string, std::string> point_env(const SweepSpec& sweep,
+                                                           const Point& point,
+                                                           const std::string& attempt_dir,
+                                                           std::int32_t ranks_per_node);
+/// Whether one of its texts computes.
+[[nodiscard]] bool computes(const SweepSpec& sweep);
+/// The first placeholder of the sweep that can't be computed at a point.
+[[nodiscard]] Result<void> check_computed(const SweepSpec& sweep, const Point& point,
+                                          std::int32_t ranks_per_node);
 /// Names in the attempt's folder, and what is written there.
 [[nodiscard]] std::map<std::string, std::string> trainer_files(const SweepSpec& sweep,
                                                                const Point& point,

@@ -112,6 +112,8 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   trainer.log = "megatron";
   trainer.files = {{"c.json", "{\"micro\": {micro_batch}, \"keep\": \"{{tp}}\"}\n"}};
   trainer.directory = "{attempt_dir}";
+  sweep.env = {{"CUDA_DEVICE_MAX_CONNECTIONS", "{tp>1 or cp>1?1:32}"},
+               {"TOKENS", "{micro_batch*seq_len}"}};
   Point point;
   point.seq_len = 64;
   point.layout.dp = 2;
@@ -124,6 +126,8 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   CHECK(spec.argv == std::vector<std::string>{"train", "--tp=2", "--rank={rank}",
                                               "/attempts/7/c.json", "7"});
   REQUIRE(spec.trainer);
+  CHECK(spec.env == std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"},
+                                                       {"TOKENS", "192"}});
   CHECK(spec.trainer->directory == "/attempts/7");
   CHECK(spec.trainer->tokens_per_step == 2 * 3 * 64);
   CHECK(spec.trainer->dp == 2);
