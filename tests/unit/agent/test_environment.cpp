@@ -298,7 +298,9 @@ TEST_CASE("alone on one GPU a rank gets its trainer's own mode, and its place in
   CHECK(!value_in(megatron.environment, "COMM_MODE"));
 
   RankProcess titan = alone("torchtitan", spec);
-  CHECK(titan.argv == std::vector<std::string>{"./train", "--tp", "2", "rank=16"});
+  // The module reads the flag, its run_train.sh the variable.
+  CHECK(titan.argv == std::vector<std::string>{"./train", "--tp", "2", "rank=16",
+                                               "--comm.mode=fake_backend"});
   CHECK(value_in(titan.environment, "COMM_MODE") == "fake_backend");
   CHECK(value_in(titan.environment, "NGPU") == "32");
   CHECK(value_in(titan.environment, "RANK") == "16");
