@@ -73,7 +73,8 @@ Result<TrainerLayout> read_nanotron(std::string_view text, std::int64_t /*gpus*/
   return layout;
 }
 
-// ---- torchtitan up to v0.2.2: TOML. A pipeline's micro-batches are parts of the local batch.
+// ---- torchtitan up to v0.2.2: TOML, and behind it the options of today. A pipeline's
+// micro-batches are parts of the local batch.
 
 struct TitanSchedule {
   std::string_view word, schedule;
@@ -104,6 +105,34 @@ Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
   layout.schedule = found->schedule;
   layout.vpp = found->vpp;
   return {};
+}
+
+/// The same for a torchtitan that reads no TOML: its options count tokens (config/configs.py of
+/// 2026-08-21). Recompute is of its recipes there.
+std::string titan_options(const TrainerLayout& layout, std::string_view schedule) {
+  const std::int64_t replicas = layout.zero == 0 ? layout.dp : layout.dp_replicate;
+  std::string text = "# Without this file, since August 2026:\n";
+  const auto add = [&](std::string_view option, const auto& value) {
+    text += fmt::format("#   --{}={}\n", option, value);
+  };
+  if (layout.seq_len > 0) {
+    add("training.num_tokens_per_microbatch_per_dp_rank", layout.micro_batch * layout.seq_len);
+    add("training.num_tokens_per_train_step", layout.global_batch() * layout.seq_len);
+    add("training.max_context_length", layout.seq_len);
+  }
+  add("parallelism.data_parallel_replicate_degree", replicas);
+  add("parallelism.data_parallel_shard_degree", layout.dp / replicas);
+  if (layout.zero > 0)
+    add("parallelism.fsdp_reshard_after_forward", layout.zero == 3 ? "always" : "never");
+  add("parallelism.tensor_parallel_degree", layout.tp);
+  add("parallelism.context_parallel_degree", layout.cp);
+  add("parallelism.expert_parallel_degree", layout.ep);
+  add("parallelism.pipeline_parallel_degree", layout.pp);
+  if (layout.pp > 1) {
+    add("parallelism.pipeline_parallel_schedule", schedule);
+    add("parallelism.num_pp_microbatches", layout.grad_accum);
+  }
+  return text;
 }
 
 Result<std::string> write_torchtitan(const TrainerLayout& layout) {
@@ -143,7 +172,8 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
         "pipeline_parallel_microbatch_size = {}\n"
         "pipeline_parallel_schedule = \"{}\"\n",
         layout.micro_batch, schedule->word);
-  return text + fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", layout.recompute);
+  return text + fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", layout.recompute) +
+         titan_options(layout, schedule->word);
 }
 
 Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) {
