@@ -29,6 +29,7 @@ struct AskedOptions {
   std::string model;
   std::string cluster;  ///< preset
   std::string family;   ///< of trainers
+  std::string trainer;  ///< new: whose sweep
   std::string nodes;
   std::string gpus;
   std::string seq_len = "4096";

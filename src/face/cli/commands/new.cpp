@@ -2,6 +2,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "cli/trainer_start.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -19,9 +20,11 @@ namespace {
 struct NewSweep {
   std::string name;
   ClusterSpec cluster;
-  std::vector<ModelSpec> models;     ///< presets, one at least
-  bool whole_nodes = true;           ///< `worlds` counts nodes, else GPUs of one node
-  std::vector<std::int64_t> worlds;  ///< one at least
+  std::vector<ModelSpec> models;          ///< presets, one at least
+  bool whole_nodes = true;                ///< `worlds` counts nodes, else GPUs of one node
+  std::vector<std::int64_t> worlds;       ///< one at least
+  const TrainerStart* trainer = nullptr;  ///< null: shardbench
+  std::string trainer_rest;               ///< how it is started
 };
 
 /// 1, 2, 4, … up to `most`, as far as each divides all of `numbers`.
@@ -79,8 +82,9 @@ std::string constants_text(const NewSweep& sweep, bool gpus) {
       "constants:\n"
       "  dtype: {}\n"
       "  seq_len: {}\n"
-      "  {:<26} # {} per train step\n\n",
-      gpus ? "bf16" : "fp32", gpus ? 4096 : 32, size, unit);
+      "  {:<26} # {} per train step\n{}\n",
+      gpus ? "bf16" : "fp32", gpus ? 4096 : 32, size, unit,
+      sweep.trainer == nullptr ? "" : sweep.trainer->constants);
 }
 
 std::string axes_text(const NewSweep& sweep, bool gpus) {
@@ -100,8 +104,13 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   line("tp", fmt::format("[{}]", fmt::join(tensor_degrees(sweep), ", ")),
        "tensor parallel degree");
   line("pp", fmt::format("[{}]", fmt::join(pipeline_degrees(sweep), ", ")), "pipeline stages");
-  line("zero", "[0, 1]", "ZeRO stage, 0 to 3");
-  line("recompute", "[none, full]", "recompute activations: none, selective, full");
+  const TrainerStart* trainer = sweep.trainer;
+  line("zero", std::string(trainer == nullptr ? "[0, 1]" : trainer->zero),
+       "ZeRO stage, 0 to 3");
+  const std::string recompute(trainer == nullptr ? "[none, full]" : trainer->recompute);
+  if (!recompute.empty())
+    line("recompute", recompute, "recompute activations: none, selective, full");
+  if (trainer != nullptr) out += trainer->axes;
   line("micro_batch", gpus ? "[1, 2, 4, 8]" : "[2, 8, 16]", "samples per micro-batch");
   line("dp", "auto", "data parallel degree: auto takes the remaining GPUs");
   line("grad_accum", "auto", "micro-batches per train step: auto follows the global batch");
@@ -174,6 +183,10 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   }
   SHARDSWEEP_TRY(choose_worlds(options, sweep));
   sweep.name = sweep_name(options, sweep.models.front().name);
+  if (!options.asked.trainer.empty()) {
+    SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
+    SHARDSWEEP_ASSIGN(sweep.trainer_rest, rest_of(*sweep.trainer, sweep.models.front().name));
+  }
   return sweep;
 }
 
@@ -188,7 +201,8 @@ std::string new_sweep_text(const NewSweep& sweep) {
              "cluster: {}\n\n",
              sweep.name, sweep.cluster.name) +
          constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
-         fmt::format("measure: {{warmup: {}, steps: {}}}\n", gpus ? 3 : 1, gpus ? 10 : 3);
+         fmt::format("measure: {{warmup: {}, steps: {}}}\n", gpus ? 3 : 1, gpus ? 10 : 3) +
+         (sweep.trainer == nullptr ? "" : "\n" + sweep.trainer_rest);
 }
 
 Result<ExitCode> run_new(const Session& session) {
@@ -218,7 +232,8 @@ extern const Command command_new{
     .help = "Write a commented sweep file to start from.",
     .examples =
         "shardsweep new sweep.yaml\n"
-        "shardsweep new sweep.yaml --cluster h100-8x --nodes 1,2,4",
+        "shardsweep new sweep.yaml --cluster h100-8x --nodes 1,2,4\n"
+        "shardsweep new sweep.yaml --trainer megatron",
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
@@ -229,6 +244,10 @@ extern const Command command_new{
                          "Preset of the model. Default: tiny and mini.");
           grammar.option("--cluster", options.asked.cluster, "PRESET",
                          "Preset of the cluster. Default: this-machine.");
+          grammar.option(
+              "--trainer", options.asked.trainer, "TRAINER",
+              "Start this trainer in place of shardbench: megatron or torchtitan. The "
+              "file tells it every axis.");
           grammar.option("--nodes", options.asked.nodes, "N",
                          "Number of nodes, or several: 1,2,4.");
           grammar.option("--gpus", options.asked.gpus, "N",

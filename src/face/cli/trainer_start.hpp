@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a new sweep of somebody else's trainer begins with: how it is started, told every axis
+// of the file, and kept from what a benchmark does not want (data, evaluation, checkpoints).
+#pragma once
+
+#include <shardsweep/result.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+struct TrainerStart {
+  std::string_view name;       ///< as in `log`
+  std::string_view constants;  ///< lines of their own beside dtype, length and batch
+  std::string_view zero;       ///< values of the axis
+  std::string_view recompute;  ///< values of the axis; empty: it stands in `constants`
+  std::string_view axes;       ///< lines of their own
+  /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
+  /// itself.
+  std::string_view rest;
+  bool has_recipes = false;
+};
+
+/// Those that `new --trainer` knows.
+[[nodiscard]] std::span<const TrainerStart> trainer_starts();
+/// A fault names those that there are.
+[[nodiscard]] Result<const TrainerStart*> find_trainer_start(std::string_view name);
+/// `rest` for a model. A fault: the trainer has no recipe of it, and which it has.
+[[nodiscard]] Result<std::string> rest_of(const TrainerStart& start, std::string_view model);
+
+}  // namespace shardsweep
