@@ -43,6 +43,7 @@ runner:
      --tensor-model-parallel-size, "{tp}", --pipeline-model-parallel-size, "{pp}",
      --micro-batch-size, "{micro_batch}", --global-batch-size, "{global_batch}",
      "{sequence_parallel?--sequence-parallel}", "{zero=1?--use-distributed-optimizer}",
+     "{overlap?--overlap-grad-reduce}", "{zero=1 and overlap?--overlap-param-gather}",
      "{recompute?--recompute-granularity={recompute}}",
      "{recompute=full?--recompute-method=uniform}", "{recompute=full?--recompute-num-layers=1}",
      # data of its own, no evaluation, no checkpoints, each train step printed
