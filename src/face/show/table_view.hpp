@@ -33,9 +33,10 @@ struct TableStyle {
 /// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends
 /// of lines. A column without any value is left out unless it was asked for. On a terminal of
 /// limited width columns of one same value go into a line above, and those of least worth are
-/// left out and named below; if that would leave too little, each row is a block of lines. csv: RFC 4180 with LF, NULL an empty field. json: an array of
-/// objects, one a line, NULL null, and a real that is no number null. markdown: a table for
-/// people, with the columns in which something stands.
+/// left out and named below; if that would leave too little, each row is a block of lines. csv:
+/// RFC 4180 with LF, NULL an empty field. json: an array of objects, one a line, NULL null, and
+/// a real that is no number null. markdown: a table for people, with the columns in which
+/// something stands.
 [[nodiscard]] std::string table_text(const Table& table, const TableStyle& style);
 [[nodiscard]] std::string table_text(const Table& table, Format format);
 
