@@ -33,7 +33,8 @@ enum class Choice : std::uint8_t {
   every  ///< each column is wanted: what does not fit stands as blocks
 };
 
-/// No width: every column as wide as it wants to be. Empty columns stand only if each is wanted.
+/// No width: every column as wide as it wants to be. Empty columns stand only if each is
+/// wanted.
 [[nodiscard]] Arrangement arrange(const std::vector<ColumnShape>& columns,
                                   std::optional<std::size_t> width, Choice choice);
 

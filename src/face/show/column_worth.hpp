@@ -8,8 +8,8 @@
 
 namespace shardsweep {
 
-/// Place in the order of worth, 0 being the first to stay; columns_of_worth(): the column is not
-/// in it, and stands behind those that are.
+/// Place in the order of worth, 0 being the first to stay; columns_of_worth(): the column is
+/// not in it, and stands behind those that are.
 [[nodiscard]] std::size_t worth_of(std::string_view column);
 [[nodiscard]] std::size_t columns_of_worth();
 

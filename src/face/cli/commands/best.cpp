@@ -50,6 +50,7 @@ extern const Command command_best{
           grammar.format();
           declare_emit(grammar);
         },
-    .run = run_best};
+    .run = run_best,
+    .last_sweep = true};
 
 }  // namespace shardsweep

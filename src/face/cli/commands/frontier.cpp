@@ -85,6 +85,7 @@ extern const Command command_frontier{
               .with_default()
               .one_of({"memory", "nodes"});
         },
-    .run = run_frontier};
+    .run = run_frontier,
+    .last_sweep = true};
 
 }  // namespace shardsweep

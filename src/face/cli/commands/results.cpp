@@ -97,7 +97,8 @@ extern const Command command_results{
           grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
           grammar.flag("--measured", own.measured, "Only completed trials.");
         },
-    .run = run_results};
+    .run = run_results,
+    .last_sweep = true};
 
 extern const Command command_query{
     .name = "query",
