@@ -31,6 +31,9 @@ TEST_CASE("best has a row per value of a var, as a search has a cell") {
   const auto table = must(must(Reader::open(dir / "a.db"))->best({}));
   REQUIRE(table.rows.size() == 2);
   CHECK(std::get<double>(table.rows[0][5]) + std::get<double>(table.rows[1][5]) == 190);
+  // N16: which value of the var is better, and how sure that is.
+  CHECK(table.note.find("tiny, 1 GPU: nvls 0 is the best of 2 values: fastest so far: 11.1 % "
+                        "ahead (1 run each).") != std::string::npos);
 }
 
 // Sweeps on different GPUs ranked together in one cell.
