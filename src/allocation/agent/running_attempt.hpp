@@ -48,7 +48,11 @@ class RunningAttempt {
   void end(Outcome outcome, const std::string& why);
   /// While what is seen here stands still for too long. The other nodes have to be asked.
   [[nodiscard]] std::optional<Suspect> suspicion() const {
-    return life_.suspicion(here_.now_s());
+    std::vector<int> living;
+    for (const auto& [rank, pid] : ranks_.living()) {
+      if (rank >= 0) living.push_back(rank);
+    }
+    return life_.suspicion(here_.now_s(), living);
   }
   /// The node of rank 0 has measured it, and ended it as hopeless.
   void set_cut_elsewhere() { life_.set_cut_elsewhere(); }

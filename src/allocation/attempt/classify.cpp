@@ -318,11 +318,17 @@ std::string contradictions(const Evidence& verdict, const std::vector<Evidence>&
   return text;
 }
 
+/// It explains lost peers, however long ago it was, and nothing else.
+bool is_early_exit(const Evidence& one) {
+  return one.secondary && one.ending.source == SaidBy::exit && one.ending.exit_code == 0;
+}
+
 Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   const Evidence* first = earliest(evidence, false, true);
   if (first != nullptr && first->secondary) {
     const Evidence* primary = earliest(evidence, false, false);
-    if (primary != nullptr && primary->at <= first->at + notice_window_us) first = primary;
+    const bool soon = primary != nullptr && primary->at <= first->at + notice_window_us;
+    if (soon || (primary != nullptr && is_early_exit(*first))) first = primary;
   }
   if (first == nullptr) first = earliest(evidence, true, true);
   if (measured) {

@@ -47,7 +47,7 @@ void AttemptLife::see_exit(int rank, const std::optional<Evidence>& failure, Mom
   if (!runs()) return;
   if (!failure) {
     findings_.see_early_exit(rank, now.at);
-    watch_.begin_teardown(now.s);
+    watch_.see_early_exit(now.s);
     return;
   }
   findings_.add_failure(*failure, now.s);
@@ -113,12 +113,13 @@ AttemptLife::Order AttemptLife::end(Outcome outcome, const std::string& why, Mom
   return by_limit ? Order::look : Order::terminate;
 }
 
-std::optional<Suspect> AttemptLife::suspicion(double now_s) const {
+std::optional<Suspect> AttemptLife::suspicion(double now_s,
+                                              const std::vector<int>& living) const {
   // If rank 0 is elsewhere its records are too, and only the node that has it can tell.
   if (!runs() || findings_.failed_at_s() || !has_rank_zero_) return std::nullopt;
   const auto verdict = watch_.judge(now_s);
   if (!verdict || verdict->outcome != Outcome::hung) return std::nullopt;
-  return Suspect{attempt_, watch_.limit_s(), verdict->cause};
+  return Suspect{attempt_, watch_.limit_s(), findings_.with_early_exit(verdict->cause, living)};
 }
 
 /// What it would print is not known to mean what we read.

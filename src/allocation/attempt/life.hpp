@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -76,7 +77,9 @@ class AttemptLife {
     return watch_.judge(now_s);
   }
   /// While what is seen here stands still for too long. The other nodes have to be asked.
-  [[nodiscard]] std::optional<Suspect> suspicion(double now_s) const;
+  /// `living`: ranks here that run on.
+  [[nodiscard]] std::optional<Suspect> suspicion(double now_s,
+                                                 const std::vector<int>& living) const;
 
   /// The node of rank 0 has measured it, and ended it as hopeless.
   void set_cut_elsewhere();

@@ -11,6 +11,7 @@ AttemptWatch::AttemptWatch(const AttemptSpec& spec, double now_s)
     : spec_(spec), started_s_(now_s), progress_s_(now_s) {}
 
 void AttemptWatch::see(const Record& record, double now_s) {
+  if (record.type == RecordType::result) owes_result_ = false;
   if (phase_ == "teardown") return;  // what is left has one limit in all
   const WatchedPhase before = watched();
   const double still_s = this->still_s(now_s);
@@ -77,6 +78,11 @@ void AttemptWatch::begin_teardown(double now_s) {
   advance(now_s);
 }
 
+void AttemptWatch::see_early_exit(double now_s) {
+  if (phase_ != "teardown") owes_result_ = true;
+  begin_teardown(now_s);
+}
+
 WatchedPhase AttemptWatch::watched() const {
   if (phase_ == "start") return WatchedPhase::start;
   if (phase_ == "rendezvous") return WatchedPhase::rendezvous;
@@ -97,7 +103,9 @@ double AttemptWatch::limit_s() const {
     case WatchedPhase::first_step:
       return spec_.limits.first_step_limit_s;
     case WatchedPhase::teardown:
-      return spec_.limits.teardown_limit_s;
+      return owes_result_ && spec_.limits.step_limit_s > 0
+                 ? std::min(spec_.limits.teardown_limit_s, spec_.limits.step_limit_s)
+                 : spec_.limits.teardown_limit_s;
     case WatchedPhase::step:
       break;
   }

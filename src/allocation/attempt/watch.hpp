@@ -42,6 +42,9 @@ class AttemptWatch {
   void stretch(double gap_s) { slack_s_ += gap_s; }
   /// The work is done or has failed: what is left are processes that have to end.
   void begin_teardown(double now_s);
+  /// A rank has left with 0 before there was a result. The others are torn down, too; but if
+  /// they still train and stand still, nobody has to wait longer than for a train step.
+  void see_early_exit(double now_s);
 
   /// None while all is well.
   [[nodiscard]] std::optional<WatchVerdict> judge(double now_s) const;
@@ -71,6 +74,7 @@ class AttemptWatch {
   StillTimes longest_still_s_{};
   std::int32_t steps_seen_ = 0;
   bool recorders_ = false;
+  bool owes_result_ = false;  ///< torn down without one
   std::string phase_ = "start";
   std::string last_record_ = "none";
   std::int64_t step_ = 0;

@@ -5,6 +5,7 @@
 // Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
 // that differs from the published heatmap names it, also if its software is not shown.
 #include "store/deadline.hpp"
+#include "store/hardware.hpp"
 #include "store/mixed_vars.hpp"
 #include "store/ranking.hpp"
 #include "store/rows.hpp"
@@ -326,7 +327,10 @@ class Gatherer {
     key.state = read_state(row, trial_state);
     key.outcome = read_outcome(row, trial_outcome);
     key.runner = runners_.see(
-        {row.view(model_at_), row.view(of_runner), row.view(of_version), row.view(of_code)},
+        {row.view(model_at_), row.view(of_runner), row.view(of_version), row.view(of_code),
+         request_.rows == "cluster"      ? key.row
+         : request_.columns == "cluster" ? key.column
+                                         : 0},
         ranked, row.integer(trial_number));
     if (runners_.size() > most_runners)
       fail(FaultKind::invalid_input,
@@ -438,6 +442,8 @@ std::string left_out_rows(const Source& source) {
     if (std::find(own.begin(), own.end(), column) != own.end()) from = "l." + column;
     if (column == "hidden") from = "l.hidden_size";
     if (column == "sweep") from = "s.name";
+    if (column == "sweep_id") from = "s.id";
+    if (column == "cluster") from = "s.cluster";
     if (std::find(source.vars.begin(), source.vars.end(), column) != source.vars.end())
       continue;
     selected +=
@@ -526,6 +532,8 @@ std::vector<Value> values(Database& database, const Selection& selection,
 Cells cells(Database& database, const HeatmapRequest& asked) {
   auto source = source_of(database, asked.selection);
   HeatmapRequest request = asked;
+  const bool by_cluster = request.rows == "cluster" || request.columns == "cluster";
+  const auto clusters = by_cluster ? std::string() : keep_one_cluster(database, source);
   // Where even all trials need no choice, those that are asked for need none.
   auto shapes = few_shapes(database);
   const bool by_nodes = shapes && world_column(*shapes) == "nodes";
@@ -568,7 +576,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   auto cells = gatherer.finish(database);
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
-  for (const auto& note : {mixed_vars_text(mixed), mixture}) {
+  for (const auto& note : {mixed_vars_text(mixed), mixture, clusters}) {
     if (!note.empty()) cells.note = cells.note.empty() ? note : note + ' ' + cells.note;
   }
   return cells;

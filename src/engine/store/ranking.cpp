@@ -5,6 +5,7 @@
 
 #include "filter/filter.hpp"
 #include "store/deadline.hpp"
+#include "store/hardware.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -36,20 +37,21 @@ struct CellKey {
   std::string name;
   std::string vars;
   std::size_t runner = 0;
+  std::size_t hardware = 0;
   auto operator<=>(const CellKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Finds the cell of each row of best_sql(). Rows of one cell mostly follow each other: then no
 /// name is made.
-class Cells {
+class RankedCells {
  public:
-  explicit Cells(Database& database) {
+  explicit RankedCells(Database& database) {
     Statement select(database, "SELECT id FROM sweeps WHERE backend = 'imported'");
     auto row = select.use();
     while (row.next())
       imported_.push_back(row.integer(0));
   }
-  RunsOfCell& of(const Statement::Use& row, std::size_t runner) {
+  RunsOfCell& of(const Statement::Use& row, std::size_t runner, std::size_t hardware) {
     const std::array<std::int64_t, 3> numbers{row.integer(5), row.integer(6), row.integer(7)};
     // A search looks at each value of the vars by itself; the labels of an imported table are
     // none.
@@ -58,15 +60,16 @@ class Cells {
     const std::string_view vars = labels ? std::string_view() : row.view(9);
     const std::string_view model = row.view(1);
     if (last_ != nullptr && numbers == numbers_ && model == model_ && vars == vars_ &&
-        runner == runner_)
+        runner == runner_ && hardware == hardware_)
       return *last_;
     numbers_ = numbers;
     model_ = model;
     vars_ = vars;
     runner_ = runner;
-    last_ =
-        &cells_[{fmt::format("{}\x1f{}", model, numbers[0]),
-                 fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner}];
+    hardware_ = hardware;
+    last_ = &cells_[{fmt::format("{}\x1f{}", model, numbers[0]),
+                     fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner,
+                     hardware}];
     sizes_[last_] = numbers[2];
     return *last_;
   }
@@ -81,11 +84,13 @@ class Cells {
   std::string model_;
   std::string vars_;
   std::size_t runner_ = 0;
+  std::size_t hardware_ = 0;
   RunsOfCell* last_ = nullptr;
 };
 
 /// Of the layout that has won: its row, with the answer around it.
-std::string best_row(const std::vector<std::string>& vars) {
+/// Between profile and certainty stands what tells cells apart: cluster and vars.
+std::string best_row(const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
       "peak_memory_bytes, ?1 AS repeats, ?2 AS measured, sweep, trial, runner, runner_version, "
@@ -93,9 +98,10 @@ std::string best_row(const std::vector<std::string>& vars) {
       "runner_up_runs, ?5 AS runner_up_spread, ?6 AS gap_share, ?7 AS repeat_spread, (SELECT "
       "sum(m.resolution) FROM trials AS t JOIN measurements AS m ON m.attempt = "
       "t.counted_attempt WHERE t.id IN (?3, ?8)) AS resolution, ?9 AS verdict, ?10 AS "
-      "verdict_reason, train_step_ms_spread, json_extract(software, '$.profile') AS profile{}, "
+      "verdict_reason, train_step_ms_spread, json_extract(software, '$.profile') AS "
+      "profile{}{}, "
       "?11 AS certainty, ?12 AS doubts, ?13 AS to_settle FROM all_results WHERE trial_id = ?8",
-      var_columns(vars, "vars"));
+      with_cluster ? ", cluster" : "", var_columns(vars, "vars"));
 }
 
 std::optional<std::string> word_or_null(std::string text) {
@@ -131,16 +137,19 @@ constexpr std::array<const char*, 8> figures_of_layouts{
     "repeats",     "repeat_spread", "resolution", "sm_clock_mhz",
     "step_spread", "steps",         "others_cpu", "rank"};
 
-std::string layouts_sql(const Source& source, const std::vector<std::string>& vars) {
+/// Behind runner_version stands what else tells cells apart: cluster and vars.
+std::string layouts_sql(const Source& source, const std::vector<std::string>& vars,
+                        bool with_cluster) {
   return fmt::format(
       "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, others_cpu, "
       "model, "
       "seq_len, "
       "nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, peak_memory_bytes, "
       "sweep, "
-      "trial, runner, runner_version{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark IS "
+      "trial, runner, runner_version{}{} FROM {} WHERE {} AND attempt_id IS NOT NULL AND mark "
+      "IS "
       "NULL AND tokens_per_s_per_gpu IS NOT NULL ORDER BY sweep_id, position, trial_id",
-      var_columns(vars, "vars"), source.rows, source.where);
+      with_cluster ? ", cluster" : "", var_columns(vars, "vars"), source.rows, source.where);
 }
 
 std::string called(const std::string& runner, const std::string& version) {
@@ -169,15 +178,16 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
 
 namespace {
 
-void take_runs(Database& database, const Source& source, Runners& runners, AnswerMaker& maker,
-               Cells& cells) {
+void take_runs(Database& database, const Source& source, const Hardware& hardware,
+               Runners& runners, AnswerMaker& maker, RankedCells& cells) {
   Statement select(database, best_sql(source, group_expression(database), "IS NULL"));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
     const Run run{row.integer(0), row.real(4)};
+    const auto on = hardware.of(row.integer(8));
     const auto runner =
-        runners.see({row.view(1), row.view(2), row.view(3), row.view(10)}, true, run.trial);
-    RunsOfCell& cell = cells.of(row, runner);
+        runners.see({row.view(1), row.view(2), row.view(3), row.view(10), on}, true, run.trial);
+    RunsOfCell& cell = cells.of(row, runner, on);
     if (row.null(11)) {
       cell.take(run, maker.most(), maker.names());
     } else {
@@ -187,27 +197,32 @@ void take_runs(Database& database, const Source& source, Runners& runners, Answe
 }
 
 /// Of software that has ranked runs, too: what nobody else has measured wins nothing.
-void take_contaminated(Database& database, const Source& source, Runners& runners,
-                       Cells& cells) {
+void take_contaminated(Database& database, const Source& source, const Hardware& hardware,
+                       Runners& runners, RankedCells& cells) {
   Statement select(database, best_sql(source, "NULL", "= 'contaminated'"));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
+    const auto on = hardware.of(row.integer(8));
     const auto runner =
-        runners.find({row.view(1), row.view(2), row.view(3), row.view(10)}, true);
+        runners.find({row.view(1), row.view(2), row.view(3), row.view(10), on}, true);
     if (runner < runners.size())
-      cells.of(row, runner).take_contaminated({row.integer(0), row.real(4)});
+      cells.of(row, runner, on).take_contaminated({row.integer(0), row.real(4)});
   }
 }
 
-/// Per cell, without the software.
-using LeftOutOfCells = std::map<std::pair<std::string, std::string>, LeftOutRuns>;
+/// A cell without its software.
+using AnySoftware = std::tuple<std::string, std::string, std::size_t>;
+AnySoftware any_software(const CellKey& key) {
+  return {key.name, key.vars, key.hardware};
+}
+using LeftOutOfCells = std::map<AnySoftware, LeftOutRuns>;
 
-LeftOutOfCells left_out_of(const Cells& cells, const Runners& runners) {
+LeftOutOfCells left_out_of(const RankedCells& cells, const Runners& runners) {
   LeftOutOfCells left_out;
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> software;
+  std::map<AnySoftware, std::set<std::string>> software;
   for (const auto& [key, runs] : cells.all()) {
     if (runners.counts(key.runner)) continue;
-    const std::pair cell(key.name, key.vars);
+    const auto cell = any_software(key);
     runs.add_to(left_out[cell]);
     software[cell].insert(runners.name(key.runner));
   }
@@ -220,24 +235,28 @@ LeftOutOfCells left_out_of(const Cells& cells, const Runners& runners) {
 
 std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
                                          Runners& runners, AnswerMaker& maker) {
-  Cells cells(database);
-  take_runs(database, source, runners, maker, cells);
-  take_contaminated(database, source, runners, cells);
+  RankedCells cells(database);
+  const Hardware hardware(database);
+  take_runs(database, source, hardware, runners, maker, cells);
+  take_contaminated(database, source, hardware, runners, cells);
   const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
   answered.reserve(cells.all().size());
-  std::map<std::tuple<std::string, std::string, std::size_t>, std::vector<SizedAnswer>> sizes;
+  std::map<std::tuple<std::string, std::string, std::size_t, std::size_t>,
+           std::vector<SizedAnswer>>
+      sizes;
   for (const auto& [key, runs] : cells.all()) {
     if (!runners.counts(key.runner)) continue;
-    auto& cell =
-        answered.emplace_back(AnsweredCell{maker.answer(runs), key.name, key.vars, key.runner});
+    auto& cell = answered.emplace_back(
+        AnsweredCell{maker.answer(runs), key.name, key.vars, key.runner, key.hardware});
     if (cell.answer.winner() == nullptr) {
       answered.pop_back();
       continue;
     }
-    if (const auto found = left_out.find({key.name, key.vars}); found != left_out.end())
+    if (const auto found = left_out.find(any_software(key)); found != left_out.end())
       add_left_out(cell.answer, found->second);
-    sizes[{key.family, key.vars, key.runner}].push_back({cells.gpus_of(runs), &cell.answer});
+    sizes[{key.family, key.vars, key.runner, key.hardware}].push_back(
+        {cells.gpus_of(runs), &cell.answer});
   }
   for (auto& [family, all] : sizes)
     doubt_scaling(std::move(all), "GPU");
@@ -258,7 +277,7 @@ std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
   const bool any_code = !measured && row.code.empty();
   const auto is = [&](const Seen& one) {
     return one.model == row.model && one.runner == row.runner && one.version == row.version &&
-           (any_code || one.code == row.code);
+           one.hardware == row.hardware && (any_code || one.code == row.code);
   };
   // A handful of them, and mostly the same as before: a list is faster than a map.
   if (!any_code && last_ < seen_.size() && is(seen_[last_])) return last_;
@@ -277,6 +296,7 @@ std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t tri
                      std::string(row.runner),
                      std::string(row.version),
                      std::string(row.code),
+                     row.hardware,
                      {},
                      0,
                      trial});
@@ -289,7 +309,7 @@ std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t tri
 
 /// True where only one of the two may be shown.
 bool Runners::is_rival(const Seen& one, const Seen& other) const {
-  if (one.model != other.model) return false;
+  if (one.model != other.model || one.hardware != other.hardware) return false;
   if (one.runner != other.runner) return !mixing_.runners;
   if (one.version != other.version) return !mixing_.versions;
   return one.code != other.code && !mixing_.codes;
@@ -300,7 +320,9 @@ bool Runners::is_rival(const Seen& one, const Seen& other) const {
 Runners::Newness Runners::newness_of(const Seen& one) const {
   Newness newest = one.newness;
   for (const Seen& other : seen_) {
-    if (other.model != one.model || other.runner != one.runner) continue;
+    if (other.model != one.model || other.runner != one.runner ||
+        other.hardware != one.hardware)
+      continue;
     const bool stands_beside =
         other.version == one.version ? mixing_.versions || mixing_.codes : mixing_.versions;
     if (stands_beside) newest = std::max(newest, other.newness);
@@ -408,9 +430,10 @@ std::string vars_text(const std::string& json) {
 /// Cells of one name differ in the vars alone: which of their values is the best one?
 std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
   constexpr std::size_t most_told = 6;
-  std::map<std::pair<std::string, std::size_t>, std::vector<const AnsweredCell*>> by_name;
+  std::map<std::tuple<std::string, std::size_t, std::size_t>, std::vector<const AnsweredCell*>>
+      by_name;
   for (const auto& cell : cells)
-    by_name[{cell.name, cell.runner}].push_back(&cell);
+    by_name[{cell.name, cell.runner, cell.hardware}].push_back(&cell);
   std::vector<std::string> told;
   for (const auto& [name, all] : by_name) {
     if (all.size() < 2) continue;
@@ -424,7 +447,7 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
       };
       if (speed(cell) > speed(best)) best = cell;
     }
-    const auto parts = split_name(name.first);
+    const auto parts = split_name(std::get<std::string>(name));
     told.push_back(fmt::format("{}, {}: {} is the best of {} values: {}.", parts.front(),
                                counted(std::atoll(parts.back().c_str()), "GPU"),
                                vars_text(best->vars), all.size(),
@@ -445,7 +468,8 @@ Table best(Database& database, const Selection& selection) {
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 2);
   const auto cells = answered_cells(database, source, runners, maker);
-  Statement select(database, best_row(vars_of_cells(database, source)));
+  Statement select(database, best_row(vars_of_cells(database, source),
+                                      on_several_clusters(database, source)));
   Table table;
   {
     auto nothing = select.use();
@@ -467,7 +491,8 @@ Table layouts(Database& database, const Selection& selection) {
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 0);
   const auto cells = answered_cells(database, source, runners, maker);
-  Statement select(database, layouts_sql(source, vars_of_cells(database, source)));
+  Statement select(database, layouts_sql(source, vars_of_cells(database, source),
+                                         on_several_clusters(database, source)));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   const Table rows = fetch(select, use);
   std::unordered_map<TrialId, std::size_t> places;

@@ -32,10 +32,12 @@ struct RunnerOfRow {
   std::string_view runner;
   std::string_view version;
   std::string_view code;  ///< hash of the user's own programs; may be empty
+  std::size_t hardware = 0;
 };
 
-/// Runners (by name, version and code) of one model are not mixed unasked: the newest that has
-/// measured something counts ("newest": submitted last), or the newest of all where none has.
+/// Of one model on one cluster, runners (by name, version and code) are not mixed unasked: the
+/// newest that has measured something counts ("newest": submitted last), or the newest of all
+/// where none has.
 class Runners {
  public:
   explicit Runners(Mixing mixing) : mixing_(mixing) {}
@@ -60,6 +62,7 @@ class Runners {
     std::string runner;
     std::string version;
     std::string code;
+    std::size_t hardware = 0;
     Newness newness;
     std::int64_t runs = 0;    ///< measured
     std::int64_t oldest = 0;  ///< id of a trial
@@ -73,12 +76,13 @@ class Runners {
   std::size_t last_ = 0;  ///< number that was told last
 };
 
-/// A cell of `best`: model, sequence length, size, vars, and software.
+/// A cell of `best`: model, sequence length, size, vars, hardware, and software.
 struct AnsweredCell {
   CellAnswer answer;
   std::string name;  ///< without the vars: cells of one name differ in these alone
   std::string vars;  ///< JSON; empty: an imported table's are labels
   std::size_t runner = 0;
+  std::size_t hardware = 0;  ///< number of its cluster
 };
 /// All cells of a source, in no order. `runners` sees the software of each run.
 [[nodiscard]] std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,

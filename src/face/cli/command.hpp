@@ -31,7 +31,8 @@ struct Command {
   std::string_view examples;
   void (*declare)(Grammar&) = nullptr;  ///< nullptr: it has no options of its own
   Result<ExitCode> (*run)(const Session&) = nullptr;
-  bool database = true;  ///< it has --db
+  bool database = true;     ///< it has --db
+  bool last_sweep = false;  ///< without names it is about the sweep that was submitted last
 };
 
 }  // namespace shardsweep

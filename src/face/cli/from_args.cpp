@@ -122,7 +122,7 @@ void add_predicted(Table& table, const Planned& planned, const Point& point,
 struct KnownTrial {
   ResultRow row;
   Point point;
-  std::tuple<std::string, std::int64_t, std::int64_t, std::string> cell;
+  std::tuple<std::string, std::int64_t, std::int64_t, std::string, std::string> cell;
   double speed = 0;
 };
 
@@ -137,11 +137,11 @@ std::vector<KnownTrial> known_trials(const Table& rows) {
     // A rank that ran alone is no trial of its layout.
     if (point.gpus != point.layout.world()) continue;
     point.repeat = 1;
-    all.push_back(
-        {row,
-         point,
-         {row.text("model"), row.number("seq_len"), point.layout.world(), row.text("vars")},
-         row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
+    all.push_back({row,
+                   point,
+                   {row.text("model"), row.number("seq_len"), point.layout.world(),
+                    row.text("vars"), row.text("cluster")},
+                   row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
   }
   return all;
 }
@@ -281,8 +281,8 @@ Result<ExitCode> rank_among_results(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const Options& options = session.options;
   auto columns = point_columns();
-  for (const char* more :
-       {"layout", "vars", "state", "outcome", "mark", "tokens_per_s_per_gpu", "runner"})
+  for (const char* more : {"layout", "vars", "state", "outcome", "mark", "tokens_per_s_per_gpu",
+                           "runner", "cluster"})
     columns.emplace_back(more);
   SHARDSWEEP_ASSIGN(
       const Table rows,

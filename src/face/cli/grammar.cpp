@@ -398,8 +398,9 @@ void Grammar::backend() {
        "Allow more than 4 slots of this machine, or a sweep for another cluster.");
 }
 void Grammar::selection() {
-  names("Sweeps or trials. Default: all.");
+  names("Sweeps or trials. Default: the last sweep; with --where all.");
   where();
+  flag("--all-sweeps", options_.all_sweeps, "Show all sweeps, not the last one alone.");
   flag("--hidden", options_.hidden, "Include trials that were removed from their sweep file.");
 }
 void Grammar::versions() {

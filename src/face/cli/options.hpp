@@ -70,6 +70,7 @@ struct Options {
   std::vector<std::string> names;  ///< sweeps, slugs, attempts, job ids
   std::string file;                ///< sweep file, or the file to write
   std::string where;
+  bool all_sweeps = false;    ///< no names mean all sweeps, not the last one
   bool hidden = false;        ///< also trials that were removed from their sweep file
   bool all_versions = false;  ///< rank other runners, versions and programs, too
 

@@ -2,6 +2,7 @@
 #include "cli/printing.hpp"
 
 #include "cli/terminal.hpp"
+#include "plan/proof.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
 #include "text/numbers.hpp"
@@ -30,6 +31,28 @@ Selection selection_of(const Options& options) {
           .where = options.where,
           .hidden = options.hidden,
           .all_versions = options.all_versions};
+}
+
+void mean_last_sweep(Session& session) {
+  Options& options = session.options;
+  if (!options.names.empty() || !options.where.empty() || options.all_sweeps) return;
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return;  // the command says why
+  const auto table =
+      (*reader)->query("SELECT name FROM sweeps ORDER BY submitted_at DESC, id DESC");
+  if (!table) return;
+  std::vector<std::string> sweeps;
+  for (const auto& row : table->rows)
+    sweeps.push_back(std::get<std::string>(row.front()));
+  const auto is_proof = [&](const std::string& name) {
+    return std::any_of(sweeps.begin(), sweeps.end(),
+                       [&](const auto& of) { return proof_name(of) == name; });
+  };
+  const auto last = std::find_if_not(sweeps.begin(), sweeps.end(), is_proof);
+  if (last == sweeps.end() || sweeps.size() == 1) return;
+  options.names = {*last};
+  say(fmt::format("Sweep '{}' alone, the last of {}. --all-sweeps shows all.", *last,
+                  sweeps.size()));
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {

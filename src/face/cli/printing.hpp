@@ -14,6 +14,11 @@ namespace shardsweep {
 /// What commands over results are asked: names, --where and --hidden.
 [[nodiscard]] Selection selection_of(const Options& options);
 
+/// Whoever names nothing, and selects nothing with --where, means the sweep that was submitted
+/// last; a proof's single ranks are none. A sentence on standard error says which one it is, if
+/// there are others.
+void mean_last_sweep(Session& session);
+
 /// By the session's --format and --wide, and by what standard output is.
 [[nodiscard]] TableStyle table_style(const Session& session,
                                      std::vector<std::string_view> important = {});

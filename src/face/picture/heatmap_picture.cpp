@@ -250,15 +250,7 @@ std::string column_text(const Heatmap& heatmap, const std::string& label) {
 }
 
 std::string picture_title(const Heatmap& heatmap) {
-  auto title = heatmap_title(heatmap);
-  const auto name = title.find(heatmap.value_name);
-  const auto human = title_of(heatmap.value_name);
-  if (heatmap.value_name.empty() || name == std::string::npos) return printable(title);
-  title.replace(name, heatmap.value_name.size(), human);
-  // A name that is its unit says it once.
-  const auto unit = title.find(" [" + human + "]");
-  if (unit != std::string::npos) title.erase(unit, human.size() + 3);
-  return printable(title);
+  return printable(heatmap_title(heatmap));
 }
 
 Drawing heatmap_picture(const Heatmap& heatmap) {

@@ -2,6 +2,7 @@
 #include "report/frontier_picture.hpp"
 
 #include "picture/heatmap_picture.hpp"
+#include "picture/share_steps.hpp"
 #include "report/charts.hpp"
 #include "show/cell_text.hpp"
 #include "text/numbers.hpp"
@@ -18,9 +19,10 @@ namespace {
 std::string title_of_point(const Frontier& frontier, const FrontierPoint& point) {
   const auto cost = humanised(frontier.cost_column, point.cost);
   if (frontier.by == FrontierCost::memory)
-    return fmt::format("{}: {} tokens/s/GPU, {}", point.layout, amount_text(point.speed), cost);
+    return fmt::format("{}: {} tokens/s/GPU, {}", short_layout(point.layout),
+                       amount_text(point.speed), cost);
   return fmt::format("{} {}: {} tokens/s with {}", cost, frontier.cost_column,
-                     amount_text(point.speed), point.layout);
+                     amount_text(point.speed), short_layout(point.layout));
 }
 
 /// What beats and what is beaten; of these one series is enough for all groups.

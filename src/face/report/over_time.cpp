@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a page shows over all cells: scaling, how the best was found, what the nodes were used
 // for.
+#include "picture/share_steps.hpp"
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
 #include "report/outcomes.hpp"
@@ -202,7 +203,8 @@ ChartSeries history_of(const ReportView& view, const PageCell& cell) {
     if (best > 0) series.points.push_back({hours, best / answer});
     best = speed;
     series.points.push_back(
-        {hours, best / answer, fmt::format("{}: {}", name, view.trials.text(row, "layout"))});
+        {hours, best / answer,
+         fmt::format("{}: {}", name, short_layout(view.trials.text(row, "layout")))});
   }
   if (hours <= 0 || best <= 0) return {};
   series.points.push_back({hours, best / answer});

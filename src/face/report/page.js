@@ -192,7 +192,7 @@ const memorySpec = () => {
     y: {title: 'tokens/s/GPU', zero: true},
     kinds: [{name: 'measured', ink: 'k0', dots: measured}, {name: 'out of memory: at the limit, at the predicted speed', ink: 'k1', square: true, dots: oom}],
     limit: trials.limit ? {at: trials.limit, name: `memory of a GPU: ${shown('bytes', trials.limit)}`} : null,
-    labels: cell.labels.map((row) => [row, value(row, 'layout')]),
+    labels: cell.labels,
     words: (dot) => `${value(dot[2], 'layout')}: ${shown('', dot[1])} tokens/s/GPU${value(dot[2], 'outcome') === 'oom' ? ' predicted, out of memory' : `, ${shown('bytes', dot[0])}`}`,
   };
 };

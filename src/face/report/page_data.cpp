@@ -2,6 +2,7 @@
 #include "report/page_data.hpp"
 
 #include "picture/heatmap_picture.hpp"
+#include "picture/share_steps.hpp"
 #include "show/cell_text.hpp"
 #include "show/format.hpp"
 #include "show/table_view.hpp"
@@ -233,7 +234,8 @@ std::vector<Value> cells_of_rows(const ReportView& view) {
   return keys;
 }
 
-/// What charts need of each cell: the speed that its answer has, and which trials have a name.
+/// What charts need of each cell: the speed that its answer has, and the trials that have a
+/// name, each with it.
 std::string cells_json(const ReportView& view) {
   constexpr std::size_t most_named = 3;
   std::string out = "{";
@@ -243,7 +245,8 @@ std::string cells_json(const ReportView& view) {
     std::string named;
     for (std::size_t i = 0; i < std::min(layouts.size(), most_named); ++i) {
       if (const auto row = view.row_of(layouts[i]))
-        named += fmt::format("{}{}", named.empty() ? "" : ",", *row);
+        named += fmt::format("{}[{},{}]", named.empty() ? "" : ",", *row,
+                             script_json(short_layout(layouts[i].name)));
     }
     out += fmt::format(R"({}"{}":{{"best":{},"labels":[{}]}})", out.size() == 1 ? "" : ",",
                        cell_key(cell.row, cell.column),

@@ -35,6 +35,7 @@ std::vector<std::size_t> by_rank(const std::vector<ColumnShape>& columns) {
 Arrangement everything(const std::vector<ColumnShape>& columns) {
   Arrangement all;
   for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].empty) continue;
     all.shown.push_back(i);
     all.widths.push_back(columns[i].width);
   }
@@ -50,7 +51,7 @@ std::vector<bool> chosen_columns(const std::vector<ColumnShape>& columns, std::s
   std::size_t used = 0;
   std::size_t place = 0;
   for (const auto i : by_rank(columns)) {
-    if (columns[i].same) continue;
+    if (columns[i].same || columns[i].empty) continue;
     const auto more = columns[i].least + (used == 0 ? 0 : column_gap);
     const bool fits = used + more <= width;
     if (!fits && place > 0 && place < most_needed) return {};
@@ -62,14 +63,16 @@ std::vector<bool> chosen_columns(const std::vector<ColumnShape>& columns, std::s
   return chosen;
 }
 
-/// The name of a row in full, or folded where it has to.
-std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_t width) {
+/// The name of a row in full, or folded if it has to.
+std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_t width,
+                                   Choice choice) {
   auto unfolded = columns;
   for (auto& column : unfolded) {
     if (column.rank == 0) column.least = column.width;
   }
   auto chosen = chosen_columns(unfolded, width);
-  if (!chosen.empty()) {
+  const bool all = std::find(chosen.begin(), chosen.end(), false) == chosen.end();
+  if (!chosen.empty() && (all || choice == Choice::fit)) {
     columns = std::move(unfolded);
     return chosen;
   }
@@ -81,18 +84,19 @@ std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_
 
 Arrangement arrange(const std::vector<ColumnShape>& columns, std::optional<std::size_t> width,
                     Choice choice) {
-  if (!width) return everything(columns);
   auto wanted = columns;
   if (choice == Choice::every) {
     for (auto& column : wanted)
-      column.same = false;
+      column.same = column.empty = false;
   }
-  const auto chosen = chosen_with_name(wanted, *width);
+  if (!width) return everything(wanted);
+  const auto chosen = chosen_with_name(wanted, *width, choice);
   Arrangement result;
   bool named = false;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i].empty) continue;
     if (wanted[i].same) {
-      if (!wanted[i].empty) result.same.push_back(i);
+      result.same.push_back(i);
     } else if (chosen[i]) {
       result.shown.push_back(i);
       result.widths.push_back(wanted[i].least);
@@ -109,7 +113,7 @@ Arrangement arrange(const std::vector<ColumnShape>& columns, std::optional<std::
       !result.hidden.empty() &&
       ((nameable && !named) || result.shown.size() < 2 || choice == Choice::every);
   if (poor) {
-    auto blocks = everything(columns);
+    auto blocks = everything(wanted);
     blocks.vertical = true;
     return blocks;
   }

@@ -17,7 +17,7 @@ struct ColumnShape {
   std::size_t least = 0;  ///< what it can live with: less than `width` where its text may fold
   std::size_t rank = 0;   ///< importance; 0: the name of a row, which folds only where it must
   bool same = false;      ///< every row has the same text
-  bool empty = false;     ///< and that is nothing
+  bool empty = false;     ///< every row has nothing
 };
 
 struct Arrangement {
@@ -33,7 +33,8 @@ enum class Choice : std::uint8_t {
   every  ///< each column is wanted: what does not fit stands as blocks
 };
 
-/// No width: every column as wide as it wants to be.
+/// No width: every column as wide as it wants to be. Empty columns stand only if each is
+/// wanted.
 [[nodiscard]] Arrangement arrange(const std::vector<ColumnShape>& columns,
                                   std::optional<std::size_t> width, Choice choice);
 

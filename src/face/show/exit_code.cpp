@@ -2,13 +2,11 @@
 #include "show/exit_code.hpp"
 
 #include "text/numbers.hpp"
-#include "text/units.hpp"
-
-#include <shardsweep/duration.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -118,10 +116,16 @@ bool is_over(const SweepStatus& status) {
   return open_trials(status) == 0 && status.last_controls == 0;
 }
 
-bool is_past(const SweepStatus& status, Timestamp now) {
-  constexpr double one_day_s = 24 * hour_s;
-  const auto last = std::max(status.last_end_at, status.submitted_at);
-  return is_over(status) && to_seconds(now - last) > one_day_s;
+std::vector<SweepStatus> current_of(const std::vector<SweepStatus>& sweeps) {
+  const auto last = std::max_element(
+      sweeps.begin(), sweeps.end(), [](const SweepStatus& a, const SweepStatus& b) {
+        return std::pair(a.submitted_at, a.id) < std::pair(b.submitted_at, b.id);
+      });
+  std::vector<SweepStatus> current;
+  for (auto one = sweeps.begin(); one != sweeps.end(); ++one) {
+    if (one == last || !is_over(*one)) current.push_back(*one);
+  }
+  return current;
 }
 
 std::string outcomes_text(const SweepStatus& status) {

@@ -43,9 +43,9 @@ inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
 /// Every trial has ended, and no control that may have one measured again is to come.
 [[nodiscard]] bool is_over(const SweepStatus& status);
 
-/// It is over, and its last trial ended more than a day ago: nobody waits for it any more.
-/// `status` without names leaves it out of exit code and notes.
-[[nodiscard]] bool is_past(const SweepStatus& status, Timestamp now);
+/// Of all sweeps those that somebody who names none asks about: what is not over, and the one
+/// submitted last. What ended before it is settled, however it ended.
+[[nodiscard]] std::vector<SweepStatus> current_of(const std::vector<SweepStatus>& sweeps);
 
 struct SweepVerdict {
   ExitCode code = ExitCode::done;

@@ -58,8 +58,10 @@ class Layouts {
       title += ", " + (nodes > 0 ? counted(nodes, "node")
                                  : counted(rows_.integer(row, "gpus"), "GPU"));
     title += fmt::format(", seq_len {}", rows_.text(row, "seq_len"));
-    for (const auto& var : vars_)
-      title += fmt::format(", {} {}", var, rows_.text(row, var));
+    for (const auto& var : vars_) {
+      const auto value = rows_.text(row, var);  // a sweep without this var has none
+      if (!value.empty()) title += fmt::format(", {} {}", var, value);
+    }
     return title;
   }
 

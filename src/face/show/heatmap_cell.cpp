@@ -4,6 +4,7 @@
 #include "answer/answer.hpp"
 #include "answer/best_text.hpp"
 #include "show/cell_text.hpp"
+#include "show/table_view.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/metric.hpp>
@@ -30,15 +31,16 @@ ColourScale colour_scale(const Heatmap& heatmap) {
 std::string heatmap_title(const Heatmap& heatmap) {
   const auto* metric = find_metric(heatmap.value_name);
   const bool count = heatmap.aggregate == Aggregate::count;
-  const bool unit = metric != nullptr && metric->unit != "1" && !count;
+  const auto human = title_of(heatmap.value_name);
+  // A name that is its unit says it once.
+  const bool unit = metric != nullptr && metric->unit != "1" && metric->unit != human;
   std::string title;
   if (!heatmap.facet_name.empty()) {
-    title = printable(fmt::format("{} {}: ", heatmap.facet_name,
+    title = printable(fmt::format("{} {}: ", title_of(heatmap.facet_name),
                                   humanised(heatmap.facet_name, heatmap.facet_value)));
   }
   if (count) return title + std::string(aggregate_text(heatmap.aggregate));
-  return title + fmt::format("{}{} {}", heatmap.value_name,
-                             unit ? fmt::format(" [{}]", metric->unit) : "",
+  return title + fmt::format("{}{} {}", human, unit ? fmt::format(" [{}]", metric->unit) : "",
                              aggregate_text(heatmap.aggregate));
 }
 

@@ -15,7 +15,7 @@ namespace shardsweep {
 /// Of what was measured alone.
 [[nodiscard]] ColourScale colour_scale(const Heatmap& heatmap);
 
-/// "tokens_per_s_per_gpu [tokens/s/GPU] of the fastest layout of each cell", the facet before
+/// "tokens/s/GPU of the fastest layout of each cell", the facet before
 /// it.
 [[nodiscard]] std::string heatmap_title(const Heatmap& heatmap);
 

@@ -501,11 +501,12 @@ class PlanWriter {
       if (std::any_of(sweep_.vars.begin(), sweep_.vars.end(), is_it)) shape.rank = 1;
       const auto first = shown_cell(columns[i], plan_.trials[0]);
       shape.same = shown > 1;
-      shape.empty = first.empty();
+      shape.empty = shown > 0;
       for (std::size_t row = 0; row < shown; ++row) {
         const auto text = shown_cell(columns[i], plan_.trials[row]);
         shape.width = std::max(shape.width, width_of(text));
         shape.same = shape.same && text == first;
+        shape.empty = shape.empty && text.empty();
       }
       shape.least = shape.width;
       shapes.push_back(shape);

@@ -38,8 +38,10 @@ std::size_t place_of(const Table& table, std::string_view column) {
   return static_cast<std::size_t>(found - table.columns.begin());
 }
 
-/// What names a cell: the model, its size, and each var but the one that is compared.
-std::vector<std::string> cell_columns(const Table& layouts, std::string_view by) {
+/// What names a cell: the model, its size, and each var but the one that is compared. Sides on
+/// one cluster each are compared, whatever these are.
+std::vector<std::string> cell_columns(const Table& layouts, const Table& others,
+                                      std::string_view by) {
   std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
   for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size();
        ++i) {
@@ -48,7 +50,9 @@ std::vector<std::string> cell_columns(const Table& layouts, std::string_view by)
                            name == "resolution" || name == "sm_clock_mhz" ||
                            name == "step_spread" || name == "steps" || name == "others_cpu" ||
                            name == "rank";
-    if (!is_figure) columns.push_back(name);
+    const bool on_one_cluster =
+        name == "cluster" && place_of(others, name) == others.columns.size();
+    if (!is_figure && !on_one_cluster) columns.push_back(name);
   }
   columns.erase(std::remove(columns.begin(), columns.end(), by), columns.end());
   return columns;
@@ -138,7 +142,7 @@ const Layouts::value_type& winner_of(const Layouts& layouts) {
 class Joiner {
  public:
   Joiner(const Side& first, const Side& second, std::string_view by, double resolve)
-      : columns_(cell_columns(first.layouts, by)),
+      : columns_(cell_columns(first.layouts, second.layouts, by)),
         first_(joined_cells_of(first.layouts, columns_)),
         second_(joined_cells_of(second.layouts, columns_)),
         common_(common_noise(all_of(first_, second_))),

@@ -3,7 +3,10 @@
 
 #include "show/arrange.hpp"
 #include "show/cell_text.hpp"
+#include "show/column_worth.hpp"
 #include "text/numbers.hpp"
+
+#include <shardsweep/point.hpp>
 
 #include <algorithm>
 #include <array>
@@ -16,8 +19,8 @@ namespace {
 
 using Row = std::vector<Value>;
 
-constexpr std::size_t least_rows_alike = 3;  ///< of fewer a line above saves nothing
-constexpr std::size_t least_prose = 24;      ///< columns that folded sentences can be read in
+constexpr std::size_t least_rows_alike = 3;  ///< for figures
+constexpr std::size_t least_prose = 20;      ///< columns that folded sentences can be read in
 
 bool is_number(const Value& value) {
   return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value);
@@ -34,27 +37,6 @@ bool is_numeric(const Table& table, std::size_t column) {
   return any;
 }
 
-/// Sentences: they may go over several lines of a row.
-bool is_prose(std::string_view column) {
-  constexpr std::array<std::string_view, 16> names{"certainty",
-                                                   "cause",
-                                                   "also",
-                                                   "detail",
-                                                   "reason",
-                                                   "last_evidence",
-                                                   "example",
-                                                   "facts",
-                                                   "e.g.",
-                                                   "why",
-                                                   "rule",
-                                                   "advice",
-                                                   "finding",
-                                                   "skipped_by",
-                                                   "against_the_cheaper",
-                                                   "against_the_fastest"};
-  return std::find(names.begin(), names.end(), column) != names.end();
-}
-
 struct TextColumn {
   std::string title;
   Align align = Align::left;
@@ -66,7 +48,15 @@ std::size_t rank_of(const TableStyle& style, const Table& table, std::size_t col
   const auto& important = style.important;
   const auto found = std::find(important.begin(), important.end(), table.columns[column]);
   if (found != important.end()) return static_cast<std::size_t>(found - important.begin());
-  return important.size() + column;
+  if (important.empty() && column == 0) return 0;
+  const auto worth = worth_of(table.columns[column]);
+  return important.size() + worth + (worth < columns_of_worth() ? 0 : column);
+}
+
+/// What rows are of, rather than what came out.
+bool is_setting(std::string_view column) {
+  return find_axis(column) != nullptr || column == "profile" || column == "runner" ||
+         column == "runner_version" || column == "sweep";
 }
 
 TextColumn text_column(const Table& table, const TableStyle& style, std::size_t index) {
@@ -85,10 +75,14 @@ TextColumn text_column(const Table& table, const TableStyle& style, std::size_t 
   shape.rank = rank_of(style, table, index);
   const bool folds = is_prose(name) || shape.rank == 0;
   shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
-  shape.same = cells.size() >= least_rows_alike &&
+  // In a few rows figures may be equal by chance: what the rows are of is so on purpose.
+  const bool may_be_same =
+      cells.size() >= least_rows_alike || (shape.rank > 0 && is_setting(name));
+  shape.same = may_be_same && !cells.empty() &&
                std::all_of(cells.begin(), cells.end(),
                            [&](const auto& cell) { return cell == cells.front(); });
-  shape.empty = !cells.empty() && cells.front().empty();
+  shape.empty = !cells.empty() && std::all_of(cells.begin(), cells.end(),
+                                              [](const auto& cell) { return cell.empty(); });
   return column;
 }
 
@@ -199,7 +193,7 @@ class TableWriter {
     std::string text;
     for (const auto i : arranged_.same)
       text += (text.empty() ? "" : ", ") + columns_[i].title + ' ' + columns_[i].cells.front();
-    if (!text.empty()) lines_.sentence("same in all rows: " + text);
+    if (!text.empty()) lines_.sentence((rows_ > 1 ? "same in all rows: " : "") + text);
   }
 
   void hidden_columns() {

@@ -22,8 +22,8 @@ namespace shardsweep {
 struct TableStyle {
   Format format = Format::table;
   Terminal terminal{};
-  /// Columns by importance, where not all fit: the first one names a row. The others follow in
-  /// the table's order.
+  /// If not all columns fit, these stay before all others: the first one names a row, and the
+  /// rest is what only this table knows. The others follow by their worth (column_worth.hpp).
   std::vector<std::string_view> important{};
   bool every = false;  ///< the columns were asked for: none is moved above or left out
   bool wide = false;   ///< all columns in lines, whatever the width
@@ -31,11 +31,12 @@ struct TableStyle {
 };
 
 /// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends
-/// of lines. On a terminal of limited width columns of one same value go into a line above, and
-/// the least important ones are left out and named below; where that would leave too little,
-/// each row is a block of lines. csv: RFC 4180 with LF, NULL an empty field. json: an array of
-/// objects, one a line, NULL null, and a real that is no number null. markdown: a table for
-/// people, with the columns in which something stands.
+/// of lines. A column without any value is left out unless it was asked for. On a terminal of
+/// limited width columns of one same value go into a line above, and those of least worth are
+/// left out and named below; if that would leave too little, each row is a block of lines. csv:
+/// RFC 4180 with LF, NULL an empty field. json: an array of objects, one a line, NULL null, and
+/// a real that is no number null. markdown: a table for people, with the columns in which
+/// something stands.
 [[nodiscard]] std::string table_text(const Table& table, const TableStyle& style);
 [[nodiscard]] std::string table_text(const Table& table, Format format);
 

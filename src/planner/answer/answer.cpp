@@ -298,7 +298,7 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (answer.layouts.size() < 2 || verdict.difference != Difference::undecided) return;
   if (verdict.open == Open::clocks) return;
   if (verdict.open == Open::load) {
-    answer.settling.text = "runs while others leave the CPUs alone would tell";
+    answer.settling.text = "runs while nobody else uses the CPUs would decide it";
     return;
   }
   const double pair = entries[0].median().gpu_hours + entries[1].median().gpu_hours;
@@ -306,9 +306,10 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (pairs == 0 || (verdict.within_rounding && verdict.pairs == 0)) return;
   auto& settling = answer.settling;
   settling.gpu_hours = pair * static_cast<double>(pairs);
-  settling.text = verdict.pairs > 0
-                      ? fmt::format("about {} would tell", counted(pairs, "more pair"))
-                      : fmt::format("finals of about {} would tell", counted(pairs, "pair"));
+  settling.text =
+      verdict.pairs > 0
+          ? fmt::format("about {} of final runs would decide it", counted(pairs, "more pair"))
+          : fmt::format("about {} of final runs would decide it", counted(pairs, "pair"));
   constexpr double worth_a_word = 0.01;
   if (settling.gpu_hours >= worth_a_word)
     settling.text += fmt::format(" ({} GPU-h)", amount_text(settling.gpu_hours));
@@ -506,7 +507,7 @@ std::string certainty_text(const CellAnswer& answer) {
   auto text = verdict_text(verdict);
   if (few) text = fmt::format("fastest so far: {}", text);
   if (const auto* steps = steps_doubt(answer); steps != nullptr)
-    text += fmt::format(", {}: not safe", steps->text);
+    text += fmt::format(", but {}: may be chance", steps->text);
   if (!answer.settling.text.empty() && verdict.pairs > 0)
     text += fmt::format("; {}", answer.settling.text);
   return text;

@@ -100,7 +100,7 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 [[nodiscard]] CellAnswer joined(const std::vector<CellAnswer>& cells);
 
 /// The certainty of an answer in one phrase: `fastest so far (1 run): 17.2 % ahead, step times
-/// vary by 70.8 %: not safe`, `faster by 3.0 % +/- 1.0 % (12 pairs)`, `tie: …`, `the only
+/// vary by 70.8 %: may be chance`, `faster by 3.0 % +/- 1.0 % (12 pairs)`, `tie: …`, `the only
 /// layout measured (1 run)`; empty if nothing is ranked.
 [[nodiscard]] std::string certainty_text(const CellAnswer& answer);
 

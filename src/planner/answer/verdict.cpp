@@ -61,7 +61,7 @@ std::string clock_reason(const Ranked& first, const Ranked& second,
                          const SpeedVerdict& verdict) {
   return fmt::format(
       "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
-      "clock would tell",
+      "clock would decide it",
       signed_percent(verdict.share), first.sm_clock_mhz, second.sm_clock_mhz,
       signed_percent((1 + verdict.share) * second.sm_clock_mhz / first.sm_clock_mhz - 1));
 }
@@ -86,7 +86,7 @@ std::int64_t runs_for(double noise_of_one, double share, double resolve, double 
 }
 
 std::string interval_text(const SpeedVerdict& verdict) {
-  return fmt::format("95 % interval {} to {}",
+  return fmt::format("95 % interval of the difference: {} to {}",
                      signed_percent(verdict.share - *verdict.half_width),
                      signed_percent(verdict.share + *verdict.half_width));
 }
@@ -175,7 +175,7 @@ SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const N
   } else {
     verdict.more = runs_for(std::hypot(a, b), verdict.share, resolve, rounding);
     if (verdict.more > 0)
-      verdict.reason += fmt::format("; about {} runs of each would tell", verdict.more);
+      verdict.reason += fmt::format("; about {} runs of each would decide it", verdict.more);
   }
   const bool once = first.runs < 2 && second.runs < 2;
   return undecided(std::move(verdict), once ? Open::too_little_data : Open::overlapping);

@@ -281,10 +281,11 @@ std::string share_text(double log_ratio) {
 
 std::string evidence_text(const FinalVerdict& verdict) {
   const Interval& share = verdict.share;
-  std::string text = share.half_width ? fmt::format("95 % interval {} to {}, ",
-                                                    share_text(share.mean - *share.half_width),
-                                                    share_text(share.mean + *share.half_width))
-                                      : "";
+  std::string text = share.half_width
+                         ? fmt::format("95 % interval of the difference: {} to {}, ",
+                                       share_text(share.mean - *share.half_width),
+                                       share_text(share.mean + *share.half_width))
+                         : "";
   text += counted(share.pairs, "pair");
   if (verdict.allocations > 1) text += fmt::format(" in {} allocations", verdict.allocations);
   if (verdict.thrown_away > 0)
@@ -379,7 +380,8 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
                        others);
   std::string text = fmt::format("UNDECIDED: {}", evidence);
   if (verdict.more_pairs == 0) return text;
-  text += fmt::format("; about {} would tell", counted(verdict.more_pairs, "more pair"));
+  text += fmt::format("; about {} of final runs would decide it",
+                      counted(verdict.more_pairs, "more pair"));
   if (pair_gpu_hours > 0)
     text += fmt::format(", {:.2g} GPU-hours",
                         pair_gpu_hours * static_cast<double>(verdict.more_pairs));

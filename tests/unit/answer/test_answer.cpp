@@ -93,7 +93,8 @@ TEST_CASE("step times that vary by more than the gap are said") {
   fast.steps = 10;
   const auto answer = answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}});
   CHECK(certainty_text(answer) ==
-        "fastest so far: 17.2 % ahead (1 run each), step times vary by 70.8 %: not safe");
+        "fastest so far: 17.2 % ahead (1 run each), but step times vary by 70.8 %: may be "
+        "chance");
 }
 
 TEST_CASE("the spread within runs is the floor of the noise between them") {
@@ -192,7 +193,7 @@ TEST_CASE("a run beside others' load is ranked and decides nothing") {
   const auto loser = answer_of({.layouts = {a, b}});
   CHECK(loser.winner()->name == "b");
   CHECK(loser.winner()->verdict.open == Open::load);
-  CHECK(loser.settling.text == "runs while others leave the CPUs alone would tell");
+  CHECK(loser.settling.text == "runs while nobody else uses the CPUs would decide it");
   const auto once =
       answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
   CHECK(certainty_text(once) == "fastest so far: 10.0 % ahead (1 run each)");
@@ -250,7 +251,7 @@ TEST_CASE("an open answer says what would settle it and what that costs") {
   auto b = layout("b", {run(2, 101)});
   a.runs[0].gpu_hours = b.runs[0].gpu_hours = 0.25;
   const auto answer = answer_of({.layouts = {a, b}});
-  CHECK(answer.settling.text == "finals of about 6 pairs would tell (3 GPU-h)");
+  CHECK(answer.settling.text == "about 6 pairs of final runs would decide it (3 GPU-h)");
   CHECK(answer.settling.gpu_hours == doctest::Approx(3));
 }
 

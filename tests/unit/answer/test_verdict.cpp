@@ -106,7 +106,7 @@ TEST_CASE("a change is named once its interval says so") {
   CHECK(judge(before, {97, 4, 0.002}).difference == Difference::slower);
   const auto same = judge(before, {100.01, 4, 0.002});
   CHECK(same.difference == Difference::same);
-  CHECK(same.reason == "95 % interval -0.2 % to +0.2 %, within 1.0 %");
+  CHECK(same.reason == "95 % interval of the difference: -0.2 % to +0.2 %, within 1.0 %");
   const auto wide = judge({100, 2, 0.1}, {102, 2, 0.1});
   CHECK(wide.difference == Difference::undecided);
   CHECK(wide.reason.find("; about ") != std::string::npos);
@@ -145,7 +145,7 @@ TEST_CASE("a change of the clock alone is not one of the layout") {
   CHECK(by_clock.difference == Difference::undecided);
   CHECK(by_clock.reason ==
         "+3.0 % by its SM clock: 1957 MHz beside 1900 MHz; in clock cycles it is +0.0 %. Runs "
-        "at one clock would tell");
+        "at one clock would decide it");
   CHECK(judge(run(100, 1900), run(103, 1900)).difference == Difference::faster);
   // Faster by more than its clock.
   CHECK(judge(run(100, 1900), run(110, 1957)).difference == Difference::faster);

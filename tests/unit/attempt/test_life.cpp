@@ -152,6 +152,33 @@ TEST_CASE("an exit with 0 counts as a failure only if no result is found") {
   }
 }
 
+// N14: called `crashed` after the teardown's 60 s, and rank 1 was not named.
+TEST_CASE("a rank that runs on for ever after rank 0 has left is hung, and named") {
+  auto spec = spec_with_limits();
+  spec.limits.step_limit_s = 8;
+  spec.limits.teardown_limit_s = 60;
+  Life life(spec);
+  life.see(0, {.type = RecordType::phase, .phase = "train"}, at(1));
+  life.see(0, {.type = RecordType::train_step, .step = 1, .step_ms = 100}, at(2));
+  life.see_exit(0, {}, at(3));
+  CHECK_FALSE(life.suspicion(at(10).s, {1}));
+  const auto suspicion = life.suspicion(at(11.5).s, {1});
+  REQUIRE(suspicion);
+  CHECK(suspicion->why ==
+        "rank 0 exited 0 without a result, rank 1 ran on: no progress in phase 'teardown' for "
+        "8.5 s (limit 8 s), last record: train_step 1");
+  CHECK(life.end(Outcome::hung, suspicion->why, at(11.5)) == Order::look);
+  const auto ending = life.findings().verdict(true).ending;
+  CHECK(ending.outcome == Outcome::hung);
+  CHECK(ending.cause == suspicion->why);
+  // With a result the others have the time of a teardown.
+  Life measured(spec);
+  measured.see_exit(1, {}, at(3));
+  measured.see(0, {.type = RecordType::result, .nonce = spec.nonce}, at(3));
+  CHECK_FALSE(measured.suspicion(at(50).s, {0}));
+  CHECK(measured.suspicion(at(70).s, {0}));
+}
+
 TEST_CASE("an ending tells what was seen beside its first cause") {
   Beside beside;
   for (const char* name : {"a", "b", "c", "d"})

@@ -289,14 +289,14 @@ TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
     runs.push_back(measured(b, round, 1, 97));
   }
   CHECK(final_text(finals_of({a, b}, runs, {}).verdicts.front(), {}) ==
-        "FASTER by 3.1 % (95 % interval 3.0 % to 3.3 %, 6 pairs)");
+        "FASTER by 3.1 % (95 % interval of the difference: 3.0 % to 3.3 %, 6 pairs)");
   for (auto& run : runs)
     run.speed = run.layout == a ? 100 + (run.round % 3) : 100.5;
   const FinalVerdict open = finals_of({a, b}, runs, {}).verdicts.front();
   CHECK(open.difference == Difference::undecided);
   CHECK(open.more_pairs > 0);
   const std::string text = final_text(open, {}, 0.5);
-  CHECK(text.find("more pairs would tell") != std::string::npos);
+  CHECK(text.find("more pairs of final runs would decide it") != std::string::npos);
   CHECK(text.find("GPU-hours") != std::string::npos);
 }
 

@@ -115,16 +115,23 @@ TEST_CASE("every exit code is in the table once, with a meaning") {
   CHECK(static_cast<int>(exit_code_table[3].code) == 3);
 }
 
-TEST_CASE("a sweep that ended more than a day ago is past, one that has not ended never is") {
-  constexpr Timestamp hour = 3'600'000'000;
-  SweepStatus old = sweep("a", {{"completed", 8}, {"hung", 1}});
-  old.submitted_at = 1000 * hour;
-  old.last_end_at = 1010 * hour;
-  CHECK_FALSE(is_past(old, 1033 * hour));
-  CHECK(is_past(old, 1035 * hour));
-  SweepStatus open = sweep("b", {{"completed", 8}}, 1);
-  CHECK_FALSE(is_past(open, 5000 * hour));
-  open = sweep("c", {{"completed", 8}});
+// N13: one old hung trial made `status` end with 3 for ever.
+TEST_CASE("who names no sweep asks about what is not over, and about the last one") {
+  SweepStatus old = sweep("old", {{"completed", 8}, {"hung", 1}});
+  old.submitted_at = 100;
+  SweepStatus last = sweep("last", {{"completed", 8}});
+  last.submitted_at = 200;
+  CHECK(verdict_of(current_of({old, last})).code == ExitCode::done);
+  CHECK(verdict_of({old}).code == ExitCode::undecided);
+  CHECK(verdict_of(current_of({old})).code == ExitCode::undecided);
+  SweepStatus open = sweep("open", {{"completed", 8}}, 1);
+  open.submitted_at = 50;
+  const auto current = current_of({old, open, last});
+  REQUIRE(current.size() == 2);
+  CHECK(current[0].name == "open");
+  CHECK(current[1].name == "last");
+  open = sweep("controls", {{"completed", 8}});
   open.last_controls = 1;
-  CHECK_FALSE(is_past(open, 5000 * hour));
+  CHECK(current_of({open, last}).size() == 2);
+  CHECK(current_of({}).empty());
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <optional>
 #include <ostream>
 
@@ -50,6 +51,15 @@ std::string layouts_of(const Table& table) {
 }
 
 }  // namespace
+
+TEST_CASE("a title names no var that its sweep does not have") {
+  auto table = layouts_table();
+  add(table, {"alone", 120, 60});
+  const auto var = std::find(table.columns.begin(), table.columns.end(), "nvls");
+  table.rows[0][static_cast<std::size_t>(var - table.columns.begin())] = Value();
+  CHECK(frontier(table, FrontierCost::memory).groups.at(0).title ==
+        "tiny, 1 node, seq_len 128");
+}
 
 TEST_CASE("a layout is shown where whoever needs less memory is slower") {
   auto table = layouts_table();

@@ -73,11 +73,10 @@ TEST_CASE("a JSON string is valid whatever the bytes are") {
 
 TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
   const auto text = text_of(small_sweep(), Format::table);
-  CHECK(text.find(
-            "sweep 'a \"b\"' on h100-8x: 6 points, 4 feasible, 2 left out\n\n"
-            "left out by  points  GPU-hours  example\n"
-            "world             2             8 GPUs cannot be divided by tp 3 x pp 1 = 3\n\n"
-            "lane  model  nodes  dp  tp  pp  micro_batch  grad_accum  ") == 0);
+  CHECK(text.find("sweep 'a \"b\"' on h100-8x: 6 points, 4 feasible, 2 left out\n\n"
+                  "left out by  points  example\n"
+                  "world             2  8 GPUs cannot be divided by tp 3 x pp 1 = 3\n\n"
+                  "lane  model  nodes  dp  tp  pp  micro_batch  grad_accum  ") == 0);
   CHECK_MESSAGE(text.find("\n   0  small      1   8   1   1            1           8 ") !=
                     std::string::npos,
                 text);

@@ -131,6 +131,38 @@ TEST_CASE("on a terminal what is the same everywhere stands above, what does not
   CHECK(table_text(table, style) == table_text(table, Format::table));
 }
 
+// N9: columns stood by width. At 80 columns `best` kept a constant profile and dropped memory.
+TEST_CASE("columns stay by their worth, and one that is empty never does") {
+  Table table{{"profile", "layout", "seq_len", "tokens_per_s_per_gpu", "mfu", "train_step_ms",
+               "runner_up", "peak_memory_bytes", "certainty"},
+              {}};
+  for (int i = 0; i < 2; ++i)
+    table.rows.push_back({std::string("own"),
+                          "dp2 tp1 mb" + std::to_string(i),
+                          std::int64_t{32},
+                          8000.0 - i,
+                          {},
+                          12.5 + i,
+                          "dp1 tp2 mb" + std::to_string(i),
+                          std::int64_t{3} << (20 + i),
+                          std::string(i == 0 ? "1 run" : "tie")});
+  TableStyle style{.terminal = {.width = 62}, .important = {"layout"}};
+  CHECK(table_text(table, style) ==
+        "same in all rows: profile own, seq_len 32\n"
+        "layout       tokens/s/GPU  train step  peak memory  certainty\n"
+        "dp2 tp1 mb0         8,000     12.5 ms      3.0 MiB  1 run\n"
+        "dp2 tp1 mb1         7,999     13.5 ms      6.0 MiB  tie\n"
+        "not shown: runner_up (--wide shows all)\n");
+  table.rows.pop_back();
+  CHECK(table_text(table, style)
+            .starts_with("profile own, seq_len 32\n"
+                         "layout       tokens/s/GPU  train step"));
+  CHECK(table_text(table, Format::table).find("MFU") == std::string::npos);
+  style.every = true;
+  style.wide = true;
+  CHECK(table_text(table, style).find("MFU") != std::string::npos);
+}
+
 TEST_CASE("sentences fold within their column") {
   const Table table{{"trial", "cause"},
                     {{std::string("a"), std::string("the first rank ran out of memory while "

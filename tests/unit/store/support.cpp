@@ -51,7 +51,7 @@ std::vector<LeftOut> left_out_of(const Grid& grid, Point point) {
 
 SweepFile::SweepFile(const Grid& grid) {
   sweep.name = grid.name;
-  sweep.cluster.name = "this-machine";
+  sweep.cluster.name = grid.cluster;
   sweep.cluster.gpus_per_node = 8;
   for (const auto* name : {"tiny", "small"}) {
     ModelSpec model;

@@ -60,6 +60,7 @@ struct Grid {
   std::string runner = "shardbench";
   std::string runner_version = "1.0";
   std::string name = "demo";
+  std::string cluster = "this-machine";
 };
 
 /// Two models, and every trial of the grid.

@@ -49,7 +49,7 @@ TEST_CASE("what others used of the CPUs is read back, and the lead is open by it
       .execute(fmt::format("UPDATE attempts SET others_cpu = 0.4 WHERE id = {}", loaded));
   CHECK(m.best("doubts") == "others used 40.0 % of the CPUs while dp1 tp1 pp1 mb2 ga1 z0 ran");
   CHECK(m.best("certainty") == "open: 50.0 % ahead, but others used the CPUs (1 run each)");
-  CHECK(m.best("to_settle") == "runs while others leave the CPUs alone would tell");
+  CHECK(m.best("to_settle") == "runs while nobody else uses the CPUs would decide it");
 }
 
 TEST_CASE("what another sweep measured of the same layout is held beside it") {

@@ -31,6 +31,44 @@ TEST_CASE("best has a row per value of a var, as a search has a cell") {
   const auto table = must(must(Reader::open(dir / "a.db"))->best({}));
   REQUIRE(table.rows.size() == 2);
   CHECK(std::get<double>(table.rows[0][5]) + std::get<double>(table.rows[1][5]) == 190);
+  // N16: which value of the var is better, and how sure that is.
+  CHECK(table.note.find("tiny, 1 GPU: nvls 0 is the best of 2 values: fastest so far: 11.1 % "
+                        "ahead (1 run each).") != std::string::npos);
+}
+
+// Sweeps on different GPUs ranked together in one cell.
+TEST_CASE("hardware is part of a cell") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  const auto mine = [](const char* sweep, const char* more) {
+    return fmt::format("model = 'tiny' and sweep = '{}' and {}", sweep, more);
+  };
+  daemon.submit(dir, {.gpus = {1}, .name = "new-gpus", .cluster = "h100-8x"});
+  daemon.submit(dir, {.gpus = {1}, .name = "old-gpus", .cluster = "v100-8x"});
+  daemon.run(daemon.trial(mine("new-gpus", "micro_batch = 1")), Outcome::completed, 100);
+  daemon.run(daemon.trial(mine("new-gpus", "micro_batch = 2")), Outcome::completed, 90);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto has_cluster = [](const Table& table) {
+    return std::find(table.columns.begin(), table.columns.end(), "cluster") !=
+           table.columns.end();
+  };
+  CHECK_FALSE(has_cluster(must(reader->best({}))));
+  daemon.run(daemon.trial(mine("old-gpus", "micro_batch = 2")), Outcome::completed, 40);
+  const auto table = must(reader->best({}));
+  REQUIRE(table.rows.size() == 2);
+  CHECK(has_cluster(table));
+  CHECK(std::get<double>(table.rows[0][5]) + std::get<double>(table.rows[1][5]) == 140);
+  CHECK(has_cluster(must(reader->layouts({}))));
+  CHECK_FALSE(has_cluster(must(reader->layouts({.names = {"old-gpus"}}))));
+  const auto cells = must(reader->cells({}));
+  CHECK(cells.note.find("The trials ran on 2 clusters. Shown: cluster = 'h100-8x'. For others "
+                        "add --where \"cluster = 'v100-8x'\".") != std::string::npos);
+  REQUIRE(cells.answers.size() == 1);
+  CHECK(cells.answers[0].answer.layouts.size() == 2);
+  CHECK(must(reader->cells({.selection = {.where = "cluster = 'v100-8x'"}}))
+            .answers[0]
+            .answer.layouts.size() == 1);
+  CHECK(must(reader->cells({.rows = "cluster"})).answers.size() == 2);
 }
 
 TEST_CASE("a heatmap that mixes values of a var says so, and which value was the fastest") {

@@ -104,7 +104,7 @@ TEST_CASE("finals that tell nothing apart say so") {
   Played open;
   open.play(2, 100, 101);
   CHECK(open.best("verdict") == "UNDECIDED");
-  CHECK(open.best("verdict_reason").find("would tell") != std::string::npos);
+  CHECK(open.best("verdict_reason").find("would decide it") != std::string::npos);
 }
 
 TEST_CASE("a layout that was measured faster after the finals is not hidden by them") {

@@ -26,16 +26,11 @@ Result<ExitCode> run_best(const Session& session) {
   SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, session.options));
   if (session.options.format == Format::table) drop_nodes_where_none(table);
-  std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu", "model", "gpus",
-                                          "nodes"};
+  std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu"};
   // A var tells cells apart as the model does.
   const auto first = std::find(table.columns.begin(), table.columns.end(), before_vars);
   const auto last = std::find(first, table.columns.end(), behind_vars);
   important.insert(important.end(), first == last ? first : first + 1, last);
-  for (const char* name :
-       {"certainty", "gap_share", "seq_len", "mfu", "peak_memory_bytes", "train_step_ms",
-        "repeat_spread", "train_step_ms_spread", "repeats", "measured", "runner_up"})
-    important.emplace_back(name);
   return print_table(table, table_style(session, std::move(important)));
 }
 
@@ -55,6 +50,7 @@ extern const Command command_best{
           grammar.format();
           declare_emit(grammar);
         },
-    .run = run_best};
+    .run = run_best,
+    .last_sweep = true};
 
 }  // namespace shardsweep

@@ -96,20 +96,8 @@ Result<Side> side_of(Reader& reader, const Options& options, const std::string& 
 }
 
 std::vector<std::string_view> important_columns(bool winners) {
-  if (winners)
-    return {"first_winner", "second_winner", "verdict", "first_winner_gap_share",
-            "model",        "gpus",          "nodes",   "seq_len",
-            "reason"};
-  return {"layout",
-          "change_share",
-          "verdict",
-          "first_tokens_per_s_per_gpu",
-          "second_tokens_per_s_per_gpu",
-          "model",
-          "gpus",
-          "nodes",
-          "reason",
-          "seq_len"};
+  if (!winners) return {"layout", "change_share", "verdict"};
+  return {"first_winner", "second_winner", "verdict", "first_winner_gap_share"};
 }
 
 Result<ExitCode> run_compare(const Session& session) {

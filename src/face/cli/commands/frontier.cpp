@@ -27,15 +27,11 @@ struct FrontierOptions {
 std::vector<std::string_view> important_of(const Frontier& found) {
   std::vector<std::string_view> columns{"layout"};
   if (found.by == FrontierCost::memory) columns.emplace_back("peak_memory_bytes");
-  for (const char* name : {"tokens_per_s_per_gpu", "tokens_per_s", "model", "gpus", "nodes"})
-    columns.emplace_back(name);
+  columns.insert(columns.end(), {"tokens_per_s_per_gpu", "tokens_per_s"});
   // A var tells cells apart as the model does.
   const auto& all = found.table.columns;
   const auto layout = std::find(all.begin(), all.end(), "layout");
   columns.insert(columns.end(), std::find(all.begin(), layout, "gpus"), layout);
-  for (const char* name :
-       {"efficiency_share", "against_the_cheaper", "gpu_hours_per_billion_tokens", "seq_len"})
-    columns.emplace_back(name);
   return columns;
 }
 
@@ -89,6 +85,7 @@ extern const Command command_frontier{
               .with_default()
               .one_of({"memory", "nodes"});
         },
-    .run = run_frontier};
+    .run = run_frontier,
+    .last_sweep = true};
 
 }  // namespace shardsweep

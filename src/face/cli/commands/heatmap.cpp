@@ -168,6 +168,7 @@ extern const Command command_heatmap{
           grammar.flag("--long", own.long_form,
                        "With csv: one line per cell, with layout and status.");
         },
-    .run = run_heatmap};
+    .run = run_heatmap,
+    .last_sweep = true};
 
 }  // namespace shardsweep

@@ -82,7 +82,21 @@ Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& 
   return *machine;
 }
 
+Fault exists_already(const fs::path& file) {
+  return {
+      FaultKind::invalid_input,
+      fmt::format("'{0}' exists already and is kept. Name another file, or print what would "
+                  "be written: shardsweep init -",
+                  file.string())};
+}
+
 Result<ExitCode> run_init(const Session& session) {
+  const fs::path file =
+      session.options.file.empty() ? site_file_of(session) : fs::path(session.options.file);
+  std::error_code error;
+  // Nobody waits for a job whose answer can't be written.
+  if (file != "-" && fs::exists(file, error))
+    return tl::unexpected<Fault>(exists_already(file));
   SHARDSWEEP_ASSIGN(slurm::Cluster cluster, ask_cluster(session));
   if (session.options.of<InitOptions>().on_a_node) {
     SHARDSWEEP_TRY(make_home(session.home));
@@ -91,21 +105,13 @@ Result<ExitCode> run_init(const Session& session) {
   const std::string text = slurm::site_file_text(cluster);
   // What is written is what the loader accepts.
   SHARDSWEEP_TRY(load_site_text(text, "init"));
-  if (session.options.file == "-") {
+  if (file == "-") {
     SHARDSWEEP_TRY(print_result(text));
     return ExitCode::done;
   }
-  const fs::path file =
-      session.options.file.empty() ? site_file_of(session) : fs::path(session.options.file);
-  std::error_code error;
   if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
   SHARDSWEEP_ASSIGN(const bool made, create_file(file.string(), text));
-  if (!made) {
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{0}' exists already and is kept. Name another file, or print "
-                             "what would be written: shardsweep init -",
-                             file.string()));
-  }
+  if (!made) return tl::unexpected<Fault>(exists_already(file));
   say(fmt::format("Wrote {}. 'shardsweep doctor --on-a-node' checks it.", file.string()));
   return ExitCode::done;
 }

@@ -2,6 +2,7 @@
 // shardsweep: command line and daemon.
 #include "cli/command_line.hpp"
 #include "cli/commands/table.hpp"
+#include "cli/printing.hpp"
 #include "cli/session.hpp"
 
 #include <csignal>
@@ -34,8 +35,10 @@ int run(int argc, char** argv) {
   const auto installation = find_installation();
   if (!installation) return fail(installation.error());
   const SystemClock clock;
-  const Session session{parsed.options, *home, *installation, clock};
-  const auto code = find_command(all_commands(), parsed.options.command)->run(session);
+  Session session{parsed.options, *home, *installation, clock};
+  const Command& command = *find_command(all_commands(), parsed.options.command);
+  if (command.last_sweep) mean_last_sweep(session);
+  const auto code = command.run(session);
   return code ? static_cast<int>(*code) : fail(code.error());
 }
 

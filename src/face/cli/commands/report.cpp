@@ -228,6 +228,7 @@ extern const Command command_report{
                       "Time between two writes of --live: 10s, 5min.")
               .with_default();
         },
-    .run = run_report};
+    .run = run_report,
+    .last_sweep = true};
 
 }  // namespace shardsweep

@@ -44,9 +44,7 @@ Result<ExitCode> run_results(const Session& session) {
   const auto most = static_cast<std::size_t>(own.limit);
   const bool is_cut = most > 0 && table.rows.size() > most;
   if (is_cut) table.rows.resize(most);
-  auto style = table_style(
-      session, {"trial", "outcome", "tokens_per_s_per_gpu", "state", "peak_memory_bytes", "mfu",
-                "train_step_ms", "mark", "model", "gpus", "nodes", "sweep"});
+  auto style = table_style(session, {"trial"});
   style.every = !usual;
   if (usual && !for_machines) drop_nodes_where_none(table);
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
@@ -99,7 +97,8 @@ extern const Command command_results{
           grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
           grammar.flag("--measured", own.measured, "Only completed trials.");
         },
-    .run = run_results};
+    .run = run_results,
+    .last_sweep = true};
 
 extern const Command command_query{
     .name = "query",

@@ -18,8 +18,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -42,8 +40,7 @@ struct StatusLook {
   std::vector<CellBest> best;            ///< of the one sweep that was named
   std::vector<AllocationProgress> jobs;  ///< of that one, where its status is watched
   std::vector<Trouble> trouble;
-  /// Those that were named; without names, those that are not long over. Notes and exit code
-  /// speak of them.
+  /// Those that were asked about: notes and exit code speak of them.
   std::vector<SweepStatus> current;
   std::string daemon;  ///< who works, or that nobody does
   bool one = false;    ///< one sweep was named
@@ -134,10 +131,7 @@ Result<StatusLook> look_at(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(look.sweeps, reader->status(session.options.names));
-  const auto now = session.clock.now();
-  const bool named = !session.options.names.empty();
-  std::copy_if(look.sweeps.begin(), look.sweeps.end(), std::back_inserter(look.current),
-               [&](const SweepStatus& sweep) { return named || !is_past(sweep, now); });
+  look.current = session.options.names.empty() ? current_of(look.sweeps) : look.sweeps;
   look.one = session.options.names.size() == 1 && look.sweeps.size() == 1;
   if (look.one) {
     SHARDSWEEP_ASSIGN(look.best, reader->best_of_cells({look.sweeps.front().id}));
@@ -253,8 +247,8 @@ extern const Command command_status{.name = "status",
                                     .declare =
                                         [](Grammar& grammar) {
                                           grammar.names(
-                                              "Sweeps. Default: all; the exit code and notes "
-                                              "leave out those that ended over a day ago.");
+                                              "Sweeps. Default: all; then the exit code and "
+                                              "notes are about those that run, and the last.");
                                           grammar.format();
                                           grammar.flag(
                                               "--watch", grammar.own<StatusOptions>().watch,
