@@ -9,6 +9,7 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/protocol.hpp>
+#include <shardsweep/removal.hpp>
 #include <shardsweep/secrets_file.hpp>
 #include <shardsweep/storage.hpp>
 
@@ -152,7 +153,9 @@ Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt) {
 Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_bytes) {
   std::error_code error;
   if (!fs::exists(attempt.pack(), error)) {
-    const fs::path fresh = attempt.pack().string() + ".new";
+    const fs::path fresh = unfinished_pack(attempt);
+    // A run may have locked a folder of its own, and what is in there belongs into the pack.
+    open_to_owner(attempt.dir);
     SHARDSWEEP_TRY(write_pack(
         attempt, fresh, static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
     errno = fail_point_error("rundir.pack_rename");
@@ -161,10 +164,7 @@ Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_byt
     fail_point("rundir.packed");
     SHARDSWEEP_TRY(sync_folder_of(attempt.pack()));
   }
-  fs::remove_all(attempt.dir, error);
-  if (error)
-    return fault(FaultKind::unavailable, attempt.dir.string() + ": " + error.message());
-  return {};
+  return remove_tree(attempt.dir);
 }
 
 }  // namespace shardsweep

@@ -11,6 +11,7 @@
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
+#include <shardsweep/removal.hpp>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,13 @@ namespace {
 
 constexpr std::int64_t inbox_rows_per_tick = 5'000;  // some 50 ms
 constexpr std::int64_t deleted_rows_per_tick = 500;  // each may be a folder
+
+/// What a deletion could not remove, in a line; empty if it removed all.
+std::string kept_text(const std::vector<std::string>& kept) {
+  if (kept.empty()) return "";
+  return fmt::format("\n{} of their files and folders {} still there, for example: {}",
+                     kept.size(), kept.size() == 1 ? "is" : "are", kept.front());
+}
 
 }  // namespace
 
@@ -287,8 +295,10 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
     begun = deleting_.emplace(request.id, std::move(deletion)).first;
   }
   std::vector<SweepId>& left = begun->second.left;
-  const auto forget = [this](Store::Folder kind, const std::string& dir) {
-    if (!dir.empty()) forget_folder(kind, dir);
+  const auto forget = [&](Store::Folder kind, const std::string& dir) {
+    if (dir.empty()) return;
+    if (const auto gone = forget_folder(kind, dir); !gone)
+      begun->second.kept.push_back(gone.error().what);
   };
   SHARDSWEEP_ASSIGN(const bool gone,
                     parts_.store.delete_sweep(left.back(), deleted_rows_per_tick, forget));
@@ -298,26 +308,24 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
   }
   if (!left.empty()) return std::nullopt;
   Answer answer = std::move(begun->second.answer);
+  answer.text += kept_text(begun->second.kept);
   deleting_.erase(begun);
   reload_ = true;
   return answer;
 }
 
-void RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
-  std::error_code ignored;
-  std::filesystem::remove_all(dir, ignored);
+Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
+  auto gone =
+      kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
   fail_point("delete.folder");
-  if (kind == Store::Folder::attempt) {
-    std::filesystem::remove(AttemptPaths{dir}.pack(), ignored);
-    return;
-  }
+  if (kind == Store::Folder::attempt) return gone;
   // Controls and short runs are named after their allocation.
   const std::string token = std::filesystem::path(dir).filename().string();
   for (const char* const name : {"control.{}.start", "control.{}.end", "probe.{}"}) {
     const AttemptPaths paths{parts_.home.attempts() / fmt::format(fmt::runtime(name), token)};
-    std::filesystem::remove_all(paths.dir, ignored);
-    std::filesystem::remove(paths.pack(), ignored);
+    if (auto removed = remove_attempt(paths); !removed) gone = std::move(removed);
   }
+  return gone;
 }
 
 Result<Answer> RequestDesk::serve_clear_node(const Request& request) {

@@ -48,6 +48,7 @@ class RequestDesk {
   struct Deletion {
     Answer answer;
     std::vector<SweepId> left;
+    std::vector<std::string> kept;  ///< why a file or folder of theirs is still there
   };
   [[nodiscard]] bool needs_stored(const PendingRequest& waiting) const;
   [[nodiscard]] Result<bool> serve_or_refuse(const PendingRequest& waiting);
@@ -61,7 +62,7 @@ class RequestDesk {
   void apply(const TrialStep& step, const Request& request);
   void drain_all(SweepId sweep);
   [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
-  void forget_folder(Store::Folder kind, const std::string& dir);
+  [[nodiscard]] Result<void> forget_folder(Store::Folder kind, const std::string& dir);
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
 
   const DaemonParts& parts_;

@@ -10,12 +10,12 @@
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
+#include <shardsweep/removal.hpp>
 
 #include <fmt/format.h>
 
 #include <iterator>
 #include <optional>
-#include <system_error>
 #include <utility>
 
 namespace shardsweep {
@@ -106,9 +106,9 @@ void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) 
 /// What was written to start an attempt that never did.
 void Leads::remove_unused(AttemptId id) {
   const auto attempt = world_.attempts().find(id);
-  std::error_code ignored;
-  if (attempt != world_.attempts().end())
-    std::filesystem::remove_all(attempt->second.dir, ignored);
+  if (attempt == world_.attempts().end()) return;
+  // What stays is no harm: `gc` and `delete` find it.
+  (void)remove_tree(attempt->second.dir);
 }
 
 void Leads::send_away(const AllocationRow& allocation) {

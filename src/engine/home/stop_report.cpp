@@ -2,12 +2,12 @@
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/bundle.hpp>
 #include <shardsweep/stop_report.hpp>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,25 +42,25 @@ std::vector<fs::path> files_with(const Home& home, std::string_view ending) {
   return files;
 }
 
-std::string text_of(const StopReport& report) {
-  struct utsname system {};
-  (void)::uname(&system);
-  std::string text = fmt::format(
+std::string text_of(const StopReport& report, const Secrets& secrets) {
+  const std::string head = fmt::format(
       "shardsweep's daemon stopped here: it found that something does not hold on which its\n"
       "next step depends. That is a defect of shardsweep. Please attach this file to a bug\n"
       "report. Nothing was stored since the last commit, and the next daemon goes on from "
       "there.\n\n"
       "place      {}\nmust hold  {}\ncondition  {}\nvalues     {}\nsweep      {}\n"
-      "time       {}\nversion    shardsweep {}, {} {} {}\n\n"
-      "What was observed and decided last, the oldest first:\n",
+      "time       {}\nversion    {}\n",
       report.place, report.what, one_line(report.condition, longest_line),
       report.values.empty() ? "none" : one_line(report.values, longest_line),
       report.sweep == 0 ? std::string("not known")
                         : fmt::format("{} ({})", report.sweep_name, report.sweep),
-      utc(report.at), SHARDSWEEP_VERSION, system.sysname, system.release, system.machine);
+      utc(report.at), version_and_system());
+  std::string events;
   for (const std::string& event : report.events)
-    text += one_line(event, longest_line) + "\n";
-  return text;
+    events += one_line(event, longest_line) + "\n";
+  return bundle_text(
+      head, {{"What was observed and decided last, the oldest first", std::move(events)}},
+      secrets);
 }
 
 std::optional<StopNote> read_note(const fs::path& path) {
@@ -101,7 +101,9 @@ Result<std::string> write_stop(const Home& home, const StopReport& report) {
   file.concat(report_ending);
   fs::path note = base;
   note.concat(note_ending);
-  SHARDSWEEP_TRY(write_file_durably(file, text_of(report)));
+  // Values that can't be read are not known, and what is told has none of them.
+  const auto secrets = read_secrets(home.secrets_of(report.sweep_name));
+  SHARDSWEEP_TRY(write_file_durably(file, text_of(report, secrets.value_or(Secrets()))));
   SHARDSWEEP_TRY(
       write_file_durably(note, fmt::format("{}\n{}\n{}\n", report.place, report.sweep,
                                            one_line(report.what, longest_line))));

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
 #include <doctest/doctest.h>
@@ -34,4 +35,18 @@ TEST_CASE("a stored file is shown without the values of secrets") {
         "A_KEY: \"(hidden)\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of "
         "life\n");
   CHECK(without_secret_values("").empty());
+}
+
+TEST_CASE("what a line assigns to the name of a secret is left out") {
+  CHECK(without_assigned_secrets("export HF_TOKEN=hf_1 2 3") == "export HF_TOKEN=(hidden)");
+  CHECK(without_assigned_secrets(R"({"user": "me", "api_key": "abc"})") ==
+        R"({"user": "me", "api_key": (hidden))");
+  CHECK(without_assigned_secrets("password : x") == "password : (hidden)");
+  CHECK(without_assigned_secrets("Authorization: Bearer x") == "Authorization: (hidden)");
+  CHECK(without_assigned_secrets("NCCL_ALGO=Ring, AWS_SECRET_ACCESS_KEY=y") ==
+        "NCCL_ALGO=Ring, AWS_SECRET_ACCESS_KEY=(hidden)");
+  for (const std::string line :
+       {"", "=", "HF_TOKEN", "HF_TOKEN=", "AuthenticationError: 401", "NCCL_IB_PKEY=3",
+        "tokens: 4096", "TOKENIZERS_PARALLELISM=false", "KeyError: 'x'"})
+    CHECK(without_assigned_secrets(line) == line);
 }

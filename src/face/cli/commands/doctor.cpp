@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor: what a sweep needs of this machine, of its home and of a cluster, before it is
 // needed.
+#include "cli/commands/doctor.hpp"
+
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -19,6 +21,7 @@
 
 #include <sys/vfs.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace shardsweep {
@@ -226,8 +229,7 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   return {"a node", "bad", "the job failed: " + output->substr(0, 400)};
 }
 
-Result<ExitCode> run_doctor(const Session& session) {
-  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
+std::vector<Finding> all_findings(const Session& session, const SiteSpec& site) {
   std::vector<Finding> findings{
       program_runs("agent", session.installation.agent),
       program_runs("shardbench", session.installation.runner),
@@ -239,22 +241,37 @@ Result<ExitCode> run_doctor(const Session& session) {
       daemon_state(session),
       outlives_login(),
   };
-  for (Finding& finding : slurm_findings(access.site))
+  for (Finding& finding : slurm_findings(site))
     findings.push_back(std::move(finding));
+  return findings;
+}
+
+Table findings_table(const std::vector<Finding>& findings) {
+  Table table{{"check", "status", "detail"}, {}};
+  for (const Finding& finding : findings)
+    table.rows.push_back({finding.check, finding.status, finding.detail});
+  return table;
+}
+
+Result<ExitCode> run_doctor(const Session& session) {
+  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
+  auto findings = all_findings(session, access.site);
   if (session.options.of<DoctorOptions>().on_a_node)
     findings.push_back(job_on_a_node(session, access.site));
-  Table table{{"check", "status", "detail"}, {}};
-  bool healthy = true;
-  for (const Finding& finding : findings) {
-    table.rows.push_back({finding.check, finding.status, finding.detail});
-    healthy = healthy && finding.status != "bad";
-  }
+  const Table table = findings_table(findings);
+  const bool healthy =
+      std::none_of(findings.begin(), findings.end(),
+                   [](const Finding& finding) { return finding.status == "bad"; });
   SHARDSWEEP_TRY(
       print_result(table_text(table, table_style(session, {"check", "status", "detail"}))));
   return healthy ? ExitCode::done : ExitCode::failed;
 }
 
 }  // namespace
+
+Table doctor_table(const Session& session, const SiteSpec& site) {
+  return findings_table(all_findings(session, site));
+}
 
 extern const Command command_doctor{
     .name = "doctor",

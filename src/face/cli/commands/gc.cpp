@@ -8,6 +8,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/removal.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
@@ -146,6 +147,22 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
                                  table_style(session, {"path", "kind"})));
 }
 
+/// One that can't be removed keeps none of the others.
+Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
+  std::vector<Garbage> removed;
+  std::string kept;
+  for (const Garbage& one : garbage) {
+    const auto gone = remove_tree(one.path);
+    if (gone) removed.push_back(one);
+    if (!gone) kept += (kept.empty() ? "" : "\n") + gone.error().what;
+  }
+  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.",
+                  grouped(static_cast<std::int64_t>(removed.size())),
+                  bytes_text(static_cast<double>(total_bytes(removed)))));
+  if (!kept.empty()) return fault(FaultKind::unavailable, kept);
+  return ExitCode::done;
+}
+
 Result<ExitCode> run_gc(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto garbage, find_garbage(session));
   SHARDSWEEP_TRY(print_garbage(session, garbage));
@@ -160,17 +177,7 @@ Result<ExitCode> run_gc(const Session& session) {
                           count, size));
     return ExitCode::done;
   }
-  for (const Garbage& one : garbage) {
-    std::error_code error;
-    fs::remove_all(one.path, error);
-    if (error) {
-      return fault(FaultKind::unavailable,
-                   fmt::format("cannot remove '{}': {}", one.path.string(), error.message()));
-    }
-  }
-  say(fmt::format("Removed {} files and folders ({}). The database keeps every row.", count,
-                  size));
-  return ExitCode::done;
+  return remove_garbage(garbage);
 }
 
 }  // namespace

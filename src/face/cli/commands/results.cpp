@@ -5,11 +5,13 @@
 #include "cli/printing.hpp"
 #include "text/numbers.hpp"
 
+#include <shardsweep/overtime.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <system_error>
@@ -57,6 +59,11 @@ Result<ExitCode> run_results(const Session& session) {
 
 Result<ExitCode> run_query(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  // The reader ends a query after 30 s, but it is not asked within one call of a function, such
+  // as printf('%.*c', 2000000000, 'x').
+  const Overtime overtime(std::chrono::seconds(35),
+                          "shardsweep: the answer took longer than 35 s: select less",
+                          static_cast<int>(ExitCode::failed));
   SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.of<QueryOptions>().sql));
   auto style = table_style(session);
   style.every = true;

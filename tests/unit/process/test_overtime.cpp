@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <shardsweep/overtime.hpp>
+
+#include <doctest/doctest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <thread>
+
+using namespace shardsweep;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Ended {
+  int status = 0;
+  std::string words;
+};
+
+/// What a child leaves that works so long within a limit of a second, and so long after it.
+Ended after(std::chrono::milliseconds within, std::chrono::milliseconds later) {
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::dup2(pipe[1], STDERR_FILENO);
+    {
+      const Overtime overtime(std::chrono::seconds(1), "it took too long", 9);
+      std::this_thread::sleep_for(within);
+    }
+    std::this_thread::sleep_for(later);
+    ::_exit(0);
+  }
+  ::close(pipe[1]);
+  Ended ended;
+  std::array<char, 100> bytes{};
+  for (ssize_t got = 0; (got = ::read(pipe[0], bytes.data(), bytes.size())) > 0;)
+    ended.words.append(bytes.data(), static_cast<std::size_t>(got));
+  ::close(pipe[0]);
+  REQUIRE(::waitpid(child, &ended.status, 0) == child);
+  return ended;
+}
+
+}  // namespace
+
+TEST_CASE("a call that asks nobody ends with its process") {
+  const Ended late = after(60s, 0s);
+  REQUIRE(WIFEXITED(late.status));
+  CHECK(WEXITSTATUS(late.status) == 9);
+  CHECK(late.words == "it took too long\n");
+}
+
+TEST_CASE("what is done in time goes on after the limit") {
+  const Ended in_time = after(100ms, 1200ms);
+  REQUIRE(WIFEXITED(in_time.status));
+  CHECK(WEXITSTATUS(in_time.status) == 0);
+  CHECK(in_time.words.empty());
+}
