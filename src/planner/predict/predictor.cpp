@@ -133,7 +133,8 @@ Guess Predictor::guess(const ModelSpec& model, const Point& point,
   guess.memory = guess_memory(model, point, traits);
   guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
   const auto off = residuals_.predict(guess.time);
-  guess.step_s = guess.time.step_s * retries(guess.memory) * std::exp(off.mean);
+  guess.retries = retries(guess.memory);
+  guess.step_s = guess.time.step_s * guess.retries * std::exp(off.mean);
   guess.log_sigma = off.sigma;
   return guess;
 }

@@ -81,6 +81,8 @@ struct MemoryGuess {
 struct Guess {
   double step_s = 0;     ///< median of the train step
   double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
+  /// What step_s is multiplied by because the allocator asks for memory again and again.
+  double retries = 1;
   MemoryGuess memory;
   /// What the model says before anything was learnt, in parts.
   TimeEstimate time;

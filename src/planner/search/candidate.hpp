@@ -29,6 +29,7 @@ struct Candidate {
     FitBelief::Bounds bounds;
     double prior = 0;   ///< ln of the predicted tokens/s per GPU
     double step_s = 0;  ///< predicted
+    double slowed = 0;  ///< ln of what retries of the allocator multiply it by
   };
 
   SearchPoint is;

@@ -16,6 +16,15 @@ namespace {
 
 constexpr std::int32_t own_cell = SpeedBelief::own_cell;
 
+/// Of a run's speed, from what was predicted of it; of ln.
+constexpr double time_sigma = 0.25;
+
+/// A density of three degrees of freedom, up to a constant: a run may be off for reasons of its
+/// own.
+double heavy_tailed(double off, double scale) {
+  return std::pow(1 + off * off / (3 * scale * scale), -2);
+}
+
 std::vector<std::size_t> kinds_of(const Candidate& candidate) {
   std::vector<std::size_t> kinds;
   kinds.reserve(candidate.reads.size());
@@ -40,11 +49,32 @@ std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) cons
   for (const auto& reading : readings_of(point)) {
     const SearchPoint at{point.model, reading.point, reading.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
-    reads.push_back({reading.kind, speed_.site_of(at, guess.time),
-                     memory_.bounds_of(guess.memory),
-                     std::log(speed_of(guess.step_s, at.point)), guess.step_s});
+    reads.push_back(
+        {reading.kind, speed_.site_of(at, guess.time), memory_.bounds_of(guess.memory),
+         std::log(speed_of(guess.step_s, at.point)), guess.step_s, std::log(guess.retries)});
   }
   return reads;
+}
+
+/// The chance that no retries slow it down although they are predicted. They follow from an
+/// estimate of its memory, which is in doubt: believed without one, it makes a layout that has
+/// room look half as fast, or worse, and no run of another layout says so.
+double CellSearch::unslowed(const Candidate::Read& read) const {
+  return read.slowed > 0 ? memory_.roomy(read.bounds) : 0;
+}
+
+/// What had been predicted of a run, now that its speed is known: that tells whether retries
+/// have slowed it down. They are its memory's affair, and teach nothing about time.
+double CellSearch::predicted(const Candidate::Read& read, double speed,
+                             std::int32_t cell) const {
+  const double roomy = unslowed(read);
+  if (roomy <= 0) return read.prior;
+  auto site = read.site;
+  site.cell = cell;
+  const double off = speed - read.prior - speed_.at(site).mean;
+  const double fast = roomy * heavy_tailed(off - read.slowed, time_sigma);
+  const double slow = (1 - roomy) * heavy_tailed(off, time_sigma);
+  return read.prior + read.slowed * fast / (fast + slow);
 }
 
 /// What is predicted of a point: the average over all that it may be, where it fits.
@@ -64,13 +94,17 @@ void CellSearch::settle(Candidate& candidate) const {
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
     const auto& read = candidate.reads[i];
-    candidate.prior += weights[i] * read.prior;
-    candidate.step_s += weights[i] * read.step_s;
+    const double gain = unslowed(read) * read.slowed;
+    candidate.prior += weights[i] * (read.prior + gain);
+    candidate.step_s += weights[i] * read.step_s * std::exp(-gain);
     if (weights[i] > weights[candidate.likeliest]) candidate.likeliest = i;
   }
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double off = candidate.reads[i].prior - candidate.prior;
-    candidate.between += weights[i] * off * off;
+    const auto& read = candidate.reads[i];
+    const double roomy = unslowed(read);
+    const double off = read.prior + roomy * read.slowed - candidate.prior;
+    const double either = roomy * (1 - roomy) * read.slowed * read.slowed;
+    candidate.between += weights[i] * (off * off + either);
   }
 }
 
@@ -148,11 +182,6 @@ std::vector<double> CellSearch::which(const Candidate& candidate, const SearchNe
   const auto& point = candidate.is;
   const auto& reads = candidate.reads;
   if (reads.size() == 1) return {1};
-  // Student's t with three degrees of freedom: a run may be off for reasons of its own.
-  const auto density = [](double off, double scale) {
-    return std::pow(1 + off * off / (3 * scale * scale), -2);
-  };
-  constexpr double time_sigma = 0.25;
   constexpr double memory_sigma = 0.15;
   const auto factors = readings_.not_taken(reads.size(), candidate.look);
   std::vector<double> likelihoods;
@@ -165,15 +194,16 @@ std::vector<double> CellSearch::which(const Candidate& candidate, const SearchNe
     if (news.outcome == Outcome::completed && news.peak_bytes > 0) {
       const auto reported =
           predictor_.reported_peak_bytes(point.model, readings[i].point, point.traits);
-      likely *= density(
+      likely *= heavy_tailed(
           std::log(static_cast<double>(news.peak_bytes) / static_cast<double>(reported)),
           memory_sigma);
     }
     if (news.tokens_per_s_per_gpu > 0) {
       auto site = reads[i].site;
       site.cell = cell;
-      const double expected = reads[i].prior + speed_.at(site).mean;
-      likely *= density(std::log(news.tokens_per_s_per_gpu) - expected, time_sigma);
+      const double speed = std::log(news.tokens_per_s_per_gpu);
+      const double expected = predicted(reads[i], speed, cell) + speed_.at(site).mean;
+      likely *= heavy_tailed(speed - expected, time_sigma);
     }
     likelihoods.push_back(likely);
   }
@@ -209,10 +239,11 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
   // less.
   auto site = reads[found].site;
   site.cell = cell;
-  double predicted = 0;
+  const double speed = std::log(news.tokens_per_s_per_gpu);
+  double expected = 0;
   for (std::size_t i = 0; i < reads.size(); ++i)
-    predicted += likely[i] * reads[i].prior;
-  speed_.hear(site, std::log(news.tokens_per_s_per_gpu), predicted);
+    expected += likely[i] * predicted(reads[i], speed, cell);
+  speed_.hear(site, speed, expected);
 }
 
 /// Of those that have not ended the ones that may be fastest by what is known of them. In a

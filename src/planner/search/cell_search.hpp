@@ -84,6 +84,9 @@ class CellSearch {
   using Status = Candidate::Status;
 
   [[nodiscard]] std::vector<Candidate::Read> reads_of(const SearchPoint& point) const;
+  [[nodiscard]] double unslowed(const Candidate::Read& read) const;
+  [[nodiscard]] double predicted(const Candidate::Read& read, double speed,
+                                 std::int32_t cell) const;
   void settle(Candidate& candidate) const;
   void hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
   [[nodiscard]] std::vector<double> which(const Candidate& candidate, const SearchNews& news,

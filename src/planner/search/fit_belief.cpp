@@ -173,9 +173,10 @@ void FitBelief::learn_capacity(std::int64_t held) {
     weigh(lesson);
 }
 
-double FitBelief::probability(const Bounds& bounds) const {
+double FitBelief::probability(const Bounds& bounds, double share) const {
   if (bounds.capacity <= 0) return 1;
-  const auto at = scaled(on_device(bounds));
+  auto at = scaled(on_device(bounds));
+  at.margin += std::log(share);
   constexpr double per_unit = 1e4;
   const auto key = static_cast<std::uint64_t>(std::llround((at.margin + 100) * per_unit))
                        << 32U |
@@ -186,6 +187,12 @@ double FitBelief::probability(const Bounds& bounds) const {
   for (const auto& error : likely_)
     fits += error.weight * probability_at(at, error.shift, error.offset);
   return found->second = fits;
+}
+
+double MemoryBelief::roomy(const Bounds& bounds) const {
+  constexpr double roomy = 0.95;
+  constexpr double least = 1e-9;
+  return std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
 }
 
 double MemoryBelief::fits_at_best(const Bounds& bounds) const {

@@ -36,7 +36,8 @@ class FitBelief {
   /// A run on such a device has held so much, whatever layout it had: a cluster file may say
   /// less than there is.
   void learn_capacity(std::int64_t held);
-  [[nodiscard]] double probability(const Bounds& bounds) const;
+  /// That its need is within `share` of what the device holds.
+  [[nodiscard]] double probability(const Bounds& bounds, double share = 1) const;
 
  private:
   struct Error {
@@ -82,8 +83,10 @@ class MemoryBelief {
   }
   /// The chance that a layout fits.
   [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
-  /// The same if its trainer does well all that it may: of the estimate nothing but the
-  /// optimistic bound is believed.
+  /// The chance that one which fits leaves its allocator room.
+  [[nodiscard]] double roomy(const Bounds& bounds) const;
+  /// The chance to fit if its trainer does well all that it may: of the estimate nothing but
+  /// the optimistic bound is believed.
   [[nodiscard]] double fits_at_best(const Bounds& bounds) const;
 
   /// Whatever layout it had.

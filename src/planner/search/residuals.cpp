@@ -35,14 +35,18 @@ ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
     parts += square(prior_.parts[i]) * shares;
     unknown += square(prior_.unknown[i]) * shares;
   }
+  int values = 0;
   for (std::size_t i = 0; i < structural_axes.size(); ++i) {
-    if (prior_.varies[i] && a.structure[i] == b.structure[i])
-      unknown += square(prior_.structure);
+    if (prior_.varies[i] && a.structure[i] == b.structure[i]) ++values;
   }
+  unknown += values * square(prior_.structure);
+  if (a.micro_batch == b.micro_batch) ++values;
+  const double of_values = values * square(prior_.of_value);
   const double shared = square(prior_.shared);
   const double own = square(prior_.own) * std::exp(-0.5 * distance);
-  if (a.cell == b.cell) return {shared + own + parts, unknown, 1};
-  return {prior_.across_shared * shared + prior_.across_own * own + prior_.across_parts * parts,
+  if (a.cell == b.cell) return {shared + own + of_values + parts, unknown, 1};
+  return {prior_.across_of_value * of_values + prior_.across_shared * shared +
+              prior_.across_own * own + prior_.across_parts * parts,
           prior_.across_unknown * unknown, prior_.across_unknown};
 }
 
@@ -173,13 +177,18 @@ constexpr int rounds_from_scratch = 6;
 
 // Errors of known rates are never taken for larger than the prior says: what is far off is
 // noise then, and what its neighbours are worth stays open. Those of unknown rates may be.
+// Variances are averaged over all scales, by how well each foretells what was measured: three
+// runs don't say which is right, and the likeliest alone is too sure of what it has not seen.
 void ResidualModel::calibrate() {
   constexpr std::array<double, 6> all_errors{0.5, 0.7, 1.0, 1.5, 2.2, 3.3};
   const std::span<const double> errors(all_errors.data(), prior_.scale > 0 ? 6 : 3);
   constexpr std::array<double, 3> noises{0.5, 1.0, 2.0};
+  struct Tried {
+    Scales scales;
+    double value;
+  };
+  std::vector<Tried> tried;
   double best = -std::numeric_limits<double>::infinity();
-  Scales chosen;
-  std::vector<double> noise;
   for (const double error : errors) {
     for (const double scale : noises) {
       scales_ = {error, scale};
@@ -188,16 +197,21 @@ void ResidualModel::calibrate() {
       invert();
       const double value =
           plausibility() - 0.5 * (square(std::log2(error)) + square(std::log2(scale)));
-      if (value <= best) continue;
-      best = value;
-      chosen = scales_;
-      noise = noise_;
+      tried.push_back({scales_, value});
+      best = std::max(best, value);
     }
   }
-  if (noise.empty()) return;
-  scales_ = chosen;
-  noise_ = noise;
-  factor();
+  double sum = 0;
+  Scales squares{0, 0};
+  for (const auto& [scales, value] : tried) {
+    const double weight = std::exp(value - best);
+    sum += weight;
+    squares.errors += weight * square(scales.errors);
+    squares.noise += weight * square(scales.noise);
+  }
+  scales_ = {std::sqrt(squares.errors / sum), std::sqrt(squares.noise / sum)};
+  weigh_anew();
+  weigh(rounds_from_scratch);
 }
 
 void ResidualModel::fit() {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What measured layouts say about the error of the predictions for others: a Gaussian process
 // over ln(measured / predicted) with Student's t noise (Rasmussen and Williams, Gaussian
-// Processes for Machine Learning, 2006, algorithm 2.1 and sections 4.2, 5.4 and 9.1). Three
+// Processes for Machine Learning, 2006, algorithm 2.1 and sections 4.2, 5.4 and 9.1). Four
 // kinds of error are told apart: a part of the step that takes longer than the model says, in
-// all layouts by its share in them; what all layouts of a cell have in common; and what only
-// layouts have that resemble each other. Cells of a sweep share the first kind nearly whole
+// all layouts by its share in them; what all layouts of a cell have in common; what those have
+// in common that share one value (a micro-batch, a degree, a mechanism); and what only layouts
+// have that resemble each other. Without the third kind, runs of one side of a cell would seem
+// to tell all about the other. Cells of a sweep share the first kind nearly whole
 // (they have one machine), of the others a part: a hierarchy of machine, trainer and cell. A
 // run may be off by far for reasons of its own (a slow network that day): it must not condemn
 // its neighbours.
@@ -31,7 +33,8 @@ struct ResidualSite {
   Features at{};
   Parts parts{};  ///< the share that each part has of the step
   Structure structure{};
-  std::int32_t cell = 0;  ///< equal in one cell
+  std::int32_t micro_batch = 0;  ///< its size
+  std::int32_t cell = 0;         ///< equal in one cell
 };
 
 /// Standard deviations, in ln(speed).
@@ -39,8 +42,12 @@ struct ResidualPrior {
   Parts parts{};         ///< of each part's seconds
   double shared = 0.15;  ///< of what all points of a cell have in common
   double own = 0.2;      ///< of what only similar points have in common
-  double noise = 0.04;   ///< of a measurement, and of what is a layout's alone
-  double freedom = 3;    ///< degrees of freedom of the noise: the lower, the heavier its tails
+  /// Of a factor that all layouts have in common which have one micro-batch, or one value of a
+  /// structural axis that varies in the cell: a kernel that is slow at that size, a schedule
+  /// that waits.
+  double of_value = 0;
+  double noise = 0.04;  ///< of a measurement, and of what is a layout's alone
+  double freedom = 3;   ///< degrees of freedom of the noise: the lower, the heavier its tails
   /// Shares of the variances that cells have in common: of what the machine does (its parts,
   /// its unknown rates), of what all layouts of a cell share, of what similar ones share.
   /// Chosen by tests/tools/bench/planner, over all that it perturbs.
@@ -48,6 +55,7 @@ struct ResidualPrior {
   double across_unknown = 0.9;
   double across_shared = 0.7;
   double across_own = 0.8;
+  double across_of_value = 0.8;
   /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
   /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
   /// part that no measured layout has is as unknown as before.

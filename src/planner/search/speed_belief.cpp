@@ -50,6 +50,8 @@ constexpr double unknown_scale_sigma = 1.6;
 /// Of a family's habits on hardware that it was never fitted on.
 constexpr double unknown_own_sigma = 0.3;
 constexpr double unknown_structure_sigma = 0.25;
+/// With known rates: measured on published tables and on made ones (tests/tools/bench/planner).
+constexpr double of_value_sigma = 0.07;
 /// Rates of a CPU were measured in an hour of its own: processes share it.
 constexpr double shared_cpu_scale_sigma = 0.7;
 /// Of one run, where others share the machine or nothing is known of it. On GPUs of a known
@@ -70,6 +72,8 @@ ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
     prior.scale = unknown_scale_sigma;
     prior.own = unknown_own_sigma;
     prior.structure = unknown_structure_sigma;
+  } else {
+    prior.of_value = of_value_sigma;
   }
   return prior;
 }
@@ -80,7 +84,8 @@ SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
     : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty())) {}
 
 ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
-  return {features_of(point, cluster_), shares_of(time), structure_of(point.point), own_cell};
+  return {features_of(point, cluster_), shares_of(time), structure_of(point.point),
+          point.point.layout.micro_batch, own_cell};
 }
 
 ResidualPrior SpeedBelief::prior() const {

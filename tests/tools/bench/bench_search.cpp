@@ -53,7 +53,9 @@ void end_running(World& world, SweepSearch& search) {
     auto& trial = *trial_edit;
     trial.state = State::ended;
     trial.outcome = trial.id % 7 == 0 ? Outcome::oom : Outcome::completed;
-    world.edit(row)->state = State::ended;
+    auto attempt = world.edit(row);
+    attempt->state = State::ended;
+    attempt->ending = Ending{.outcome = *trial.outcome};
     const double speed = 3000.0 + static_cast<double>(trial.id * 7919 % 2000);
     search.end(trial.id, {*trial.outcome, *trial.outcome == Outcome::oom ? 0 : speed, 0});
   }
@@ -66,7 +68,7 @@ int main() {
   settings.until.regret = 0.01;
   SweepSearch search(settings, h100(), Predictor(h100(), **find_family("nanotron")));
   Case test;
-  test.input.sweeps[1].backend = Backend::slurm;
+  test.rows.sweeps[1].backend = test.input.sweeps[1].backend = Backend::slurm;
   test.input.searches[1] = &search;
   const double begin = cpu_s();
   for (int i = 0; i < points; ++i) {

@@ -173,6 +173,40 @@ TEST_CASE("a structural value that was slow once is slow in other layouts that h
   CHECK(model.at(at(40)).mean > model.at(like_two).mean + 0.1);
 }
 
+TEST_CASE("what one value of an axis costs is expected of all layouts that have it") {
+  auto prior = normal_prior();
+  prior.of_value = 0.3;
+  prior.across_of_value = 0.5;
+  prior.varies[1] = true;
+  const auto site = [](double x, std::int64_t degree, std::int32_t micro_batch) {
+    auto one = at(x);
+    one.structure[1] = degree;
+    one.micro_batch = micro_batch;
+    return one;
+  };
+  ResidualModel model(prior);
+  model.add(site(0, 1, 1), -0.5);
+  model.fit();
+  const double apart = model.at(site(20, 2, 2)).mean;
+  CHECK(model.at(site(20, 1, 2)).mean < apart - 0.05);
+  CHECK(model.at(site(20, 2, 1)).mean == doctest::Approx(model.at(site(20, 1, 2)).mean));
+  CHECK(model.at(site(20, 2, 2)).sigma > model.at(site(20, 1, 1)).sigma + 0.05);
+  auto elsewhere = site(20, 1, 2);
+  elsewhere.cell = 1;
+  CHECK(model.at(elsewhere).mean < model.at(at(20, 1)).mean + 1e-9);
+}
+
+TEST_CASE("three runs that are as predicted do not make the rest certain") {
+  ResidualPrior prior;
+  ResidualModel model(prior);
+  for (const double x : {0.0, 10.0, 20.0})
+    model.add(at(x), 0.01 * x / 20);
+  model.fit();
+  prior.calibrate = false;
+  ResidualModel as_told(prior);
+  CHECK(model.at(at(40)).sigma > 0.6 * as_told.at(at(40)).sigma);
+}
+
 TEST_CASE("where errors turn out small, what is left is believed to be as predicted") {
   auto prior = normal_prior();
   prior.freedom = 3;
