@@ -93,15 +93,23 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
   return write_all(file.get(), text, path.string());
 }
 
+/// Of nobody else, and behind no link: in a folder that others may write too, what somebody has
+/// put there before would keep its owner and its mode.
+Descriptor create_fresh(const std::string& file, mode_t mode) {
+  ::unlink(file.c_str());
+  return Descriptor(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+}
+
 Result<void> replace_durably(const std::filesystem::path& path, std::string_view text,
                              Readers readers) {
-  // The pid keeps two writers of one file apart; a stale one is overwritten.
+  // The pid keeps two writers of one file apart; a stale one is removed.
   const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
   {
     const mode_t mode = readers == Readers::owner ? owner_mode : file_mode;
-    const Descriptor file(
-        ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
-    if (!file.valid()) return errno_error("cannot create " + path.string());
+    const Descriptor file = create_fresh(fresh, mode);
+    if (!file.valid())
+      return errno_error("cannot create " + (errno == EEXIST ? fresh : path.string()));
     auto written = write_all(file.get(), text, fresh);
     if (written) {
       errno = fail_point_error("rundir.sync");
@@ -165,7 +173,8 @@ LineWriter::~LineWriter() {
 }
 
 Result<LineWriter> LineWriter::open(const std::filesystem::path& path) {
-  LineWriter writer(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, file_mode));
+  LineWriter writer(
+      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, file_mode));
   if (writer.descriptor_ < 0) return errno_error("cannot open " + path.string());
   struct stat status {};
   if (::fstat(writer.descriptor_, &status) != 0)

@@ -113,7 +113,7 @@ std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder)
 std::optional<StorageFault> try_storage(const std::filesystem::path& folder) {
   const std::string file = (folder / fmt::format(".storage-test.{}", ::getpid())).string();
   const Descriptor descriptor(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!descriptor.valid()) return fault_of(errno);
   const int error = write_and_sync(descriptor.get());
   ::unlink(file.c_str());

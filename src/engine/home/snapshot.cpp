@@ -197,9 +197,9 @@ Result<std::string> read_once(const fs::path& from, const fs::path& to, Stamp& s
   const OpenFile source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!source.valid()) return system_fault("cannot read", from);
   const OpenFile target(
-      to.empty()
-          ? -1
-          : ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+      to.empty() ? -1
+                 : ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                          S_IRUSR | S_IWUSR));
   if (!to.empty() && !target.valid()) return system_fault("cannot write", to);
   Fnv128 hash;
   std::string bytes(block, '\0');

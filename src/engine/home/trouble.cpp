@@ -262,7 +262,7 @@ std::vector<Trouble> troubles(const Home& home) {
 
 Result<TroubleFile> TroubleFile::open(const Home& home) {
   const std::string path = home.trouble().string();
-  TroubleFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  TroubleFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (file.descriptor_ < 0)
     return fault(FaultKind::unavailable,
                  fmt::format("cannot open '{}': {}", path, std::strerror(errno)));

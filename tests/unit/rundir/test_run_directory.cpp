@@ -52,6 +52,30 @@ TEST_CASE("a file of a terabyte without a line does not keep its reader") {
   CHECK(lines_of(reader).empty());
 }
 
+TEST_CASE("what stands in the place of a new file is never written into") {
+  const Folder folder;
+  const auto path = folder.path() / "report.html";
+  const auto fresh = path.string() + ".new." + std::to_string(::getpid());
+  const auto other = folder.write("other", "mine");
+  fs::create_symlink(other, fresh);
+  REQUIRE(write_file_durably(path, "answer", Readers::owner));
+  CHECK(read_file(other).value() == "mine");
+  CHECK(fs::is_regular_file(fs::symlink_status(path)));
+  folder.write(fs::path(fresh).filename().string(), "of somebody");
+  fs::permissions(fresh, fs::perms::all);
+  REQUIRE(write_file_durably(path, "answer", Readers::owner));
+  CHECK((fs::status(path).permissions() & fs::perms::all) ==
+        (fs::perms::owner_read | fs::perms::owner_write));
+}
+
+TEST_CASE("lines are written behind no link") {
+  const Folder folder;
+  const auto other = folder.write("other", "mine");
+  fs::create_symlink(other, folder.path() / "from_lead");
+  CHECK(!LineWriter::open(folder.path() / "from_lead"));
+  CHECK(read_file(other).value() == "mine");
+}
+
 TEST_CASE("a file written durably replaces the old one and leaves nothing beside it") {
   const Folder folder;
   const auto path = folder.path() / "file";
