@@ -93,6 +93,10 @@ Job::Job(int nodes) : DaemonSide(copied_programs()) {
   spec.limits.agent_lease_s = no_lease_s;
   spec.limits.node_lease_s = no_lease_s;
   every.ranks_per_node = 2;
+  // A test that is about one of these sets it.
+  auto& limits = every.limits;
+  limits.start_limit_s = limits.rendezvous_limit_s = limits.init_limit_s = no_lease_s;
+  limits.first_step_limit_s = limits.step_limit_s = limits.attempt_limit_s = no_lease_s;
 }
 
 Job::~Job() {
