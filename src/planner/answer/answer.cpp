@@ -306,10 +306,8 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   if (pairs == 0 || (verdict.within_rounding && verdict.pairs == 0)) return;
   auto& settling = answer.settling;
   settling.gpu_hours = pair * static_cast<double>(pairs);
-  settling.text =
-      verdict.pairs > 0
-          ? fmt::format("about {} of final runs would decide it", counted(pairs, "more pair"))
-          : fmt::format("about {} of final runs would decide it", counted(pairs, "pair"));
+  settling.text = fmt::format("about {} of final runs would decide it",
+                              counted(pairs, verdict.pairs > 0 ? "more pair" : "pair"));
   constexpr double worth_a_word = 0.01;
   if (settling.gpu_hours >= worth_a_word)
     settling.text += fmt::format(" ({} GPU-h)", amount_text(settling.gpu_hours));
