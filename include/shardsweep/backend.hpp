@@ -10,11 +10,12 @@
 
 namespace shardsweep {
 
-/// Of a sweep and its allocations. Nothing of an imported sweep can be run.
-enum class Backend : std::uint8_t { none, local, slurm, imported };
+/// Of a sweep and its allocations. Nothing of an imported sweep can be run; what is measured
+/// outside is handed out, and runs where nobody here sees it.
+enum class Backend : std::uint8_t { none, local, slurm, imported, outside };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<Backend>{"", "local", "slurm",
-                                                                     "imported"};
+inline constexpr std::array<std::string_view, 5> word_table<Backend>{"", "local", "slurm",
+                                                                     "imported", "outside"};
 
 /// agents: by node agents under one srun. srun: by an srun per attempt, for trainers that need
 /// PMI or MPI. local: by one node agent over a pipe, on this machine.

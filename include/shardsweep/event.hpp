@@ -39,6 +39,8 @@ enum class EventKind : std::uint8_t {
   stop,
   clear_node,
   remove,
+  next,
+  record,
   // of a node, as NodeState
   node_trusted,
   node_quarantined,
@@ -66,7 +68,7 @@ enum class EventKind : std::uint8_t {
   stopped,  ///< a daemon, because it contradicted itself
 };
 template <>
-inline constexpr std::array<std::string_view, 43> word_table<EventKind>{"completed",
+inline constexpr std::array<std::string_view, 45> word_table<EventKind>{"completed",
                                                                         "oom",
                                                                         "hung",
                                                                         "timeout",
@@ -87,6 +89,8 @@ inline constexpr std::array<std::string_view, 43> word_table<EventKind>{"complet
                                                                         "stop",
                                                                         "clear_node",
                                                                         "delete",
+                                                                        "next",
+                                                                        "record",
                                                                         "node trusted",
                                                                         "node quarantined",
                                                                         "node probation",
@@ -128,6 +132,7 @@ template <class Enum>
 static_assert(word_of(event_of(Outcome::skipped)) == word_of(Outcome::skipped));
 static_assert(word_of(event_of(Outcome::comm_error)) == word_of(Outcome::comm_error));
 static_assert(word_of(event_of(Verb::submit)) == word_of(Verb::submit));
+static_assert(word_of(event_of(Verb::record)) == word_of(Verb::record));
 static_assert(word_of(event_of(Verb::remove)) == word_of(Verb::remove));
 static_assert(event_of(NodeState::probation) == EventKind::node_probation);
 

@@ -6,6 +6,7 @@
 
 #include <shardsweep/clock.hpp>
 #include <shardsweep/home.hpp>
+#include <shardsweep/outside.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/words.hpp>
 
@@ -28,27 +29,34 @@ enum class Verb : std::uint8_t {
   stop,
   clear_node,
   remove,
+  next,
+  record,
 };
 template <>
-inline constexpr std::array<std::string_view, 8> word_table<Verb>{
-    "submit", "pause", "resume", "cancel", "rerun", "stop", "clear_node", "delete"};
+inline constexpr std::array<std::string_view, 10> word_table<Verb>{
+    "submit", "pause",      "resume", "cancel", "rerun",
+    "stop",   "clear_node", "delete", "next",   "record"};
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request
   Verb verb = Verb::stop;
-  std::vector<std::string> names;  ///< sweeps, slugs or attempts; clear_node: nodes
+  std::vector<std::string>
+      names;  ///< sweeps, slugs or attempts; clear_node: nodes; record: a point's id
   std::string where;
   std::string inbox;       ///< submit: path of the inbox file
   std::string from;        ///< user@host pid, for the log
   bool all = false;        ///< every sweep is meant, in place of names
   bool cancelled = false;  ///< resume: also trials that were cancelled by name
   bool dry_run = false;    ///< said alone and never sent: the command decides it by itself
+  HandOut hand_out{};      ///< next
+  OutsideResult result{};  ///< record
 };
 
 struct Answer {
   std::string id;
   std::optional<Fault> fault;
   std::string text;                            ///< sentences, a line each
+  std::string document{};                      ///< next: the points, in JSON
   std::map<std::string, std::int64_t> counts;  ///< what changed
 };
 

@@ -106,6 +106,7 @@ struct SweepStatus {
   SweepId id = 0;
   std::string name;
   std::string state;
+  bool outside = false;  ///< somebody else measures it, and needs no daemon
   std::int64_t trials = 0;
   std::int64_t left_out = 0;
   std::map<std::string, std::int64_t> by_state;    ///< planned, queued, running, ended

@@ -98,6 +98,17 @@ struct NewFinal {
   std::string avoid{};    ///< nodes of the sets before, with commas
 };
 
+/// An attempt that was handed out, by its nonce.
+struct OutsideAttempt {
+  AttemptId attempt = 0;
+  TrialId trial = 0;
+  SweepId sweep = 0;
+  std::string slug;
+  bool counted = false;
+  SaidBy source = SaidBy::nobody;  ///< who has ended it
+  std::string cause;
+};
+
 /// What a request names.
 struct Selected {
   std::vector<SweepId> sweeps;   ///< named as sweeps; all of them where nothing is named
@@ -213,6 +224,9 @@ class Store {
                                                                      double steps) = 0;
   /// The runner that `trial` is to be measured by.
   [[nodiscard]] virtual Result<RunnerName> runner_of(TrialId trial) = 0;
+  /// None: no attempt that was handed out has this nonce.
+  [[nodiscard]] virtual Result<std::optional<OutsideAttempt>> outside_attempt(
+      const std::string& nonce) = 0;
   /// Events `stopped` and `resume`, in their order.
   [[nodiscard]] virtual Result<std::vector<StopEvent>> stop_events() = 0;
   /// GPU-seconds that the attempts and controls of a sweep have used (limits.max_gpu_hours).

@@ -57,6 +57,7 @@ void Acts::act() {
     if (next == all.end()) next = all.begin();
     const AllocationRow& allocation = (next++)->second;
     if (allocation.state == State::ended || allocation.job_state == JobState::ended) continue;
+    if (is_outside(allocation)) continue;
     if (sweeps_.is_apart(allocation.sweep)) {
       leads_.send_away(allocation);
       continue;

@@ -4,6 +4,7 @@
 #include "daemon/daemon.hpp"
 
 #include "fleet/alive.hpp"
+#include "fleet/allocation.hpp"
 
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -34,7 +35,8 @@ Daemon::Daemon(DaemonParts parts)
       jobs_(parts_, world_, sweeps_, health_, channels_, records_, leads_, sites_, notifying_),
       deciding_(parts_, world_, sweeps_, sites_),
       acts_(parts_, world_, sweeps_, health_, channels_, sites_, leads_),
-      desk_(parts_, world_, sweeps_,
+      outside_(parts_, world_, sweeps_, records_, deciding_),
+      desk_(parts_, world_, sweeps_, outside_,
             {.listen = [this] { listen(); },
              .commit = [this] { return commit(); },
              .reload = [this] { return reload(); }}),
@@ -136,8 +138,10 @@ void Daemon::observe() {
 void Daemon::listen() {
   for (const auto& [id, allocation] : world_.allocations()) {
     if (allocation.state == State::ended || sweeps_.is_apart(allocation.sweep)) continue;
+    if (is_outside(allocation)) continue;
     in_work_of(allocation.sweep, [&, row = &allocation] { leads_.read(*row); });
   }
+  outside_.take_back();
 }
 
 bool Daemon::busy() const {

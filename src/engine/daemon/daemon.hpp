@@ -8,6 +8,7 @@
 #include "daemon/deciding.hpp"
 #include "daemon/desk.hpp"
 #include "daemon/jobs.hpp"
+#include "daemon/outside.hpp"
 #include "daemon/stops.hpp"
 #include "fleet/samples.hpp"
 
@@ -61,7 +62,7 @@ class Daemon {
   [[nodiscard]] Result<void> renew_lease();
   void follow_clock();
   void observe();
-  /// Reads what the leads have said.
+  /// Reads what the leads have said, and ends what is out for too long.
   void listen();
   [[nodiscard]] Result<void> commit();
   [[nodiscard]] Result<void> reload();
@@ -82,6 +83,7 @@ class Daemon {
   Jobs jobs_;
   Deciding deciding_;
   Acts acts_;
+  Outside outside_;
   RequestDesk desk_;
   Sites::Take take_;  ///< of what schedulers say
   std::string boot_id_;

@@ -27,6 +27,14 @@ void Deciding::decide() {
   decided_ = more ? Over{} : over_now();
 }
 
+void Deciding::hand_out(SweepId sweep, const HandOut& wanted) {
+  take_time();
+  DecideInput over = input();
+  std::erase_if(over.sweeps, [sweep](const auto& entry) { return entry.first != sweep; });
+  over.wanted.emplace(sweep, wanted);
+  shardsweep::decide(world_, over);
+}
+
 /// Hours that begin or end are news, though nothing has happened.
 void Deciding::take_time() {
   const std::time_t seconds = static_cast<std::time_t>(parts_.clock.now() / 1'000'000);

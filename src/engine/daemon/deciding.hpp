@@ -22,6 +22,8 @@ class Deciding {
 
   /// The same world gives the same decision: nothing new, nothing to decide.
   void decide();
+  /// Of this sweep alone: points for somebody who measures them outside.
+  void hand_out(SweepId sweep, const HandOut& wanted);
   /// Rows were read anew.
   void look_at_all() { final_rounds_.look_at_all(); }
   /// Nothing is new since then.

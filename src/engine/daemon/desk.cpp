@@ -142,6 +142,10 @@ Result<std::optional<Answer>> RequestDesk::serve(const Request& request) {
       return serve_delete(request);
     case Verb::clear_node:
       return serve_clear_node(request);
+    case Verb::next:
+      return outside_.next(request);
+    case Verb::record:
+      return outside_.record(request);
     case Verb::stop:
       asked_to_stop_ = true;
       return Answer{.text = "The daemon stops. Running jobs go on."};

@@ -2,6 +2,7 @@
 // Requests of commands: each is done, committed, answered, and only then forgotten.
 #pragma once
 
+#include "daemon/outside.hpp"
 #include "daemon/sweeps.hpp"
 #include "fleet/verbs.hpp"
 
@@ -24,10 +25,12 @@ class RequestDesk {
     std::function<Result<void>()> commit;
     std::function<Result<void>()> reload;
   };
-  RequestDesk(const DaemonParts& parts, World& world, Sweeps& sweeps, Books books)
+  RequestDesk(const DaemonParts& parts, World& world, Sweeps& sweeps, Outside& outside,
+              Books books)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),
+        outside_(outside),
         books_(std::move(books)),
         watch_(parts.home) {}
 
@@ -68,6 +71,7 @@ class RequestDesk {
   const DaemonParts& parts_;
   World& world_;
   Sweeps& sweeps_;
+  Outside& outside_;
   Books books_;
   RequestWatch watch_;
   bool serving_ = false;

@@ -59,7 +59,8 @@ Result<void> FinalRounds::keep_apart(const std::vector<FinalsRow>& rows,
 }
 
 Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
-  if (sweep.state == SweepState::cancelled) return {};
+  // What is measured outside shares no allocation: its runs are no pairs.
+  if (sweep.state == SweepState::cancelled || sweep.backend == Backend::outside) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
   const SweepSpec& spec = context->spec;
   if (spec.measure.finalists == 0 || is_searching(world_, sweep.id, nodes)) return {};

@@ -48,7 +48,7 @@ AllocationHandle handle_of(const AllocationRow& row, Timestamp now) {
 Sites::Handles Jobs::to_look_for() {
   Sites::Handles handles;
   for (const auto& [id, allocation] : world_.allocations()) {
-    if (allocation.state == State::ended) continue;
+    if (allocation.state == State::ended || is_outside(allocation)) continue;
     // One that this process is about to submit is not missing.
     const auto channel = channels_.of(allocation);
     const bool to_be_submitted =

@@ -65,7 +65,7 @@ void Sites::ask() {
   const std::set<SweepId> open = open_sweeps(world_);
   std::map<Scheduler*, SiteQuestions> questions;
   for (const auto& [id, sweep] : world_.sweeps()) {
-    if (sweep.backend == Backend::local || sweep.state != SweepState::active) continue;
+    if (sweep.backend != Backend::slurm || sweep.state != SweepState::active) continue;
     if (!open.contains(id) || !sweeps_.context_of(sweep)) continue;
     const Policy& policy = sweeps_.policy_of(sweep.id);
     const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
@@ -119,7 +119,7 @@ double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler
 
 void Sites::add_facts(const SweepContext& context, const SweepRow& sweep,
                       SweepFacts& facts) const {
-  if (sweep.backend == Backend::local) return;
+  if (sweep.backend != Backend::slurm) return;
   const auto values = [&](const char* option) {
     const auto found = context.site.slurm.find(option);
     return found == context.site.slurm.end() ? std::vector<SlurmValue>{} : found->second;

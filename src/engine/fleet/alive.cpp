@@ -6,6 +6,15 @@
 #include <algorithm>
 
 namespace shardsweep {
+namespace {
+
+/// Somebody else works at it, and nobody here has to be there for that.
+bool is_elsewhere(const SweepRow& sweep) {
+  return sweep.backend == Backend::outside;
+}
+
+}  // namespace
+
 bool is_active(const World& world, SweepId id) {
   const SweepRow* sweep = world.sweep(id);
   return sweep != nullptr && sweep->state == SweepState::active;
@@ -32,12 +41,13 @@ std::set<SweepId> sweeps_to_decide(const World& world) {
 bool anything_alive(const World& world, const std::set<SweepId>& apart) {
   const bool allocations = std::any_of(
       world.allocations().begin(), world.allocations().end(), [&](const auto& entry) {
-        return live(entry.second) && !apart.contains(entry.second.sweep);
+        return live(entry.second) && !is_outside(entry.second) &&
+               !apart.contains(entry.second.sweep);
       });
-  if (allocations || (apart.empty() && world.index().any_begun())) return true;
+  if (allocations) return true;
   return std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
-    if (apart.contains(entry.first)) return false;
-    if (world.index().begun(entry.first) > 0) return true;
+    if (apart.contains(entry.first) || is_elsewhere(entry.second)) return false;
+    if (world.index().any_begun() && world.index().begun(entry.first) > 0) return true;
     return entry.second.state == SweepState::active &&
            !world.index().waiting(entry.first).empty();
   });
@@ -46,7 +56,7 @@ bool anything_alive(const World& world, const std::set<SweepId>& apart) {
 bool only_waits(const World& world) {
   bool any = false;
   for (const auto& [id, row] : world.allocations()) {
-    if (!live(row)) continue;
+    if (!live(row) || is_outside(row)) continue;
     if (row.backend == Backend::local || row.claimed_at != 0) return false;
     any = true;
   }
@@ -59,7 +69,7 @@ bool only_waits(const World& world) {
 std::size_t live_in_jobs(const World& world) {
   std::size_t count = 0;
   for (const auto& [id, row] : world.allocations()) {
-    if (!live(row)) continue;
+    if (!live(row) || is_outside(row)) continue;
     if (row.backend == Backend::local) return 0;
     ++count;
   }

@@ -31,6 +31,10 @@ Stage stage_of(const AllocationRow& row) {
   return row.submit_after != 0 ? Stage::deferred : Stage::submitted;
 }
 
+bool is_outside(const AllocationRow& row) {
+  return row.backend == Backend::outside;
+}
+
 bool live(const AllocationRow& row) {
   return stage_of(row) != Stage::closed;
 }

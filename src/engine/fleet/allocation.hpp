@@ -56,6 +56,9 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{
 
 // ---- what follows from the stage
 
+/// Its attempt runs where nobody here sees it: it has no job and no lead, and ends with its
+/// deadline.
+[[nodiscard]] bool is_outside(const AllocationRow& row);
 /// Not closed.
 [[nodiscard]] bool live(const AllocationRow& row);
 /// It may be given attempts.

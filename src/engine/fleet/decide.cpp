@@ -2,10 +2,10 @@
 #include "fleet/decide.hpp"
 
 #include "fleet/alive.hpp"
-#include "fleet/control.hpp"
 #include "fleet/finals.hpp"
 #include "fleet/fold.hpp"
 #include "fleet/nodes.hpp"
+#include "fleet/outside.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
 #include "search/sweep_search.hpp"
@@ -267,7 +267,7 @@ class Decider {
 
   /// While there is work that a node could do again.
   void probe_nodes(const SweepRow& sweep, const SweepFacts& facts) {
-    if (facts.backend == Backend::local) return;
+    if (facts.backend != Backend::slurm) return;
     for (const auto& [name, node] : world_.nodes()) {
       const bool due = node.state == NodeState::quarantined && node.until <= input_.now;
       const double needed_s = needed_time_s(facts.policy.probe_limit_s, facts.policy);
@@ -303,6 +303,7 @@ class Decider {
   /// is worth it, small ones first: they start sooner, and a large one that waits for its
   /// nodes holds none of them up.
   void make_allocations(const SweepRow& sweep, const SweepFacts& facts) {
+    if (facts.backend == Backend::outside) return hand_out(sweep, facts);
     const TrialRow* first = next_waiting(sweep.id);
     if (first == nullptr) return;
     if (facts.backend == Backend::local) {
@@ -329,6 +330,25 @@ class Decider {
         make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
         ++demand.live;
       }
+    }
+  }
+
+  /// To somebody who has asked for points and measures them elsewhere: an allocation for each,
+  /// which takes nothing more.
+  void hand_out(const SweepRow& sweep, const SweepFacts& facts) {
+    const auto wanted = input_.wanted.find(sweep.id);
+    if (wanted == input_.wanted.end()) return;
+    for (std::int64_t left = wanted->second.points; left > 0; --left) {
+      const std::string& slug = wanted->second.trial;
+      const TrialRow* next =
+          slug.empty() ? next_waiting(sweep.id) : waiting_trial(world_, sweep.id, slug);
+      if (next == nullptr) return;
+      const AllocationRow& row = world_.add(outside_allocation(
+          new_allocation(sweep, facts, node_count(*next), input_.random_hex(token_digits)),
+          sweep.name, wanted->second, input_.now));
+      assign(*next, row);
+      hold_outside({world_, input_.now}, facts.policy, row);
+      search(sweep.id);
     }
   }
 
@@ -561,11 +581,6 @@ class Decider {
   std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< of sweeps with a search
 };
 
-std::optional<SweepState> state_of(const World& world, SweepId id) {
-  const SweepRow* sweep = world.sweep(id);
-  return sweep == nullptr ? std::nullopt : std::optional(sweep->state);
-}
-
 }  // namespace
 
 bool decide(World& world, const DecideInput& input) {
@@ -573,28 +588,6 @@ bool decide(World& world, const DecideInput& input) {
   Decider decider(world, input);
   decider.run();
   return decider.has_more();
-}
-
-Orders orders_for(const World& world, const AllocationRow& allocation, bool controlled) {
-  Orders orders;
-  const auto state = state_of(world, allocation.sweep);
-  for (const AttemptId id : open_attempts(world, allocation.id)) {
-    const AttemptRow& attempt = world.attempts().at(id);
-    orders.assign.push_back(id);
-    const TrialRow& trial = world.trials().at(attempt.trial);
-    const bool unwanted =
-        attempt.revoked || trial.state == State::ended || state == SweepState::cancelled;
-    if (unwanted) {
-      orders.cancel.push_back(id);
-    } else if (attempt.state == State::queued &&
-               (trial.hidden || state == SweepState::paused)) {
-      orders.revoke.push_back(id);
-    }
-  }
-  orders.probe = !allocation.probe_of.empty() && !allocation.draining;
-  if (controlled) orders.control = control_due(world, allocation);
-  orders.drain = allocation.draining && !orders.control;
-  return orders;
 }
 
 }  // namespace shardsweep

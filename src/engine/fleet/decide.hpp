@@ -8,6 +8,7 @@
 #include "fleet/site_limits.hpp"
 #include "fleet/world.hpp"
 
+#include <shardsweep/outside.hpp>
 #include <shardsweep/policy.hpp>
 
 #include <cstdint>
@@ -37,6 +38,8 @@ struct DecideInput {
   std::function<std::string(const std::string& token)> allocation_dir;
   /// Shared with no other database's attempts, whatever was in its place before.
   std::function<std::string(const TrialRow& trial, const AttemptRow& attempt)> attempt_dir;
+  /// Points that somebody has asked for, of sweeps that are measured outside.
+  std::map<SweepId, HandOut> wanted{};
 };
 
 /// Skips what the rules leave out, makes allocations and assigns attempts ahead. True where it

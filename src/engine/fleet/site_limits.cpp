@@ -78,7 +78,7 @@ template <class Fits>
 std::int64_t SiteLimits::count(const Fits& fits, bool nodes) const {
   std::int64_t sum = 0;
   for (const auto& [id, row] : world_.allocations()) {
-    if (row.state == State::ended || row.backend == Backend::local) continue;
+    if (row.state == State::ended || row.backend != Backend::slurm) continue;
     const auto facts = sweeps_.find(row.sweep);
     if (facts != sweeps_.end() && !fits(facts->second, row.nodes)) continue;
     sum += nodes ? row.nodes : 1;
@@ -89,7 +89,7 @@ std::int64_t SiteLimits::count(const Fits& fits, bool nodes) const {
 std::optional<std::string> SiteLimits::refuses(const SweepFacts& facts, std::int32_t nodes,
                                                double needed_s) const {
   if (auto why = outside_hours(facts, needed_s)) return why;
-  if (facts.backend == Backend::local) return std::nullopt;
+  if (facts.backend != Backend::slurm) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
   if (auto why = partition_is_too_small(facts, nodes)) return why;
   if (auto why = queue_is_full(facts, nodes)) return why;

@@ -2,6 +2,7 @@
 // Requests and answers as JSON files.
 #include "machine/host_name.hpp"
 #include "text/characters.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -60,6 +61,47 @@ Json to_json(const Request& request) {
               {"cancelled", request.cancelled}};
 }
 
+// What only some verbs have, as keys of their own: earlier versions do not know them.
+
+void put(Json& json, const HandOut& asked) {
+  json["hand_out"] = {{"points", asked.points},
+                      {"lease_s", asked.lease_s},
+                      {"worker", asked.worker},
+                      {"trial", asked.trial}};
+}
+
+void put(Json& json, const OutsideResult& result) {
+  json["result"] = {{"outcome", word_of(result.outcome)},
+                    {"tokens_per_s", result.tokens_per_s},
+                    {"step_ms", result.step_ms},
+                    {"peak_memory_bytes", result.peak_memory_bytes},
+                    {"steps", result.steps},
+                    {"evidence", result.evidence}};
+}
+
+Json whole(const Request& request) {
+  Json json = to_json(request);
+  if (request.verb == Verb::next) put(json, request.hand_out);
+  if (request.verb == Verb::record) put(json, request.result);
+  return json;
+}
+
+HandOut hand_out_from(const Json& json) {
+  return {json.at("points").get<std::int64_t>(), json.at("lease_s").get<double>(),
+          json.at("worker").get<std::string>(), json.at("trial").get<std::string>()};
+}
+
+Result<OutsideResult> result_from(const Json& json) {
+  const auto outcome = from_word<Outcome>(json.at("outcome").get<std::string>());
+  if (!outcome) return fault(FaultKind::invalid_input, "unknown outcome");
+  return OutsideResult{.outcome = *outcome,
+                       .tokens_per_s = json.at("tokens_per_s").get<double>(),
+                       .step_ms = json.at("step_ms").get<double>(),
+                       .peak_memory_bytes = json.at("peak_memory_bytes").get<double>(),
+                       .steps = json.at("steps").get<std::int64_t>(),
+                       .evidence = json.at("evidence").get<std::string>()};
+}
+
 Result<Request> request_from(const std::string& id, const std::string& text) {
   try {
     const Json json = Json::parse(text);
@@ -77,6 +119,10 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     request.from = json.at("from").get<std::string>();
     request.all = json.value("all", false);
     request.cancelled = json.value("cancelled", false);
+    if (request.verb == Verb::next) request.hand_out = hand_out_from(json.at("hand_out"));
+    if (request.verb == Verb::record) {
+      SHARDSWEEP_ASSIGN(request.result, result_from(json.at("result")));
+    }
     return request;
   } catch (const Json::exception& error) {
     return fault(FaultKind::invalid_input,
@@ -86,6 +132,7 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
 
 Json to_json(const Answer& answer) {
   Json json{{"text", answer.text}, {"counts", answer.counts}};
+  if (!answer.document.empty()) json["document"] = answer.document;
   if (answer.fault) {
     json["fault"] = {{"kind", word_of(answer.fault->kind)}, {"what", answer.fault->what}};
   }
@@ -134,6 +181,33 @@ std::string encode(const Answer& answer) {
   return dump(to_json(answer));
 }
 
+std::string encode(const HandedOutPoints& all) {
+  Json points = Json::array();
+  for (const HandedOut& one : all.points)
+    points.push_back({{"id", one.id},
+                      {"trial", one.trial},
+                      {"lease_until", utc_text(one.lease_until)},
+                      {"values", one.values},
+                      {"start", one.per_node ? "node" : "rank"},
+                      {"world", one.world},
+                      {"nodes", one.nodes},
+                      {"ranks_per_node", one.ranks_per_node},
+                      {"dir", one.dir},
+                      {"cwd", one.folder},
+                      {"argv", one.argv},
+                      {"env", one.env},
+                      {"secrets", one.secrets},
+                      {"files", one.files},
+                      {"image", one.image}});
+  return Json{{"sweep", all.sweep},
+              {"state", all.state},
+              {"waiting", all.waiting},
+              {"out", all.out},
+              {"points", std::move(points)}}
+             .dump(2, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
 Result<Answer> decode_answer(const std::string& id, const std::string& text) {
   try {
     const Json json = Json::parse(text);
@@ -141,6 +215,7 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
     answer.id = id;
     answer.text = json.at("text").get<std::string>();
     answer.counts = json.at("counts").get<std::map<std::string, std::int64_t>>();
+    answer.document = json.value("document", "");
     if (json.contains("fault")) {
       const auto kind = kind_from(json.at("fault").at("kind"));
       if (!kind) return fault(FaultKind::corrupt, "answer with an unknown kind of fault");
@@ -156,7 +231,7 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
 Result<std::string> post_request(const Home& home, Request request, Timestamp now) {
   request.id = next_id(now);
   SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.write"),
-                                      home.requests() / request.id, dump(to_json(request))));
+                                      home.requests() / request.id, dump(whole(request))));
   fail_point("request.written");
   return request.id;
 }

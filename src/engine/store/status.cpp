@@ -11,11 +11,11 @@ namespace {
 struct StatusSql {
   std::string sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
-      (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside'
     FROM sweeps WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL ORDER BY submitted_at, id)sql";
   std::string chosen_sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
-      (SELECT ifnull(sum(value), 0) FROM json_each(left_out))
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside'
     FROM sweeps WHERE id IN (SELECT value FROM json_each(?1)) OR id IN
       (SELECT sweep FROM trials WHERE id IN (SELECT value FROM json_each(?2)))
     ORDER BY submitted_at, id)sql";
@@ -38,7 +38,10 @@ struct StatusSql {
     SELECT ifnull(sum(predicted_attempt_s), 0), ifnull(sum(predicted_attempt_s <= 0), 0)
     FROM trials WHERE sweep = ? AND hidden = 0 AND state IN ('planned', 'queued', 'running'))sql";
   std::string running = R"sql(
-    SELECT slug FROM trials WHERE sweep = ? AND hidden IN (0, 1) AND state = 'running'
+    SELECT t.slug || ifnull((SELECT ' (' || l.host || ')' FROM attempts AS a
+        JOIN allocations AS l ON l.id = a.allocation WHERE a.trial = t.id
+        AND a.state = 'running' AND l.backend = 'outside'), '')
+    FROM trials AS t WHERE t.sweep = ? AND t.hidden IN (0, 1) AND t.state = 'running'
     LIMIT 1)sql";
   std::string removed_running = R"sql(
     SELECT count(*) FROM trials WHERE sweep = ? AND hidden = 1 AND state = 'running')sql";
@@ -148,6 +151,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
       row.read(2, one.state);
       row.read(3, one.submitted_at);
       row.read(4, one.left_out);
+      row.read(5, one.outside);
     }
   }
   for (auto& one : all) {

@@ -94,11 +94,11 @@ struct StoreSql {
       "m.mark IS NULL AND m.loss IS NOT NULL AND m.steps + m.warmup = ? LIMIT 100";
   // As anything_alive() says it of a world, and of everything that is stored.
   std::string work_left =
-      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended') OR EXISTS (SELECT 1 "
-      "FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND "
-      "t.hidden IN (0, 1) AND t.state IN ('queued', 'running')) OR (s.state = 'active' AND "
-      "EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state = "
-      "'planned')))";
+      "SELECT EXISTS (SELECT 1 FROM allocations WHERE state <> 'ended' AND backend <> "
+      "'outside') OR EXISTS (SELECT 1 FROM sweeps AS s WHERE s.backend <> 'outside' AND "
+      "(EXISTS (SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden IN (0, 1) AND "
+      "t.state IN ('queued', 'running')) OR (s.state = 'active' AND EXISTS (SELECT 1 FROM "
+      "trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state = 'planned'))))";
   std::string gpu_seconds =
       "SELECT ifnull(sum((a.ended_at - a.started_at) * 1e-6 * t.gpus), 0) + (SELECT "
       "ifnull(sum(gpu_seconds), 0) FROM controls WHERE sweep = ?1) FROM trials AS t JOIN "
@@ -220,6 +220,22 @@ class SqliteStore final : public Store {
       Statement select(database_, "SELECT runner, runner_version FROM trials WHERE id = ?");
       auto row = select.use(trial);
       return row.next() ? RunnerName{row.text(0), row.text(1)} : RunnerName{};
+    });
+  }
+  Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override {
+    return guarded([&]() -> std::optional<OutsideAttempt> {
+      Statement select(database_,
+                       "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.source, a.cause "
+                       "FROM attempts AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
+                       "AS l ON l.id = a.allocation WHERE a.nonce = ? AND l.backend = "
+                       "'outside'");
+      auto row = select.use(nonce);
+      if (!row.next()) return std::nullopt;
+      return OutsideAttempt{
+          row.integer(0),      row.integer(1),
+          row.integer(2),      row.text(3),
+          row.integer(4) != 0, from_word<SaidBy>(row.text(5)).value_or(SaidBy::nobody),
+          row.text(6)};
     });
   }
   Result<std::vector<StopEvent>> stop_events() override {

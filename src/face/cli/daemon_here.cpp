@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This process as the daemon: `daemon`, `tick`, and a command that writes the database by
-// itself. An import needs a writer for a moment. To start a daemon for it would also run
-// what waits in the database, which nobody has asked for; so the command takes the lock,
-// serves its own request, and gives the lock back.
+// itself. An import, `next` and `record` need a writer for a moment. To start a daemon for it
+// would also run what waits in the database, which nobody has asked for; so the command takes
+// the lock, serves its own request, and gives the lock back.
 #include "cli/session.hpp"
 #include "daemon/loop.hpp"
 
@@ -82,6 +82,8 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
 }
 
 Result<Answer> ask_writer(const Session& session, Request request) {
+  // A point is asked for, and told, many times.
+  const bool says = request.verb != Verb::next && request.verb != Verb::record;
   if (daemon_runs(session)) return ask_daemon(session, std::move(request));
   SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
   log_warnings_alone();
@@ -91,7 +93,8 @@ Result<Answer> ask_writer(const Session& session, Request request) {
     SHARDSWEEP_TRY(withdraw_request(session.home, id));
     return tl::unexpected<Fault>(written.error());
   }
-  if (written) say("No daemon runs: this command has written the database, and started none.");
+  if (written && says)
+    say("No daemon runs: this command has written the database, and started none.");
   return await_answer(session, id);
 }
 

@@ -382,18 +382,23 @@ void Grammar::sweep_file() {
 void Grammar::site(const std::string& help) {
   option("--site", options_.site, "FILE", help);
 }
-void Grammar::backend() {
+void Grammar::backend(const Words& more) {
   site();
+  Words words{"local", "slurm"};
+  words.insert(words.end(), more.begin(), more.end());
+  const std::string list =
+      fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
   const auto take = [&options = options_](const std::string& word) {
     options.backend = from_word<Backend>(word).value_or(Backend::none);
   };
   Declared(command_,
            command_
                .add_option_function<std::string>(
-                   "--backend", take, "Where to run: local or slurm. Overrides the site file.")
+                   "--backend", take,
+                   fmt::format("Where to run: {}. Overrides the site file.", list))
                ->type_name("BACKEND"),
            choices_)
-      .one_of({"local", "slurm"});
+      .one_of(words);
   flag("--here", options_.here,
        "Allow more than 4 slots of this machine, or a sweep for another cluster.");
 }

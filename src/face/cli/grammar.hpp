@@ -86,8 +86,9 @@ class Grammar {
   Declared where(const std::string& help = {});
   void sweep_file();
   void site(const std::string& help = "Site file. Default: ~/.config/shardsweep/site.yaml.");
-  /// How to reach a cluster: --site, --backend, --here.
-  void backend();
+  /// How to reach a cluster: --site, --backend, --here. `more`: backends that this command has
+  /// beside those that run something.
+  void backend(const Words& more = {});
   /// Sweeps or trials, --where and --hidden.
   void selection();
   /// --all-versions, of what ranks.

@@ -281,6 +281,22 @@ Result<SiteAccess> this_machine_site(const Session& session) {
   return access;
 }
 
+/// Its points are handed out one by one (`next`), to whoever asks.
+Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
+  const auto refuse = [&](std::string_view key, std::string_view why) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' has {}, and {}. Remove it to hand its points out "
+                             "(--backend outside).",
+                             sweep.name, key, why));
+  };
+  if (sweep.measure.finalists > 0)
+    return refuse("measure.finalists", "finals run in one allocation of ours");
+  if (sweep.prove) return refuse("prove", "single ranks run in allocations of ours");
+  SHARDSWEEP_ASSIGN(SiteAccess access, this_machine_site(session));
+  access.backend = Backend::outside;
+  return access;
+}
+
 Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
@@ -301,6 +317,7 @@ Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& 
 
 Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep) {
   const Options& options = session.options;
+  if (options.backend == Backend::outside) return outside_access(session, sweep);
   if (sweep.cluster.this_machine) return this_machine_access(session, sweep);
   SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
   access.backend = stated_backend(options, access.site);
@@ -350,7 +367,7 @@ Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
   planned.site_env = access.identity_env;
   // In a job its script sets them.
-  if (access.backend == Backend::local) put_on_this_machine(planned, access);
+  if (access.backend != Backend::slurm) put_on_this_machine(planned, access);
   return check_container(planned.sweep.container, access.site.launch);
 }
 

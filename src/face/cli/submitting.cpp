@@ -51,7 +51,7 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
   hash.add(submission.resolved);
   submission.resolved_hash = hash.hex();
   submission.backend = access.backend;
-  if (access.backend != Backend::local) {
+  if (access.backend == Backend::slurm) {
     submission.site = explain_site(access.site);
     // What the shell passes on has to be what a site file may say, or no daemon could read it.
     SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
@@ -151,7 +151,7 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
   sweep_name = planned.sweep.name;
-  if (access.backend != Backend::local) SHARDSWEEP_TRY(check_scripts(session, planned, access));
+  if (access.backend == Backend::slurm) SHARDSWEEP_TRY(check_scripts(session, planned, access));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
   return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()});

@@ -95,6 +95,9 @@ Result<std::vector<double>> MortalStore::losses_of_others(TrialId trial, double 
 Result<RunnerName> MortalStore::runner_of(TrialId trial) {
   return mortal([&] { return store_->runner_of(trial); });
 }
+Result<std::optional<OutsideAttempt>> MortalStore::outside_attempt(const std::string& nonce) {
+  return mortal([&] { return store_->outside_attempt(nonce); });
+}
 Result<std::vector<StopEvent>> MortalStore::stop_events() {
   return mortal([&] { return store_->stop_events(); });
 }

@@ -107,6 +107,7 @@ class MortalStore final : public Store {
                             const ForgetFolder& forget) override;
   Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override;
   Result<RunnerName> runner_of(TrialId trial) override;
+  Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override;
   Result<std::vector<StopEvent>> stop_events() override;
   Result<double> gpu_seconds(SweepId sweep) override;
 

@@ -94,7 +94,8 @@ Table status_rows(const StatusLook& look) {
 std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
   std::vector<std::string> names;
   for (const SweepStatus& sweep : sweeps) {
-    if (sweep.state == "active" && !is_over(sweep)) names.push_back(sweep.name);
+    if (sweep.state == "active" && !sweep.outside && !is_over(sweep))
+      names.push_back(sweep.name);
   }
   return names;
 }

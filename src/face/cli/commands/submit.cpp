@@ -41,11 +41,12 @@ extern const Command command_submit{
     .help = "Submit a sweep; an edited file runs only its new points.",
     .examples =
         "shardsweep submit sweep.yaml\n"
-        "shardsweep submit sweep.yaml --set axes.tp=2,4",
+        "shardsweep submit sweep.yaml --set axes.tp=2,4\n"
+        "shardsweep submit sweep.yaml --backend outside",
     .declare =
         [](Grammar& grammar) {
           grammar.sweep_file();
-          grammar.backend();
+          grammar.backend({word_of(Backend::outside).data()});
           grammar.format();
         },
     .run = run_submit};

@@ -20,6 +20,8 @@
   ROW(command_cancel)            \
   ROW(command_rerun)             \
   ROW(command_delete)            \
+  ROW(command_next)              \
+  ROW(command_record)            \
   ROW(command_show)              \
   ROW(command_results)           \
   ROW(command_query)             \

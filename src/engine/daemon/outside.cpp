@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/outside.hpp"
+
+#include "fleet/allocation.hpp"
+#include "sweep/launch.hpp"
+#include "sweep/passed_variables.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/characters.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/log.hpp>
+#include <shardsweep/record.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t most_evidence = 600;
+
+/// As a runner would have written it: `show` has its words.
+WrittenRecord record_of(const OutsideResult& result, const std::string& worker) {
+  WrittenRecord record{"result", {}, {}};
+  if (!worker.empty()) record.texts.emplace("worker", worker);
+  const auto put = [&record](const char* name, double value) {
+    if (value > 0) record.numbers.emplace(name, value);
+  };
+  put("tokens_per_s", result.tokens_per_s);
+  put("train_step_ms", result.step_ms);
+  put("peak_memory_bytes", result.peak_memory_bytes);
+  put("steps", static_cast<double>(result.steps));
+  return record;
+}
+
+std::string state_text(const SweepRow& sweep, const HandedOutPoints& all) {
+  const bool done = sweep.state == SweepState::active && all.waiting == 0 && all.out == 0;
+  return done ? "done" : std::string(word_of(sweep.state));
+}
+
+/// For a person: what is out, and how to go on.
+std::string next_text(const HandedOutPoints& all) {
+  if (all.points.empty()) {
+    if (all.state == "done") return "Nothing is left to measure.";
+    if (all.state != "active") return fmt::format("No point: the sweep is {}.", all.state);
+    return all.out > 0
+               ? fmt::format("No point now: {} out, the rest follows from their results.",
+                             counted(all.out, "point") + (all.out == 1 ? " is" : " are"))
+               : "No point now.";
+  }
+  std::string text;
+  for (const HandedOut& one : all.points)
+    text += fmt::format("{}{}  {}  until {}", text.empty() ? "" : "\n", one.id, one.trial,
+                        utc_text(one.lease_until));
+  return text;
+}
+
+Result<void> check_asked(const HandOut& asked) {
+  if (asked.points < 1 || asked.points > most_handed_out)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("next: 1 to {} points at once.", most_handed_out));
+  if (!(asked.lease_s >= 1 && asked.lease_s <= longest_lease_s))
+    return fault(FaultKind::invalid_input, "next: a lease takes 1 s to 30 d.");
+  if (!asked.worker.empty() && !is_worker_name(asked.worker))
+    return fault(FaultKind::invalid_input,
+                 fmt::format("next: {} can't be a worker's name: letters, digits and '._-', at "
+                             "most 32 of them, a letter or digit first.",
+                             in_quotes(asked.worker)));
+  return {};
+}
+
+}  // namespace
+
+void Outside::take_back() {
+  std::map<AllocationId, std::string> over;
+  const Timestamp now = parts_.clock.now();
+  for (const auto& [id, row] : world_.allocations()) {
+    if (!is_outside(row) || !live(row) || sweeps_.is_apart(row.sweep)) continue;
+    if (std::string why = why_taken_back(world_, row, now); !why.empty())
+      over.emplace(id, std::move(why));
+  }
+  for (const auto& [id, why] : over) {
+    const SweepId sweep = world_.allocations().at(id).sweep;
+    in_work_of(sweep, [&, id = id, why = &why] {
+      shardsweep::take_back({world_, now}, sweeps_.policy_of(sweep), id, *why);
+    });
+  }
+}
+
+Result<const SweepRow*> Outside::sweep_named(const std::string& name) const {
+  const auto found = std::find_if(world_.sweeps().begin(), world_.sweeps().end(),
+                                  [&](const auto& entry) { return entry.second.name == name; });
+  if (found == world_.sweeps().end())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("there is no sweep {}", in_quotes(name)));
+  const SweepRow& sweep = found->second;
+  if (sweep.backend != Backend::outside)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}' is measured by shardsweep itself (backend {}). To hand its "
+                             "points out, submit it with --backend outside.",
+                             name, word_of(sweep.backend)));
+  if (sweeps_.is_apart(sweep.id))
+    return fault(
+        FaultKind::unavailable,
+        fmt::format("'{}' has stopped the daemon and is held apart; 'shardsweep resume "
+                    "{}' tries it again",
+                    name, name));
+  return &sweep;
+}
+
+std::set<AllocationId> Outside::out_of(SweepId sweep) const {
+  std::set<AllocationId> out;
+  for (const auto& [id, row] : world_.allocations()) {
+    if (is_outside(row) && live(row) && row.sweep == sweep) out.insert(id);
+  }
+  return out;
+}
+
+Result<Answer> Outside::next(const Request& request) {
+  const HandOut& asked = request.hand_out;
+  SHARDSWEEP_TRY(check_asked(asked));
+  if (request.names.size() != 1)
+    return fault(FaultKind::invalid_input, "next: name one sweep.");
+  SHARDSWEEP_ASSIGN(const SweepRow* sweep, sweep_named(request.names.front()));
+  take_back();
+  const std::set<AllocationId> before = out_of(sweep->id);
+  std::vector<AllocationId> given;
+  for (const AllocationId id : before) {
+    const bool held =
+        !asked.worker.empty() && worker_of(world_.allocations().at(id)) == asked.worker;
+    if (held && static_cast<std::int64_t>(given.size()) < asked.points) given.push_back(id);
+  }
+  HandOut wanted = asked;
+  wanted.points -= static_cast<std::int64_t>(given.size());
+  if (wanted.points > 0 && sweep->state == SweepState::active)
+    deciding_.hand_out(sweep->id, wanted);
+  HandedOutPoints all{.sweep = sweep->name, .state = {}, .points = {}};
+  for (const AllocationId id : out_of(sweep->id)) {
+    ++all.out;
+    if (!before.contains(id)) given.push_back(id);
+  }
+  if (!asked.trial.empty() && given.empty())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("next: no trial of '{}' that waits is called {}", sweep->name,
+                             in_quotes(asked.trial)));
+  for (const auto& [nodes, queue] : world_.index().waiting(sweep->id))
+    all.waiting += queue.size();
+  all.state = state_text(*sweep, all);
+  for (const AllocationId id : given) {
+    SHARDSWEEP_ASSIGN(HandedOut one, handed_out(*sweep, world_.allocations().at(id)));
+    all.points.push_back(std::move(one));
+  }
+  Answer answer;
+  answer.text = next_text(all);
+  answer.document = encode(all);
+  answer.counts = {{"points", static_cast<std::int64_t>(all.points.size())},
+                   {"waiting", all.waiting},
+                   {"out", all.out}};
+  return answer;
+}
+
+Result<HandedOut> Outside::handed_out(const SweepRow& sweep, const AllocationRow& allocation) {
+  const auto open = open_attempts(world_, allocation.id);
+  if (open.empty()) return fault(FaultKind::corrupt, "a point that is out has no attempt");
+  const AttemptRow& attempt = world_.attempts().at(open.front());
+  const TrialRow& trial = world_.trials().at(attempt.trial);
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
+  const SweepSpec& file = context->spec;
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, file));
+  const AttemptPaths paths{attempt.dir};
+  const AttemptSpec spec = attempt_spec(file, point,
+                                        {.attempt = attempt.id,
+                                         .trial = trial.slug,
+                                         .nonce = attempt.nonce,
+                                         .token = allocation.token,
+                                         .program = parts_.installation.runner.string(),
+                                         .paths = paths,
+                                         .slots_per_node = allocation.slots_per_node,
+                                         .expandable = attempt.expandable});
+  HandedOut out{.id = attempt.nonce, .trial = trial.slug, .lease_until = allocation.deadline};
+  for (auto& [name, value] : placeholder_values(file, point, attempt.dir, spec.ranks_per_node))
+    out.values.emplace(name, value);
+  out.dir = attempt.dir;
+  out.folder = spec.trainer ? spec.trainer->directory : std::string();
+  out.per_node = spec.trainer && spec.trainer->per_node;
+  out.world = spec.world;
+  out.ranks_per_node = spec.ranks_per_node;
+  out.nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
+  out.argv = spec.argv;
+  out.env = spec.env;
+  out.secrets = secret_names(file);
+  if (spec.trainer) {
+    for (auto& [name, text] : trainer_files(file, point, attempt.dir, spec.ranks_per_node))
+      out.files.emplace((paths.dir / name).string(), text);
+  }
+  out.image = image_of(file, point, attempt.dir, spec.ranks_per_node);
+  return out;
+}
+
+Result<OutsidePoint> Outside::expected(const SweepRow& sweep, TrialId trial) {
+  SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
+  SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial, context->spec));
+  return OutsidePoint{
+      .tokens_per_step = point.layout.global_batch() * point.seq_len,
+      .gpus = static_cast<std::int32_t>(point.layout.world()),
+      .device_memory_bytes = static_cast<double>(context->spec.cluster.memory_bytes)};
+}
+
+Result<RecordsSummary> Outside::records_of(const OutsideResult& result,
+                                           const OutsidePoint& point, const AttemptRow& attempt,
+                                           const std::string& worker) {
+  RecordsSummary records;
+  if (result.outcome != Outcome::completed) return records;
+  SHARDSWEEP_ASSIGN(const RunnerName runner, parts_.store.runner_of(attempt.trial));
+  records.runner = runner.name;
+  records.runner_version = runner.version;
+  records.result = measurement_of(result, point, worker);
+  records.result->runner_version = runner.version;
+  records.result->detail =
+      encode_record(record_of(result, worker), attempt.nonce, parts_.clock.now());
+  records_.judge(attempt, records);
+  return records;
+}
+
+Result<Answer> Outside::record(const Request& request) {
+  if (request.names.size() != 1)
+    return fault(FaultKind::invalid_input, "record: name one point, by its id.");
+  const std::string& id = request.names.front();
+  take_back();
+  const auto found =
+      std::find_if(world_.attempts().begin(), world_.attempts().end(), [&](const auto& entry) {
+        return entry.second.nonce == id && entry.second.state != State::ended;
+      });
+  if (found == world_.attempts().end()) return record_late(id, request.result);
+  const AttemptRow& attempt = found->second;
+  const AllocationRow& allocation = world_.allocations().at(attempt.allocation);
+  const SweepRow* sweep = world_.sweep(allocation.sweep);
+  if (!is_outside(allocation) || sweep == nullptr)
+    return fault(FaultKind::invalid_input,
+                 "record: this attempt is measured by shardsweep itself.");
+  SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, attempt.trial));
+  SHARDSWEEP_TRY(check(request.result, point));
+  SHARDSWEEP_ASSIGN(const RecordsSummary records,
+                    records_of(request.result, point, attempt, worker_of(allocation)));
+  const AttemptId attempt_id = attempt.id;
+  const TrialId trial_id = attempt.trial;
+  Ending ending{.outcome = request.result.outcome, .source = SaidBy::request};
+  if (request.result.outcome != Outcome::completed)
+    ending.cause = one_line(request.result.evidence, most_evidence);
+  close_outside({world_, parts_.clock.now()}, sweeps_.policy_of(sweep->id), allocation.id,
+                ending, records);
+  const TrialRow& trial = world_.trials().at(trial_id);
+  const bool counted = world_.attempts().at(attempt_id).counted;
+  Answer answer;
+  answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(request.result.outcome));
+  if (!records.doubt.empty())
+    answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
+  if (trial.state != State::ended) answer.text += " It is tried once more.";
+  answer.counts = {{"counted", counted ? 1 : 0}, {"late", 0}, {"again", 0}};
+  return answer;
+}
+
+/// Its attempt has ended: it was recorded before, or its lease was over.
+Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& result) {
+  SHARDSWEEP_ASSIGN(const auto known, parts_.store.outside_attempt(id));
+  if (!known)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("no point that was handed out has the id {}", in_quotes(id)));
+  Answer answer;
+  if (known->source != SaidBy::daemon) {
+    answer.text = fmt::format("{}: it has its result already, which stays.", known->slug);
+    answer.counts = {{"counted", known->counted ? 1 : 0}, {"late", 0}, {"again", 1}};
+    return answer;
+  }
+  const SweepRow* sweep = world_.sweep(known->sweep);
+  if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
+  SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, known->trial));
+  SHARDSWEEP_TRY(check(result, point));
+  if (result.outcome == Outcome::completed) {
+    AddMeasurement late = measurement_of(result, point, {});
+    late.attempt = known->attempt;
+    late.trial = known->trial;
+    late.detail = encode_record(record_of(result, {}), id, parts_.clock.now());
+    world_.record(std::move(late));
+  }
+  answer.text = fmt::format("{}: kept, and not counted: {}", known->slug, known->cause);
+  answer.counts = {{"counted", 0}, {"late", 1}, {"again", 0}};
+  world_.record(
+      AddEvent{.at = parts_.clock.now(),
+               .sweep = known->sweep,
+               .trial = known->trial,
+               .attempt = known->attempt,
+               .kind = EventKind::record,
+               .detail = fmt::format("{}, kept and not counted: {}", word_of(result.outcome),
+                                     result.outcome == Outcome::completed
+                                         ? known->cause
+                                         : one_line(result.evidence, most_evidence))});
+  return answer;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Points that are out (shardsweep/outside.hpp): how they are held, taken back and recorded.
+//
+// Decision: A point is out in an allocation of its own that was claimed when it was made. So
+// what holds for all attempts holds for it: one counted result, retries, the search, deletion.
+// Nobody takes a point back before its lease is over or its trial is no longer wanted.
+#pragma once
+
+#include "fleet/fold.hpp"
+
+#include <shardsweep/outside.hpp>
+#include <shardsweep/records.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Null: no trial of this name waits.
+[[nodiscard]] const TrialRow* waiting_trial(const World& world, SweepId sweep,
+                                            std::string_view slug);
+/// An empty one of the sweep's, as one in which somebody outside works.
+[[nodiscard]] AllocationRow outside_allocation(AllocationRow row, const std::string& sweep,
+                                               const HandOut& asked, Timestamp now);
+/// Its one attempt has begun, and it takes nothing more.
+void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
+
+/// A letter or digit, then at most 31 of these, '.', '_' and '-': it becomes part of a job's
+/// name.
+[[nodiscard]] bool is_worker_name(std::string_view name);
+/// Who was given a point; empty: somebody who has said no name.
+[[nodiscard]] std::string worker_of(const AllocationRow& row);
+
+/// Why nobody waits for it any more: its lease is over, or its trial is not wanted. Empty: it
+/// is out.
+[[nodiscard]] std::string why_taken_back(const World& world, const AllocationRow& row,
+                                         Timestamp now);
+/// Its attempt ends so, and the allocation with it.
+void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
+                   const std::optional<RecordsSummary>& records);
+/// The same, without a result.
+void take_back(Fold fold, const Policy& policy, AllocationId id, const std::string& why);
+
+/// What a result is held to.
+struct OutsidePoint {
+  std::int64_t tokens_per_step = 0;
+  std::int32_t gpus = 1;
+  double device_memory_bytes = 0;  ///< 0: not known
+};
+/// A fault that says what is wrong with it: numbers that are none, that contradict each other
+/// or the point, a failure without evidence.
+[[nodiscard]] Result<void> check(const OutsideResult& result, const OutsidePoint& point);
+/// Of a result that has passed: its measurement, without what only the caller knows.
+[[nodiscard]] AddMeasurement measurement_of(const OutsideResult& result,
+                                            const OutsidePoint& point,
+                                            const std::string& worker);
+
+}  // namespace shardsweep
