@@ -15,12 +15,15 @@ struct TrainerStart {
   std::string_view name;       ///< as in `log`
   std::string_view constants;  ///< lines of their own beside dtype, length and batch
   std::string_view zero;       ///< values of the axis
-  std::string_view recompute;  ///< values of the axis; empty: it stands in `constants`
+  std::string_view recompute;  ///< values of the axis; empty: it is none of its axes
   std::string_view axes;       ///< lines of their own
   /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
   /// itself.
   std::string_view rest;
   bool has_recipes = false;
+  // Degrees that it has.
+  bool has_tp = true;
+  bool has_pp = true;
 };
 
 /// Those that `new --trainer` knows.

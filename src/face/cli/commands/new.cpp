@@ -101,10 +101,13 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   line("model", fmt::format("[{}]", fmt::join(names, ", ")), "'shardsweep presets' lists more");
   line(sweep.whole_nodes ? "nodes" : "gpus", fmt::format("[{}]", fmt::join(sweep.worlds, ", ")),
        sweep.whole_nodes ? "whole nodes" : "GPUs of one node");
-  line("tp", fmt::format("[{}]", fmt::join(tensor_degrees(sweep), ", ")),
-       "tensor parallel degree");
-  line("pp", fmt::format("[{}]", fmt::join(pipeline_degrees(sweep), ", ")), "pipeline stages");
   const TrainerStart* trainer = sweep.trainer;
+  if (trainer == nullptr || trainer->has_tp)
+    line("tp", fmt::format("[{}]", fmt::join(tensor_degrees(sweep), ", ")),
+         "tensor parallel degree");
+  if (trainer == nullptr || trainer->has_pp)
+    line("pp", fmt::format("[{}]", fmt::join(pipeline_degrees(sweep), ", ")),
+         "pipeline stages");
   line("zero", std::string(trainer == nullptr ? "[0, 1]" : trainer->zero),
        "ZeRO stage, 0 to 3");
   const std::string recompute(trainer == nullptr ? "[none, full]" : trainer->recompute);
@@ -205,6 +208,13 @@ std::string new_sweep_text(const NewSweep& sweep) {
          (sweep.trainer == nullptr ? "" : "\n" + sweep.trainer_rest);
 }
 
+std::string trainer_names() {
+  std::vector<std::string_view> names;
+  for (const TrainerStart& start : trainer_starts())
+    names.push_back(start.name);
+  return fmt::format("{} or {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
 Result<ExitCode> run_new(const Session& session) {
   SHARDSWEEP_ASSIGN(const NewSweep sweep, sweep_to_write(session));
   const std::string text = new_sweep_text(sweep);
@@ -246,8 +256,9 @@ extern const Command command_new{
                          "Preset of the cluster. Default: this-machine.");
           grammar.option(
               "--trainer", options.asked.trainer, "TRAINER",
-              "Start this trainer in place of shardbench: megatron or torchtitan. The "
-              "file tells it every axis.");
+              fmt::format("Start this trainer in place of shardbench: {}. The file tells it "
+                          "every axis.",
+                          trainer_names()));
           grammar.option("--nodes", options.asked.nodes, "N",
                          "Number of nodes, or several: 1,2,4.");
           grammar.option("--gpus", options.asked.gpus, "N",
