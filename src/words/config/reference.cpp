@@ -5,6 +5,7 @@
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"
 #include "trainer/configuration.hpp"
+#include "trainer/starts.hpp"
 #include "trainer/trainers.hpp"
 
 #include <shardsweep/metric.hpp>
@@ -219,7 +220,15 @@ std::vector<ReferenceTable> trainer_tables() {
                              ? fmt::format("no: {}", fake.why_not)
                              : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
   }
-  return {std::move(logs), std::move(names)};
+  ReferenceTable starts{"new sweeps", {"--trainer", "written for", "--model", "data"}, {}};
+  for (const TrainerStart& one : trainer_starts()) {
+    const auto models = models_of(one);
+    starts.rows.push_back(
+        {std::string(one.name), std::string(one.written_for),
+         models.empty() ? "any" : fmt::format("{}", fmt::join(models, " or ")),
+         std::string(one.data)});
+  }
+  return {std::move(starts), std::move(logs), std::move(names)};
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "cli/trainer_start.hpp"
+#include "trainer/starts.hpp"
 
 #include <shardsweep/load.hpp>
 

@@ -8,15 +8,18 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
 struct TrainerStart {
-  std::string_view name;       ///< as in `log`
-  std::string_view constants;  ///< lines of their own beside dtype, length and batch
-  std::string_view zero;       ///< values of the axis
-  std::string_view recompute;  ///< values of the axis; empty: it is none of its axes
-  std::string_view axes;       ///< lines of their own
+  std::string_view name;         ///< as in `log`
+  std::string_view written_for;  ///< versions
+  std::string_view data;         ///< where its samples come from
+  std::string_view constants;    ///< lines of their own beside dtype, length and batch
+  std::string_view zero;         ///< values of the axis
+  std::string_view recompute;    ///< values of the axis; empty: it is none of its axes
+  std::string_view axes;         ///< lines of their own
   /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
   /// itself.
   std::string_view rest;
@@ -30,6 +33,8 @@ struct TrainerStart {
 [[nodiscard]] std::span<const TrainerStart> trainer_starts();
 /// A fault names those that there are.
 [[nodiscard]] Result<const TrainerStart*> find_trainer_start(std::string_view name);
+/// Presets that it has a recipe of; empty: it takes any model.
+[[nodiscard]] std::vector<std::string_view> models_of(const TrainerStart& start);
 /// `rest` for a model. A fault: the trainer has no recipe of it, and which it has.
 [[nodiscard]] Result<std::string> rest_of(const TrainerStart& start, std::string_view model);
 

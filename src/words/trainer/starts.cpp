@@ -3,7 +3,7 @@
 // it); torchtitan's options those of config/configs.py and models/llama3/config_registry.py of
 // 2026-08-21. tests/data/cases/emitted/starts.py has the rules of the others' parsers, each
 // with its file and commit.
-#include "cli/trainer_start.hpp"
+#include "trainer/starts.hpp"
 
 #include "text/characters.hpp"
 
@@ -17,8 +17,10 @@
 namespace shardsweep {
 namespace {
 
-constexpr TrainerStart megatron{
+constexpr TrainerStart start_of_megatron{
     .name = "megatron",
+    .written_for = "core 0.12 to 0.20",
+    .data = "its own",
     .constants = {},
     .zero = "[0, 1]",
     .recompute = "[none, selective, full]",
@@ -58,8 +60,10 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "{tp>1 or cp>1?1:8}", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart torchtitan{
+constexpr TrainerStart start_of_torchtitan{
     .name = "torchtitan",
+    .written_for = "since August 2026, whose options count tokens",
+    .data = "its own",
     .constants = "  recompute: selective       # what its recipes do\n",
     .zero = "[2, 3]",
     .recompute = {},
@@ -94,8 +98,10 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart bridge{
+constexpr TrainerStart start_of_bridge{
     .name = "megatron-bridge",
+    .written_for = "August 2026",
+    .data = "its own",
     .constants = {},
     .zero = "[0, 1]",
     .recompute = "[none, selective, full]",
@@ -132,8 +138,10 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart nanotron{
+constexpr TrainerStart start_of_nanotron{
     .name = "nanotron",
+    .written_for = "April 2026",
+    .data = "its own",
     .constants = {},
     .zero = "[0, 1]",
     .recompute = "[none, full]",
@@ -200,8 +208,10 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "1", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart deepspeed{
+constexpr TrainerStart start_of_deepspeed{
     .name = "deepspeed",
+    .written_for = "Megatron-DeepSpeed of July 2025, without a pipeline",
+    .data = "write its path for DATA",
     .constants = {},
     .zero = "[0, 1, 2, 3]",
     .recompute = "[none, full]",
@@ -252,8 +262,10 @@ watch: {init_limit: 20min}
 )",
     .has_pp = false};
 
-constexpr TrainerStart neox{
+constexpr TrainerStart start_of_neox{
     .name = "gpt-neox",
+    .written_for = "May 2026",
+    .data = "write its path for DATA",
     .constants = {},
     .zero = "[0, 1]",
     .recompute = "[none, full]",
@@ -332,8 +344,10 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "1", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart picotron{
+constexpr TrainerStart start_of_picotron{
     .name = "picotron",
+    .written_for = "August 2025",
+    .data = "of Hugging Face",
     .constants = {},
     .zero = "[0]",
     .recompute = {},
@@ -377,8 +391,10 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart foundry{
+constexpr TrainerStart start_of_foundry{
     .name = "llm-foundry",
+    .written_for = "July 2025",
+    .data = "write its path for DATA",
     .constants = {},
     .zero = "[2, 3]",
     .recompute = "[none, full]",
@@ -449,14 +465,15 @@ watch: {init_limit: 20min}
     .has_tp = false,
     .has_pp = false};
 
-constexpr std::array<TrainerStart, 8> starts{megatron,  bridge, nanotron, torchtitan,
-                                             deepspeed, neox,   picotron, foundry};
+constexpr std::array<TrainerStart, 8> starts{
+    start_of_megatron,  start_of_bridge, start_of_nanotron, start_of_torchtitan,
+    start_of_deepspeed, start_of_neox,   start_of_picotron, start_of_foundry};
 
-struct Recipe {
+struct StartRecipe {
   std::string_view trainer, model, name;
 };
 /// Of torchtitan those that recompute as `constants` says; of picotron models of that shape.
-constexpr std::array<Recipe, 5> recipes{
+constexpr std::array<StartRecipe, 5> recipes{
     {{"torchtitan", "llama-3-8b", "llama3_8b"},
      {"megatron-bridge", "llama-3-8b", "llama3_8b_pretrain_2gpu_h100_bf16_config"},
      {"megatron-bridge", "llama-3-70b", "llama3_70b_pretrain_32gpu_h100_bf16_config"},
@@ -479,21 +496,25 @@ Result<const TrainerStart*> find_trainer_start(std::string_view name) {
                                                      fmt::join(names, ", "), in_quotes(name)));
 }
 
+std::vector<std::string_view> models_of(const TrainerStart& start) {
+  std::vector<std::string_view> models;
+  for (const StartRecipe& one : recipes) {
+    if (one.trainer == start.name) models.push_back(one.model);
+  }
+  return models;
+}
+
 Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   std::string text(start.rest);
   if (!start.has_recipes) return text;
-  const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const Recipe& one) {
+  const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const StartRecipe& one) {
     return one.trainer == start.name && one.model == model;
   });
   if (found == recipes.end()) {
-    std::vector<std::string_view> models;
-    for (const Recipe& one : recipes) {
-      if (one.trainer == start.name) models.push_back(one.model);
-    }
     return fault(FaultKind::invalid_input,
                  fmt::format("{} has a recipe for each model. Begin with --model {}, and name "
                              "yours in the file",
-                             start.name, fmt::join(models, " or ")));
+                             start.name, fmt::join(models_of(start), " or ")));
   }
   constexpr std::string_view mark = "@RECIPE@";
   return text.replace(text.find(mark), mark.size(), found->name);
