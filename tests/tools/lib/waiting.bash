@@ -14,8 +14,16 @@ wait_for() {
   until "$@"; do
     looks=$((looks + 1))
     # For who reads along.
-    [ $((looks % 1000)) != 0 ] || echo "- waits for: $waiting_for" >&2
-    sleep 0.02
+    [ $((looks % 200)) != 0 ] || echo "- waits for: $waiting_for" >&2
+    # A look starts programs: what comes soon is seen soon, and who waits for long leaves the cores to
+    # the others.
+    if [ $looks -lt 10 ]; then
+      sleep 0.02
+    elif [ $looks -lt 30 ]; then
+      sleep 0.1
+    else
+      sleep 0.25
+    fi
   done
   waiting_for=
 }
