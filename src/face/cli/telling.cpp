@@ -75,12 +75,6 @@ bool reads_flags(std::string_view trainer) {
   return trainer == "megatron" || trainer == "megatron-bridge";
 }
 
-Settings settings_of(std::string_view trainer, std::string_view text) {
-  if (trainer == "megatron") return Settings::of_flags(text);
-  if (trainer == "megatron-bridge") return Settings::of_overrides(text);
-  return Settings::of_lines(text);
-}
-
 std::string_view word_of(std::string_view trainer, std::string_view axis) {
   const auto trainers = configurable_trainers();
   const auto at = std::find(trainers.begin(), trainers.end(), trainer);

@@ -445,6 +445,53 @@ Result<const Configurable*> find_configurable(std::string_view trainer) {
   return found;
 }
 
+constexpr std::array<std::string_view, 5> degrees{"dp", "tp", "pp", "cp", "ep"};
+/// Of both Megatrons, beside the first name of an axis.
+constexpr std::array<std::string_view, 8> further_words{
+    "--num-layers-per-virtual-pipeline-stage",
+    "--recompute-activations",
+    "--use-megatron-fsdp",
+    "--use-torch-fsdp2",
+    "dataset.seq_length",
+    "dist.use_megatron_fsdp",
+    "dist.use_torch_fsdp2",
+    "ddp.use_megatron_fsdp"};
+
+/// A text of another trainer is none of this one: what it says would be taken for the default.
+Result<void> check_whose(const Configurable& trainer, std::string_view text) {
+  const Settings settings = trainer.name == "gpt-neox"
+                                ? settings_of(trainer.name, text).with_underscores()
+                                : settings_of(trainer.name, text);
+  const auto own = static_cast<std::size_t>(&trainer - configurable.data());
+  const auto is_own = [own](std::string_view word) {
+    return std::any_of(names_of_axes.begin(), names_of_axes.end(),
+                       [&](const AxisNames& axis) { return axis.names.at(own) == word; });
+  };
+  const auto stands = [&](std::string_view word) {
+    return !word.empty() && settings.has(word);
+  };
+  const bool any = std::any_of(names_of_axes.begin(), names_of_axes.end(),
+                               [&](const auto& axis) { return stands(axis.names.at(own)); }) ||
+                   std::any_of(further_words.begin(), further_words.end(), stands);
+  if (!any)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("none of {}'s words for a layout is in it ('shardsweep help "
+                             "trainers' lists them)",
+                             trainer.name));
+  for (const AxisNames& axis : names_of_axes) {
+    if (std::find(degrees.begin(), degrees.end(), axis.axis) == degrees.end()) continue;
+    for (std::size_t other = 0; other < configurable.size(); ++other) {
+      const std::string_view word = axis.names.at(other);
+      if (word.empty() || is_own(word) || !settings.has(word)) continue;
+      if (settings.text(word) == "1") continue;
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{} {} is a word of {}, and {} has no such word", word,
+                               settings.text(word), configurable.at(other).name, trainer.name));
+    }
+  }
+  return {};
+}
+
 Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& layout) {
   struct Choice {
     std::string_view axis;
@@ -485,6 +532,7 @@ Result<std::string> configuration_of(std::string_view trainer, const TrainerLayo
 Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
                                 std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
+  SHARDSWEEP_TRY(check_whose(*found, text));
   auto layout = found->read(text, gpus);
   if (!layout) return layout;
   // Whoever counts its GPUs or samples need not think of numbers that are none.

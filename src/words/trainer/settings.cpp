@@ -125,4 +125,10 @@ bool Settings::is_true(std::string_view name) const {
   return has(name) && (value.empty() || value == "true" || value == "True" || value == "on");
 }
 
+Settings settings_of(std::string_view trainer, std::string_view text) {
+  if (trainer == "megatron") return Settings::of_flags(text);
+  if (trainer == "megatron-bridge") return Settings::of_overrides(text);
+  return Settings::of_lines(text);
+}
+
 }  // namespace shardsweep

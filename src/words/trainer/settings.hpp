@@ -38,4 +38,7 @@ class Settings {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
+/// A trainer's own text, in the form that it has: flags, overrides, or lines.
+[[nodiscard]] Settings settings_of(std::string_view trainer, std::string_view text);
+
 }  // namespace shardsweep

@@ -9,6 +9,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 
 using namespace shardsweep;
 
@@ -98,6 +99,45 @@ TEST_CASE("a layout comes back from each trainer's own words") {
     }
     CHECK(came_back == 1000);
   }
+}
+
+/// 5,000 layouts by each writer: what it does not write it refuses, with an axis that the
+/// layout has. Read by every reader: what is no text of its trainer is refused, or has the same
+/// degrees.
+TEST_CASE("no layout comes back as another one, whoever writes and whoever reads") {
+  std::map<std::string, int> counts;
+  for (const auto writer : configurable_trainers()) {
+    CAPTURE(writer);
+    Draw draw;
+    for (int i = 0; i < 5000; ++i) {
+      const TrainerLayout layout = draw.layout();
+      const auto text = configuration_of(writer, layout);
+      if (!text) {
+        ++counts["not written"];
+        CHECK(text.error().what.starts_with(fmt::format("{} has no words for ", writer)));
+        continue;
+      }
+      CAPTURE(*text);
+      for (const auto reader : configurable_trainers()) {
+        CAPTURE(reader);
+        const auto back = layout_of(reader, *text, layout.gpus());
+        if (!back) {
+          ++counts["not read"];
+          CHECK(reader != writer);
+          continue;
+        }
+        ++counts["read"];
+        if (reader == writer) {
+          CHECK(words(*back) == words(as_told(writer, layout)));
+        } else {
+          CHECK(std::tuple(back->tp, back->pp, back->cp, back->ep) ==
+                std::tuple(layout.tp, layout.pp, layout.cp, layout.ep));
+        }
+      }
+    }
+  }
+  MESSAGE(counts["read"], " read, ", counts["not read"], " not read, ", counts["not written"],
+          " not written");
 }
 
 TEST_CASE("megatron's flags") {
