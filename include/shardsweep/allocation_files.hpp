@@ -96,8 +96,10 @@ class LineReader {
  public:
   explicit LineReader(std::filesystem::path path) : path_(std::move(path)) {}
   /// The complete lines since the last look, at most `limit` of them; none where there is no
-  /// file. Of a line longer than 256 KiB only the beginning is handed out.
+  /// file. Of a line longer than 1 MiB only the beginning is handed out.
   [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
+  /// Of what is new only the last `bytes` are read by the next looks, from a whole line on.
+  void pass_over_all_but(std::uint64_t bytes);
 
  private:
   std::filesystem::path path_;

@@ -7,6 +7,7 @@
 #include "rundir/tar.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/removal.hpp>
@@ -81,6 +82,32 @@ Result<AttemptRecords> read_from_pack(const AttemptPaths& attempt) {
   return join(std::move(files), true);
 }
 
+/// `size` bytes from `from` on; fewer if the file has become shorter.
+Result<std::string> read_part(const AttemptFileReader& file, std::uint64_t from,
+                              std::uint64_t size) {
+  std::string text;
+  while (text.size() < size) {
+    SHARDSWEEP_ASSIGN(const std::string more,
+                      file.read(from + text.size(), size - text.size()));
+    if (more.empty()) break;
+    text += more;
+  }
+  return text;
+}
+
+/// As a pack would hold it: of a runner gone wild the first and the last lines.
+Result<std::string> read_records_file(const fs::path& path) {
+  constexpr std::uint64_t half = keep_records_bytes / 2;
+  SHARDSWEEP_ASSIGN(const auto file, AttemptFileReader::open({.name = "", .path = path}));
+  SHARDSWEEP_ASSIGN(const std::uint64_t size, file.size());
+  if (size <= keep_records_bytes) return read_part(file, 0, size);
+  SHARDSWEEP_ASSIGN(std::string text, read_part(file, 0, half));
+  text = whole_lines(std::move(text));
+  SHARDSWEEP_ASSIGN(const std::string last, read_part(file, size - half, half));
+  const std::size_t line_end = last.find('\n');
+  return line_end == std::string::npos ? text : text + last.substr(line_end + 1);
+}
+
 Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
   RecordFiles files;
   std::error_code error;
@@ -88,7 +115,7 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (!is_records(name)) continue;
-    SHARDSWEEP_ASSIGN(std::string text, read_file(it->path(), keep_records_bytes * 2));
+    SHARDSWEEP_ASSIGN(std::string text, read_records_file(it->path()));
     files.emplace(records_key(name), std::move(text));
   }
   if (error)

@@ -2,6 +2,7 @@
 // Files of an allocation: whole files written durably, append-only files of lines. It must hold
 // on NFS: readers reopen at each look, nothing is listed and no mtime is trusted.
 #include "machine/descriptor.hpp"
+#include "record/json_values.hpp"
 #include "rundir/durable.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -20,8 +21,7 @@ namespace {
 
 constexpr mode_t file_mode = 0644;
 constexpr mode_t owner_mode = 0600;
-constexpr std::size_t chunk_bytes =
-    std::size_t{256} * 1024;  // a line longer than this is garbage
+constexpr std::size_t chunk_bytes = std::size_t{256} * 1024;
 
 // A file of terabytes without a line must not keep its reader: the rest is the next look's.
 constexpr int chunks_per_look = 256;
@@ -220,10 +220,11 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     return errno_error("cannot open " + path_.string());
   }
   // Mostly there is nothing new: clearing the memory first would be most of the work.
-  const auto chunk = std::make_unique_for_overwrite<char[]>(chunk_bytes);
+  std::size_t size = chunk_bytes;
+  auto chunk = std::make_unique_for_overwrite<char[]>(size);
   for (int chunks = 0; lines.size() < limit && chunks < chunks_per_look; ++chunks) {
     SHARDSWEEP_ASSIGN(const std::size_t got,
-                      read_at(file.get(), chunk.get(), chunk_bytes, offset_, path_.string()));
+                      read_at(file.get(), chunk.get(), size, offset_, path_.string()));
     const std::string_view text(chunk.get(), got);
     std::size_t begin = 0;
     while (lines.size() < limit) {
@@ -235,13 +236,27 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     }
     offset_ += begin;
     if (begin > 0) continue;
-    if (got < chunk_bytes) break;
+    if (got < size) break;
+    if (size < json::longest_line && !overlong_) {
+      size = json::longest_line;
+      chunk = std::make_unique_for_overwrite<char[]>(size);
+      continue;
+    }
     // No end in sight: its beginning is handed out, to be counted, and the rest passed over.
     if (!overlong_) lines.emplace_back(text.substr(0, 1000));
     overlong_ = true;
     offset_ += got;
   }
   return lines;
+}
+
+void LineReader::pass_over_all_but(std::uint64_t bytes) {
+  struct stat about {};
+  if (::stat(path_.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  const auto size = static_cast<std::uint64_t>(std::max<off_t>(about.st_size, 0));
+  if (size <= offset_ || size - offset_ <= bytes) return;
+  offset_ = size - bytes;
+  overlong_ = true;  // most likely within a line
 }
 
 }  // namespace shardsweep

@@ -157,6 +157,28 @@ TEST_CASE("a reader passes over a line without an end in bounded memory") {
   CHECK(lines_of(reader) == Lines{"next"});
 }
 
+TEST_CASE("a reader hands out a long line of many keys whole") {
+  const Folder folder;
+  const std::string longest(900'000, 'x');
+  folder.write("lines", "first\n" + longest + "\nlast\n");
+  LineReader reader(folder.path() / "lines");
+  CHECK(lines_of(reader) == Lines{"first", longest, "last"});
+}
+
+TEST_CASE("a reader that is far behind goes on with the last lines") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += "line " + std::to_string(i) + "\n";
+  folder.write("lines", text);
+  LineReader reader(folder.path() / "lines");
+  reader.pass_over_all_but(25);
+  CHECK(lines_of(reader) == Lines{"line 998", "line 999"});
+  folder.append("lines", "more\n");
+  reader.pass_over_all_but(25);
+  CHECK(lines_of(reader) == Lines{"more"});
+}
+
 TEST_CASE("a writer closes the torn line that a crash has left") {
   const Folder folder;
   folder.write("lines", "one\n{\"to");
@@ -210,6 +232,17 @@ TEST_CASE("a pack opens with tar and reads back the same records") {
   const std::string log = folder.read("attempt-7/rank.0.out");
   CHECK(log == std::string(50, 'h') + "\n[shardsweep left out 9404 bytes here]\n" +
                    std::string(46, 'm') + "tail");
+}
+
+TEST_CASE("of records of 250 MB the first and the last lines are read") {
+  const Folder folder;
+  const AttemptPaths attempt{folder.path() / "1"};
+  const auto path = folder.write("1/records.jsonl", "first\nhalf a li");
+  REQUIRE(::truncate(path.c_str(), 250'000'000) == 0);
+  folder.append("1/records.jsonl", "\nlast\n");
+  const auto read = read_attempt_records(attempt);
+  REQUIRE(read.has_value());
+  CHECK(read->text == "first\nlast\n");
 }
 
 TEST_CASE("packing that was interrupted is finished by doing it again") {
