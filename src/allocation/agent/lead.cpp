@@ -370,7 +370,7 @@ void Lead::start_next() {
 }
 
 Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(AttemptPaths{assign.dir}.spec()));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{assign.dir}.spec()));
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
     return fault(FaultKind::corrupt, "spec.json belongs to another attempt");

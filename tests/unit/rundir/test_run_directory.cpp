@@ -4,6 +4,7 @@
 #include "unit/folder.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
 
 #include <doctest/doctest.h>
 
@@ -232,6 +233,39 @@ TEST_CASE("a pack opens with tar and reads back the same records") {
   const std::string log = folder.read("attempt-7/rank.0.out");
   CHECK(log == std::string(50, 'h') + "\n[shardsweep left out 9404 bytes here]\n" +
                    std::string(46, 'm') + "tail");
+}
+
+TEST_CASE(
+    "a link, a fifo or a folder in place of a file of a database is refused by its name") {
+  const Folder folder;
+  const AttemptPaths attempt{folder.path() / "1"};
+  folder.write("elsewhere", "forged\n");
+  folder.write("1/spec.json", "{}");
+  const auto path = attempt.records();
+  const auto all_refuse = [&](const std::string& why) {
+    CAPTURE(why);
+    const std::string expected = "'" + path.string() + "' is " + why +
+                                 ", where a file of the database is expected. Remove it.";
+    CHECK(read_own_file(path).error().what == expected);
+    CHECK(read_attempt_records(attempt).error().what == expected);
+    CHECK(LineReader(path).look().error().what == expected);
+    CHECK(LineWriter::open(path).error().what == expected);
+    CHECK(AttemptFileReader::open({.name = "", .path = path}).error().what == expected);
+  };
+  std::filesystem::create_symlink(folder.path() / "elsewhere", path);
+  all_refuse("a link");
+  // What is written whole takes its place.
+  REQUIRE(write_own_file(path, "ours\n"));
+  CHECK(folder.read("elsewhere") == "forged\n");
+  CHECK(read_own_file(path).value() == "ours\n");
+  std::filesystem::create_hard_link(path, folder.path() / "second");
+  CHECK(LineWriter::open(path).error().what.find("has 2 names") != std::string::npos);
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  all_refuse("a fifo");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  all_refuse("a folder");
 }
 
 TEST_CASE("of records of 250 MB the first and the last lines are read") {
