@@ -71,8 +71,21 @@ enum class Readers : std::uint8_t {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 16 << 20);
 
-/// Appends whole lines. A torn last line, left by a crash, is closed with a newline first, so
-/// that readers skip it as malformed.
+/// The same for a file of a database, in a folder of this user's alone
+/// (machine/checked_folder.hpp): no link is followed, and what somebody else has put there is
+/// refused.
+[[nodiscard]] Result<void> write_own_file(const std::filesystem::path& path,
+                                          std::string_view text,
+                                          Readers readers = Readers::all);
+/// Of a database: no link, no fifo, and its folder's owner has made it.
+[[nodiscard]] Result<std::string> read_own_file(const std::filesystem::path& path,
+                                                std::size_t limit = 16 << 20);
+/// Makes a folder of a database, with those above it, for its owner alone. One that is there
+/// has to be this user's.
+[[nodiscard]] Result<void> make_own_folder(const std::filesystem::path& folder);
+
+/// Appends whole lines to a file of a database. A torn last line, left by a crash, is closed
+/// with a newline first, so that readers skip it as malformed.
 class LineWriter {
  public:
   [[nodiscard]] static Result<LineWriter> open(const std::filesystem::path& path);
@@ -90,14 +103,16 @@ class LineWriter {
   bool torn_ = false;  ///< what was written last has no end yet
 };
 
-/// Follows an append-only file of lines. Reopens at each look (NFS), never waits for the file
-/// to appear, keeps a torn last line for the next look.
+/// Follows an append-only file of lines of a database. Reopens at each look (NFS), never waits
+/// for the file to appear, keeps a torn last line for the next look.
 class LineReader {
  public:
   explicit LineReader(std::filesystem::path path) : path_(std::move(path)) {}
   /// The complete lines since the last look, at most `limit` of them; none where there is no
-  /// file. Of a line longer than 256 KiB only the beginning is handed out.
+  /// file. Of a line longer than 1 MiB only the beginning is handed out.
   [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
+  /// Of what is new only the last `bytes` are read by the next looks, from a whole line on.
+  void pass_over_all_but(std::uint64_t bytes);
 
  private:
   std::filesystem::path path_;

@@ -51,10 +51,12 @@ enum class EvidenceKind : std::uint8_t {
   comm_error,
   crashed,
   unstarted,  ///< no lead has started in a job that began there
+  killed,     ///< its agents were killed all at once, by whom is not known
 };
 template <>
-inline constexpr std::array<std::string_view, 16> word_table<EvidenceKind>{
-    "silent",  "lost",   "hardware", "dirty", "failed", "control",    "leaving", "leaked",
-    "suspect", "slower", "on pace",  "slow",  "hung",   "comm_error", "crashed", "unstarted"};
+inline constexpr std::array<std::string_view, 17> word_table<EvidenceKind>{
+    "silent",  "lost",       "hardware", "dirty",     "failed",  "control",
+    "leaving", "leaked",     "suspect",  "slower",    "on pace", "slow",
+    "hung",    "comm_error", "crashed",  "unstarted", "killed"};
 
 }  // namespace shardsweep

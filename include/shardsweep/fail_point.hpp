@@ -61,6 +61,8 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"inbox.stored", "a piece of a submission is committed, others are not"},
     {"inbox.in_force", "all of a submission is committed, nobody has read it"},
     {"inbox.answered", "a submission is answered, its file is still there"},
+    // a database's folder
+    {"home.checked", "all folders of a database are looked at, nothing in them is opened"},
     // a request and its answer
     {"request.write", "a request is not written"},
     {"request.written", "a request is written, no daemon is looked for"},
@@ -86,6 +88,7 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     {"store.commit", "changes are written, and not committed"},
     {"store.reading", "some tables of a report are read, others are not"},
     // files of an allocation
+    {"rundir.folder_checked", "the folder of a new file is looked at, nothing is in it"},
     {"rundir.write", "a file is about to be written, under another name"},
     {"rundir.sync", "it is written, not synced"},
     {"rundir.rename", "it is synced, under another name"},

@@ -36,7 +36,7 @@ struct RecordsSummary {
   /// Its programs were to be looked at once more when they had been read, and nobody has: there
   /// is no result.
   bool code_unknown = false;
-  std::string doubt{};  ///< why the result can't be true; empty: no reason
+  std::string doubt{};  ///< why the result can't be true, and is marked; empty: no reason
   /// Where there is no result: what is wrong with the record that should have been one, in a
   /// sentence. Empty: nothing looks like one.
   std::string flaw{};

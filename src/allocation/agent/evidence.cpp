@@ -56,11 +56,11 @@ EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vecto
 /// As it is now: when the ranks are ended they write once more.
 void EvidenceTaking::copy_recorder(int rank) {
   const std::string name = "rank." + std::to_string(rank);
-  const auto recorder = read_file(paths_.recorder() / name, largest_recorder);
+  const auto recorder = read_own_file(paths_.recorder() / name, largest_recorder);
   if (!recorder) return;
   std::error_code error;
   fs::create_directories(paths_.evidence() / "recorder", error);
-  (void)write_file_durably(paths_.evidence() / "recorder" / name, *recorder);
+  (void)write_own_file(paths_.evidence() / "recorder" / name, *recorder);
 }
 
 void EvidenceTaking::ask_for_backtrace(const Rank& rank) {
@@ -110,7 +110,7 @@ void EvidenceTaking::write() {
     rank.last_line = last_line_of(paths_.rank_log(rank.rank));
   std::error_code error;
   fs::create_directories(paths_.evidence(), error);
-  (void)write_file_durably(paths_.evidence() / (seen_.node + ".json"), encode(seen_));
+  (void)write_own_file(paths_.evidence() / (seen_.node + ".json"), encode(seen_));
 }
 
 std::string last_line_of(const fs::path& log) {

@@ -36,6 +36,8 @@ namespace {
 // Beyond the grace of a running attempt: node agents that have been told to leave.
 constexpr double quit_limit_s = 10;
 constexpr double last_kill_s = 60;
+// srun has closed its output, and has only to exit.
+constexpr double srun_exit_s = 5;
 // By how much the controller's clock may be ahead of ours.
 constexpr double end_tolerance_s = 5;
 // The daemon's file is worth waiting for when everything else is over.
@@ -266,12 +268,20 @@ void Lead::place_job_nodes() {
 
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
-  if (channel_.closed()) return lose_nodes(nodes_.loss_of_all());
+  if (channel_.closed()) return lose_nodes(nodes_.loss_of_all(agents_were_killed()));
   if (const auto loss =
           nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s))
     return lose_nodes(*loss);
   if (!running_) return;
   if (const auto others = running_->end_others(now_s_)) tell(*others);
+}
+
+/// srun exits with the highest code of its tasks. Its own death says nothing of them.
+bool Lead::agents_were_killed() const {
+  constexpr int by_sigkill = 128 + SIGKILL;
+  if (spec_.launch != LaunchMode::agents) return false;
+  const auto status = exit_status(child_.pid, clock_, srun_exit_s);
+  return status && WIFEXITED(*status) && WEXITSTATUS(*status) == by_sigkill;
 }
 
 /// What ran there is ended with our one child (guard or srun) before anybody reads or packs
@@ -282,14 +292,16 @@ void Lead::lose_nodes(const NodeLoss& loss) {
   nodes_lost_ = true;
   log_.line(loss.why);
   if (!kill_all_children(clock_, last_kill_s)) log_.line("processes remain on this node");
+  if (loss.killed) say(FoundOnNode{loss.node, EvidenceKind::killed, loss.why}, true);
   // The attempt's end tells it too.
-  if (!loss.node.empty() && !running_)
+  if (!loss.node.empty() && !loss.killed && !running_)
     say(FoundOnNode{loss.node, EvidenceKind::silent, loss.why}, true);
   if (running_) {
     // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
-    Evidence lost{clock_.now() - to_microseconds(loss.silent_s),
-                  {Outcome::node_failure, loss.why, SaidBy::agent}};
-    lost.ending.node = loss.node;
+    Evidence lost{
+        clock_.now() - to_microseconds(loss.silent_s),
+        {loss.killed ? Outcome::reaped : Outcome::node_failure, loss.why, SaidBy::agent}};
+    if (!loss.killed) lost.ending.node = loss.node;
     running_->hold_against_it(std::move(lost));
     finish(*std::exchange(running_, std::nullopt));
   }
@@ -358,7 +370,7 @@ void Lead::start_next() {
 }
 
 Result<AttemptSpec> Lead::read_spec(const Assign& assign) const {
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(AttemptPaths{assign.dir}.spec()));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{assign.dir}.spec()));
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
     return fault(FaultKind::corrupt, "spec.json belongs to another attempt");

@@ -61,6 +61,7 @@ class Lead {
   void check_gpu(const NodeReady& ready);
   void place_job_nodes();
   void watch_nodes();
+  [[nodiscard]] bool agents_were_killed() const;
   void keep_wall_time();
   void start_next();
   [[nodiscard]] Result<AttemptSpec> read_spec(const Assign& assign) const;

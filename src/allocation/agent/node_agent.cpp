@@ -229,7 +229,7 @@ void NodeAgent::take(const Launch& launch) {
   if (waiting_) return refuse_it(fmt::format("attempt {} waits", waiting_->spec.attempt));
   if (leaving_) return refuse_it("the node agent is leaving");
   AttemptPaths paths{launch.dir};
-  const auto spec = read_file(paths.spec()).and_then([](const std::string& text) {
+  const auto spec = read_own_file(paths.spec()).and_then([](const std::string& text) {
     return decode_attempt_spec(text).and_then(with_secrets);
   });
   if (!spec) return refuse_it(spec.error().what);

@@ -39,7 +39,7 @@ void find_left_of_jobs(const CheckedNode& node, const Log& log,
     return one.job == node.job || one.in_step || one.cluster != node.cluster;
   });
   if (others.empty()) return;
-  const auto list = read_file(node.ended_jobs, longest_list);
+  const auto list = read_own_file(node.ended_jobs, longest_list);
   if (!list) return;  // no job of ours has ended yet
   for (const JobProcess& one : others) {
     if (!lists_job(*list, one.job)) continue;

@@ -56,7 +56,7 @@ void ProgramCheck::note(const std::string& type) {
   records_ += encode_record({type, {{"code_hash", here_.spec.code_hash}}, {}}, here_.spec.nonce,
                             here_.clock.now()) +
               "\n";
-  const auto written = write_file_durably(here_.paths.code_records(), records_);
+  const auto written = write_own_file(here_.paths.code_records(), records_);
   if (!written) here_.log.line(written.error().what);
 }
 

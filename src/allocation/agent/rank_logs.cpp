@@ -70,7 +70,7 @@ std::string summarise_nccl(const std::vector<RankLog>& logs,
   if (text.empty()) return "";
   std::error_code error;
   std::filesystem::create_directories(summary.parent_path(), error);
-  (void)write_file_durably(summary, text);
+  (void)write_own_file(summary, text);
   return first;
 }
 

@@ -39,6 +39,20 @@ bool kill_all_children(const Clock& clock, double limit_s) {
   return true;
 }
 
+std::optional<int> exit_status(pid_t child, const Clock& clock, double limit_s) {
+  const double deadline = seconds_of(clock) + limit_s;
+  while (true) {
+    siginfo_t about{};
+    const int got =
+        ::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT);
+    if (got < 0 && errno != EINTR) return std::nullopt;
+    if (got == 0 && about.si_pid == child)
+      return about.si_code == CLD_EXITED ? about.si_status << 8 : about.si_status;
+    if (seconds_of(clock) > deadline) return std::nullopt;
+    (void)::poll(nullptr, 0, 1);
+  }
+}
+
 double seconds_of(const Clock& clock) {
   return std::chrono::duration<double>(clock.steady().time_since_epoch()).count();
 }

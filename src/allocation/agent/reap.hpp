@@ -5,6 +5,10 @@
 
 #include <shardsweep/clock.hpp>
 
+#include <sys/types.h>
+
+#include <optional>
+
 namespace shardsweep::agent {
 
 /// Whatever descendants lose their parent come to this process.
@@ -16,6 +20,10 @@ void become_subreaper();
 
 /// Rounds until ECHILD; gives up after `limit_s` (a process in state D can't be ended).
 [[nodiscard]] bool kill_all_children(const Clock& clock, double limit_s);
+
+/// As waitpid tells it of a child, within `limit_s`; none: it runs on, or was reaped before. It
+/// stays to be reaped.
+[[nodiscard]] std::optional<int> exit_status(pid_t child, const Clock& clock, double limit_s);
 
 /// Seconds of the monotonic clock.
 [[nodiscard]] double seconds_of(const Clock& clock);

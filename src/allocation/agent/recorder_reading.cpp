@@ -70,7 +70,7 @@ Result<RecorderReading> read_recorders(const AttemptPaths& attempt) {
   SHARDSWEEP_ASSIGN(const std::string text, output_of({program, "--read-recorder", folder}));
   SHARDSWEEP_ASSIGN(RecorderReading reading, decode_recorder_reading(text));
   fs::create_directories(attempt.evidence(), error);
-  (void)write_file_durably(attempt.evidence() / "recorder.json", text);
+  (void)write_own_file(attempt.evidence() / "recorder.json", text);
   return reading;
 }
 

@@ -158,7 +158,7 @@ void RunningAttempt::step() {
 void RunningAttempt::read_records(bool asked) {
   const bool all = records_.all_are_due(asked);
   if (trainer_) trainer_->look(here_.clock, all, probe_.runs());
-  for (const auto& [rank, record] : records_.read(all))
+  for (const auto& [rank, record] : asked ? records_.read_to_end() : records_.read(all))
     take_record(rank, record);
 }
 

@@ -55,7 +55,7 @@ bool SlurmStep::write_hostfile() const {
     text += node.job_nodes[at] + "\n";
     rank += processes_of(here_.spec, each) < each ? each : 1;
   }
-  const auto written = write_file_durably(hostfile(), text);
+  const auto written = write_own_file(hostfile(), text);
   if (!written) here_.log.line(written.error().what);
   return written.has_value();
 }
@@ -87,7 +87,7 @@ Evidence SlurmStep::exit_evidence(int status, bool told) const {
     if (const auto failure = start_failure_in(last_line_of(here_.log_of(rank))))
       return evidence_of_no_start(rank, failure->error, failure->what, here_.clock.now());
   }
-  const auto output = read_file(here_.log_of(-1));
+  const auto output = read_own_file(here_.log_of(-1));
   return evidence_of_step(output.value_or(""), status, here_.clock.now(), told);
 }
 

@@ -77,7 +77,7 @@ bool is_restarted() {
 }
 
 Result<int> claim_and_run(const AllocationPaths& paths, const Clock& clock, const Log& log) {
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(paths.spec()));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(paths.spec()));
   SHARDSWEEP_ASSIGN(const AllocationSpec spec, decode_allocation_spec(text));
   SHARDSWEEP_ASSIGN(const std::string nonce, random_nonce());
   SHARDSWEEP_ASSIGN(const bool won, claim_allocation(paths, nonce));

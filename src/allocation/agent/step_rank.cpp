@@ -29,7 +29,7 @@ Result<int> number_in(const Environment& own, const std::string& name) {
 }
 
 Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(paths.spec()));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(paths.spec()));
   SHARDSWEEP_ASSIGN(const AttemptSpec spec, decode_attempt_spec(text).and_then(with_secrets));
   RankPlace place;
   SHARDSWEEP_ASSIGN(place.rank, number_in(own, "SLURM_PROCID"));

@@ -144,7 +144,7 @@ void TrainerLogs::tell_facts(bool last) {
   std::string text = records_.facts_text();
   if (last) text += last_facts;
   if (text == told_facts_) return;
-  if (const auto written = write_file_durably(facts_file(index_), text); !written)
+  if (const auto written = write_own_file(facts_file(index_), text); !written)
     fault_ = written.error().what;
   told_facts_ = std::move(text);
 }
@@ -160,7 +160,7 @@ bool TrainerLogs::waits_for_facts(const Clock& clock) {
   if (now_s - *asked_for_facts_s_ > facts_limit_s) return false;
   for (int node = 0; node < nodes_; ++node) {
     if (node == index_) continue;
-    const auto text = read_file(facts_file(node));
+    const auto text = read_own_file(facts_file(node));
     if (!text || !text->ends_with(last_facts)) return true;
   }
   return false;
@@ -169,7 +169,7 @@ bool TrainerLogs::waits_for_facts(const Clock& clock) {
 void TrainerLogs::take_facts() {
   for (int node = 0; node < nodes_; ++node) {
     if (node == index_) continue;
-    const auto text = read_file(facts_file(node));
+    const auto text = read_own_file(facts_file(node));
     if (!text) continue;
     if (const auto known = records_.add_facts(*text); !known) refused_ = known.error().what;
   }

@@ -93,7 +93,9 @@ void Beside::tell(Ending& ending) const {
   add_clause(ending.also, disturbed);
   const auto add = [&](const std::string& text) { add_clause(ending.cause, text); };
   if (leaked > 0) add(fmt::format("ended leftover processes ({}): {}", leaked, leftovers));
-  if (garbage > 0) add(fmt::format("{} garbage lines in the records", garbage));
+  if (garbage > 0)
+    add(garbage == 1 ? "1 line in the records is not a JSON record"
+                     : fmt::format("{} lines in the records are not JSON records", garbage));
   if (one_host_only) add("leftover processes were looked for on one host only");
   if (ending.outcome == Outcome::comm_error) add(nccl);
   if (stuck) add("a process could not be ended");

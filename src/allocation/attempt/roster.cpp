@@ -95,10 +95,19 @@ NodeLoss NodeRoster::absence() const {
 
 /// srun gives up the whole step if the connection to one node breaks in the middle of a
 /// message, as when a guard dies: the node that had begun to leave is the cause.
-NodeLoss NodeRoster::loss_of_all() const {
+///
+/// A guard and a node agent that are killed in one moment say nothing: `scancel` does that, and
+/// the kernel for want of memory.
+NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
   const bool alone = count() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {
+    if (alone && node.leaving.empty() && killed)
+      return {.why = fmt::format("the step of the node agent on {} was killed (SIGKILL): by "
+                                 "scancel, or by the kernel for want of memory",
+                                 name),
+              .node = name,
+              .killed = true};
     if (alone && node.leaving.empty())
       return {fmt::format("the node agent of {} has ended", name), name};
     if (alone) return {node.leaving, name};

@@ -24,6 +24,7 @@ struct NodeLoss {
   std::string node{};                 ///< whose loss it is; empty: not known, or of several
   double silent_s = 0;                ///< it happened so long ago
   std::vector<std::string> absent{};  ///< nodes of the job that never came
+  bool killed = false;                ///< from outside: no failure of the node
 };
 
 class NodeRoster {
@@ -55,8 +56,8 @@ class NodeRoster {
   /// `agents_limit_s`: for all to come. `lease_s`: without a word.
   [[nodiscard]] std::optional<NodeLoss> loss(double now_s, double agents_limit_s,
                                              double lease_s) const;
-  /// The one connection to all of them has ended.
-  [[nodiscard]] NodeLoss loss_of_all() const;
+  /// The one connection to all of them has ended. `killed`: by SIGKILL, as srun says.
+  [[nodiscard]] NodeLoss loss_of_all(bool killed) const;
 
   /// By place, as far as they are known.
   [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/descriptor.hpp"
+#include "machine/checked_folder.hpp"
 #include "rundir/durable.hpp"
 #include "rundir/tar.hpp"
 #include "text/characters.hpp"
@@ -103,13 +103,8 @@ std::optional<int> rank_of_log(const std::string& name) {
 
 Result<AttemptFileReader> AttemptFileReader::open(const AttemptFile& file) {
   // A fifo or a link in place of a log shall not hold us up or lead us away.
-  const int number = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  if (number < 0) return errno_error("cannot open " + file.path.string());
-  AttemptFileReader reader(number, file);
-  struct stat about {};
-  if (::fstat(number, &about) != 0 || !S_ISREG(about.st_mode))
-    return fault(FaultKind::unavailable, file.path.string() + " is not a regular file");
-  return reader;
+  SHARDSWEEP_ASSIGN(Descriptor opened, open_to_read(file.path));
+  return AttemptFileReader(opened.release(), file);
 }
 
 AttemptFileReader::AttemptFileReader(AttemptFileReader&& other) noexcept

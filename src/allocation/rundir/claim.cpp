@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rundir/claim.hpp"
 
-#include "machine/descriptor.hpp"
+#include "machine/checked_folder.hpp"
 
 #include <shardsweep/fail_point.hpp>
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,20 +16,23 @@
 namespace shardsweep {
 
 Result<bool> claim_allocation(const AllocationPaths& allocation, const std::string& nonce) {
-  const std::string own = allocation.claim().string() + "." + nonce;
-  SHARDSWEEP_TRY(write_file_durably(own, nonce + "\n"));
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::open(allocation.dir));
+  const std::string claim = allocation.claim().filename().string();
+  const std::string own = claim + "." + nonce;
+  SHARDSWEEP_TRY(write_own_file(allocation.dir / own, nonce + "\n"));
   // What link(2) answers is not asked: over NFSv3 a retransmitted request answers EEXIST to
   // the one who made the link. The number of names of our own file tells.
+  const int in = folder.descriptor();
   errno = fail_point_error("rundir.claim");
-  const bool failed = errno != 0 || ::link(own.c_str(), allocation.claim().c_str()) != 0;
+  const bool failed = errno != 0 || ::linkat(in, own.c_str(), in, claim.c_str(), 0) != 0;
   const bool linked = !failed || errno == EEXIST;
   const Fault why = errno_fault("cannot claim " + allocation.dir.string());
   struct stat status {};
   fail_point("rundir.claimed");
-  const bool known = ::stat(own.c_str(), &status) == 0;
-  ::unlink(own.c_str());
+  const bool known = ::fstatat(in, own.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  folder.remove(own);
   if (!linked) return tl::unexpected(why);
-  if (!known) return errno_error("cannot stat " + own);
+  if (!known) return errno_error("cannot stat " + (allocation.dir / own).string());
   return status.st_nlink == 2;
 }
 

@@ -2,11 +2,12 @@
 // An attempt's folder becomes one tar file, and is read from either. Whenever the process is
 // killed, the folder is whole or the pack is: the pack gets its name only when it is durable,
 // and only then the folder goes.
-#include "machine/descriptor.hpp"
+#include "machine/checked_folder.hpp"
 #include "rundir/durable.hpp"
 #include "rundir/tar.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/removal.hpp>
@@ -81,6 +82,32 @@ Result<AttemptRecords> read_from_pack(const AttemptPaths& attempt) {
   return join(std::move(files), true);
 }
 
+/// `size` bytes from `from` on; fewer if the file has become shorter.
+Result<std::string> read_part(const AttemptFileReader& file, std::uint64_t from,
+                              std::uint64_t size) {
+  std::string text;
+  while (text.size() < size) {
+    SHARDSWEEP_ASSIGN(const std::string more,
+                      file.read(from + text.size(), size - text.size()));
+    if (more.empty()) break;
+    text += more;
+  }
+  return text;
+}
+
+/// As a pack would hold it: of a runner gone wild the first and the last lines.
+Result<std::string> read_records_file(const fs::path& path) {
+  constexpr std::uint64_t half = keep_records_bytes / 2;
+  SHARDSWEEP_ASSIGN(const auto file, AttemptFileReader::open({.name = "", .path = path}));
+  SHARDSWEEP_ASSIGN(const std::uint64_t size, file.size());
+  if (size <= keep_records_bytes) return read_part(file, 0, size);
+  SHARDSWEEP_ASSIGN(std::string text, read_part(file, 0, half));
+  text = whole_lines(std::move(text));
+  SHARDSWEEP_ASSIGN(const std::string last, read_part(file, size - half, half));
+  const std::size_t line_end = last.find('\n');
+  return line_end == std::string::npos ? text : text + last.substr(line_end + 1);
+}
+
 Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
   RecordFiles files;
   std::error_code error;
@@ -88,7 +115,7 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (!is_records(name)) continue;
-    SHARDSWEEP_ASSIGN(std::string text, read_file(it->path(), keep_records_bytes * 2));
+    SHARDSWEEP_ASSIGN(std::string text, read_records_file(it->path()));
     files.emplace(records_key(name), std::move(text));
   }
   if (error)
@@ -99,7 +126,7 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
 /// Ranks may have printed what they were given. Without the values there is nothing to look
 /// for: whoever took them away wants the logs all the same.
 Result<void> mask_secrets(const AttemptPaths& attempt) {
-  const auto spec = read_file(attempt.spec()).and_then([](const std::string& text) {
+  const auto spec = read_own_file(attempt.spec()).and_then([](const std::string& text) {
     return decode_attempt_spec(text);
   });
   if (!spec || spec->secrets.empty()) return {};
@@ -107,25 +134,27 @@ Result<void> mask_secrets(const AttemptPaths& attempt) {
   return secrets ? mask_files(attempt.dir, *secrets) : Result<void>();
 }
 
-Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
-                        std::uint64_t keep_log) {
+Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt,
+                        const fs::path& fresh, std::uint64_t keep_log) {
   // A file of its own, whatever was left of an earlier try: another host may still write that.
-  ::unlink(fresh.c_str());
+  const std::string name = fresh.filename().string();
+  folder.remove(name);
   // For its owner alone, like the spec.json in it.
-  const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file.valid()) return errno_error("cannot create " + fresh.string());
+  SHARDSWEEP_ASSIGN(const Descriptor file,
+                    folder.open_file(name, O_WRONLY | O_CREAT | O_EXCL, 0600));
   SHARDSWEEP_TRY(mask_secrets(attempt));
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());
   const AttemptPaths inside{attempt.dir.filename()};
-  for (const auto& name : names) {
-    if (name == inside.environment().filename()) continue;  // with its secrets
-    const bool whole = name == inside.spec().filename() || is_records(name.string()) ||
-                       *name.begin() == inside.recorder().filename() ||
-                       *name.begin() == inside.evidence().filename();
+  for (const auto& file_name : names) {
+    if (file_name == inside.environment().filename()) continue;  // with its secrets
+    const bool whole = file_name == inside.spec().filename() ||
+                       is_records(file_name.string()) ||
+                       *file_name.begin() == inside.recorder().filename() ||
+                       *file_name.begin() == inside.evidence().filename();
     if (const int error = fail_point_error("rundir.pack_file"); error != 0)
       return errno_error("cannot write " + fresh.string(), error);
-    SHARDSWEEP_TRY(tar.add_file(attempt.dir / name, (inside.dir / name).string(),
+    SHARDSWEEP_TRY(tar.add_file(attempt.dir / file_name, (inside.dir / file_name).string(),
                                 whole ? keep_records_bytes : keep_log));
   }
   SHARDSWEEP_TRY(tar.finish());
@@ -134,8 +163,10 @@ Result<void> write_pack(const AttemptPaths& attempt, const fs::path& fresh,
     return errno_error("cannot fsync " + fresh.string());
   struct stat own {};
   struct stat named {};
-  const bool ours = ::fstat(file.get(), &own) == 0 && ::stat(fresh.c_str(), &named) == 0 &&
-                    own.st_ino == named.st_ino;
+  const bool ours =
+      ::fstat(file.get(), &own) == 0 &&
+      ::fstatat(folder.descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+      own.st_ino == named.st_ino;
   if (!ours) return fault(FaultKind::unavailable, "another host packs " + fresh.string());
   return {};
 }
@@ -154,15 +185,18 @@ Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_byt
   std::error_code error;
   if (!fs::exists(attempt.pack(), error)) {
     const fs::path fresh = unfinished_pack(attempt);
+    SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(attempt.pack()));
     // A run may have locked a folder of its own, and what is in there belongs into the pack.
     open_to_owner(attempt.dir);
-    SHARDSWEEP_TRY(write_pack(
-        attempt, fresh, static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
+    SHARDSWEEP_TRY(
+        write_pack(folder, attempt, fresh,
+                   static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
     errno = fail_point_error("rundir.pack_rename");
-    if (errno != 0 || ::rename(fresh.c_str(), attempt.pack().c_str()) != 0)
-      return errno_error("cannot rename " + fresh.string());
+    if (errno != 0) return errno_error("cannot rename " + fresh.string());
+    SHARDSWEEP_TRY(
+        folder.rename(fresh.filename().string(), attempt.pack().filename().string()));
     fail_point("rundir.packed");
-    SHARDSWEEP_TRY(sync_folder_of(attempt.pack()));
+    SHARDSWEEP_TRY(folder.sync());
   }
   return remove_tree(attempt.dir);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of an allocation: whole files written durably, append-only files of lines. It must hold
 // on NFS: readers reopen at each look, nothing is listed and no mtime is trusted.
-#include "machine/descriptor.hpp"
+#include "machine/checked_folder.hpp"
+#include "record/json_values.hpp"
 #include "rundir/durable.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -20,8 +21,7 @@ namespace {
 
 constexpr mode_t file_mode = 0644;
 constexpr mode_t owner_mode = 0600;
-constexpr std::size_t chunk_bytes =
-    std::size_t{256} * 1024;  // a line longer than this is garbage
+constexpr std::size_t chunk_bytes = std::size_t{256} * 1024;
 
 // A file of terabytes without a line must not keep its reader: the rest is the next look's.
 constexpr int chunks_per_look = 256;
@@ -55,17 +55,18 @@ Result<std::size_t> read_at(int descriptor, char* buffer, std::size_t size,
 
 }  // namespace
 
-Result<void> sync_folder_of(const std::filesystem::path& path) {
-  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!descriptor.valid()) return errno_error("cannot open " + folder.string());
-  // Some network file systems refuse fsync of a folder; there the server makes names durable.
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
-    return errno_error("cannot fsync " + folder.string());
-  return {};
+namespace {
+
+std::filesystem::path folder_above(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-namespace {
+Result<void> sync_folder(int folder, const std::filesystem::path& path) {
+  // Some network file systems refuse fsync of a folder; there the server makes names durable.
+  if (::fsync(folder) != 0 && errno != EINVAL && errno != ENOTSUP)
+    return errno_error("cannot fsync " + path.string());
+  return {};
+}
 
 /// What the name means, through all links; the last one may lead to a file that is to be made.
 Result<std::filesystem::path> target_of(std::filesystem::path path) {
@@ -95,40 +96,43 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
 
 /// Of nobody else, and behind no link: in a folder that others may write too, what somebody has
 /// put there before would keep its owner and its mode.
-Descriptor create_fresh(const std::string& file, mode_t mode) {
-  ::unlink(file.c_str());
-  return Descriptor(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+Descriptor create_fresh(int folder, const std::string& name, mode_t mode) {
+  ::unlinkat(folder, name.c_str(), 0);
+  return Descriptor(::openat(folder, name.c_str(),
+                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
 }
 
-Result<void> replace_durably(const std::filesystem::path& path, std::string_view text,
-                             Readers readers) {
+/// `path`: in `folder`, a descriptor.
+Result<void> replace_durably(int folder, const std::filesystem::path& path,
+                             std::string_view text, Readers readers) {
   // The pid keeps two writers of one file apart; a stale one is removed.
-  const std::string fresh = path.string() + ".new." + std::to_string(::getpid());
+  const std::string name = path.filename().string();
+  const std::string fresh = name + ".new." + std::to_string(::getpid());
+  const std::string fresh_path = (path.parent_path() / fresh).string();
   {
     const mode_t mode = readers == Readers::owner ? owner_mode : file_mode;
-    const Descriptor file = create_fresh(fresh, mode);
+    const Descriptor file = create_fresh(folder, fresh, mode);
     if (!file.valid())
-      return errno_error("cannot create " + (errno == EEXIST ? fresh : path.string()));
-    auto written = write_all(file.get(), text, fresh);
+      return errno_error("cannot create " + (errno == EEXIST ? fresh_path : path.string()));
+    auto written = write_all(file.get(), text, fresh_path);
     if (written) {
       errno = fail_point_error("rundir.sync");
       if (errno != 0 || ::fsync(file.get()) != 0)
-        written = errno_error("cannot fsync " + fresh);
+        written = errno_error("cannot fsync " + fresh_path);
     }
     if (!written) {
-      ::unlink(fresh.c_str());
+      ::unlinkat(folder, fresh.c_str(), 0);
       return written;
     }
   }
   errno = fail_point_error("rundir.rename");
-  if (errno != 0 || ::rename(fresh.c_str(), path.c_str()) != 0) {
-    const Fault why = errno_fault("cannot rename " + fresh);
-    ::unlink(fresh.c_str());
+  if (errno != 0 || ::renameat(folder, fresh.c_str(), folder, name.c_str()) != 0) {
+    const Fault why = errno_fault("cannot rename " + fresh_path);
+    ::unlinkat(folder, fresh.c_str(), 0);
     return tl::unexpected(why);
   }
   fail_point("rundir.renamed");
-  return sync_folder_of(path);
+  return sync_folder(folder, path.parent_path());
 }
 
 }  // namespace
@@ -139,13 +143,28 @@ Result<void> write_file_durably(const std::filesystem::path& path, std::string_v
   if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
     return write_into(path, text);
   SHARDSWEEP_ASSIGN(const auto target, target_of(path));
-  return replace_durably(target, text, readers);
+  const auto above = folder_above(target);
+  const Descriptor folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return errno_error("cannot create " + target.string());
+  return replace_durably(folder.get(), target, text, readers);
 }
 
-Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-  // O_NONBLOCK: a fifo of that name must not hold the reader up.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return errno_error("cannot open " + path.string());
+Result<void> write_own_file(const std::filesystem::path& path, std::string_view text,
+                            Readers readers) {
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(path));
+  fail_point("rundir.folder_checked");
+  return replace_durably(folder.descriptor(), path, text, readers);
+}
+
+Result<void> make_own_folder(const std::filesystem::path& folder) {
+  SHARDSWEEP_TRY(CheckedFolder::make(folder));
+  return {};
+}
+
+namespace {
+
+Result<std::string> read_opened(const Descriptor& file, const std::filesystem::path& path,
+                                std::size_t limit) {
   std::string text;
   std::string chunk(std::min(chunk_bytes, limit + 1), '\0');
   while (true) {
@@ -157,6 +176,20 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
                    path.string() + " is longer than " + std::to_string(limit) + " bytes");
     text.append(chunk, 0, got);
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
+  // O_NONBLOCK: a fifo of that name must not hold the reader up.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return errno_error("cannot open " + path.string());
+  return read_opened(file, path, limit);
+}
+
+Result<std::string> read_own_file(const std::filesystem::path& path, std::size_t limit) {
+  SHARDSWEEP_ASSIGN(const Descriptor file, open_to_read(path));
+  return read_opened(file, path, limit);
 }
 
 // ---- LineWriter
@@ -173,14 +206,15 @@ LineWriter::~LineWriter() {
 }
 
 Result<LineWriter> LineWriter::open(const std::filesystem::path& path) {
-  LineWriter writer(
-      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, file_mode));
-  if (writer.descriptor_ < 0) return errno_error("cannot open " + path.string());
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(path));
+  SHARDSWEEP_ASSIGN(Descriptor file, folder.open_file(path.filename().string(),
+                                                      O_RDWR | O_APPEND | O_CREAT, file_mode));
+  LineWriter writer(file.release());
   struct stat status {};
   if (::fstat(writer.descriptor_, &status) != 0)
     return errno_error("cannot stat " + path.string());
   if (status.st_size == 0) {
-    SHARDSWEEP_TRY(sync_folder_of(path));
+    SHARDSWEEP_TRY(folder.sync());
     return writer;
   }
   char last = '\n';
@@ -214,16 +248,15 @@ Result<void> LineWriter::append(std::string_view line, bool durable) {
 
 Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
   std::vector<std::string> lines;
-  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) {
-    if (errno == ENOENT || errno == ESTALE) return lines;
-    return errno_error("cannot open " + path_.string());
-  }
+  const Descriptor file(::open(path_.c_str(), flags_to_read));
+  if (!file.valid() && (errno == ENOENT || errno == ESTALE)) return lines;
+  SHARDSWEEP_TRY(check_to_read(file, path_));
   // Mostly there is nothing new: clearing the memory first would be most of the work.
-  const auto chunk = std::make_unique_for_overwrite<char[]>(chunk_bytes);
+  std::size_t size = chunk_bytes;
+  auto chunk = std::make_unique_for_overwrite<char[]>(size);
   for (int chunks = 0; lines.size() < limit && chunks < chunks_per_look; ++chunks) {
     SHARDSWEEP_ASSIGN(const std::size_t got,
-                      read_at(file.get(), chunk.get(), chunk_bytes, offset_, path_.string()));
+                      read_at(file.get(), chunk.get(), size, offset_, path_.string()));
     const std::string_view text(chunk.get(), got);
     std::size_t begin = 0;
     while (lines.size() < limit) {
@@ -235,13 +268,27 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     }
     offset_ += begin;
     if (begin > 0) continue;
-    if (got < chunk_bytes) break;
+    if (got < size) break;
+    if (size < json::longest_line && !overlong_) {
+      size = json::longest_line;
+      chunk = std::make_unique_for_overwrite<char[]>(size);
+      continue;
+    }
     // No end in sight: its beginning is handed out, to be counted, and the rest passed over.
     if (!overlong_) lines.emplace_back(text.substr(0, 1000));
     overlong_ = true;
     offset_ += got;
   }
   return lines;
+}
+
+void LineReader::pass_over_all_but(std::uint64_t bytes) {
+  struct stat about {};
+  if (::stat(path_.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) return;
+  const auto size = static_cast<std::uint64_t>(std::max<off_t>(about.st_size, 0));
+  if (size <= offset_ || size - offset_ <= bytes) return;
+  offset_ = size - bytes;
+  overlong_ = true;  // most likely within a line
 }
 
 }  // namespace shardsweep

@@ -53,18 +53,16 @@ Result<void> write_secrets(const fs::path& file, const Secrets& secrets) {
     fs::remove(file, error);
     return {};
   }
-  const bool made = fs::create_directories(file.parent_path(), error);
-  if (made) fs::permissions(file.parent_path(), fs::perms::owner_all, error);
-  if (error) return fault(FaultKind::unavailable, file.string() + ": " + error.message());
+  SHARDSWEEP_TRY(make_own_folder(file.parent_path()));
   std::string text;
   for (const auto& [name, value] : secrets)
     text.append(name).append("=").append(value).push_back('\0');
-  return write_file_durably(file, text, Readers::owner);
+  return write_own_file(file, text, Readers::owner);
 }
 
 Result<Secrets> read_secrets(const fs::path& file) {
   if (!is_there(file)) return Secrets{};
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(file, most_secret_bytes));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(file, most_secret_bytes));
   Secrets secrets;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\0', at);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rundir/tar.hpp"
 
+#include "machine/checked_folder.hpp"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -170,7 +172,7 @@ namespace {
 class TarReader {
  public:
   explicit TarReader(const std::filesystem::path& path)
-      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+      : path_(path), file_(::open(path.c_str(), flags_to_read)) {}
 
   Result<void> each(const std::function<bool(const std::string&)>& wanted,
                     const std::function<void(const std::string&, std::string&&)>& take) {
@@ -184,7 +186,7 @@ class TarReader {
 
   /// Stands at each regular file's first byte when it calls.
   Result<void> walk(const std::function<Result<void>(const TarEntry&)>& visit) {
-    if (!file_.valid()) return errno_error("cannot open " + path_.string());
+    SHARDSWEEP_TRY(check_to_read(file_, path_));
     std::string name_of_next;
     while (true) {
       Header header;

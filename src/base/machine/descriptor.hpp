@@ -31,6 +31,8 @@ class Descriptor {
 
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool valid() const { return number_ >= 0; }
+  /// It is the caller's to close.
+  [[nodiscard]] int release() { return std::exchange(number_, -1); }
   void reset() {
     if (number_ >= 0) ::close(number_);
     number_ = -1;

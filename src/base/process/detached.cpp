@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes that outlive us: the daemon from a command, a lead from the daemon.
+#include "machine/checked_folder.hpp"
+
 #include <shardsweep/command.hpp>
 
 #include <fmt/format.h>
@@ -19,11 +21,10 @@ struct SpawnSettings {
   posix_spawn_file_actions_t files{};
   posix_spawnattr_t attributes{};
 
-  explicit SpawnSettings(const std::filesystem::path& log) {
+  explicit SpawnSettings(const Descriptor& log) {
     ::posix_spawn_file_actions_init(&files);
     ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
-                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::posix_spawn_file_actions_adddup2(&files, log.get(), STDOUT_FILENO);
     ::posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
     // A descriptor of ours that reached it would keep a lock or a pipe open for ever.
     ::posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
@@ -50,7 +51,13 @@ struct SpawnSettings {
 
 Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
                              const std::filesystem::path& log) {
-  const SpawnSettings settings(log);
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(log));
+  SHARDSWEEP_ASSIGN(const Descriptor opened,
+                    folder.open_file(log.filename().string(), O_WRONLY | O_CREAT | O_APPEND));
+  // Of those who may read it none may hold it up.
+  if (::fcntl(opened.get(), F_SETFL, O_APPEND) != 0)
+    return errno_error("cannot open " + log.string());
+  const SpawnSettings settings(opened);
   std::vector<char*> arguments;
   arguments.reserve(argv.size() + 1);
   for (const std::string& argument : argv) {

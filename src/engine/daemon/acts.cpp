@@ -149,11 +149,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   const AllocationPaths paths{allocation.dir};
   std::error_code error;
   if (std::filesystem::exists(paths.spec(), error)) return {};
-  std::filesystem::create_directories(paths.dir, error);
-  if (error) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
-  }
+  SHARDSWEEP_TRY(make_own_folder(paths.dir));
   if (allocation.backend != Backend::local) SHARDSWEEP_TRY(write_script(allocation));
   fail_point("daemon.script_written");
   // Both files exist before anyone looks for them: NFS hides a new file for up to a minute
@@ -171,7 +167,7 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.limits = policy.lane;
   spec.grace_s = policy.attempt.grace_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
+  SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   fail_point("daemon.prepared");
   return {};
 }
@@ -193,7 +189,7 @@ Result<void> Acts::write_script(const AllocationRow& allocation) {
                                    .only_node = allocation.probe_of}));
   SHARDSWEEP_ASSIGN(const std::string script,
                     render_template(sweep->job_template, "the job template", values));
-  return write_file_durably(paths.script(), script, Readers::owner);
+  return write_own_file(paths.script(), script, Readers::owner);
 }
 
 }  // namespace shardsweep

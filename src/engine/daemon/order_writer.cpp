@@ -29,7 +29,7 @@ Result<void> write_files(const SweepSpec& sweep, const Point& point, const Attem
   if (!spec.trainer) return {};
   for (const auto& [name, text] :
        trainer_files(sweep, point, paths.dir.string(), spec.ranks_per_node))
-    SHARDSWEEP_TRY(write_file_durably(paths.dir / name, text));
+    SHARDSWEEP_TRY(write_own_file(paths.dir / name, text));
   return {};
 }
 
@@ -77,12 +77,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, context->spec));
   SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, context->spec));
   const AttemptPaths paths{attempt.dir};
-  std::error_code error;
-  std::filesystem::create_directories(paths.dir, error);
-  if (error) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
-  }
+  SHARDSWEEP_TRY(make_own_folder(paths.dir));
   AttemptSpec spec = attempt_spec(
       context->spec, point,
       {.attempt = id,
@@ -102,7 +97,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
+  SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.
   const bool skips_after_oom = context->spec.search.rules.micro_batch;
@@ -185,12 +180,7 @@ std::string OrderWriter::secrets_file_of(const SweepRow& sweep,
 /// An attempt at something that is no trial.
 Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Extra& extra) {
   const AttemptPaths paths{extra.dir};
-  std::error_code error;
-  std::filesystem::create_directories(paths.dir, error);
-  if (error) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot make '{}': {}", paths.dir.string(), error.message()));
-  }
+  SHARDSWEEP_TRY(make_own_folder(paths.dir));
   const SweepRow* sweep = world_.sweep(allocation.sweep);
   if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
   SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, extra.sweep));
@@ -207,7 +197,7 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
   // What they measure is compared with nothing that another program has measured.
   spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
-  SHARDSWEEP_TRY(write_file_durably(paths.spec(), encode(spec), Readers::owner));
+  SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
   SHARDSWEEP_TRY(channels_.send(channel, Assign{.attempt = extra.id,
                                                 .trial = extra.name,

@@ -124,7 +124,7 @@ Result<std::string> PatientRecords::doubt_of(const AttemptRow& attempt,
 /// Marks a result that can't be true, or is of another version than its trial. One that can't
 /// be judged is believed.
 void PatientRecords::judge(const AttemptRow& attempt, RecordsSummary& records) {
-  if (!records.result) return;
+  if (!records.result || !records.doubt.empty()) return;
   auto doubt = doubt_of(attempt, *records.result);
   const auto runner = parts_.store.runner_of(attempt.trial);
   if (!runner) log_warning(runner.error().what);

@@ -32,9 +32,15 @@ bool counts_here(const std::string& node, EvidenceKind kind) {
 
 struct Weight {
   std::int64_t failures = 0;
-  std::int64_t suspicions = 0;  ///< distinct trials, and jobs in which no lead started
+  std::int64_t suspicions = 0;  ///< distinct trials, and what `is_suspicion` says
   std::string last{};
 };
+
+/// A job in which no lead has started, or whose agents somebody has killed: once it may have
+/// been anybody's doing.
+bool is_suspicion(EvidenceKind kind) {
+  return kind == EvidenceKind::unstarted || kind == EvidenceKind::killed;
+}
 
 Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
   Weight weight;
@@ -46,8 +52,8 @@ Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
         counts_here(node.node, one.kind) || (slow_counts && one.kind == EvidenceKind::slow);
     if (failure) ++weight.failures;
     if (one.kind == EvidenceKind::suspect && node.node != local_node) trials.insert(one.trial);
-    if (one.kind == EvidenceKind::unstarted) ++weight.suspicions;
-    if (failure || one.kind == EvidenceKind::suspect || one.kind == EvidenceKind::unstarted)
+    if (is_suspicion(one.kind)) ++weight.suspicions;
+    if (failure || one.kind == EvidenceKind::suspect || is_suspicion(one.kind))
       weight.last = fmt::format("{}: {}", word_of(one.kind), one.detail);
   }
   weight.suspicions += static_cast<std::int64_t>(trials.size());

@@ -28,6 +28,20 @@ bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   });
 }
 
+/// A user's own scancel is no failure, but the next job would only wait in its place.
+std::string reason_of_cancelled(std::int64_t jobs, const SweepRow& sweep) {
+  if (jobs > 1)
+    return fmt::format(
+        "paused: {} jobs in a row did not start, and you have cancelled the last one "
+        "(scancel). "
+        "'shardsweep resume {}' submits new ones.",
+        jobs, sweep.name);
+  return fmt::format(
+      "paused: you have cancelled its job before it started (scancel). 'shardsweep resume {}' "
+      "submits a new one.",
+      sweep.name);
+}
+
 std::string reason(std::int64_t failures, const std::string& why, const std::string& node,
                    const std::string& log) {
   return fmt::format("paused: {} allocation{} in a row failed, the last one {}{}{} (see {})",
@@ -99,7 +113,10 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
         start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
     ++failures;
     if (failures >= most && sweep->state == SweepState::active) {
-      paused = reason(failures, why, node, log);
+      const bool by_user =
+          allocation.end_outcome == Outcome::cancelled && !allocation.own_cancel;
+      paused =
+          by_user ? reason_of_cancelled(failures, *known) : reason(failures, why, node, log);
       sweep->state = SweepState::paused;
       sweep->failed_starts = sweep->failed_nodes = 0;
     }

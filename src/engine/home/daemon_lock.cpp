@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon's lock: fcntl, because a flock is inherited by children and outlives a kill -9 of
 // the daemon as long as one of them lives.
+#include "machine/checked_folder.hpp"
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 
@@ -44,35 +45,29 @@ std::filesystem::path holder_file(const std::filesystem::path& lock) {
 /// For those who don't see this host's locks. On a full disk nobody reads it either.
 void note_holder(const std::filesystem::path& lock) {
   const LeaseHolder self = this_process();
-  (void)write_file_durably(holder_file(lock),
-                           fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid,
-                                       self.pid_start, SHARDSWEEP_VERSION));
+  (void)write_own_file(holder_file(lock),
+                       fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid,
+                                   self.pid_start, SHARDSWEEP_VERSION));
 }
 
 }  // namespace
 
 Result<DaemonLock> DaemonLock::take(const std::filesystem::path& file, bool replace) {
-  std::filesystem::path target = file;
-  if (replace) target += fmt::format(".{}", ::getpid());
-  const int descriptor = ::open(target.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot open '{}': {}", target.string(), std::strerror(errno)));
-  }
-  DaemonLock lock(descriptor);
+  const std::string name = file.filename().string();
+  const std::string target = replace ? fmt::format("{}.{}", name, ::getpid()) : name;
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(file));
+  SHARDSWEEP_ASSIGN(Descriptor opened, folder.open_file(target, O_RDWR | O_CREAT));
+  DaemonLock lock(opened.release());
   struct flock whole = {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  if (::fcntl(descriptor, F_SETLK, &whole) != 0) {
+  if (::fcntl(lock.descriptor_, F_SETLK, &whole) != 0) {
     const bool held = errno == EACCES || errno == EAGAIN;
     return fault(held ? FaultKind::busy : FaultKind::unavailable,
                  fmt::format("cannot lock '{}': {}", file.string(),
                              held ? "another daemon holds it" : std::strerror(errno)));
   }
-  if (replace && ::rename(target.c_str(), file.c_str()) != 0) {
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot replace '{}': {}", file.string(), std::strerror(errno)));
-  }
+  if (replace) SHARDSWEEP_TRY(folder.rename(target, name));
   note_holder(file);
   return lock;
 }
@@ -86,7 +81,7 @@ struct Holder {
 
 std::optional<Holder> noted_holder(const std::filesystem::path& file) {
   constexpr std::size_t most_bytes = 4096;
-  const auto text = read_file(holder_file(file), most_bytes);
+  const auto text = read_own_file(holder_file(file), most_bytes);
   if (!text) return std::nullopt;
   Holder holder;
   std::istringstream words(*text);
@@ -124,13 +119,12 @@ DaemonLock::~DaemonLock() {
 
 std::optional<std::int64_t> lock_holder(const std::filesystem::path& file) {
   // To ask needs no permission to write: the home may be read-only by now.
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
+  const auto opened = open_to_read(file);
+  if (!opened) return std::nullopt;
   struct flock whole = {};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  const bool asked = ::fcntl(descriptor, F_GETLK, &whole) == 0;
-  ::close(descriptor);
+  const bool asked = ::fcntl(opened->get(), F_GETLK, &whole) == 0;
   if (!asked || whole.l_type == F_UNLCK) return std::nullopt;
   return whole.l_pid;
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the database's home and what was installed beside this executable.
+#include "machine/checked_folder.hpp"
+
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/home.hpp>
 
 #include <fmt/format.h>
@@ -36,24 +39,20 @@ tl::unexpected<Fault> closed_folder(const fs::path& file) {
                            file.string()));
 }
 
-/// As this file system maps us: root's files may be nobody's over NFS.
-std::optional<uid_t> own_user_in(const fs::path& folder) {
-  std::string name = (folder / ".owner-test.XXXXXX").string();
-  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor < 0) return std::nullopt;
-  struct stat about {};
-  const bool known = ::fstat(descriptor, &about) == 0;
-  ::close(descriptor);
-  ::unlink(name.c_str());
-  return known ? std::optional(about.st_uid) : std::nullopt;
-}
-
 /// True if another user owns it. The same user may have another number in `folder`; a folder
 /// that can't be written does not tell, and then the answer is `unknown`.
 bool is_anothers(const struct stat& about, const fs::path& folder, bool unknown) {
   if (about.st_uid == ::geteuid()) return false;
-  const auto own = own_user_in(folder);
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto own = own_user_in(opened.get());
   return own ? *own != about.st_uid : unknown;
+}
+
+/// SQLite writes into the database what it finds in them.
+Result<void> check_companions(const fs::path& file) {
+  for (const char* ending : {"-journal", "-wal", "-shm"})
+    SHARDSWEEP_TRY(check_own_file(file.string() + ending));
+  return {};
 }
 
 /// Before a folder is made beside it: a file that is no database, or somebody else's.
@@ -61,8 +60,14 @@ Result<void> check_database(const fs::path& file) {
   struct stat status {};
   if (::stat(file.c_str(), &status) != 0) {
     if (errno == EACCES) return closed_folder(file);
-    return {};
+    return check_companions(file);
   }
+  if (!S_ISREG(status.st_mode))
+    return fault(
+        FaultKind::rejected,
+        fmt::format("'{}' is no regular file: --db and SHARDSWEEP_DB name the file that "
+                    "results are kept in.",
+                    file.string()));
   if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
     return fault(FaultKind::unavailable,
                  fmt::format("{}: only its owner may change it. Ask for a copy made by "
@@ -85,6 +90,7 @@ Result<void> check_database(const fs::path& file) {
                     "would run each trial twice. Remove the other names; "
                     "'find FOLDER -samefile {}' lists those in a folder.",
                     file.string(), status.st_nlink, file.string()));
+  SHARDSWEEP_TRY(check_companions(file));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
   std::ifstream stream(file, std::ios::binary);
@@ -97,20 +103,22 @@ Result<void> check_database(const fs::path& file) {
                            file.string()));
 }
 
-/// Requests in it are obeyed with this user's rights, and scripts in it run as this user.
-Result<void> check_owner(const fs::path& folder) {
-  struct stat about {};
-  if (::stat(folder.c_str(), &about) != 0) return {};  // what follows says why
-  if (is_anothers(about, folder, false))
-    return fault(FaultKind::rejected,
-                 fmt::format("the folder '{}' belongs to another user (uid {}), who could run "
-                             "programs as you through it. Use a --db of your own.",
-                             folder.string(), about.st_uid));
-  if ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0 || about.st_uid != ::geteuid()) return {};
-  std::error_code ignored;
-  fs::permissions(folder, fs::perms::group_write | fs::perms::others_write,
-                  fs::perm_options::remove, ignored);
-  return {};
+}  // namespace
+
+namespace {
+
+/// A link to somebody's database that a third user has made would choose what is changed.
+Result<void> check_link(const fs::path& database) {
+  struct stat link {};
+  struct stat target {};
+  if (::lstat(database.c_str(), &link) != 0) return {};
+  if (link.st_uid == ::geteuid() || link.st_uid == 0) return {};
+  if (::stat(database.c_str(), &target) == 0 && target.st_uid == link.st_uid) return {};
+  return fault(
+      FaultKind::rejected,
+      fmt::format("'{}' is a link that another user (uid {}) has made, to a file that is "
+                  "not theirs. Name the database itself with --db.",
+                  database.string(), link.st_uid));
 }
 
 }  // namespace
@@ -133,6 +141,7 @@ Result<Home> find_home(const std::string& db_option) {
   std::error_code error;
   // The folder lies beside the file itself: one database has one home, whatever names it has.
   if (fs::is_symlink(database, error)) {
+    SHARDSWEEP_TRY(check_link(database));
     const fs::path target = fs::weakly_canonical(database, error);
     if (!error) database = target;
   }
@@ -154,19 +163,26 @@ Result<void> make_home(const Home& home) {
   // The database's own sentence comes first: a folder that can't be entered has no owner to
   // see.
   SHARDSWEEP_TRY(check_database(home.database));
-  SHARDSWEEP_TRY(check_owner(home.dir()));
+  std::error_code error;
+  const fs::path above = home.database.parent_path();
+  if (fs::create_directories(above, error)) fs::permissions(above, fs::perms::owner_all, error);
+  if (error)
+    return fault(FaultKind::unavailable,
+                 fmt::format("cannot make folder '{}': {}", above.string(), error.message()));
+  // Requests in them are obeyed with this user's rights, scripts in them run as this user, and
+  // logs and environments of attempts are the user's own business.
+  for (const fs::path& folder : {home.dir(), home.requests(), home.answers(), home.inbox(),
+                                 home.allocations(), home.attempts()})
+    SHARDSWEEP_TRY(CheckedFolder::make(folder));
+  // Made when they are needed.
   for (const fs::path& folder :
-       {home.database.parent_path(), home.dir(), home.requests(), home.answers(), home.inbox(),
-        home.allocations(), home.attempts()}) {
-    std::error_code error;
-    const bool made = fs::create_directories(folder, error);
-    if (error) {
-      return fault(FaultKind::unavailable, fmt::format("cannot make folder '{}': {}",
-                                                       folder.string(), error.message()));
-    }
-    // Logs and environments of attempts are the user's own business.
-    if (made) fs::permissions(folder, fs::perms::owner_all, error);
+       {home.snapshots(), home.faults(), home.secrets_of("").parent_path()}) {
+    if (fs::symlink_status(folder, error).type() != fs::file_type::not_found)
+      SHARDSWEEP_TRY(CheckedFolder::open(folder));
   }
+  for (const fs::path& file : {home.lock(), home.log(), home.trouble()})
+    SHARDSWEEP_TRY(check_own_file(file));
+  fail_point("home.checked");
   return {};
 }
 

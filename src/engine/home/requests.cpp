@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -153,19 +152,9 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A request is obeyed with its owner's rights: one of another user is none. Root may ask.
-bool is_from_owner(const fs::path& folder, const std::string& id) {
-  struct stat of_folder {};
-  struct stat of_file {};
-  if (::stat(folder.c_str(), &of_folder) != 0) return false;
-  if (::lstat((folder / id).c_str(), &of_file) != 0) return false;
-  return S_ISREG(of_file.st_mode) &&
-         (of_file.st_uid == of_folder.st_uid || of_file.st_uid == 0);
-}
-
 /// `error`: of the disk, as a test asks for it; 0: none.
 Result<void> write_where_possible(int error, const fs::path& file, const std::string& text) {
-  if (error == 0) return write_file_durably(file, text);
+  if (error == 0) return write_own_file(file, text);
   return fault(FaultKind::unavailable,
                fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
 }
@@ -252,13 +241,14 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
   std::sort(ids.begin(), ids.end());
   std::vector<PendingRequest> pending;
   for (const std::string& id : ids) {
-    if (!is_from_owner(home.requests(), id)) continue;
-    const auto text = read_file(home.requests() / id, longest_request);
-    if (!text) {
-      // Withdrawn meanwhile, or not visible yet: the next look tells.
-      continue;
+    const auto text = read_own_file(home.requests() / id, longest_request);
+    if (text) {
+      pending.push_back({id, request_from(id, *text)});
+    } else if (text.error().kind == FaultKind::rejected) {
+      // It would be obeyed with this user's rights.
+      pending.push_back({id, fault(FaultKind::invalid_input, text.error().what)});
     }
-    pending.push_back({id, request_from(id, *text)});
+    // Else withdrawn meanwhile, or not visible yet: the next look tells.
   }
   return pending;
 }
@@ -274,7 +264,7 @@ Result<void> answer_request(const Home& home, const Answer& answer) {
 Result<std::optional<Answer>> take_answer(const Home& home, const std::string& id) {
   const fs::path file = home.answers() / id;
   if (!is_there(file)) return std::nullopt;
-  SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_request));
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(file, longest_request));
   SHARDSWEEP_ASSIGN(Answer answer, decode_answer(id, text));
   fail_point("request.taken");
   remove_quietly(file);

@@ -355,13 +355,13 @@ Result<std::string> tree_hash(const Tree& tree) {
 }
 
 Result<std::string> take_snapshot(const Home& home, const Tree& tree) {
-  SHARDSWEEP_TRY(make_folders(home.snapshots()));
+  SHARDSWEEP_TRY(make_own_folder(home.snapshots()));
   remove_unfinished(home.snapshots());
   const fs::path made = home.snapshots() / (std::string(unfinished) + random_hex(12));
   SHARDSWEEP_TRY(make_folders(made));
   auto hash = whole_hash(tree, made / "tree");
   Result<void> kept;
-  if (hash && !tree.origin.empty()) kept = write_file_durably(made / "origin", tree.origin);
+  if (hash && !tree.origin.empty()) kept = write_own_file(made / "origin", tree.origin);
   if (hash && kept) kept = sync_folder(made);
   if (hash && kept) fail_point("snapshot.synced");
   if (hash && kept) kept = move_into_place(made, home.snapshots() / *hash);

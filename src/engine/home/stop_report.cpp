@@ -64,7 +64,7 @@ std::string text_of(const StopReport& report, const Secrets& secrets) {
 }
 
 std::optional<StopNote> read_note(const fs::path& path) {
-  const auto text = read_file(path, std::size_t{64} << 10);
+  const auto text = read_own_file(path, std::size_t{64} << 10);
   if (!text) return std::nullopt;
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text->size();) {
@@ -93,9 +93,7 @@ void drop_oldest(const Home& home) {
 }  // namespace
 
 Result<std::string> write_stop(const Home& home, const StopReport& report) {
-  std::error_code error;
-  fs::create_directories(home.faults(), error);
-  fs::permissions(home.faults(), fs::perms::owner_all, error);
+  SHARDSWEEP_TRY(make_own_folder(home.faults()));
   const fs::path base = home.faults() / fmt::format("{:020}-{}", report.at, ::getpid());
   fs::path file = base;
   file.concat(report_ending);
@@ -103,10 +101,9 @@ Result<std::string> write_stop(const Home& home, const StopReport& report) {
   note.concat(note_ending);
   // Values that can't be read are not known, and what is told has none of them.
   const auto secrets = read_secrets(home.secrets_of(report.sweep_name));
-  SHARDSWEEP_TRY(write_file_durably(file, text_of(report, secrets.value_or(Secrets()))));
-  SHARDSWEEP_TRY(
-      write_file_durably(note, fmt::format("{}\n{}\n{}\n", report.place, report.sweep,
-                                           one_line(report.what, longest_line))));
+  SHARDSWEEP_TRY(write_own_file(file, text_of(report, secrets.value_or(Secrets()))));
+  SHARDSWEEP_TRY(write_own_file(note, fmt::format("{}\n{}\n{}\n", report.place, report.sweep,
+                                                  one_line(report.what, longest_line))));
   drop_oldest(home);
   return file.string();
 }

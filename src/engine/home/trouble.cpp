@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of troubles: one JSON object, padded with spaces to a fixed size. Its first and last
 // member carry the same number: a reader that sees two of them has met a write half-way.
+#include "machine/checked_folder.hpp"
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -82,7 +83,7 @@ std::optional<Written> parse(const std::string& content) {
 std::vector<Trouble> told_by_daemon(const Home& home) {
   constexpr int tries = 3;
   for (int i = 0; i < tries; ++i) {
-    const auto content = read_file(home.trouble(), file_bytes);
+    const auto content = read_own_file(home.trouble(), file_bytes);
     if (!content) return {};
     const auto written = parse(*content);
     if (!written) continue;
@@ -261,11 +262,10 @@ std::vector<Trouble> troubles(const Home& home) {
 // ---- TroubleFile
 
 Result<TroubleFile> TroubleFile::open(const Home& home) {
-  const std::string path = home.trouble().string();
-  TroubleFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (file.descriptor_ < 0)
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot open '{}': {}", path, std::strerror(errno)));
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(home.trouble()));
+  SHARDSWEEP_ASSIGN(Descriptor opened, folder.open_file(home.trouble().filename().string(),
+                                                        O_WRONLY | O_CREAT, 0644));
+  TroubleFile file(opened.release());
   // Written once: its blocks are there from now on, also where fallocate is not known.
   SHARDSWEEP_TRY(file.write({}, SystemClock().now()));
   return file;

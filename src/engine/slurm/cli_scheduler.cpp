@@ -352,14 +352,14 @@ class SlurmCliScheduler final : public Scheduler {
   [[nodiscard]] Result<RunningCommand> start_array(
       const std::vector<AllocationRequest>& requests) const {
     const AllocationRequest& first = requests.front();
-    SHARDSWEEP_ASSIGN(const std::string text, read_file(first.script));
+    SHARDSWEEP_ASSIGN(const std::string text, read_own_file(first.script));
     std::vector<ElementScript> elements;
     for (const AllocationRequest& request : requests) {
       const auto element = element_in(request.token);
       if (element) elements.push_back({element->index, request.script});
     }
     const std::filesystem::path script = AllocationPaths{first.dir}.array_script();
-    SHARDSWEEP_TRY(write_file_durably(script, array_script(text, elements), Readers::owner));
+    SHARDSWEEP_TRY(write_own_file(script, array_script(text, elements), Readers::owner));
     return RunningCommand::start(array_command(requests, script), options(first.limit_s));
   }
 

@@ -313,7 +313,7 @@ class SlurmRestScheduler final : public Scheduler {
     while (!waiting_.empty() && ready()) {
       const AllocationRequest request = std::move(waiting_.front());
       waiting_.pop_front();
-      const auto script = read_file(request.script);
+      const auto script = read_own_file(request.script);
       auto body =
           script ? submission_body(request, *script, *api_, own_environment(), clock_.now())
                  : tl::unexpected<Fault>(script.error());

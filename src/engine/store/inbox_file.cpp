@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/inbox_file.hpp"
 
+#include "machine/checked_folder.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"
 
@@ -227,7 +228,9 @@ Result<void> write(const std::filesystem::path& file, const Put& put) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
     return fault(FaultKind::rejected, fmt::format("{} exists already", file.string()));
-  auto written = sqlite::guarded([&] { sqlite::fill(file, put); });
+  SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(file));
+  const auto name = file.filename().string();
+  auto written = sqlite::guarded([&] { sqlite::fill(folder.path_of(name), put); });
   if (!written) std::filesystem::remove(file, ignored);
   return written;
 }

@@ -41,7 +41,7 @@ std::string who_asks() {
 }
 
 std::string end_of_log(const Home& home) {
-  const auto text = read_file(home.log());
+  const auto text = read_own_file(home.log());
   if (!text) return "";
   const std::size_t length = std::min<std::size_t>(text->size(), 600);
   return text->substr(text->size() - length);

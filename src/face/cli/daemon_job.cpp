@@ -137,7 +137,7 @@ Result<void> write_script(const Session& session, const SiteSpec& site,
       log, session.home.database.string(),
       shell_quote(session.installation.shardsweep.string()),
       shell_quote(fs::absolute(session.home.database).string()));
-  return write_file_durably(script_of(session), text);
+  return write_own_file(script_of(session), text);
 }
 
 /// Its daemon answers, or it waits in the queue.

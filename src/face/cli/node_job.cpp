@@ -47,7 +47,7 @@ Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
     command.push_back(std::move(option));
   command.push_back("--wrap=" + script);
   const auto output = run_command(command, {.deadline = patience});
-  const auto said = read_file(log, 64 << 10);
+  const auto said = read_own_file(log, 64 << 10);
   std::error_code ignored;
   fs::remove(log, ignored);
   if (!output) {

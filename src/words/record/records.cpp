@@ -32,6 +32,8 @@ using JsonValue = nlohmann::json;
 
 constexpr std::size_t most_samples = 10'000;
 constexpr std::size_t most_reasons = 200;  // bytes of what held a clock back
+// What is timed twice in one run differs by less.
+constexpr double same_speed = 0.01;
 
 std::string text_of(const JsonValue& record, const char* key) {
   const auto found = record.find(key);
@@ -135,6 +137,27 @@ std::string flaw_of(const JsonValue& result) {
   return "";
 }
 
+/// Where a second result says something else than the first one; empty: nowhere.
+std::string contradiction_of(const AddMeasurement& first, const JsonValue& second) {
+  for (const char* name : {"tokens_per_s_per_gpu", "train_step_ms"}) {
+    const auto one = first.metrics.find(name);
+    const auto two = number_of(second, name);
+    if (one == first.metrics.end() || !two) continue;
+    const double larger = std::max(std::abs(one->second), std::abs(*two));
+    if (std::abs(one->second - *two) <= same_speed * larger) continue;
+    return fmt::format(
+        "two result records contradict each other: {} is {:.6g} in the first one and "
+        "{:.6g} in another",
+        name, one->second, *two);
+  }
+  return "";
+}
+
+/// Who ends a run early writes the result for it, while the run may be writing its own.
+bool gave_up(const JsonValue& result) {
+  return number_of(result, "gave_up_above_ms").value_or(0) > 0;
+}
+
 struct Summary {
   std::string_view nonce;
   RecordsSummary summary;
@@ -149,6 +172,11 @@ struct Summary {
   void add_start(const JsonValue& record) {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
     if (const std::string version = text_of(record, "version"); !version.empty()) {
+      const bool changed = version != summary.runner_version && version != "unknown" &&
+                           summary.runner_version != "unknown";
+      if (!summary.runner_version.empty() && changed)
+        note_doubt(fmt::format("its start records name two versions: '{}' and '{}'",
+                               one_line(summary.runner_version, 64), one_line(version, 64)));
       summary.runner_version = version;
     } else if (summary.runner_version.empty()) {
       summary.runner_version = "unknown";
@@ -170,7 +198,11 @@ struct Summary {
   }
 
   void add_result(const JsonValue& record, std::string_view line) {
-    if (summary.result) return;  // the first one counts
+    if (summary.result) {  // the first one counts
+      if (!summary.result->cut_short && !gave_up(record))
+        note_doubt(contradiction_of(*summary.result, record));
+      return;
+    }
     if (const auto network = record.find("network");
         network != record.end() && network->is_object())
       summary.busbw_bytes_per_s =
@@ -185,7 +217,7 @@ struct Summary {
       }
     }
     measurement.throttled = one_line(text_of(record, "throttled"), most_reasons);
-    measurement.cut_short = number_of(record, "gave_up_above_ms").value_or(0) > 0;
+    measurement.cut_short = gave_up(record);
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;
     summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),
@@ -225,6 +257,11 @@ struct Summary {
     if (!row || !row->outcome || summary.refusal) return;
     summary.refusal = row->outcome;
     summary.refusal_message = text_of(record, "message");
+  }
+
+  /// The first one counts.
+  void note_doubt(std::string doubt) {
+    if (summary.doubt.empty()) summary.doubt = std::move(doubt);
   }
 
   /// The first one counts, but one in a result of ours goes before all others.
@@ -315,6 +352,7 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;
     reader.summary.result->settings = std::move(reader.settings);
+    if (!reader.summary.doubt.empty()) reader.summary.result->mark = Mark::implausible;
     believe_memory(*reader.summary.result);
     reader.summary.result->software =
         reader.software.dump(-1, ' ', false, JsonValue::error_handler_t::replace);

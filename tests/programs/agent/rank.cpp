@@ -89,6 +89,17 @@ void behave(const std::string& mode) {
            nonce + "\"}");
   } else if (mode == "result") {
     if (rank == "0") record(R"({"type":"result","loss":1,"run_id":")" + nonce + "\"}");
+  } else if (mode == "wild") {
+    // More than is read at one look, and then a line of very many keys.
+    std::string lines;
+    for (int step = 0; step < 100'000; ++step)
+      lines += R"({"type":"train_step","step":2,"step_ms":1,"run_id":")" + nonce + "\"}\n";
+    lines.pop_back();
+    record(lines);
+    std::string keys;
+    for (int key = 0; key < 20'000; ++key)
+      keys += ",\"key" + std::to_string(key) + "\":" + std::to_string(key);
+    record(R"({"type":"note","run_id":")" + nonce + '"' + keys + "}");
   } else if (mode == "foreign-result") {
     record(R"({"type":"result","run_id":"somebody else's"})");
   } else if (mode == "garbage") {

@@ -44,7 +44,7 @@ TEST_CASE("an attempt with a result is completed and leaves one packed file") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"steps", "result", "say=done"}, 4);
   CHECK(ended.ending.outcome == Outcome::completed);
-  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.cause == "");
   CHECK(ended.ending.source == SaidBy::runner);
   CHECK(ended.ending.leaked == 0);
   const auto lines = allocation.lines();
@@ -218,7 +218,14 @@ TEST_CASE("garbage in the records is passed over and counted") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation, {"garbage", "steps", "result"}, 1);
   CHECK(ended.ending.outcome == Outcome::completed);
-  CHECK(ended.ending.cause == "3 garbage lines in the records");
+  CHECK(ended.ending.cause == "3 lines in the records are not JSON records");
+}
+
+TEST_CASE("a result counts behind however many records and keys") {
+  Allocation allocation;
+  const Ended ended = outcome_of(allocation, {"steps", "wild", "result"}, 1);
+  CHECK(ended.ending.outcome == Outcome::completed);
+  CHECK(ended.ending.cause == "");
 }
 
 TEST_CASE("an attempt is cancelled while it runs and before it starts") {
@@ -406,7 +413,7 @@ TEST_CASE(
   allocation.start();
   const Ended ended = allocation.wait_ended(slow.attempt);
   CHECK(ended.ending.outcome == Outcome::completed);
-  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.cause == "");
   CHECK(ended.ending.leaked == 0);
   const std::string records = records_of(slow);
   CHECK(has_result(records, slow.nonce));
@@ -425,7 +432,7 @@ TEST_CASE("a rank that ignores its end and another's complaint leave it cut shor
   allocation.start();
   const Ended ended = allocation.wait_ended(slow.attempt);
   CHECK(ended.ending.outcome == Outcome::completed);
-  CHECK(ended.ending.cause.empty());
+  CHECK(ended.ending.cause == "");
   CHECK(ended.ending.also.empty());
 }
 

@@ -190,8 +190,9 @@ TEST_CASE("an ending tells what was seen beside its first cause") {
   beside.tell(ending);
   CHECK(ending.leaked == 4);
   CHECK(ending.cause ==
-        "rank 0 exited 1; ended leftover processes (4): 'a', 'b', 'c'; 2 garbage lines in the "
-        "records");
+        "rank 0 exited 1; ended leftover processes (4): 'a', 'b', 'c'; 2 lines in the records "
+        "are "
+        "not JSON records");
   CHECK(ending.mark == Mark::contaminated);
   CHECK(ending.also == "others used 40 % of the CPUs");
 }

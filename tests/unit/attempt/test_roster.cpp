@@ -63,17 +63,32 @@ TEST_CASE("nodes that never came are named if others have") {
 
 TEST_CASE("of nodes that all end at once the one that had begun to leave is the cause") {
   NodeRoster alone(1, {}, false, 0);
-  CHECK(alone.loss_of_all().why == "no node agent has started");
+  CHECK(alone.loss_of_all(false).why == "no node agent has started");
   come(alone, 1, ready("n1", 0));
-  CHECK(alone.loss_of_all().why == "the node agent of n1 has ended");
-  CHECK(alone.loss_of_all().node == "n1");
+  CHECK(alone.loss_of_all(false).why == "the node agent of n1 has ended");
+  CHECK(alone.loss_of_all(false).node == "n1");
   NodeRoster two(2, {}, false, 0);
   come(two, 1, ready("n1", 0));
   come(two, 1, ready("n2", 1));
-  CHECK(two.loss_of_all().node.empty());
+  CHECK(two.loss_of_all(false).node.empty());
   two.leave("n2", "GPU memory is still in use");
-  CHECK(two.loss_of_all().why == "GPU memory is still in use; the other node agents ended too");
-  CHECK(two.loss_of_all().node == "n2");
+  CHECK(two.loss_of_all(false).why ==
+        "GPU memory is still in use; the other node agents ended too");
+  CHECK(two.loss_of_all(false).node == "n2");
+}
+
+TEST_CASE("a node whose agents are killed all at once has not failed") {
+  NodeRoster alone(1, {}, false, 0);
+  come(alone, 1, ready("n1", 0));
+  const NodeLoss loss = alone.loss_of_all(true);
+  CHECK(loss.killed);
+  CHECK(loss.node == "n1");
+  CHECK(
+      loss.why ==
+      "the step of the node agent on n1 was killed (SIGKILL): by scancel, or by the kernel for "
+      "want of memory");
+  alone.leave("n1", "GPU memory is still in use");
+  CHECK_FALSE(alone.loss_of_all(true).killed);
 }
 
 TEST_CASE("nodes are placed once by what is between them") {

@@ -60,6 +60,31 @@ TEST_CASE("allocations that start nothing pause their sweep with the reason") {
   CHECK(std::get<AddEvent>(c.world.changes().back()).kind == EventKind::paused);
 }
 
+TEST_CASE("jobs that their user cancels while they wait are no failures by their words") {
+  Starts c;
+  AllocationRow cancelled = ended(Outcome::cancelled);
+  CHECK_FALSE(c.count(cancelled));
+  CHECK_FALSE(c.count(cancelled));
+  SUBCASE("by scancel") {
+    CHECK(
+        c.count(cancelled) ==
+        "paused: 3 jobs in a row did not start, and you have cancelled the last one (scancel). "
+        "'shardsweep resume " +
+            c.sweep().name + "' submits new ones.");
+  }
+  SUBCASE("by shardsweep") {
+    cancelled.own_cancel = true;
+    CHECK(c.count(cancelled)->starts_with("paused: 3 allocations in a row failed"));
+  }
+}
+
+TEST_CASE("one job that its user cancels is enough if the sweep says so") {
+  Starts c;
+  c.policy.retry_failed_starts = 1;
+  CHECK(c.count(ended(Outcome::cancelled))
+            ->starts_with("paused: you have cancelled its job before it started"));
+}
+
 TEST_CASE("every failure is a row before the next one comes") {
   Starts c;
   (void)c.count(ended());

@@ -81,14 +81,24 @@ TEST_CASE("a request that another user has left is not obeyed") {
   }
   constexpr uid_t other = 65534;
   const Asked asked;
-  REQUIRE(::chown(asked.home.requests().c_str(), 1234, 1234) == 0);
   asked.post();
   const auto pending = pending_requests(asked.home);
-  REQUIRE(pending->size() == 1);  // root's own
-  REQUIRE(::chown((asked.home.requests() / pending->front().id).c_str(), other, other) == 0);
-  CHECK(pending_requests(asked.home)->empty());
-  REQUIRE(::chown((asked.home.requests() / pending->front().id).c_str(), 1234, 1234) == 0);
-  CHECK(pending_requests(asked.home)->size() == 1);
+  REQUIRE(pending->size() == 1);
+  CHECK(pending->front().request);
+  const auto file = asked.home.requests() / pending->front().id;
+  const auto refusal = [&] {
+    const auto refused = pending_requests(asked.home);
+    REQUIRE(refused->size() == 1);
+    REQUIRE_FALSE(refused->front().request);
+    CHECK(refused->front().request.error().kind == FaultKind::invalid_input);
+    return refused->front().request.error().what;
+  };
+  REQUIRE(::chown(file.c_str(), other, other) == 0);
+  CHECK(refusal().find(file.string() + "' belongs to another user (uid 65534)") !=
+        std::string::npos);
+  std::filesystem::remove(file);
+  std::filesystem::create_symlink("/etc/passwd", file);
+  CHECK(refusal().find("is a link") != std::string::npos);
 }
 
 TEST_CASE("a home of another user is refused, one that others may write is closed to them") {

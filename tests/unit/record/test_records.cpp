@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -233,4 +235,55 @@ TEST_CASE("a result of programs that nobody has looked at again is none") {
   CHECK(summarise_records(result + code, "n").code_hash == "c1");
   // Programs that are not the user's own.
   CHECK_FALSE(summarise_records(result, "n").code_unknown);
+}
+
+namespace {
+
+RecordsSummary summary_of(const std::vector<std::string>& bodies) {
+  std::string text;
+  for (const std::string& body : bodies)
+    text += R"({"run_id":"n",)" + body + "}\n";
+  return summarise_records(text, "n");
+}
+
+std::string result_of(const std::string& speed, const std::string& more = "") {
+  return R"("type":"result","tokens_per_s_per_gpu":)" + speed + more;
+}
+
+}  // namespace
+
+TEST_CASE("of two results that contradict each other the first one counts and is marked") {
+  const auto summary = summary_of({result_of("5"), result_of("7")});
+  REQUIRE(summary.result);
+  CHECK(summary.result->metrics.at("tokens_per_s_per_gpu") == 5);
+  CHECK(summary.result->mark == Mark::implausible);
+  CHECK(summary.doubt ==
+        "two result records contradict each other: tokens_per_s_per_gpu is 5 in the first one "
+        "and 7 "
+        "in another");
+  SUBCASE("unless they say the same") {
+    for (const char* speed : {"5", "5.04"}) {
+      const auto same = summary_of({result_of("5"), result_of(speed)});
+      CHECK(same.doubt.empty());
+      CHECK(same.result->mark == Mark::none);
+    }
+  }
+  SUBCASE("or one was written for a run that was cut short") {
+    const std::string cut = R"(,"gave_up_above_ms":100)";
+    CHECK(summary_of({result_of("5"), result_of("7", cut)}).doubt.empty());
+    CHECK(summary_of({result_of("5", cut), result_of("7")}).doubt.empty());
+  }
+}
+
+TEST_CASE("a result between start records of two versions is marked") {
+  const auto start = [](const std::string& version) {
+    return R"("type":"start","version":")" + version + '"';
+  };
+  const auto summary = summary_of({start("1"), result_of("5"), start("2")});
+  REQUIRE(summary.result);
+  CHECK(summary.result->mark == Mark::implausible);
+  CHECK(summary.doubt == "its start records name two versions: '1' and '2'");
+  for (const char* version : {"1", "unknown", ""})
+    CHECK(summary_of({start("1"), start(version), result_of("5")}).doubt.empty());
+  CHECK(summary_of({start("unknown"), start("2"), result_of("5")}).doubt.empty());
 }

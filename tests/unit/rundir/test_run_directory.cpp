@@ -4,6 +4,7 @@
 #include "unit/folder.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/attempt_files.hpp>
 
 #include <doctest/doctest.h>
 
@@ -157,6 +158,28 @@ TEST_CASE("a reader passes over a line without an end in bounded memory") {
   CHECK(lines_of(reader) == Lines{"next"});
 }
 
+TEST_CASE("a reader hands out a long line of many keys whole") {
+  const Folder folder;
+  const std::string longest(900'000, 'x');
+  folder.write("lines", "first\n" + longest + "\nlast\n");
+  LineReader reader(folder.path() / "lines");
+  CHECK(lines_of(reader) == Lines{"first", longest, "last"});
+}
+
+TEST_CASE("a reader that is far behind goes on with the last lines") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text += "line " + std::to_string(i) + "\n";
+  folder.write("lines", text);
+  LineReader reader(folder.path() / "lines");
+  reader.pass_over_all_but(25);
+  CHECK(lines_of(reader) == Lines{"line 998", "line 999"});
+  folder.append("lines", "more\n");
+  reader.pass_over_all_but(25);
+  CHECK(lines_of(reader) == Lines{"more"});
+}
+
 TEST_CASE("a writer closes the torn line that a crash has left") {
   const Folder folder;
   folder.write("lines", "one\n{\"to");
@@ -210,6 +233,50 @@ TEST_CASE("a pack opens with tar and reads back the same records") {
   const std::string log = folder.read("attempt-7/rank.0.out");
   CHECK(log == std::string(50, 'h') + "\n[shardsweep left out 9404 bytes here]\n" +
                    std::string(46, 'm') + "tail");
+}
+
+TEST_CASE(
+    "a link, a fifo or a folder in place of a file of a database is refused by its name") {
+  const Folder folder;
+  const AttemptPaths attempt{folder.path() / "1"};
+  folder.write("elsewhere", "forged\n");
+  folder.write("1/spec.json", "{}");
+  const auto path = attempt.records();
+  const auto all_refuse = [&](const std::string& why) {
+    CAPTURE(why);
+    const std::string expected = "'" + path.string() + "' is " + why +
+                                 ", where a file of the database is expected. Remove it.";
+    CHECK(read_own_file(path).error().what == expected);
+    CHECK(read_attempt_records(attempt).error().what == expected);
+    CHECK(LineReader(path).look().error().what == expected);
+    CHECK(LineWriter::open(path).error().what == expected);
+    CHECK(AttemptFileReader::open({.name = "", .path = path}).error().what == expected);
+  };
+  std::filesystem::create_symlink(folder.path() / "elsewhere", path);
+  all_refuse("a link");
+  // What is written whole takes its place.
+  REQUIRE(write_own_file(path, "ours\n"));
+  CHECK(folder.read("elsewhere") == "forged\n");
+  CHECK(read_own_file(path).value() == "ours\n");
+  std::filesystem::create_hard_link(path, folder.path() / "second");
+  CHECK(LineWriter::open(path).error().what.find("has 2 names") != std::string::npos);
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  all_refuse("a fifo");
+  std::filesystem::remove(path);
+  std::filesystem::create_directory(path);
+  all_refuse("a folder");
+}
+
+TEST_CASE("of records of 250 MB the first and the last lines are read") {
+  const Folder folder;
+  const AttemptPaths attempt{folder.path() / "1"};
+  const auto path = folder.write("1/records.jsonl", "first\nhalf a li");
+  REQUIRE(::truncate(path.c_str(), 250'000'000) == 0);
+  folder.append("1/records.jsonl", "\nlast\n");
+  const auto read = read_attempt_records(attempt);
+  REQUIRE(read.has_value());
+  CHECK(read->text == "first\nlast\n");
 }
 
 TEST_CASE("packing that was interrupted is finished by doing it again") {

@@ -264,7 +264,9 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
   return reading;
 }
 
-std::string describe(const Job& job) {
+std::string describe(const Job& job, std::int64_t own_uid) {
+  if (word_of(job.state) == "CANCELLED" && canceller(job.state) == own_uid)
+    return "cancelled by you (scancel)";
   std::string text = job.state;
   // Accounting keeps why a job once waited, also when it has ended since.
   const bool reason =

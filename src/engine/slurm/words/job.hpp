@@ -62,7 +62,8 @@ struct Reading {
 [[nodiscard]] Reading read_state(const Job& job, std::int64_t own_uid);
 
 /// One line for people: "NODE_FAIL (NodeDown)", "FAILED, exit code 0:53: Slurm could not …".
-[[nodiscard]] std::string describe(const Job& job);
+/// "cancelled by you (scancel)" if its state names `own_uid`.
+[[nodiscard]] std::string describe(const Job& job, std::int64_t own_uid);
 /// Why it waits, in plain words with what to do about it; empty where there is nothing to say.
 [[nodiscard]] std::string explain_reason(std::string_view reason);
 

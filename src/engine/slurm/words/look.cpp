@@ -104,12 +104,12 @@ const Known* choose(const KnownJobs& known, const std::string& job_id) {
   return known.empty() ? nullptr : &known.rbegin()->second;
 }
 
-SchedulerEvent seen(const AllocationHandle& handle, const Known& known) {
+SchedulerEvent seen(const AllocationHandle& handle, const Known& known, std::int64_t own_uid) {
   JobSeen event;
   event.token = handle.token;
   event.job_id = known.job->id;
   event.state = known.reading.state;
-  event.detail = describe(*known.job);
+  event.detail = describe(*known.job, own_uid);
   event.outcome = known.reading.outcome;
   event.nodes = known.job->nodes;
   event.after_claim = handle.claimed;
@@ -168,6 +168,7 @@ void mark_own_cancel(JobSeen& seen) {
   if (seen.outcome != Outcome::reaped && seen.outcome != Outcome::cancelled) return;
   seen.outcome = Outcome::cancelled;
   seen.own_cancel = true;
+  seen.detail = "cancelled by shardsweep";
 }
 
 LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vector<Job>& jobs,
@@ -185,7 +186,7 @@ LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vec
       continue;
     }
     missed.erase(handle.token);
-    result.events.push_back(seen(handle, *chosen));
+    result.events.push_back(seen(handle, *chosen, context.own_uid));
     if (chosen->reading.stuck) result.cancel.push_back({chosen->job->id, handle.job_name});
     for (const auto& [id, other] : known) {
       if (&other == chosen || other.reading.state != JobState::pending) continue;

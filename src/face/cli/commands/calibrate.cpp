@@ -244,7 +244,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
   SHARDSWEEP_TRY(make_home(session.home));
   Session sweep_session = session;
   const auto sweep_file = session.home.dir() / fmt::format("calibrate-{}.yaml", preset.name);
-  SHARDSWEEP_TRY(write_file_durably(sweep_file, sweep_text(options, preset)));
+  SHARDSWEEP_TRY(write_own_file(sweep_file, sweep_text(options, preset)));
   sweep_session.options.file = sweep_file.string();
 
   SHARDSWEEP_ASSIGN(const Planned planned, plan_file(sweep_session));

@@ -214,7 +214,7 @@ std::vector<Finding> slurm_findings(const SiteSpec& site) {
 Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   const fs::path probe = session.home.dir() / fmt::format("doctor.{}", random_hex(8));
   const std::string word = random_hex(16);
-  if (const auto written = write_file_durably(probe, word + "\n"); !written)
+  if (const auto written = write_own_file(probe, word + "\n"); !written)
     return {"a node", "bad", written.error().what};
   const std::string script =
       fmt::format("set -e; cat {}; {} --version; {} --version", shell_quote(probe.string()),

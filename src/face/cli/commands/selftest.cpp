@@ -147,7 +147,7 @@ Result<ExitCode> run_selftest(const Session& session) {
   SHARDSWEEP_TRY(make_home(session.home));
   Session sweep_session = session;
   const auto file = session.home.dir() / "selftest.yaml";
-  SHARDSWEEP_TRY(write_file_durably(file, text));
+  SHARDSWEEP_TRY(write_own_file(file, text));
   sweep_session.options.file = file.string();
   SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
   // A hang has no final verdict, and is what was asked for.

@@ -130,14 +130,15 @@ TEST_CASE("sacct's lines") {
 TEST_CASE("people read what the words mean") {
   Job job{.id = "7", .state = "FAILED", .reason = "None", .signal = 53};
   job.source = Source::accounting;
-  CHECK(describe(job).find("could not write the job's output file") != std::string::npos);
-  CHECK(describe({.id = "7", .state = "FAILED", .reason = "JobLaunchFailure"})
+  CHECK(describe(job, 1000).find("could not write the job's output file") != std::string::npos);
+  CHECK(describe({.id = "7", .state = "FAILED", .reason = "JobLaunchFailure"}, 1000)
             .find("could not write the job's output file") != std::string::npos);
   // Accounting still has why it waited.
   job = {.id = "7", .state = "CANCELLED by 0", .reason = "BeginTime"};
   job.source = Source::accounting;
-  CHECK(describe(job) == "CANCELLED by 0");
-  CHECK(describe({.id = "7", .state = "PENDING", .reason = "Priority"}) ==
+  CHECK(describe(job, 1000) == "CANCELLED by 0");
+  CHECK(describe(job, 0) == "cancelled by you (scancel)");
+  CHECK(describe({.id = "7", .state = "PENDING", .reason = "Priority"}, 1000) ==
         "PENDING (Priority)");
   CHECK(explain_reason("ReqNodeNotAvail, UnavailableNodes:n3").find("sinfo -R") !=
         std::string::npos);

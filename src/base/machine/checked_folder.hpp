@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of one user's, and the files in it that nobody else has put there. It is looked at
+// once, through a descriptor, and its files are opened relative to that: whoever gives its name
+// to another folder, or puts a link in its way, changes nothing of what was looked at.
+//
+// Decision: A link is followed if the user or root has made it (a database's folder may have
+// been moved to a larger disk). A folder of the user's that others may write is closed to them,
+// and what they have put into it before is refused file by file, by its owner.
+#pragma once
+
+#include "machine/descriptor.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace shardsweep {
+
+enum class FolderUse : std::uint8_t {
+  read,    ///< of another user's database too: its files have to be their folder's owner's
+  change,  ///< the folder has to be this user's
+};
+
+class CheckedFolder {
+ public:
+  /// `rejected` if it is somebody else's, no folder, or behind somebody else's link;
+  /// `unavailable` if the system does not open it.
+  [[nodiscard]] static Result<CheckedFolder> open(const std::filesystem::path& folder,
+                                                  FolderUse use = FolderUse::change);
+  /// Makes it first, with the folders above it, for its owner alone.
+  [[nodiscard]] static Result<CheckedFolder> make(const std::filesystem::path& folder);
+  /// The one that holds `file`.
+  [[nodiscard]] static Result<CheckedFolder> of(const std::filesystem::path& file,
+                                                FolderUse use = FolderUse::change);
+
+  /// `flags` and `mode` as of open(2). `rejected` if it is a link, no regular file, another
+  /// user's, or is to be written and has a second name; never waits for a fifo.
+  [[nodiscard]] Result<Descriptor> open_file(const std::string& name, int flags,
+                                             mode_t mode = 0600) const;
+  [[nodiscard]] Result<void> rename(const std::string& from, const std::string& to) const;
+  void remove(const std::string& name) const;
+  /// By which a library of others opens it in this folder, while this object lives.
+  [[nodiscard]] std::filesystem::path path_of(const std::string& name) const;
+  /// Makes names in it durable.
+  [[nodiscard]] Result<void> sync() const;
+  [[nodiscard]] int descriptor() const { return folder_.get(); }
+  /// What `open_file` says of a file that it has opened; `written`: it was opened to be
+  /// written.
+  [[nodiscard]] Result<void> check_file(const std::string& name, const struct stat& about,
+                                        bool written) const;
+
+ private:
+  CheckedFolder(std::filesystem::path path, Descriptor folder, uid_t owner)
+      : path_(std::move(path)), folder_(std::move(folder)), owner_(owner) {}
+  std::filesystem::path path_;  ///< for messages alone
+  Descriptor folder_;
+  uid_t owner_;
+};
+
+/// Who this user is in `folder`, a descriptor: over NFS root's files may be nobody's. None:
+/// nothing can be written there.
+[[nodiscard]] std::optional<uid_t> own_user_in(int folder);
+
+/// How a file of a database is opened to be read by its name alone.
+inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+/// What was opened so: to a regular file of this user's no question is asked. Each other one
+/// has to be what CheckedFolder::open_file would take.
+[[nodiscard]] Result<void> check_to_read(const Descriptor& file,
+                                         const std::filesystem::path& path);
+[[nodiscard]] Result<Descriptor> open_to_read(const std::filesystem::path& path);
+
+/// Before a program opens it by name: refuses what somebody else has put where a file of this
+/// user's is expected. If nothing is there it is all right.
+[[nodiscard]] Result<void> check_own_file(const std::filesystem::path& file);
+
+}  // namespace shardsweep
