@@ -51,8 +51,8 @@ std::string why_slower(const SuggestedLayout& layout, const SuggestedLayout& bes
   const double less = 1 - best.guess.step_s / layout.guess.step_s;
   constexpr double visible = 0.0005;
   if (less < visible) return "It is as fast as the fastest layout.";
-  return fmt::format("It fits, and is {} slower than the fastest ({}): {}",
-                     percent_text(less), layout_text(best.point), layout.limit);
+  return fmt::format("It fits, and is {} slower than the fastest ({}): {}", percent_text(less),
+                     layout_text(best.point), layout.limit);
 }
 
 std::vector<std::int32_t> powers_up_to(std::int64_t most) {
