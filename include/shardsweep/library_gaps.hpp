@@ -57,8 +57,7 @@ inline std::from_chars_result read_real(const char* first, const char* last, dou
   return std::from_chars(first, last, value);
 #else
   const std::string number(
-      first,
-      library_gaps::length_of_real({first, static_cast<std::size_t>(last - first)}));
+      first, library_gaps::length_of_real({first, static_cast<std::size_t>(last - first)}));
   if (number.empty()) return {first, std::errc::invalid_argument};
   const double read = std::strtod(number.c_str(), nullptr);
   const char* end = first + number.size();

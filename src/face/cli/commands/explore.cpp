@@ -68,7 +68,7 @@ Result<ExitCode> run_explore(const Session& session) {
 extern const Command command_explore{
     .name = "explore",
     .heading = Heading::other,
-    .help = "Write the planner as a page (HTML): ask it in a browser, without a network.",
+    .help = "Write the planner as a page: ask it in a browser.",
     .examples = "shardsweep explore -o explorer.html",
     .declare = [](Grammar& grammar) { grammar.output(); },
     .run = run_explore};
