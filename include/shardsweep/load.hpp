@@ -37,7 +37,7 @@ struct LoadOptions {
 /// A cluster preset by its name, or a file.
 [[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
                                                const std::filesystem::path& presets);
-/// A model preset by its name.
+/// A model preset by its name, or a file.
 [[nodiscard]] Result<ModelSpec> load_model(const std::string& name,
                                            const std::filesystem::path& presets);
 

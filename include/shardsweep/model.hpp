@@ -32,6 +32,7 @@ struct ModelSpec {
   std::int64_t expert_ffn = 0;         ///< width of one expert's SwiGLU
   std::int64_t shared_experts = 0;     ///< that every token goes through, of the same width
   std::int64_t dense_layers = 0;       ///< the first ones, which have no experts
+  std::string note;                    ///< what predictions leave out of it; empty: nothing
 
   /// Values of one head, and of all heads' queries.
   [[nodiscard]] std::int64_t head_size() const {
@@ -61,6 +62,7 @@ inline constexpr auto described<ModelSpec> = [] {
       Key{"shared_experts", &M::shared_experts, {count, "experts that every token goes through", 0, 1 << 10, "n_shared_experts", {}, "0"}, optional},
       Key{"dense_layers", &M::dense_layers, {count, "first layers without experts", 0, 1 << 14, "first_k_dense_replace", {}, "0"}, optional},
       Key{"tied_embeddings", &M::tied_embeddings, {.type = KeyType::boolean, .meaning = "input and output embeddings are one matrix", .alias = "tie_word_embeddings"}, optional},
+      Key{"note", &M::note, {KeyType::text, "what predictions leave out of the model, in a sentence", 0, 400}, optional},
   };
 }();
 // clang-format on
@@ -73,9 +75,9 @@ struct ShapeField {
   std::string_view alias;  ///< in other trainers' and libraries' files
   std::int64_t most;
 };
-/// The numbers among the keys of a model: all but tied_embeddings.
+/// The numbers among the keys of a model: all but tied_embeddings and note.
 inline constexpr auto shape_fields = [] {
-  std::array<ShapeField, std::tuple_size_v<decltype(described<ModelSpec>)> - 1> fields{};
+  std::array<ShapeField, std::tuple_size_v<decltype(described<ModelSpec>)> - 2> fields{};
   std::size_t at = 0;
   visit_fields<ModelSpec>([&](const auto& key) {
     using Member = std::remove_cvref_t<decltype(key.member)>;
@@ -135,6 +137,7 @@ struct ClusterSpec {
   double inter_node_efficiency = 0.54;
   bool this_machine = false;  ///< always run locally, whatever scheduler is installed
   bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
+  std::string note;           ///< where its numbers come from, if nobody has measured them
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
 };
@@ -164,6 +167,7 @@ inline constexpr auto described<ClusterSpec> = [] {
       Key{"inter_node_efficiency", &C::inter_node_efficiency, {share, "share of inter_node_bandwidth in collectives"}, optional},
       Key{"this_machine", &C::this_machine, {boolean, "always run on this machine, without a scheduler"}},
       Key{"shared_host", &C::shared_host, {boolean, "others may use the host's CPUs during a measurement"}},
+      Key{"note", &C::note, {text, "where the numbers come from, in a sentence", 0, 400}, optional},
   };
 }();
 // clang-format on

@@ -5,12 +5,13 @@
 #include <shardsweep/answer.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/evidence.hpp>
+#include <shardsweep/library_gaps.hpp>
 #include <shardsweep/outcome.hpp>
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -24,8 +25,11 @@ struct CellName {
   std::int64_t seq_len = 0;
   std::string vars;  ///< JSON object
 
-  // clang-tidy 14 takes the 0 of a rewritten comparison for a pointer.
-  auto operator<=>(const CellName&) const = default;  // NOLINT(modernize-use-nullptr)
+  [[nodiscard]] auto tied() const { return std::tie(sweep, model, nodes, gpus, seq_len, vars); }
+  friend bool operator==(const CellName&, const CellName&) = default;
+  friend auto operator<=>(const CellName& a, const CellName& b) {
+    return compared(a.tied(), b.tied());
+  }
 };
 
 /// One attempt's end, or a trial that ended without one.

@@ -6,6 +6,7 @@
 #include <shardsweep/backend.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/described.hpp>
+#include <shardsweep/library_gaps.hpp>
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -242,7 +242,11 @@ struct RestSettings {
   std::string token_file;   ///< mode 0600; empty: `scontrol token` (a unix socket needs none)
   std::string user;         ///< empty: who runs the daemon
   bool plain_http = false;  ///< the token may go to another machine unencrypted
-  friend auto operator<=>(const RestSettings&, const RestSettings&) = default;
+  [[nodiscard]] auto tied() const { return std::tie(url, token_file, user, plain_http); }
+  friend bool operator==(const RestSettings&, const RestSettings&) = default;
+  friend auto operator<=>(const RestSettings& a, const RestSettings& b) {
+    return compared(a.tied(), b.tied());
+  }
 };
 // clang-format off
 template <>
@@ -267,7 +271,11 @@ struct NotifySettings {
       header_file;  ///< absolute path, mode 0600: "Authorization: Bearer …"; may be empty
   std::vector<NotifyEvent> events;
   [[nodiscard]] bool wanted() const { return !url.empty() || !url_file.empty(); }
-  friend auto operator<=>(const NotifySettings&, const NotifySettings&) = default;
+  [[nodiscard]] auto tied() const { return std::tie(url, url_file, header_file, events); }
+  friend bool operator==(const NotifySettings&, const NotifySettings&) = default;
+  friend auto operator<=>(const NotifySettings& a, const NotifySettings& b) {
+    return compared(a.tied(), b.tied());
+  }
 };
 // clang-format off
 template <>

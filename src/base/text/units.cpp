@@ -3,6 +3,8 @@
 
 #include "text/characters.hpp"
 
+#include <shardsweep/library_gaps.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -103,7 +105,7 @@ Quantity split(std::string_view text) {
 
 std::optional<double> real_of(std::string_view text) {
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto [end, error] = read_real(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
     return std::nullopt;
   return value;
@@ -272,7 +274,7 @@ std::string rate_without_time(std::string_view text, const Quantity& quantity,
 Parsed<double> parse_scaled_real(std::string_view text, std::string_view suffix,
                                  std::span<const Unit> units) {
   double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto [end, error] = read_real(text.data(), text.data() + text.size(), number);
   const auto used = static_cast<std::size_t>(end - text.data());
   if (error != std::errc() || !std::isfinite(number) || number < 0 || !is_digit(text[0]))
     return wrong(fmt::format("{} is not a {}", in_quotes(text),

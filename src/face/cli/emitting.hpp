@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cli/session.hpp"
-#include "trainer/configuration.hpp"
+#include "trainer/point_words.hpp"
 
 #include <shardsweep/point.hpp>
 #include <shardsweep/sweep.hpp>
@@ -53,19 +53,9 @@ class ResultRow {
   const std::vector<Value>& row_;
 };
 
-[[nodiscard]] TrainerLayout layout_of_point(const Point& point);
-
-/// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
-[[nodiscard]] std::optional<std::string> axis_text_of(const TrainerLayout& layout,
-                                                      const AxisInfo& axis);
-
 /// Its label (sweep/layout_text.hpp). Words of a trainer that are none of ours stand as they
 /// are.
 [[nodiscard]] std::string layout_text(const TrainerLayout& layout);
-
-/// An axis that no trainer's words are known for here, where its value is not the default; with
-/// that value. Empty where there is none.
-[[nodiscard]] std::string axis_without_words(const Point& point);
 
 /// Sweep and trial, and all axes.
 [[nodiscard]] std::vector<std::string> point_columns();

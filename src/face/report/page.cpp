@@ -56,10 +56,13 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-      "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n";
-  page += fmt::format("<title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
-                      escaped(title), page_style);
+      "style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+  const bool explores = script == PageScript::explorer;
+  if (explores) page += " 'wasm-unsafe-eval' blob:; worker-src blob:";
+  page += fmt::format("\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
+                      escaped(title), page_style, explores ? explorer_style : "");
   page += body;
+  if (explores) page += fmt::format("<script>\n{}</script>\n", explorer_script);
   if (script == PageScript::whole) page += fmt::format("<script>\n{}</script>\n", page_script);
   return page + "</body>\n</html>\n";
 }

@@ -14,7 +14,8 @@
 
 namespace shardsweep {
 
-enum class PageScript : std::uint8_t { none, whole };
+/// explorer: the explorer's, which runs a compiled planner.
+enum class PageScript : std::uint8_t { none, whole, explorer };
 
 /// The whole file: `title` is text, `body` is HTML.
 [[nodiscard]] std::string html_page(std::string_view title, std::string_view body,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/suggest_view.hpp"
 
+#include "plan/card.hpp"
 #include "show/cell_text.hpp"
 #include "show/table_view.hpp"
 #include "sweep/layout_text.hpp"
@@ -10,9 +11,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
-#include <set>
 #include <string_view>
 #include <vector>
 
@@ -107,22 +106,44 @@ std::string_view verdict_on(const RuleCheck& check) {
   return check.holds ? "holds" : "does not hold";
 }
 
+/// The answer in a few lines: what to use, what it gives, what comes close, how sure that is.
+std::string card_text(const SuggestRequest& request, const Suggestion& suggestion,
+                      const SuggestionView& view) {
+  std::string out = fmt::format("{}: {} on {} of {}, {} tokens per sample, {} per train step\n",
+                                request.model.name, parameters_sentence(request.model),
+                                counted(request.gpus, "GPU"), request.cluster.name,
+                                grouped(request.seq_len), grouped(request.global_batch_tokens));
+  if (suggestion.layouts.empty()) {
+    out += suggestion.memory.back() + "\n";
+  } else {
+    const auto& best = suggestion.layouts.front();
+    out += fmt::format("Use {}:\n   {}\n   {}\n", layout_text(best.point, LayoutForm::sentence),
+                       headline(request, best), best.limit);
+    const auto others = runners_up(suggestion);
+    if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
+  }
+  if (view.least_gpus) out += fmt::format("Least GPUs: {}.\n", grouped(*view.least_gpus));
+  if (suggestion.layouts.empty()) return out;
+  for (const auto& line : trust(request, suggestion.layouts.front()))
+    out += line + "\n";
+  return out;
+}
+
 std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion,
-                     const TableStyle& style) {
+                     const SuggestionView& view, const TableStyle& style) {
   constexpr std::size_t indent = 5;
   const auto& terminal = style.terminal;
   const auto shown = [&](const std::string& text) {
     return fold_lines(in_charset(text, terminal.utf8), terminal.width, indent);
   };
-  std::string out = fmt::format(
-      "{}: {} parameters on {} of {}, {} tokens per sample, {} per train step\n",
-      request.model.name, grouped(suggestion.parameters), counted(request.gpus, "GPU"),
-      request.cluster.name, grouped(request.seq_len), grouped(request.global_batch_tokens));
-  append_step(out, "1. Fit a train step in memory", suggestion.memory);
-  append_step(out, "2. Reach the global batch", suggestion.batch);
-  append_step(out, "3. Optimise throughput", suggestion.throughput);
-  out = shown(out);
+  std::string out = shown(card_text(request, suggestion, view));
   if (!suggestion.layouts.empty()) out += "\n" + table_text(short_table(suggestion), style);
+  if (!view.explain) return out;
+  std::string steps;
+  append_step(steps, "1. Fit a train step in memory", suggestion.memory);
+  append_step(steps, "2. Reach the global batch", suggestion.batch);
+  append_step(steps, "3. Optimise throughput", suggestion.throughput);
+  out += shown(steps);
   std::string rules = "\nRules of thumb\n";
   for (const auto& check : suggestion.checks)
     rules += fmt::format("   {}: {} ({}) [{}]\n", check.rule, verdict_on(check), check.why,
@@ -169,7 +190,8 @@ class JsonObject {
   fmt::memory_buffer out_;
 };
 
-std::string as_json(const SuggestRequest& request, const Suggestion& suggestion) {
+std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
+                    const SuggestionView& view) {
   std::string checks;
   for (const auto& check : suggestion.checks) {
     JsonObject one;
@@ -187,6 +209,7 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion)
   all.text("cluster", request.cluster.name).raw("gpus", fmt::to_string(request.gpus));
   all.raw("seq_len", fmt::to_string(request.seq_len));
   all.raw("global_batch_tokens", fmt::to_string(request.global_batch_tokens));
+  all.raw("least_gpus", view.least_gpus ? fmt::to_string(*view.least_gpus) : "null");
   all.raw("layouts_judged", fmt::to_string(suggestion.layouts_judged));
   all.raw("layouts_fitting", fmt::to_string(suggestion.layouts_fitting));
   all.raw("steps", steps.take());
@@ -195,94 +218,38 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion)
   return all.take() + "\n";
 }
 
+/// Columns of the table for eyes, the most important first.
+TableStyle by_importance(TableStyle style) {
+  style.important = {"layout",    "tokens/s/GPU", "memory",     "micro_batch", "zero",
+                     "recompute", "MFU",          "train step", "grad_accum",  "sp"};
+  return style;
+}
+
 }  // namespace
 
 std::string suggestion_text(const SuggestRequest& request, const Suggestion& suggestion,
-                            const TableStyle& style) {
-  if (style.format == Format::json) return as_json(request, suggestion);
+                            const SuggestionView& view, const TableStyle& style) {
+  if (style.format == Format::json) return as_json(request, suggestion, view);
   if (style.format == Format::csv) return table_text(layout_table(suggestion), style);
-  auto ranked = style;
-  ranked.important = {"layout",    "tokens/s/GPU", "memory",     "micro_batch", "zero",
-                      "recompute", "MFU",          "train step", "grad_accum",  "sp"};
-  return for_eyes(request, suggestion, ranked);
+  return for_eyes(request, suggestion, view, by_importance(style));
 }
 
-namespace {
-
-bool varies(const Suggestion& suggestion, const AxisInfo& axis) {
-  return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
-                     [&](const SuggestedLayout& layout) {
-                       return axis.get(layout.point) != axis.default_value;
-                     });
-}
-
-/// Values of an axis in the suggested layouts; of a degree also half and double of the best's.
-std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo& axis,
-                                    std::int64_t most) {
-  std::set<std::int64_t> values;
-  for (const auto& layout : suggestion.layouts)
-    values.insert(axis.get(layout.point));
-  if (most > 0) {
-    const auto best = axis.get(suggestion.layouts.front().point);
-    if (best > 1) values.insert(best / 2);
-    if (2 * best <= most) values.insert(2 * best);
-  }
-  std::vector<std::string> words;
-  words.reserve(values.size());
-  for (const auto value : values) {
-    words.push_back(axis.kind == AxisKind::word ? axis_text(axis, value)
-                                                : fmt::to_string(value));
-  }
-  return words;
-}
-
-/// How large a value of an axis may be for double the best's to be worth a measurement; 0: it
-/// has no such neighbours.
-std::int64_t most_worth_trying(const SuggestRequest& request, const AxisInfo& axis) {
-  const std::int64_t per_node = request.cluster.gpus_per_node;
-  if (axis.name == "tp") return std::min<std::int64_t>(per_node, request.gpus);
-  if (axis.name == "pp") return std::min<std::int64_t>(request.model.layers, request.gpus);
-  if (axis.name == "cp") return request.gpus;
-  if (axis.name == "ep") return std::min<std::int64_t>(request.model.experts, request.gpus);
-  if (axis.name == "micro_batch") return request.global_batch_tokens / request.seq_len;
-  return 0;
-}
-
-}  // namespace
-
-std::string suggested_sweep(const SuggestRequest& request, const Suggestion& suggestion,
-                            std::string_view model, std::string_view cluster) {
-  const auto& best = suggestion.layouts.front().point;
-  const auto& dtype = *find_axis("dtype");
-  std::string text = fmt::format(
-      "# The layouts that `shardsweep suggest` predicts to be fastest, and their neighbours.\n"
-      "# See what would run: shardsweep plan FILE. Run it: shardsweep run FILE.\n"
-      "name: suggested-{}\n"
-      "cluster: {}\n"
-      "constants:\n"
-      "  model: {}\n"
-      "  dtype: {}\n"
-      "  seq_len: {}\n"
-      "  global_batch_tokens: {}\n"
-      "  {}: {}\n"
-      "axes:\n",
-      model, cluster, model, axis_text(dtype, dtype.get(best)), request.seq_len,
-      request.global_batch_tokens, request.nodes > 0 ? "nodes" : "gpus",
-      request.nodes > 0 ? request.nodes : request.gpus);
-  for (const auto* axis : chosen) {
-    // Of short sequences and dense models cp and ep say nothing.
-    const bool always = axis->is(AxisUse::spelt) || !axis->is(AxisUse::degree);
-    if (axis->allows_auto || (!always && !varies(suggestion, *axis))) continue;
-    const auto most = most_worth_trying(request, *axis);
-    text += fmt::format("  {}: [{}]\n", axis->name,
-                        fmt::join(neighbours(suggestion, *axis, most), ", "));
-  }
-  return text +
-         "  dp: auto           # what is left of the GPUs\n"
-         "  grad_accum: auto   # what the global batch needs\n"
-         "search:              # remove it to measure every layout\n"
-         "  policy: best_first\n"
-         "  until: {regret: 2%, confidence: 95%}\n";
+std::string why_not_text(const SuggestRequest& request, const WhyNot& answer,
+                         const TableStyle& style) {
+  Suggestion one;
+  if (answer.layout) one.layouts.push_back(*answer.layout);
+  if (style.format != Format::table) return table_text(layout_table(one), style);
+  std::string out = answer.why + "\n";
+  if (answer.place > 0)
+    out += fmt::format("Place {} of {} layouts that fit.\n", grouped(answer.place),
+                       grouped(answer.of));
+  if (answer.layout)
+    out += fmt::format("{}:\n   {}\n", layout_text(answer.layout->point, LayoutForm::sentence),
+                       headline(request, *answer.layout));
+  constexpr std::size_t indent = 5;
+  out = fold_lines(in_charset(out, style.terminal.utf8), style.terminal.width, indent);
+  if (answer.layout) out += "\n" + table_text(short_table(one), by_importance(style));
+  return out;
 }
 
 }  // namespace shardsweep

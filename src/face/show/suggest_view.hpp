@@ -2,22 +2,27 @@
 // A suggestion in the three forms. CSV: one line per layout.
 #pragma once
 
+#include "plan/advice.hpp"
 #include "plan/suggest.hpp"
 #include "show/table_view.hpp"
 
+#include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
 
 namespace shardsweep {
 
+struct SuggestionView {
+  std::optional<std::int32_t> least_gpus;  ///< none: no number of GPUs that was tried
+  bool explain = false;                    ///< the three steps and the rules of thumb too
+};
+
 [[nodiscard]] std::string suggestion_text(const SuggestRequest& request,
                                           const Suggestion& suggestion,
-                                          const TableStyle& style);
+                                          const SuggestionView& view, const TableStyle& style);
 
-/// A sweep file over the suggested layouts and their neighbours: each degree also halved and
-/// doubled. `model` and `cluster` are the words by which they were asked for.
-[[nodiscard]] std::string suggested_sweep(const SuggestRequest& request,
-                                          const Suggestion& suggestion, std::string_view model,
-                                          std::string_view cluster);
+/// The answer, the layout that it is about, and its place. CSV and JSON: that layout's row.
+[[nodiscard]] std::string why_not_text(const SuggestRequest& request, const WhyNot& answer,
+                                       const TableStyle& style);
 
 }  // namespace shardsweep

@@ -188,8 +188,10 @@ Judge::Finding Judge::find(const GridPoint& at) {
   return {};
 }
 
-bool Judge::could_start(const Finding& finding) {
-  return finding.constraint == none || finding.constraint > layers;
+bool Judge::could_start(const GridPoint& at, const Finding& finding) {
+  const auto& layout = at.point.layout;
+  const bool divides = layout.dp % layout.dp_replicate == 0;
+  return finding.constraint == none || (finding.constraint > layers && divides);
 }
 
 int Judge::find_structure(const GridPoint& at) const {

@@ -42,7 +42,7 @@ class Judge {
   [[nodiscard]] Verdict judge(const GridPoint& at) { return explain(at, find(at)); }
 
   /// Its numbers divide: a trainer could start it, whatever comes of that.
-  [[nodiscard]] static bool could_start(const Finding& finding);
+  [[nodiscard]] static bool could_start(const GridPoint& at, const Finding& finding);
 
   /// Names of the constraints; the runner's may share one.
   [[nodiscard]] const std::vector<std::string>& constraints() const { return names_; }

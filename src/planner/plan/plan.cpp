@@ -85,7 +85,7 @@ class Planner {
       } else {
         const auto constraint = static_cast<std::size_t>(finding.constraint);
         leave_out(at, finding, counts[constraint]++ == 0);
-        if (Judge::could_start(finding)) hours[constraint] += gpu_hours_of(at.point);
+        if (Judge::could_start(at, finding)) hours[constraint] += gpu_hours_of(at.point);
       }
     });
     for (std::size_t i = 0; i < counts.size(); ++i) {

@@ -78,28 +78,62 @@ std::string memory_text(const MemoryEstimate& estimate) {
   return text;
 }
 
-class Suggester {
+/// What shardbench runs there: CPUs have no bf16.
+Dtype dtype_of(const SuggestRequest& request) {
+  return request.dtype.value_or(request.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16);
+}
+
+/// The request as a sweep, and its plan's trials with what is predicted of them.
+class LayoutJudge {
  public:
-  explicit Suggester(const SuggestRequest& request)
+  explicit LayoutJudge(const SuggestRequest& request)
       : request_(request), predictor_(request.cluster, *request.family) {}
 
-  Result<Suggestion> make() {
+  Result<JudgedLayouts> make() {
     SHARDSWEEP_TRY(check());
     SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), {}, nullptr, nullptr));
-    judge(plan);
-    suggestion_.parameters = parameters(request_.model);
-    say_memory();
-    if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none(plan));
-    say_batch();
-    for (const auto& layout : suggestion_.layouts)
-      suggestion_.throughput.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " +
-                                       layout.limit);
-    check_rules();
-    return std::move(suggestion_);
+    JudgedLayouts found;
+    found.left_out_by_constraint = plan.left_out_by_constraint;
+    found.why_left_out = why_nothing_runs(plan);
+    for (const auto& trial : plan.trials) {
+      if (is_no_plan(trial.point.layout)) continue;
+      ++found.judged;
+      SuggestedLayout layout{.point = trial.point,
+                             .guess = predictor_.guess(request_.model, trial.point),
+                             .tokens_per_s_per_gpu = 0,
+                             .mfu = 0,
+                             .limit = {}};
+      if (layout.guess.memory.fit == Fit::never) continue;
+      describe(layout);
+      auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
+      list.push_back(std::move(layout));
+    }
+    for (auto* list : {&found.fitting, &found.doubtful}) {
+      std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
+        return a.guess.step_s < b.guess.step_s;
+      });
+    }
+    return found;
   }
 
  private:
-  Result<void> check() const {
+  [[nodiscard]] const AxisValues* lock_of(const AxisInfo& axis) const {
+    const auto found = std::find_if(request_.locks.begin(), request_.locks.end(),
+                                    [&](const AxisValues& lock) { return lock.axis == &axis; });
+    return found == request_.locks.end() ? nullptr : &*found;
+  }
+  [[nodiscard]] bool locks(std::string_view name) const {
+    return lock_of(*find_axis(name)) != nullptr;
+  }
+
+  /// A pipeline that gathers in every micro-batch is no plan, nor is tp without its rows:
+  /// unless somebody asks for it.
+  [[nodiscard]] bool is_no_plan(const Layout& at) const {
+    if (at.zero >= 2 && at.pp > 1 && !locks("zero")) return true;
+    return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
+  }
+
+  [[nodiscard]] Result<void> check() const {
     const auto tokens = request_.global_batch_tokens;
     if (tokens % request_.seq_len == 0) return {};
     const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
@@ -143,54 +177,23 @@ class Suggester {
     sweep.global_batch_tokens = request_.global_batch_tokens;
     sweep.policy.max_stored_left_out = 0;
     for (const auto* axis : axes_with<AxisUse::suggested>) {
-      if (axis->allows_auto) continue;
+      if (axis->allows_auto || lock_of(*axis) != nullptr) continue;
       if (auto values = worth_a_thought(*axis); !values.empty())
         sweep.axes.push_back({axis, false, std::move(values)});
     }
     for (const auto* axis : axes_with<AxisUse::suggested>) {
-      if (axis->allows_auto) sweep.axes.push_back({axis, true, {}});
+      if (axis->allows_auto && lock_of(*axis) == nullptr)
+        sweep.axes.push_back({axis, true, {}});
     }
+    sweep.constants = request_.locks;
     const auto constant = [&](std::string_view name, std::int64_t value) {
       sweep.constants.push_back({find_axis(name), false, {value}});
     };
     constant(request_.nodes > 0 ? "nodes" : "gpus",
              request_.nodes > 0 ? request_.nodes : request_.gpus);
     constant("seq_len", request_.seq_len);
-    constant("dtype", static_cast<std::int64_t>(dtype()));
+    constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
     return sweep;
-  }
-
-  /// What shardbench runs there: CPUs have no bf16.
-  [[nodiscard]] Dtype dtype() const {
-    return request_.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16;
-  }
-
-  void judge(const Plan& plan) {
-    for (const auto& trial : plan.trials) {
-      // A pipeline that gathers in every micro-batch is no plan, nor is tp without its rows.
-      const Layout& at = trial.point.layout;
-      if ((at.zero >= 2 && at.pp > 1) || (at.tp > 1 && !at.sequence_parallel)) continue;
-      ++suggestion_.layouts_judged;
-      SuggestedLayout layout{.point = trial.point,
-                             .guess = predictor_.guess(request_.model, trial.point),
-                             .tokens_per_s_per_gpu = 0,
-                             .mfu = 0,
-                             .limit = {}};
-      if (layout.guess.memory.fit != Fit::fits) continue;
-      ++suggestion_.layouts_fitting;
-      fitting_.push_back(std::move(layout));
-    }
-    std::stable_sort(fitting_.begin(), fitting_.end(), [](const auto& a, const auto& b) {
-      return a.guess.step_s < b.guess.step_s;
-    });
-    std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> seen;
-    for (const auto& layout : fitting_) {
-      const auto& is = layout.point.layout;
-      if (suggestion_.layouts.size() >= request_.most) break;
-      if (!seen.emplace(is.dp, is.tp, is.pp).second) continue;
-      suggestion_.layouts.push_back(layout);
-      describe(suggestion_.layouts.back());
-    }
   }
 
   void describe(SuggestedLayout& layout) const {
@@ -212,11 +215,46 @@ class Suggester {
                     remedy(part.name, layout.point.layout));
   }
 
+  const SuggestRequest& request_;
+  Predictor predictor_;
+};
+
+class Suggester {
+ public:
+  explicit Suggester(const SuggestRequest& request)
+      : request_(request), predictor_(request.cluster, *request.family) {}
+
+  Result<Suggestion> make() {
+    SHARDSWEEP_ASSIGN(all_, judge_layouts(request_));
+    choose();
+    suggestion_.parameters = parameters(request_.model);
+    say_memory();
+    if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none());
+    say_batch();
+    for (const auto& layout : suggestion_.layouts)
+      suggestion_.throughput.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " +
+                                       layout.limit);
+    check_rules();
+    return std::move(suggestion_);
+  }
+
+ private:
+  void choose() {
+    suggestion_.layouts_judged = all_.judged;
+    suggestion_.layouts_fitting = static_cast<std::int64_t>(all_.fitting.size());
+    std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> seen;
+    for (const auto& layout : all_.fitting) {
+      const auto& is = layout.point.layout;
+      if (suggestion_.layouts.size() >= request_.most) break;
+      if (seen.emplace(is.dp, is.tp, is.pp).second) suggestion_.layouts.push_back(layout);
+    }
+  }
+
   [[nodiscard]] MemoryEstimate alone() const {
     Point point;
     point.gpus = 1;
     point.seq_len = request_.seq_len;
-    point.dtype = dtype();
+    point.dtype = dtype_of(request_);
     return predictor_.guess_memory(request_.model, point).estimate;
   }
 
@@ -227,7 +265,7 @@ class Suggester {
       const auto& is = point.layout;
       return std::tuple(std::int64_t{is.tp} * is.pp, is.recompute, is.tp);
     };
-    for (const auto& layout : fitting_) {
+    for (const auto& layout : all_.fitting) {
       if (layout.point.layout.zero != zero) continue;
       if (!least || cost(layout.point) < cost(*least)) least = layout.point;
     }
@@ -272,8 +310,8 @@ class Suggester {
   }
 
   /// Memory only if a layout got as far as being judged by it.
-  [[nodiscard]] std::string why_none(const Plan& plan) const {
-    const auto& left_out = plan.left_out_by_constraint;
+  [[nodiscard]] std::string why_none() const {
+    const auto& left_out = all_.left_out_by_constraint;
     if (suggestion_.layouts_judged > 0 || left_out.contains("memory"))
       return "Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.";
     const auto samples = request_.global_batch_tokens / request_.seq_len;
@@ -283,7 +321,7 @@ class Suggester {
                          samples == 1 ? "1 sample is" : counted(samples, "sample") + " are",
                          odd, batches_that_work(samples, odd));
     }
-    const auto why = why_nothing_runs(plan);
+    const auto& why = all_.why_left_out;
     return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
   }
 
@@ -359,7 +397,7 @@ class Suggester {
 
   const SuggestRequest& request_;
   Predictor predictor_;
-  std::vector<SuggestedLayout> fitting_;  // fastest first
+  JudgedLayouts all_;
   Suggestion suggestion_;
 };
 
@@ -367,6 +405,21 @@ class Suggester {
 
 std::span<const StepPart> step_parts() {
   return parts;
+}
+
+Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus) {
+  const auto per_node = request.cluster.gpus_per_node;
+  request.gpus = gpus;
+  request.nodes = gpus > per_node ? gpus / per_node : 0;
+  if (gpus >= 1 && (gpus <= per_node || gpus % per_node == 0)) return request;
+  const auto below = gpus / per_node * per_node;
+  return fault(FaultKind::invalid_input,
+               fmt::format("{} are no whole nodes of {}; use {} or {}", counted(gpus, "GPU"),
+                           per_node, grouped(std::max(below, 1)), grouped(below + per_node)));
+}
+
+Result<JudgedLayouts> judge_layouts(const SuggestRequest& request) {
+  return LayoutJudge(request).make();
 }
 
 Result<Suggestion> suggest(const SuggestRequest& request) {

@@ -11,6 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,8 +29,14 @@ struct SuggestRequest {
   std::int32_t gpus = 0;   ///< of the world
   std::int32_t seq_len = 0;
   std::int64_t global_batch_tokens = 0;
-  std::size_t most = 5;  ///< layouts, of different dp x tp x pp
+  std::size_t most = 5;             ///< layouts, of different dp x tp x pp
+  std::optional<Dtype> dtype{};     ///< none: bf16, or fp32 without GPUs
+  std::vector<AxisValues> locks{};  ///< axes of a layout that keep one value
 };
+
+/// The same request for another number of GPUs: of one node, or whole nodes. Faults
+/// (invalid_input): more than a node has and no whole nodes; the message names the next ones.
+[[nodiscard]] Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus);
 
 struct SuggestedLayout {
   Point point;
@@ -36,6 +45,17 @@ struct SuggestedLayout {
   double mfu = 0;                   ///< 0: unknown
   std::string limit;                ///< what it waits for most, and what helps
 };
+
+/// Every layout that is worth a thought, judged.
+struct JudgedLayouts {
+  std::int64_t judged = 0;                ///< of those that could start
+  std::vector<SuggestedLayout> fitting;   ///< surely, fastest first
+  std::vector<SuggestedLayout> doubtful;  ///< may run out of memory, fastest first
+  std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< the others
+  std::string why_left_out;  ///< most of those, with the numbers of the first: Plan's words
+};
+/// Faults as suggest().
+[[nodiscard]] Result<JudgedLayouts> judge_layouts(const SuggestRequest& request);
 
 /// A rule of thumb, held against the first layout.
 struct RuleCheck {

@@ -6,14 +6,15 @@
 #include "search/cell_search.hpp"
 
 #include <shardsweep/change.hpp>
+#include <shardsweep/library_gaps.hpp>
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,8 +30,13 @@ struct CellKey {
   std::int32_t nodes = 0;
   std::int32_t gpus = 0;
   std::vector<std::int32_t> vars;
-  // NOLINTNEXTLINE(modernize-use-nullptr): it takes the 0 of a defaulted <=> for a pointer
-  friend auto operator<=>(const CellKey&, const CellKey&) = default;
+  [[nodiscard]] auto tied() const {
+    return std::tie(parameters, model, seq_len, nodes, gpus, vars);
+  }
+  friend bool operator==(const CellKey&, const CellKey&) = default;
+  friend auto operator<=>(const CellKey& a, const CellKey& b) {
+    return compared(a.tied(), b.tied());
+  }
 };
 [[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);
 

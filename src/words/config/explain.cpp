@@ -32,15 +32,6 @@ std::string listed(const Items& items, Print print) {
   return all;
 }
 
-std::string peaks_text(const ClusterSpec& cluster) {
-  std::string peaks;
-  for (std::size_t at = 0; at < peak_words.size(); ++at) {
-    if (const auto& peak = cluster.peak_flops.at(at))
-      peaks += fmt::format("{}{}: {}", peaks.empty() ? "" : ", ", peak_words.at(at), *peak);
-  }
-  return peaks;
-}
-
 std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
   std::string out;
   const auto line = [&](std::string_view key, std::string_view text, std::string_view comment) {
@@ -109,8 +100,9 @@ class Explainer {
     if (sweep_.models.empty()) return;
     line("\nmodels:");
     for (const auto& model : sweep_.models) {
-      std::string shape;  // all of it, what a model lacks as 0
+      std::string shape;  // all of it, what a model lacks as 0; a note, if there is one
       visit_values(model, [&](const auto& key, const auto& value) {
+        if (key.facts.type == KeyType::text && model.note.empty()) return;
         shape += fmt::format("{}{}: {}", shape.empty() ? "" : ", ", key.name,
                              config::value_text(key.facts.type, value));
       });

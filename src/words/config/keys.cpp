@@ -288,23 +288,6 @@ void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*f
   mistakes.assign(into, node, read_texts(node, name));
 }
 
-std::string value_text(KeyType type, double value) {
-  const auto unit = type == Type::rate ? "B/s" : type == Type::latency ? "us" : "";
-  return fmt::format("{}{}", value, unit);
-}
-
-std::string value_text(KeyType type, std::int64_t value) {
-  return type == Type::bytes ? bytes_text(value) : fmt::format("{}", value);
-}
-
-std::string value_text(KeyType type, std::int32_t value) {
-  return value_text(type, std::int64_t{value});
-}
-
-std::string value_text(KeyType /*type*/, bool value) {
-  return value ? "true" : "false";
-}
-
 std::string value_text(KeyType /*type*/, const std::string& value) {
   return yaml_text(value);
 }

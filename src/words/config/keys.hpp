@@ -5,6 +5,7 @@
 // their own, are rows of a table in keys.cpp. Axes and policy values have tables of their own.
 #pragma once
 
+#include "sweep/key_text.hpp"
 #include "yaml/readers.hpp"
 
 #include <shardsweep/described.hpp>
@@ -65,11 +66,8 @@ void read_values(const YamlNode& map, T& into, Mistakes& mistakes,
   });
 }
 
-/// A value as a file writes it, read by read_value() to the same.
-[[nodiscard]] std::string value_text(KeyType type, double value);
-[[nodiscard]] std::string value_text(KeyType type, std::int64_t value);
-[[nodiscard]] std::string value_text(KeyType type, std::int32_t value);
-[[nodiscard]] std::string value_text(KeyType type, bool value);
+/// Texts as a file writes them, read by read_value() to the same; sweep/key_text has the other
+/// values.
 [[nodiscard]] std::string value_text(KeyType type, const std::string& value);
 [[nodiscard]] std::string value_text(KeyType type, const std::vector<std::string>& value);
 

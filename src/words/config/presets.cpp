@@ -6,6 +6,7 @@
 
 #include "builtin/files.hpp"
 #include "config/keys.hpp"
+#include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "yaml/readers.hpp"
@@ -63,7 +64,7 @@ namespace {
 const YamlNode* find_either(const YamlNode& map, std::string_view name, std::string_view alias,
                             Mistakes& mistakes) {
   const auto* first = find(map, name);
-  const auto* second = find(map, alias);
+  const auto* second = alias.empty() ? nullptr : find(map, alias);
   if (first != nullptr && second != nullptr) {
     mistakes.add(*second,
                  fault_at(*second, fmt::format("'{}' is another name of '{}', which is "
@@ -73,41 +74,17 @@ const YamlNode* find_either(const YamlNode& map, std::string_view name, std::str
   return first != nullptr ? first : second;
 }
 
-Result<void> check_divides(const YamlNode& map, std::string_view a, std::int64_t of,
-                           std::string_view b, std::int64_t by) {
-  if (of % by == 0) return {};
-  return refuse(map, fmt::format("'{}' ({}) is not a multiple of '{}' ({})", a, of, b, by));
-}
-
-Result<void> check_heads(const YamlNode& map, const ModelSpec& model) {
-  SHARDSWEEP_TRY(check_divides(map, "heads", model.heads, "kv_heads", model.kv_heads));
-  // RoPE turns pairs.
-  if (model.head_dim > 0) return check_divides(map, "head_dim", model.head_dim, "2", 2);
-  return check_divides(map, "hidden", model.hidden, "2 x heads", 2 * model.heads);
-}
-
-Result<void> check_experts(const YamlNode& map, const ModelSpec& model) {
-  if (model.experts == 0) {
+void note_shape(const YamlNode& map, const ModelSpec& model, Mistakes& mistakes) {
+  for (const auto& mistake : shape_mistakes(model)) {
+    const YamlNode* node = nullptr;
     for (const auto& field : shape_fields) {
-      if (!field.optional || field.name == "head_dim" || model.*field.member == 0) continue;
-      const auto* node = find(map, field.name);
+      if (field.name != mistake.key) continue;
+      node = find(map, field.name);
       if (node == nullptr) node = find(map, field.alias);
-      return refuse(
-          node == nullptr ? map : *node,
-          fmt::format("'{}' needs 'experts', the number of experts of each layer", field.name));
     }
-    return {};
+    const YamlNode& at = node == nullptr ? map : *node;
+    mistakes.add(at, fault_at(at, mistake.what));
   }
-  if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
-    return refuse(map, fmt::format("'experts_per_token' is {}; with {} experts it is 1 to {}",
-                                   model.experts_per_token, model.experts, model.experts));
-  if (model.expert_ffn < 1)
-    return refuse(map, "'expert_ffn', the width of one expert, is missing");
-  if (model.dense_layers >= model.layers)
-    return refuse(map, fmt::format("'dense_layers' ({}) leaves no layer with experts, as "
-                                   "'layers' is {}",
-                                   model.dense_layers, model.layers));
-  return {};
 }
 
 void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
@@ -137,7 +114,7 @@ std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec bas
 }
 
 /// As a file is written and no preset's name: with a folder, or NAME.yaml.
-bool is_cluster_file(std::string_view text) {
+bool is_file_name(std::string_view text) {
   return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
 }
 
@@ -161,7 +138,8 @@ std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name
   const auto before = mistakes.count();
   std::vector<std::string_view> known;
   visit_fields<ModelSpec>([&](const auto& key) {
-    known.insert(known.end(), {key.name, key.facts.alias});
+    known.push_back(key.name);
+    if (!key.facts.alias.empty()) known.push_back(key.facts.alias);
   });
   check_keys(map, what, known, mistakes);
   ModelSpec model;
@@ -184,8 +162,7 @@ std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name
                                                 fmt::join(missing, ", "), what)));
   if (mistakes.count() > before) return std::nullopt;
   if (model.ffn == 0) model.ffn = model.expert_ffn;
-  mistakes.take(map, check_heads(map, model));
-  mistakes.take(map, check_experts(map, model));
+  note_shape(map, model, mistakes);
   if (mistakes.count() > before) return std::nullopt;
   return model;
 }
@@ -234,13 +211,19 @@ std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view 
 }
 
 std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
+  if (is_file_name(node.text)) {
+    const auto inside = file_root(node, "a model file");
+    if (!inside) return std::nullopt;
+    return read_model(**inside, std::filesystem::path(node.text).stem().string(), mistakes_);
+  }
   const auto root = open(node, "models");
   if (!root) return std::nullopt;
   return read_model(**root, node.text, mistakes_);
 }
 
 /// Beside the file that names it; of a flag, from here.
-std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
+std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node,
+                                              std::string_view what) const {
   std::filesystem::path file = node.text;
   if (file.is_relative() && node.source->is_file())
     file = std::filesystem::path(node.source->name()).parent_path() / file;
@@ -249,12 +232,17 @@ std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const 
     mistakes_.add(node, fault_at(node, text.error().what));
     return std::nullopt;
   }
-  const auto root =
-      parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
-  if (!root || !mistakes_.take(**root, expect_map(**root, "a cluster file")))
+  auto root = parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
+  if (!root || !mistakes_.take(**root, expect_map(**root, std::string(what))))
     return std::nullopt;
+  return root;
+}
+
+std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const {
+  const auto root = file_root(node, "a cluster file");
+  if (!root) return std::nullopt;
   const auto* preset = find(**root, "preset");
-  if (preset != nullptr && is_cluster_file(preset->text)) {
+  if (preset != nullptr && is_file_name(preset->text)) {
     mistakes_.add(*preset, fault_at(*preset,
                                     "a cluster file can start from a preset, not from "
                                     "another file"));
@@ -264,7 +252,7 @@ std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const 
 }
 
 std::optional<ClusterSpec> Presets::cluster(const YamlNode& node) const {
-  if (is_cluster_file(node.text)) return cluster_in_file(node);
+  if (is_file_name(node.text)) return cluster_in_file(node);
   const auto root = open(node, "clusters");
   const auto what = fmt::format("cluster '{}'", node.text);
   if (!root || !mistakes_.take(**root, expect_map(**root, what))) return std::nullopt;

@@ -36,7 +36,8 @@ class Presets {
   Presets(std::filesystem::path folder, Sources& sources, Mistakes& mistakes)
       : folder_(std::move(folder)), sources_(sources), mistakes_(mistakes) {}
 
-  /// `node` names the model. None where there is no such preset, or it has mistakes.
+  /// `node` names the model, or a file that holds what a model of `models:` may hold:
+  /// `./mine.yaml`. None where there is no such preset, or it has mistakes.
   [[nodiscard]] std::optional<ModelSpec> model(const YamlNode& node) const;
   /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.
   [[nodiscard]] std::optional<ClusterSpec> cluster(const YamlNode& node) const;
@@ -44,6 +45,9 @@ class Presets {
 
  private:
   [[nodiscard]] std::optional<ClusterSpec> cluster_in_file(const YamlNode& node) const;
+  /// The map in the file that a node names.
+  [[nodiscard]] std::optional<YamlNodePtr> file_root(const YamlNode& node,
+                                                     std::string_view what) const;
   [[nodiscard]] std::optional<YamlNodePtr> open(const YamlNode& node,
                                                 std::string_view kind) const;
 

@@ -4,6 +4,8 @@
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
 
+#include <shardsweep/library_gaps.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -103,7 +105,7 @@ std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text
   Digits digits = digits_of(text);
   if (digits.length == 0) return std::nullopt;
   double value = 0;
-  std::from_chars(digits.text.data(), digits.text.data() + digits.text.size(), value);
+  read_real(digits.text.data(), digits.text.data() + digits.text.size(), value);
   double scale = std::pow(10.0, exponent_of(digits.exponent));
   if (human && digits.length < text.size()) {
     const double suffix = scale_of(text[digits.length]);

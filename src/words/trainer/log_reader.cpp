@@ -7,11 +7,12 @@
 #include "trainer/clean_line.hpp"
 #include "trainer/trainers.hpp"
 
+#include <shardsweep/library_gaps.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 
 namespace shardsweep {
@@ -33,7 +34,7 @@ bool is_fact(std::string_view key) {
 std::optional<double> exact_number(std::string_view text) {
   double value = 0;
   const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
+  const auto read = read_real(text.data(), end, value);
   if (read.ec != std::errc() || read.ptr != end || !(std::abs(value) < largest_fact))
     return std::nullopt;
   return value;

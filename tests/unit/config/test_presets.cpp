@@ -56,7 +56,9 @@ TEST_CASE("every model preset loads and has the size that its name promises") {
       {"llama-80b", 80e9},        {"llama-469b", 469e9},       {"llama-7b", 6.74e9},
       {"llama-13b", 13.0e9},      {"llama-30b", 32.5e9},       {"llama-65b", 65.3e9},
       {"llama-3-8b", 8.03e9},     {"llama-3-70b", 70.6e9},     {"mixtral-8x7b", 46.7e9},
-      {"qwen3-30b-a3b", 30.53e9}, {"deepseek-v3-like", 671e9},
+      {"qwen3-30b-a3b", 30.53e9}, {"deepseek-v3-like", 671e9}, {"llama-3.1-405b", 405.85e9},
+      {"qwen3-8b", 8.19e9},       {"qwen3-32b", 32.76e9},      {"qwen3-235b-a22b", 235.1e9},
+      {"gpt-oss-120b", 116.8e9},  {"gpt-oss-20b", 20.9e9},
   };
   for (const auto& name : yaml_files("/models")) {
     const auto model = with_model(name).models.at(0);

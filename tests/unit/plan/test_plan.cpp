@@ -211,3 +211,13 @@ TEST_CASE("a sweep of hand-picked points alone is planned") {
   REQUIRE(plan.trials.size() == 1);
   CHECK(plan.trials[0].point.layout.dp == 2);
 }
+
+TEST_CASE("replicas that do not divide dp have no cost") {
+  // dp 1 in two replicas leaves no rank to shard over, and the predictor has no such world.
+  const auto sweep = sweep_of(llama3_8b(), {values("dp", {1}), values("dp_replicate", {2})},
+                              {values("gpus", {1}), values("seq_len", {4096})});
+  const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
+  REQUIRE(plan);
+  CHECK(plan->left_out_by_constraint.at("dp_replicate") == 1);
+  CHECK(plan->left_out_gpu_hours.empty());
+}

@@ -3,15 +3,24 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "explore/model_config.hpp"
+#include "plan/advice.hpp"
+#include "plan/suggested_sweep.hpp"
 #include "show/suggest_view.hpp"
+#include "sweep/axis_setting.hpp"
+#include "sweep/key_text.hpp"
 #include "text/pieces.hpp"
 
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -48,15 +57,50 @@ Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
   return {mistake.kind, text};
 }
 
+/// What suggest alone is asked.
+struct SuggestOptions {
+  Words locks;
+  std::string why_not;
+  std::string dtype;
+  bool explain = false;
+};
+
+bool is_config(std::string_view model) {
+  return model.ends_with(".json");
+}
+
+bool is_file(std::string_view model) {
+  return is_config(model) || model.ends_with(".yaml") || model.find('/') != model.npos;
+}
+
+/// Of a config.json the name is its folder's, as a model's repository is called.
+std::string name_of_config(const std::filesystem::path& file) {
+  if (file.stem() != "config") return file.stem().string();
+  const auto folder = std::filesystem::absolute(file).parent_path().filename().string();
+  return folder.empty() ? "model" : folder;
+}
+
+Result<ModelSpec> model_in_file(const Session& session, const std::string& file) {
+  if (!is_config(file)) return load_model(file, session.installation.presets);
+  SHARDSWEEP_ASSIGN(const auto text, read_sweep_text(file));
+  auto read = model_of_config(text, name_of_config(file));
+  if (!read) return tl::unexpected<Fault>(read.error().in(file));
+  if (!read->unknown.empty())
+    say(fmt::format("{}: these keys are unknown here, and change no number: {}.", file,
+                    fmt::join(read->unknown, ", ")));
+  return read->model;
+}
+
 /// What is asked for, read as a sweep file's values are: the same units, presets and messages.
-Result<SweepSpec> asked(const Session& session) {
+Result<SweepSpec> asked(const Session& session, const std::optional<ModelSpec>& own) {
   const Options& options = session.options;
   if (options.asked.nodes.empty() == options.asked.gpus.empty())
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
   const bool whole_nodes = !options.asked.nodes.empty();
+  const std::string model = own ? "own" : options.asked.model;
   const std::vector<AskedValue> asked{
       {"--cluster", "cluster", options.asked.cluster},
-      {"--model", "constants.model", options.asked.model},
+      {"--model", "constants.model", model},
       {"--seq-len", "constants.seq_len", options.asked.seq_len},
       {"--batch-tokens", "constants.global_batch_tokens", options.asked.batch_tokens},
       whole_nodes ? AskedValue{"--nodes", "constants.nodes", options.asked.nodes}
@@ -64,40 +108,69 @@ Result<SweepSpec> asked(const Session& session) {
   std::vector<std::string> set;
   for (const auto& one : asked)
     set.push_back(fmt::format("{}={}", one.key, one.value));
-  auto sweep =
-      load_sweep_text("name: suggest\n", "suggest", {session.installation.presets, set});
+  const std::string text =
+      own ? fmt::format("name: suggest\nmodels:\n  own: {}\n", config::map_text(*own))
+          : "name: suggest\n";
+  auto sweep = load_sweep_text(text, "suggest", {session.installation.presets, set});
   if (!sweep) return tl::unexpected<Fault>(of_options(sweep.error(), asked));
+  if (own) sweep->models.at(0).name = own->name;
   return sweep;
+}
+
+Result<SuggestRequest> request_of(const Session& session) {
+  const Options& options = session.options;
+  const auto& own = options.of<SuggestOptions>();
+  std::optional<ModelSpec> model;
+  if (is_file(options.asked.model)) {
+    SHARDSWEEP_ASSIGN(model, model_in_file(session, options.asked.model));
+  }
+  SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session, model));
+  const auto& family = options.asked.family;
+  SuggestRequest request;
+  SHARDSWEEP_ASSIGN(request.family, find_family(family.empty() ? "shardbench" : family));
+  request.model = sweep.models.at(0);
+  request.cluster = sweep.cluster;
+  request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
+  request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
+  request.most = static_cast<std::size_t>(options.asked.top);
+  SHARDSWEEP_ASSIGN(request.locks,
+                    read_layout_settings(fmt::format("{}", fmt::join(own.locks, " "))));
+  if (!own.dtype.empty()) {
+    SHARDSWEEP_ASSIGN(const auto dtype, axis_value_from(*find_axis("dtype"), own.dtype));
+    request.dtype = static_cast<Dtype>(dtype);
+  }
+  const auto nodes = constant(sweep, "nodes");
+  if (nodes == 0)
+    return on_gpus(std::move(request), static_cast<std::int32_t>(constant(sweep, "gpus")));
+  request.nodes = static_cast<std::int32_t>(nodes);
+  request.gpus = request.nodes * request.cluster.gpus_per_node;
+  return request;
 }
 
 Result<void> write_sweep(const Session& session, const SuggestRequest& request,
                          const Suggestion& suggestion) {
   const Options& options = session.options;
+  const auto model = is_file(options.asked.model) ? std::string() : options.asked.model;
   SHARDSWEEP_TRY(write_new_file(
-      options.out,
-      suggested_sweep(request, suggestion, options.asked.model, options.asked.cluster)));
+      options.out, suggested_sweep(request, suggestion, model, options.asked.cluster)));
   say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
   return {};
 }
 
 Result<ExitCode> run_suggest(const Session& session) {
-  SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session));
-  SHARDSWEEP_ASSIGN(const Family* family, find_family(session.options.asked.family.empty()
-                                                          ? "shardbench"
-                                                          : session.options.asked.family));
-  SuggestRequest request;
-  request.model = sweep.models.at(0);
-  request.cluster = sweep.cluster;
-  request.family = family;
-  request.nodes = static_cast<std::int32_t>(constant(sweep, "nodes"));
-  request.gpus = static_cast<std::int32_t>(request.nodes > 0 ? std::int64_t{request.nodes} *
-                                                                   sweep.cluster.gpus_per_node
-                                                             : constant(sweep, "gpus"));
-  request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
-  request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
-  request.most = static_cast<std::size_t>(session.options.asked.top);
+  const auto& own = session.options.of<SuggestOptions>();
+  SHARDSWEEP_ASSIGN(const auto request, request_of(session));
+  if (!own.why_not.empty()) {
+    SHARDSWEEP_ASSIGN(const auto layout, read_layout_settings(own.why_not));
+    SHARDSWEEP_ASSIGN(const auto answer, why_not(request, layout));
+    SHARDSWEEP_TRY(print_result(why_not_text(request, answer, table_style(session))));
+    return answer.fits ? ExitCode::done : ExitCode::failed;
+  }
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
-  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion, table_style(session))));
+  SHARDSWEEP_ASSIGN(const auto least, least_gpus(request));
+  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion,
+                                              {.least_gpus = least, .explain = own.explain},
+                                              table_style(session))));
   if (suggestion.layouts.empty()) return ExitCode::failed;
   if (!session.options.out.empty()) SHARDSWEEP_TRY(write_sweep(session, request, suggestion));
   return ExitCode::done;
@@ -115,7 +188,10 @@ extern const Command command_suggest{
           Options& options = grammar.options();
           constexpr std::int64_t most_nodes = 1'000'000;
           constexpr std::int64_t most_layouts = 100;
-          grammar.option("--model", options.asked.model, "MODEL", "Preset of the model.")
+          auto& own = grammar.own<SuggestOptions>();
+          grammar
+              .option("--model", options.asked.model, "MODEL",
+                      "Preset of the model, a YAML file, or Hugging Face's config.json.")
               .required();
           grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.")
               .required();
@@ -123,7 +199,7 @@ extern const Command command_suggest{
               .whole_number(1, most_nodes);
           grammar
               .option("--gpus", options.asked.gpus, "N",
-                      "GPUs of one node, in place of --nodes.")
+                      "GPUs, in place of --nodes: of one node, or whole nodes.")
               .whole_number(1, most_nodes);
           grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
               .with_default();
@@ -136,6 +212,18 @@ extern const Command command_suggest{
                       "Layouts to show, each with another dp, tp and pp.")
               .with_default()
               .whole_number(1, most_layouts);
+          grammar
+              .option("--lock", own.locks, "AXIS=VALUE",
+                      "Keep an axis at a value, such as tp=8 or recompute=full.")
+              .one_at_a_time();
+          grammar.option(
+              "--why-not", own.why_not, "LAYOUT",
+              "Why not this layout, such as 'tp=4 pp=2': its place, or the rule that "
+              "it breaks.");
+          grammar.option("--dtype", own.dtype, "DTYPE", "Default: bf16, or fp32 without GPUs.")
+              .one_of({dtype_words.begin(), dtype_words.end()});
+          grammar.flag("--explain", own.explain,
+                       "Show the three steps behind the answer, and rules of thumb.");
           grammar.option("--write", options.out, "FILE",
                          "Write a sweep file of these layouts and their neighbours.");
           grammar.family("Family of the trainer. Default: shardbench.");

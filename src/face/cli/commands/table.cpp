@@ -10,6 +10,7 @@
   ROW(command_submit)            \
   ROW(command_run)               \
   ROW(command_suggest)           \
+  ROW(command_explore)           \
   ROW(command_calibrate)         \
   ROW(command_render)            \
   ROW(command_status)            \

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// explore: the planner in a page.
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "explore/question.hpp"
+#include "report/explorer_page.hpp"
+
+#include <shardsweep/allocation_files.hpp>
+#include <shardsweep/load.hpp>
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+
+namespace shardsweep {
+namespace {
+
+constexpr std::size_t longest_module = 8 << 20;
+
+Result<std::string> module_file(const Session& session, const char* name) {
+  // Beside the presets, in the build tree as after install.
+  const auto folder = session.installation.presets.parent_path() / "explorer";
+  const auto file = folder / name;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored))
+    return fault(
+        FaultKind::unavailable,
+        fmt::format("the planner was not compiled to WebAssembly: {} is missing. Build it with "
+                    "emscripten (Debian: scripts/packages explorer): cmake -B build "
+                    "-DSHARDSWEEP_EXPLORER=ON && cmake --build build. `shardsweep suggest` "
+                    "needs nothing.",
+                    file.string()));
+  return read_file(file, longest_module);
+}
+
+Result<std::string> presets_json(const Session& session) {
+  const auto& folder = session.installation.presets;
+  nlohmann::ordered_json models = nlohmann::ordered_json::object();
+  for (const auto& name : preset_names(folder, PresetKind::model)) {
+    SHARDSWEEP_ASSIGN(const auto model, load_model(name, folder));
+    models[name] = question_of(model);
+  }
+  nlohmann::ordered_json clusters = nlohmann::ordered_json::object();
+  for (const auto& name : preset_names(folder, PresetKind::cluster)) {
+    SHARDSWEEP_ASSIGN(const auto cluster, load_cluster(name, folder));
+    clusters[name] = question_of(cluster);
+  }
+  return nlohmann::ordered_json{{"models", models}, {"clusters", clusters}}.dump();
+}
+
+Result<ExitCode> run_explore(const Session& session) {
+  const auto ending = std::filesystem::path(session.options.out).extension().string();
+  if (!ending.empty() && ending != ".html" && ending != ".htm")
+    return fault(FaultKind::invalid_input,
+                 fmt::format("'{}': unknown file ending. The explorer is one page: use .html.",
+                             session.options.out));
+  SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
+  SHARDSWEEP_ASSIGN(const auto wasm, module_file(session, "planner.wasm.gz"));
+  SHARDSWEEP_ASSIGN(const auto presets, presets_json(session));
+  return deliver(explorer_page({.glue = glue, .wasm_gz = wasm, .presets = presets}),
+                 session.options.out);
+}
+
+}  // namespace
+
+extern const Command command_explore{
+    .name = "explore",
+    .heading = Heading::other,
+    .help = "Write the planner as a page: ask it in a browser.",
+    .examples = "shardsweep explore -o explorer.html",
+    .declare = [](Grammar& grammar) { grammar.output(); },
+    .run = run_explore};
+
+}  // namespace shardsweep

@@ -1,0 +1,459 @@
+// ---- What is asked: the form, and its state in the link ------------------------------------------
+const presets = JSON.parse(textOf('presets'));
+const first = {
+  model: 'llama-3-8b', cluster: 'h100-8x', gpus: 64, seq_len: 4096, batch_tokens: '4Mi', dtype: 'bf16',
+  family: 'megatron', locks: {}, layout: '', trainer: 'megatron', numbers: null, rates: null,
+};
+let state = structuredClone(first);
+let vocabulary = null;
+let last = null;  // the card that is shown
+let lastCounts = [];
+
+function element(name, properties = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(properties)) {
+    if (key in made && key !== 'list') made[key] = value; else made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+/** 4Mi, 1M or 4194304; NaN if it is none of these. */
+function countOf(text) {
+  const found = /^\s*([\d,]+)\s*(Ki|Mi|Gi|k|M)?\s*$/.exec(String(text));
+  const units = {Ki: 1024, Mi: 1048576, Gi: 1073741824, k: 1000, M: 1000000};
+  return found ? Number(found[1].replaceAll(',', '')) * (units[found[2]] || 1) : NaN;
+}
+
+function stateOfLink() {
+  const read = structuredClone(first);
+  try {
+    const text = decodeURIComponent(location.hash.slice(1));
+    if (text) Object.assign(read, JSON.parse(text));
+  } catch (error) {
+    say('#wrong', 'The link could not be read; these are the defaults.');
+  }
+  if (typeof read.locks !== 'object' || read.locks === null) read.locks = {};
+  return read;
+}
+
+function linkOf() {
+  const told = {};
+  for (const [key, value] of Object.entries(state)) {
+    if (JSON.stringify(value) !== JSON.stringify(first[key])) told[key] = value;
+  }
+  const text = Object.keys(told).length === 0 ? '' : '#' + encodeURIComponent(JSON.stringify(told));
+  return location.href.split('#')[0] + text;
+}
+
+const modelOf = () => state.numbers || presets.models[state.model];
+const clusterOf = () => state.rates || presets.clusters[state.cluster];
+
+function question(words, more = {}) {
+  const locks = Object.entries(state.locks).map(([name, value]) => `${name}=${value}`).join(' ');
+  return {
+    ask: words, model: modelOf(), cluster: clusterOf(), gpus: Number(state.gpus), seq_len: countOf(state.seq_len),
+    batch_tokens: countOf(state.batch_tokens), dtype: state.dtype, family: state.family, locks, layout: state.layout,
+    trainer: state.trainer,
+    presets: {model: state.numbers ? '' : state.model, cluster: state.rates ? '' : state.cluster}, ...more,
+  };
+}
+
+// ---- Controls, made of the program's own tables ---------------------------------------------------
+function choice(id, words, chosen, use) {
+  const select = element('select', {id});
+  for (const word of words) select.append(element('option', {value: word, textContent: word}));
+  select.value = chosen;
+  select.addEventListener('change', () => use(select.value));
+  return select;
+}
+
+function labelled(text, control, title = '') {
+  return element('label', {title}, text, control);
+}
+
+function entry(id, value, use) {
+  const input = element('input', {id, value: value === undefined ? '' : value, autocomplete: 'off'});
+  input.addEventListener('input', () => use(input.value));
+  return input;
+}
+
+/** Numbers of a model or a cluster; changing one makes them one's own. */
+function numberFields(keys, values, change) {
+  const fields = element('div', {className: 'fields'});
+  for (const key of keys) {
+    if (key.kind === 'toggle') {
+      const box = element('input', {type: 'checkbox', checked: Boolean(values[key.name])});
+      box.addEventListener('change', () => change(key.name, box.checked));
+      fields.append(element('label', {title: key.meaning}, box, key.name.replaceAll('_', ' ')));
+      continue;
+    }
+    const unit = key.unit ? `, ${key.unit}` : '';
+    const input = entry(`${key.name}-number`, values[key.name], (text) => {
+      const number = Number(text.replaceAll(',', ''));
+      change(key.name, text.trim() === '' ? undefined : number);
+    });
+    fields.append(labelled(key.name.replaceAll('_', ' ') + unit, input, key.meaning));
+  }
+  return fields;
+}
+
+function withValue(object, name, value) {
+  const copy = {...object, [name]: value};
+  if (value === undefined) delete copy[name];
+  return copy;
+}
+
+function readConfig(text) {
+  slow.ask('config', {ask: ['config'], config: text, name: 'config'}, (answer) => {
+    const read = answer.config || {why: answer.error};
+    if (read.why) return say('#config-says', read.why);
+    state.numbers = read.model;
+    const unknown = read.unknown.length > 0 ? ` Unknown keys, which change no number: ${read.unknown.join(', ')}.` : '';
+    say('#config-says', `Read: ${read.parameters}.${unknown}`);
+    changed('numbers');
+  });
+}
+
+function modelControls() {
+  const own = 'numbers of your own';
+  const model = choice('model', [...Object.keys(presets.models), own], state.numbers ? own : state.model, (word) => {
+    state.numbers = word === own ? {...modelOf(), name: 'my-model'} : null;
+    if (word !== own) state.model = word;
+    changed('numbers');
+  });
+  const text = element('textarea', {id: 'config', placeholder: '{"hidden_size": 4096, …}', spellcheck: false});
+  const read = element('button', {type: 'button', id: 'read-config', textContent: 'Read it'});
+  read.addEventListener('click', () => readConfig(text.value));
+  text.addEventListener('drop', (event) => {
+    const file = event.dataTransfer.files[0];
+    if (!file) return;
+    event.preventDefault();
+    file.text().then((content) => { text.value = content; readConfig(content); });
+  });
+  return [
+    element('div', {className: 'wide'}, labelled('Model', model), element('p', {id: 'parameters', className: 'faint'})),
+    element('details', {id: 'model-numbers'}, element('summary', {textContent: 'Its numbers'}),
+      numberFields(vocabulary.model, modelOf(), (name, value) => {
+        state.numbers = withValue({...modelOf(), name: state.numbers ? state.numbers.name : 'my-model'}, name, value);
+        $('#model').value = own;
+        changed();
+      })),
+    element('details', {id: 'config-box'}, element('summary', {textContent: 'Paste or drop a config.json'}), text, read,
+      element('p', {id: 'config-says', className: 'faint', role: 'status'})),
+  ];
+}
+
+function clusterControls() {
+  const own = 'numbers of your own';
+  const cluster = choice('cluster', [...Object.keys(presets.clusters), own], state.rates ? own : state.cluster, (word) => {
+    state.rates = word === own ? {...clusterOf(), name: 'my-cluster', note: ''} : null;
+    if (word !== own) state.cluster = word;
+    changed('numbers');
+  });
+  const change = (name, value) => {
+    state.rates = withValue({...clusterOf(), name: 'my-cluster', note: ''}, name, value);
+    $('#cluster').value = own;
+    changed();
+  };
+  const peaks = element('div', {className: 'fields'});
+  for (const word of vocabulary.peaks) {
+    const input = entry(`peak-${word}`, (clusterOf().peak_flops || {})[word], (text) => {
+      const number = text.trim() === '' ? undefined : Number(text);
+      change('peak_flops', withValue(clusterOf().peak_flops || {}, word, number));
+    });
+    peaks.append(labelled(`peak ${word}, FLOP/s`, input));
+  }
+  return [
+    element('div', {className: 'wide'}, labelled('Cluster', cluster)),
+    element('details', {id: 'cluster-numbers'}, element('summary', {textContent: 'Its numbers'}),
+      numberFields(vocabulary.cluster.filter((key) => key.kind !== 'toggle'), clusterOf(), change), peaks),
+  ];
+}
+
+function lockControl(axis) {
+  const held = state.locks[axis.name];
+  const use = (value) => {
+    if (value === '') delete state.locks[axis.name]; else state.locks[axis.name] = value;
+    label.classList.toggle('locked', value !== '');
+    changed();
+  };
+  const id = `lock-${axis.name}`;
+  let control;
+  if (axis.kind === 'integer') {
+    control = entry(id, held, use);
+    control.placeholder = axis.suggested ? 'free' : axis.default;
+  } else {
+    const words = axis.kind === 'toggle' ? ['true', 'false'] : axis.words;
+    control = choice(id, ['', ...words], held || '', use);
+    control.options[0].textContent = axis.suggested ? 'free' : `${axis.default} (default)`;
+  }
+  const label = labelled(axis.name.replaceAll('_', ' '), control, axis.meaning);
+  label.classList.toggle('locked', held !== undefined);
+  return label;
+}
+
+function makeForm() {
+  const form = $('#ask');
+  const set = (name) => (value) => { state[name] = value; changed(); };
+  const suggested = vocabulary.axes.filter((axis) => axis.suggested).map(lockControl);
+  const others = vocabulary.axes.filter((axis) => !axis.suggested).map(lockControl);
+  form.replaceChildren(
+    element('h2', {textContent: 'What do you train, on what?'}), ...modelControls(), ...clusterControls(),
+    labelled('GPUs', entry('gpus', state.gpus, set('gpus'))),
+    labelled('Sequence, tokens', entry('seq_len', state.seq_len, set('seq_len'))),
+    labelled('Batch, tokens', entry('batch_tokens', state.batch_tokens, set('batch_tokens'))),
+    labelled('Precision', choice('dtype', vocabulary.dtypes, state.dtype, set('dtype'))),
+    element('div', {className: 'wide'}, labelled('Trainer', choice('family', vocabulary.families.map((one) => one.name),
+      state.family, set('family')))),
+    element('h2', {textContent: 'Hold fixed'}), ...suggested,
+    element('details', {id: 'more-locks'}, element('summary', {textContent: 'More axes'}),
+      element('div', {className: 'fields'}, ...others)),
+    element('h2', {textContent: 'Why not this one?'}),
+    element('div', {className: 'wide'}, labelled('A layout, or a part of one',
+      Object.assign(entry('layout', state.layout, set('layout')), {placeholder: 'tp=8 pp=4'}))));
+}
+
+// ---- Asking and showing ---------------------------------------------------------------------------
+let quick = null;  // answers the card
+let slow = null;   // numbers of GPUs, splits, flags
+let timer = 0;
+
+function say(selector, text) {
+  const place = $(selector);
+  place.textContent = text;
+  place.hidden = text === '';
+}
+
+/** `what`: numbers, if a preset has changed them, and their fields have to follow. */
+function changed(what) {
+  if (what === 'numbers') makeForm();
+  history.replaceState(null, '', linkOf());
+  clearTimeout(timer);
+  timer = setTimeout(answerAll, 60);
+  $('.answers').classList.add('stale');
+}
+
+function answerAll() {
+  const asked = question(state.layout.trim() === '' ? ['card'] : ['card', 'why_not']);
+  const begun = performance.now();
+  quick.ask('card', asked, (answer) => {
+    document.body.dataset.cardMs = Math.round(performance.now() - begun);
+    showCard(answer);
+  });
+  slow.ask('gpus', question(['gpus']), (answer) => showGpus(answer.gpus));
+  slow.ask('splits', question(['splits']), (answer) => {
+    showSplits(answer.splits);
+    document.body.dataset.allMs = Math.round(performance.now() - begun);
+    document.body.dataset.answers = Number(document.body.dataset.answers || 0) + 1;
+  });
+}
+
+function list(selector, texts) {
+  $(selector).replaceChildren(...texts.map((text) => element('li', {textContent: text})));
+}
+
+/** One bar of parts, each wide as its share of `whole`, and under it what they are. */
+function bar(title, parts, whole, limit) {
+  const stack = element('div', {className: 'stack', role: 'img',
+    'aria-label': title + ': ' + parts.map((part) => `${part.name} ${part.text}`).join(', ')});
+  const keys = element('ul', {className: 'keys'});
+  parts.forEach((part, at) => {
+    if (part.size <= 0) return;
+    const piece = element('i', {className: `k${at % 8}`, title: `${part.name} ${part.text}`});
+    piece.style.width = `${100 * part.size / whole}%`;
+    stack.append(piece);
+    keys.append(element('li', {}, element('span', {className: `key k${at % 8}`}), `${part.name} ${part.text}`));
+  });
+  if (limit) {
+    const line = element('u', {title: 'memory of a GPU'});
+    line.style.left = `${100 * limit / whole}%`;
+    stack.append(line);
+  }
+  return element('div', {}, element('div', {className: 'name', textContent: title}), stack, keys);
+}
+
+function showBars(layouts, capacity) {
+  const most = {step: 0, memory: capacity};
+  for (const {layout} of layouts) {
+    most.step = Math.max(most.step, layout.step.seconds);
+    most.memory = Math.max(most.memory, layout.memory.bytes);
+  }
+  $('#step-bars').replaceChildren(...layouts.map(({name, layout}) => bar(`${name}: ${layout.step.text}`,
+    layout.step.parts.map((part) => ({...part, size: part.seconds})), most.step)));
+  $('#memory-bars').replaceChildren(...layouts.map(({name, layout}) => bar(
+    `${name}: ${layout.memory.text}, ${layout.memory.range} by the bounds`,
+    layout.memory.classes.map((part) => ({...part, size: part.bytes})), most.memory, capacity)));
+}
+
+function showCard(answer) {
+  $('.answers').classList.remove('stale');
+  const card = answer.card || {};
+  last = card.layouts && card.layouts.length > 0 ? card : null;
+  say('#wrong', answer.error || card.why || '');
+  for (const id of ['#bars', '#recipe', '#trust-card']) $(id).hidden = !last;
+  $('#actions').hidden = !last;
+  if (card.parameters_text) say('#parameters', card.parameters_text);
+  if (!last) {
+    $('#use').textContent = answer.error ? 'This cannot be answered' : 'No layout fits';
+    for (const id of ['#headline', '#limit']) say(id, '');
+    list('#others', []);
+  } else {
+    const best = last.layouts[0];
+    $('#use').textContent = best.sentence;
+    say('#headline', best.headline);
+    say('#limit', best.limit);
+    list('#others', last.others);
+    list('#trust', last.trust);
+    list('#step-memory', last.memory);
+    list('#step-batch', last.batch);
+    list('#step-throughput', last.throughput);
+    list('#rules', last.rules.map((rule) => `${rule.rule}: ` +
+      `${rule.applies ? rule.holds ? 'holds' : 'does not hold' : 'does not apply'} (${rule.why}) [${rule.source}]`));
+    say('#judged', `${last.fitting.toLocaleString('en')} of ${last.judged.toLocaleString('en')} layouts fit.`);
+  }
+  showWhyNot(answer.why_not);
+}
+
+function showWhyNot(answer) {
+  $('#why-card').hidden = !answer;
+  const layouts = last ? [{name: 'chosen', layout: last.layouts[0]}] : [];
+  if (answer) {
+    say('#why', answer.why);
+    say('#place', answer.place_text || '');
+    say('#why-layout', answer.layout ? `${answer.layout.sentence}: ${answer.layout.headline}` : '');
+    if (answer.layout) layouts.push({name: 'yours', layout: answer.layout});
+  }
+  if (last) showBars(layouts, last.capacity_bytes);
+}
+
+/** tokens/s per GPU over numbers of GPUs; the table below it says the same, and more. */
+function curve(counts) {
+  const width = Math.max(260, $('#curve').clientWidth);
+  const height = 190;
+  const shown = counts.filter((one) => one.layout && one.layout.tokens_per_s_per_gpu > 0);
+  const most = Math.max(...shown.map((one) => one.layout.tokens_per_s_per_gpu));
+  const every = Math.ceil(shown.length * 46 / width);  // labels that have room
+  const at = (one, index) => [40 + index * (width - 80) / Math.max(1, shown.length - 1),
+    height - 34 - (height - 70) * one.layout.tokens_per_s_per_gpu / most];
+  const svg = (name, attributes, text = '') => {
+    const made = document.createElementNS('http://www.w3.org/2000/svg', name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.textContent = text;
+    return made;
+  };
+  const picture = svg('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'curve', role: 'img',
+    'aria-label': 'tokens/s per GPU over GPUs'});
+  if (shown.length === 0) return picture;
+  picture.append(svg('path', {d: shown.map((one, i) => (i ? 'L' : 'M') + at(one, i).join(' ')).join('')}));
+  shown.forEach((one, i) => {
+    const [x, y] = at(one, i);
+    picture.append(svg('circle', {cx: x, cy: y, r: one.gpus === Number(state.gpus) ? 7 : 4,
+      class: one.gpus === Number(state.gpus) ? 'now' : ''}));
+    if (i % every !== 0 && one.gpus !== Number(state.gpus)) return;
+    picture.append(svg('text', {x, y: y - 12}, one.layout.speed));
+    picture.append(svg('text', {x, y: height - 10}, String(one.gpus)));
+  });
+  return picture;
+}
+
+function showGpus(answer) {
+  $('#gpus-card').hidden = !answer || Boolean(answer.why);
+  if ($('#gpus-card').hidden) return;
+  say('#least', answer.least === null ? 'It fits on none of these numbers of GPUs.' : `Least GPUs: ${answer.least}.`);
+  const rows = answer.counts.map((one) => element('tr', {},
+    element('td', {className: 'number', textContent: one.gpus.toLocaleString('en')}),
+    element('td', {className: 'number', textContent: one.layout ? one.layout.speed : ''}),
+    element('td', {className: 'number', textContent: one.efficiency_text || ''}),
+    element('td', {className: 'number', textContent: one.gpu_hours_text || ''}),
+    element('td', {textContent: one.layout ? one.layout.label : one.why})));
+  lastCounts = answer.counts;
+  $('#curve').replaceChildren(curve(answer.counts));
+  $('#counts').replaceChildren(...rows);
+}
+
+function showSplits(cells) {
+  const wrong = !Array.isArray(cells);
+  $('#splits-card').hidden = wrong;
+  if (wrong) return;
+  const widths = [...new Set(cells.map((cell) => cell.tp))];
+  const depths = [...new Set(cells.map((cell) => cell.pp))];
+  const speedOf = (cell) => cell.layout ? 1 / cell.layout.step.seconds : 0;
+  const most = Math.max(...cells.map(speedOf));
+  const head = element('tr', {}, element('th', {textContent: 'pp \\ tp'}),
+    ...widths.map((tp) => element('th', {scope: 'col', textContent: `tp ${tp}`})));
+  const rows = depths.map((pp) => element('tr', {}, element('th', {scope: 'row', textContent: `pp ${pp}`}),
+    ...widths.map((tp) => {
+      const cell = cells.find((one) => one.tp === tp && one.pp === pp);
+      if (!cell) return element('td');
+      const step = cell.layout ? Math.max(1, Math.ceil(8 * speedOf(cell) / most)) : 0;
+      const text = cell.layout ? cell.layout.speed || cell.layout.step.text : 'no';
+      const button = element('button', {type: 'button', className: `cell s${step}`, textContent: text,
+        title: cell.layout ? cell.layout.sentence : cell.why});
+      button.addEventListener('click', () => {
+        say('#split-says', cell.layout ? `${cell.layout.sentence}: ${cell.layout.headline}` : cell.why);
+        $('#layout').value = state.layout = cell.layout ? cell.layout.label : `tp=${tp} pp=${pp}`;
+        changed();
+      });
+      if (cell.layout && speedOf(cell) === most) button.dataset.best = '';
+      return element('td', {}, button);
+    })));
+  $('#splits').replaceChildren(element('thead', {}, head), element('tbody', {}, ...rows));
+}
+
+function showText(title, text, file) {
+  say('#text-title', title);
+  say('#text', text);
+  $('#text-card').hidden = false;
+  const save = $('#save');
+  save.hidden = !file;
+  if (file) {
+    save.download = file;
+    save.href = 'data:text/plain;charset=utf-8,' + encodeURIComponent(text);
+  }
+}
+
+function useButtons() {
+  $('#sweep').addEventListener('click', () => slow.ask('sweep', question(['sweep']), (answer) => {
+    const made = answer.sweep || {why: answer.error};
+    showText(made.text ? 'sweep.yaml: shardsweep plan sweep.yaml' : 'No sweep file', made.text || made.why, made.text && 'sweep.yaml');
+  }));
+  $('#trainer').replaceChildren(...vocabulary.trainers.map((word) => element('option', {value: word, textContent: word})));
+  $('#trainer').value = state.trainer;
+  $('#trainer').addEventListener('change', () => { state.trainer = $('#trainer').value; changed(); });
+  $('#flags').addEventListener('click', () => {
+    if (!last) return;
+    slow.ask('flags', question(['flags'], {layout: last.layouts[0].label}), (answer) => {
+      const made = answer.flags || {why: answer.error};
+      showText(`${last.layouts[0].label} in the words of ${state.trainer}`, made.text || made.why);
+    });
+  });
+  $('#copy').addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(linkOf());
+      say('#copied', 'Copied.');
+    } catch (error) {
+      showText('The link', linkOf());
+    }
+  });
+}
+
+async function start() {
+  if (typeof DecompressionStream === 'undefined' || typeof WebAssembly === 'undefined')
+    return say('#wrong', 'This browser has no DecompressionStream or no WebAssembly: a browser of 2023 or later has both.');
+  const wasm = await unpacked('planner-wasm');
+  quick = new Planner(wasm);
+  slow = new Planner(wasm);
+  quick.ask('vocabulary', {ask: ['vocabulary']}, (answer) => {
+    if (!answer.vocabulary) return say('#wrong', answer.error);
+    vocabulary = answer.vocabulary;
+    state = stateOfLink();
+    makeForm();
+    useButtons();
+    addEventListener('hashchange', () => { state = stateOfLink(); makeForm(); changed(); });
+    addEventListener('resize', () => $('#curve').replaceChildren(curve(lastCounts)));
+    answerAll();
+  });
+}
+
+start().catch((error) => say('#wrong', `The page could not start: ${error.message}`));

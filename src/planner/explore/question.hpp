@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A question to the planner as JSON, and the values that it holds: what the page, the tests and
+// whoever else asks write.
+//
+//   {"model": {described<ModelSpec>}, "cluster": {described<ClusterSpec>, rates in bytes/s,
+//    latencies in us, memory in bytes}, "gpus": 64, "seq_len": 4096, "batch_tokens": 4194304,
+//    "dtype": "bf16", "family": "megatron", "locks": "tp=8 recompute=full", "top": 5,
+//    "ask": ["card", "gpus", "splits", "why_not", "sweep", "flags", "vocabulary", "config"],
+//    "layout": "tp=4 pp=2", "trainer": "megatron", "config": "{…}", "name": "my-model",
+//    "presets": {"model": "llama-3-8b", "cluster": "h100-8x"}}
+#pragma once
+
+#include "plan/suggest.hpp"
+
+#include <shardsweep/model.hpp>
+#include <shardsweep/result.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct Question {
+  SuggestRequest request;
+  std::vector<AxisValues> layout;  ///< that why_not and flags are about
+  std::string trainer;             ///< of flags
+  std::string preset_of_model;     ///< in a sweep file; empty: its numbers
+  std::string preset_of_cluster;   ///< the same
+};
+
+/// Faults (invalid_input) name the key and what it takes. Nothing that a question can hold
+/// makes the planner fail otherwise: values are in the ranges of described<> and of the axes.
+[[nodiscard]] Result<Question> read_question(const nlohmann::ordered_json& question);
+
+/// As read_question() reads them.
+[[nodiscard]] nlohmann::ordered_json question_of(const ModelSpec& model);
+[[nodiscard]] nlohmann::ordered_json question_of(const ClusterSpec& cluster);
+
+}  // namespace shardsweep

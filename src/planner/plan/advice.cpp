@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/advice.hpp"
+
+#include "sweep/layout_text.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+SuggestRequest with_locks(SuggestRequest request, const std::vector<AxisValues>& more) {
+  for (const auto& setting : more) {
+    std::erase_if(request.locks,
+                  [&](const AxisValues& lock) { return lock.axis == setting.axis; });
+    request.locks.push_back(setting);
+  }
+  return request;
+}
+
+std::string bytes_of(std::int64_t bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+
+std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& layout) {
+  const auto& memory = layout.guess.memory;
+  return fmt::format("It may run out of memory: it needs {} to {}, and a GPU has {}.",
+                     bytes_of(memory.lower_bytes), bytes_of(memory.upper_bytes),
+                     bytes_of(request.cluster.memory_bytes));
+}
+
+/// Of layouts none of which fits surely.
+std::string why_none_fits(const SuggestRequest& request, const JudgedLayouts& judged) {
+  if (!judged.doubtful.empty()) return why_doubtful(request, judged.doubtful.front());
+  if (!judged.why_left_out.empty()) return judged.why_left_out + ".";
+  return judged.judged > 0 ? "It does not fit in memory." : "No layout is worth a suggestion.";
+}
+
+std::int64_t place_of(const SuggestedLayout& layout, const JudgedLayouts& all) {
+  return 1 + std::count_if(all.fitting.begin(), all.fitting.end(), [&](const auto& other) {
+           return other.guess.step_s < layout.guess.step_s;
+         });
+}
+
+std::string why_slower(const SuggestedLayout& layout, const SuggestedLayout& best) {
+  const double less = 1 - best.guess.step_s / layout.guess.step_s;
+  constexpr double visible = 0.0005;
+  if (less < visible) return "It is as fast as the fastest layout.";
+  return fmt::format("It fits, and is {} slower than the fastest ({}): {}", percent_text(less),
+                     layout_text(best.point), layout.limit);
+}
+
+std::vector<std::int32_t> powers_up_to(std::int64_t most) {
+  std::vector<std::int32_t> values;
+  for (std::int64_t value = 1; value <= most; value *= 2)
+    values.push_back(static_cast<std::int32_t>(value));
+  return values;
+}
+
+}  // namespace
+
+Result<WhyNot> why_not(const SuggestRequest& request, const std::vector<AxisValues>& layout) {
+  const auto asked = with_locks(request, layout);
+  SHARDSWEEP_ASSIGN(const auto all, judge_layouts(request));
+  SHARDSWEEP_ASSIGN(const auto its, judge_layouts(asked));
+  WhyNot answer;
+  answer.of = static_cast<std::int64_t>(all.fitting.size());
+  if (its.fitting.empty()) {
+    if (!its.doubtful.empty()) answer.layout = its.doubtful.front();
+    answer.why = why_none_fits(asked, its);
+    return answer;
+  }
+  answer.layout = its.fitting.front();
+  answer.fits = true;
+  answer.place = place_of(*answer.layout, all);
+  // Values that no suggestion has may be in no list, and faster than all of it.
+  const bool is_best =
+      all.fitting.empty() || answer.layout->guess.step_s <= all.fitting.front().guess.step_s;
+  answer.why = is_best ? "It is the fastest layout of these."
+                       : why_slower(*answer.layout, all.fitting.front());
+  return answer;
+}
+
+std::vector<std::int32_t> gpu_counts_worth_a_look(const SuggestRequest& request) {
+  constexpr std::int64_t at_least = 512;
+  constexpr std::int64_t at_most = 1 << 16;
+  constexpr std::int64_t times = 4;
+  const std::int64_t per_node = std::max(request.cluster.gpus_per_node, 1);
+  const auto most = std::clamp(times * request.gpus, at_least, at_most);
+  std::set<std::int32_t> counts{request.gpus};
+  for (const auto gpus : powers_up_to(per_node))
+    counts.insert(gpus);
+  for (const auto nodes : powers_up_to(most / per_node))
+    counts.insert(static_cast<std::int32_t>(nodes * per_node));
+  return {counts.begin(), counts.end()};
+}
+
+Result<std::vector<GpuCount>> over_gpu_counts(const SuggestRequest& request,
+                                              const std::vector<std::int32_t>& counts) {
+  std::vector<GpuCount> all;
+  double fastest = 0;
+  for (const auto gpus : counts) {
+    GpuCount one;
+    one.gpus = gpus;
+    if (const auto other = on_gpus(request, gpus); !other) {
+      one.why = other.error().what;
+    } else {
+      SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(*other));
+      if (judged.fitting.empty()) {
+        one.why = why_none_fits(*other, judged);
+      } else {
+        one.best = judged.fitting.front();
+        fastest = std::max(fastest, one.best->tokens_per_s_per_gpu);
+      }
+    }
+    all.push_back(std::move(one));
+  }
+  constexpr double billion = 1e9;
+  constexpr double hour_s = 3600;
+  for (auto& one : all) {
+    const double speed = one.best ? one.best->tokens_per_s_per_gpu : 0;
+    if (speed <= 0) continue;
+    one.efficiency = speed / fastest;
+    one.gpu_hours_per_1e9 = billion / speed / hour_s;
+  }
+  return all;
+}
+
+Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request) {
+  for (const auto gpus : gpu_counts_worth_a_look(request)) {
+    const auto other = on_gpus(request, gpus);
+    if (!other) continue;
+    SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(*other));
+    if (!judged.fitting.empty()) return std::optional(gpus);
+  }
+  return std::optional<std::int32_t>();
+}
+
+Result<std::vector<SplitCell>> over_splits(const SuggestRequest& asked) {
+  SuggestRequest request = asked;
+  std::erase_if(request.locks, [](const AxisValues& lock) {
+    return lock.axis->name == "tp" || lock.axis->name == "pp";
+  });
+  SHARDSWEEP_ASSIGN(const auto all, judge_layouts(request));
+  std::map<std::pair<std::int32_t, std::int32_t>, const SuggestedLayout*> best;
+  for (const auto& layout : all.fitting)
+    best.try_emplace({layout.point.layout.pp, layout.point.layout.tp}, &layout);
+  const std::int64_t most_tp =
+      std::min<std::int64_t>(2 * request.cluster.gpus_per_node, request.gpus);
+  const std::int64_t most_pp = std::min<std::int64_t>(request.model.layers, request.gpus);
+  std::vector<SplitCell> cells;
+  for (const auto pp : powers_up_to(most_pp)) {
+    for (const auto tp : powers_up_to(most_tp)) {
+      if (std::int64_t{tp} * pp > request.gpus) continue;
+      SplitCell cell{tp, pp, std::nullopt, {}};
+      if (const auto found = best.find({pp, tp}); found != best.end()) {
+        cell.best = *found->second;
+      } else {
+        const auto its = with_locks(
+            request, {{find_axis("tp"), false, {tp}}, {find_axis("pp"), false, {pp}}});
+        SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(its));
+        cell.why = why_none_fits(its, judged);
+      }
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/card.hpp"
+
+#include "sweep/layout_text.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace shardsweep {
+namespace {
+
+std::string size_text(std::int64_t bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+
+/// Two of three measurements lie so near, by what the time model claims of itself.
+std::string sigma_text(const SuggestedLayout& layout) {
+  return fmt::format("±{:.0f} %", 100 * std::expm1(layout.guess.log_sigma));
+}
+
+std::string billions_text(std::int64_t count) {
+  constexpr double billion = 1e9;
+  constexpr double million = 1e6;
+  const auto value = static_cast<double>(count);
+  return value < billion ? amount_text(value / million) + " M"
+                         : amount_text(value / billion) + " B";
+}
+
+}  // namespace
+
+std::string parameters_sentence(const ModelSpec& model) {
+  const auto all = billions_text(parameters(model)) + " parameters";
+  if (model.experts == 0) return all;
+  return fmt::format("{}, {} of them active", all, billions_text(active_parameters(model)));
+}
+
+std::string headline(const SuggestRequest& request, const SuggestedLayout& layout) {
+  const auto memory = fmt::format("{} of {}", size_text(layout.guess.memory.estimate.total()),
+                                  size_text(request.cluster.memory_bytes));
+  if (layout.tokens_per_s_per_gpu <= 0) return fmt::format("{} per GPU.", memory);
+  return fmt::format("about {} tokens/s per GPU ({} MFU, {}), {}.",
+                     amount_text(layout.tokens_per_s_per_gpu), percent_text(layout.mfu),
+                     sigma_text(layout), memory);
+}
+
+std::vector<std::string> runners_up(const Suggestion& suggestion) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 1; i < suggestion.layouts.size(); ++i) {
+    const double best_s = suggestion.layouts.front().guess.step_s;
+    const auto& layout = suggestion.layouts[i];
+    lines.push_back(fmt::format("{}: {} slower", layout_text(layout.point),
+                                percent_text(1 - best_s / layout.guess.step_s)));
+  }
+  return lines;
+}
+
+std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLayout& layout) {
+  const auto& family = *request.family;
+  const auto& memory = layout.guess.memory;
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("Family {} ({}), fitted to: {}.", family.name, family.trainer,
+                              family.fitted_to));
+  lines.push_back(
+      layout.guess.time.nominal
+          ? fmt::format(
+                "{} has no peak for this dtype: layouts can be compared, their speed is "
+                "unknown.",
+                request.cluster.name)
+          : fmt::format("Train step: {} before anything is measured on the cluster; the time "
+                        "model expects two of three measurements within that.",
+                        sigma_text(layout)));
+  lines.push_back(
+      fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic "
+                  "one.",
+                  size_text(memory.lower_bytes), size_text(memory.upper_bytes)));
+  if (!request.cluster.note.empty()) lines.push_back(request.cluster.note);
+  if (!request.model.note.empty()) lines.push_back(request.model.note);
+  return lines;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models as their config.json has them, written by hand after their published numbers.
+#include "explore/model_config.hpp"
+#include "predict/memory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <string_view>
+
+using namespace shardsweep;
+
+namespace {
+
+ModelOfConfig read(std::string_view json) {
+  auto model = model_of_config(json, "model");
+  INFO(json);
+  REQUIRE_MESSAGE(model, (model ? "" : model.error().what));
+  return *std::move(model);
+}
+
+std::string wrong(std::string_view json) {
+  const auto model = model_of_config(json, "model");
+  return model ? std::string() : model.error().what;
+}
+
+/// Billions of parameters.
+double size_of(const ModelOfConfig& read) {
+  return static_cast<double>(parameters(read.model)) / 1e9;
+}
+
+}  // namespace
+
+TEST_CASE("dense models: Llama 3 8B and 70B, Mistral 7B, Qwen3 8B, Gemma 2 9B, Qwen2 0.5B") {
+  const auto llama = read(R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,
+    "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"vocab_size":128256,
+    "rope_theta":500000.0,"torch_dtype":"bfloat16","tie_word_embeddings":false})");
+  CHECK(parameters(llama.model) == 8030261248);
+  CHECK(llama.model.note.empty());
+  CHECK(llama.unknown.empty());
+  const auto large = read(R"({"model_type":"llama","hidden_size":8192,"intermediate_size":28672,
+    "num_attention_heads":64,"num_hidden_layers":80,"num_key_value_heads":8,"vocab_size":128256})");
+  CHECK(size_of(large) == doctest::Approx(70.55).epsilon(0.001));
+  const auto mistral = read(R"({"model_type":"mistral","hidden_size":4096,
+    "intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
+    "num_key_value_heads":8,"vocab_size":32000,"sliding_window":4096})");
+  CHECK(size_of(mistral) == doctest::Approx(7.24).epsilon(0.001));
+  CHECK(mistral.model.note.find("sliding window of 4096") != std::string::npos);
+  const auto qwen = read(R"({"model_type":"qwen3","hidden_size":4096,"intermediate_size":12288,
+    "num_attention_heads":32,"num_hidden_layers":36,"num_key_value_heads":8,"head_dim":128,
+    "vocab_size":151936,"sliding_window":null,"use_sliding_window":false})");
+  CHECK(size_of(qwen) == doctest::Approx(8.19).epsilon(0.002));
+  CHECK(qwen.model.head_dim == 0);
+  CHECK(qwen.model.note.empty());
+  const auto gemma =
+      read(R"({"model_type":"gemma2","hidden_size":3584,"intermediate_size":14336,
+    "num_attention_heads":16,"num_hidden_layers":42,"num_key_value_heads":8,"head_dim":256,
+    "vocab_size":256000})");
+  CHECK(gemma.model.tied_embeddings);
+  CHECK(size_of(gemma) == doctest::Approx(9.24).epsilon(0.002));
+  const auto tiny = read(R"({"model_type":"qwen2","hidden_size":896,"intermediate_size":4864,
+    "num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"vocab_size":151936,
+    "tie_word_embeddings":true})");
+  CHECK(size_of(tiny) == doctest::Approx(0.494).epsilon(0.002));
+}
+
+TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
+  const auto mixtral = read(R"({"model_type":"mixtral","hidden_size":4096,
+    "intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
+    "num_key_value_heads":8,"vocab_size":32000,"num_local_experts":8,"num_experts_per_tok":2})");
+  CHECK(size_of(mixtral) == doctest::Approx(46.7).epsilon(0.001));
+  const auto qwen =
+      read(R"({"model_type":"qwen3_moe","hidden_size":2048,"intermediate_size":6144,
+    "moe_intermediate_size":768,"num_attention_heads":32,"num_hidden_layers":48,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"num_experts":128,
+    "num_experts_per_tok":8,"decoder_sparse_step":1,"mlp_only_layers":[]})");
+  CHECK(size_of(qwen) == doctest::Approx(30.5).epsilon(0.002));
+  CHECK(static_cast<double>(active_parameters(qwen.model)) / 1e9 ==
+        doctest::Approx(3.35).epsilon(0.01));
+  CHECK(qwen.model.note.empty());
+  const auto deepseek = read(R"({"model_type":"deepseek_v3","hidden_size":7168,
+    "intermediate_size":18432,"moe_intermediate_size":2048,"num_attention_heads":128,
+    "num_key_value_heads":128,"num_hidden_layers":61,"vocab_size":129280,"n_routed_experts":256,
+    "n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,"kv_lora_rank":512,
+    "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
+    "num_nextn_predict_layers":1})");
+  CHECK(deepseek.model.note.find("MLA") != std::string::npos);
+  CHECK(deepseek.model.note.find("MTP") != std::string::npos);
+  CHECK(deepseek.model.dense_layers == 3);
+  CHECK(deepseek.model.shared_experts == 1);
+  CHECK(deepseek.unknown.empty());
+  const auto gpt = read(R"({"model_type":"gpt_oss","hidden_size":2880,"intermediate_size":2880,
+    "num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,"num_hidden_layers":36,
+    "vocab_size":201088,"num_local_experts":128,"num_experts_per_tok":4,"experts_per_token":4,
+    "sliding_window":128,"swiglu_limit":7.0})");
+  CHECK(size_of(gpt) == doctest::Approx(116.8).epsilon(0.005));
+  CHECK(gpt.model.expert_ffn == 2880);
+}
+
+TEST_CASE("a model that also sees is read by its text_config; unknown keys are named") {
+  const auto seeing = read(R"({"model_type":"gemma3","vision_config":{"hidden_size":1152},
+    "text_config":{"model_type":"gemma3_text","hidden_size":2560,"intermediate_size":10240,
+    "num_attention_heads":8,"num_hidden_layers":34,"num_key_value_heads":4,"head_dim":256,
+    "vocab_size":262208,"sliding_window":1024,"new_trick":3,"other_trick":{}}})");
+  CHECK(seeing.model.layers == 34);
+  CHECK(seeing.model.note.find("text_config alone") != std::string::npos);
+  CHECK(seeing.unknown == std::vector<std::string>{"new_trick", "other_trick"});
+}
+
+TEST_CASE("mistakes of a config.json") {
+  CHECK(wrong("not json") == "config.json: it is no JSON object");
+  CHECK(wrong("{}") == "config.json: it has no 'num_hidden_layers' (layers)");
+  CHECK(wrong(R"({"num_hidden_layers":"32"})").find("no whole number") != std::string::npos);
+  CHECK(wrong(R"({"num_hidden_layers":2,"hidden_size":100,"num_attention_heads":3,
+    "vocab_size":10,"intermediate_size":8})")
+            .find("multiple") != std::string::npos);
+}
