@@ -15,6 +15,7 @@
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
 #include "store/meant.hpp"
+#include "store/reader.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
