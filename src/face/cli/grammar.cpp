@@ -9,7 +9,6 @@
 #include "text/nearest.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -284,7 +283,8 @@ const Declared& Declared::whole_number(std::int64_t first, std::int64_t last) co
     const bool fits =
         read.ec == std::errc() && read.ptr == end && number >= first && number <= last;
     return fits ? std::string()
-                : fmt::format("'{}' is not a whole number from {} to {}", text, first, last);
+                : "'" + text + "' is not a whole number from " + std::to_string(first) +
+                      " to " + std::to_string(last);
   });
 }
 const Declared& Declared::check(std::function<std::string(const std::string&)> wrong) const {
@@ -333,12 +333,22 @@ void Grammar::flag(const char* name, bool& target, const std::string& help) {
   command_.add_flag(name, target, help);
 }
 
-void Grammar::format(const Words& pictures) {
-  Words words{"table", "csv", "json", "markdown"};
-  words.insert(words.end(), pictures.begin(), pictures.end());
+namespace {
+
+/// "a, b or c"
+std::string one_of_these(const Words& words) {
   std::string list = words.front();
   for (std::size_t i = 1; i < words.size(); ++i)
     list += (i + 1 == words.size() ? " or " : ", ") + words[i];
+  return list;
+}
+
+}  // namespace
+
+void Grammar::format(const Words& pictures) {
+  Words words{"table", "csv", "json", "markdown"};
+  words.insert(words.end(), pictures.begin(), pictures.end());
+  const std::string list = one_of_these(words);
   const auto take = [&options = options_, words, list](const std::string& given) {
     const auto word = CLI::detail::to_lower(given);
     if (std::find(words.begin(), words.end(), word) == words.end() || !options.set_form(word))
@@ -386,8 +396,6 @@ void Grammar::backend(const Words& more) {
   site();
   Words words{"local", "slurm"};
   words.insert(words.end(), more.begin(), more.end());
-  const std::string list =
-      fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
   const auto take = [&options = options_](const std::string& word) {
     options.backend = from_word<Backend>(word).value_or(Backend::none);
   };
@@ -395,7 +403,7 @@ void Grammar::backend(const Words& more) {
            command_
                .add_option_function<std::string>(
                    "--backend", take,
-                   fmt::format("Where to run: {}. Overrides the site file.", list))
+                   "Where to run: " + one_of_these(words) + ". Overrides the site file.")
                ->type_name("BACKEND"),
            choices_)
       .one_of(words);

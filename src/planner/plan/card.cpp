@@ -60,8 +60,8 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
   const auto& family = *request.family;
   const auto& memory = layout.guess.memory;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("Family {} ({}), fitted to: {}.", family.name, family.trainer,
-                              family.fitted_to));
+  lines.push_back(fmt::format("Family {} ({}); its constants are from: {}.", family.name,
+                              family.trainer, family.fitted_to));
   lines.push_back(
       layout.guess.time.nominal
           ? fmt::format(

@@ -164,7 +164,7 @@ std::span<const Family> families() {
   static const std::array<Family, 4> all{{
       {.name = "shardbench",
        .trainer = "the benchmark that comes with shardsweep",
-       .fitted_to = "its own meta device, exactly",
+       .fitted_to = "its own plan of memory, which is exact, and no run on a GPU",
        .memory = shardbench_gpu(),
        .constants_off_by = 0,
        .time = shardbench_time()},

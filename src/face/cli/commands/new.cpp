@@ -162,7 +162,9 @@ Result<void> choose_worlds(const Options& options, NewSweep& sweep) {
                                         ? read_worlds("--nodes", options.asked.nodes)
                                         : read_worlds("--gpus", options.asked.gpus));
   } else {
-    sweep.worlds = sweep.whole_nodes ? std::vector<std::int64_t>{1}
+    // One GPU alone has no layouts to choose from.
+    const std::int64_t nodes = sweep.cluster.gpus_per_node > 1 ? 1 : 4;
+    sweep.worlds = sweep.whole_nodes ? std::vector<std::int64_t>{nodes}
                                      : powers(sweep.cluster.gpus_per_node, {});
   }
   return {};
