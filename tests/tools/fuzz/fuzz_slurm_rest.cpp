@@ -13,7 +13,7 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
   if (!jobs) return fuzzing::check_fault(jobs.error());
   for (const Job& job : *jobs) {
     (void)read_state(job, 1000);
-    (void)describe(job);
+    (void)describe(job, 1000);
   }
 }
 

@@ -21,7 +21,7 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
   std::vector<AllocationHandle> handles;
   for (const Job& job : *jobs) {
     (void)read_state(job, 1000);
-    (void)describe(job);
+    (void)describe(job, 1000);
     (void)explain_reason(job.reason);
     (void)nodes_in(job.nodes);
     if (handles.size() < 4)
