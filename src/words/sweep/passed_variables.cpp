@@ -101,7 +101,7 @@ std::vector<std::string> withheld_variables(const SweepSpec& sweep,
     const bool is_passed =
         is_passed_on(name) || sweep.env.contains(name) || sweep.secrets.contains(name) ||
         std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
-                    [&](const auto& entry) { return is_passed_by(entry, name); });
+                    [&](const auto& passed) { return is_passed_by(passed, name); });
     if (is_read && !is_passed) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
