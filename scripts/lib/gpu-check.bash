@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What scripts/gpu-check is made of: rows of its table, figures out of records, sections with a
+# What scripts/gpu-check is made of: rows of its table, figures out of records, measurements with a
 # time of their own. The caller sets $out, $rows and $self; nothing here knows what is measured.
 # shellcheck shell=bash disable=SC2154
 
@@ -75,15 +75,25 @@ program() {
   row "$name" "$(last_line "$out/$name.log")" 'exit 0' "$([ $code -eq 0 ] && echo ok || echo FAIL)"
 }
 
-# section NAME SECONDS: runs it as a process of its own. Where it does not end, or fails, the rest
-# goes on, and its row says so.
-section() {
-  local name=$1 limit=$2 code=0
+# measurement NAME SECONDS: runs it as a process of its own, and marks it as done. Where it does not
+# end, or fails, the rest goes on, and its row says so.
+measurement() {
+  local name=$1 limit=$2 code=0 log
+  rows=$out/rows/$name
+  rm -f "$rows".*
+  : >"$rows.txt"
+  : >"$rows.json"
   note "== $name, at most $limit s"
   timeout --kill-after=5 "$limit" "$self" --within "$name" "$out" || code=$?
   case $code in
     0) ;;
-    124 | 137) row "section $name" "not done within $limit s" - FAIL ;;
-    *) row "section $name" "exit $code" 'exit 0' FAIL ;;
+    124 | 137) row "$name" "not done within $limit s" - FAIL ;;
+    *) row "$name" "exit $code" 'exit 0' FAIL ;;
   esac
+  if grep -q '"verdict":"FAIL"' "$rows.json"; then
+    for log in "$out/$name"*.log; do
+      [ ! -s "$log" ] || printf '== %s\n%s\n' "${log##*/}" "$(tail -n 30 "$log")" >>"$rows.log"
+    done
+  fi
+  : >"$rows.done"
 }
