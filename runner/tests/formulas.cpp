@@ -201,7 +201,9 @@ i64 cp_bytes(const Stage& s) {
 }
 
 /// Workspace of attention's backward beside the gradient of the attended values. Ring: scores,
-/// keys that are here and that come, and their gradients. Ulysses: attended values and their
+/// keys that are here and that come, and their gradients: this rank's own, those that leave and
+/// those that come. Two ranks have the last two after the own ones, and a third rank has no
+/// more keys to come by then. Ulysses: attended values and their
 /// gradient of all tokens, and the two sides of an exchange.
 i64 core_workspace(const Stage& s, i64 d_qkv) {
   const ContextValues v = context_values(s);
@@ -209,7 +211,7 @@ i64 core_workspace(const Stage& s, i64 d_qkv) {
   const i64 seq = whole ? s.model.seq_len : s.model.seq_len / s.layout.cp;
   const i64 scores = 2 * std::min<i64>(64, seq) * seq;
   if (s.layout.cp == 1) return d_qkv + scores;
-  if (!whole) return d_qkv + scores + 3 * v.keys;
+  if (!whole) return d_qkv + scores + std::min<i64>(s.layout.cp + 1, 5) * v.keys;
   return d_qkv + std::max({4 * v.attended, 2 * v.attended + scores, 2 * v.qkv});
 }
 

@@ -2,6 +2,7 @@
 // The order in which a rank gives work to its device and to its groups: what hides behind what.
 #include "communication/null_communicator.hpp"
 #include "device/meta_device.hpp"
+#include "measurement/profile.hpp"
 #include "parallel/groups.hpp"
 #include "parallel/trainer.hpp"
 
@@ -35,6 +36,10 @@ class LoggingDevice final : public MetaDevice {
   void adamw(void*, void*, const void*, i64, const AdamW& settings) override {
     log_.emplace_back(settings.square_sum == nullptr ? "unclipped update" : "update");
   }
+  void attend_more_backward(const MoreKeysGradient&, const AttentionShape&,
+                            const SeenKeys&) override {
+    log_.emplace_back("attend more backward");
+  }
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
     log_.emplace_back("embed");
   }
@@ -45,11 +50,16 @@ class LoggingDevice final : public MetaDevice {
   Log& log_;
 };
 
+enum class Transport { holds_memory, holds_none };
+
 /// Tells what is started and what is waited for.
 class LoggingCommunicator final : public Communicator {
  public:
-  LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Log& log)
-      : inner_(memory, rank, group), name_(group.name), log_(log) {}
+  LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Transport transport,
+                      Log& log)
+      : inner_(memory, rank, group), name_(group.name), transport_(transport), log_(log) {}
+
+  bool holds_memory() const override { return transport_ == Transport::holds_memory; }
 
   i64 rank() const override { return inner_.rank(); }
   i64 size() const override { return inner_.size(); }
@@ -75,18 +85,19 @@ class LoggingCommunicator final : public Communicator {
 
   NullCommunicator inner_;
   std::string name_;
+  Transport transport_;
   Log& log_;
   Token last_ = 0;
 };
 
 /// Rank 0 of a toy whose dp, tp and pp nobody else has.
 struct Rank {
-  explicit Rank(const Layout& of_run)
+  explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory)
       : layout(of_run),
         groups(make_groups(layout, 0, 1,
-                           [this](const Group& group) {
+                           [this, transport](const Group& group) {
                              return std::make_unique<LoggingCommunicator>(memory, 0, group,
-                                                                          log);
+                                                                          transport, log);
                            })),
         trainer(context_of(device, memory, shape, layout, {}, groups), groups, 1) {}
 
@@ -96,6 +107,14 @@ struct Rank {
     trainer.update(step);
   }
   i64 count(const std::string& what) const { return std::count(log.begin(), log.end(), what); }
+  std::ptrdiff_t last(const std::string& what) const {
+    return log.rend() - std::find(log.rbegin(), log.rend(), what) - 1;
+  }
+  /// Entries that begin so, up to the last product of backward.
+  i64 in_backward(const std::string& what) const {
+    return std::count_if(log.begin(), log.begin() + last("set gradient"),
+                         [&](const std::string& entry) { return entry.find(what) == 0; });
+  }
   std::ptrdiff_t first(const std::string& what) const {
     return std::find(log.begin(), log.end(), what) - log.begin();
   }
@@ -232,4 +251,133 @@ TEST_CASE("gradients are clipped by a number that the host learns after the upda
   CHECK(rank.count("unclipped update") == 0);
   CHECK(rank.count("download") == 1);
   CHECK(rank.log.back() == "download");
+}
+
+TEST_CASE("reductions hold backward back only if they hold memory") {
+  for (const i64 zero : {0, 1, 2, 3})
+    for (const Transport transport : {Transport::holds_memory, Transport::holds_none}) {
+      CAPTURE(zero);
+      Layout layout;
+      layout.dp = 2;
+      layout.zero = zero;
+      layout.bucket_bytes = i64{64} << 10;
+      Rank rank(layout, transport);
+      rank.train(0);
+      const std::string group = zero == 0 ? "dp" : "shard";
+      CHECK(rank.in_backward(group + " starts s") >= 3);
+      const bool waits = rank.in_backward(group + " waits") > (zero == 3 ? 7 : 0);
+      CHECK(waits == (zero > 1 || transport == Transport::holds_memory));
+    }
+}
+
+TEST_CASE("a unit's sum over replicas travels while the units below it go backward") {
+  for (const i64 zero : {1, 2, 3})
+    for (const bool overlap : {false, true}) {
+      CAPTURE(zero);
+      Layout layout;
+      layout.dp = 4;
+      layout.dp_replicate = 2;
+      layout.zero = zero;
+      layout.overlap = overlap;
+      Rank rank(layout, Transport::holds_none);
+      rank.train(0);
+      // Of head, three layers and embedding. Two are reduced over the shards at once, and
+      // gradients of ZeRO 2 and 3 are opened with one of them left.
+      CHECK(rank.in_backward("replicate starts sum") == (!overlap ? 0 : zero == 1 ? 1 : 2));
+      CHECK(rank.in_backward("replicate waits") == 0);
+      i64 sums = 0;
+      for (const std::string& entry : rank.log)
+        sums += entry.find("replicate starts sum") == 0 ? 1 : 0;
+      CHECK(sums == 5);
+    }
+}
+
+TEST_CASE("sums over replicas that hold memory come one after the other") {
+  Layout layout;
+  layout.dp = 4;
+  layout.dp_replicate = 2;
+  layout.zero = 2;
+  Rank rank(layout, Transport::holds_memory);
+  rank.train(0);
+  CHECK(rank.in_backward("replicate starts sum") == 0);
+  for (std::size_t i = 0; i + 1 < rank.log.size(); ++i)
+    if (rank.log[i].find("replicate starts sum") == 0)
+      CHECK(rank.log[i + 1].find("replicate waits") == 0);
+}
+
+TEST_CASE("the ring's gradients to keys travel while the next ones are computed") {
+  Layout layout;
+  layout.cp = 4;
+  Rank rank(layout, Transport::holds_none);
+  rank.train(0);
+  // s: a message starts, w: it or its opposite is waited for, a: a part of attention's
+  // backward.
+  std::string order;
+  for (const std::string& entry : rank.log) {
+    if (entry == "cp starts send") order += 's';
+    if (entry.find("cp waits") == 0) order += 'w';
+    if (entry == "attend more backward") order += 'a';
+  }
+  // The keys pass under each part. Gradients pass under the two parts after they were made;
+  // those of the last part have nothing to hide behind.
+  const std::string of_layer =
+      "sww"
+      "saww"
+      "ssawwww"
+      "saww"
+      "sww";
+  i64 layers = 0;
+  for (std::size_t at = order.find(of_layer); at != std::string::npos;
+       at = order.find(of_layer, at + of_layer.size()))
+    ++layers;
+  CHECK(layers == rank.shape.layers);
+}
+
+namespace {
+
+/// What the record says of a run with that profile.
+bool is_told(const Profile& profile, const Layout& layout, const std::string& behaviour) {
+  const std::string told = profile_json(profile, layout);
+  REQUIRE(told.find('"' + behaviour + "\":") != std::string::npos);
+  return told.find('"' + behaviour + "\":true") != std::string::npos;
+}
+
+Layout of_profile(const Profile& profile, i64 dp, i64 tp) {
+  Layout layout;
+  layout.dp = dp;
+  layout.tp = tp;
+  layout.bucket_bytes = i64{64} << 10;
+  layout.habits = profile.habits;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("a run overlaps what its record says of its profile") {
+  for (const Profile& profile : profiles())
+    for (const bool overlap : {false, true}) {
+      CAPTURE(profile.name);
+      CAPTURE(overlap);
+      Layout sharded = of_profile(profile, 2, 1);
+      sharded.zero = 1;
+      sharded.overlap = overlap;
+      Rank rank(sharded, Transport::holds_none);
+      rank.train(0);
+      CHECK(is_told(profile, sharded, "gradients_overlap_backward") ==
+            (rank.in_backward("shard starts scatter") > 0));
+      CHECK(is_told(profile, sharded, "weight_gather_overlaps_forward") ==
+            (rank.log.back() == "download" &&
+             rank.last("shard starts gather") > rank.last("shard waits for 10")));
+      Layout cut = of_profile(profile, 1, 2);
+      cut.overlap = overlap;
+      Rank summed(cut, Transport::holds_none);
+      summed.train(0);
+      i64 hidden = 0;
+      for (std::size_t i = 0; i + 1 < summed.log.size(); ++i)
+        hidden += summed.log[i].find("tp starts sum of 1024") == 0 &&
+                          summed.log[i + 1] == "set gradient"
+                      ? 1
+                      : 0;
+      CHECK(is_told(profile, cut, "tp_sum_overlaps_weight_gradient") == (hidden > 0));
+    }
 }

@@ -77,6 +77,10 @@ class Communicator {
   /// All members that take part say so.
   virtual void start_messages() {}
 
+  /// A reduction under way holds memory of this rank, staging_bytes() of it, until it is waited
+  /// for.
+  virtual bool holds_memory() const { return true; }
+
   /// What the device is given from now on comes after the operation; where the device works at
   /// once the operation has ended. Ends the rank (class timeout) at the deadline.
   virtual void wait(Token token) = 0;

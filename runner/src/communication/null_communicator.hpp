@@ -19,6 +19,7 @@ class NullCommunicator final : public Communicator {
 
   i64 rank() const override { return index_; }
   i64 size() const override { return size_; }
+  bool holds_memory() const override { return staging_ != Staging::none; }
   Token all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) override;
   Token reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) override;
   Token all_gather(const void* in, void* out, i64 count, Dtype dtype) override;

@@ -11,6 +11,7 @@
 #include "nccl/nccl_communicator.hpp"
 #include "parallel/rank_context.hpp"
 
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -36,10 +37,21 @@ std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
 
+// The driver reads it when it opens the GPU: all streams of one priority then share one queue,
+// in the order of the host's calls.
+constexpr const char* one_queue = "CUDA_DEVICE_MAX_CONNECTIONS";
+
 gpu::Facts opened(const Options& options) {
+  if (options.layout.habits.one_queue) (void)::setenv(one_queue, "1", 0);
   if (const auto why = gpu::unavailable())
     fail(ErrorClass::internal, "no GPU can be used: " + *why);
   return gpu::open(options.local_rank);
+}
+
+/// "" if it is not set.
+std::string value_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value == nullptr ? "" : value;
 }
 
 std::string version_text(int cuda_version) {
@@ -60,7 +72,11 @@ class CudaPlatform final : public Platform {
       : comm_(options.comm.empty() ? "nccl" : options.comm),
         nccl_(loaded(comm_, options.world_size)),
         facts_(opened(options)),
-        streams_(device_.stream(), options.layout.habits) {
+        streams_(device_.stream(), options.layout.habits),
+        most_blocks_(nccl_.order == NcclOrder::by_room
+                         ? blocks_for_room(CommStreams::used_by(options.layout),
+                                           static_cast<int>(facts_.multiprocessors))
+                         : std::nullopt) {
     if (options.layout.fp8 != Scaling::none && facts_.compute_capability < fp8_capability)
       fail(ErrorClass::invalid_layout, "FP8 needs a GPU of compute capability 8.9 or later; " +
                                            facts_.name + " has " +
@@ -84,14 +100,16 @@ class CudaPlatform final : public Platform {
         .text("cuda_runtime", version_text(facts_.runtime_version))
         .text("matrix_products", device_.products().library())
         .raw("attention", device_.attention_json())
+        .text("cuda_connections", value_of(one_queue))
         .text("comm", comm_);
     if (monitor_) start.raw("gpu_health", health_json(monitor_->health()).str());
     if (nccl_.version == 0) return;
+    if (most_blocks_) start.integer("nccl_most_blocks", *most_blocks_);
     JsonObject settings;
     for (const auto& [name, value] : nccl_settings())
       settings.text(name, value);
     start.text("nccl", nccl_version_name(nccl_.version))
-        .text("nccl_order", nccl_.order == NcclOrder::by_nccl ? "by_nccl" : "by_events")
+        .text("nccl_order", nccl_order_name(nccl_.order))
         .raw("nccl_settings", settings.str());
   }
 
@@ -156,7 +174,7 @@ class CudaPlatform final : public Platform {
                                          [&mesh = c.mesh] {
                                            mesh.wait_event(Deadline::in(connect_pause_s));
                                          },
-                                         c.limit_s, nccl_.order});
+                                         c.limit_s, nccl_.order, most_blocks_});
   }
 
   void choose_attention(const Options& options) {
@@ -186,6 +204,7 @@ class CudaPlatform final : public Platform {
   TimePoint examined_{};
   Mesh* mesh_ = nullptr;
   CommStreams streams_;
+  std::optional<int> most_blocks_;  // of a kernel of NCCL
   std::optional<NcclWorld> world_;
 };
 

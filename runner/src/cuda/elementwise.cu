@@ -94,33 +94,56 @@ bool has_vector_rows(i64 tokens, i64 ffn) {
   return vectors;
 }
 
-/// Value i of a matrix's columns: copied, or added to.
+/// Where value i of a matrix's columns lies, with `row` values from one row to the next.
+/// Vectors are counted in 32 bits here, too.
+template <int width>
+__device__ i64 column_of(i64 i, i64 columns, i64 row) {
+  const auto above = static_cast<unsigned>(i / width) / static_cast<unsigned>(columns / width);
+  return i + static_cast<i64>(above) * (row - columns);
+}
+
 struct MovedColumns {
   Bf16* to;
   i64 to_row;
   const Bf16* from;
   i64 from_row;
-  i64 width;
-
-  __device__ i64 source(i64 i) const { return i / width * from_row + i % width; }
-  __device__ i64 place(i64 i) const { return i / width * to_row + i % width; }
+  i64 columns;
 };
 
-MovedColumns moved(const Device::Columns& c) {
-  return {static_cast<Bf16*>(c.to), c.to_row, static_cast<const Bf16*>(c.from), c.from_row,
-          c.width};
-}
+struct CopyColumns {
+  MovedColumns c;
 
-__global__ void copy_columns_kernel(MovedColumns c, i64 count) {
-  for (i64 i = global_thread(); i < count; i += global_threads())
-    c.to[c.place(i)] = c.from[c.source(i)];
-}
-
-__global__ void add_columns_kernel(MovedColumns c, i64 count) {
-  for (i64 i = global_thread(); i < count; i += global_threads()) {
-    Bf16* to = c.to + c.place(i);
-    *to = narrow(widen(*to) + widen(c.from[c.source(i)]));
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    store(c.to + column_of<width>(i, c.columns, c.to_row),
+          load<width>(c.from + column_of<width>(i, c.columns, c.from_row)));
   }
+};
+
+struct AddColumns {
+  MovedColumns c;
+
+  template <int width>
+  __device__ void operator()(i64 i, Width<width>) const {
+    Bf16* to = c.to + column_of<width>(i, c.columns, c.to_row);
+    Floats<width> sum = load<width>(to);
+    const Floats<width> other =
+        load<width>(c.from + column_of<width>(i, c.columns, c.from_row));
+    for (int e = 0; e < width; ++e)
+      sum.at[e] += other.at[e];
+    store(to, sum);
+  }
+};
+
+template <typename Move>
+void move_columns(const char* name, gpu::Stream stream, const Device::Columns& c) {
+  const MovedColumns moved{static_cast<Bf16*>(c.to), c.to_row, static_cast<const Bf16*>(c.from),
+                           c.from_row, c.width};
+  const bool vectors = c.width % 8 == 0 && c.to_row % 8 == 0 && c.from_row % 8 == 0 &&
+                       aligned(moved.to, moved.from);
+  check(c.rows * c.width / (vectors ? 8 : 1) < i64{1} << 32,
+        "a matrix's columns have fewer than 2^32 vectors");
+  for_each<8>(name, stream, c.rows * c.width, vectors, Move{moved});
 }
 
 Launch over_values(const char* name, gpu::Stream stream, i64 count) {
@@ -209,15 +232,11 @@ void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 toke
 }
 
 void copy_columns(gpu::Stream stream, const Device::Columns& c) {
-  const i64 count = c.rows * c.width;
-  if (count > 0)
-    launch(copy_columns_kernel, over_values("copy_columns", stream, count), moved(c), count);
+  move_columns<CopyColumns>("copy_columns", stream, c);
 }
 
 void add_columns(gpu::Stream stream, const Device::Columns& c) {
-  const i64 count = c.rows * c.width;
-  if (count > 0)
-    launch(add_columns_kernel, over_values("add_columns", stream, count), moved(c), count);
+  move_columns<AddColumns>("add_columns", stream, c);
 }
 
 void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& s) {

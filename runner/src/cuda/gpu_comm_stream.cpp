@@ -74,11 +74,21 @@ CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
                                          : GpuCommStream::Kind::shared_with_compute),
       pipeline_(compute, GpuCommStream::Kind::own),
       exchanges_(compute, GpuCommStream::Kind::own),
-      data_(compute, GpuCommStream::Kind::own) {}
+      data_(compute, GpuCommStream::Kind::own),
+      replicas_(compute, GpuCommStream::Kind::own) {}
+
+int CommStreams::used_by(const Layout& l) {
+  int used = 0;
+  for (const bool is_used :
+       {l.tp > 1, l.pp > 1, l.cp > 1 || l.ep > 1, l.data_ranks() > 1, l.dp_replicate > 1})
+    used += is_used ? 1 : 0;
+  return used;
+}
 
 GpuCommStream& CommStreams::of(std::string_view group) {
   if (group == "tp") return tensor_;
   if (group == "pp") return pipeline_;
+  if (group == "replicate") return replicas_;
   return group == "cp" || group == "ep" ? exchanges_ : data_;
 }
 

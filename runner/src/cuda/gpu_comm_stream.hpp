@@ -50,12 +50,15 @@ class CommStreams {
  public:
   CommStreams(gpu::Stream compute, const Habits& habits);
   GpuCommStream& of(std::string_view group);
+  /// How many of them a layout gives work to.
+  static int used_by(const Layout& layout);
 
  private:
   GpuCommStream tensor_;
   GpuCommStream pipeline_;
   GpuCommStream exchanges_;  // of cp and ep: not behind gradients, that nobody waits for yet
   GpuCommStream data_;
+  GpuCommStream replicas_;  // under the reductions of the units below
 };
 
 }  // namespace shardbench

@@ -23,11 +23,12 @@ const std::vector<Profile>& profiles() {
        .always_shards_weights = false,
        .optimizer = fp32_state},
       // Pads to 128 · tp, recomputes the attention core, gathers parameters under the next
-      // forward, sums over tp beside the weights' gradient. Its distributed optimizer is
-      // ZeRO 1.
+      // forward, sums over tp beside the weights' gradient: for that it asks for one queue of
+      // the GPU, so that the sum starts before the product beside it. Its distributed optimizer
+      // is ZeRO 1.
       {.name = "megatron",
        .trainer = "Megatron-LM",
-       .habits = {.selective = Selective::attention},
+       .habits = {.selective = Selective::attention, .one_queue = true},
        .most_zero = 1,
        .always_shards_weights = false,
        .optimizer = fp32_state},
@@ -91,6 +92,7 @@ std::string profile_json(const Profile& profile, const Layout& layout) {
       .boolean("weight_gather_overlaps_forward",
                (layout.zero == 1 || layout.zero == 2) && layout.overlap && h.gather_overlap)
       .boolean("tp_sum_overlaps_weight_gradient", layout.tp > 1 && h.tp_overlap)
+      .boolean("one_queue", h.one_queue)
       .text("selective_recompute", selective_name(h.selective))
       .number("dropout", 0)
       .integer("vocab_multiple", h.vocab_multiple)

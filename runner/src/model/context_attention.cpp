@@ -64,6 +64,12 @@ class Pass {
   std::array<Token, 2> tokens_{};
 };
 
+/// Adds a block to keys and values that lie `row` apart.
+void add_keys(const RankContext& c, std::byte* to, i64 row, const Block& block) {
+  const i64 width = key_width(c.extents.attention);
+  c.device.add_columns({to, row, block.data(), width, width, c.extents.tokens});
+}
+
 /// What this rank's queries see of the keys that have come `step` ranks far.
 SeenKeys seen_after(const RankContext& c, i64 step) {
   const i64 own = c.extents.attention.seq_len;
@@ -87,33 +93,36 @@ void ring_attention(const RankContext& c, Block& attended, Block& lse, const Blo
   }
 }
 
-/// Gradients to keys go on with their keys, and one rank further home.
+/// Gradients to keys follow their keys, and go one rank further, home. Those of the ranks
+/// before travel while this one computes its own part, as Transformer Engine has it; the last
+/// message alone is waited for with nothing to do.
 void ring_backward(const RankContext& c, const ContextGradient& g) {
   const AttentionShape& a = c.extents.attention;
   const Block work = scores_of(c, a);
   Block keys = packed_keys(c, g.qkv);
-  Block d_keys;
+  Block d_keys;  // what this rank gives the next one
   for (i64 step = 0; step < c.cp.size(); ++step) {
     std::optional<Pass> pass;
+    std::optional<Pass> gradients;
     if (step + 1 < c.cp.size()) pass.emplace(c, keys);
-    if (step == 0)
+    if (step > 1) gradients.emplace(c, d_keys);
+    if (step == 0) {
       c.device.attention_backward({g.d_qkv.data(), g.d_attended.data(), g.qkv.data(),
                                    g.attended.data(), g.lse.data(), work.data()},
                                   a);
-    if (step == 1) {
-      d_keys = key_block(c, "gradient of keys and values");
-      c.device.zero(d_keys.data(), d_keys.bytes());
-    }
-    if (step > 0)
+    } else {
+      Block own = key_block(c, "gradient of keys and values");
+      c.device.zero(own.data(), own.bytes());
       c.device.attend_more_backward(
-          {g.d_qkv.data(), d_keys.data(), g.d_attended.data(), g.qkv.data(), keys.data(),
+          {g.d_qkv.data(), own.data(), g.d_attended.data(), g.qkv.data(), keys.data(),
            g.attended.data(), g.lse.data(), work.data()},
           a, seen_after(c, step));
+      if (gradients) add_keys(c, own.data(), key_width(a), gradients->take());
+      d_keys = std::move(own);
+    }
     if (pass) keys = pass->take();
-    if (step > 0) d_keys = Pass(c, d_keys).take();
   }
-  c.device.add_columns({keys_in(c, g.d_qkv), a.row(), d_keys.data(), key_width(a), key_width(a),
-                        c.extents.tokens});
+  add_keys(c, keys_in(c, g.d_qkv), a.row(), Pass(c, d_keys).take());
 }
 
 // Ulysses.

@@ -31,6 +31,7 @@ class NcclCommunicator final : public Communicator {
 
   i64 rank() const override { return index_; }
   i64 size() const override { return static_cast<i64>(group_.members.size()); }
+  bool holds_memory() const override { return false; }
   Token all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) override;
   Token reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) override;
   Token all_gather(const void* in, void* out, i64 count, Dtype dtype) override;

@@ -63,15 +63,28 @@ std::string find_all(void* library, NcclTable& table) {
 
 NcclOrder order_of(int version) {
   const char* implicit = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
-  const bool wanted = implicit != nullptr && std::string_view(implicit) == "1";
+  if (implicit == nullptr) return NcclOrder::by_room;
+  const bool wanted = std::string_view(implicit) == "1";
   return wanted && version >= nccl_orders_launches_from ? NcclOrder::by_nccl
                                                         : NcclOrder::by_events;
 }
 
+// NCCL itself takes no more, in any version so far.
+constexpr int most_blocks = 64;
+
 }  // namespace
 
+std::string_view nccl_order_name(NcclOrder order) {
+  constexpr std::array<std::string_view, 3> names{"by_room", "by_nccl", "by_events"};
+  return names[static_cast<std::size_t>(order)];
+}
+
+std::optional<int> blocks_for_room(int streams, int multiprocessors) {
+  if (streams <= 1) return std::nullopt;
+  return std::clamp(multiprocessors / streams, 1, most_blocks);
+}
+
 NcclLibrary load_nccl() {
-  (void)::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   const char* asked = std::getenv("SHARDBENCH_NCCL");
   const std::string path = asked != nullptr && *asked != '\0' ? asked : default_library;
   NcclLibrary nccl;

@@ -7,7 +7,9 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -83,10 +85,15 @@ struct NcclTable {
   NcclResult (*comm_deregister)(NcclComm* comm, void* handle) = nullptr;
 };
 
-/// Who keeps the order in which kernels of several communicators start on a GPU: NCCL that of
-/// the host's calls (2.26 and later, NCCL_LAUNCH_ORDER_IMPLICIT), or this program, by letting
-/// each wait for the one before.
-enum class NcclOrder { by_nccl, by_events };
+/// Why kernels of several communicators on one GPU do not wait for each other in a circle, over
+/// the ranks. `by_room`: all that can run at once fit on the GPU beside each other (a stream
+/// has one at a time, and communicators are told how many blocks a kernel may have), so that
+/// each starts when its stream comes to it; nobody waits for another group's reduction.
+/// `by_nccl`: they start in the order of the host's calls (2.26 and later,
+/// NCCL_LAUNCH_ORDER_IMPLICIT=1). `by_events`: this program lets each wait for the end of the
+/// one before.
+enum class NcclOrder { by_room, by_nccl, by_events };
+std::string_view nccl_order_name(NcclOrder order);
 constexpr int nccl_orders_launches_from = 22600;
 
 /// NCCL as loaded, or the sentence that says why not.
@@ -94,14 +101,17 @@ struct NcclLibrary {
   NcclTable table;
   int version = 0;
   std::string refusal;
-  NcclOrder order = NcclOrder::by_events;
+  NcclOrder order = NcclOrder::by_room;
 };
 
-/// Loads the library that SHARDBENCH_NCCL names, else libnccl.so.2; it stays loaded. Before
-/// that it sets NCCL_LAUNCH_ORDER_IMPLICIT=1 unless it is set: without it, and before version
-/// 2.26, kernels of several communicators on one GPU may start in different orders on different
-/// ranks, and `order` says that the program has to see to it.
+/// Loads the library that SHARDBENCH_NCCL names, else libnccl.so.2; it stays loaded. Its order
+/// is by_room. NCCL_LAUNCH_ORDER_IMPLICIT asks for another one: 1 for by_nccl, or by_events
+/// before 2.26; 0 for by_events.
 NcclLibrary load_nccl();
+
+/// Blocks that a kernel of each communicator may have, so that one of each of `streams` has
+/// room on a GPU of so many multiprocessors; nothing if one stream has it for itself.
+std::optional<int> blocks_for_room(int streams, int multiprocessors);
 
 /// "2.28.9".
 std::string nccl_version_name(int version);

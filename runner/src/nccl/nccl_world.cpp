@@ -47,6 +47,7 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
   const NcclUniqueId id = host_.exchange_id(group, own);
   NcclConfig config;
   config.blocking = 0;
+  if (host_.most_blocks) config.max_ctas = *host_.most_blocks;
   NcclComm* comm = nullptr;
   const NcclResult result = table_.comm_init_rank_config(
       &comm, static_cast<int>(group.members.size()), id, static_cast<int>(index), &config);
@@ -144,7 +145,7 @@ void NcclWorld::abort_all() {
 }
 
 void NcclWorld::take_turn(const NcclComm* comm, CommStream& stream) {
-  if (host_.order == NcclOrder::by_nccl || last_.stream == nullptr) return;
+  if (host_.order != NcclOrder::by_events || last_.stream == nullptr) return;
   if (last_.comm != comm && last_.stream != &stream) stream.follow(*last_.stream, last_.mark);
 }
 

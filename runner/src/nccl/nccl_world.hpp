@@ -3,9 +3,9 @@
 // any of them can be aborted at any point: whatever is still in progress is polled here, with a
 // deadline of our own, and nothing else of the program calls NCCL meanwhile.
 //
-// Kernels of several communicators on one GPU have to start in the same order on all ranks.
-// From version 2.26 on NCCL keeps the host's order; before, each operation waits here for the
-// last one of another communicator.
+// Kernels of several communicators on one GPU must not wait for each other in a circle over the
+// ranks: see NcclOrder. Whatever keeps them from it, the host's calls are in one order on all
+// ranks (tests/nccl/layouts.cpp), and each stream keeps its own.
 #pragma once
 
 #include "communication/communicator.hpp"
@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,9 @@ struct NcclHost {
   std::function<void()> pause;
   /// How long one wait may take, and how long an operation may be the device's next.
   double limit_s = 0;
-  /// Who keeps the order in which the kernels of several communicators start.
   NcclOrder order = NcclOrder::by_nccl;
+  /// How many blocks a kernel may have; nothing: as many as NCCL likes.
+  std::optional<int> most_blocks = std::nullopt;
 };
 
 /// An exchange_id over `sockets`, a communicator of host memory with the group's members.

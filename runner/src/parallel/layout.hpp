@@ -39,6 +39,7 @@ struct Habits {
   Selective selective = Selective::norms_and_product;
   bool gather_overlap = true;  // ZeRO 1 and 2: updated weights travel under the next forward
   bool tp_overlap = true;      // a gradient's sum over tp travels under the weights' gradient
+  bool one_queue = false;      // CUDA_DEVICE_MAX_CONNECTIONS=1, unless it is set
 };
 
 struct Layout {

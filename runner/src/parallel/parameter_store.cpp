@@ -12,8 +12,8 @@
 namespace shardbench {
 namespace {
 
-// Reductions under way at once: one that travels while the next is being computed. More would
-// only hold memory.
+// Reductions under way at once if they hold memory: one that travels while the next is being
+// computed.
 constexpr std::size_t most_pending = 2;
 
 }  // namespace
@@ -34,7 +34,8 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       gathered_(units_.size()),
       gathering_(units_.size(), 0),
       fresh_(units_.size(), true),
-      open_gradients_(units_.size()) {
+      open_gradients_(units_.size()),
+      replicated_(units_.size(), false) {
   const i64 whole = flat_elements(units_);
   const i64 own = std::accumulate(units_.begin(), units_.end(), i64{0},
                                   [](i64 sum, const Unit& unit) { return sum + unit.part(); });
@@ -92,6 +93,7 @@ ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
 
 void ParameterStore::begin_step() {
   fresh_.assign(units_.size(), true);
+  replicated_.assign(units_.size(), false);
   common_.from = common_.end;
   spread_.from = spread_.end;
 }
@@ -151,12 +153,12 @@ void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) 
   if (shards_gradients()) {
     SHARDBENCH_INVARIANT(open_gradients_[index], "gradients are closed when they are open",
                          index, pending_.size());
-    scatter_unit(index, std::move(open_gradients_[index]));
+    scatter_unit(index, std::move(open_gradients_[index]), micro_batch);
   } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
     if (context_.layout.zero == 0)
       reduce_buckets(units_[index].spread ? spread_ : common_, units_[index].offset);
     else
-      scatter_unit(index, {});
+      scatter_unit(index, {}, micro_batch);
   }
   if (!context_.layout.overlap) keep_in_flight(0);
 }
@@ -167,38 +169,51 @@ void ParameterStore::reduce_buckets(Run& run, i64 ready_from) {
   while (run.from > ready_from) {
     const i64 first = std::max(run.first, run.from - bucket_elements_);
     if (first < ready_from) return;
-    keep_in_flight(most_pending - 1);
+    make_room(*run.group);
     const Token token =
         run.group->all_reduce(gradients_.data() + context_.gradient_bytes(first),
                               run.from - first, context_.gradient_dtype(), Reduction::sum);
-    pending_.push_back({run.group, token, units_.size(), {}});
+    pending_.push_back({run.group, token, units_.size(), {}, false});
     run.from = first;
   }
 }
 
 /// Stages 1 to 3: every shard rank gets the sum of its part of the unit; in stage 1 in place.
-void ParameterStore::scatter_unit(std::size_t index, Block buffer) {
+void ParameterStore::scatter_unit(std::size_t index, Block buffer, MicroBatch micro_batch) {
   const Unit& unit = units_[index];
   std::byte* whole =
       buffer ? buffer.data() : gradients_.data() + context_.gradient_bytes(unit.offset);
   std::byte* own = whole + context_.gradient_bytes(owned(index).first);
-  keep_in_flight(most_pending - 1);
   Communicator& group = shard_of(unit);
+  make_room(group);
   const Token token = group.reduce_scatter(whole, own, unit.part(), context_.gradient_dtype());
-  pending_.push_back({&group, token, index, std::move(buffer)});
+  pending_.push_back(
+      {&group, token, index, std::move(buffer), micro_batch == MicroBatch::last});
+}
+
+/// Before a reduction starts. What is held back makes computation wait, and all that comes
+/// after it: only memory is worth that, of units' gradients or of the transport; and replicas,
+/// whose sums start when those before them have ended.
+void ParameterStore::make_room(const Communicator& group) {
+  const bool replicates = replicate_.size() > 1;
+  if (shards_gradients() || group.holds_memory() || replicates)
+    keep_in_flight(most_pending - 1);
 }
 
 void ParameterStore::end_oldest() {
   Pending oldest = std::move(pending_.front());
   pending_.pop_front();
   oldest.group->wait(oldest.token);
-  if (!oldest.buffer) return;
-  const Owned own = owned(oldest.unit);
-  const std::byte* sum = oldest.buffer.data() + context_.gradient_bytes(own.first);
-  if (take_fresh(oldest.unit))
-    context_.device.copy(own.gradients, sum, context_.gradient_bytes(own.count));
-  else
-    context_.device.accumulate(own.gradients, sum, own.count);
+  if (oldest.buffer) {
+    const Owned own = owned(oldest.unit);
+    const std::byte* sum = oldest.buffer.data() + context_.gradient_bytes(own.first);
+    if (take_fresh(oldest.unit))
+      context_.device.copy(own.gradients, sum, context_.gradient_bytes(own.count));
+    else
+      context_.device.accumulate(own.gradients, sum, own.count);
+  }
+  const bool overlaps = context_.layout.overlap && !replicate_.holds_memory();
+  if (oldest.completes && overlaps) start_replica_sum(oldest.unit);
 }
 
 void ParameterStore::keep_in_flight(std::size_t most) {
@@ -213,15 +228,16 @@ void ParameterStore::finish_reduction() {
   }
   if (context_.layout.zero == 1 && !context_.layout.overlap)
     for (std::size_t i = units_.size(); i-- > 0;)
-      scatter_unit(i, {});
+      scatter_unit(i, {}, MicroBatch::last);
   keep_in_flight(0);
   const bool reduces_runs = context_.layout.zero == 0;
   SHARDBENCH_INVARIANT(
       !reduces_runs || (common_.from == common_.first && spread_.from == spread_.first),
       "each gradient is reduced once", common_.from, common_.first, spread_.from,
       spread_.first);
-  for (std::size_t i = 0; i < units_.size(); ++i)
-    sum_replicas(i);
+  for (std::size_t i = units_.size(); i-- > 0;)
+    start_replica_sum(i);
+  end_replica_sums();
   sum_norm_gradients();
   sum_copies();
 }
@@ -250,11 +266,20 @@ void ParameterStore::sum_copies() {
   }
 }
 
-void ParameterStore::sum_replicas(std::size_t index) {
-  if (context_.layout.zero == 0) return;
+/// With overlap, under the backward of the units below it; where sums hold memory, one after
+/// the other in the end.
+void ParameterStore::start_replica_sum(std::size_t index) {
+  if (context_.layout.zero == 0 || replicated_[index]) return;
+  replicated_[index] = true;
   const Owned own = owned(index);
-  replicate_.wait(replicate_.all_reduce(own.gradients, own.count, context_.gradient_dtype(),
-                                        Reduction::sum));
+  replicating_.push_back(replicate_.all_reduce(own.gradients, own.count,
+                                               context_.gradient_dtype(), Reduction::sum));
+  if (replicate_.holds_memory()) end_replica_sums();
+}
+
+void ParameterStore::end_replica_sums() {
+  for (const Token token : std::exchange(replicating_, {}))
+    replicate_.wait(token);
 }
 
 namespace {

@@ -72,7 +72,8 @@ class ParameterStore {
     Communicator* group;
     Token token;
     std::size_t unit;
-    Block buffer;  // stage 2 and 3: the unit's gradients under way
+    Block buffer;    // stage 2 and 3: the unit's gradients under way
+    bool completes;  // after it, owned gradients are the sum over the shard group
   };
   bool shards_gradients() const { return context_.layout.zero >= 2; }
   bool shards_weights() const { return context_.layout.zero == 3; }
@@ -88,12 +89,14 @@ class ParameterStore {
     i64 from;
   };
   void reduce_buckets(Run& run, i64 ready_from);
-  void scatter_unit(std::size_t unit, Block buffer);
+  void scatter_unit(std::size_t unit, Block buffer, MicroBatch micro_batch);
+  void make_room(const Communicator& group);
   void end_oldest();
   void keep_in_flight(std::size_t most);
   void sum_norm_gradients();
   void sum_copies();
-  void sum_replicas(std::size_t unit);
+  void start_replica_sum(std::size_t unit);
+  void end_replica_sums();
   void gather_updated(std::size_t unit);
   bool take_fresh(std::size_t unit);
 
@@ -117,6 +120,8 @@ class ParameterStore {
   Block square_sum_;
   std::vector<Block> open_gradients_;  // stage 2 and 3, by unit
   std::deque<Pending> pending_;
+  std::vector<bool> replicated_;    // by unit: its sum over the replicas has been started
+  std::vector<Token> replicating_;  // those under way
 };
 
 }  // namespace shardbench

@@ -220,6 +220,9 @@ TEST_CASE("communication has streams of high priority beside that which computes
     // tp's too, where it hides something.
     CommStreams streams(compute, {});
     CHECK(emulator::has_high_priority({streams.of("tp").native()}));
+    // Sums over replicas travel under the next reduction over dp.
+    CHECK(streams.of("replicate").native() != streams.of("shard").native());
+    CHECK(streams.of("dp").native() == streams.of("shard").native());
     CommStreams at_once(compute, {.tp_overlap = false});
     CHECK(at_once.of("tp").native() == compute.handle);
   }

@@ -97,26 +97,36 @@ void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation) {
   check_rope(checks, s, rotation, {0, s.seq_len / 2});
 }
 
-/// Columns of rows that are wider.
-void check_columns(Checks& checks, i64 rows, i64 width) {
-  const i64 from_row = width + 3;
-  const i64 to_row = width + 8;
+/// Columns of rows that are wider. Values before the first column, on both sides.
+struct ColumnsAt {
+  i64 from_row;
+  i64 from;
+  i64 to_row;
+  i64 to;
+};
+
+void check_columns(Checks& checks, i64 rows, i64 width, const ColumnsAt& at) {
+  const auto [from_row, first_from, to_row, first_to] = at;
   const auto from = checks.random().normals<Bf16>(rows * from_row);
   const auto to = checks.random().normals<Bf16>(rows * to_row);
   std::vector<double> copied = to_doubles(to);
   std::vector<double> added = copied;
   const std::vector<double> source = to_doubles(from);
   reference().copy_columns(
-      {copied.data() + 2, to_row, source.data() + 1, from_row, width, rows});
-  reference().add_columns({added.data() + 2, to_row, source.data() + 1, from_row, width, rows});
+      {copied.data() + first_to, to_row, source.data() + first_from, from_row, width, rows});
+  reference().add_columns(
+      {added.data() + first_to, to_row, source.data() + first_from, from_row, width, rows});
   const auto device_from = checks.array(from);
   const auto device_copied = checks.array(to);
   const auto device_added = checks.array(to);
-  kernels::copy_columns(checks.stream(), {device_copied.data() + 2, to_row,
-                                          device_from.data() + 1, from_row, width, rows});
-  kernels::add_columns(checks.stream(), {device_added.data() + 2, to_row,
-                                         device_from.data() + 1, from_row, width, rows});
-  const std::string shape = words("rows", rows, "width", width);
+  kernels::copy_columns(checks.stream(),
+                        {device_copied.data() + first_to, to_row,
+                         device_from.data() + first_from, from_row, width, rows});
+  kernels::add_columns(checks.stream(),
+                       {device_added.data() + first_to, to_row, device_from.data() + first_from,
+                        from_row, width, rows});
+  const std::string shape =
+      words("rows", rows, "width", width) + " of " + std::to_string(from_row);
   checks.row("copy_columns", shape, largest_error(device_copied.read_doubles(), copied), 0);
   checks.row("add_columns", shape,
              worst_share(device_added.read_doubles(), added, {bf16_rounding, 0}), 1);
@@ -136,8 +146,14 @@ void check_elementwise(Checks& checks) {
   }
   check_add_in_place(checks, ragged);
   for (const i64 rows : {1, 37})
-    for (const i64 width : {1, 8, 100})
-      check_columns(checks, rows, width);
+    for (const i64 width : {1, 8, 100}) {
+      check_columns(checks, rows, width, {width + 3, 1, width + 8, 2});
+      // Whole vectors on both sides, on one of them, and none for their first columns.
+      const i64 vectors = 8 * width;
+      check_columns(checks, rows, vectors, {vectors + 8, 8, vectors + 16, 0});
+      check_columns(checks, rows, vectors, {vectors + 8, 8, vectors + 4, 0});
+      check_columns(checks, rows, vectors, {vectors + 8, 3, vectors + 8, 8});
+    }
   for (const i64 tokens : {1, 37})
     for (const i64 ffn : {5, 64, 344, 1416})
       check_swiglu(checks, tokens, ffn);

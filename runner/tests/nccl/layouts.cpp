@@ -39,18 +39,22 @@ NcclUniqueId id_of(const Group& group) {
 /// waits in them issues nothing else, so they take part in the order.
 struct Streams {
   // The device is behind the host, so that waiting for an operation has to hold it.
-  Streams() { tp.done = dp.done = pp.done = world.done = 0; }
+  Streams() { tp.done = dp.done = pp.done = replicas.done = world.done = 0; }
 
   RecordingStream tp;
   RecordingStream dp;
   RecordingStream pp;
+  RecordingStream replicas;
   RecordingStream world;
   RecordingStream& of(const std::string& group) {
     if (group == "tp") return tp;
     if (group == "pp") return pp;
+    if (group == "replicate") return replicas;
     return group == "world" ? world : dp;
   }
-  std::array<const RecordingStream*, 4> all() const { return {&tp, &dp, &pp, &world}; }
+  std::array<const RecordingStream*, 5> all() const {
+    return {&tp, &dp, &pp, &replicas, &world};
+  }
 };
 
 /// Every operation has been waited for in the end.

@@ -42,6 +42,7 @@ struct RecordingFunctions {
       current->misuse("init with a config that NCCL would not know");
     if (config->blocking != 0) current->misuse("init of a communicator that blocks");
     if (index < 0 || index >= size || size < 2) current->misuse("init of no place in a group");
+    current->most_blocks.push_back(config->max_ctas);
     current->comms_.push_back(std::make_unique<NcclComm>(
         NcclComm{{current->rank_, id.internal.data()}, size, index}));
     *comm = current->comms_.back().get();

@@ -77,6 +77,7 @@ class RecordingNccl {
 
   std::map<i64, std::vector<NcclItem>> items;  // by rank
   std::vector<std::string> misuses;
+  std::vector<int> most_blocks;     // of the communicators, as they were asked for
   std::vector<std::string> aborts;  // the calls of the last abort of all, in order
   std::vector<NcclFate> fates() const;
 

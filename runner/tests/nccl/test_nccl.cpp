@@ -281,8 +281,32 @@ TEST_CASE("an abort that never returns is bounded and the error's exit code stay
   CHECK(seconds_since(start) >= bound_s);
 }
 
+TEST_CASE("one kernel of each stream has room on the GPU") {
+  CHECK_FALSE(blocks_for_room(0, 132));
+  CHECK_FALSE(blocks_for_room(1, 132));
+  for (const int multiprocessors : {20, 108, 132, 148})
+    for (int streams = 2; streams <= 5; ++streams) {
+      const std::optional<int> blocks = blocks_for_room(streams, multiprocessors);
+      REQUIRE(blocks);
+      CHECK(*blocks >= 1);
+      CHECK(*blocks * streams <= multiprocessors);
+    }
+  // NCCL is told, and only then.
+  for (const std::optional<int> most : {std::optional<int>(), std::optional<int>(26)}) {
+    RecordingNccl nccl;
+    nccl.as_rank(0);
+    const NcclTable table = RecordingNccl::table();
+    NcclWorld world(table, {[](const Group&, const NcclUniqueId& own) { return own; }, [] {},
+                            60.0, NcclOrder::by_room, most});
+    RecordingStream stream;
+    world.communicator({"dp", 1, {0, 1}}, 0, stream);
+    CHECK(nccl.most_blocks == std::vector<int>{most.value_or(nccl_undefined)});
+    world.abort_all();
+  }
+}
+
 TEST_CASE("where NCCL does not keep the order of launches an operation waits for the last") {
-  for (const NcclOrder order : {NcclOrder::by_nccl, NcclOrder::by_events}) {
+  for (const NcclOrder order : {NcclOrder::by_room, NcclOrder::by_nccl, NcclOrder::by_events}) {
     Fixture f(2, 0, 60.0, order);
     RecordingStream other;
     NcclCommunicator& dp = f.connect();
@@ -450,12 +474,7 @@ TEST_CASE("versions and settings are told as people know them") {
   CHECK(nccl_version_name(22809) == "2.28.9");
   CHECK(nccl_version_name(2708) == "2.7.8");
   const Variable path("SHARDBENCH_NCCL", "/nowhere");
-  {
-    const Variable order("NCCL_LAUNCH_ORDER_IMPLICIT", "0");
-    (void)load_nccl();
-    CHECK(std::string(std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT")) == "0");
-  }
-  (void)load_nccl();
+  const Variable order("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
   const Variable debug("NCCL_DEBUG", std::string(1000, 'x').c_str());
   const auto settings = nccl_settings();
   const auto find = [&](const std::string& name) {

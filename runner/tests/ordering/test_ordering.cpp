@@ -212,7 +212,7 @@ TEST_CASE("no layout has a race, whoever keeps the order of launches") {
   int runs = 0;
   for (const EqualityCase& c : layouts())
     for (const i64 rank : std::set<i64>{0, c.layout.world() - 1})
-      for (const NcclOrder order : {NcclOrder::by_nccl, NcclOrder::by_events}) {
+      for (const NcclOrder order : {NcclOrder::by_room, NcclOrder::by_events}) {
         const std::vector<std::string> races = races_of(c, rank, order);
         CAPTURE(describe_case(c));
         CAPTURE(rank);
@@ -227,7 +227,7 @@ TEST_CASE("each edge that the program makes is missed where it is left out") {
   int kinds = 0;
   std::map<std::string, int> layouts_of;
   for (const EqualityCase& c : telling_layouts())
-    for (const NcclOrder order : {NcclOrder::by_nccl, NcclOrder::by_events}) {
+    for (const NcclOrder order : {NcclOrder::by_room, NcclOrder::by_events}) {
       (void)races_of(c, 0, order);
       std::map<std::string, EdgeNumbers> by_kind;
       for (std::size_t i = 0; i < ordered::edges().size(); ++i)
@@ -261,10 +261,10 @@ TEST_CASE("single waits are missed, too, unless another one comes before the mem
   int found = 0;
   int all = 0;
   for (const EqualityCase& c : telling_layouts()) {
-    (void)races_of(c, 0, NcclOrder::by_nccl);
+    (void)races_of(c, 0, NcclOrder::by_room);
     const std::size_t edges = ordered::edges().size();
     for (std::size_t i = 0; i < edges; ++i, ++all)
-      found += races_of(c, 0, NcclOrder::by_nccl, {i}).empty() ? 0 : 1;
+      found += races_of(c, 0, NcclOrder::by_room, {i}).empty() ? 0 : 1;
   }
   MESSAGE("single waits left out: " << all << ", found: " << found);
   CHECK(found >= 100);
@@ -274,7 +274,7 @@ namespace {
 
 /// How often one product is computed while that operation of tp travels.
 std::size_t hidden_behind_products(const EqualityCase& c, const std::string& operation) {
-  (void)races_of(c, 0, NcclOrder::by_nccl);
+  (void)races_of(c, 0, NcclOrder::by_room);
   const std::vector<ordered::Edge>& edges = ordered::edges();
   return static_cast<std::size_t>(
       std::count_if(edges.begin(), edges.end(), [&](const ordered::Edge& edge) {
@@ -302,4 +302,19 @@ TEST_CASE("tp sums a gradient up while the weights' gradient is computed") {
     c.layout.habits.tp_overlap = false;
     CHECK(hidden_behind_products(c, operation) == 0);
   }
+}
+
+TEST_CASE("no operation waits for another group's, if all have room on the GPU") {
+  EqualityCase c = telling_layouts().front();
+  c.layout.tp = c.layout.dp = c.layout.pp = 2;
+  c.layout.sequence_parallel = true;
+  const auto waits = [&](NcclOrder order) {
+    (void)races_of(c, 0, order);
+    const std::vector<ordered::Edge>& edges = ordered::edges();
+    return std::count_if(edges.begin(), edges.end(), [](const ordered::Edge& edge) {
+      return kind_of(edge) == another_follows;
+    });
+  };
+  CHECK(waits(NcclOrder::by_room) == 0);
+  CHECK(waits(NcclOrder::by_events) > 0);
 }

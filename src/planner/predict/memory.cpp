@@ -193,12 +193,14 @@ ActivationBytes activation_bytes(const Shape& shape, const Point& point, const H
           stage_keeps.kept + working};
 }
 
-// Ring: keys and values that are here and that come, and their gradients. Ulysses: queries,
-// keys and values as they leave and as they come.
+// Ring: keys and values that are here and that come, and gradients to them: own ones, those
+// that leave and those that come; among few ranks not all at once. Ulysses: queries, keys and
+// values as they leave and as they come.
 double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
   if (layout.cp == 1) return 0;
   const double query = shape.element * shape.tokens() * shape.query / layout.tp;
-  if (layout.cp_mode == ContextMode::ring) return 3 * 2 * shape.kv_share * query;
+  if (layout.cp_mode == ContextMode::ring)
+    return std::min(layout.cp + 1, 5) * 2 * shape.kv_share * query;
   return 2 * query * (1 + 2 * shape.kv_share);
 }
 
