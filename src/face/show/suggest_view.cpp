@@ -123,6 +123,7 @@ std::string card_text(const SuggestRequest& request, const Suggestion& suggestio
     if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
   }
   if (view.least_gpus) out += fmt::format("Least GPUs: {}.\n", grouped(*view.least_gpus));
+  if (!view.batch.empty()) out += view.batch + "\n";
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
     out += line + "\n";
