@@ -211,6 +211,7 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
   all.raw("seq_len", fmt::to_string(request.seq_len));
   all.raw("global_batch_tokens", fmt::to_string(request.global_batch_tokens));
   all.raw("least_gpus", view.least_gpus ? fmt::to_string(*view.least_gpus) : "null");
+  if (!view.batch.empty()) all.text("batch_verdict", view.batch);
   all.raw("layouts_judged", fmt::to_string(suggestion.layouts_judged));
   all.raw("layouts_fitting", fmt::to_string(suggestion.layouts_fitting));
   all.raw("steps", steps.take());
