@@ -341,7 +341,7 @@ function showCard(answer) {
     $('#use').textContent = best.sentence;
     say('#headline', best.headline);
     say('#limit', best.limit);
-    say('#measured', [best.measured ? `This layout was ${best.measured.sentence}.` : '', last.measured].filter(Boolean).join(' '));
+    say('#measured', [best.measured && !last.measured.includes(best.sentence) ? `This layout was ${best.measured.sentence}.` : '', last.measured].filter(Boolean).join(' '));
     list('#others', last.others);
     list('#trust', last.trust);
     list('#step-memory', last.memory);
@@ -435,7 +435,7 @@ function showPairs(cells, name, across, down, says) {
   const speedOf = (cell) => cell.layout ? 1 / cell.layout.step.seconds : 0;
   const most = Math.max(...cells.map(speedOf));
   const head = element('tr', {}, element('th', {textContent: `${down} \\ ${across}`.replaceAll('_', ' ')}),
-    ...columns.map((value) => element('th', {scope: 'col', textContent: `${across.replaceAll('_', ' ')} ${value}`})));
+    ...columns.map((value) => element('th', {scope: 'col', textContent: across.length > 3 ? value : `${across} ${value}`})));
   const rows = lines.map((line) => element('tr', {}, element('th', {scope: 'row', textContent: `${down} ${line}`}),
     ...columns.map((column) => {
       const cell = cells.find((one) => one[across] === column && one[down] === line);
