@@ -194,9 +194,9 @@ fs::path shared_files_of(const fs::path& bin, const fs::path& programs) {
   fs::path installed = (bin / "../share/shardsweep").lexically_normal();
   for (const fs::path& share : {installed, bin, programs.parent_path()}) {
     std::error_code ignored;
-    if (fs::is_directory(share / "sweeps", ignored) ||
-        fs::is_directory(share / "templates", ignored))
-      return share;
+    for (const char* const folder : {"sweeps", "templates", "explorer"}) {
+      if (fs::is_directory(share / folder, ignored)) return share;
+    }
   }
   return installed;
 }

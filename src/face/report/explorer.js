@@ -46,6 +46,33 @@ function linkOf() {
   return location.href.split('#')[0] + text;
 }
 
+// A cluster that was measured stands in the list of clusters; its models in that of models.
+const measuredIn = (one) => `${one.cluster.name}, as measured in ${one.name}`;
+const learntOf = () => state.rates ? undefined : presets.learnt.find((one) => measuredIn(one) === state.cluster);
+for (const one of presets.learnt) {
+  presets.clusters[measuredIn(one)] = one.cluster;
+  for (const model of one.models) {
+    const its = presets.models[model.name];
+    const other = its && JSON.stringify({...its, note: ''}) !== JSON.stringify({...model, note: ''});
+    presets.models[other ? `${model.name} of ${one.name}` : model.name] = model;
+  }
+}
+/** A page of one's own measurements begins with what was measured fastest. */
+function firstMeasured() {
+  const one = presets.learnt[0];
+  if (!one) return {};
+  const run = one.runs[0];
+  const shape = one.models[run.model];
+  const model = Object.keys(presets.models).find((name) => presets.models[name] === shape) || shape.name;
+  return {model, cluster: measuredIn(one), gpus: run.gpus, seq_len: run.seq_len, dtype: run.dtype,
+    batch_tokens: String(batchOf(run)), family: one.family};
+}
+/** Tokens per train step, of the label of a run's layout. */
+function batchOf(run) {
+  const number = (name) => Number((run.layout.match(new RegExp(`(?:^| )${name}(\\d+)`)) || [0, 1])[1]);
+  return number('dp') * number('mb') * number('ga') * run.seq_len;
+}
+
 const modelOf = () => state.numbers || presets.models[state.model];
 const clusterOf = () => state.rates || presets.clusters[state.cluster];
 
@@ -55,7 +82,8 @@ function question(words, more = {}) {
     ask: words, model: modelOf(), cluster: clusterOf(), gpus: Number(state.gpus), seq_len: countOf(state.seq_len),
     batch_tokens: countOf(state.batch_tokens), dtype: state.dtype, family: state.family, locks, layout: state.layout,
     trainer: state.trainer,
-    presets: {model: state.numbers ? '' : state.model, cluster: state.rates ? '' : state.cluster}, ...more,
+    presets: {model: state.numbers ? '' : state.model, cluster: state.rates || learntOf() ? '' : state.cluster},
+    learnt: learntOf(), ...more,
   };
 }
 
@@ -149,6 +177,10 @@ function clusterControls() {
   const cluster = choice('cluster', [...Object.keys(presets.clusters), own], state.rates ? own : state.cluster, (word) => {
     state.rates = word === own ? {...clusterOf(), name: 'my-cluster', note: ''} : null;
     if (word !== own) state.cluster = word;
+    if (learntOf()) {
+      state.family = learntOf().family;
+      $('#family').value = state.family;
+    }
     changed('numbers');
   });
   const change = (name, value) => {
@@ -241,9 +273,15 @@ function answerAll() {
     document.body.dataset.cardMs = Math.round(performance.now() - begun);
     showCard(answer);
   });
+  slow.ask('batch', question(['batch']), (answer) => {
+    const batch = answer.batch || {};
+    say('#batch-says', batch.text || '');
+    $('#batch-says').className = batch.too_few ? 'note' : 'faint';
+  });
   slow.ask('gpus', question(['gpus']), (answer) => showGpus(answer.gpus));
-  slow.ask('splits', question(['splits']), (answer) => {
-    showSplits(answer.splits);
+  slow.ask('splits', question(['splits', 'sizes']), (answer) => {
+    showPairs(answer.splits, 'splits', 'tp', 'pp', '#split-says');
+    showPairs(answer.sizes, 'sizes', 'micro_batch', 'zero', '#size-says');
     document.body.dataset.allMs = Math.round(performance.now() - begun);
     document.body.dataset.answers = Number(document.body.dataset.answers || 0) + 1;
   });
@@ -296,18 +334,20 @@ function showCard(answer) {
   if (card.parameters_text) say('#parameters', card.parameters_text);
   if (!last) {
     $('#use').textContent = answer.error ? 'This cannot be answered' : 'No layout fits';
-    for (const id of ['#headline', '#limit']) say(id, '');
+    for (const id of ['#headline', '#limit', '#measured']) say(id, '');
     list('#others', []);
   } else {
     const best = last.layouts[0];
     $('#use').textContent = best.sentence;
     say('#headline', best.headline);
     say('#limit', best.limit);
+    say('#measured', [best.measured && !last.measured.includes(best.sentence) ? `This layout was ${best.measured.sentence}.` : '', last.measured].filter(Boolean).join(' '));
     list('#others', last.others);
     list('#trust', last.trust);
     list('#step-memory', last.memory);
     list('#step-batch', last.batch);
     list('#step-throughput', last.throughput);
+    showFlow(last.flow);
     list('#rules', last.rules.map((rule) => `${rule.rule}: ` +
       `${rule.applies ? rule.holds ? 'holds' : 'does not hold' : 'does not apply'} (${rule.why}) [${rule.source}]`));
     say('#judged', `${last.fitting.toLocaleString('en')} of ${last.judged.toLocaleString('en')} layouts fit.`);
@@ -321,7 +361,8 @@ function showWhyNot(answer) {
   if (answer) {
     say('#why', answer.why);
     say('#place', answer.place_text || '');
-    say('#why-layout', answer.layout ? `${answer.layout.sentence}: ${answer.layout.headline}` : '');
+    say('#why-layout', answer.layout ? `${answer.layout.sentence}: ${answer.layout.headline}` +
+      (answer.layout.measured ? ` It was ${answer.layout.measured.sentence}.` : '') : '');
     if (answer.layout) layouts.push({name: 'yours', layout: answer.layout});
   }
   if (last) showBars(layouts, last.capacity_bytes);
@@ -331,11 +372,12 @@ function showWhyNot(answer) {
 function curve(counts) {
   const width = Math.max(260, $('#curve').clientWidth);
   const height = 190;
-  const shown = counts.filter((one) => one.layout && one.layout.tokens_per_s_per_gpu > 0);
-  const most = Math.max(...shown.map((one) => one.layout.tokens_per_s_per_gpu));
+  const speedOf = (one) => one.layout ? one.layout.tokens_per_s_per_gpu : 0;
+  const shown = counts.filter((one) => speedOf(one) > 0 || one.measured);
+  const most = Math.max(...shown.map((one) => Math.max(speedOf(one), one.measured ? one.measured.tokens_per_s_per_gpu : 0)));
   const every = Math.ceil(shown.length * 46 / width);  // labels that have room
-  const at = (one, index) => [40 + index * (width - 80) / Math.max(1, shown.length - 1),
-    height - 34 - (height - 70) * one.layout.tokens_per_s_per_gpu / most];
+  const at = (index, speed) => [40 + index * (width - 80) / Math.max(1, shown.length - 1),
+    height - 34 - (height - 70) * speed / most];
   const svg = (name, attributes, text = '') => {
     const made = document.createElementNS('http://www.w3.org/2000/svg', name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -345,13 +387,20 @@ function curve(counts) {
   const picture = svg('svg', {viewBox: `0 0 ${width} ${height}`, width, height, class: 'curve', role: 'img',
     'aria-label': 'tokens/s per GPU over GPUs'});
   if (shown.length === 0) return picture;
-  picture.append(svg('path', {d: shown.map((one, i) => (i ? 'L' : 'M') + at(one, i).join(' ')).join('')}));
+  const line = shown.map((one, i) => speedOf(one) > 0 ? at(i, speedOf(one)).join(' ') : '').filter(Boolean);
+  if (line.length > 0) picture.append(svg('path', {d: 'M' + line.join('L')}));
   shown.forEach((one, i) => {
-    const [x, y] = at(one, i);
-    picture.append(svg('circle', {cx: x, cy: y, r: one.gpus === Number(state.gpus) ? 7 : 4,
-      class: one.gpus === Number(state.gpus) ? 'now' : ''}));
-    if (i % every !== 0 && one.gpus !== Number(state.gpus)) return;
-    picture.append(svg('text', {x, y: y - 12}, one.layout.speed));
+    const now = one.gpus === Number(state.gpus);
+    const [x, y] = at(i, speedOf(one) || one.measured.tokens_per_s_per_gpu);
+    if (speedOf(one) > 0) picture.append(svg('circle', {cx: x, cy: y, r: now ? 7 : 4, class: now ? 'now' : ''}));
+    if (one.measured) {
+      const [, top] = at(i, one.measured.tokens_per_s_per_gpu);
+      const diamond = svg('path', {class: 'seen', d: `M${x} ${top - 6}l6 6l-6 6l-6 -6z`});
+      diamond.append(svg('title', {}, one.measured.sentence));
+      picture.append(diamond);
+    }
+    if (i % every !== 0 && !now) return;
+    if (speedOf(one) > 0) picture.append(svg('text', {x, y: y - 12}, one.layout.speed));
     picture.append(svg('text', {x, y: height - 10}, String(one.gpus)));
   });
   return picture;
@@ -364,41 +413,57 @@ function showGpus(answer) {
   const rows = answer.counts.map((one) => element('tr', {},
     element('td', {className: 'number', textContent: one.gpus.toLocaleString('en')}),
     element('td', {className: 'number', textContent: one.layout ? one.layout.speed : ''}),
+    element('td', {className: 'number seen', textContent: one.measured ? `◆ ${one.measured.speed}` : '',
+      title: one.measured ? `${one.measured.label}, ${one.measured.sentence}` : ''}),
     element('td', {className: 'number', textContent: one.efficiency_text || ''}),
     element('td', {className: 'number', textContent: one.gpu_hours_text || ''}),
     element('td', {textContent: one.layout ? one.layout.label : one.why})));
   lastCounts = answer.counts;
+  $('#counts').parentElement.classList.toggle('unmeasured', !answer.counts.some((one) => one.measured));
+  $('#seen-key').hidden = !answer.counts.some((one) => one.measured);
   $('#curve').replaceChildren(curve(answer.counts));
   $('#counts').replaceChildren(...rows);
 }
 
-function showSplits(cells) {
+/** A heatmap of two axes; pressing a cell compares its layout, or says why none fits. */
+function showPairs(cells, name, across, down, says) {
   const wrong = !Array.isArray(cells);
-  $('#splits-card').hidden = wrong;
+  $(`#${name}-card`).hidden = wrong;
   if (wrong) return;
-  const widths = [...new Set(cells.map((cell) => cell.tp))];
-  const depths = [...new Set(cells.map((cell) => cell.pp))];
+  const columns = [...new Set(cells.map((cell) => cell[across]))];
+  const lines = [...new Set(cells.map((cell) => cell[down]))];
   const speedOf = (cell) => cell.layout ? 1 / cell.layout.step.seconds : 0;
   const most = Math.max(...cells.map(speedOf));
-  const head = element('tr', {}, element('th', {textContent: 'pp \\ tp'}),
-    ...widths.map((tp) => element('th', {scope: 'col', textContent: `tp ${tp}`})));
-  const rows = depths.map((pp) => element('tr', {}, element('th', {scope: 'row', textContent: `pp ${pp}`}),
-    ...widths.map((tp) => {
-      const cell = cells.find((one) => one.tp === tp && one.pp === pp);
+  const head = element('tr', {}, element('th', {textContent: `${down} \\ ${across}`.replaceAll('_', ' ')}),
+    ...columns.map((value) => element('th', {scope: 'col', textContent: across.length > 3 ? value : `${across} ${value}`})));
+  const rows = lines.map((line) => element('tr', {}, element('th', {scope: 'row', textContent: `${down} ${line}`}),
+    ...columns.map((column) => {
+      const cell = cells.find((one) => one[across] === column && one[down] === line);
       if (!cell) return element('td');
       const step = cell.layout ? Math.max(1, Math.ceil(8 * speedOf(cell) / most)) : 0;
       const text = cell.layout ? cell.layout.speed || cell.layout.step.text : 'no';
       const button = element('button', {type: 'button', className: `cell s${step}`, textContent: text,
         title: cell.layout ? cell.layout.sentence : cell.why});
       button.addEventListener('click', () => {
-        say('#split-says', cell.layout ? `${cell.layout.sentence}: ${cell.layout.headline}` : cell.why);
-        $('#layout').value = state.layout = cell.layout ? cell.layout.label : `tp=${tp} pp=${pp}`;
+        say(says, cell.layout ? `${cell.layout.sentence}: ${cell.layout.headline}` : cell.why);
+        $('#layout').value = state.layout = cell.layout ? cell.layout.label : `${across}=${column} ${down}=${line}`;
         changed();
       });
       if (cell.layout && speedOf(cell) === most) button.dataset.best = '';
+      if (cell.measured) {
+        button.append(element('span', {className: 'seen', textContent: `◆ ${cell.measured.speed}`}));
+        button.title += `. ${cell.measured.label}, ${cell.measured.sentence}`;
+      }
       return element('td', {}, button);
     })));
-  $('#splits').replaceChildren(element('thead', {}, head), element('tbody', {}, ...rows));
+  $(`#${name}`).replaceChildren(element('thead', {}, head), element('tbody', {}, ...rows));
+}
+
+/** The playbook's flowchart, as far as the answers lead. */
+function showFlow(steps) {
+  $('#flow').replaceChildren(...steps.map((step) => element('li', {className: step.yes ? 'yes' : 'no'},
+    element('span', {textContent: step.question}), element('b', {textContent: step.yes ? 'yes' : 'no'}),
+    element('span', {className: 'faint', textContent: step.why}))));
 }
 
 function showText(title, text, file) {
@@ -447,6 +512,7 @@ async function start() {
   quick.ask('vocabulary', {ask: ['vocabulary']}, (answer) => {
     if (!answer.vocabulary) return say('#wrong', answer.error);
     vocabulary = answer.vocabulary;
+    Object.assign(first, firstMeasured());
     state = stateOfLink();
     makeForm();
     useButtons();

@@ -21,6 +21,8 @@ constexpr std::string_view skeleton = R"html(<main class="explorer">
 <div class="use" id="use">The planner is starting …</div>
 <p class="headline" id="headline" hidden></p>
 <p id="limit" class="faint" hidden></p>
+<p id="measured" class="seen" hidden></p>
+<p id="batch-says" class="faint" hidden></p>
 <p id="wrong" class="note" hidden></p>
 <details><summary>What comes next</summary><ul id="others"></ul></details>
 <div class="actions" id="actions" hidden>
@@ -47,21 +49,34 @@ constexpr std::string_view skeleton = R"html(<main class="explorer">
 <p id="split-says" class="faint" role="status"></p>
 <p class="faint">tokens/s per GPU of the best layout with these degrees; press a cell for its layout, or for the reason why none fits.</p>
 </section>
+<section id="sizes-card" hidden>
+<h2>micro-batch × ZeRO</h2>
+<div class="scroll" tabindex="0" role="group" aria-label="micro-batch × ZeRO"><table class="splits" id="sizes"></table></div>
+<p id="size-says" class="faint" role="status"></p>
+<p class="faint">The same with these values, whatever the degrees.</p>
+</section>
 <section id="gpus-card" class="wide" hidden>
 <h2>How many GPUs?</h2><p id="least"></p><div id="curve"></div>
+<p id="seen-key" class="seen" hidden>◆ measured: the fastest run of any layout. All else is predicted.</p>
 <div class="scroll" tabindex="0" role="group" aria-label="Numbers of GPUs"><table class="list"><thead><tr>
 <th scope="col" class="number">GPUs</th><th scope="col" class="number">tokens/s/GPU</th>
+<th scope="col" class="number seen">measured</th>
 <th scope="col" class="number">efficiency</th><th scope="col" class="number">GPU-hours per 1e9 tokens</th>
 <th scope="col">layout</th></tr></thead><tbody id="counts"></tbody></table></div>
 </section>
-<section id="recipe" hidden>
+<section id="recipe" class="wide" hidden>
 <h2>The three steps</h2>
+<ol class="flow" id="flow"></ol>
+<div class="steps"><div>
 <h3>1. Fit a train step in memory</h3><ul id="step-memory"></ul>
+</div><div>
 <h3>2. Reach the global batch</h3><ul id="step-batch"></ul>
+</div><div>
 <h3>3. Optimise throughput</h3><ul id="step-throughput"></ul>
+</div></div>
 <h3>Rules of thumb</h3><ul id="rules"></ul>
 </section>
-<section id="trust-card" hidden>
+<section id="trust-card" class="wide" hidden>
 <h2>How far to trust this</h2><ul id="trust"></ul><p id="judged" class="faint"></p>
 <p class="faint">All numbers are computed in this page by shardsweep's own planner. Nothing is sent.</p>
 </section>

@@ -11,7 +11,8 @@ namespace shardsweep {
 struct ExplorerInput {
   std::string_view glue;     ///< planner.js, emscripten's loader
   std::string_view wasm_gz;  ///< planner.wasm.gz, as bytes
-  /// {"models": {name: …}, "clusters": {name: …}}, as explore/question.hpp reads them.
+  /// {"models": {name: …}, "clusters": {name: …}, "learnt": [{…}]}, as explore/question.hpp
+  /// reads them.
   std::string_view presets;
 };
 

@@ -123,6 +123,7 @@ std::string card_text(const SuggestRequest& request, const Suggestion& suggestio
     if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
   }
   if (view.least_gpus) out += fmt::format("Least GPUs: {}.\n", grouped(*view.least_gpus));
+  if (!view.batch.empty()) out += view.batch + "\n";
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
     out += line + "\n";
@@ -210,6 +211,7 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
   all.raw("seq_len", fmt::to_string(request.seq_len));
   all.raw("global_batch_tokens", fmt::to_string(request.global_batch_tokens));
   all.raw("least_gpus", view.least_gpus ? fmt::to_string(*view.least_gpus) : "null");
+  if (!view.batch.empty()) all.text("batch_verdict", view.batch);
   all.raw("layouts_judged", fmt::to_string(suggestion.layouts_judged));
   all.raw("layouts_fitting", fmt::to_string(suggestion.layouts_fitting));
   all.raw("steps", steps.take());

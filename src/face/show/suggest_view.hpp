@@ -14,6 +14,7 @@ namespace shardsweep {
 
 struct SuggestionView {
   std::optional<std::int32_t> least_gpus;  ///< none: no number of GPUs that was tried
+  std::string batch{};                     ///< whether it keeps the GPUs busy; empty: not asked
   bool explain = false;                    ///< the three steps and the rules of thumb too
 };
 

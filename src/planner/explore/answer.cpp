@@ -118,6 +118,27 @@ Json json_of_keys() {
   return keys;
 }
 
+Json json_of_measured(const MeasuredLayout& measured) {
+  return {{"label", layout_text(measured.seen.point)},
+          {"outcome", word_of(measured.seen.outcome)},
+          {"tokens_per_s_per_gpu", measured.seen.tokens_per_s_per_gpu},
+          {"speed", measured.seen.tokens_per_s_per_gpu > 0
+                        ? amount_text(measured.seen.tokens_per_s_per_gpu)
+                        : std::string()},
+          {"runs", measured.runs},
+          {"sentence", measured_sentence(measured)}};
+}
+
+/// Beside a prediction for such a job: the fastest run with such a layout. Null: there is none.
+template <class Wanted>
+Json fastest_json(const SuggestRequest& request, std::int32_t gpus, const Wanted& wanted) {
+  if (!request.learnt) return nullptr;
+  auto world = world_of(request);
+  world.gpus = gpus;
+  const auto* const found = request.learnt->fastest(request.model, world, wanted);
+  return found == nullptr ? Json(nullptr) : json_of_measured(*found);
+}
+
 }  // namespace
 
 Json json_of_layout(const SuggestRequest& request, const SuggestedLayout& layout) {
@@ -137,6 +158,7 @@ Json json_of_layout(const SuggestRequest& request, const SuggestedLayout& layout
           {"mfu_text", layout.mfu > 0 ? percent_text(layout.mfu) : std::string()},
           {"headline", headline(request, layout)},
           {"limit", layout.limit},
+          {"measured", layout.measured ? json_of_measured(*layout.measured) : Json(nullptr)},
           {"step", step_of(layout.guess)},
           {"memory", memory_of(layout.guess.memory)}};
 }
@@ -153,6 +175,9 @@ Json json_of_card(const SuggestRequest& request, const Suggestion& suggestion) {
                      {"why", check.why},
                      {"source", check.source}});
   }
+  Json flow = Json::array();
+  for (const auto& step : suggestion.flow)
+    flow.push_back({{"question", step.question}, {"yes", step.yes}, {"why", step.why}});
   Json card = {{"parameters", suggestion.parameters},
                {"parameters_text", parameters_sentence(request.model)},
                {"judged", suggestion.layouts_judged},
@@ -161,9 +186,11 @@ Json json_of_card(const SuggestRequest& request, const Suggestion& suggestion) {
                {"capacity", size_text(request.cluster.memory_bytes)},
                {"layouts", std::move(layouts)},
                {"others", texts_of(runners_up(suggestion))},
+               {"measured", fastest_measured(request)},
                {"memory", texts_of(suggestion.memory)},
                {"batch", texts_of(suggestion.batch)},
                {"throughput", texts_of(suggestion.throughput)},
+               {"flow", std::move(flow)},
                {"rules", std::move(rules)}};
   if (suggestion.layouts.empty()) {
     card["why"] = suggestion.memory.back();
@@ -177,7 +204,10 @@ Json json_of_gpus(const SuggestRequest& request, const std::vector<GpuCount>& co
   Json rows = Json::array();
   Json least;
   for (const auto& count : counts) {
-    Json row = {{"gpus", count.gpus}, {"why", count.why}};
+    Json row = {
+        {"gpus", count.gpus},
+        {"why", count.why},
+        {"measured", fastest_json(request, count.gpus, [](const Layout&) { return true; })}};
     if (count.best) {
       if (least.is_null()) least = count.gpus;
       row["layout"] = json_of_layout(request, *count.best);
@@ -192,10 +222,21 @@ Json json_of_gpus(const SuggestRequest& request, const std::vector<GpuCount>& co
   return {{"least", std::move(least)}, {"counts", std::move(rows)}};
 }
 
-Json json_of_splits(const SuggestRequest& request, const std::vector<SplitCell>& cells) {
+Json json_of_pairs(const SuggestRequest& request, const AxisPair& pair,
+                   const std::vector<PairCell>& cells) {
+  const auto& across = *find_axis(pair.across);
+  const auto& down = *find_axis(pair.down);
   Json all = Json::array();
   for (const auto& cell : cells) {
-    Json one = {{"tp", cell.tp}, {"pp", cell.pp}, {"why", cell.why}};
+    const auto is_its = [&](const Layout& layout) {
+      Point point;
+      point.layout = layout;
+      return across.get(point) == cell.across && down.get(point) == cell.down;
+    };
+    Json one = {{across.name, cell.across},
+                {down.name, cell.down},
+                {"why", cell.why},
+                {"measured", fastest_json(request, request.gpus, is_its)}};
     if (cell.best) one["layout"] = json_of_layout(request, *cell.best);
     all.push_back(std::move(one));
   }

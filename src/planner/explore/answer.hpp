@@ -13,8 +13,9 @@ namespace shardsweep {
                                                   const Suggestion& suggestion);
 [[nodiscard]] nlohmann::ordered_json json_of_gpus(const SuggestRequest& request,
                                                   const std::vector<GpuCount>& counts);
-[[nodiscard]] nlohmann::ordered_json json_of_splits(const SuggestRequest& request,
-                                                    const std::vector<SplitCell>& cells);
+[[nodiscard]] nlohmann::ordered_json json_of_pairs(const SuggestRequest& request,
+                                                   const AxisPair& pair,
+                                                   const std::vector<PairCell>& cells);
 [[nodiscard]] nlohmann::ordered_json json_of_why_not(const SuggestRequest& request,
                                                      const WhyNot& answer);
 /// A layout with its memory and its step in parts.

@@ -70,9 +70,17 @@ class Explorer {
                         over_gpu_counts(request, gpu_counts_worth_a_look(request)));
       return json_of_gpus(request, counts);
     }
-    if (word == "splits") {
-      SHARDSWEEP_ASSIGN(const auto cells, over_splits(request));
-      return json_of_splits(request, cells);
+    if (word == "batch") {
+      SHARDSWEEP_ASSIGN(const auto verdict, judge_batch(request));
+      return Json{{"text", verdict.text},
+                  {"too_few", verdict.too_few},
+                  {"tokens_per_gpu", verdict.tokens_per_gpu},
+                  {"gain", verdict.gain}};
+    }
+    if (word == "splits" || word == "sizes") {
+      const auto& pair = word == "splits" ? tp_by_pp : micro_batch_by_zero;
+      SHARDSWEEP_ASSIGN(const auto cells, over_pairs(request, pair));
+      return json_of_pairs(request, pair, cells);
     }
     if (word == "why_not") {
       SHARDSWEEP_ASSIGN(const auto why, why_not(request, question_.layout));

@@ -13,7 +13,9 @@ namespace shardsweep {
 /// {"error": "…"}, or a member for each word of "ask":
 ///   card        the suggestion: parameters, layouts (fastest first), the three steps, rules
 ///   gpus        least GPUs, and the best layout over numbers of GPUs
+///   batch       whether the batch keeps the GPUs busy
 ///   splits      the best layout of each tp x pp, or why none fits
+///   sizes       the same of each micro_batch x ZeRO stage
 ///   why_not     the question's layout: its place, or the rule that it breaks
 ///   sweep       {"text": a sweep file} of the card's layouts
 ///   flags       {"text": the question's layout in its trainer's words}, or {"why": …}

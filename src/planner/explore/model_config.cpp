@@ -217,14 +217,35 @@ Result<void> complete(const Json& config, ModelSpec& model) {
   return {};
 }
 
+/// Multi-head latent attention (arXiv 2405.04434, section 2.1) as the plain attention that
+/// stands for it, with heads of the values' width: so many parameters more than there are.
+Result<std::int64_t> plain_in_place_of_latent(const Json& config, ModelSpec& model,
+                                              std::int64_t latent) {
+  SHARDSWEEP_ASSIGN(const auto values, number_at(config, "v_head_dim"));
+  SHARDSWEEP_ASSIGN(const auto queries, number_at(config, "q_lora_rank"));
+  SHARDSWEEP_ASSIGN(const auto nope, number_at(config, "qk_nope_head_dim"));
+  SHARDSWEEP_ASSIGN(const auto rope, number_at(config, "qk_rope_head_dim"));
+  if (values > 0) model.head_dim = values;
+  const auto width = model.heads * (nope + rope);
+  const auto query = queries > 0 ? queries * (model.hidden + width) : model.hidden * width;
+  const auto head = values > 0 ? values : model.head_size();
+  const auto real = query + model.hidden * (latent + rope) +
+                    latent * model.heads * (nope + head) + model.heads * head * model.hidden;
+  const auto plain = 2 * model.hidden * head * (model.heads + model.kv_heads);
+  return model.layers * (plain - real);
+}
+
 /// The parts that no formula of the planner knows, as words.
 Result<std::vector<std::string>> left_out(const Json& config, ModelSpec& model) {
   std::vector<std::string> parts;
   SHARDSWEEP_ASSIGN(const auto latent, number_at(config, "kv_lora_rank"));
   if (latent > 0) {
-    parts.emplace_back("multi-head latent attention (MLA), counted as plain attention");
-    SHARDSWEEP_ASSIGN(const auto values, number_at(config, "v_head_dim"));
-    if (values > 0) model.head_dim = values;
+    SHARDSWEEP_ASSIGN(const auto more, plain_in_place_of_latent(config, model, latent));
+    constexpr double billion = 1e9;
+    parts.push_back(
+        fmt::format("multi-head latent attention (MLA), counted as plain attention, which has "
+                    "{:.1f} B more parameters",
+                    static_cast<double>(more) / billion));
   }
   SHARDSWEEP_ASSIGN(const auto predicted, number_at(config, "num_nextn_predict_layers"));
   if (predicted > 0) parts.emplace_back("multi-token prediction (MTP)");

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -86,16 +87,14 @@ Result<void> read_value(const Json& value, std::string_view name, const Facts& f
 
 /// Every key of T that is there; `required` ones have to be.
 template <class T>
-Result<void> read_map(const Json& question, std::string_view name, T& into,
-                      std::initializer_list<std::string_view> required) {
-  const auto map = question.find(name);
-  if (map == question.end() || !map->is_object())
-    return refuse_question(fmt::format("{} takes a map", name));
+Result<void> read_object(const Json& map, std::string_view name, T& into,
+                         std::initializer_list<std::string_view> required) {
+  if (!map.is_object()) return refuse_question(fmt::format("{} takes a map", name));
   Result<void> read;
   visit_values(into, [&](const auto& key, auto& value) {
     if (!read) return;
-    const auto found = map->find(key.name);
-    if (found != map->end()) {
+    const auto found = map.find(key.name);
+    if (found != map.end()) {
       read = read_value(*found, key.name, key.facts, value);
     } else if (std::find(required.begin(), required.end(), key.name) != required.end()) {
       read = refuse_question(fmt::format("{} has no {}", name, key.name));
@@ -104,11 +103,17 @@ Result<void> read_map(const Json& question, std::string_view name, T& into,
   return read;
 }
 
-Result<ModelSpec> read_model(const Json& question) {
+template <class T>
+Result<void> read_map(const Json& question, std::string_view name, T& into,
+                      std::initializer_list<std::string_view> required) {
+  const auto map = question.find(name);
+  return read_object(map == question.end() ? Json() : *map, name, into, required);
+}
+
+Result<ModelSpec> read_model(const Json& map) {
   ModelSpec model;
-  SHARDSWEEP_TRY(read_map(question, "model", model,
-                          {"layers", "hidden", "ffn", "heads", "kv_heads", "vocab"}));
-  const auto& map = question.at("model");
+  SHARDSWEEP_TRY(read_object(map, "model", model,
+                             {"layers", "hidden", "ffn", "heads", "kv_heads", "vocab"}));
   model.name = map.contains("name") && map["name"].is_string() ? map["name"].get<std::string>()
                                                                : "model";
   const auto mistakes = shape_mistakes(model);
@@ -129,6 +134,42 @@ Result<std::int64_t> number_of(const Json& question, std::string_view key, std::
   if (found != question.end()) return whole(*found, key, 1, most);
   if (otherwise) return *otherwise;
   return refuse_question(fmt::format("{} is missing", key));
+}
+
+/// A list of at most `most` entries that `read` reads.
+template <class Read>
+Result<void> read_list(const Json& map, std::string_view key, std::size_t most,
+                       const Read& read) {
+  const auto list = map.find(key);
+  if (list == map.end() || !list->is_array() || list->size() > most)
+    return refuse_question(fmt::format("{} takes a list of at most {} entries", key, most));
+  for (const auto& entry : *list)
+    SHARDSWEEP_TRY(read(entry));
+  return {};
+}
+
+/// None: the question has none, or it is another family's.
+Result<std::shared_ptr<const Learnt>> read_learnt(const Json& question,
+                                                  const SuggestRequest& request) {
+  const auto found = question.find("learnt");
+  if (found == question.end() || found->is_null()) return nullptr;
+  if (!found->is_object()) return refuse_question("learnt takes a map");
+  Knowledge knowledge;
+  SHARDSWEEP_ASSIGN(knowledge.name, text_of(*found, "name"));
+  SHARDSWEEP_ASSIGN(knowledge.family, text_of(*found, "family"));
+  if (knowledge.family != request.family->name) return nullptr;
+  constexpr std::size_t most_models = 200;
+  SHARDSWEEP_TRY(read_list(*found, "models", most_models, [&](const Json& entry) {
+    auto model = read_model(entry);
+    if (model) knowledge.models.push_back(*std::move(model));
+    return model ? Result<void>() : Result<void>(tl::unexpected<Fault>(model.error()));
+  }));
+  SHARDSWEEP_TRY(read_list(*found, "runs", most_measured_runs, [&](const Json& entry) {
+    return read_object(entry, "a measured run", knowledge.runs.emplace_back(),
+                       {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
+  }));
+  SHARDSWEEP_ASSIGN(auto learnt, learn(knowledge, request.cluster, *request.family));
+  return std::make_shared<const Learnt>(std::move(learnt));
 }
 
 Result<void> read_presets(const Json& question, Question& into) {
@@ -166,7 +207,8 @@ Result<Question> read_question(const Json& question) {
   constexpr std::int64_t most_layouts = 100;
   Question read;
   auto& request = read.request;
-  SHARDSWEEP_ASSIGN(request.model, read_model(question));
+  const auto model = question.find("model");
+  SHARDSWEEP_ASSIGN(request.model, read_model(model == question.end() ? Json() : *model));
   SHARDSWEEP_TRY(read_map(question, "cluster", request.cluster, {"gpus_per_node", "memory"}));
   SHARDSWEEP_ASSIGN(const auto family, text_of(question, "family"));
   SHARDSWEEP_ASSIGN(request.family, find_family(family.empty() ? "shardbench" : family));
@@ -188,6 +230,7 @@ Result<Question> read_question(const Json& question) {
   SHARDSWEEP_ASSIGN(const auto layout, text_of(question, "layout"));
   SHARDSWEEP_ASSIGN(read.layout, read_layout_settings(layout));
   SHARDSWEEP_ASSIGN(read.trainer, text_of(question, "trainer"));
+  SHARDSWEEP_ASSIGN(request.learnt, read_learnt(question, request));
   SHARDSWEEP_TRY(read_presets(question, read));
   return read;
 }
@@ -200,6 +243,20 @@ Json question_of(const ModelSpec& model) {
 
 Json question_of(const ClusterSpec& cluster) {
   return json_of(cluster);
+}
+
+Json question_of(const Knowledge& knowledge) {
+  Json models = Json::array();
+  for (const auto& model : knowledge.models)
+    models.push_back(question_of(model));
+  Json runs = Json::array();
+  for (const auto& run : knowledge.runs)
+    runs.push_back(json_of(run));
+  return {{"name", knowledge.name},
+          {"family", knowledge.family},
+          {"cluster", question_of(knowledge.cluster)},
+          {"models", std::move(models)},
+          {"runs", std::move(runs)}};
 }
 
 }  // namespace shardsweep

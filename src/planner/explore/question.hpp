@@ -5,11 +5,18 @@
 //   {"model": {described<ModelSpec>}, "cluster": {described<ClusterSpec>, rates in bytes/s,
 //    latencies in us, memory in bytes}, "gpus": 64, "seq_len": 4096, "batch_tokens": 4194304,
 //    "dtype": "bf16", "family": "megatron", "locks": "tp=8 recompute=full", "top": 5,
-//    "ask": ["card", "gpus", "splits", "why_not", "sweep", "flags", "vocabulary", "config"],
+//    "ask": ["card", "gpus", "batch", "splits", "sizes", "why_not", "sweep", "flags",
+//    "vocabulary",
+//            "config"],
 //    "layout": "tp=4 pp=2", "trainer": "megatron", "config": "{…}", "name": "my-model",
-//    "presets": {"model": "llama-3-8b", "cluster": "h100-8x"}}
+//    "presets": {"model": "llama-3-8b", "cluster": "h100-8x"},
+//    "learnt": {"name": "first", "family": "megatron", "models": [{…}], "runs": [{…}]}}
+//
+// "learnt" is a Knowledge (plan/learnt.hpp) without its cluster, which is the question's. Of
+// another family than the question's it is left out.
 #pragma once
 
+#include "plan/learnt.hpp"
 #include "plan/suggest.hpp"
 
 #include <shardsweep/model.hpp>
@@ -17,10 +24,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 namespace shardsweep {
+
+/// Of a question's "learnt".
+inline constexpr std::size_t most_measured_runs = 2000;
 
 struct Question {
   SuggestRequest request;
@@ -37,5 +48,7 @@ struct Question {
 /// As read_question() reads them.
 [[nodiscard]] nlohmann::ordered_json question_of(const ModelSpec& model);
 [[nodiscard]] nlohmann::ordered_json question_of(const ClusterSpec& cluster);
+/// With its cluster, which a page asks about by its name.
+[[nodiscard]] nlohmann::ordered_json question_of(const Knowledge& knowledge);
 
 }  // namespace shardsweep

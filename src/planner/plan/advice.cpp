@@ -3,6 +3,7 @@
 
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
+#include "text/units.hpp"
 
 #include <fmt/format.h>
 
@@ -28,6 +29,7 @@ std::string bytes_of(std::int64_t bytes) {
 }
 
 std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& layout) {
+  if (layout.measured) return fmt::format("It {}.", measured_sentence(*layout.measured));
   const auto& memory = layout.guess.memory;
   return fmt::format("It may run out of memory: it needs {} to {}, and a GPU has {}.",
                      bytes_of(memory.lower_bytes), bytes_of(memory.upper_bytes),
@@ -60,6 +62,21 @@ std::vector<std::int32_t> powers_up_to(std::int64_t most) {
   for (std::int64_t value = 1; value <= most; value *= 2)
     values.push_back(static_cast<std::int32_t>(value));
   return values;
+}
+
+/// Of a heatmap's row or column.
+std::vector<std::int32_t> values_of(const SuggestRequest& request, const AxisInfo& axis) {
+  constexpr std::int64_t most_samples = 16;
+  if (axis.name == "tp")
+    return powers_up_to(
+        std::min<std::int64_t>(2 * std::int64_t{request.cluster.gpus_per_node}, request.gpus));
+  if (axis.name == "pp")
+    return powers_up_to(std::min<std::int64_t>(request.model.layers, request.gpus));
+  if (axis.name == "micro_batch") return powers_up_to(most_samples);
+  std::vector<std::int32_t> all;
+  for (auto value = axis.minimum; value <= axis.maximum; ++value)
+    all.push_back(static_cast<std::int32_t>(value));
+  return all;
 }
 
 }  // namespace
@@ -141,30 +158,64 @@ Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request) {
   return std::optional<std::int32_t>();
 }
 
-Result<std::vector<SplitCell>> over_splits(const SuggestRequest& asked) {
+Result<BatchVerdict> judge_batch(const SuggestRequest& request) {
+  constexpr std::int64_t times = 4;
+  constexpr double worth_having = 0.1;
+  SuggestRequest larger = request;
+  larger.global_batch_tokens *= times;
+  SHARDSWEEP_ASSIGN(const auto now, judge_layouts(request));
+  SHARDSWEEP_ASSIGN(const auto then, judge_layouts(larger));
+  BatchVerdict verdict;
+  verdict.tokens_per_gpu = request.global_batch_tokens / request.gpus;
+  if (!now.fitting.empty() && !then.fitting.empty())
+    verdict.gain =
+        times * now.fitting.front().guess.step_s / then.fitting.front().guess.step_s - 1;
+  verdict.too_few =
+      verdict.gain > worth_having || (now.fitting.empty() && !then.fitting.empty());
+  const auto text = config::binary_count_text(larger.global_batch_tokens);
+  const auto more = text.empty() ? grouped(larger.global_batch_tokens) : text;
+  const auto each =
+      fmt::format("{} tokens are {} for each of {}", grouped(request.global_batch_tokens),
+                  grouped(verdict.tokens_per_gpu), counted(request.gpus, "GPU"));
+  if (now.fitting.empty()) {
+    verdict.text = then.fitting.empty()
+                       ? each + "."
+                       : fmt::format("{}: too few. A batch of {} fits.", each, more);
+  } else if (verdict.too_few) {
+    verdict.text = fmt::format("{}: too few. With {} each GPU would be {:.0f} % faster.", each,
+                               more, 100 * verdict.gain);
+  } else {
+    verdict.text = fmt::format("{}: enough. With {} each GPU would be {:.0f} % faster.", each,
+                               more, 100 * std::max(0.0, verdict.gain));
+  }
+  return verdict;
+}
+
+Result<std::vector<PairCell>> over_pairs(const SuggestRequest& asked, const AxisPair& pair) {
+  const auto& across = *find_axis(pair.across);
+  const auto& down = *find_axis(pair.down);
   SuggestRequest request = asked;
-  std::erase_if(request.locks, [](const AxisValues& lock) {
-    return lock.axis->name == "tp" || lock.axis->name == "pp";
+  std::erase_if(request.locks, [&](const AxisValues& lock) {
+    return lock.axis == &across || lock.axis == &down;
   });
   SHARDSWEEP_ASSIGN(const auto all, judge_layouts(request));
-  std::map<std::pair<std::int32_t, std::int32_t>, const SuggestedLayout*> best;
+  std::map<std::pair<std::int64_t, std::int64_t>, const SuggestedLayout*> best;
   for (const auto& layout : all.fitting)
-    best.try_emplace({layout.point.layout.pp, layout.point.layout.tp}, &layout);
-  const std::int64_t most_tp =
-      std::min<std::int64_t>(2 * request.cluster.gpus_per_node, request.gpus);
-  const std::int64_t most_pp = std::min<std::int64_t>(request.model.layers, request.gpus);
-  std::vector<SplitCell> cells;
-  for (const auto pp : powers_up_to(most_pp)) {
-    for (const auto tp : powers_up_to(most_tp)) {
-      if (std::int64_t{tp} * pp > request.gpus) continue;
-      SplitCell cell{tp, pp, std::nullopt, {}};
-      if (const auto found = best.find({pp, tp}); found != best.end()) {
+    best.try_emplace({down.get(layout.point), across.get(layout.point)}, &layout);
+  std::vector<PairCell> cells;
+  for (const auto row : values_of(request, down)) {
+    for (const auto column : values_of(request, across)) {
+      if (across.is(AxisUse::degree) && column * row > request.gpus) continue;
+      PairCell cell{column, row, std::nullopt, {}};
+      if (const auto found = best.find({row, column}); found != best.end()) {
         cell.best = *found->second;
       } else {
-        const auto its = with_locks(
-            request, {{find_axis("tp"), false, {tp}}, {find_axis("pp"), false, {pp}}});
+        const auto its =
+            with_locks(request, {{&across, false, {column}}, {&down, false, {row}}});
         SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(its));
-        cell.why = why_none_fits(its, judged);
+        // A value that no suggestion has unless somebody asks for it.
+        if (!judged.fitting.empty()) cell.best = judged.fitting.front();
+        if (judged.fitting.empty()) cell.why = why_none_fits(its, judged);
       }
       cells.push_back(std::move(cell));
     }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -51,16 +52,37 @@ struct GpuCount {
 /// suggest().
 [[nodiscard]] Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request);
 
-struct SplitCell {
-  std::int32_t tp = 1;
-  std::int32_t pp = 1;
-  std::optional<SuggestedLayout> best;
-  std::string why;  ///< no layout with these degrees fits
+struct BatchVerdict {
+  std::int64_t tokens_per_gpu = 0;  ///< of a train step
+  double gain = 0;  ///< in speed, of four times as many tokens; 0: unknown, or nothing fits
+  bool too_few = false;  ///< that gain is worth having
+  std::string text;      ///< a sentence
 };
 
-/// tp x pp, each a power of two that the model's heads and layers and the GPUs allow (tp up to
-/// twice a node), rows of one pp after the other. Locks of tp and pp do not hold here. Faults
-/// as suggest().
-[[nodiscard]] Result<std::vector<SplitCell>> over_splits(const SuggestRequest& request);
+/// Whether the request's batch keeps its GPUs busy: held against four times as many tokens.
+/// Faults as suggest().
+[[nodiscard]] Result<BatchVerdict> judge_batch(const SuggestRequest& request);
+
+/// The best layout with one value of each of two axes.
+struct PairCell {
+  std::int64_t across = 0;
+  std::int64_t down = 0;
+  std::optional<SuggestedLayout> best;
+  std::string why;  ///< no layout with these values fits
+};
+
+/// What a heatmap goes over.
+struct AxisPair {
+  std::string_view across;
+  std::string_view down;
+};
+inline constexpr AxisPair tp_by_pp{"tp", "pp"};
+inline constexpr AxisPair micro_batch_by_zero{"micro_batch", "zero"};
+
+/// Rows of one value down after the other. Degrees are powers of two that the layers and the
+/// GPUs allow, tp up to twice a node. Locks of the two axes do not hold here. Faults as
+/// suggest().
+[[nodiscard]] Result<std::vector<PairCell>> over_pairs(const SuggestRequest& request,
+                                                       const AxisPair& pair);
 
 }  // namespace shardsweep

@@ -20,6 +20,25 @@ std::string sigma_text(const SuggestedLayout& layout) {
   return fmt::format("±{:.0f} %", 100 * std::expm1(layout.guess.log_sigma));
 }
 
+/// "0.94 in the median, 0.85 to 1.10 in the middle 80 % of 12 layouts"
+std::string spread_text(const RatioSpread& spread) {
+  return fmt::format("{:.2f} in the median, {:.2f} to {:.2f} in the middle 80 % of {}",
+                     spread.median, spread.low, spread.high,
+                     counted(static_cast<std::int64_t>(spread.count), "layout"));
+}
+
+/// How far the predictor was off where it was measured.
+void append_errors(const Learnt& learnt, std::vector<std::string>& lines) {
+  const auto runs = counted(static_cast<std::int64_t>(learnt.runs.size()), "layout");
+  lines.push_back(fmt::format("Learnt from {} of '{}'.", runs, learnt.name));
+  if (learnt.speed.count > 0)
+    lines.push_back(fmt::format("Speed, measured over predicted before that: {}.",
+                                spread_text(learnt.speed)));
+  if (learnt.memory.count > 0)
+    lines.push_back(
+        fmt::format("Peak memory, measured over predicted: {}.", spread_text(learnt.memory)));
+}
+
 std::string billions_text(std::int64_t count) {
   constexpr double billion = 1e9;
   constexpr double million = 1e6;
@@ -45,6 +64,16 @@ std::string headline(const SuggestRequest& request, const SuggestedLayout& layou
                      sigma_text(layout), memory);
 }
 
+std::string fastest_measured(const SuggestRequest& request) {
+  if (!request.learnt) return {};
+  const auto* const found = request.learnt->fastest(request.model, world_of(request),
+                                                    [](const Layout&) { return true; });
+  if (found == nullptr) return {};
+  return fmt::format(
+      "Fastest in '{}' on {}: {}; {}.", request.learnt->name, counted(request.gpus, "GPU"),
+      layout_text(found->seen.point, LayoutForm::sentence), measured_sentence(*found));
+}
+
 std::vector<std::string> runners_up(const Suggestion& suggestion) {
   std::vector<std::string> lines;
   for (std::size_t i = 1; i < suggestion.layouts.size(); ++i) {
@@ -68,9 +97,12 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
                 "{} has no peak for this dtype: layouts can be compared, their speed is "
                 "unknown.",
                 request.cluster.name)
-          : fmt::format("Train step: {} before anything is measured on the cluster; the time "
-                        "model expects two of three measurements within that.",
-                        sigma_text(layout)));
+          : fmt::format("Train step: {} {}; the time model expects two of three measurements "
+                        "within that.",
+                        sigma_text(layout),
+                        request.learnt ? "with what was learnt"
+                                       : "before anything is measured on the cluster"));
+  if (request.learnt) append_errors(*request.learnt, lines);
   lines.push_back(
       fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic "
                   "one.",

@@ -17,6 +17,9 @@ namespace shardsweep {
 [[nodiscard]] std::string headline(const SuggestRequest& request,
                                    const SuggestedLayout& layout);
 
+/// The fastest measured run of the request's job, whatever its layout; empty: there is none.
+[[nodiscard]] std::string fastest_measured(const SuggestRequest& request);
+
 /// Each layout after the first, and how much slower it is.
 [[nodiscard]] std::vector<std::string> runners_up(const Suggestion& suggestion);
 

@@ -78,16 +78,16 @@ std::string memory_text(const MemoryEstimate& estimate) {
   return text;
 }
 
-/// What shardbench runs there: CPUs have no bf16.
-Dtype dtype_of(const SuggestRequest& request) {
-  return request.dtype.value_or(request.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16);
+Predictor predictor_of(const SuggestRequest& request) {
+  return request.learnt ? request.learnt->predictor
+                        : Predictor(request.cluster, *request.family);
 }
 
 /// The request as a sweep, and its plan's trials with what is predicted of them.
 class LayoutJudge {
  public:
   explicit LayoutJudge(const SuggestRequest& request)
-      : request_(request), predictor_(request.cluster, *request.family) {}
+      : request_(request), predictor_(predictor_of(request)) {}
 
   Result<JudgedLayouts> make() {
     SHARDSWEEP_TRY(check());
@@ -103,6 +103,7 @@ class LayoutJudge {
                              .tokens_per_s_per_gpu = 0,
                              .mfu = 0,
                              .limit = {}};
+      hold_against_runs(layout);
       if (layout.guess.memory.fit == Fit::never) continue;
       describe(layout);
       auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
@@ -147,17 +148,20 @@ class LayoutJudge {
   /// Values of a suggested axis; none: it stays at its default.
   [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const {
     constexpr std::int64_t most_tp = 64;
-    constexpr std::int64_t most_cp = 64;
     constexpr std::int64_t most_of_a_size = 16;
-    // Shorter ones fit without ranks that share them.
+    // Shorter ones fit without ranks that share them, and a rank's share is no shorter than a
+    // quarter of that.
     constexpr std::int32_t long_sequence = 16 << 10;
+    constexpr std::int32_t shortest_share = long_sequence / 4;
+    // Over more than two nodes tp waits for its links.
+    const std::int64_t near = 2 * std::int64_t{request_.cluster.gpus_per_node};
     const auto up_to = [this](std::int64_t most) {
       return powers_of_two(std::min<std::int64_t>(request_.gpus, most));
     };
-    if (axis.name == "tp") return up_to(most_tp);
+    if (axis.name == "tp") return up_to(std::min(most_tp, near));
     if (axis.name == "pp") return up_to(request_.model.layers);
     if (axis.name == "cp" && request_.seq_len < long_sequence) return {};
-    if (axis.name == "cp") return up_to(most_cp);
+    if (axis.name == "cp") return up_to(request_.seq_len / shortest_share);
     if (axis.name == "ep" && request_.model.experts == 0) return {};
     if (axis.name == "ep") return up_to(request_.model.experts);
     if (axis.maximum - axis.minimum > most_of_a_size) return powers_of_two(most_of_a_size);
@@ -165,6 +169,48 @@ class LayoutJudge {
     for (auto value = axis.minimum; value <= axis.maximum; ++value)
       all.push_back(value);
     return all;
+  }
+
+  /// How the GPUs are divided, and what depends on that: the rows that can start and are a
+  /// plan. The product of these axes alone would be a hundred times as large, if a model has
+  /// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
+  /// that the plan tells.
+  [[nodiscard]] ZipGroup split_rows() const {
+    constexpr std::array<std::string_view, 6> names{"tp", "pp",   "cp",
+                                                    "ep", "zero", "sequence_parallel"};
+    if (locks("dp")) return {};
+    Point point = world_of(request_);
+    for (const auto& lock : request_.locks)
+      lock.axis->set(point, lock.values.front());
+    ZipGroup rows;
+    std::vector<std::vector<std::int64_t>> choices;
+    for (const auto name : names) {
+      const auto& axis = *find_axis(name);
+      auto values = worth_a_thought(axis);
+      if (lock_of(axis) != nullptr || values.empty()) continue;
+      rows.axes.push_back({&axis, false, {}});
+      choices.push_back(std::move(values));
+    }
+    add_rows(choices, 0, point, rows);
+    return rows.axes.empty() || rows.axes.front().values.empty() ? ZipGroup{} : rows;
+  }
+
+  void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at,
+                Point& point, ZipGroup& rows) const {
+    if (at < choices.size()) {
+      for (const auto value : choices[at]) {
+        rows.axes[at].axis->set(point, value);
+        add_rows(choices, at + 1, point, rows);
+      }
+      return;
+    }
+    const auto& is = point.layout;
+    const auto split = std::int64_t{is.tp} * is.pp;
+    if (request_.gpus % (split * is.cp) != 0 || request_.gpus / split % is.ep != 0 ||
+        is_no_plan(is))
+      return;
+    for (auto& axis : rows.axes)
+      axis.values.push_back(axis.axis->get(point));
   }
 
   /// Every layout worth a thought.
@@ -176,11 +222,17 @@ class LayoutJudge {
     sweep.runner.name = std::string(request_.family->name);
     sweep.global_batch_tokens = request_.global_batch_tokens;
     sweep.policy.max_stored_left_out = 0;
+    auto rows = split_rows();
+    const auto is_in_rows = [&](const AxisInfo& axis) {
+      return std::any_of(rows.axes.begin(), rows.axes.end(),
+                         [&](const AxisValues& one) { return one.axis == &axis; });
+    };
     for (const auto* axis : axes_with<AxisUse::suggested>) {
-      if (axis->allows_auto || lock_of(*axis) != nullptr) continue;
+      if (axis->allows_auto || lock_of(*axis) != nullptr || is_in_rows(*axis)) continue;
       if (auto values = worth_a_thought(*axis); !values.empty())
         sweep.axes.push_back({axis, false, std::move(values)});
     }
+    if (!rows.axes.empty()) sweep.zips.push_back(std::move(rows));
     for (const auto* axis : axes_with<AxisUse::suggested>) {
       if (axis->allows_auto && lock_of(*axis) == nullptr)
         sweep.axes.push_back({axis, true, {}});
@@ -194,6 +246,16 @@ class LayoutJudge {
     constant("seq_len", request_.seq_len);
     constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
     return sweep;
+  }
+
+  /// What has run fits, and what ran out of memory does not, whatever the bounds say.
+  void hold_against_runs(SuggestedLayout& layout) const {
+    if (!request_.learnt) return;
+    const auto* const measured = request_.learnt->of(request_.model, layout.point);
+    if (measured == nullptr) return;
+    layout.measured = std::shared_ptr<const MeasuredLayout>(request_.learnt, measured);
+    layout.guess.memory.fit =
+        measured->seen.outcome == Outcome::completed ? Fit::fits : Fit::doubtful;
   }
 
   void describe(SuggestedLayout& layout) const {
@@ -222,7 +284,7 @@ class LayoutJudge {
 class Suggester {
  public:
   explicit Suggester(const SuggestRequest& request)
-      : request_(request), predictor_(request.cluster, *request.family) {}
+      : request_(request), predictor_(predictor_of(request)) {}
 
   Result<Suggestion> make() {
     SHARDSWEEP_ASSIGN(all_, judge_layouts(request_));
@@ -235,6 +297,7 @@ class Suggester {
       suggestion_.throughput.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " +
                                        layout.limit);
     check_rules();
+    say_flow();
     return std::move(suggestion_);
   }
 
@@ -325,13 +388,16 @@ class Suggester {
     return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
   }
 
-  /// The next smaller and larger ones of `odd` x a power of two with which a layout fits.
+  /// The next smaller and larger ones with which a layout fits: multiples of `odd` x a power of
+  /// two, which leaves room for micro-batches and is at most an eighth of the batch.
   [[nodiscard]] std::string batches_that_work(std::int64_t samples, std::int64_t odd) const {
-    auto below = odd;
-    while (below * 2 <= samples)
-      below *= 2;
+    constexpr std::int64_t eighth = 8;
+    auto step = odd;
+    while (step * 2 * eighth <= samples)
+      step *= 2;
+    const auto below = std::max(samples / step, std::int64_t{1}) * step;
     std::string found;
-    for (const auto batch : {below, below * 2}) {
+    for (const auto batch : {below, below + step}) {
       SuggestRequest other = request_;
       other.global_batch_tokens = batch * request_.seq_len;
       const auto suggestion = suggest(other);
@@ -395,6 +461,54 @@ class Suggester {
         "Finding the best training configuration, step 1", request_.gpus > many_gpus);
   }
 
+  /// The fastest fitting layout that is so; null: there is none.
+  template <class Is>
+  [[nodiscard]] const SuggestedLayout* fitting(const Is& is) const {
+    const auto found =
+        std::find_if(all_.fitting.begin(), all_.fitting.end(),
+                     [&](const SuggestedLayout& layout) { return is(layout.point.layout); });
+    return found == all_.fitting.end() ? nullptr : &*found;
+  }
+
+  /// How it is made to fit: the first that is enough ends the questions about memory.
+  void say_flow_of_memory() {
+    const auto whole = alone().total();
+    const auto capacity = request_.cluster.memory_bytes;
+    const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+    const bool alone_fits = capacity <= 0 || whole <= capacity;
+    suggestion_.flow.push_back({"Does a train step of one sample fit on one GPU?", alone_fits,
+                                fmt::format("{} of {}", text(whole), text(capacity))});
+    const auto per_node = request_.cluster.gpus_per_node;
+    const auto ask = [&](std::string question, const SuggestedLayout* found) {
+      suggestion_.flow.push_back({std::move(question), found != nullptr,
+                                  found == nullptr
+                                      ? "no such layout fits"
+                                      : layout_text(found->point, LayoutForm::sentence)});
+      return found != nullptr;
+    };
+    if (alone_fits) return;
+    if (ask("Is ZeRO with recomputation enough?",
+            fitting([](const Layout& at) { return at.tp * at.pp * at.cp == 1; })))
+      return;
+    if (ask("Is tensor parallelism inside a node enough?",
+            fitting([&](const Layout& at) { return at.pp * at.cp == 1 && at.tp <= per_node; })))
+      return;
+    ask("Do a pipeline or ranks that share a sample make it fit?",
+        fitting([](const Layout&) { return true; }));
+  }
+
+  void say_flow() {
+    say_flow_of_memory();
+    if (suggestion_.layouts.empty()) return;
+    const auto samples = request_.global_batch_tokens / request_.seq_len;
+    suggestion_.flow.push_back(
+        {"Does the batch have a sample for each GPU?", samples >= request_.gpus,
+         fmt::format("{} for {}", counted(samples, "sample"), counted(request_.gpus, "GPU"))});
+    const auto& best = suggestion_.layouts.front();
+    suggestion_.flow.push_back({"Does the fastest layout mostly compute?",
+                                best.limit.starts_with("compute"), best.limit});
+  }
+
   const SuggestRequest& request_;
   Predictor predictor_;
   JudgedLayouts all_;
@@ -402,6 +516,19 @@ class Suggester {
 };
 
 }  // namespace
+
+Dtype dtype_of(const SuggestRequest& request) {
+  return request.dtype.value_or(request.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16);
+}
+
+Point world_of(const SuggestRequest& request) {
+  Point point;
+  point.nodes = request.nodes;
+  point.gpus = request.gpus;
+  point.seq_len = request.seq_len;
+  point.dtype = dtype_of(request);
+  return point;
+}
 
 std::span<const StepPart> step_parts() {
   return parts;

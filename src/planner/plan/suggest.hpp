@@ -4,6 +4,7 @@
 // train step in memory, reach the global batch, optimise throughput) worked out with numbers.
 #pragma once
 
+#include "plan/learnt.hpp"
 #include "predict/predictor.hpp"
 
 #include <shardsweep/result.hpp>
@@ -13,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,7 +34,14 @@ struct SuggestRequest {
   std::size_t most = 5;             ///< layouts, of different dp x tp x pp
   std::optional<Dtype> dtype{};     ///< none: bf16, or fp32 without GPUs
   std::vector<AxisValues> locks{};  ///< axes of a layout that keep one value
+  /// What was measured on such a cluster with such a trainer; null: nothing.
+  std::shared_ptr<const Learnt> learnt{};
 };
+
+/// The request's, or what shardbench runs there: CPUs have no bf16.
+[[nodiscard]] Dtype dtype_of(const SuggestRequest& request);
+/// Of a layout nothing but the size of its job, which measured runs are found by.
+[[nodiscard]] Point world_of(const SuggestRequest& request);
 
 /// The same request for another number of GPUs: of one node, or whole nodes. Faults
 /// (invalid_input): more than a node has and no whole nodes; the message names the next ones.
@@ -41,16 +50,17 @@ struct SuggestRequest {
 struct SuggestedLayout {
   Point point;
   Guess guess;
-  double tokens_per_s_per_gpu = 0;  ///< 0: unknown, the cluster has no peak
-  double mfu = 0;                   ///< 0: unknown
-  std::string limit;                ///< what it waits for most, and what helps
+  double tokens_per_s_per_gpu = 0;                   ///< 0: unknown, the cluster has no peak
+  double mfu = 0;                                    ///< 0: unknown
+  std::string limit;                                 ///< what it waits for most, and what helps
+  std::shared_ptr<const MeasuredLayout> measured{};  ///< null: it has not run
 };
 
 /// Every layout that is worth a thought, judged.
 struct JudgedLayouts {
   std::int64_t judged = 0;                ///< of those that could start
-  std::vector<SuggestedLayout> fitting;   ///< surely, fastest first
-  std::vector<SuggestedLayout> doubtful;  ///< may run out of memory, fastest first
+  std::vector<SuggestedLayout> fitting;   ///< surely, or as measured; fastest first
+  std::vector<SuggestedLayout> doubtful;  ///< may run out of memory, or has; fastest first
   std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< the others
   std::string why_left_out;  ///< most of those, with the numbers of the first: Plan's words
 };
@@ -66,6 +76,13 @@ struct RuleCheck {
   std::string source;
 };
 
+/// A question of the playbook's flowchart with this request's answer.
+struct FlowStep {
+  std::string question;
+  bool yes = false;
+  std::string why;  ///< with the numbers
+};
+
 struct Suggestion {
   std::int64_t parameters = 0;
   std::int64_t layouts_judged = 0;
@@ -76,6 +93,7 @@ struct Suggestion {
   std::vector<std::string> throughput;
   std::vector<SuggestedLayout> layouts;  ///< fastest first; empty: nothing fits
   std::vector<RuleCheck> checks;
+  std::vector<FlowStep> flow;  ///< as far as the answers lead
 };
 
 /// Faults (invalid_input): a batch that is no multiple of seq_len, a world that no node holds.

@@ -42,6 +42,7 @@ class Asker {
                   {"trainer", one_of<std::string>({"megatron", "torchtitan", "nanotron",
                                                    "deepspeed", "picotron", "gpt-neox"})},
                   {"top", 1 + below(8)}};
+    if (below(3) == 0) asked["learnt"] = learnt(asked);
     return asked;
   }
 
@@ -79,6 +80,31 @@ class Asker {
     return made;
   }
 
+  /// Some runs of the question's model, on as many GPUs or on one.
+  Json learnt(const Json& asked) {
+    Json runs = Json::array();
+    for (auto left = below(12); left > 0; --left) {
+      const auto gpus = below(2) == 0 ? asked.at("gpus").get<std::int64_t>() : 1;
+      const bool oom = below(4) == 0;
+      Json run = {
+          {"model", 0},
+          {"gpus", gpus},
+          {"seq_len", asked.at("seq_len")},
+          {"dtype", asked.at("dtype")},
+          {"layout", "dp=" + std::to_string(gpus) + " mb=" + std::to_string(1 + below(3)) +
+                         " ga=2 zero=" + std::to_string(below(4))},
+          {"outcome", oom ? "oom" : "completed"},
+          {"runs", 1 + below(3)}};
+      if (!oom) run["tokens_per_s_per_gpu"] = between(100, 20000);
+      if (!oom) run["peak_bytes"] = std::int64_t{1} << (30 + below(7));
+      runs.push_back(std::move(run));
+    }
+    return {{"name", "random"},
+            {"family", asked.at("family")},
+            {"models", Json::array({asked.at("model")})},
+            {"runs", std::move(runs)}};
+  }
+
   ClusterSpec some_cluster() {
     ClusterSpec made;
     made.name = "random";
@@ -109,6 +135,8 @@ class Asker {
     const auto more = below(6);
     if (more == 0) words.push_back("gpus");
     if (more == 1) words.push_back("splits");
+    if (more == 2) words.push_back("batch");
+    if (more == 3) words.push_back("sizes");
     return words;
   }
 

@@ -85,6 +85,10 @@ TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
     "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
     "num_nextn_predict_layers":1})");
   CHECK(deepseek.model.note.find("MLA") != std::string::npos);
+  // 671 B by its report (arXiv 2412.19437); routers' biases and norms of latents are no
+  // matrices.
+  CHECK(deepseek.model.note.find("which has 17.2 B more parameters") != std::string::npos);
+  CHECK(size_of(deepseek) - 17.2 == doctest::Approx(671.0).epsilon(0.001));
   CHECK(deepseek.model.note.find("MTP") != std::string::npos);
   CHECK(deepseek.model.dense_layers == 3);
   CHECK(deepseek.model.shared_experts == 1);

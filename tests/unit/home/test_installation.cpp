@@ -52,3 +52,13 @@ TEST_CASE("in a folder for one kind of machine, others are called by the scripts
   CHECK(found.runner == bin / "shardbench-cpu");
   CHECK(found.presets == folder.path() / "sweeps");
 }
+
+TEST_CASE("a tarball whose one shared folder is the explorer's has its other files beside it") {
+  const Folder folder;
+  const auto mine = folder.path() / "bin" / this_machine();
+  folder.write("bin/" + this_machine() + "/shardsweep-agent", "");
+  folder.write("bin/shardsweep-agent", "");
+  folder.write("explorer/planner.js", "");
+  // `explore` looks beside the presets.
+  CHECK(installation_of(mine / "shardsweep").presets == folder.path() / "sweeps");
+}

@@ -116,28 +116,61 @@ TEST_CASE("numbers of GPUs: the least, the efficiency of the others, and who can
 
 TEST_CASE("splits: the best of each tp x pp, and why none fits") {
   auto request = on_h100(16);
-  const auto cells = over_splits(request);
+  const auto cells = over_pairs(request, tp_by_pp);
   REQUIRE(cells);
   const auto judged = judge_layouts(request);
   double best = 1e30;
   for (const auto& cell : *cells) {
-    CHECK(cell.tp * cell.pp <= 16);
+    CHECK(cell.across * cell.down <= 16);
     CHECK(cell.best.has_value() == cell.why.empty());
     if (!cell.best) continue;
-    CHECK(cell.best->point.layout.tp == cell.tp);
-    CHECK(cell.best->point.layout.pp == cell.pp);
+    CHECK(cell.best->point.layout.tp == cell.across);
+    CHECK(cell.best->point.layout.pp == cell.down);
     best = std::min(best, cell.best->guess.step_s);
   }
   CHECK(best == judged->fitting.front().guess.step_s);
   // tp 16 does not divide 8 kv heads.
   const auto wide = std::find_if(cells->begin(), cells->end(),
-                                 [](const SplitCell& cell) { return cell.tp == 16; });
+                                 [](const PairCell& cell) { return cell.across == 16; });
   REQUIRE(wide != cells->end());
   CHECK(has(wide->why, "kv heads"));
   // The map shows what a lock on tp rules out.
   request.locks = {values("tp", {8})};
-  const auto locked = over_splits(request);
+  const auto locked = over_pairs(request, tp_by_pp);
   REQUIRE(locked);
-  CHECK(locked->front().tp == 1);
+  CHECK(locked->front().across == 1);
   CHECK(locked->front().best.has_value() == cells->front().best.has_value());
+}
+
+TEST_CASE("sizes: the best of each micro-batch x ZeRO stage") {
+  const auto request = on_h100(16);
+  const auto cells = over_pairs(request, micro_batch_by_zero);
+  REQUIRE(cells);
+  CHECK(cells->size() == 5 * 4);
+  double best = 1e30;
+  for (const auto& cell : *cells) {
+    CHECK(cell.best.has_value() == cell.why.empty());
+    if (!cell.best) continue;
+    CHECK(cell.best->point.layout.micro_batch == cell.across);
+    CHECK(cell.best->point.layout.zero == cell.down);
+    best = std::min(best, cell.best->guess.step_s);
+  }
+  CHECK(best == judge_layouts(request)->fitting.front().guess.step_s);
+}
+
+TEST_CASE("a batch is judged by what four times as many tokens would gain") {
+  auto request = on_h100(256);
+  request.global_batch_tokens = 1 << 20;
+  const auto few = judge_batch(request);
+  REQUIRE(few);
+  CHECK(few->too_few);
+  CHECK(few->tokens_per_gpu == 4096);
+  CHECK(has(few->text,
+            "1,048,576 tokens are 4,096 for each of 256 GPUs: too few. With 4Mi each "
+            "GPU would be"));
+  request.global_batch_tokens = 256 << 20;
+  const auto enough = judge_batch(request);
+  REQUIRE(enough);
+  CHECK_FALSE(enough->too_few);
+  CHECK(has(enough->text, "enough"));
 }

@@ -128,15 +128,15 @@ TEST_CASE(
   CHECK(
       suggestion.memory.back() ==
       "No layout divides the batch: 1,024 samples are not a multiple of 3. Try --batch-tokens "
-      "3Mi or 6Mi.");
+      "3840Ki or 4224Ki.");
   CHECK_FALSE(says(suggestion.memory, "Nothing fits"));
   CHECK_FALSE(says(suggestion.memory, "0 of 0"));
-  CHECK_FALSE(suggested(request(3, 3 << 20)).layouts.empty());
-  CHECK_FALSE(suggested(request(3, 6 << 20)).layouts.empty());
+  CHECK_FALSE(suggested(request(3, 3840 << 10)).layouts.empty());
+  CHECK_FALSE(suggested(request(3, 4224 << 10)).layouts.empty());
   CHECK(
       suggested(request(7, 4 << 20)).memory.back() ==
       "No layout divides the batch: 1,024 samples are not a multiple of 7. Try --batch-tokens "
-      "3584Ki or 7Mi.");
+      "4032Ki or 4480Ki.");
 }
 
 TEST_CASE("GPUs that no node holds are the reason, and not memory") {
@@ -165,4 +165,17 @@ TEST_CASE("what cannot be reduced is not advised, and no line stands twice") {
     CHECK(different.size() == suggestion.batch.size());
   }
   CHECK(without);
+}
+
+TEST_CASE("the flowchart goes as far as its answers lead") {
+  const auto suggestion = suggested(request(1, 4 << 20));
+  REQUIRE(suggestion.flow.size() >= 3);
+  CHECK(suggestion.flow.front().question == "Does a train step of one sample fit on one GPU?");
+  CHECK_FALSE(suggestion.flow.front().yes);
+  // The first that is enough ends the questions about memory.
+  const auto enough = std::find_if(suggestion.flow.begin(), suggestion.flow.end(),
+                                   [](const FlowStep& step) { return step.yes; });
+  REQUIRE(enough != suggestion.flow.end());
+  CHECK((enough + 1)->question == "Does the batch have a sample for each GPU?");
+  CHECK(suggestion.flow.back().why == suggestion.layouts.front().limit);
 }

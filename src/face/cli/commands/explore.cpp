@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // explore: the planner in a page.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "explore/question.hpp"
@@ -18,6 +19,10 @@ namespace shardsweep {
 namespace {
 
 constexpr std::size_t longest_module = 8 << 20;
+
+struct ExploreOptions {
+  Words from;
+};
 
 Result<std::string> module_file(const Session& session, const char* name) {
   // Beside the presets, in the build tree as after install.
@@ -47,7 +52,13 @@ Result<std::string> presets_json(const Session& session) {
     SHARDSWEEP_ASSIGN(const auto cluster, load_cluster(name, folder));
     clusters[name] = question_of(cluster);
   }
-  return nlohmann::ordered_json{{"models", models}, {"clusters", clusters}}.dump();
+  nlohmann::ordered_json learnt = nlohmann::ordered_json::array();
+  for (const auto& name : session.options.of<ExploreOptions>().from) {
+    SHARDSWEEP_ASSIGN(const auto knowledge, knowledge_of(session, name, most_measured_runs));
+    learnt.push_back(question_of(knowledge));
+  }
+  return nlohmann::ordered_json{{"models", models}, {"clusters", clusters}, {"learnt", learnt}}
+      .dump();
 }
 
 Result<ExitCode> run_explore(const Session& session) {
@@ -69,8 +80,17 @@ extern const Command command_explore{
     .name = "explore",
     .heading = Heading::other,
     .help = "Write the planner as a page: ask it in a browser.",
-    .examples = "shardsweep explore -o explorer.html",
-    .declare = [](Grammar& grammar) { grammar.output(); },
+    .examples =
+        "shardsweep explore -o explorer.html\n"
+        "shardsweep explore --from my-sweep -o explorer.html",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<ExploreOptions>();
+          grammar.option("--from", own.from, "SWEEP",
+                         "Put what these sweeps have measured into the page: their cluster's "
+                         "rates, and each layout's speed and memory beside the prediction.");
+          grammar.output();
+        },
     .run = run_explore};
 
 }  // namespace shardsweep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // extrapolate: what a sweep's measurements say of numbers of nodes that were not run.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "plan/plan.hpp"
@@ -22,44 +23,6 @@
 
 namespace shardsweep {
 namespace {
-
-/// The sweep as it was submitted, and what its trials have shown.
-struct Known {
-  std::string text;
-  SweepSpec spec;
-  std::vector<Experience> runs;
-};
-
-Result<Known> known_of(const Session& session, const std::string& name) {
-  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  Known known;
-  SHARDSWEEP_ASSIGN(known.text, reader->resolved(name));
-  auto spec = load_sweep_text(known.text, name, {session.installation.presets, {}});
-  if (!spec)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is an imported table: it has no sweep file that says which "
-                             "layouts other numbers of nodes have.",
-                             name));
-  known.spec = *std::move(spec);
-  SHARDSWEEP_ASSIGN(const auto rows, reader->search_rows(name, known.spec));
-  for (const SearchRow& row : rows) {
-    if (!row.outcome) continue;
-    const auto& model = known.spec.models.at(static_cast<std::size_t>(row.point.model));
-    known.runs.push_back({{.model = model, .point = row.point, .traits = {}},
-                          {.outcome = *row.outcome,
-                           .tokens_per_s_per_gpu = row.tokens_per_s_per_gpu,
-                           .peak_bytes = row.peak_memory_bytes,
-                           .cut_short = row.cut_short,
-                           .resolution = row.resolution}});
-  }
-  const auto measured = [](const Experience& one) { return one.news.tokens_per_s_per_gpu > 0; };
-  if (std::none_of(known.runs.begin(), known.runs.end(), measured))
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{0}' has no measurement yet. 'shardsweep status {0}' says what "
-                             "it waits for.",
-                             name));
-  return known;
-}
 
 /// `gpus`, or `nodes`: the axis of the sweep that says how large its jobs are.
 Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
@@ -98,7 +61,7 @@ std::string why_no_layout(const Planned& planned, std::string_view axis,
 }
 
 /// The sweep's plan for each number that is asked for.
-Result<std::vector<Planned>> plans_of(const Session& session, const Known& known) {
+Result<std::vector<Planned>> plans_of(const Session& session, const KnownRuns& known) {
   SHARDSWEEP_ASSIGN(const std::string axis, size_axis(session, known.spec));
   const auto& asked =
       axis.ends_with("gpus") ? session.options.asked.gpus : session.options.asked.nodes;
@@ -124,7 +87,7 @@ struct Target {
   const PlannedTrial* trial = nullptr;
 };
 
-std::vector<Target> targets_of(const std::vector<Planned>& plans, const Known& known) {
+std::vector<Target> targets_of(const std::vector<Planned>& plans, const KnownRuns& known) {
   const auto was_measured = [&](const Point& point) {
     return std::any_of(known.runs.begin(), known.runs.end(), [&](const Experience& one) {
       return one.news.tokens_per_s_per_gpu > 0 && one.point.point == point;
@@ -219,7 +182,7 @@ void say_how_sure(const std::vector<ExtrapolatedCell>& cells) {
 
 Result<ExitCode> run_extrapolate(const Session& session) {
   const Options& options = session.options;
-  SHARDSWEEP_ASSIGN(const Known known, known_of(session, options.names.front()));
+  SHARDSWEEP_ASSIGN(const KnownRuns known, known_runs(session, options.names.front()));
   SHARDSWEEP_ASSIGN(const auto plans, plans_of(session, known));
   const auto targets = targets_of(plans, known);
   std::vector<SearchPoint> points;

@@ -168,9 +168,10 @@ Result<ExitCode> run_suggest(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
   SHARDSWEEP_ASSIGN(const auto least, least_gpus(request));
-  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion,
-                                              {.least_gpus = least, .explain = own.explain},
-                                              table_style(session))));
+  SHARDSWEEP_ASSIGN(const auto batch, judge_batch(request));
+  SHARDSWEEP_TRY(print_result(suggestion_text(
+      request, suggestion, {.least_gpus = least, .batch = batch.text, .explain = own.explain},
+      table_style(session))));
   if (suggestion.layouts.empty()) return ExitCode::failed;
   if (!session.options.out.empty()) SHARDSWEEP_TRY(write_sweep(session, request, suggestion));
   return ExitCode::done;

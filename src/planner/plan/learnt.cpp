@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/learnt.hpp"
+
+#include "sweep/axis_setting.hpp"
+#include "text/numbers.hpp"
+
+#include <shardsweep/axis_table.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// The shape alone: names and notes differ between sweeps.
+bool same_shape(ModelSpec a, const ModelSpec& b) {
+  a.name = b.name;
+  a.note = b.note;
+  return a == b;
+}
+
+bool is_of(const MeasuredLayout& measured, const ModelSpec& model, const Point& point) {
+  const auto& its = measured.seen.point;
+  return its.gpus == point.gpus && its.seq_len == point.seq_len && its.dtype == point.dtype &&
+         same_shape(measured.seen.model, model);
+}
+
+bool has_run(const MeasuredLayout& measured) {
+  return measured.seen.outcome == Outcome::completed;
+}
+
+Result<Observation> observed(const Knowledge& knowledge, const LearntRun& run,
+                             int gpus_per_node) {
+  if (run.model < 0 || static_cast<std::size_t>(run.model) >= knowledge.models.size())
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("a measured run has model {} of {}", run.model,
+                    counted(static_cast<std::int64_t>(knowledge.models.size()), "model")));
+  Observation seen;
+  seen.model = knowledge.models[static_cast<std::size_t>(run.model)];
+  seen.point.gpus = run.gpus;
+  seen.point.nodes = run.gpus > gpus_per_node ? run.gpus / std::max(gpus_per_node, 1) : 0;
+  seen.point.seq_len = run.seq_len;
+  SHARDSWEEP_ASSIGN(const auto dtype, axis_value_from(*find_axis("dtype"), run.dtype));
+  seen.point.dtype = static_cast<Dtype>(dtype);
+  SHARDSWEEP_ASSIGN(const auto settings, read_layout_settings(run.layout));
+  for (const auto& setting : settings)
+    setting.axis->set(seen.point, setting.values.front());
+  if (seen.point.layout.world() != run.gpus)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("a measured run of {} has the layout '{}'",
+                             counted(run.gpus, "GPU"), run.layout));
+  const auto outcome = from_word<Outcome>(run.outcome);
+  if (outcome != Outcome::completed && outcome != Outcome::oom)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("outcome takes completed or oom, not '{}'", run.outcome));
+  seen.outcome = *outcome;
+  if (seen.outcome == Outcome::completed) seen.tokens_per_s_per_gpu = run.tokens_per_s_per_gpu;
+  seen.peak_bytes = run.peak_bytes;
+  return seen;
+}
+
+RatioSpread spread_of(std::vector<double> ratios) {
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double share) {
+    const auto rank = std::lround(share * static_cast<double>(ratios.size() - 1));
+    return ratios[static_cast<std::size_t>(rank)];
+  };
+  constexpr double tenth = 0.1;
+  return {ratios.size(), at(0.5), at(tenth), at(1 - tenth)};
+}
+
+}  // namespace
+
+const MeasuredLayout* Learnt::fastest(const ModelSpec& model, const Point& point,
+                                      const std::function<bool(const Layout&)>& wanted) const {
+  for (const auto& one : runs) {
+    if (has_run(one) && one.seen.tokens_per_s_per_gpu > 0 && is_of(one, model, point) &&
+        wanted(one.seen.point.layout))
+      return &one;
+  }
+  return nullptr;
+}
+
+const MeasuredLayout* Learnt::of(const ModelSpec& model, const Point& point) const {
+  const auto found = std::find_if(runs.begin(), runs.end(), [&](const MeasuredLayout& one) {
+    return one.seen.point.layout == point.layout && is_of(one, model, point);
+  });
+  return found == runs.end() ? nullptr : &*found;
+}
+
+Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster,
+                     const Family& family) {
+  const Predictor before(cluster, family);
+  Learnt learnt{
+      .name = knowledge.name, .predictor = before, .runs = {}, .speed = {}, .memory = {}};
+  std::vector<double> speeds;
+  std::vector<double> peaks;
+  for (const auto& run : knowledge.runs) {
+    SHARDSWEEP_ASSIGN(auto seen, observed(knowledge, run, cluster.gpus_per_node));
+    if (seen.tokens_per_s_per_gpu > 0) {
+      const auto guess = before.guess(seen.model, seen.point);
+      if (!guess.time.nominal)
+        speeds.push_back(seen.tokens_per_s_per_gpu / speed_of(guess.step_s, seen.point));
+      learnt.predictor.learn(seen);
+    }
+    const auto peak = before.reported_peak_bytes(seen.model, seen.point);
+    if (seen.outcome == Outcome::completed && seen.peak_bytes > 0 && peak > 0)
+      peaks.push_back(static_cast<double>(seen.peak_bytes) / static_cast<double>(peak));
+    learnt.runs.push_back({std::move(seen), run.runs});
+  }
+  std::stable_sort(learnt.runs.begin(), learnt.runs.end(), [](const auto& a, const auto& b) {
+    if (has_run(a) != has_run(b)) return has_run(a);
+    return a.seen.tokens_per_s_per_gpu > b.seen.tokens_per_s_per_gpu;
+  });
+  learnt.speed = spread_of(std::move(speeds));
+  learnt.memory = spread_of(std::move(peaks));
+  return learnt;
+}
+
+std::string measured_sentence(const MeasuredLayout& measured) {
+  if (!has_run(measured)) return "ran out of memory when it was measured";
+  return fmt::format("measured: {} tokens/s per GPU in {}",
+                     amount_text(measured.seen.tokens_per_s_per_gpu),
+                     counted(measured.runs, "run"));
+}
+
+}  // namespace shardsweep
