@@ -5,11 +5,13 @@
 #include "trainer/layout_words.hpp"
 #include "trainer/megatron_words.hpp"
 #include "trainer/settings.hpp"
+#include "trainer/shell_script.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace shardsweep {
 namespace {
@@ -187,10 +189,12 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   SHARDSWEEP_ASSIGN(layout.seq_len, toml.number("seq_len", 0));
   SHARDSWEEP_ASSIGN(const std::int64_t replicas,
                     degree(toml, "data_parallel_replicate_degree"));
-  const bool all_rest = toml.text("data_parallel_shard_degree") == "-1";
+  // Its default is -1: what the other degrees leave.
+  constexpr std::string_view shard_degree = "data_parallel_shard_degree";
+  const bool all_rest = !toml.has(shard_degree) || toml.text(shard_degree) == "-1";
   std::int64_t shards = 1;
   if (!all_rest) {
-    SHARDSWEEP_ASSIGN(shards, degree(toml, "data_parallel_shard_degree"));
+    SHARDSWEEP_ASSIGN(shards, degree(toml, shard_degree));
   } else if (gpus > 0) {
     SHARDSWEEP_ASSIGN(const std::int64_t rest,
                       product({replicas, layout.tp, layout.pp, layout.cp}));
@@ -539,6 +543,85 @@ Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
   SHARDSWEEP_TRY(product({layout->dp, layout->tp, layout->pp, layout->cp}));
   SHARDSWEEP_TRY(product({layout->dp, layout->micro_batch, layout->grad_accum}));
   return layout;
+}
+
+namespace {
+
+/// Beside names of axes: what a layout is read from too.
+constexpr std::array<std::string_view, 5> deciding_words{
+    "--recompute-method", "--recompute-num-layers", "--torch-fsdp2-no-reshard-after-forward",
+    "model.recompute_method", "model.recompute_num_layers"};
+
+bool decides(std::size_t trainer, std::string_view word) {
+  const auto is_named = [&](const AxisNames& axis) { return axis.names.at(trainer) == word; };
+  return std::any_of(names_of_axes.begin(), names_of_axes.end(), is_named) ||
+         std::find(further_words.begin(), further_words.end(), word) != further_words.end() ||
+         std::find(deciding_words.begin(), deciding_words.end(), word) != deciding_words.end();
+}
+
+/// Words of a command that decide a layout, with their values.
+Result<std::map<std::string, std::string>> deciding(std::size_t trainer,
+                                                    const ScriptCommand& command) {
+  std::map<std::string, std::string> found;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    std::string_view word = command[i].text;
+    word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+    const auto equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    if (!decides(trainer, name)) continue;
+    std::string value;
+    bool unsure = command[i].unsure;
+    if (equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+    } else if (i + 1 < command.size() && !command[i + 1].text.starts_with("--")) {
+      value = command[i + 1].text;
+      unsure = unsure || command[i + 1].unsure;
+    }
+    if (unsure || value.find('$') != std::string::npos)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{}: the script does not say it without a branch, an argument "
+                               "or its environment; write its value",
+                               name));
+    found.insert_or_assign(name, value);
+  }
+  return found;
+}
+
+Result<std::string> script_as_flags(std::size_t trainer, std::string_view script) {
+  SHARDSWEEP_ASSIGN(const auto commands, commands_of_script(script));
+  std::string text;
+  std::map<std::string, std::string> said;
+  for (const ScriptCommand& command : commands) {
+    SHARDSWEEP_ASSIGN(const auto words, deciding(trainer, command));
+    for (const auto& [name, value] : words) {
+      const auto [before, fresh] = said.emplace(name, value);
+      if (!fresh && before->second != value)
+        return fault(FaultKind::invalid_input,
+                     fmt::format("{} is {} in one command of the script and {} in another",
+                                 name, before->second, value));
+    }
+    for (const ScriptWord& word : command) {
+      // A value that is not known is no number; a flag that may be there decides nothing here.
+      if (!word.unsure) text += word.text + ' ';
+      if (word.unsure && !word.text.starts_with("--")) text += "$? ";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<TrainerLayout> layout_of_file(std::string_view trainer, std::string_view text,
+                                     std::int64_t gpus) {
+  SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
+  const bool is_script = trainer == "megatron" || trainer == "megatron-bridge";
+  if (!is_script || text.find('$') == std::string_view::npos)
+    return layout_of(trainer, text, gpus);
+  SHARDSWEEP_ASSIGN(
+      const std::string flags,
+      script_as_flags(static_cast<std::size_t>(found - configurable.data()), text));
+  return layout_of(trainer, flags, gpus);
 }
 
 }  // namespace shardsweep
