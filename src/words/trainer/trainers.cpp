@@ -157,6 +157,9 @@ constexpr auto torchtitan = std::to_array<std::string_view>({
     "  tps: {tokens_per_s_per_gpu}  ",
     "  tflops: {tflops_per_gpu}  ",
     "tokens per DP rank, {tokens_per_step} tokens per train step",
+    // Of structured_logs/*.jsonl, which each rank writes since 2026-05-04: a span for a train
+    // step.
+    R"("step": {iteration}*"log_type_name": "step_end"*"value": {step_ms})",
     // With debug.print_config, JSON. Batch and length stand in its part for validation too.
     R"("tensor_parallel_degree": {tp})",
     R"("pipeline_parallel_degree": {pp})",
