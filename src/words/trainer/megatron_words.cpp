@@ -193,9 +193,12 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   if (layout.zero == 1) text += " --use-distributed-optimizer";
   if (layout.dp_replicate > 1)
     text += fmt::format(" --num-distributed-optimizer-instances {}", layout.dp_replicate);
+  // Its own FSDP asserts that format of checkpoints, though none is written.
   if (layout.zero > 1)
-    text += fmt::format(" --use-megatron-fsdp --data-parallel-sharding-strategy {}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
+    text += fmt::format(
+        " --use-megatron-fsdp --data-parallel-sharding-strategy {} "
+        "--ckpt-format fsdp_dtensor",
+        sharding.at(static_cast<std::size_t>(layout.zero)));
   if (layout.recompute == "full")
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   if (layout.recompute == "selective") text += " --recompute-granularity selective";
@@ -234,8 +237,10 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     text += fmt::format(" ddp.num_distributed_optimizer_instances={}", layout.dp_replicate);
   if (layout.zero > 1)
-    text += fmt::format(" dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
+    text += fmt::format(
+        " dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={} "
+        "checkpoint.ckpt_format=fsdp_dtensor",
+        sharding.at(static_cast<std::size_t>(layout.zero)));
   if (layout.recompute == "full")
     text +=
         " model.recompute_granularity=full model.recompute_method=uniform "
