@@ -175,12 +175,19 @@ class Follower {
     trouble_ = std::move(now);
   }
 
+  static std::string waits_for(const SweepStatus& sweep) {
+    if (!sweep.waiting.empty() || !goes_on_outside(sweep)) return sweep.waiting;
+    return fmt::format("measured outside; `shardsweep next {}` hands its points out",
+                       sweep.name);
+  }
+
   /// Each sentence once, when it is new.
   void tell_waiting() {
     for (const SweepStatus& sweep : sweeps_) {
       std::string& told = told_[sweep.id];
-      if (sweep.waiting == told) continue;
-      told = sweep.waiting;
+      const std::string waiting = waits_for(sweep);
+      if (waiting == told) continue;
+      told = waiting;
       if (!told.empty()) screen_.note(fmt::format("{}: {}", sweep.name, told), Style::notice);
     }
   }
@@ -206,8 +213,14 @@ class Follower {
 
   bool all_over() const { return std::all_of(sweeps_.begin(), sweeps_.end(), is_over); }
 
+  /// `next` and `record` write its results by themselves where no daemon runs.
+  static bool goes_on_outside(const SweepStatus& sweep) {
+    return sweep.outside && sweep.state == "active" && !is_over(sweep);
+  }
+
   /// Nothing moves: no daemon runs, or what is left is paused.
   Result<bool> nobody_works() {
+    if (std::any_of(sweeps_.begin(), sweeps_.end(), goes_on_outside)) return false;
     const bool paused =
         std::all_of(sweeps_.begin(), sweeps_.end(), [](const SweepStatus& sweep) {
           return is_over(sweep) || (sweep.state != "active" &&

@@ -53,7 +53,7 @@ Result<TrainerLayout> present_layout(const Session& session, std::string_view ru
     gpus = *read;
   }
   const auto trainer = words_of(session, runner);
-  auto layout = layout_of(trainer, text, gpus);
+  auto layout = layout_of_file(trainer, text, gpus);
   if (!layout && gpus == 0)
     return fault(layout.error().kind,
                  fmt::format("--from-args: {}. Give --gpus.", layout.error().what));

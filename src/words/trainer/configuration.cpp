@@ -2,14 +2,17 @@
 #include "trainer/configuration.hpp"
 
 #include "text/characters.hpp"
+#include "trainer/axis_words.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/megatron_words.hpp"
 #include "trainer/settings.hpp"
+#include "trainer/shell_script.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace shardsweep {
 namespace {
@@ -187,10 +190,12 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   SHARDSWEEP_ASSIGN(layout.seq_len, toml.number("seq_len", 0));
   SHARDSWEEP_ASSIGN(const std::int64_t replicas,
                     degree(toml, "data_parallel_replicate_degree"));
-  const bool all_rest = toml.text("data_parallel_shard_degree") == "-1";
+  // Its default is -1: what the other degrees leave.
+  constexpr std::string_view shard_degree = "data_parallel_shard_degree";
+  const bool all_rest = !toml.has(shard_degree) || toml.text(shard_degree) == "-1";
   std::int64_t shards = 1;
   if (!all_rest) {
-    SHARDSWEEP_ASSIGN(shards, degree(toml, "data_parallel_shard_degree"));
+    SHARDSWEEP_ASSIGN(shards, degree(toml, shard_degree));
   } else if (gpus > 0) {
     SHARDSWEEP_ASSIGN(const std::int64_t rest,
                       product({replicas, layout.tp, layout.pp, layout.cp}));
@@ -403,30 +408,8 @@ constexpr std::array<Configurable, 8> configurable{
      {"picotron", write_picotron, read_picotron},
      {"llm-foundry", write_foundry, read_foundry}}};
 
-// Names as in the trainers' own files, without what they are nested in.
-// clang-format off
-constexpr auto names_of_axes = std::to_array<AxisNames>({
-    {"dp", {"", "", "dp", "data_parallel_shard_degree", "", "", "dp_size", ""}},
-    {"tp", {"--tensor-model-parallel-size", "model.tensor_model_parallel_size", "tp", "tensor_parallel_degree", "autotp_size", "model_parallel_size", "tp_size", "tensor_parallel_degree"}},
-    {"pp", {"--pipeline-model-parallel-size", "model.pipeline_model_parallel_size", "pp", "pipeline_parallel_degree", "", "pipe_parallel_size", "pp_size", ""}},
-    {"cp", {"--context-parallel-size", "model.context_parallel_size", "context_parallel_size", "context_parallel_degree", "", "", "cp_size", ""}},
-    {"ep", {"--expert-model-parallel-size", "model.expert_model_parallel_size", "expert_parallel_size", "expert_parallel_degree", "", "", "", ""}},
-    {"vpp", {"--num-virtual-stages-per-pipeline-rank", "model.virtual_pipeline_model_parallel_size", "", "", "", "", "", ""}},
-    {"cp_mode", {"--cp-comm-type", "model.cp_comm_type", "", "", "", "", "", ""}},
-    {"rank_order", {"--use-tp-pp-dp-mapping", "dist.use_tp_pp_dp_mapping", "", "", "", "", "", ""}},
-    {"dp_replicate", {"--num-distributed-optimizer-instances", "ddp.num_distributed_optimizer_instances", "", "data_parallel_replicate_degree", "", "", "", ""}},
-    {"seq_len", {"--seq-length", "model.seq_length", "sequence_length", "seq_len", "", "seq_length", "seq_length", "max_seq_len"}},
-    {"micro_batch", {"--micro-batch-size", "train.micro_batch_size", "micro_batch_size", "local_batch_size", "train_micro_batch_size_per_gpu", "train_micro_batch_size_per_gpu", "micro_batch_size", "device_train_microbatch_size"}},
-    {"grad_accum", {"", "", "batch_accumulation_per_replica", "", "gradient_accumulation_steps", "gradient_accumulation_steps", "gradient_accumulation_steps", ""}},
-    {"global_batch", {"--global-batch-size", "train.global_batch_size", "", "global_batch_size", "train_batch_size", "", "", "global_train_batch_size"}},
-    {"zero", {"--data-parallel-sharding-strategy", "ddp.data_parallel_sharding_strategy", "zero_stage", "fsdp_reshard_after_forward", "stage", "stage", "", "sharding_strategy"}},
-    {"zero 1", {"--use-distributed-optimizer", "ddp.use_distributed_optimizer", "zero_stage", "", "stage", "stage", "", ""}},
-    {"recompute", {"--recompute-granularity", "model.recompute_granularity", "recompute_layer", "mode", "", "checkpoint_activations", "", "activation_checkpointing"}},
-    {"schedule", {"", "", "pp_engine", "pipeline_parallel_schedule", "", "", "pp_engine", ""}},
-    {"overlap", {"--overlap-grad-reduce", "ddp.overlap_grad_reduce", "", "", "", "", "", ""}},
-    {"sequence_parallel", {"--sequence-parallel", "model.sequence_parallel", "tp_mode", "", "", "sequence_parallel", "", ""}},
-});
-// clang-format on
+static_assert(configurable[place_of_megatron].name == "megatron" &&
+              configurable[place_of_bridge].name == "megatron-bridge");
 
 constexpr auto configurable_names = [] {
   std::array<std::string_view, configurable.size()> list{};
@@ -539,6 +522,85 @@ Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
   SHARDSWEEP_TRY(product({layout->dp, layout->tp, layout->pp, layout->cp}));
   SHARDSWEEP_TRY(product({layout->dp, layout->micro_batch, layout->grad_accum}));
   return layout;
+}
+
+namespace {
+
+/// Beside names of axes: what a layout is read from too.
+constexpr std::array<std::string_view, 5> deciding_words{
+    "--recompute-method", "--recompute-num-layers", "--torch-fsdp2-no-reshard-after-forward",
+    "model.recompute_method", "model.recompute_num_layers"};
+
+bool decides(std::size_t trainer, std::string_view word) {
+  const auto is_named = [&](const AxisNames& axis) { return axis.names.at(trainer) == word; };
+  return std::any_of(names_of_axes.begin(), names_of_axes.end(), is_named) ||
+         std::find(further_words.begin(), further_words.end(), word) != further_words.end() ||
+         std::find(deciding_words.begin(), deciding_words.end(), word) != deciding_words.end();
+}
+
+/// Words of a command that decide a layout, with their values.
+Result<std::map<std::string, std::string>> deciding(std::size_t trainer,
+                                                    const ScriptCommand& command) {
+  std::map<std::string, std::string> found;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    std::string_view word = command[i].text;
+    word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
+    const auto equals = word.find('=');
+    const std::string name(word.substr(0, equals));
+    if (!decides(trainer, name)) continue;
+    std::string value;
+    bool unsure = command[i].unsure;
+    if (equals != std::string_view::npos) {
+      value = word.substr(equals + 1);
+    } else if (i + 1 < command.size() && !command[i + 1].text.starts_with("--")) {
+      value = command[i + 1].text;
+      unsure = unsure || command[i + 1].unsure;
+    }
+    if (unsure || value.find('$') != std::string::npos)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{}: the script does not say it without a branch, an argument "
+                               "or its environment; write its value",
+                               name));
+    found.insert_or_assign(name, value);
+  }
+  return found;
+}
+
+Result<std::string> script_as_flags(std::size_t trainer, std::string_view script) {
+  SHARDSWEEP_ASSIGN(const auto commands, commands_of_script(script));
+  std::string text;
+  std::map<std::string, std::string> said;
+  for (const ScriptCommand& command : commands) {
+    SHARDSWEEP_ASSIGN(const auto words, deciding(trainer, command));
+    for (const auto& [name, value] : words) {
+      const auto [before, fresh] = said.emplace(name, value);
+      if (!fresh && before->second != value)
+        return fault(FaultKind::invalid_input,
+                     fmt::format("{} is {} in one command of the script and {} in another",
+                                 name, before->second, value));
+    }
+    for (const ScriptWord& word : command) {
+      // A value that is not known is no number; a flag that may be there decides nothing here.
+      if (!word.unsure) text += word.text + ' ';
+      if (word.unsure && !word.text.starts_with("--")) text += "$? ";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<TrainerLayout> layout_of_file(std::string_view trainer, std::string_view text,
+                                     std::int64_t gpus) {
+  SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
+  const bool is_script = trainer == "megatron" || trainer == "megatron-bridge";
+  if (!is_script || text.find('$') == std::string_view::npos)
+    return layout_of(trainer, text, gpus);
+  SHARDSWEEP_ASSIGN(
+      const std::string flags,
+      script_as_flags(static_cast<std::size_t>(found - configurable.data()), text));
+  return layout_of(trainer, flags, gpus);
 }
 
 }  // namespace shardsweep

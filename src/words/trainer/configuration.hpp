@@ -48,6 +48,12 @@ struct TrainerLayout {
 [[nodiscard]] Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
                                               std::int64_t gpus);
 
+/// The same in a file that somebody has, which may be a script of a shell (shell_script.hpp).
+/// What decides a layout and depends on a branch of it, its arguments or its environment is a
+/// fault that names the word.
+[[nodiscard]] Result<TrainerLayout> layout_of_file(std::string_view trainer,
+                                                   std::string_view text, std::int64_t gpus);
+
 /// What an axis is called by each of configurable_trainers(), in their order; empty: it has no
 /// word of its own, or none at all.
 struct AxisNames {

@@ -2,6 +2,7 @@
 #include "trainer/megatron_words.hpp"
 
 #include "text/characters.hpp"
+#include "trainer/axis_words.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/settings.hpp"
 
@@ -58,7 +59,7 @@ Result<std::string> mode_of(const Settings& settings, std::string_view name, std
 /// Told as their number, or as the layers of each.
 Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
   constexpr std::string_view by_layers = "--num-layers-per-virtual-pipeline-stage";
-  if (!flags.has(by_layers)) return degree(flags, "--num-virtual-stages-per-pipeline-rank");
+  if (!flags.has(by_layers)) return degree(flags, axis_word("vpp", place_of_megatron));
   SHARDSWEEP_ASSIGN(const std::int64_t each, degree(flags, by_layers));
   SHARDSWEEP_ASSIGN(const std::int64_t layers, flags.number("--num-layers", 0));
   if (layers == 0)
@@ -70,7 +71,7 @@ Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
   return layers / (pp * each);
 }
 
-/// What both trainers call the same settings.
+/// What both trainers call the same settings; axes by the table of their words.
 struct Names {
   std::string_view tp, pp, cp, ep, cp_mode, mapping, micro_batch, global_batch, seq_len;
   std::string_view sequence_parallel, distributed_optimizer, instances, sharding, recompute;
@@ -78,20 +79,20 @@ struct Names {
   bool (*is_set)(const Settings&, std::string_view name);
 };
 constexpr Names flag_names{
-    .tp = "--tensor-model-parallel-size",
-    .pp = "--pipeline-model-parallel-size",
-    .cp = "--context-parallel-size",
-    .ep = "--expert-model-parallel-size",
-    .cp_mode = "--cp-comm-type",
-    .mapping = "--use-tp-pp-dp-mapping",
-    .micro_batch = "--micro-batch-size",
-    .global_batch = "--global-batch-size",
-    .seq_len = "--seq-length",
-    .sequence_parallel = "--sequence-parallel",
-    .distributed_optimizer = "--use-distributed-optimizer",
-    .instances = "--num-distributed-optimizer-instances",
-    .sharding = "--data-parallel-sharding-strategy",
-    .recompute = "--recompute-granularity",
+    .tp = axis_word("tp", place_of_megatron),
+    .pp = axis_word("pp", place_of_megatron),
+    .cp = axis_word("cp", place_of_megatron),
+    .ep = axis_word("ep", place_of_megatron),
+    .cp_mode = axis_word("cp_mode", place_of_megatron),
+    .mapping = axis_word("rank_order", place_of_megatron),
+    .micro_batch = axis_word("micro_batch", place_of_megatron),
+    .global_batch = axis_word("global_batch", place_of_megatron),
+    .seq_len = axis_word("seq_len", place_of_megatron),
+    .sequence_parallel = axis_word("sequence_parallel", place_of_megatron),
+    .distributed_optimizer = axis_word("zero 1", place_of_megatron),
+    .instances = axis_word("dp_replicate", place_of_megatron),
+    .sharding = axis_word("zero", place_of_megatron),
+    .recompute = axis_word("recompute", place_of_megatron),
     .fsdp = "--use-megatron-fsdp",
     .torch_fsdp = "--use-torch-fsdp2",
     .torch_gathered = "--torch-fsdp2-no-reshard-after-forward",
@@ -100,20 +101,20 @@ constexpr Names flag_names{
     .layers = "--num-layers",
     .is_set = [](const Settings& flags, std::string_view name) { return flags.has(name); }};
 constexpr Names override_names{
-    .tp = "model.tensor_model_parallel_size",
-    .pp = "model.pipeline_model_parallel_size",
-    .cp = "model.context_parallel_size",
-    .ep = "model.expert_model_parallel_size",
-    .cp_mode = "model.cp_comm_type",
-    .mapping = "dist.use_tp_pp_dp_mapping",
-    .micro_batch = "train.micro_batch_size",
-    .global_batch = "train.global_batch_size",
-    .seq_len = "model.seq_length",
-    .sequence_parallel = "model.sequence_parallel",
-    .distributed_optimizer = "ddp.use_distributed_optimizer",
-    .instances = "ddp.num_distributed_optimizer_instances",
-    .sharding = "ddp.data_parallel_sharding_strategy",
-    .recompute = "model.recompute_granularity",
+    .tp = axis_word("tp", place_of_bridge),
+    .pp = axis_word("pp", place_of_bridge),
+    .cp = axis_word("cp", place_of_bridge),
+    .ep = axis_word("ep", place_of_bridge),
+    .cp_mode = axis_word("cp_mode", place_of_bridge),
+    .mapping = axis_word("rank_order", place_of_bridge),
+    .micro_batch = axis_word("micro_batch", place_of_bridge),
+    .global_batch = axis_word("global_batch", place_of_bridge),
+    .seq_len = axis_word("seq_len", place_of_bridge),
+    .sequence_parallel = axis_word("sequence_parallel", place_of_bridge),
+    .distributed_optimizer = axis_word("zero 1", place_of_bridge),
+    .instances = axis_word("dp_replicate", place_of_bridge),
+    .sharding = axis_word("zero", place_of_bridge),
+    .recompute = axis_word("recompute", place_of_bridge),
     .fsdp = "dist.use_megatron_fsdp",
     .torch_fsdp = "dist.use_torch_fsdp2",
     .torch_gathered = "",
@@ -193,9 +194,12 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   if (layout.zero == 1) text += " --use-distributed-optimizer";
   if (layout.dp_replicate > 1)
     text += fmt::format(" --num-distributed-optimizer-instances {}", layout.dp_replicate);
+  // Its own FSDP asserts that format of checkpoints, though none is written.
   if (layout.zero > 1)
-    text += fmt::format(" --use-megatron-fsdp --data-parallel-sharding-strategy {}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
+    text += fmt::format(
+        " --use-megatron-fsdp --data-parallel-sharding-strategy {} "
+        "--ckpt-format fsdp_dtensor",
+        sharding.at(static_cast<std::size_t>(layout.zero)));
   if (layout.recompute == "full")
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   if (layout.recompute == "selective") text += " --recompute-granularity selective";
@@ -234,8 +238,10 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
   if (layout.dp_replicate > 1)
     text += fmt::format(" ddp.num_distributed_optimizer_instances={}", layout.dp_replicate);
   if (layout.zero > 1)
-    text += fmt::format(" dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={}",
-                        sharding.at(static_cast<std::size_t>(layout.zero)));
+    text += fmt::format(
+        " dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={} "
+        "checkpoint.ckpt_format=fsdp_dtensor",
+        sharding.at(static_cast<std::size_t>(layout.zero)));
   if (layout.recompute == "full")
     text +=
         " model.recompute_granularity=full model.recompute_method=uniform "
@@ -250,7 +256,7 @@ Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {
   const Settings words = Settings::of_overrides(text);
   SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(words, override_names, gpus));
   SHARDSWEEP_ASSIGN(layout.seq_len, words.number(dataset_length, layout.seq_len));
-  constexpr std::string_view virtual_size = "model.virtual_pipeline_model_parallel_size";
+  constexpr std::string_view virtual_size = axis_word("vpp", place_of_bridge);
   if (words.text(virtual_size) != "null") {
     SHARDSWEEP_ASSIGN(layout.vpp, degree(words, virtual_size));
   }

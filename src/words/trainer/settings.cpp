@@ -41,6 +41,154 @@ std::vector<std::string_view> words_of(std::string_view text) {
   }
 }
 
+/// A name with its value, and the names that it is nested in: "parallelism.tp".
+struct Leaf {
+  std::string path;
+  std::string name;
+  std::string value;
+};
+
+/// Of YAML, TOML and JSON: pieces between braces and commas, each with a mark in it. Lists are
+/// one value. Indentation nests, and so do braces.
+class LeafReader {
+ public:
+  explicit LeafReader(std::string_view text) : text_(text) {}
+
+  std::optional<Leaf> next() {
+    while (at_ < text_.size()) {
+      if (begins_line_) begin_line();
+      const std::string_view piece = read_piece();
+      if (auto leaf = take(piece)) return leaf;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Section {
+    std::string name;
+    std::size_t indent = 0;
+    bool by_brace = false;
+  };
+
+  void begin_line() {
+    const auto end = std::min(text_.find('\n', at_), text_.size());
+    const auto line = text_.substr(at_, end - at_);
+    indent_ = line.find_first_not_of(" \t\r");
+    begins_line_ = false;
+    if (indent_ == std::string_view::npos || line[indent_] == '#') return;
+    while (!sections_.empty() && !sections_.back().by_brace &&
+           sections_.back().indent >= indent_)
+      sections_.pop_back();
+  }
+
+  /// Up to what ends it, which is passed over.
+  std::string_view read_piece() {
+    const std::size_t begin = at_;
+    char quote = 0;
+    int interpolation = 0;
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\n') break;
+      if (quote != 0) {
+        if (c == '\\') ++at_;
+        if (c == quote) quote = 0;
+      } else if (c == '#') {
+        const auto piece = text_.substr(begin, at_ - begin);
+        at_ = std::min(text_.find('\n', at_), text_.size());
+        return end_piece(piece);
+      } else if (c == '"' || (c == '\'' && !in_word(begin))) {
+        quote = c;
+      } else if (c == '$' && at_ + 1 < text_.size() && text_[at_ + 1] == '{') {
+        ++interpolation;
+        ++at_;
+      } else if (interpolation > 0) {
+        interpolation -= c == '}' ? 1 : 0;
+      } else if (c == '[') {
+        ++lists_;
+      } else if (c == ']') {
+        lists_ = std::max(0, lists_ - 1);
+      } else if (lists_ == 0 && (c == '{' || c == '}' || c == ',')) {
+        break;
+      }
+    }
+    return end_piece(text_.substr(begin, std::min(at_, text_.size()) - begin));
+  }
+  /// An apostrophe, not a quote.
+  [[nodiscard]] bool in_word(std::size_t begin) const {
+    return at_ > begin &&
+           std::string_view(" \t:=[,").find(text_[at_ - 1]) == std::string_view::npos;
+  }
+  std::string_view end_piece(std::string_view piece) {
+    at_ = std::min(at_, text_.size());
+    ended_by_ = at_ < text_.size() ? text_[at_] : '\n';
+    ++at_;
+    begins_line_ = ended_by_ == '\n';
+    return piece;
+  }
+
+  std::optional<Leaf> take(std::string_view piece) {
+    piece = trimmed(piece);
+    const char ended_by = ended_by_;
+    const auto mark = piece.find_first_of(":=");
+    const bool is_list = piece.starts_with('[');
+    std::optional<Leaf> leaf;
+    if (mark != std::string_view::npos && !is_list) {
+      const std::string name(without_quotes(piece.substr(0, mark)));
+      auto value = trimmed(piece.substr(mark + 1));
+      if (value.ends_with(',')) value = trimmed(value.substr(0, value.size() - 1));
+      if (value.empty() || value == "[") {
+        if (ended_by == '{' || ended_by == '\n')
+          sections_.push_back({name, indent_, ended_by == '{'});
+      } else {
+        leaf = Leaf{path_of(name), name, std::string(without_quotes(value))};
+        if (ended_by == '{') sections_.push_back({"", indent_, true});
+      }
+    } else if (ended_by == '{') {
+      sections_.push_back({"", indent_, true});
+    }
+    if (ended_by == '}') {
+      while (!sections_.empty() && !sections_.back().by_brace)
+        sections_.pop_back();
+      if (!sections_.empty()) sections_.pop_back();
+    }
+    return leaf;
+  }
+
+  [[nodiscard]] std::string path_of(const std::string& name) const {
+    std::string path;
+    for (const Section& section : sections_)
+      if (!section.name.empty()) path += section.name + '.';
+    return path + name;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::size_t indent_ = 0;
+  bool begins_line_ = true;
+  char ended_by_ = '\n';
+  int lists_ = 0;
+  std::vector<Section> sections_;
+};
+
+bool is_below(std::string_view path, std::string_view section) {
+  for (const std::string_view name : split(path, '.'))
+    if (name == section) return true;
+  return false;
+}
+
+/// OmegaConf's ${variables.max_seq_len}: the value of that path. One that is not there stays.
+std::string interpolated(std::string value,
+                         const std::map<std::string, std::string, std::less<>>& by_path) {
+  constexpr int most_links = 8;
+  for (int link = 0; link < most_links; ++link) {
+    if (!value.starts_with("${") || value.find('}') != value.size() - 1) break;
+    const auto found = by_path.find(std::string_view(value).substr(2, value.size() - 3));
+    if (found == by_path.end()) break;
+    value = found->second;
+  }
+  return value;
+}
+
 }  // namespace
 
 Settings Settings::of_flags(std::string_view text) {
@@ -74,21 +222,15 @@ Settings Settings::of_overrides(std::string_view text) {
 
 Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
-  std::optional<std::size_t> passed_over;  // how far the section to leave out is indented
-  for (std::string_view line : split(text, '\n')) {
-    line = line.substr(0, line.find('#'));
-    const auto indent = line.find_first_not_of(" \t");
-    line = trimmed(line);
-    const auto mark = line.find_first_of(":=");
-    if (mark == std::string_view::npos) continue;
-    if (passed_over && indent > *passed_over) continue;
-    passed_over.reset();
-    if (!without.empty() && line.substr(0, mark) == without) passed_over = indent;
-    std::string_view value = trimmed(line.substr(mark + 1));
-    if (value.ends_with(',')) value = trimmed(value.substr(0, value.size() - 1));
-    if (value.empty() || value == "{" || value == "[") continue;
-    settings.values_[std::string(without_quotes(line.substr(0, mark)))] = without_quotes(value);
+  std::map<std::string, std::string, std::less<>> by_path;
+  LeafReader reader(text);
+  while (const auto leaf = reader.next()) {
+    if (!without.empty() && is_below(leaf->path, without)) continue;
+    by_path[leaf->path] = leaf->value;
+    settings.values_[std::string(leaf->name)] = leaf->value;
   }
+  for (auto& [name, value] : settings.values_)
+    value = interpolated(value, by_path);
   return settings;
 }
 
@@ -114,9 +256,14 @@ Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallba
   const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
   constexpr std::int64_t most = 1'000'000'000;
   if (read.ec != std::errc() || read.ptr != value.data() + value.size() || number < 0 ||
-      number > most)
+      number > most) {
+    if (value.find('$') != std::string_view::npos)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{}: {} has no value in this text; write a number", name,
+                               in_quotes(value)));
     return fault(FaultKind::invalid_input,
                  fmt::format("{}: {} is no whole number", name, in_quotes(value)));
+  }
   return number;
 }
 

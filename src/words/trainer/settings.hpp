@@ -20,9 +20,10 @@ class Settings {
   /// `section.name=value` between blanks, with or without + in front; other words and comments
   /// are passed over.
   [[nodiscard]] static Settings of_overrides(std::string_view text);
-  /// `name: value`, `name = value` and `"name": value,`, one a line; of a name that stands in
-  /// several places the last counts. Comments (#) are passed over, and so is what is indented
-  /// below the section `without`.
+  /// `name: value`, `name = value` and `"name": value`, each on a line or between braces and
+  /// commas; of a name that stands in several places the last counts. `${section.name}` is what
+  /// stands there. Comments (#) are passed over, and so is what is nested in the section
+  /// `without`.
   [[nodiscard]] static Settings of_lines(std::string_view text, std::string_view without = {});
   /// The same with _ for each - in a name.
   [[nodiscard]] Settings with_underscores() const;

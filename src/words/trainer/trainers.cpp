@@ -157,6 +157,9 @@ constexpr auto torchtitan = std::to_array<std::string_view>({
     "  tps: {tokens_per_s_per_gpu}  ",
     "  tflops: {tflops_per_gpu}  ",
     "tokens per DP rank, {tokens_per_step} tokens per train step",
+    // Of structured_logs/*.jsonl, which each rank writes since 2026-05-04: a span for a train
+    // step.
+    R"("step": {iteration}*"log_type_name": "step_end"*"value": {step_ms})",
     // With debug.print_config, JSON. Batch and length stand in its part for validation too.
     R"("tensor_parallel_degree": {tp})",
     R"("pipeline_parallel_degree": {pp})",
@@ -235,7 +238,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
     {.name = "megatron",
      .title = "Megatron-LM",
      .from = "0.5",
-     .to = "0.19",
+     .to = "0.20",
      .probe = {"megatron", "core/package_info.py", "megatron-core"},
      .prints = "the last rank",
      .resolution = "0.1 ms",
@@ -245,7 +248,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
     {.name = "megatron-bridge",
      .title = "Megatron-Bridge",
      .from = "0.2",
-     .to = "0.5",
+     .to = "0.7",
      .probe = {"megatron", "bridge/package_info.py", "megatron-bridge"},
      .prints = "the last rank",
      .resolution = "0.1 ms",

@@ -383,6 +383,7 @@ TEST_CASE("megatron-bridge's overrides, and what else stands on its command line
         "train.micro_batch_size=2 train.global_batch_size=64 model.sequence_parallel=false "
         "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
         "ddp.data_parallel_sharding_strategy=optim_grads_params "
+        "checkpoint.ckpt_format=fsdp_dtensor "
         "ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n");
   const auto read =
       layout_of("megatron-bridge",
@@ -424,6 +425,17 @@ TEST_CASE("no axis is dropped in silence") {
   CHECK(titan->sequence_parallel);
 }
 
+TEST_CASE("both Megatrons are told the format of checkpoints that their FSDP asserts") {
+  for (const std::int64_t zero : {0, 1, 2, 3}) {
+    CAPTURE(zero);
+    const auto flags = written("megatron", {.dp = 4, .zero = zero});
+    CHECK((flags.find("--ckpt-format fsdp_dtensor") != std::string::npos) == (zero > 1));
+    const auto words = written("megatron-bridge", {.dp = 4, .zero = zero});
+    CHECK((words.find("checkpoint.ckpt_format=fsdp_dtensor") != std::string::npos) ==
+          (zero > 1));
+  }
+}
+
 TEST_CASE("stages of a rank need a pipeline") {
   const TrainerLayout layout{.dp = 2, .pp = 1, .vpp = 2};
   for (const auto* trainer : {"megatron", "megatron-bridge", "torchtitan"})
@@ -442,7 +454,7 @@ TEST_CASE("overlap has Megatron's words, by what is sharded") {
        " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=false\n"},
       {true, 1, " --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n",
        " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
-      {true, 3, "_params --overlap-grad-reduce --overlap-param-gather\n",
+      {true, 3, " fsdp_dtensor --overlap-grad-reduce --overlap-param-gather\n",
        " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
       {false, 0, "--global-batch-size 1\n",
        " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"},

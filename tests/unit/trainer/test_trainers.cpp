@@ -87,6 +87,9 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"nanotron", "nanotron-2024", {.gpus = 16}, 5e-3, 50.034, 50.815},
       {"torchtitan", "torchtitan-2026", {.gpus = 16}, 1e-5, 0, 52.25},
       {"torchtitan", "torchtitan-0.1.0", all, 1e-5, 0, 52.25},
+      // What each rank writes beside its output: one line for the begin and one for the end of
+      // each part.
+      {"torchtitan", "torchtitan-structured", all, 1e-9},
       {"deepspeed", "deepspeed-pipe", length, 1e-3},
       {"deepspeed", "deepspeed-0.16", length, 1e-3},
       {"deepspeed", "deepspeed-engine", length, 1e-9, 50.03},

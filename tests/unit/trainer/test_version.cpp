@@ -70,19 +70,19 @@ TEST_CASE("a version older than the range is refused with both") {
   CHECK(why("megatron", "0.13.0rc2") == "");
   CHECK(why("megatron", "0.4.1") ==
         "Version '0.4.1' of Megatron-LM was found. The reader 'megatron' knows the log of "
-        "versions 0.5 to 0.19. To read it all the same, write 'unchecked: [version]'.");
+        "versions 0.5 to 0.20. To read it all the same, write 'unchecked: [version]'.");
   CHECK(why("records", "99") == "");
 }
 
 TEST_CASE("a newer version than those tested is no fault, and is said") {
   for (const auto& [trainer, version] :
-       {std::pair{"megatron", "0.20.0rc1"}, std::pair{"megatron-bridge", "0.7.0"},
+       {std::pair{"megatron", "0.21.0rc1"}, std::pair{"megatron-bridge", "0.8.0"},
         std::pair{"torchtitan", "0.4.0"}, std::pair{"picotron", "2027.1.5"}}) {
     CAPTURE(trainer);
     CHECK(why(trainer, version) == "");
     CHECK(is_newer_than_tested(*find_trainer(trainer), version));
   }
-  CHECK_FALSE(is_newer_than_tested(*find_trainer("megatron"), "0.19.3"));
+  CHECK_FALSE(is_newer_than_tested(*find_trainer("megatron"), "0.20.3"));
   CHECK_FALSE(is_newer_than_tested(*find_trainer("megatron"), "0.3"));
   CHECK_FALSE(is_newer_than_tested(*find_trainer("records"), "99"));
 }
@@ -131,7 +131,7 @@ TEST_CASE("a log of a newer version counts as long as nothing contradicts it") {
     TrainerRun run{.log = "megatron", .warmup = 1, .steps = 2, .dp = dp, .tokens_per_step = 8};
     auto log = LogRecords::make(run, 2);
     REQUIRE(log);
-    CHECK(log->see_version("shardsweep-probe: 0.20.0"));
+    CHECK(log->see_version("shardsweep-probe: 0.21.0"));
     (void)log->read("using world size: 2, data-parallel size: 2", 0);
     for (int i = 1; i < 4; ++i)
       (void)log->read(fmt::format(" iteration {}/ 3 | elapsed time per iteration (ms): 100.0 | "
@@ -142,16 +142,16 @@ TEST_CASE("a log of a newer version counts as long as nothing contradicts it") {
   };
   const auto taken = measured(2, "6.0");
   CHECK(taken.type == "result");
-  CHECK(taken.texts.at("trainer_version") == "0.20.0");
+  CHECK(taken.texts.at("trainer_version") == "0.21.0");
   CHECK(taken.texts.at("trainer_note") ==
-        "Version '0.20.0' of Megatron-LM is newer than tested: the reader 'megatron' was "
-        "tested with versions 0.5 to 0.19.");
+        "Version '0.21.0' of Megatron-LM is newer than tested: the reader 'megatron' was "
+        "tested with versions 0.5 to 0.20.");
   const auto refused = measured(1, "6.0");
   CHECK(refused.type == "error");
   CHECK(refused.texts.at("class") == "usage");
   CHECK(refused.texts.at("message") ==
-        "its log is no measurement: Version '0.20.0' of Megatron-LM is newer than tested: the "
-        "reader 'megatron' was tested with versions 0.5 to 0.19. It ran with dp 2, and 1 was "
+        "its log is no measurement: Version '0.21.0' of Megatron-LM is newer than tested: the "
+        "reader 'megatron' was tested with versions 0.5 to 0.20. It ran with dp 2, and 1 was "
         "asked for.");
   CHECK(measured(2, "nan").texts.at("class") == "nan");
 }

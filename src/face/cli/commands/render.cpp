@@ -64,9 +64,11 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
                          "LOCAL_WORLD_SIZE={}\n",
                          spec.world, spec.ranks_per_node);
   if (!spec.trainer) return text;
-  text +=
-      fmt::format("MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder\n{}\n",
-                  spec.trainer->directory);
+  const bool inside = spec.container && !spec.container->workdir.empty();
+  text += fmt::format(
+      "MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder{}\n{}\n",
+      inside ? " in the container" : "",
+      inside ? spec.container->workdir : spec.trainer->directory);
   for (const auto& [name, file] :
        trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
     text += fmt::format("\n# file {}\n{}{}", (paths.dir / name).string(), file,

@@ -23,6 +23,7 @@ MEGATRON = {  # flag: what argparse makes of its value
     "--sequence-parallel": None,
     "--use-distributed-optimizer": None,
     "--use-megatron-fsdp": None,
+    "--ckpt-format": ("torch", "torch_dist", "torch_dcp", "fsdp_dtensor"),
     "--data-parallel-sharding-strategy": ("no_shard", "optim", "optim_grads", "optim_grads_params"),
     "--overlap-grad-reduce": None,
     "--overlap-param-gather": None,
@@ -52,6 +53,7 @@ BRIDGE = {
     "ddp.overlap_grad_reduce": bool,
     "ddp.overlap_param_gather": bool,
     "dist.use_megatron_fsdp": bool,
+    "checkpoint.ckpt_format": str,
 }
 TORCHTITAN = {
     "training": {"local_batch_size": int, "global_batch_size": int, "seq_len": int},
@@ -147,7 +149,10 @@ def megatron(text):
         else:
             parser.add_argument(flag, type=kind)
     for block in blocks(text):
-        yield parser.parse_args(block.split())
+        found = parser.parse_args(block.split())
+        # megatron/training/arguments.py:1169 at d98e8a64dd.
+        assert not found.use_megatron_fsdp or found.ckpt_format == "fsdp_dtensor"
+        yield found
 
 
 def bridge(text):

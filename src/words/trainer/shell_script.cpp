@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: No shell is run, because a launch script trains. Of the shell's language this knows
+// what launch scripts are made of: assignments, arrays, defaults (${X:-2}), whole numbers
+// ($((A*B))), and where a branch begins and ends. Anything else leaves a $ behind.
+#include "trainer/shell_script.hpp"
+
+#include "text/expression.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr int deepest_default = 8;  // ${A:-${B:-2}}
+
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
+bool begins_name(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+bool goes_on_name(char c) {
+  return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+template <std::size_t N>
+bool is_one_of(std::string_view word, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+constexpr std::array<std::string_view, 3> opening_branch{"if", "case", "select"};
+constexpr std::array<std::string_view, 3> opening_loop{"for", "while", "until"};
+constexpr std::array<std::string_view, 3> closing{"fi", "esac", "done"};
+constexpr std::array<std::string_view, 9> passing{"then", "else", "elif", "do",  "!",
+                                                  "{",    "}",    "time", "exec"};
+constexpr std::array<std::string_view, 5> declaring{"export", "local", "declare", "readonly",
+                                                    "typeset"};
+constexpr std::array<std::string_view, 6> harmless{"echo", "printf", "[", "[[", "test", "set"};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  Result<std::vector<ScriptCommand>> read() {
+    while (at_ < text_.size())
+      step();
+    end_statement();
+    if (open_quote_)
+      return fault(FaultKind::invalid_input, "the script has a quote without its other");
+    return std::move(commands_);
+  }
+
+ private:
+  using Words = std::vector<ScriptWord>;
+
+  [[nodiscard]] char now() const { return text_[at_]; }
+  [[nodiscard]] bool is_next(char c) const {
+    return at_ + 1 < text_.size() && text_[at_ + 1] == c;
+  }
+
+  void step() {
+    const char c = now();
+    if (is_blank(c)) {
+      ++at_;
+    } else if (c == '\\' && is_next('\n')) {
+      at_ += 2;
+    } else if (c == '#') {
+      at_ = std::min(text_.find('\n', at_), text_.size());
+    } else if (c == '&' || c == '|') {
+      const bool depends = is_next(c);  // && and ||
+      at_ += depends ? 2 : 1;
+      end_statement();
+      after_condition_ = depends;
+    } else if (c == '\n' || c == ';' || c == '(' || c == ')') {
+      ++at_;
+      end_statement();
+    } else if (c == '<' || c == '>') {
+      while (at_ < text_.size() && (now() == '<' || now() == '>' || now() == '&'))
+        ++at_;
+    } else {
+      statement_.push_back(read_word());
+    }
+  }
+
+  // ---- words
+
+  /// One word of the shell's, as its own words between blanks; at least one, it may be empty.
+  Words read_word() {
+    Words words(1);
+    while (at_ < text_.size()) {
+      const char c = now();
+      if (is_blank(c) || std::string_view("\n;&|()<>").find(c) != std::string_view::npos) break;
+      if (c == '\'' || c == '"') {
+        ++at_;
+        read_quoted(c, words);
+      } else {
+        read_one(words);
+      }
+      if (begins_array(words)) read_array(words);
+    }
+    return words;
+  }
+
+  void read_quoted(char quote, Words& words) {
+    while (at_ < text_.size() && now() != quote) {
+      if (std::isspace(static_cast<unsigned char>(now())) != 0) {
+        words.emplace_back();
+        ++at_;
+      } else {
+        read_one(words);
+      }
+    }
+    open_quote_ = open_quote_ || at_ == text_.size();
+    ++at_;
+  }
+
+  /// A character, or what a $ stands for.
+  void read_one(Words& words) {
+    if (now() == '\\' && at_ + 1 < text_.size()) {
+      if (is_next('\n')) {
+        words.emplace_back();
+      } else {
+        words.back().text += text_[at_ + 1];
+      }
+      at_ += 2;
+    } else if (now() == '$') {
+      append(words, read_dollar(0));
+    } else {
+      words.back().text += now();
+      ++at_;
+    }
+  }
+
+  /// The first of them goes on the word before.
+  static void append(Words& words, const Words& more) {
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      if (i > 0) words.emplace_back();
+      words.back().text += more[i].text;
+      words.back().unsure = words.back().unsure || more[i].unsure;
+    }
+  }
+
+  [[nodiscard]] bool begins_array(const Words& words) const {
+    return words.size() == 1 && words.front().text.ends_with('=') && at_ < text_.size() &&
+           now() == '(';
+  }
+  void read_array(Words& words) {
+    ++at_;
+    while (at_ < text_.size() && now() != ')') {
+      if (std::isspace(static_cast<unsigned char>(now())) != 0) {
+        ++at_;
+      } else if (now() == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size());
+      } else if (now() == '\\' && is_next('\n')) {
+        at_ += 2;
+      } else {
+        const std::size_t before = at_;
+        const Words one = read_word();
+        if (at_ == before) ++at_;  // what no array has
+        words.emplace_back();
+        append(words, one);
+      }
+    }
+    at_ = std::min(at_ + 1, text_.size());
+  }
+
+  // ---- variables
+
+  /// Up to the bracket that closes the one at `at_`, which is passed over with it.
+  std::string_view bracketed(char open, char close) {
+    const std::size_t begin = at_ + 1;
+    int depth = 0;
+    for (; at_ < text_.size(); ++at_) {
+      if (now() == open) ++depth;
+      if (now() == close && --depth == 0) break;
+    }
+    const auto inside = text_.substr(std::min(begin, text_.size()), at_ - begin);
+    open_quote_ = open_quote_ || at_ == text_.size();
+    at_ = std::min(at_ + 1, text_.size());
+    return inside;
+  }
+
+  static Words unknown(std::string_view name) { return {{"$" + std::string(name), false}}; }
+
+  Words read_dollar(int depth) {
+    ++at_;
+    if (at_ == text_.size()) return {{"$", false}};
+    if (now() == '{') return braced(bracketed('{', '}'), depth);
+    if (text_.substr(at_).starts_with("((")) return counted_value(bracketed('(', ')'));
+    if (now() == '(') {
+      bracketed('(', ')');
+      return unknown("(...)");
+    }
+    std::size_t end = at_;
+    while (end < text_.size() && goes_on_name(text_[end]))
+      ++end;
+    if (end == at_) return unknown(text_.substr(at_++, 1));
+    const auto name = text_.substr(at_, end - at_);
+    at_ = end;
+    return value_of(name);
+  }
+
+  Words value_of(std::string_view name) const {
+    const auto found = variables_.find(name);
+    if (found == variables_.end()) return unknown(name);
+    const Words& words = found->second;
+    // A number that depends on a branch is none.
+    const bool plain = words.size() == 1 && !words.front().text.starts_with('-');
+    return plain && words.front().unsure ? unknown(name) : words;
+  }
+
+  /// `NAME`, `NAME[@]`, `NAME:-default` and its likes.
+  Words braced(std::string_view inside, int depth) {
+    std::size_t end = 0;
+    while (end < inside.size() && goes_on_name(inside[end]))
+      ++end;
+    const auto name = inside.substr(0, end);
+    const auto rest = inside.substr(end);
+    if (name.empty()) return unknown(inside);
+    if (rest.empty() || rest == "[@]" || rest == "[*]") return value_of(name);
+    for (const std::string_view mark : {":-", ":=", "-", "="}) {
+      if (!rest.starts_with(mark)) continue;
+      if (const auto known = variables_.find(name); known != variables_.end())
+        return value_of(name);
+      return filled(rest.substr(mark.size()), depth + 1);
+    }
+    return unknown(name);
+  }
+
+  /// A default, which may name variables itself.
+  Words filled(std::string_view text, int depth) {
+    if (depth > deepest_default) return unknown("{...}");
+    const auto outer_text = std::exchange(text_, text);
+    const auto outer_at = std::exchange(at_, 0);
+    Words words(1);
+    while (at_ < text_.size()) {
+      if (now() == '"' || now() == '\'') {
+        ++at_;
+      } else if (std::isspace(static_cast<unsigned char>(now())) != 0) {
+        words.emplace_back();
+        ++at_;
+      } else if (now() == '$') {
+        append(words, read_dollar(depth));
+      } else {
+        words.back().text += now();
+        ++at_;
+      }
+    }
+    text_ = outer_text;
+    at_ = outer_at;
+    return words;
+  }
+
+  /// $((A * $B)).
+  Words counted_value(std::string_view inside) {
+    if (inside.size() < 2) return unknown("((...))");
+    inside = inside.substr(1, inside.size() - 2);
+    std::string expression;
+    for (const ScriptWord& word : filled(inside, 1))
+      expression += word.text + ' ';
+    const auto value = computed(expression, [&](std::string_view name) {
+      const auto found = variables_.find(name);
+      const bool plain = found != variables_.end() && found->second.size() == 1 &&
+                         !found->second.front().unsure;
+      return plain ? std::optional<std::string_view>(found->second.front().text) : std::nullopt;
+    });
+    return value ? Words{{*value, false}} : unknown("((...))");
+  }
+
+  // ---- statements
+
+  /// NAME= or NAME+= at its beginning; none: it is no assignment.
+  static std::optional<std::pair<std::string, bool>> assigned(std::string_view word) {
+    std::size_t end = 0;
+    while (end < word.size() && goes_on_name(word[end]))
+      ++end;
+    if (end == 0 || !begins_name(word.front()) || end == word.size()) return std::nullopt;
+    const bool adds = word.substr(end).starts_with("+=");
+    if (!adds && word[end] != '=') return std::nullopt;
+    return std::pair(std::string(word.substr(0, end)), adds);
+  }
+
+  void assign(const std::string& name, bool adds, Words words) {
+    words.front().text.erase(0, name.size() + (adds ? 2 : 1));
+    std::erase_if(words, [](const ScriptWord& word) { return word.text.empty(); });
+    const auto known = variables_.find(name);
+    Words before = known == variables_.end() ? Words() : known->second;
+    if (adds) words.insert(words.begin(), before.begin(), before.end());
+    if (branches_ > 0 || loops_ > 0 || after_condition_) {
+      const auto same = std::mismatch(before.begin(), before.end(), words.begin(), words.end());
+      const auto kept = static_cast<std::size_t>(same.first - before.begin());
+      // What the branch has taken away may be there all the same.
+      words.insert(words.end(), same.first, before.end());
+      for (std::size_t i = kept; i < words.size(); ++i)
+        words[i].unsure = true;
+    }
+    if (words.empty()) words.emplace_back();
+    variables_.insert_or_assign(name, std::move(words));
+  }
+
+  void begin_loop(const std::vector<Words>& words) {
+    ++loops_;
+    if (words.size() < 4 || words[2].front().text != "in") return;
+    Words values;
+    for (std::size_t i = 3; i < words.size(); ++i)
+      values.insert(values.end(), words[i].begin(), words[i].end());
+    if (values.size() > 1) values = {{values.front().text, true}};
+    variables_.insert_or_assign(words[1].front().text, std::move(values));
+  }
+
+  void end_statement() {
+    std::vector<Words> words = std::exchange(statement_, {});
+    std::size_t first = 0;
+    for (; first < words.size(); ++first) {
+      const std::string& word = words[first].front().text;
+      if (is_one_of(word, opening_branch)) {
+        ++branches_;
+      } else if (is_one_of(word, opening_loop)) {
+        begin_loop({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()});
+        if (word == "for") first = words.size();
+      } else if (is_one_of(word, closing)) {
+        int& open = word == "done" ? loops_ : branches_;
+        open = std::max(0, open - 1);
+      } else if (!is_one_of(word, passing)) {
+        break;
+      }
+    }
+    run(std::move(words), first);
+    after_condition_ = false;
+  }
+
+  void run(std::vector<Words> words, std::size_t first) {
+    const bool declares =
+        first < words.size() && is_one_of(words[first].front().text, declaring);
+    if (declares) ++first;
+    for (; first < words.size(); ++first) {
+      const auto name = assigned(words[first].front().text);
+      const bool option = declares && words[first].front().text.starts_with('-');
+      if (!name && !option) break;
+      if (name) assign(name->first, name->second, std::move(words[first]));
+    }
+    if (first >= words.size() || is_one_of(words[first].front().text, harmless)) return;
+    ScriptCommand command;
+    for (; first < words.size(); ++first) {
+      for (ScriptWord& word : words[first]) {
+        if (!word.text.empty() && word.text.front() != '#') command.push_back(std::move(word));
+      }
+    }
+    const bool tells = std::any_of(command.begin(), command.end(), [](const ScriptWord& word) {
+      return word.text.starts_with("--") || word.text.find('=') != std::string::npos;
+    });
+    if (tells) commands_.push_back(std::move(command));
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::vector<Words> statement_;
+  std::map<std::string, Words, std::less<>> variables_;
+  std::vector<ScriptCommand> commands_;
+  int branches_ = 0;
+  int loops_ = 0;
+  bool after_condition_ = false;
+  bool open_quote_ = false;
+};
+
+}  // namespace
+
+Result<std::vector<ScriptCommand>> commands_of_script(std::string_view text) {
+  return Reader(text).read();
+}
+
+}  // namespace shardsweep
