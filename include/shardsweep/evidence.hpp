@@ -41,6 +41,7 @@ enum class EvidenceKind : std::uint8_t {
   dirty,     ///< what was left on it can't be cleaned
   failed,    ///< nothing could be started
   control,   ///< the reference layout ran beyond its tolerance
+  check,     ///< it has failed the check of nodes
   leaving,   ///< its agent was ended
   leaked,    ///< processes or memory of earlier attempts, which were removed
   suspect,   ///< its trial was measured elsewhere
@@ -54,9 +55,9 @@ enum class EvidenceKind : std::uint8_t {
   killed,     ///< its agents were killed all at once, by whom is not known
 };
 template <>
-inline constexpr std::array<std::string_view, 17> word_table<EvidenceKind>{
-    "silent",  "lost",       "hardware", "dirty",     "failed",  "control",
-    "leaving", "leaked",     "suspect",  "slower",    "on pace", "slow",
-    "hung",    "comm_error", "crashed",  "unstarted", "killed"};
+inline constexpr std::array<std::string_view, 18> word_table<EvidenceKind>{
+    "silent", "lost",    "hardware",   "dirty",   "failed",    "control",
+    "check",  "leaving", "leaked",     "suspect", "slower",    "on pace",
+    "slow",   "hung",    "comm_error", "crashed", "unstarted", "killed"};
 
 }  // namespace shardsweep

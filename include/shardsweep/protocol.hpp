@@ -8,6 +8,7 @@
 // max_line bytes, newline included: longer ones are cut or mixed by srun. Bulk goes by file.
 #pragma once
 
+#include <shardsweep/check.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/described.hpp>
 #include <shardsweep/ending.hpp>
@@ -189,6 +190,22 @@ inline constexpr auto described<FoundOnNode> = std::tuple{
     Field{"kind", &FoundOnNode::kind},
     Field{"detail", &FoundOnNode::detail},
 };
+/// What a node has found of itself, and what speaks against it. A node that is to blame is
+/// named by a FoundOnNode besides.
+struct Checked {
+  std::string node;
+  NodeFacts facts;
+  std::string detail{};  ///< why it has failed; empty: it has not. An optional key
+  bool blamed = false;   ///< the node, not its site: an optional key
+  friend bool operator==(const Checked&, const Checked&) = default;
+};
+template <>
+inline constexpr auto described<Checked> = std::tuple{
+    Field{"node", &Checked::node},
+    Part{&Checked::facts},
+    Field{"detail", &Checked::detail, Flag::optional},
+    Field{"blamed", &Checked::blamed, Flag::optional},
+};
 /// Last line: the lead leaves.
 struct Bye {
   std::string why;  ///< drained, idle, node lost, signal
@@ -200,7 +217,7 @@ inline constexpr auto described<Bye> = std::tuple{
 };
 
 using FromLeadBody =
-    std::variant<Claimed, Beat, Started, Ended, Revoked, NodeSeen, FoundOnNode, Bye>;
+    std::variant<Claimed, Beat, Started, Ended, Revoked, NodeSeen, FoundOnNode, Checked, Bye>;
 struct FromLead {
   std::int64_t n = 0;
   Timestamp t = 0;
@@ -267,6 +284,17 @@ template <>
 inline constexpr auto described<TimedSteps> = std::tuple{
     Field{"attempt", &TimedSteps::attempt},
 };
+/// Check your node, as the allocation's folder says. Answered by NodeChecked.
+struct CheckNode {
+  std::string dir;  ///< of the allocation
+  CheckTime time = CheckTime::before;
+  friend bool operator==(const CheckNode&, const CheckNode&) = default;
+};
+template <>
+inline constexpr auto described<CheckNode> = std::tuple{
+    Field{"dir", &CheckNode::dir},
+    Field{"time", &CheckNode::time},
+};
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
 };
@@ -274,7 +302,7 @@ struct Quit {
   friend bool operator==(const Quit&, const Quit&) = default;
 };
 using ToNodeBody =
-    std::variant<Launch, EndAttempt, AskProgress, Place, TimedSteps, LeadBeat, Quit>;
+    std::variant<Launch, EndAttempt, AskProgress, Place, TimedSteps, CheckNode, LeadBeat, Quit>;
 
 struct NodeReady {
   std::string node;
@@ -375,8 +403,18 @@ inline constexpr auto described<NodeFinding> = std::tuple{
     Field{"kind", &NodeFinding::kind},
     Field{"detail", &NodeFinding::detail},
 };
+struct NodeChecked {
+  CheckTime time = CheckTime::before;
+  NodeFacts facts;
+  friend bool operator==(const NodeChecked&, const NodeChecked&) = default;
+};
+template <>
+inline constexpr auto described<NodeChecked> = std::tuple{
+    Field{"time", &NodeChecked::time},
+    Part{&NodeChecked::facts},
+};
 using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress,
-                                  NodeEnded, NodeFinding>;
+                                  NodeEnded, NodeFinding, NodeChecked>;
 struct FromNode {
   std::string node;
   FromNodeBody body;

@@ -344,10 +344,15 @@ inline constexpr auto described<NodeRow> = std::tuple{
 
 // ---- controls
 
-/// Before or after what an allocation measures. Stored text.
-enum class ControlTime : std::uint8_t { start, end };
+/// Before or after what an allocation measures, or of a node alone. Stored text.
+enum class ControlTime : std::uint8_t {
+  start,
+  end,
+  check,  ///< of one node, before all else: the allocation's first act
+};
 template <>
-inline constexpr std::array<std::string_view, 2> word_table<ControlTime>{"start", "end"};
+inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end",
+                                                                         "check"};
 
 /// What an allocation made of its sweep's control (fleet/control.hpp).
 struct ControlRow {
@@ -360,8 +365,18 @@ struct ControlRow {
   double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
   double network_ratio = 0;      ///< as `ratio`
   double gpu_seconds = 0;        ///< that it took
-  std::string cause{};           ///< why nothing was measured
+  std::string cause{};           ///< why nothing was measured, or why the node has failed
   Timestamp at = 0;
+  // Of the check of a node, as NodeFacts has them; empty: it is a control of the allocation.
+  std::string node{};
+  std::string device{};
+  double gemm_flops = 0;
+  double sm_clock_mhz = 0;
+  double host_free = -1;
+  double gpu_used_bytes = -1;
+  double seconds = 0;
+  std::string unmade{};  ///< with "; " between them
+  bool blamed = false;   ///< the node has failed, not its site
   [[nodiscard]] bool measured() const {
     return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0;
   }
@@ -370,6 +385,7 @@ template <>
 inline constexpr auto described<ControlRow> = std::tuple{
     Field{"allocation", &ControlRow::allocation, Flag::key},
     Field{"time", &ControlRow::time, Flag::key},
+    Field{"node", &ControlRow::node, Flag::key},
     Field{"sweep", &ControlRow::sweep},
     Field{"nodes", &ControlRow::nodes},
     Field{"tokens_per_s", &ControlRow::tokens_per_s_per_gpu},  // stored words stay: per GPU too
@@ -379,6 +395,14 @@ inline constexpr auto described<ControlRow> = std::tuple{
     Field{"gpu_seconds", &ControlRow::gpu_seconds},
     Field{"cause", &ControlRow::cause},
     Field{"at", &ControlRow::at},
+    Field{"device", &ControlRow::device},
+    Field{"gemm_flops", &ControlRow::gemm_flops},
+    Field{"sm_clock_mhz", &ControlRow::sm_clock_mhz},
+    Field{"host_free", &ControlRow::host_free},
+    Field{"gpu_used_bytes", &ControlRow::gpu_used_bytes},
+    Field{"seconds", &ControlRow::seconds},
+    Field{"unmade", &ControlRow::unmade},
+    Field{"blamed", &ControlRow::blamed},
 };
 
 }  // namespace shardsweep

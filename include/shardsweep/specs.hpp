@@ -3,6 +3,7 @@
 #pragma once
 
 #include <shardsweep/backend.hpp>
+#include <shardsweep/check.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/described.hpp>
 #include <shardsweep/policy.hpp>
@@ -154,8 +155,9 @@ struct AllocationSpec {
   LaunchMode launch = LaunchMode::local;
   LaneLimits limits{.agents_limit_s = 60};
   // Optional keys.
-  double grace_s = 5;  ///< of each attempt, to end when its time is up
-  std::string gpu{};   ///< the model that every node must have; empty: any
+  double grace_s = 5;                 ///< of each attempt, to end when its time is up
+  std::string gpu{};                  ///< the model that every node must have; empty: any
+  std::optional<CheckOrder> check{};  ///< of its nodes; none: they are not checked
 
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };
@@ -169,6 +171,7 @@ inline constexpr auto described<AllocationSpec> = std::tuple{
     Part{&AllocationSpec::limits},
     Field{"grace_s", &AllocationSpec::grace_s, Flag::optional},
     Field{"gpu", &AllocationSpec::gpu, Flag::optional},
+    Field{"check", &AllocationSpec::check, Flag::optional},
 };
 
 }  // namespace shardsweep

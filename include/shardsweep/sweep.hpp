@@ -297,6 +297,10 @@ struct SiteSpec {
   std::vector<std::string> pass_env;
   std::vector<std::string> modules;
   std::vector<std::string> prolog;  ///< shell lines of the user's own, put in as they are
+  /// Shell lines that each node runs before the first and after the last attempt of an
+  /// allocation; what does not end with 0 speaks against the node.
+  std::vector<std::string> before{};
+  std::vector<std::string> after{};
   /// sbatch's long options by their own names. The ranges of one option don't overlap; where
   /// none holds the node count, the option is not given.
   std::map<std::string, std::vector<SlurmValue>> slurm;
@@ -319,6 +323,8 @@ inline constexpr auto described<SiteSpec> = std::tuple{
     Key{"pass_env", &SiteSpec::pass_env, {.meaning = "variables of your shell that the ranks get", .takes = "a list of names"}},
     Key{"modules", &SiteSpec::modules, {KeyType::texts, "modules to load, in order"}},
     Key{"prolog", &SiteSpec::prolog, {KeyType::texts, "shell lines of your own in the job script"}},
+    Key{"before", &SiteSpec::before, {KeyType::texts, "shell lines that each node runs before the first attempt of an allocation (dcgmi diag -r 1); one that fails leaves the node out"}},
+    Key{"after", &SiteSpec::after, {KeyType::texts, "the same after the last attempt"}},
     Key{"template", &SiteSpec::job_template, {.meaning = "job script template: your own, or lane-sbcast.sbatch, which is built in", .takes = "an absolute path or a name", .otherwise = "lane.sbatch"}, Flag::optional},
     Key{"launch", &SiteSpec::launch, {.meaning = "one srun per allocation, or one per attempt (for PMI or MPI)", .takes = "agents or srun", .otherwise = "agents"}},
     Key{"strict", &SiteSpec::strict, {KeyType::boolean, "submit held, and release once the job id is stored"}},

@@ -86,6 +86,7 @@ Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, con
       job_report_(spec_.launch == LaunchMode::local ? Environment{} : current_environment()),
       topology_(current_environment(), nodes_.by_step() && nodes_.job_nodes().size() > 1),
       now_s_(seconds_of(clock)),
+      nodes_checked_(!spec_.check),
       beat_s_(now_s_),
       file_beat_s_(now_s_),
       busy_s_(now_s_) {}
@@ -98,6 +99,7 @@ int Lead::run() {
     watch_nodes();
     read_assignments();
     place_job_nodes();
+    check_nodes();
     keep_wall_time();
     finish_if_ended();
     take_settled();
@@ -119,6 +121,7 @@ void Lead::keep_time() {
     log_.line(fmt::format("stood still for {:.1f} s", gap_s));
     busy_s_ += gap_s;
     nodes_.stretch(gap_s);
+    if (checking_) checking_->since_s += gap_s;
     if (running_) running_->stretch(gap_s);
   }
   beat();
@@ -266,6 +269,70 @@ void Lead::place_job_nodes() {
     tell(place);
 }
 
+// ---- the check of nodes
+
+/// The allocation's first act. Nobody but the lead has to be there for it: a node that fails is
+/// named, and the rest goes back to whoever has assigned it.
+void Lead::check_nodes() {
+  if (nodes_checked_ || leaving_ || nodes_lost_ || !nodes_.is_complete()) return;
+  busy_s_ = now_s_;
+  if (!checking_) return ask_for_check(CheckTime::before);
+  const double limit_s =
+      spec_.limits.check_limit_s +
+      spec_.limits.check_hook_s * static_cast<double>(spec_.check->before.size());
+  const bool all = static_cast<int>(checking_->facts.size()) >= nodes_.agents();
+  if (!all && now_s_ - checking_->since_s < limit_s) return;
+  nodes_checked_ = true;
+  if (const std::string why = judge_check(limit_s); !why.empty()) leave(why);
+}
+
+void Lead::ask_for_check(CheckTime time) {
+  checking_ = Checking{.time = time, .since_s = now_s_};
+  tell(CheckNode{paths_.dir.string(), time});
+}
+
+void Lead::take(const std::string& node, const NodeChecked& checked) {
+  if (checking_ && checking_->time == checked.time) checking_->facts[node] = checked.facts;
+}
+
+/// Tells what was found; why the allocation is of no use, or empty.
+std::string Lead::judge_check(double limit_s) {
+  auto [time, since_s, facts] = *std::exchange(checking_, std::nullopt);
+  for (const auto& [index, name] : nodes_.names_by_index()) {
+    if (!facts.contains(name))
+      facts[name].wrong = {fmt::format("answer: none within {:.0f} s", limit_s)};
+  }
+  const CheckVerdict verdict = judge_checks(spec_.limits, *spec_.check, facts);
+  for (auto& [name, of_node] : facts) {
+    const NodeVerdict& its = verdict.nodes.at(name);
+    of_node.unmade = its.unmade;
+    const std::string failed = sentences(its.failed);
+    if (time == CheckTime::before) say(Checked{name, of_node, failed, its.blamed}, true);
+    if (its.blamed) say(FoundOnNode{name, EvidenceKind::check, failed}, true);
+  }
+  return verdict.why();
+}
+
+/// What the site runs after the last attempt: while the nodes still hear us.
+void Lead::check_last() {
+  if (!spec_.check || spec_.check->after.empty() || nodes_lost_ || *leaving_ == "signal")
+    return;
+  ask_for_check(CheckTime::after);
+  const double limit_s =
+      spec_.limits.check_hook_s * static_cast<double>(spec_.check->after.size()) + 1;
+  const auto told_to_stop = [this] {
+    const auto numbers = signals_.take();
+    return std::any_of(numbers.begin(), numbers.end(), [](int one) { return one != SIGCHLD; });
+  };
+  while (!channel_.closed() && static_cast<int>(checking_->facts.size()) < nodes_.count() &&
+         now_s_ - checking_->since_s < limit_s && !told_to_stop()) {
+    wait();
+    keep_time();
+    read_nodes();
+  }
+  (void)judge_check(limit_s);
+}
+
 void Lead::watch_nodes() {
   if (nodes_lost_) return;
   if (channel_.closed()) return lose_nodes(nodes_.loss_of_all(agents_were_killed()));
@@ -336,8 +403,8 @@ bool Lead::may_start() {
 
 void Lead::start_next() {
   if (is_busy() || leaving_ || assignments_.empty() || !may_start()) return;
-  while (!running_ && !leaving_ && nodes_.is_complete() && !topology_.is_due() &&
-         !job_end_.first_answer_due(clock_)) {
+  while (!running_ && !leaving_ && nodes_checked_ && nodes_.is_complete() &&
+         !topology_.is_due() && !job_end_.first_answer_due(clock_)) {
     auto next = assignments_.next();
     if (!next) return;
     busy_s_ = now_s_;
@@ -469,6 +536,7 @@ void Lead::leave(const std::string& why) {
 
 int Lead::depart() {
   log_.line("leaving: " + *leaving_);
+  check_last();
   if (!nodes_lost_) tell(Quit{});
   const double deadline_s = seconds_of(clock_) + quit_limit_s;
   while (!channel_.closed() && seconds_of(clock_) < deadline_s) {

@@ -20,6 +20,7 @@
 #include "agent/spawn.hpp"
 #include "agent/start_gate.hpp"
 #include "attempt/assignments.hpp"
+#include "attempt/node_verdict.hpp"
 #include "attempt/on_nodes.hpp"
 #include "attempt/roster.hpp"
 
@@ -27,6 +28,7 @@
 #include <shardsweep/clock.hpp>
 #include <shardsweep/protocol.hpp>
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -58,8 +60,13 @@ class Lead {
   void take(const std::string& node, const NoProgress& still);
   void take(const std::string& node, const NodeEnded& ended);
   void take(const std::string& node, const NodeFinding& found);
+  void take(const std::string& node, const NodeChecked& checked);
   void check_gpu(const NodeReady& ready);
   void place_job_nodes();
+  void check_nodes();
+  void ask_for_check(CheckTime time);
+  [[nodiscard]] std::string judge_check(double limit_s);
+  void check_last();
   void watch_nodes();
   [[nodiscard]] bool agents_were_killed() const;
   void keep_wall_time();
@@ -102,10 +109,18 @@ class Lead {
   JobEnd job_end_;
   JobReport job_report_;
   TopologyReport topology_;
+  /// The check of nodes that goes on.
+  struct Checking {
+    CheckTime time = CheckTime::before;
+    double since_s = 0;
+    std::map<std::string, NodeFacts> facts{};
+  };
+  std::optional<Checking> checking_;
   bool short_of_time_ = false;  ///< something was given back for want of it
   bool nodes_lost_ = false;
   std::int64_t line_ = 0;  ///< number of the last line for the daemon
   double now_s_;           ///< of this round of the loop
+  bool nodes_checked_;     ///< or nobody has asked for it
   double beat_s_;          ///< when the nodes were last told that we live
   double file_beat_s_;     ///< the same of the daemon
   double assignments_read_s_ = 0;

@@ -36,6 +36,8 @@ int run(const Options& options, const Environment& environment) {
       return run_node(options.node, clock);
     case Verb::rank:
       return run_step_rank(options.dir, environment);
+    case Verb::check:
+      return run_check(options.check, clock);
     case Verb::sweep_leftovers:
       return sweep_leftovers(options.token, clock);
   }

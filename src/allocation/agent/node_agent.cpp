@@ -23,6 +23,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,6 +128,7 @@ int NodeAgent::run() {
             exit_alone);
     step_waiting();
     step_attempt();
+    step_check();
     if (leaving_ && !attempt_) break;
     wait();
   }
@@ -187,6 +189,33 @@ void NodeAgent::take(const AskProgress& question) {
 
 void NodeAgent::take(const TimedSteps& news) {
   if (attempt_ && attempt_->id() == news.attempt) attempt_->begin_timed();
+}
+
+void NodeAgent::take(const CheckNode& order) {
+  if (checking_) return;
+  auto child = own_program().and_then([&](const std::string& program) {
+    return start_piped({program, "check", "--dir", order.dir, "--name", options_.node.name,
+                        "--time", std::string(word_of(order.time))},
+                       environment_);
+  });
+  if (!child) {
+    NodeChecked checked{order.time, {}};
+    checked.facts.wrong = {"check: " + child.error().what};
+    return say(std::move(checked));
+  }
+  checking_.emplace(*std::move(child));
+}
+
+/// Its line is ours. What it may have left behind goes as all that this process is left with.
+void NodeAgent::step_check() {
+  if (!checking_) return;
+  for (const std::string& line : checking_->said.receive()) {
+    if (decode_from_node(line)) channel_.send(line);
+  }
+  if (!checking_->said.closed()) return;
+  ::kill(checking_->child.pid, SIGKILL);
+  ::waitpid(checking_->child.pid, nullptr, 0);
+  checking_.reset();
 }
 
 /// That the lead was heard is all that this says.
@@ -390,6 +419,7 @@ void NodeAgent::wait() {
   std::vector<pollfd> polled;
   polled.push_back({signals_.descriptor(), POLLIN, 0});
   if (!channel_.closed()) polled.push_back(channel_.readable());
+  if (checking_) polled.push_back(checking_->said.readable());
   if (channel_.has_unsent()) polled.push_back(channel_.writable());
   if (guard_handle_.valid() && !leaving_) polled.push_back({guard_handle_.get(), POLLIN, 0});
   const int timeout_ms = std::max(1, static_cast<int>(timeout_s * 1000));

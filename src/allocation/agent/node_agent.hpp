@@ -9,12 +9,14 @@
 #include "agent/node_check.hpp"
 #include "agent/running_attempt.hpp"
 #include "agent/signals.hpp"
+#include "agent/spawn.hpp"
 #include "attempt/learnt_limits.hpp"
 
 #include <shardsweep/clock.hpp>
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsweep::agent {
@@ -48,6 +50,7 @@ class NodeAgent {
   void take(const AskProgress& question);
   void take(const Place& place);
   void take(const TimedSteps& news);
+  void take(const CheckNode& order);
   void take(const LeadBeat& beat);
   void take(const Quit& quit);
   void refuse(AttemptId attempt, Outcome outcome, const std::string& why, int start_error = 0);
@@ -61,6 +64,7 @@ class NodeAgent {
   void take_signals();
   void keep_time();
   void step_attempt();
+  void step_check();
   /// Ends what runs and leaves when nothing is left.
   void leave(Outcome outcome, const std::string& why, int exit_code);
   void wait();
@@ -82,6 +86,14 @@ class NodeAgent {
   ContainerMaker containers_;
   std::optional<Waiting> waiting_;
   std::optional<RunningAttempt> attempt_;
+  /// Finds out about this node; the channel is its output.
+  struct Checking {
+    explicit Checking(PipedChild started)
+        : child(std::move(started)), said(child.from.get(), child.to.get()) {}
+    PipedChild child;
+    Channel said;
+  };
+  std::optional<Checking> checking_;
   std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody
   std::optional<int> leaving_;
   double now_s_;

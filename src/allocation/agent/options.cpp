@@ -122,6 +122,16 @@ Result<Options> parse_options(const std::vector<std::string>& arguments,
                       parse_flags(arguments, {"--name", "--slots", "--lease", "--beat",
                                               "--watch", "--token", "--ranks"}));
     SHARDSWEEP_ASSIGN(options.node, parse_node(flags, environment));
+  } else if (verb == "check") {
+    options.verb = Verb::check;
+    SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--dir", "--name", "--time"}));
+    SHARDSWEEP_ASSIGN(options.check.dir, required(flags, "--dir"));
+    SHARDSWEEP_ASSIGN(options.check.node, required(flags, "--name"));
+    SHARDSWEEP_ASSIGN(const std::string word, required(flags, "--time"));
+    const auto time = from_word<CheckTime>(word);
+    if (!time)
+      return wrong(fmt::format("option '--time' can be 'before' or 'after', got '{}'", word));
+    options.check.time = *time;
   } else if (verb == "sweep-leftovers") {
     options.verb = Verb::sweep_leftovers;
     SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--token"}));

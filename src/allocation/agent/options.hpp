@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/node_agent.hpp"
+#include "agent/node_facts.hpp"
 
 #include <shardsweep/result.hpp>
 
@@ -12,13 +13,14 @@
 
 namespace shardsweep::agent {
 
-enum class Verb : std::uint8_t { help, version, lead, node, rank, sweep_leftovers };
+enum class Verb : std::uint8_t { help, version, lead, node, rank, check, sweep_leftovers };
 
 struct Options {
   Verb verb = Verb::help;
   std::string dir;    ///< of lead and rank
   std::string token;  ///< of sweep-leftovers
   NodeOptions node;
+  CheckOptions check;
 };
 
 inline constexpr std::string_view usage_text =
@@ -32,6 +34,8 @@ inline constexpr std::string_view usage_text =
       --ranks shell: this is no job, and ranks get what they need of the environment
   shardsweep-agent rank --dir FOLDER
       within such a step: become the rank that Slurm says, of the attempt in FOLDER
+  shardsweep-agent check --dir FOLDER --name NODE --time before | after
+      what this node finds of itself, as FOLDER/allocation.json asks: one line
   shardsweep-agent sweep-leftovers --token T
       end the processes on this machine that carry the marker of allocation T; prints them
   shardsweep-agent --version | --help

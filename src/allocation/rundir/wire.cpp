@@ -43,6 +43,8 @@ inline constexpr std::string_view type_word<NodeSeen> = "node";
 template <>
 inline constexpr std::string_view type_word<FoundOnNode> = "finding";
 template <>
+inline constexpr std::string_view type_word<Checked> = "checked";
+template <>
 inline constexpr std::string_view type_word<Bye> = "bye";
 template <>
 inline constexpr std::string_view type_word<Launch> = "launch";
@@ -54,6 +56,8 @@ template <>
 inline constexpr std::string_view type_word<Place> = "place";
 template <>
 inline constexpr std::string_view type_word<TimedSteps> = "timed";
+template <>
+inline constexpr std::string_view type_word<CheckNode> = "check";
 template <>
 inline constexpr std::string_view type_word<LeadBeat> = "beat";
 template <>
@@ -72,6 +76,8 @@ template <>
 inline constexpr std::string_view type_word<NodeEnded> = "ended";
 template <>
 inline constexpr std::string_view type_word<NodeFinding> = "finding";
+template <>
+inline constexpr std::string_view type_word<NodeChecked> = "checked";
 
 // ---- writing
 
@@ -196,6 +202,14 @@ bool read_value(const Json& value, std::vector<LogRule>& out) {
   return true;
 }
 bool read_value(const Json& value, std::map<std::string, std::string>& out) {
+  if (!value.is_object()) return false;
+  for (const auto& [key, item] : value.items()) {
+    if (!read_value(item, out[key])) return false;
+  }
+  return true;
+}
+
+bool read_value(const Json& value, std::map<std::string, double>& out) {
   if (!value.is_object()) return false;
   for (const auto& [key, item] : value.items()) {
     if (!read_value(item, out[key])) return false;

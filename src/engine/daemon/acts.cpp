@@ -3,9 +3,11 @@
 
 #include "daemon/jobs.hpp"
 #include "fleet/allocation.hpp"
+#include "fleet/control.hpp"
 #include "fleet/nodes.hpp"
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
+#include "sweep/launch.hpp"
 #include "text/pieces.hpp"
 
 #include <shardsweep/duration.hpp>
@@ -167,9 +169,26 @@ Result<void> Acts::prepare(const AllocationRow& allocation) {
   spec.limits = policy.lane;
   spec.grace_s = policy.attempt.grace_s;
   spec.gpu = sweeps_.spec_of(allocation.sweep).cluster.gpu;
+  spec.check = check_order(allocation);
   SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   fail_point("daemon.prepared");
   return {};
+}
+
+/// None: neither the sweep nor the site asks for anything.
+std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
+  const SweepSpec& sweep = sweeps_.spec_of(allocation.sweep);
+  const SiteSpec& site = sweeps_.site_of(allocation.sweep);
+  const LaneLimits& limits = sweep.policy.lane;
+  if (!limits.checks_nodes() && site.before.empty() && site.after.empty()) return std::nullopt;
+  CheckOrder order{.before = site.before, .after = site.after};
+  if (!limits.checks_nodes()) return order;
+  order.programs = programs_of(sweep, parts_.installation.runner.string());
+  order.gemm = gemm_command(sweep, parts_.installation.runner.string());
+  order.gpu_slack_bytes = static_cast<double>(sweep.policy.attempt.gpu_slack_bytes);
+  order.usual_gemm = usual_speeds(world_, &ControlRow::gemm_flops);
+  order.usual_clock = usual_speeds(world_, &ControlRow::sm_clock_mhz);
+  return order;
 }
 
 /// Exactly what is submitted; `render` prints the same.

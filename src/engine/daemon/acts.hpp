@@ -9,6 +9,7 @@
 #include "daemon/sites.hpp"
 
 #include <cstdint>
+#include <optional>
 
 namespace shardsweep {
 
@@ -37,6 +38,7 @@ class Acts {
   void release(const AllocationRow& allocation, Channel& channel, Scheduler& scheduler);
   [[nodiscard]] Result<void> prepare(const AllocationRow& allocation);
   [[nodiscard]] Result<void> write_script(const AllocationRow& allocation);
+  [[nodiscard]] std::optional<CheckOrder> check_order(const AllocationRow& allocation);
 
   const DaemonParts& parts_;
   World& world_;

@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, std::variant_size_v<SchedulerEvent>> sche
     "look failed",
     "site seen"};
 constexpr std::array<std::string_view, std::variant_size_v<FromLeadBody>> line_words{
-    "claimed", "beat", "started", "ended", "revoked", "node seen", "finding", "bye"};
+    "claimed", "beat", "started", "ended", "revoked", "node seen", "finding", "checked", "bye"};
 
 template <class Event>
 concept HasToken = requires(const Event& event) {

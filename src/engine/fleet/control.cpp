@@ -3,6 +3,7 @@
 // daemon decides the same.
 #include "fleet/control.hpp"
 
+#include "attempt/node_verdict.hpp"
 #include "fleet/alive.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/trial_change.hpp"
@@ -236,6 +237,53 @@ void take_control(Fold fold, const Policy& policy, const AllocationRow& allocati
         figure.name, word_of(time), row.*figure.ratio, *known);
     return give_up(fold, policy, allocation, why);
   }
+}
+
+void take_checked(Fold fold, const AllocationRow& allocation, const Checked& checked) {
+  const auto& known = fold.world.controls();
+  const bool again = std::any_of(known.begin(), known.end(), [&](const ControlRow& row) {
+    return row.allocation == allocation.id && row.node == checked.node;
+  });
+  if (again) return;
+  const NodeFacts& facts = checked.facts;
+  fold.world.add(ControlRow{.allocation = allocation.id,
+                            .sweep = allocation.sweep,
+                            .nodes = allocation.nodes,
+                            .time = ControlTime::check,
+                            .gpu_seconds = facts.seconds * allocation.slots_per_node,
+                            .cause = checked.detail,
+                            .at = fold.now,
+                            .node = checked.node,
+                            .device = facts.device,
+                            .gemm_flops = facts.gemm_flops,
+                            .sm_clock_mhz = facts.sm_clock_mhz,
+                            .host_free = facts.host_free,
+                            .gpu_used_bytes = facts.gpu_used_bytes,
+                            .seconds = facts.seconds,
+                            .unmade = sentences(facts.unmade),
+                            .blamed = checked.blamed});
+}
+
+bool has_bad_node(const World& world, AllocationId allocation) {
+  return std::any_of(world.controls().begin(), world.controls().end(), [&](const auto& row) {
+    return row.allocation == allocation && row.blamed;
+  });
+}
+
+std::map<std::string, double> usual_speeds(const World& world, double ControlRow::*value) {
+  std::map<std::string, std::map<std::string, double>> last;  // by device and node
+  for (const ControlRow& row : world.controls()) {
+    if (row.time == ControlTime::check && row.*value > 0)
+      last[row.device][row.node] = row.*value;
+  }
+  std::map<std::string, double> usual;
+  for (const auto& [device, nodes] : last) {
+    std::vector<double> values;
+    for (const auto& [node, one] : nodes)
+      values.push_back(one);
+    if (const double median = usual_of(std::move(values)); median > 0) usual[device] = median;
+  }
+  return usual;
 }
 
 bool control_is_off(const World& world, const Policy& policy, AllocationId allocation) {

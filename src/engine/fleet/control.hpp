@@ -15,6 +15,7 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -53,6 +54,16 @@ struct ControlFigures {
 /// allocation is given up.
 void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
                   ControlTime time, const ControlFigures& figures, const std::string& cause);
+
+/// A node of it has been checked, which is an allocation's first act
+/// (attempt/node_verdict.hpp).
+void take_checked(Fold fold, const AllocationRow& allocation, const Checked& checked);
+/// Its first act has named a node that is to blame.
+[[nodiscard]] bool has_bad_node(const World& world, AllocationId allocation);
+/// The median over all nodes that were ever checked, by their device; of each node the last
+/// check counts. Devices of which too few are known are not there.
+[[nodiscard]] std::map<std::string, double> usual_speeds(const World& world,
+                                                         double ControlRow::*value);
 
 /// What is measured in this allocation is not to be believed.
 [[nodiscard]] bool control_is_off(const World& world, const Policy& policy,

@@ -425,6 +425,9 @@ struct LineFolder {
     add_evidence(fold, finding.node,
                  {.at = fold.now, .kind = finding.kind, .detail = finding.detail});
   }
+  void operator()(const Checked& checked) const {
+    take_checked({fold.world, at}, allocation, checked);
+  }
   void operator()(const Bye& bye) const {
     allocation.said_bye = true;
     if (allocation.end_reason.empty()) allocation.end_reason = bye.why;

@@ -26,7 +26,9 @@ constexpr double longest_quarantine_s = 86400;
 /// On this machine agents die when its user ends them, and no other machine takes over: only
 /// what says that the machine itself is unwell counts.
 bool counts_here(const std::string& node, EvidenceKind kind) {
-  if (node == local_node) return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty;
+  if (node == local_node)
+    return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty ||
+           kind == EvidenceKind::check;
   return speaks_against_node(kind);
 }
 
@@ -103,6 +105,7 @@ bool speaks_against_node(EvidenceKind kind) {
     case EvidenceKind::dirty:
     case EvidenceKind::failed:
     case EvidenceKind::control:
+    case EvidenceKind::check:
       return true;
     default:
       return false;

@@ -4,6 +4,7 @@
 #include "fleet/starts.hpp"
 
 #include "fleet/allocation.hpp"
+#include "fleet/control.hpp"
 #include "fleet/nodes.hpp"
 
 #include <fmt/format.h>
@@ -86,6 +87,7 @@ Start judge_start(const AllocationRow& allocation, const World& world, Timestamp
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;
   if (hours_went_by(allocation, now)) return Start::unwanted;
   if (excluded_too_many(allocation, world)) return Start::failed_node;
+  if (has_bad_node(world, allocation.id)) return Start::failed_node;
   const bool elsewhere =
       allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
   return elsewhere ? Start::failed_node : Start::failed;

@@ -133,7 +133,7 @@ Edit<NodeRow> World::edit(const NodeRow& row) {
 Edit<ControlRow> World::edit(const ControlRow& row) {
   const auto found =
       std::find_if(rows_.controls.begin(), rows_.controls.end(), [&](const ControlRow& one) {
-        return one.allocation == row.allocation && one.time == row.time;
+        return one.allocation == row.allocation && one.time == row.time && one.node == row.node;
       });
   return {*this, *found};
 }

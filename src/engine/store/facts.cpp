@@ -81,7 +81,7 @@ struct FactsSql {
       "tokens_per_s_per_gpu, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round("
       "c.network_ratio, 3), 0) AS network_ratio, nullif(c.cause, '') AS cause FROM controls AS "
       "c JOIN allocations AS l ON l.id = c.allocation JOIN sweeps AS s ON s.id = c.sweep WHERE "
-      "{0} ORDER BY c.at";
+      "c.time <> 'check' AND {0} ORDER BY c.at";
   const char* nodes =
       "SELECT node, state, attempts, completed, node_failure, comm_error, hung, crashed, slow, "
       "evidence, nullif(reason, '') AS reason, nullif(last_evidence, '') AS last_evidence FROM "

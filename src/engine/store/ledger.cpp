@@ -85,6 +85,44 @@ ALTER TABLE controls ADD COLUMN network_ratio REAL NOT NULL DEFAULT 0;      -- a
 ALTER TABLE controls ADD COLUMN gpu_seconds REAL NOT NULL DEFAULT 0;        -- that it took
 )sql";
 
+const char* const checks_sql = R"sql(
+-- The check of each node, an allocation's first act, beside its controls. A table can't get its
+-- name while views use it; they are made anew.
+DROP VIEW IF EXISTS results;
+DROP VIEW IF EXISTS all_results;
+DROP VIEW IF EXISTS trial_results;
+DROP VIEW IF EXISTS node_ledger;
+CREATE TABLE all_controls (
+  allocation     INTEGER NOT NULL REFERENCES allocations DEFERRABLE INITIALLY DEFERRED,
+  time           TEXT NOT NULL CHECK (time IN ('start', 'end', 'check')),
+  node           TEXT NOT NULL,  -- whose check it is; empty: a control on all nodes
+  sweep          INTEGER NOT NULL REFERENCES sweeps DEFERRABLE INITIALLY DEFERRED,
+  nodes          INTEGER NOT NULL,
+  tokens_per_s   REAL NOT NULL,  -- per GPU; 0: it was not measured
+  ratio          REAL NOT NULL,  -- to the median of the sweep's on as many nodes; 0: not known
+  busbw_bytes_per_s REAL NOT NULL,  -- of its probe of the network; 0: not measured
+  network_ratio  REAL NOT NULL,  -- as ratio
+  gpu_seconds    REAL NOT NULL,  -- that it took
+  cause          TEXT NOT NULL,  -- why it was not measured, or why the node has failed
+  at             INTEGER NOT NULL,
+  device         TEXT NOT NULL,  -- from here on of a check: the model of GPUs, or of the CPU
+  gemm_flops     REAL NOT NULL,  -- FLOP/s of matrix products; 0: not measured
+  sm_clock_mhz   REAL NOT NULL,  -- meanwhile; 0: not told
+  host_free      REAL NOT NULL,  -- share of the host's memory; -1: not told
+  gpu_used_bytes REAL NOT NULL,  -- of the GPU with the most; -1: not told
+  seconds        REAL NOT NULL,  -- that it took
+  unmade         TEXT NOT NULL,  -- checks that could not be made, and why
+  blamed         INTEGER NOT NULL,  -- 1: the node has failed, not its site
+  PRIMARY KEY (allocation, time, node)
+) STRICT, WITHOUT ROWID;
+INSERT INTO all_controls SELECT allocation, time, '', sweep, nodes, tokens_per_s, ratio,
+  busbw_bytes_per_s, network_ratio, gpu_seconds, cause, at, '', 0, 0, -1, -1, 0, '', 0
+  FROM controls;
+DROP TABLE controls;
+ALTER TABLE all_controls RENAME TO controls;
+CREATE INDEX controls_by_sweep ON controls (sweep);
+)sql";
+
 const char* const control_time_sql = R"sql(
 -- 0, or since when the control runs that was started last in it
 ALTER TABLE allocations ADD COLUMN control_since INTEGER NOT NULL DEFAULT 0;

@@ -21,6 +21,9 @@ extern const char* const network_sql;
 /// The time since when the control of an allocation runs.
 extern const char* const control_time_sql;
 
+/// The checks of nodes, beside them.
+extern const char* const checks_sql;
+
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
 void read_ledger(Database& database, WorldRows& world);
 

@@ -85,7 +85,13 @@ struct ShowSql {
       "tokens_per_s, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round(c.busbw_bytes_per_s * "
       "1e-9, 3), 0) AS busbw_gb_per_s, nullif(round(c.network_ratio, 3), 0) AS network_ratio, "
       "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
-      "WHERE c.sweep = ? ORDER BY c.at DESC LIMIT 20";
+      "WHERE c.sweep = ? AND c.time <> 'check' ORDER BY c.at DESC LIMIT 20";
+  const char* checks =
+      "SELECT l.job_name AS allocation, c.node, iif(c.cause = '', 'passed', 'failed') AS "
+      "verdict, c.cause AS why, c.unmade AS not_checked, c.device, "
+      "nullif(round(c.gemm_flops * 1e-9, 1), 0) AS gemm_gflops, round(c.seconds, 2) AS "
+      "seconds, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE "
+      "c.sweep = ? AND c.time = 'check' ORDER BY c.at DESC, c.node LIMIT 20";
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
 };
@@ -148,6 +154,7 @@ void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& se
   sheet.add("trials", rows(database, show_sql.sweep_counts, sweep));
   sheet.add("left out", rows(database, show_sql.sweep_left_out, sweep));
   sheet.add("last controls", rows(database, show_sql.controls, sweep));
+  sheet.add("last checks of nodes", rows(database, show_sql.checks, sweep));
   sheet.add("last events", rows(database, show_sql.sweep_events, sweep));
 }
 

@@ -66,8 +66,8 @@ struct StoreSql {
                   "'ended')"),
       trials_that("FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE s.state <> "
                   "'cancelled' AND t.hidden = 0 AND t.id IN (SELECT a.trial FROM allocations "
-                  "AS l CROSS JOIN controls AS c ON c.allocation = l.id CROSS JOIN attempts AS "
-                  "a ON a.allocation = l.id WHERE l.state <> 'ended')")};
+                  "AS l CROSS JOIN controls AS c ON c.allocation = l.id AND c.time <> 'check' "
+                  "CROSS JOIN attempts AS a ON a.allocation = l.id WHERE l.state <> 'ended')")};
   // All of them, also those that are over: they are few, and any of them can be resumed.
   std::string sweeps = fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>());
   std::array<std::string, 2> attempts{

@@ -75,6 +75,61 @@ std::string runner_program(const SweepSpec& sweep, const std::string& installed)
   return installed.substr(0, installed.rfind('/') + 1) + program;
 }
 
+std::vector<std::string> programs_of(const SweepSpec& sweep, const std::string& installed) {
+  std::vector<std::string> programs;
+  if (!sweep.runner.is_trainer()) programs.push_back(runner_program(sweep, installed));
+  for (const auto& [path, hash] : sweep.runner.programs) {
+    if (std::find(programs.begin(), programs.end(), path) == programs.end())
+      programs.push_back(path);
+  }
+  return programs;
+}
+
+std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
+  const std::string folder = installed.substr(0, installed.rfind('/') + 1);
+  if (sweep.cluster.gpu.empty())
+    return {folder + "shardbench-cpu",
+            "--microbench",
+            "--layers",
+            "1",
+            "--hidden",
+            "512",
+            "--ffn",
+            "1024",
+            "--heads",
+            "8",
+            "--kv-heads",
+            "8",
+            "--vocab",
+            "512",
+            "--seq-len",
+            "128",
+            "--micro-batch",
+            "1",
+            "--dtype",
+            "fp32"};
+  return {folder + "shardbench-cuda",
+          "--microbench",
+          "--layers",
+          "1",
+          "--hidden",
+          "4096",
+          "--ffn",
+          "14336",
+          "--heads",
+          "32",
+          "--kv-heads",
+          "8",
+          "--vocab",
+          "32000",
+          "--seq-len",
+          "4096",
+          "--micro-batch",
+          "1",
+          "--dtype",
+          "bf16"};
+}
+
 std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
                                         const LaunchContext& context) {
   std::vector<std::string> argv{runner_program(sweep, context.program)};

@@ -40,6 +40,15 @@ struct LaunchContext {
 /// beside `installed` where there are GPUs, else `installed`, shardbench-cpu.
 [[nodiscard]] std::string runner_program(const SweepSpec& sweep, const std::string& installed);
 
+// What the check of nodes is told (check.hpp); `installed` as above.
+
+/// Absolute paths that every node has to see.
+[[nodiscard]] std::vector<std::string> programs_of(const SweepSpec& sweep,
+                                                   const std::string& installed);
+/// shardbench's matrix products on one GPU, or on the CPUs of a node: about a second.
+[[nodiscard]] std::vector<std::string> gemm_command(const SweepSpec& sweep,
+                                                    const std::string& installed);
+
 /// argv as words: nothing in it is ever read by a shell.
 [[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,
                                                       const Point& point,

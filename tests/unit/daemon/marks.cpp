@@ -25,8 +25,9 @@ constexpr std::array<std::string_view, 10> answer_words{
 static_assert(answer_words.size() == std::variant_size_v<SchedulerEvent>);
 constexpr std::array<std::string_view, 4> order_words{"Assign", "Revoke", "Cancel", "Drain"};
 static_assert(order_words.size() == std::variant_size_v<ToLeadBody>);
-constexpr std::array<std::string_view, 8> news_words{
-    "Claimed", "Beat", "Started", "Ended", "Revoked", "NodeSeen", "FoundOnNode", "Bye"};
+constexpr std::array<std::string_view, 9> news_words{"Claimed",     "Beat",    "Started",
+                                                     "Ended",       "Revoked", "NodeSeen",
+                                                     "FoundOnNode", "Checked", "Bye"};
 static_assert(news_words.size() == std::variant_size_v<FromLeadBody>);
 
 /// What fleet/decide, finals, nodes, control, starts and fold can decide.

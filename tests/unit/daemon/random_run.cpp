@@ -197,13 +197,18 @@ void RandomRun::make_trouble() {
       return;
     case Trouble::node_found: {
       constexpr std::array kinds{EvidenceKind::silent, EvidenceKind::hardware,
-                                 EvidenceKind::dirty, EvidenceKind::leaked};
+                                 EvidenceKind::dirty, EvidenceKind::leaked,
+                                 EvidenceKind::check};
       if (site.slurm.jobs.empty()) return;
       PlayedJob& job = drawn_job();
       if (!job.runs() || job.silent || !job.lead->claimed()) return;
-      job.lead->say(FoundOnNode{.node = job.nodes.substr(0, job.nodes.find(',')),
-                                .kind = drawn(kinds, site.random),
-                                .detail = "played"},
+      const std::string node = job.nodes.substr(0, job.nodes.find(','));
+      const EvidenceKind kind = drawn(kinds, site.random);
+      if (kind == EvidenceKind::check)
+        job.lead->say(
+            Checked{.node = node, .facts = {.seconds = 1}, .detail = "played", .blamed = true},
+            site.slurm.lead_time(job));
+      job.lead->say(FoundOnNode{.node = node, .kind = kind, .detail = "played"},
                     site.slurm.lead_time(job));
       return;
     }

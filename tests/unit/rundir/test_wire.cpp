@@ -63,6 +63,7 @@ TEST_CASE("every message from lead to daemon reads back equal") {
             .nodes = {"n3", "n4"}},
       NodeSeen{"local", "host", 12},
       FoundOnNode{"n3", EvidenceKind::dirty, nasty},
+      Checked{"n3", {.device = "H100", .gemm_flops = 1e12, .wrong = {"home: no"}}, nasty, true},
       Bye{"drained"}};
   std::int64_t n = 0;
   for (const auto& body : bodies) {
@@ -74,10 +75,13 @@ TEST_CASE("every message from lead to daemon reads back equal") {
 }
 
 TEST_CASE("every channel message reads back equal") {
-  const std::vector<ToNodeBody> to{
-      Launch{1, "/d"}, EndAttempt{1, Outcome::timeout, nasty, true},
-      Place{nasty, 3}, TimedSteps{1},
-      LeadBeat{},      Quit{}};
+  const std::vector<ToNodeBody> to{Launch{1, "/d"},
+                                   EndAttempt{1, Outcome::timeout, nasty, true},
+                                   Place{nasty, 3},
+                                   TimedSteps{1},
+                                   LeadBeat{},
+                                   Quit{},
+                                   CheckNode{"/d", CheckTime::after}};
   for (const auto& body : to) {
     const auto back = decode_to_node(encode(body));
     REQUIRE(back);
@@ -94,7 +98,8 @@ TEST_CASE("every channel message reads back equal") {
                            .also = nasty,
                            .mark = Mark::contaminated},
                 .at = 55},
-      NodeFinding{EvidenceKind::dirty, nasty}};
+      NodeFinding{EvidenceKind::dirty, nasty},
+      NodeChecked{CheckTime::after, {.device = nasty, .host_free = 0.5, .unmade = {nasty}}}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};
     const auto back = decode_from_node(encode(message));
@@ -128,6 +133,8 @@ TEST_CASE("specs read back equal") {
   spec.grace_s = 7;
   spec.limits.stop_before_end_s = 30;
   spec.gpu = "NVIDIA H100 80GB HBM3";
+  spec.limits.check_gemm = 0.8;
+  spec.check = {.programs = {"/x"}, .before = {nasty}, .usual_gemm = {{"H100", 7e14}}};
   const auto allocation = decode_allocation_spec(encode(spec));
   REQUIRE(allocation);
   CHECK(*allocation == spec);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of nodes, an allocation's first act: what every node is to find out of itself
+// before anything runs there, and what it has found.
+#pragma once
+
+#include <shardsweep/described.hpp>
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+namespace shardsweep {
+
+/// Before the first attempt, or as the allocation ends.
+enum class CheckTime : std::uint8_t { before, after };
+template <>
+inline constexpr std::array<std::string_view, 2> word_table<CheckTime>{"before", "after"};
+
+/// What a daemon tells the lead beside the limits (LaneLimits): part of allocation.json.
+struct CheckOrder {
+  std::vector<std::string> programs{};  ///< absolute paths that every node has to see
+  std::vector<std::string> gemm{};      ///< the microbenchmark of one slot; empty: none
+  std::vector<std::string> before{};    ///< shell lines of the site's own; 0 as exit is well
+  std::vector<std::string> after{};
+  double gpu_slack_bytes = 0;  ///< of GPU memory that may be in use
+  /// The median over nodes with the same device, where enough of them have been checked.
+  std::map<std::string, double> usual_gemm{};   ///< FLOP/s
+  std::map<std::string, double> usual_clock{};  ///< MHz
+  friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
+};
+template <>
+inline constexpr auto described<CheckOrder> = std::tuple{
+    Field{"programs", &CheckOrder::programs, Flag::optional},
+    Field{"gemm", &CheckOrder::gemm, Flag::optional},
+    Field{"before", &CheckOrder::before, Flag::optional},
+    Field{"after", &CheckOrder::after, Flag::optional},
+    Field{"gpu_slack_bytes", &CheckOrder::gpu_slack_bytes, Flag::optional},
+    Field{"usual_gemm", &CheckOrder::usual_gemm, Flag::optional},
+    Field{"usual_clock", &CheckOrder::usual_clock, Flag::optional},
+};
+
+/// What a node has found of itself. Each text of `wrong` and `unmade` begins with the name of
+/// its check: "home: can't be written: Read-only file system".
+struct NodeFacts {
+  std::string device{};        ///< the model of its GPUs, or of its CPU
+  double gemm_flops = 0;       ///< FLOP/s of its slowest GPU, or of its CPUs; 0: not measured
+  double sm_clock_mhz = 0;     ///< meanwhile; 0: not told
+  double host_free = -1;       ///< share of the host's memory; -1: not told
+  double gpu_used_bytes = -1;  ///< of the GPU with the most; -1: not told
+  double seconds = 0;          ///< that it took
+  std::vector<std::string> wrong{};
+  std::vector<std::string> unmade{};  ///< checks that can't be made there, and why
+  friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
+};
+template <>
+inline constexpr auto described<NodeFacts> = std::tuple{
+    Field{"device", &NodeFacts::device},
+    Field{"gemm_flops", &NodeFacts::gemm_flops},
+    Field{"sm_clock_mhz", &NodeFacts::sm_clock_mhz},
+    Field{"host_free", &NodeFacts::host_free},
+    Field{"gpu_used_bytes", &NodeFacts::gpu_used_bytes},
+    Field{"seconds", &NodeFacts::seconds},
+    Field{"wrong", &NodeFacts::wrong, Flag::optional},
+    Field{"unmade", &NodeFacts::unmade, Flag::optional},
+};
+
+}  // namespace shardsweep

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of `shardsweep-agent check`: what a node finds of itself, in one line on stdout. It
+// is a process of its own, since a file system or a driver may not answer: whoever has started
+// it need not wait for it.
+#pragma once
+
+#include <shardsweep/check.hpp>
+#include <shardsweep/clock.hpp>
+
+#include <string>
+
+namespace shardsweep::agent {
+
+struct CheckOptions {
+  std::string dir;  ///< of the allocation
+  std::string node;
+  CheckTime time = CheckTime::before;
+};
+
+[[nodiscard]] int run_check(const CheckOptions& options, const Clock& clock);
+
+}  // namespace shardsweep::agent

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attempt/node_verdict.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+namespace shardsweep {
+namespace {
+
+constexpr double giga = 1e9;
+constexpr double gibibyte = 1 << 30;
+
+/// One of the two things in which a node is held against others.
+struct Speed {
+  std::string_view name;
+  std::string_view unit;
+  double scale;
+  double NodeFacts::*value;
+  double LaneLimits::*least;
+  std::map<std::string, double> CheckOrder::*usual;
+};
+constexpr Speed gemm{"gemm",
+                     "GFLOP/s",
+                     giga,
+                     &NodeFacts::gemm_flops,
+                     &LaneLimits::check_gemm,
+                     &CheckOrder::usual_gemm};
+constexpr Speed clocks{"clocks",
+                       "MHz",
+                       1,
+                       &NodeFacts::sm_clock_mhz,
+                       &LaneLimits::check_clocks,
+                       &CheckOrder::usual_clock};
+
+using AllFacts = std::map<std::string, NodeFacts>;
+
+double usual_here(const Speed& speed, const CheckOrder& order, const AllFacts& all,
+                  const std::string& device) {
+  const auto known = (order.*speed.usual).find(device);
+  if (known != (order.*speed.usual).end()) return known->second;
+  std::vector<double> values;
+  for (const auto& [name, facts] : all) {
+    if (facts.device == device && facts.*speed.value > 0) values.push_back(facts.*speed.value);
+  }
+  return usual_of(std::move(values));
+}
+
+void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder& order,
+                 const AllFacts& all, const NodeFacts& facts, NodeVerdict& verdict) {
+  const double least = limits.*speed.least;
+  const double value = facts.*speed.value;
+  if (least <= 0 || value <= 0) return;
+  const double usual = usual_here(speed, order, all, facts.device);
+  if (usual <= 0) {
+    verdict.unmade.push_back(
+        fmt::format("{}: {:.4g} {}, and fewer than {} nodes with this device to compare with",
+                    speed.name, value / speed.scale, speed.unit, least_checked));
+    return;
+  }
+  if (value >= least * usual) return;
+  verdict.failed.push_back(fmt::format(
+      "{}: {:.4g} {}, {:.2f} of the usual {:.4g} (from {:.2f} on it is well)", speed.name,
+      value / speed.scale, speed.unit, value / usual, usual / speed.scale, least));
+}
+
+void judge_memory(const LaneLimits& limits, const CheckOrder& order, const NodeFacts& facts,
+                  NodeVerdict& verdict) {
+  if (limits.check_memory <= 0) return;
+  if (facts.host_free >= 0 && facts.host_free < limits.check_memory)
+    verdict.failed.push_back(
+        fmt::format("memory: {:.0f}% of the host's memory is free, at least {:.0f}% has to be",
+                    facts.host_free * 100, limits.check_memory * 100));
+  if (facts.gpu_used_bytes > order.gpu_slack_bytes)
+    verdict.failed.push_back(
+        fmt::format("gpu memory: {:.1f} GiB of a GPU's memory are in use before anything runs",
+                    facts.gpu_used_bytes / gibibyte));
+}
+
+std::string_view check_of(std::string_view sentence) {
+  return sentence.substr(0, sentence.find(':'));
+}
+
+bool fails(const NodeVerdict& verdict, std::string_view check) {
+  return std::any_of(verdict.failed.begin(), verdict.failed.end(),
+                     [&](const std::string& one) { return check_of(one) == check; });
+}
+
+/// Of checks that all of several nodes fail; the sentence is the first node's.
+std::string shared_by_all(const std::map<std::string, NodeVerdict>& nodes) {
+  if (nodes.size() < 2) return {};
+  std::vector<std::string> shared;
+  const auto& [first, its] = *nodes.begin();
+  for (const std::string& sentence : its.failed) {
+    const bool all = std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
+      return fails(entry.second, check_of(sentence));
+    });
+    if (all) shared.push_back(sentence);
+  }
+  if (shared.empty()) return {};
+  return fmt::format("all {} nodes fail their check, so no node is to blame: {} (on {})",
+                     nodes.size(), sentences(shared), first);
+}
+
+}  // namespace
+
+double usual_of(std::vector<double> values) {
+  if (values.size() < least_checked) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+bool CheckVerdict::passed() const {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [](const auto& entry) { return entry.second.failed.empty(); });
+}
+
+std::string CheckVerdict::why() const {
+  std::vector<std::string> all;
+  if (!site.empty()) all.push_back(site);
+  for (const auto& [name, verdict] : nodes) {
+    if (verdict.blamed)
+      all.push_back(
+          fmt::format("node {} fails its check: {}", name, sentences(verdict.failed)));
+  }
+  return sentences(all);
+}
+
+CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
+                          const AllFacts& facts) {
+  CheckVerdict all;
+  for (const auto& [name, of_node] : facts) {
+    NodeVerdict& verdict = all.nodes[name];
+    verdict.failed = of_node.wrong;
+    verdict.unmade = of_node.unmade;
+    judge_memory(limits, order, of_node, verdict);
+    judge_speed(gemm, limits, order, facts, of_node, verdict);
+    judge_speed(clocks, limits, order, facts, of_node, verdict);
+  }
+  all.site = shared_by_all(all.nodes);
+  for (auto& [name, verdict] : all.nodes) {
+    verdict.blamed = std::any_of(
+        verdict.failed.begin(), verdict.failed.end(), [&](const std::string& sentence) {
+          return all.nodes.size() < 2 ||
+                 !std::all_of(all.nodes.begin(), all.nodes.end(), [&](const auto& entry) {
+                   return fails(entry.second, check_of(sentence));
+                 });
+        });
+  }
+  return all;
+}
+
+std::string sentences(const std::vector<std::string>& all) {
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the check of an allocation's nodes says: who has failed, and whether that is the node's
+// fault or its site's. Pure.
+//
+// A node's speed is held against the median of nodes with the same device: that of all nodes
+// that were ever checked, or of those of this allocation while too few are known. A check that
+// all nodes fail says nothing of a node.
+#pragma once
+
+#include <shardsweep/check.hpp>
+#include <shardsweep/policy.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// Nodes with a device, before their median says what is usual.
+inline constexpr std::size_t least_checked = 3;
+
+/// 0 where there are too few.
+[[nodiscard]] double usual_of(std::vector<double> values);
+
+struct NodeVerdict {
+  std::vector<std::string> failed{};  ///< sentences; each begins with the name of its check
+  std::vector<std::string> unmade{};  ///< as NodeFacts; what could not be judged too
+  bool blamed = false;
+  friend bool operator==(const NodeVerdict&, const NodeVerdict&) = default;
+};
+struct CheckVerdict {
+  std::map<std::string, NodeVerdict> nodes;  ///< by name
+  std::string site{};  ///< what all of several nodes fail, in a sentence; empty: nothing
+  [[nodiscard]] bool passed() const;
+  /// Why the allocation is given back.
+  [[nodiscard]] std::string why() const;
+};
+
+[[nodiscard]] CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
+                                        const std::map<std::string, NodeFacts>& facts);
+
+/// With "; " between them.
+[[nodiscard]] std::string sentences(const std::vector<std::string>& all);
+
+}  // namespace shardsweep

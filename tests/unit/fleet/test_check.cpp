@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check of nodes as the daemon sees it: what a lead has found becomes rows beside the
+// controls, evidence against the node, and the usual speed of the next check.
+#include "fleet/control.hpp"
+#include "fleet/nodes.hpp"
+#include "fleet/starts.hpp"
+#include "unit/sweep_fixture.hpp"
+#include "unit/world_case.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// Sweep 1 with two allocations of two nodes that have been claimed.
+struct CheckedCase : Case {
+  CheckedCase() {
+    rows.sweeps.at(1).backend = Backend::slurm;
+    for (AllocationId id = 1; id <= 2; ++id) {
+      AllocationRow& row = rows.allocations[id];
+      row = {.id = id, .sweep = 1, .token = std::to_string(id), .nodes = 2};
+      row.claimed_at = noon;
+      row.backend = Backend::slurm;
+      rows.nodes_of[id] = {"n" + std::to_string(2 * id), "n" + std::to_string(2 * id + 1)};
+    }
+  }
+  AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
+  void checked(AllocationId id, const std::string& node, double gflops,
+               const std::string& why = "", bool blamed = true) {
+    take_checked(fold(), job(id),
+                 {.node = node,
+                  .facts = {.device = "H100", .gemm_flops = gflops, .seconds = 2},
+                  .detail = why,
+                  .blamed = !why.empty() && blamed});
+    if (!why.empty() && blamed)
+      add_evidence(fold(), node, {.at = noon, .kind = EvidenceKind::check, .detail = why});
+  }
+  [[nodiscard]] std::map<std::string, double> usual() const {
+    return usual_speeds(world, &ControlRow::gemm_flops);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a checked node is a row beside the controls, once, and is no control") {
+  CheckedCase c;
+  c.checked(1, "n2", 100);
+  c.checked(1, "n2", 70);
+  c.checked(1, "n3", 90);
+  REQUIRE(c.rows.controls.size() == 2);
+  CHECK(c.rows.controls.at(0).node == "n2");
+  CHECK(c.rows.controls.at(0).gemm_flops == 100);
+  CHECK(!c.rows.controls.at(0).measured());
+  // The control is still to come, and none of these is held against it.
+  CHECK(control_due(c.world, c.job(1)) == ControlTime::start);
+  take_control(c.fold(), c.policy, c.job(1), ControlTime::start, {.busbw_bytes_per_s = 5}, "");
+  CHECK(!control_is_off(c.world, c.policy, 1));
+}
+
+TEST_CASE("the usual speed is the median over nodes, of each the last") {
+  CheckedCase c;
+  c.checked(1, "n2", 100);
+  c.checked(1, "n3", 60);
+  CHECK(c.usual().empty());
+  c.checked(2, "n4", 90);
+  CHECK(c.usual() == std::map<std::string, double>{{"H100", 90}});
+  // A node that is checked again and again is one node.
+  c.checked(2, "n2", 20);
+  CHECK(c.usual() == std::map<std::string, double>{{"H100", 60}});
+}
+
+TEST_CASE("a node that has failed its check is out, and its allocation gets nothing more") {
+  CheckedCase c;
+  c.checked(1, "n2", 30, "gemm: 30 GFLOP/s");
+  c.checked(1, "n3", 100);
+  judge_nodes(c.fold(), c.policy);
+  CHECK(nodes_out(c.world) == std::vector<std::string>{"n2"});
+  CHECK(c.rows.nodes.at("n2").reason == "check: gemm: 30 GFLOP/s");
+  CHECK(holds_node_out(c.world, 1));
+  CHECK(!holds_node_out(c.world, 2));
+}
+
+TEST_CASE("a start that failed for a bad node is the node's, one that all fail the sweep's") {
+  CheckedCase c;
+  c.checked(1, "n2", 30, "gemm: 30 GFLOP/s");
+  c.checked(2, "n4", 30, "memory: all", false);
+  for (const AllocationId id : {1, 2})
+    c.job(id).draining = c.job(id).gave_back = c.job(id).said_bye = true;
+  CHECK(has_bad_node(c.world, 1));
+  CHECK(!has_bad_node(c.world, 2));
+  CHECK(judge_start(c.job(1), c.world, noon) == Start::failed_node);
+  CHECK(judge_start(c.job(2), c.world, noon) == Start::failed);
+}
+
+TEST_CASE("this machine fails its check too") {
+  CheckedCase c;
+  c.checked(1, std::string(local_node), 30, "memory: 1% is free");
+  judge_nodes(c.fold(), c.policy);
+  CHECK(nodes_out(c.world) == std::vector<std::string>{std::string(local_node)});
+}
