@@ -251,6 +251,8 @@ Result<SiteAccess> read_site(const Session& session) {
   access.secrets = take_secrets(access.site);
   // A key that is renewed makes no trial new.
   for (auto& [name, value] : access.identity_env) {
+  const auto in_words = secrets_in_words(planned.sweep, planned.passed.values);
+  if (!in_words.empty()) planned.notes.push_back(secrets_in_words_text(in_words));
     if (access.secrets.contains(name)) value.clear();
   }
   // Of what a shell passes on, the settings: who is logged in how changes no number.
