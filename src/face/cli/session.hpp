@@ -73,6 +73,7 @@ struct SiteAccess {
   std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
   std::map<std::string, std::string> secrets{};       ///< of the site, which `site` has no more
   std::vector<std::string> passed{};                  ///< names in its `pass_env`
+  std::vector<std::string> notes{};                   ///< for stderr
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);

@@ -147,6 +147,7 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                  fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
   SHARDSWEEP_TRY(check_passed(planned));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
+  say_notes(access.notes);
   if (access.backend == Backend::local) say_withheld(planned.sweep);
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
