@@ -117,11 +117,21 @@ struct Work {
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
+/// Of a request that the daemon serves in pieces: how many trials the sweep will have, or has
+/// before they go. Whoever waits is told how many there are now.
+struct Expected {
+  std::string sweep;
+  std::int64_t trials = 0;  ///< 0: there is nothing to tell
+  bool go = false;
+};
+
 /// Posts the request, starts a daemon where none runs, waits for the answer.
-[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request);
+[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request,
+                                        const Expected& expected = {});
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
-[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id);
+[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id,
+                                          const Expected& expected = {});
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
 
