@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,8 +59,19 @@ struct ShippedFile {
 /// Of the job script: `templates`/`name`, else the one that is built in.
 [[nodiscard]] Result<ShippedFile> read_job_template(const std::filesystem::path& templates,
                                                     const std::string& name);
-[[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file);
-[[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name);
+/// What sbatch of this machine says of a long option.
+struct OptionAnswer {
+  std::optional<bool> takes;        ///< none: it can't be asked here
+  std::vector<std::string> listed;  ///< those of its help: one of them may have been meant
+};
+using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
+/// `ask`: is asked for each key of `slurm`, unless jobs go over slurmrestd. If it can't say,
+/// a near miss of a well-known option is refused. Without it, as for a text that was checked
+/// when it was stored, each name of the right form is taken.
+[[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file,
+                                         const AskSbatch& ask = {});
+[[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name,
+                                              const AskSbatch& ask = {});
 
 /// Seconds of `30d`, `5min` or `250ms`, as in a sweep file; `name` says whose value it is.
 [[nodiscard]] Result<double> parse_duration(std::string_view text, const std::string& name);

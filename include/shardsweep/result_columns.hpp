@@ -29,7 +29,7 @@ inline constexpr std::array<ViewColumn, 6> first{{
 }};
 
 // The axes stand between the two.
-inline constexpr std::array<ViewColumn, 66> last{{
+inline constexpr std::array<ViewColumn, 67> last{{
     {"repeat", "", "number of this run of its layout, from 1"},
     {"global_batch", "samples", "samples per train step of all ranks"},
     {"vars", "", "free axes as a JSON object; each is a column of its own in `results`"},
@@ -89,6 +89,8 @@ inline constexpr std::array<ViewColumn, 66> last{{
     {"attempts", "", "number of the last attempt"},
     {"others_cpu", "",
      "share of a node's CPUs that others used while it ran; 0: none, or it is not known"},
+    {"startup_s", "s",
+     "from the start of the counted attempt to its first train step; NULL: not known"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},
     {"lane", "", "trials of one lane differ in micro_batch and grad_accum alone"},

@@ -30,6 +30,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+/// Whether `word` is `whole` with characters left out: nothing in it is wrong.
+bool is_part(std::string_view word, std::string_view whole) {
+  for (const char c : whole) {
+    if (!word.empty() && word.front() == c) word.remove_prefix(1);
+  }
+  return word.empty();
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word,
@@ -41,7 +49,12 @@ std::string_view nearest(std::string_view word,
   for (const auto candidate : candidates) {
     const auto distance = edit_distance(word, candidate);
     // Of a word of two letters, nothing would be left to recognise it by.
-    if (distance >= candidate.size() || distance >= best_distance) continue;
+    if (distance >= candidate.size() || distance > best_distance) continue;
+    // 'llama-3-405b' lacks two characters of 'llama-3.1-405b', and has two wrong for
+    // 'llama-3-70b'.
+    if (distance == best_distance &&
+        (best.empty() || is_part(word, best) || !is_part(word, candidate)))
+      continue;
     best = candidate;
     best_distance = distance;
   }

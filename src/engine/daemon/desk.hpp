@@ -39,7 +39,7 @@ class RequestDesk {
   /// A request waits, or is only half served.
   [[nodiscard]] bool serving() const { return serving_; }
   /// A request is served piece by piece, and the next piece can follow at once.
-  [[nodiscard]] bool in_pieces() const { return storing_.has_value(); }
+  [[nodiscard]] bool in_pieces() const { return storing_.has_value() || !deleting_.empty(); }
   /// Answers that could not be written.
   [[nodiscard]] bool has_unsent() const { return !unsent_.empty(); }
   [[nodiscard]] bool asked_to_stop() const { return asked_to_stop_; }

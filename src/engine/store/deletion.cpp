@@ -34,7 +34,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int most_pages = 4096;  ///< 16 MiB: more than a piece frees
+constexpr int most_pages = 4096;            ///< 16 MiB: more than a piece frees
+constexpr std::int64_t trials_per_row = 5;  ///< they have no folders, which take the time
 
 struct Doomed {
   std::vector<std::int64_t> ids;
@@ -121,8 +122,9 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   const auto allocations = more ? Doomed{} : some(database, allocations_of, sweep, rows);
   for (const std::string& dir : allocations.dirs)
     forget(Store::Folder::allocation, dir);
-  const auto trials =
-      more || !allocations.ids.empty() ? Doomed{} : some(database, trials_of, sweep, rows);
+  const auto trials = more || !allocations.ids.empty()
+                          ? Doomed{}
+                          : some(database, trials_of, sweep, trials_per_row * rows);
   fail_point("delete.folders");
   Transaction transaction(database);
   check_epoch();

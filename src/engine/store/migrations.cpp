@@ -51,6 +51,7 @@ ALTER TABLE allocations ADD COLUMN quiet_since INTEGER NOT NULL DEFAULT 0;
 // Views alone have changed: they are made anew after the last step, so there has to be one.
 constexpr const char* new_views = "-- predictions that are not known are NULL there\n";
 constexpr const char* whole_labels = "-- a layout's label has all that tells it from others\n";
+constexpr const char* startup_column = "-- seconds until the first train step stand there\n";
 
 // What a trial was before it was run again, and who cancelled it. Earlier versions took the
 // measurement away when a trial was run again, and kept its rows: it is counted again.
@@ -347,7 +348,7 @@ std::span<const std::string> migrations() {
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
-      experts_sql,    layout_sql,       load_sql,      checks_sql};
+      experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column};
   return steps;
 }
 

@@ -6,6 +6,21 @@ DROP VIEW IF EXISTS results;
 DROP VIEW IF EXISTS all_results;
 DROP VIEW IF EXISTS trial_results;
 DROP VIEW IF EXISTS node_ledger;
+DROP VIEW IF EXISTS attempt_parts;
+
+-- What an attempt's time went into, one row per attempt. The train steps, those that warm up too,
+-- end with the result: what lies before them is start-up, what lies behind it teardown. `result_at`
+-- is the record's `t`: microseconds if it is a whole number, else seconds; 0: there is none. Not
+-- for others to rely on.
+CREATE VIEW attempt_parts AS
+SELECT a.id AS attempt, a.started_at, a.ended_at,
+  (SELECT count(*) FROM train_steps AS x WHERE x.attempt = a.id) AS steps,
+  (SELECT CAST(ifnull(sum(x.step_ms), 0) * 1000 AS INTEGER) FROM train_steps AS x
+    WHERE x.attempt = a.id) AS steps_us,
+  ifnull((SELECT CAST(json_extract(m.detail, '$.t')
+      * iif(json_type(m.detail, '$.t') = 'integer', 1, 1e6) AS INTEGER)
+    FROM measurements AS m WHERE m.attempt = a.id AND json_valid(m.detail)), 0) AS result_at
+FROM attempts AS a;
 
 -- One row per trial, with the measurement of its counted attempt. `hidden` is the model's hidden
 -- size here, as in the sweep file; `in_file` is 0 for trials that the edited file no longer has.
@@ -56,7 +71,11 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   (SELECT iif(count(*) = l.nodes AND min(x.switches) <> '', count(DISTINCT x.switches), NULL)
     FROM allocation_nodes AS x JOIN allocations AS l ON l.id = x.allocation
     WHERE x.allocation = a.allocation) AS spread,
-  t.attempts, a.others_cpu, a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
+  t.attempts, a.others_cpu,
+  (SELECT max(p.result_at - p.steps_us - p.started_at, 0) / 1e6 FROM attempt_parts AS p
+    WHERE p.attempt = a.id AND p.steps > 0 AND p.result_at > p.started_at
+      AND p.result_at <= p.ended_at) AS startup_s,
+  a.started_at, a.ended_at, t.lane, t.position, t.trial_id, t.sweep_id,
   t.attempt_id, t.in_file,
   (SELECT c.ratio FROM controls AS c WHERE c.allocation = a.allocation AND c.ratio > 0
     ORDER BY abs(c.ratio - 1) DESC LIMIT 1) AS control_ratio,

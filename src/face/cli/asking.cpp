@@ -4,8 +4,10 @@
 // daemon is looked for: if the command dies, or the daemon it has started, whoever comes
 // next serves it. A daemon is not asked whether it is ready; it is ready when it answers.
 #include "cli/daemon_job.hpp"
+#include "cli/ongoing.hpp"
 #include "cli/session.hpp"
 #include "cli/version.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
@@ -22,6 +24,7 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
+#include <variant>
 
 namespace shardsweep {
 namespace {
@@ -164,13 +167,50 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   return posted;
 }
 
-Result<Answer> ask_daemon(const Session& session, Request request) {
+Result<Answer> ask_daemon(const Session& session, Request request, const Expected& expected) {
   SHARDSWEEP_ASSIGN(const std::string id, post_to_daemon(session, std::move(request)));
-  return await_answer(session, id);
+  return await_answer(session, id, expected);
 }
 
-Result<Answer> await_answer(const Session& session, const std::string& id) {
+namespace {
+
+/// For the terminal, once a second: how many trials of the sweep there are now.
+class HowFar {
+ public:
+  HowFar(const Session& session, const Expected& expected)
+      : session_(session), expected_(expected) {}
+
+  void look() {
+    const auto now = session_.clock.steady();
+    if (expected_.trials == 0 || !Ongoing::is_shown() || now < next_) return;
+    next_ = now + 1s;
+    const auto reader = Reader::open(session_.home.database);
+    if (!reader) return;
+    // A sweep's name holds no quotes.
+    const auto found = (*reader)->query(
+        fmt::format("SELECT count(*) FROM trials WHERE sweep IN (SELECT id FROM sweeps WHERE "
+                    "name = '{}')",
+                    expected_.sweep));
+    if (!found || found->rows.empty()) return;
+    const auto* count = std::get_if<std::int64_t>(&found->rows.front().front());
+    if (count == nullptr) return;
+    Ongoing::note_how_far(fmt::format("{} of {} trials {}", grouped(*count),
+                                      grouped(expected_.trials),
+                                      expected_.go ? "left" : "stored"));
+  }
+
+ private:
+  const Session& session_;
+  const Expected& expected_;
+  std::chrono::steady_clock::time_point next_{};
+};
+
+}  // namespace
+
+Result<Answer> await_answer(const Session& session, const std::string& id,
+                            const Expected& expected) {
   Starter starter(session);
+  HowFar how_far(session, expected);
   auto heard = session.clock.steady();
   auto say_why_at = heard + patience;
   std::chrono::milliseconds pause = first_pause;
@@ -191,6 +231,7 @@ Result<Answer> await_answer(const Session& session, const std::string& id) {
       say_troubles(session);
       say_why_at += silence_limit;
     }
+    how_far.look();
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
   }

@@ -33,6 +33,7 @@ struct Command {
   Result<ExitCode> (*run)(const Session&) = nullptr;
   bool database = true;     ///< it has --db
   bool last_sweep = false;  ///< without names it is about the sweep that was submitted last
+  bool own_lines = false;   ///< it writes to the terminal by itself while it works
 };
 
 }  // namespace shardsweep

@@ -4,6 +4,7 @@
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
 #include "plan/plan.hpp"
+#include "slurm/words/options.hpp"
 #include "sweep/container_settings.hpp"
 #include "sweep/launch.hpp"
 #include "text/characters.hpp"
@@ -140,12 +141,47 @@ Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
   return filter;
 }
 
-Result<SiteSpec> load_site_file(const Session& session) {
+/// sbatch of this machine, asked about options of a site file: its help once, and itself for
+/// each option that the help lacks.
+class OptionDesk {
+ public:
+  OptionAnswer ask(const std::string& option) {
+    if (!help_) help_ = listed();
+    if (help_->empty()) return {};
+    if (std::find(help_->begin(), help_->end(), option) != help_->end()) return {true, {}};
+    const auto said = run_command(slurm::option_question(option), {});
+    if (!said) return {};
+    return {!slurm::lacks_option(said->err), *help_};
+  }
+  /// It was to be asked, and there is none, or none that answers.
+  [[nodiscard]] bool is_closed() const { return help_ && help_->empty(); }
+
+ private:
+  static std::vector<std::string> listed() {
+    if (find_on_path("sbatch").empty()) return {};
+    const auto help = run_command({"sbatch", "--help"}, {});
+    return help && help->exit_code == 0 ? slurm::parse_options(help->out)
+                                        : std::vector<std::string>();
+  }
+
+  std::optional<std::vector<std::string>> help_;
+};
+
+Result<SiteSpec> load_site_file(const Session& session, std::vector<std::string>& notes) {
   const std::filesystem::path file = site_file_of(session);
   std::error_code ignored;
   if (session.options.site.empty() && !std::filesystem::exists(file, ignored))
     return SiteSpec{};
-  return load_site(file);
+  OptionDesk desk;
+  SHARDSWEEP_ASSIGN(SiteSpec site, load_site(file, [&desk](const std::string& option) {
+                      return desk.ask(option);
+                    }));
+  if (desk.is_closed())
+    notes.push_back(
+        fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' "
+                    "gives no answer on this machine.",
+                    file.string()));
+  return site;
 }
 
 Result<std::string> read_standard_input() {
@@ -215,6 +251,8 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
   Planned planned;
   planned.sweep = std::move(sweep);
   planned.passed = take_variables(planned.sweep, shell_environment());
+  const auto in_words = secrets_in_words(planned.sweep, planned.passed.values);
+  if (!in_words.empty()) planned.notes.push_back(secrets_in_words_text(in_words));
   SHARDSWEEP_ASSIGN(planned.capabilities,
                     capabilities_of(session, planned.sweep, planned.notes));
   planned.sweep.runner.gives_up = planned.capabilities.gives_up;
@@ -244,7 +282,7 @@ Result<Planned> plan_file(const Session& session) {
 
 Result<SiteAccess> read_site(const Session& session) {
   SiteAccess access;
-  SHARDSWEEP_ASSIGN(access.site, load_site_file(session));
+  SHARDSWEEP_ASSIGN(access.site, load_site_file(session, access.notes));
   access.identity_env = access.site.env;
   access.passed = access.site.pass_env;
   pass_environment(access.site);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/printing.hpp"
 
+#include "cli/ongoing.hpp"
 #include "cli/terminal.hpp"
 #include "plan/proof.hpp"
 #include "show/cell_text.hpp"
@@ -185,6 +186,7 @@ Result<void> say_why_empty(Reader& reader, const Options& options) {
 }
 
 Result<void> print_result(std::string_view text) {
+  Ongoing::end();
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       std::fflush(stdout) != 0) {
     // Who reads has seen enough (`results | head`): leave as every command does.
@@ -212,6 +214,7 @@ void say(std::string_view text) {
       shown += part + '\n';
     at = end + 1;
   }
+  Ongoing::step_aside();
   std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 

@@ -73,6 +73,7 @@ struct SiteAccess {
   std::map<std::string, std::string> identity_env{};  ///< what of `site.env` makes trials new
   std::map<std::string, std::string> secrets{};       ///< of the site, which `site` has no more
   std::vector<std::string> passed{};                  ///< names in its `pass_env`
+  std::vector<std::string> notes{};                   ///< for stderr
 };
 /// The site file and the job template, whatever the backend.
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);
@@ -116,11 +117,21 @@ struct Work {
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
+/// Of a request that the daemon serves in pieces: how many trials the sweep will have, or has
+/// before they go. Whoever waits is told how many there are now.
+struct Expected {
+  std::string sweep;
+  std::int64_t trials = 0;  ///< 0: there is nothing to tell
+  bool go = false;
+};
+
 /// Posts the request, starts a daemon where none runs, waits for the answer.
-[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request);
+[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request,
+                                        const Expected& expected = {});
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
-[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id);
+[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id,
+                                          const Expected& expected = {});
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
 

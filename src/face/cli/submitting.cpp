@@ -147,6 +147,7 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
                  fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
   SHARDSWEEP_TRY(check_passed(planned));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
+  say_notes(access.notes);
   if (access.backend == Backend::local) say_withheld(planned.sweep);
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
@@ -154,7 +155,8 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   if (access.backend == Backend::slurm) SHARDSWEEP_TRY(check_scripts(session, planned, access));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
-  return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()});
+  return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()},
+                    {.sweep = sweep_name, .trials = std::ssize(planned.plan.trials)});
 }
 
 Result<std::string> submit_anew(const Session& session) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/terminal.hpp"
 
+#include "cli/ongoing.hpp"
+
 #include <fmt/format.h>
 
 #include <langinfo.h>
@@ -94,6 +96,7 @@ std::size_t height_of(int descriptor) {
 }
 
 void write_now(std::FILE* stream, const std::string& text) {
+  Ongoing::end();
   std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }

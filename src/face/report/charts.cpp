@@ -209,14 +209,14 @@ void add_names(Drawing& drawing, const std::vector<ChartSeries>& series) {
 }  // namespace
 
 Colour category_colour(std::size_t number) {
-  constexpr std::array<Colour, 8> colours{{{0x00, 0x72, 0xb2},
-                                           {0xd5, 0x5e, 0x00},
-                                           {0x00, 0x9e, 0x73},
-                                           {0xcc, 0x79, 0xa7},
-                                           {0x56, 0xb4, 0xe9},
-                                           {0xe6, 0x9f, 0x00},
-                                           {0x8a, 0x6d, 0x3b},
-                                           {0x80, 0x80, 0x80}}};
+  constexpr std::array<Colour, 8> colours{{{0x38, 0x6b, 0xae},
+                                           {0x63, 0x1a, 0x21},
+                                           {0x48, 0xa0, 0x9f},
+                                           {0x4f, 0x31, 0x69},
+                                           {0x4e, 0x99, 0xd5},
+                                           {0x96, 0x61, 0x00},
+                                           {0x4a, 0x41, 0x04},
+                                           {0x57, 0x68, 0x71}}};
   return colours[number % colours.size()];
 }
 

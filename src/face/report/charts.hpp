@@ -11,7 +11,9 @@
 
 namespace shardsweep {
 
-/// Colours that are told apart without red and green (Okabe and Ito), and by order.
+/// Eight colours, also of the page by day (page.css). Any two are far apart for normal eyes and
+/// without the cones for red or for green; neighbours differ in lightness, for greyscale
+/// prints.
 [[nodiscard]] Colour category_colour(std::size_t number);
 
 struct ChartPoint {

@@ -86,8 +86,15 @@ const placeFor = (figure, draw) => {
 };
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => places.forEach((place) => place.draw()));
 const printWidth = 1000;
-addEventListener('beforeprint', () => places.forEach((place) => place.draw(printWidth)));
-addEventListener('afterprint', () => places.forEach((place) => place.draw()));
+// A canvas keeps the colours that it was drawn with, and the style of paper holds too late for it.
+addEventListener('beforeprint', () => {
+  document.documentElement.classList.add('printed');
+  places.forEach((place) => place.draw(printWidth));
+});
+addEventListener('afterprint', () => {
+  document.documentElement.classList.remove('printed');
+  places.forEach((place) => place.draw());
+});
 
 const canvasOf = (plot, width, height) => {
   const canvas = make('canvas');

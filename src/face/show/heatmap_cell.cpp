@@ -83,11 +83,16 @@ std::string published_text(const HeatmapCell& cell) {
   auto text = fmt::format("{}, {} tokens/s/GPU", cell.published_layout,
                           amount_text(cell.published_tokens_per_s_per_gpu));
   if (!cell.published_by.empty())
-    return text + fmt::format("; not ranked here: {} measured it", cell.published_by);
+    return text + fmt::format(
+                      ": not ranked here, because other software ({}) measured it. "
+                      "--all-versions ranks it too.",
+                      cell.published_by);
   // Of two runs of one cell the slower one has the higher MFU.
   if (cell.published_gap && *cell.published_gap > 0)
-    text += fmt::format("; {} slower: the table counts more FLOPs per token for it",
-                        percent_text(*cell.published_gap));
+    text += fmt::format(
+        ": {} slower. Its MFU is higher only because the table counts more FLOPs per token "
+        "for it.",
+        percent_text(*cell.published_gap));
   return text;
 }
 
@@ -122,7 +127,7 @@ std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t c
       text += fmt::format("; {}", doubts);
     if (cell.open > 0) text += fmt::format(", {} not run yet", counted(cell.open, "trial"));
     if (!cell.published_layout.empty())
-      text += "; the table's own MFU ranks first " + published_text(cell);
+      text += "; the table's MFU column prefers " + published_text(cell);
   } else {
     text += fmt::format("{}: {}", cell.status, cell_meaning(cell.status));
     if (cell.predicted)

@@ -210,7 +210,7 @@ void append_published(std::string& out, const Heatmap& heatmap) {
       const auto& cell = heatmap.cells[r][c];
       if (cell.published_layout.empty()) continue;
       if (std::exchange(first, false)) {
-        out += fmt::format("{}  the table's own MFU ranks another layout first:\n",
+        out += fmt::format("{}  the table's MFU column prefers another layout:\n",
                            ranked_otherwise);
       }
       out += fmt::format("   {} {}: {}\n", label(heatmap.row_name, heatmap.rows[r]),

@@ -19,17 +19,12 @@ const std::string_view trace_allocations_sql =
     "l.id JOIN sweeps AS s ON s.id = l.sweep WHERE l.claimed_at > 0 ORDER BY n.node, "
     "l.claimed_at, l.id";
 
-// A record's `t` is in microseconds if it is a whole number, else in seconds.
 const std::string_view trace_attempts_sql =
     "SELECT n.node AS node, t.slug AS trial, a.number AS number, ifnull(a.outcome, a.state) AS "
-    "outcome, a.started_at AS started_at, a.ended_at AS ended_at, (SELECT count(*) FROM "
-    "train_steps AS x WHERE x.attempt = a.id) AS steps, (SELECT CAST(ifnull(sum(x.step_ms), 0) "
-    "* 1000 AS INTEGER) FROM train_steps AS x WHERE x.attempt = a.id) AS steps_us, "
-    "ifnull((SELECT CAST(json_extract(m.detail, '$.t') * iif(json_type(m.detail, '$.t') = "
-    "'integer', 1, 1e6) AS INTEGER) FROM measurements AS m WHERE m.attempt = a.id AND "
-    "json_valid(m.detail)), 0) AS result_at FROM attempts AS a JOIN trials AS t ON t.id = "
-    "a.trial JOIN allocation_nodes AS n ON n.allocation = a.allocation WHERE a.started_at > 0 "
-    "AND t.id IN ({}) ORDER BY n.node, a.started_at, a.id";
+    "outcome, p.started_at, p.ended_at, p.steps, p.steps_us, p.result_at FROM attempts AS a "
+    "JOIN attempt_parts AS p ON p.attempt = a.id JOIN trials AS t ON t.id = a.trial JOIN "
+    "allocation_nodes AS n ON n.allocation = a.allocation WHERE a.started_at > 0 AND t.id IN "
+    "({}) ORDER BY n.node, a.started_at, a.id";
 
 namespace {
 

@@ -40,8 +40,8 @@ std::string_view remedy(std::string_view part, const Layout& layout) {
   if (part == "compute" && layout.recompute == Recompute::none)
     return "Compute-bound: another layout gains little; add GPUs.";
   if (part == "tp" && layout.tp == 1) {
-    return layout.ep > 1 ? "Bound by rows on their way to experts: use less ep."
-                         : "Bound by what ranks that share a sequence exchange: use less cp.";
+    return layout.ep > 1 ? "Bound by the expert all-to-all: use less ep."
+                         : "Bound by what attention exchanges: use less cp.";
   }
   constexpr std::array<std::pair<std::string_view, std::string_view>, 8> remedies{{
       {"compute", "Compute-bound: reduce recomputation, then add GPUs."},

@@ -9,6 +9,7 @@
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 #include "yaml/readers.hpp"
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
@@ -63,97 +64,21 @@ constexpr std::array<OwnedOption, 24> owned_options{{
     {"cluster", "shardsweep looks for jobs only in slurm.conf's own cluster"},
 }};
 
-/// Long options of sbatch that jobs are given, of Slurm 20 to 25 and of pyxis. Sites have
-/// others, by plugins: this list tells slips of the pen alone.
-constexpr auto known_options = std::to_array<std::string_view>({"account",
-                                                                "acctg-freq",
-                                                                "batch",
-                                                                "bb",
-                                                                "bbf",
-                                                                "begin",
-                                                                "cluster-constraint",
-                                                                "comment",
-                                                                "consolidate-segments",
-                                                                "constraint",
-                                                                "container",
-                                                                "container-id",
-                                                                "container-image",
-                                                                "container-mounts",
-                                                                "container-name",
-                                                                "container-workdir",
-                                                                "container-writable",
-                                                                "contiguous",
-                                                                "core-spec",
-                                                                "cores-per-socket",
-                                                                "cpu-freq",
-                                                                "cpus-per-gpu",
-                                                                "cpus-per-task",
-                                                                "deadline",
-                                                                "delay-boot",
-                                                                "dependency",
-                                                                "distribution",
-                                                                "exclude",
-                                                                "exclusive",
-                                                                "extra",
-                                                                "extra-node-info",
-                                                                "get-user-env",
-                                                                "gid",
-                                                                "gpu-bind",
-                                                                "gpu-freq",
-                                                                "gpus",
-                                                                "gpus-per-node",
-                                                                "gpus-per-socket",
-                                                                "gpus-per-task",
-                                                                "gres",
-                                                                "gres-flags",
-                                                                "hint",
-                                                                "ignore-pbs",
-                                                                "input",
-                                                                "kill-on-invalid-dep",
-                                                                "licenses",
-                                                                "mail-type",
-                                                                "mail-user",
-                                                                "mcs-label",
-                                                                "mem",
-                                                                "mem-bind",
-                                                                "mem-per-cpu",
-                                                                "mem-per-gpu",
-                                                                "mincpus",
-                                                                "network",
-                                                                "nice",
-                                                                "nodefile",
-                                                                "nodelist",
-                                                                "ntasks-per-core",
-                                                                "ntasks-per-gpu",
-                                                                "ntasks-per-socket",
-                                                                "oom-kill-step",
-                                                                "overcommit",
-                                                                "oversubscribe",
-                                                                "partition",
-                                                                "power",
-                                                                "prefer",
-                                                                "priority",
-                                                                "profile",
-                                                                "qos",
-                                                                "reboot",
-                                                                "reservation",
-                                                                "resv-ports",
-                                                                "segment",
-                                                                "sockets-per-node",
-                                                                "spread-job",
-                                                                "stepmgr",
-                                                                "switches",
-                                                                "thread-spec",
-                                                                "threads-per-core",
-                                                                "time",
-                                                                "time-min",
-                                                                "tmp",
-                                                                "tres-bind",
-                                                                "tres-per-task",
-                                                                "uid",
-                                                                "use-min-nodes",
-                                                                "wait-all-nodes",
-                                                                "wckey"});
+/// Long options of sbatch that jobs are given, of Slurm 20 to 25 and of pyxis: what may have
+/// been meant if sbatch can't be asked. Sites have others, by plugins.
+constexpr std::string_view known_options =
+    "account acctg-freq batch bb bbf begin cluster-constraint comment consolidate-segments "
+    "constraint container container-id container-image container-mounts container-name "
+    "container-workdir container-writable contiguous core-spec cores-per-socket cpu-freq "
+    "cpus-per-gpu cpus-per-task deadline delay-boot dependency distribution exclude exclusive "
+    "extra extra-node-info get-user-env gid gpu-bind gpu-freq gpus gpus-per-node "
+    "gpus-per-socket gpus-per-task gres gres-flags hint ignore-pbs input kill-on-invalid-dep "
+    "licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus "
+    "network nice nodefile nodelist ntasks-per-core ntasks-per-gpu ntasks-per-socket "
+    "oom-kill-step overcommit oversubscribe partition power prefer priority profile qos reboot "
+    "reservation resv-ports segment sockets-per-node spread-job stepmgr switches thread-spec "
+    "threads-per-core time time-min tmp tres-bind tres-per-task uid use-min-nodes "
+    "wait-all-nodes wckey";
 
 bool is_option_name(std::string_view text) {
   const auto fits = [](char c) {
@@ -163,7 +88,23 @@ bool is_option_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), fits);
 }
 
-Result<void> check_option_name(const YamlNode& key) {
+/// A name that sbatch does not know ends each job; here its file and line are known.
+Result<void> check_with_sbatch(const YamlNode& key, const AskSbatch& ask) {
+  const OptionAnswer answer = ask(key.text);
+  if (answer.takes.value_or(false)) return {};
+  const bool asked = answer.takes.has_value();
+  const std::vector<std::string_view> known =
+      asked ? std::vector<std::string_view>(answer.listed.begin(), answer.listed.end())
+            : split(known_options, ' ');
+  if (!asked && std::find(known.begin(), known.end(), key.text) != known.end()) return {};
+  const std::string hint = did_you_mean(key.text, known);
+  if (!asked && hint.empty()) return {};
+  return refuse(key, fmt::format("'{}' is no option of {}{}", key.text,
+                                 asked ? "this machine's sbatch" : "sbatch",
+                                 hint.empty() ? "; 'sbatch --help' lists them" : hint));
+}
+
+Result<void> check_option_name(const YamlNode& key, const AskSbatch& ask) {
   auto plain = key.text.substr(std::min(key.text.find_first_not_of('-'), key.text.size()));
   std::replace(plain.begin(), plain.end(), '_', '-');
   if (!is_option_name(key.text)) {
@@ -176,13 +117,7 @@ Result<void> check_option_name(const YamlNode& key) {
     if (option.name == key.text)
       return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, option.reason));
   }
-  const std::vector<std::string_view> known(known_options.begin(), known_options.end());
-  if (std::find(known.begin(), known.end(), key.text) == known.end()) {
-    const auto hint = did_you_mean(key.text, known);
-    if (!hint.empty())
-      return refuse(key, fmt::format("'{}' is no option of sbatch{}", key.text, hint));
-  }
-  return {};
+  return ask ? check_with_sbatch(key, ask) : Result<void>();
 }
 
 /// An option's argument; empty for one that takes none, which a file says by `true`.
@@ -252,12 +187,12 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
   return values;
 }
 
-void read_slurm(const YamlNode& map, SiteSpec& into, Mistakes& mistakes) {
+void read_slurm(const YamlNode& map, SiteSpec& into, const AskSbatch& ask, Mistakes& mistakes) {
   if (!mistakes.take(map, expect_map(map, "'slurm'"))) return;
   for (std::size_t at = 0; at < map.keys.size(); ++at) {
     const YamlNode& key = *map.keys[at];
     const YamlNode& value = *map.items[at];
-    if (!mistakes.take(key, check_option_name(key))) continue;
+    if (!mistakes.take(key, check_option_name(key, ask))) continue;
     // What the template gives unless the site says otherwise.
     const bool is_given =
         key.text == "gpus-per-node" || key.text == "exclusive" || key.text == "mem";
@@ -406,7 +341,7 @@ Result<Backend> read_backend(const YamlNode& node) {
                 fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
 }
 
-SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
+SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistakes) {
   SiteSpec site;
   if (!mistakes.take(root, expect_map(root, the_site_file))) return site;
   check_keys(root, the_site_file, site_keys_of(""), mistakes);
@@ -425,18 +360,21 @@ SiteSpec read_site(const YamlNode& root, Mistakes& mistakes) {
     site.container = read_site_container(*node, mistakes);
   if (const auto* node = find(root, "slurmrestd")) site.rest = read_rest(*node, mistakes);
   if (const auto* node = find(root, "notify")) site.notify = read_notify(*node, mistakes);
-  if (const auto* node = find(root, "slurm")) read_slurm(*node, site, mistakes);
+  const bool by_commands = find(root, "slurmrestd") == nullptr;
+  if (const auto* node = find(root, "slurm"))
+    read_slurm(*node, site, by_commands ? ask : AskSbatch(), mistakes);
   return site;
 }
 
 }  // namespace
 
-Result<SiteSpec> load_site(const std::filesystem::path& file) {
+Result<SiteSpec> load_site(const std::filesystem::path& file, const AskSbatch& ask) {
   SHARDSWEEP_ASSIGN(auto text, read_text_file(file, most_yaml_bytes));
-  return load_site_text(text, file.string());
+  return load_site_text(text, file.string(), ask);
 }
 
-Result<SiteSpec> load_site_text(std::string_view text, const std::string& name) {
+Result<SiteSpec> load_site_text(std::string_view text, const std::string& name,
+                                const AskSbatch& ask) {
   Sources sources;
   const auto& source = sources.emplace_back(name, std::string(text));
   Mistakes mistakes(source);
@@ -444,7 +382,7 @@ Result<SiteSpec> load_site_text(std::string_view text, const std::string& name) 
   // A site file of comments alone says nothing, which is not wrong.
   if (root && (*root)->kind == YamlNode::Kind::null) return SiteSpec{.position = {name, 0, 0}};
   SiteSpec site;
-  if (root) site = read_site(**root, mistakes);
+  if (root) site = read_site(**root, ask, mistakes);
   SHARDSWEEP_TRY(mistakes.verdict());
   return site;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sweep/passed_variables.hpp"
 
+#include "text/secrets.hpp"
+
 #include <shardsweep/rank_variables.hpp>
 
 #include <fmt/format.h>
@@ -114,6 +116,57 @@ std::string withheld_text(const std::vector<std::string>& names) {
       "the ranks do not get {} of this shell; 'pass_env: [{}]' in the sweep file "
       "passes {} on",
       fmt::join(names, ", "), fmt::join(names, ", "), names.size() == 1 ? "it" : "them");
+}
+
+namespace {
+
+/// Counts, switches and placeholders are no secrets.
+bool may_be_value(std::string_view text) {
+  return text.size() >= shortest_masked && !text.starts_with('-') &&
+         text.find('{') == std::string_view::npos && text != "true" && text != "false" &&
+         text != "none" && text != "None" && text != "True" && text != "False" &&
+         text.find_first_not_of("0123456789.,e+-") != std::string_view::npos;
+}
+
+/// "--hf-token=x" and "--hf-token", "x": the option, if its name says that x is a secret.
+std::string telling_option(std::string_view word, std::string_view next) {
+  if (!word.starts_with('-')) return {};
+  const auto equals = word.find('=');
+  const std::string_view option = word.substr(0, equals);
+  std::string name(option.substr(std::min(option.find_first_not_of('-'), option.size())));
+  std::replace(name.begin(), name.end(), '-', '_');
+  const auto value = equals == std::string_view::npos ? next : word.substr(equals + 1);
+  return may_be_secret(name) && may_be_value(value) ? std::string(option) : std::string();
+}
+
+}  // namespace
+
+std::vector<std::string> secrets_in_words(const SweepSpec& sweep,
+                                          const std::map<std::string, std::string>& values) {
+  std::vector<std::string> found;
+  for (const auto* words : {&sweep.runner.trainer.argv, &sweep.runner.args}) {
+    for (std::size_t i = 0; i < words->size(); ++i) {
+      const std::string& word = (*words)[i];
+      const std::string next = i + 1 < words->size() ? (*words)[i + 1] : std::string();
+      const auto known = std::find_if(values.begin(), values.end(), [&](const auto& one) {
+        return one.second.size() >= shortest_masked &&
+               word.find(one.second) != std::string::npos;
+      });
+      std::string what = telling_option(word, next);
+      if (what.empty() && known != values.end()) what = "the value of " + known->first;
+      if (!what.empty()) found.push_back(std::move(what));
+    }
+  }
+  return found;
+}
+
+std::string secrets_in_words_text(const std::vector<std::string>& found) {
+  if (found.empty()) return {};
+  return fmt::format(
+      "The runner's command line has a secret in clear ({}). It is stored and shown, and each "
+      "user of a node can read it with 'ps'. Write the value under 'secrets', and let the "
+      "program read its environment.",
+      fmt::join(found, ", "));
 }
 
 std::vector<std::string> secret_names(const SweepSpec& sweep) {

@@ -38,6 +38,13 @@ struct PassedVariables {
 /// What that means and what to write; empty: nothing is withheld.
 [[nodiscard]] std::string withheld_text(const std::vector<std::string>& names);
 
+/// Words of the runner's command line that give a secret in clear: the value of an option whose
+/// name says that it is one ("--api-key"), or one of `values` ("the value of HF_TOKEN").
+[[nodiscard]] std::vector<std::string> secrets_in_words(
+    const SweepSpec& sweep, const std::map<std::string, std::string>& values);
+/// What that means and what to write; empty: there are none.
+[[nodiscard]] std::string secrets_in_words_text(const std::vector<std::string>& found);
+
 /// Names of variables that an attempt of the sweep can't do without, in order.
 [[nodiscard]] std::vector<std::string> secret_names(const SweepSpec& sweep);
 

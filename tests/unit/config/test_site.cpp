@@ -26,10 +26,12 @@ class SiteFile {
   SiteFile(const SiteFile&) = delete;
   SiteFile& operator=(const SiteFile&) = delete;
 
-  [[nodiscard]] Result<SiteSpec> load() const { return load_site(path_); }
+  [[nodiscard]] Result<SiteSpec> load(const AskSbatch& ask = {}) const {
+    return load_site(path_, ask);
+  }
   /// The fault without the file's name and what follows its first line.
-  [[nodiscard]] std::string fault() const {
-    const auto site = load();
+  [[nodiscard]] std::string fault(const AskSbatch& ask = {}) const {
+    const auto site = load(ask);
     if (site) return "accepted";
     const auto line = site.error().what.substr(0, site.error().what.find('\n'));
     return line.substr(path_.string().size() + 1);
@@ -86,12 +88,6 @@ TEST_CASE("bad site files are refused with the reason") {
         "1:9: 'a;b' is not a long option of sbatch; use small letters, digits and '-'");
   CHECK(fault("slurm: {A: x}\n") ==
         "1:9: 'A' is not a long option of sbatch; use small letters, digits and '-'");
-  CHECK(fault("slurm: {acount: lab}\n") ==
-        "1:9: 'acount' is no option of sbatch, did you mean 'account'?");
-  CHECK(fault("slurm: {partiton: gpu}\n") ==
-        "1:9: 'partiton' is no option of sbatch, did you mean 'partition'?");
-  CHECK(SiteFile("slurm: {container-mount-home: true, site-plugin: x, uid: a}\n").fault() ==
-        "accepted");
   CHECK(fault("slurm: {comment: \"a\\nb\"}\n") ==
         "1:18: 'comment' holds a control character: 'a\\nb'");
   CHECK(fault("slurm: {nice: false}\n") == "1:15: 'nice: false' sets nothing; remove it");
@@ -100,6 +96,34 @@ TEST_CASE("bad site files are refused with the reason") {
   CHECK(fault("prolog: ulimit\n") == "1:9: expected a list for 'prolog', got 'ulimit'");
   CHECK(fault("env: {SHARDSWEEP_HOME: /x}\n") ==
         "1:7: 'SHARDSWEEP_HOME' cannot be set; names that begin with SHARDSWEEP_ are reserved");
+}
+
+TEST_CASE("an option that this machine's sbatch does not have is refused, with the nearest") {
+  const auto asked = [](const std::string& option) -> OptionAnswer {
+    return {option == "account" || option == "hint" || option == "accounts",
+            {"account", "partition", "qos"}};
+  };
+  CHECK(SiteFile("slurm:\n  account: lab\n  acount: lab\n").fault(asked) ==
+        "3:3: 'acount' is no option of this machine's sbatch, did you mean 'account'?");
+  // Of a newer Slurm, as a typing mistake that is near nothing.
+  CHECK(SiteFile("slurm: {segment: 8}\n").fault(asked) ==
+        "1:9: 'segment' is no option of this machine's sbatch; 'sbatch --help' lists them");
+  // One that its help lacks, and a plugin's that is near another one.
+  CHECK(SiteFile("slurm: {hint: nomultithread, accounts: a}\n").fault(asked) == "accepted");
+  // Jobs over REST never meet this sbatch.
+  CHECK(SiteFile("slurmrestd: {url: 'unix:/r'}\nslurm: {segment: 8}\n").fault(asked) ==
+        "accepted");
+}
+
+TEST_CASE("without an sbatch to ask, near misses of its well-known options are refused") {
+  const auto nobody = [](const std::string& /*option*/) { return OptionAnswer{}; };
+  CHECK(SiteFile("slurm: {acount: lab}\n").fault(nobody) ==
+        "1:9: 'acount' is no option of sbatch, did you mean 'account'?");
+  CHECK(SiteFile("slurm: {partiton: gpu}\n").fault(nobody) ==
+        "1:9: 'partiton' is no option of sbatch, did you mean 'partition'?");
+  CHECK(
+      SiteFile("slurm: {container-mount-home: true, site-plugin: x, uid: a}\n").fault(nobody) ==
+      "accepted");
 }
 
 TEST_CASE("an explained site reads back as the same site") {

@@ -114,16 +114,17 @@ TEST_CASE("where an imported table ranks otherwise the cell is marked and the wi
   heatmap.cells[0][0].published_tokens_per_s_per_gpu = 1200;
   const auto text = heatmap_text(heatmap, {});
   CHECK(text.find("tiny    1,235 + *  M\n") != std::string::npos);
-  CHECK(text.find("*  the table's own MFU ranks another layout first:\n"
+  CHECK(text.find("*  the table's MFU column prefers another layout:\n"
                   "   model=tiny nodes=1: dp4 pp2, 1,200 tokens/s/GPU\n") != std::string::npos);
   heatmap.cells[0][0].published_gap = 0.028;
   CHECK(heatmap_text(heatmap, {})
-            .find("dp4 pp2, 1,200 tokens/s/GPU; 2.8 % slower: the table counts more FLOPs per "
-                  "token for it\n") != std::string::npos);
+            .find("dp4 pp2, 1,200 tokens/s/GPU: 2.8 % slower. Its MFU is higher only because "
+                  "the table counts more FLOPs per token for it.\n") != std::string::npos);
   heatmap.cells[0][0].published_by = "theirs 1.0";
-  CHECK(heatmap_text(heatmap, {})
-            .find("dp4 pp2, 1,200 tokens/s/GPU; not ranked here: theirs 1.0 measured it\n") !=
-        std::string::npos);
+  CHECK(
+      heatmap_text(heatmap, {})
+          .find("dp4 pp2, 1,200 tokens/s/GPU: not ranked here, because other software (theirs "
+                "1.0) measured it. --all-versions ranks it too.\n") != std::string::npos);
   const auto object = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
   CHECK(object[0]["published_layout"] == "dp4 pp2");
   CHECK(object[0]["published_tokens_per_s_per_gpu"] == 1200);

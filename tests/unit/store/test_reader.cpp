@@ -462,6 +462,28 @@ TEST_CASE("what a runner adds to its result record is a column") {
   CHECK_FALSE(reader->results({.columns = {"x') FROM t --"}}).has_value());
 }
 
+TEST_CASE("seconds from an attempt's start to its first train step are a column") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
+  const auto trial = daemon.trial("model = 'tiny'");
+  daemon.run(trial, Outcome::completed, 700);
+  daemon.run(daemon.trial("model = 'small'"), Outcome::completed, 600);
+  // Its result came 9 s after its start, right after two steps of 1.5 s. Of the other one it is
+  // not known when its result came.
+  sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
+      .execute(fmt::format(
+          "DELETE FROM train_steps; UPDATE attempts SET started_at = 1000000, ended_at = "
+          "12000000; UPDATE measurements SET detail = iif(trial = {0}, '{{\"t\":10.0}}', "
+          "'{{}}'); "
+          "INSERT INTO train_steps SELECT a.id, x.value, 1500, NULL FROM attempts AS a, "
+          "json_each('[1, 2]') AS x",
+          trial));
+  const auto reader = must(Reader::open(dir / "a.db"));
+  CHECK(rows_of(must(reader->results({.columns = {"model", "startup_s"}, .sort = "model"}))) ==
+        "small|NULL\ntiny|6\n");
+}
+
 TEST_CASE("naming a runner does not mix its versions") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");

@@ -77,3 +77,31 @@ TEST_CASE("what is missing is named in a sentence") {
   CHECK(missing_text({"A"}) == "A is not set in this shell");
   CHECK(missing_text({"A", "B", "C"}) == "A, B and C are not set in this shell");
 }
+
+TEST_CASE("a secret in the runner's command line is named, and counts and switches are not") {
+  auto sweep = sweep_of(llama3_8b(), {});
+  sweep.runner.trainer.argv = {"python3",
+                               "train.py",
+                               "--wandb-key",
+                               "0123abcd",
+                               "--hf_token=hf_x",
+                               "--num-tokens",
+                               "4096",
+                               "--use-auth-token",
+                               "true",
+                               "--tokenizer-file",
+                               "tok.json",
+                               "--key-dim",
+                               "128",
+                               "--api-key",
+                               "{dp}",
+                               "--note",
+                               "with-4711abc-in"};
+  CHECK(secrets_in_words(sweep, {{"LAB_LICENCE", "4711abc"}, {"ONE", "1"}}) ==
+        std::vector<std::string>{"--wandb-key", "--hf_token", "the value of LAB_LICENCE"});
+  sweep.runner.trainer.argv.clear();
+  sweep.runner.args = {"--private-key", "abcd"};
+  CHECK(secrets_in_words(sweep, {}) == std::vector<std::string>{"--private-key"});
+  CHECK(secrets_in_words_text({}).empty());
+  CHECK(secrets_in_words_text({"--a-key"}).find("(--a-key)") != std::string::npos);
+}

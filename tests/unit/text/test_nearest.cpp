@@ -12,6 +12,8 @@ TEST_CASE("the nearest word is near") {
   CHECK(nearest("xy", {"tp", "pp"}).empty());
   CHECK(nearest("", {"tp"}).empty());
   CHECK(nearest("temperature", {"steps"}).empty());
+  // As far from both, but nothing in it is wrong for the second.
+  CHECK(nearest("llama-3-405b", {"llama-3-70b", "llama-3.1-405b"}) == "llama-3.1-405b");
 }
 
 TEST_CASE("a hint is there where a word is near") {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "text/masked_pieces.hpp"
 #include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
@@ -49,4 +50,14 @@ TEST_CASE("what a line assigns to the name of a secret is left out") {
        {"", "=", "HF_TOKEN", "HF_TOKEN=", "AuthenticationError: 401", "NCCL_IB_PKEY=3",
         "tokens: 4096", "TOKENIZERS_PARALLELISM=false", "KeyError: 'x'"})
     CHECK(without_assigned_secrets(line) == line);
+}
+
+TEST_CASE("a value is masked that comes in two pieces") {
+  MaskedPieces pieces({{"A", "hunter2"}, {"B", "two\nlines"}, {"C", "abc"}});
+  CHECK(pieces.take("a=hun") == "a=");
+  CHECK(pieces.take("ter2; hunt") == "*******; ");
+  CHECK(pieces.take("er; two") == "hunter; ");
+  CHECK(pieces.take("\nlines abc t") == "********* abc ");
+  CHECK(pieces.rest() == "t");
+  CHECK(pieces.rest().empty());
 }

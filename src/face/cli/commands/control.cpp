@@ -50,6 +50,15 @@ Result<Meant> read_meant(const Session& session, Reader& reader, const Request& 
   }
 }
 
+/// A deletion goes in pieces; what else a verb does is done at once.
+Expected expected_of(const Request& request, const Meant& meant) {
+  if (request.verb != Verb::remove || meant.contents.size() != 1) return {};
+  const auto& [id, all] = *meant.contents.begin();
+  const auto row = meant.sweeps.find(id);
+  if (row == meant.sweeps.end()) return {};
+  return {.sweep = row->second.name, .trials = all.trials, .go = true};
+}
+
 Result<ExitCode> run_control(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ControlOptions>();
@@ -72,7 +81,8 @@ Result<ExitCode> run_control(const Session& session) {
   }
   if (request.verb == Verb::resume || request.verb == Verb::rerun)
     SHARDSWEEP_TRY(renew_secrets(session, *reader, meant, steps));
-  SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request)));
+  const Expected expected = expected_of(request, meant);
+  SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request), expected));
   say(answer.text);
   return ExitCode::done;
 }

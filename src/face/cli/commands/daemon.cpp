@@ -85,7 +85,8 @@ extern const Command command_daemon{
           grammar.option("--set", grammar.options().set, "KEY=VALUE",
                          "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
         },
-    .run = run_daemon_command};
+    .run = run_daemon_command,
+    .own_lines = true};
 
 extern const Command command_tick{.name = "tick",
                                   .heading = Heading::other,

@@ -256,6 +256,8 @@ Table findings_table(const std::vector<Finding>& findings) {
 Result<ExitCode> run_doctor(const Session& session) {
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   auto findings = all_findings(session, access.site);
+  for (const std::string& note : access.notes)
+    findings.push_back({"site file", "note", note});
   if (session.options.of<DoctorOptions>().on_a_node)
     findings.push_back(job_on_a_node(session, access.site));
   const Table table = findings_table(findings);

@@ -9,9 +9,11 @@
 #include "cli/terminal.hpp"
 #include "show/log_text.hpp"
 #include "show/table_view.hpp"
+#include "text/masked_pieces.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/secrets_file.hpp>
 
 #include <fmt/format.h>
 
@@ -153,13 +155,13 @@ Fault nothing_found(const AttemptPlace& attempt, const std::vector<AttemptFile>&
 class LogStream {
  public:
   static Result<LogStream> open(const AttemptFile& file, std::string prefix, bool visible,
-                                std::int64_t lines) {
+                                std::int64_t lines, const Secrets& secrets) {
     SHARDSWEEP_ASSIGN(auto reader, AttemptFileReader::open(file));
     std::uint64_t begin = 0;
     if (lines >= 0) {
       SHARDSWEEP_ASSIGN(begin, begin_of_last_lines(reader, static_cast<std::uint64_t>(lines)));
     }
-    return LogStream(std::move(reader), LogText(std::move(prefix), visible), begin);
+    return LogStream(std::move(reader), LogText(std::move(prefix), visible), begin, secrets);
   }
   /// Prints what there is by now.
   Result<void> print() {
@@ -167,15 +169,19 @@ class LogStream {
       SHARDSWEEP_ASSIGN(const std::string bytes, reader_.read(at_, log_piece));
       if (bytes.empty()) return {};
       at_ += bytes.size();
-      SHARDSWEEP_TRY(print_result(text_.take(bytes)));
+      SHARDSWEEP_TRY(print_result(text_.take(masked_.take(bytes))));
     }
   }
-  Result<void> end() { return print_result(text_.rest()); }
+  Result<void> end() {
+    const std::string last = text_.take(masked_.rest());
+    return print_result(last + text_.rest());
+  }
 
  private:
-  LogStream(AttemptFileReader reader, LogText text, std::uint64_t begin)
-      : reader_(std::move(reader)), text_(std::move(text)), at_(begin) {}
+  LogStream(AttemptFileReader reader, LogText text, std::uint64_t begin, const Secrets& secrets)
+      : reader_(std::move(reader)), masked_(secrets), text_(std::move(text)), at_(begin) {}
   AttemptFileReader reader_;
+  MaskedPieces masked_;  ///< when an attempt has ended, its files are masked themselves
   LogText text_;
   std::uint64_t at_;
 };
@@ -243,13 +249,16 @@ class LogFollower {
     }
     SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt_->dir}));
     // Which rank is printed is settled when the first one has a file.
+    if (streams_.empty()) {
+      SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
+    }
     const auto chosen = streams_.empty() || choice_.all ? chosen_files(files, choice_)
                                                         : std::vector<AttemptFile>();
     for (const AttemptFile& file : chosen) {
       if (streams_.contains(file.name)) continue;
       if (streams_.empty()) tell_others(*attempt_, files, chosen, choice_);
       auto stream = LogStream::open(file, prefix_of(file, choice_), visible_,
-                                    session_.options.of<LogOptions>().lines);
+                                    session_.options.of<LogOptions>().lines, secrets_);
       // Packed between the list and the look: the next look finds it there.
       if (stream) streams_.emplace(file.name, *std::move(stream));
     }
@@ -289,6 +298,7 @@ class LogFollower {
   bool told_ = false;
   std::optional<std::chrono::steady_clock::time_point> asked_;  ///< when it was looked last
   std::optional<AttemptPlace> attempt_;
+  Secrets secrets_;  ///< of its sweep
   std::map<std::string, LogStream> streams_;
 };
 
@@ -301,10 +311,13 @@ Result<ExitCode> print_logs(const Session& session, const AttemptPlace& attempt,
   if (chosen.empty()) return tl::unexpected<Fault>(nothing_found(attempt, files, choice));
   tell_others(attempt, files, chosen, choice);
   const bool visible = ::isatty(STDOUT_FILENO) == 1;
+  SHARDSWEEP_ASSIGN(const Secrets secrets,
+                    read_secrets(session.home.secrets_of(attempt.sweep)));
   std::uint64_t bytes = 0;
   for (const AttemptFile& file : chosen) {
-    SHARDSWEEP_ASSIGN(auto stream, LogStream::open(file, prefix_of(file, choice), visible,
-                                                   session.options.of<LogOptions>().lines));
+    SHARDSWEEP_ASSIGN(auto stream,
+                      LogStream::open(file, prefix_of(file, choice), visible,
+                                      session.options.of<LogOptions>().lines, secrets));
     SHARDSWEEP_TRY(stream.print());
     SHARDSWEEP_TRY(stream.end());
     bytes += file.size;

@@ -2,11 +2,15 @@
 // shardsweep: command line and daemon.
 #include "cli/command_line.hpp"
 #include "cli/commands/table.hpp"
+#include "cli/ongoing.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 
+#include <fmt/format.h>
+
 #include <csignal>
 #include <exception>
+#include <optional>
 
 namespace {
 
@@ -37,6 +41,8 @@ int run(int argc, char** argv) {
   const SystemClock clock;
   Session session{parsed.options, *home, *installation, clock};
   const Command& command = *find_command(all_commands(), parsed.options.command);
+  std::optional<Ongoing> ongoing;
+  if (!command.own_lines) ongoing.emplace(fmt::format("shardsweep {}", command.name), clock);
   if (command.last_sweep) mean_last_sweep(session);
   const auto code = command.run(session);
   return code ? static_cast<int>(*code) : fail(code.error());

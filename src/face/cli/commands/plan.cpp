@@ -36,12 +36,15 @@ struct PlanOptions {
   bool order = false;  ///< launch by launch
 };
 
-/// As submit would find it, without asking Slurm; none: the sweep stays on this machine.
-std::optional<SiteAccess> site_of(const Session& session, const SweepSpec& sweep) {
+/// As submit would find it, without asking a scheduler; none: the sweep stays on this machine,
+/// or `planned` is refused for a mistake in the site file.
+std::optional<SiteAccess> site_of(const Session& session, Planned& planned) {
   const bool here = session.options.here || session.options.backend == Backend::local;
-  if (sweep.cluster.this_machine || here) return std::nullopt;
+  if (planned.sweep.cluster.this_machine || here) return std::nullopt;
   auto access = read_site(session);
+  if (!access && planned.refusal.empty()) planned.refusal = access.error().what;
   if (!access || access->site.backend == Backend::local) return std::nullopt;
+  say_notes(access->notes);
   return *std::move(access);
 }
 
@@ -87,13 +90,15 @@ Result<ExitCode> run_plan(const Session& session) {
   if (!session.options.trainer.point.empty() && session.options.trainer.emit.empty())
     return fault(FaultKind::invalid_input, "--point belongs to --emit");
   say_notes(planned.notes);
+  const bool alone =
+      !session.options.trainer.emit.empty() || !session.options.trainer.from_args.empty();
+  const auto access = alone ? std::nullopt : site_of(session, planned);
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   say_missing(planned);
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
   if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
-  if (const auto access = site_of(session, planned.sweep))
-    SHARDSWEEP_TRY(add_site(planned, *access));
+  if (access) SHARDSWEEP_TRY(add_site(planned, *access));
   if (planned.sweep.runner.snapshot != SnapshotKind::none)
     SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
   if (session.options.of<PlanOptions>().order) {

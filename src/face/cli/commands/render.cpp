@@ -97,6 +97,7 @@ Result<ExitCode> run_render(const Session& session) {
                     planned.sweep.name));
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
+  say_notes(access.notes);
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_ASSIGN(const std::string script,
                       script_for(session, planned.sweep, access, nodes, work));

@@ -51,6 +51,9 @@ Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
       if (line.starts_with("--set " + setting))
         shown = fmt::format("{} {}", one.option, line.substr(6 + one.key.size() + 1));
     }
+    if (shown.starts_with("--model ") && shown.find("unknown model") != std::string::npos)
+      shown += fmt::format("{} Your own: --model FILE.yaml, or Hugging Face's config.json.",
+                           shown.ends_with('?') ? "" : ".");
     if (shown.find_first_not_of(" ^") == std::string::npos) continue;
     text += (text.empty() ? "" : "\n") + shown;
   }
