@@ -342,7 +342,7 @@ constexpr const char* load_sql =
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 29> steps{
+  static const std::array<std::string, 30> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
