@@ -18,7 +18,7 @@ using namespace shardsweep;
 
 namespace {
 
-struct Present {
+struct PresentCase {
   int line = 0;
   std::string trainer;
   std::int64_t gpus = 0;
@@ -26,11 +26,11 @@ struct Present {
   std::string expected;
 };
 
-std::vector<Present> present_configurations(int& lines) {
+std::vector<PresentCase> present_configurations(int& lines) {
   std::ifstream in(std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "data" / "cases" /
                    "present_configurations.txt");
   REQUIRE(in);
-  std::vector<Present> all;
+  std::vector<PresentCase> all;
   bool within = false;
   for (std::string line; std::getline(in, line);) {
     ++lines;
@@ -73,7 +73,7 @@ std::vector<std::string> words_of(const TrainerLayout& one) {
 TEST_CASE("a configuration as somebody has it is read right or refused by name") {
   constexpr std::string_view refused = "refused: ";
   int lines = 0;
-  for (const Present& one : present_configurations(lines)) {
+  for (const PresentCase& one : present_configurations(lines)) {
     CAPTURE(one.line);
     CAPTURE(one.text);
     const auto read = layout_of_file(one.trainer, one.text, one.gpus);
@@ -95,7 +95,7 @@ TEST_CASE("a configuration as somebody has it is read right or refused by name")
 
 TEST_CASE("a script cut anywhere is read or refused and never hangs") {
   int lines = 0;
-  for (const Present& one : present_configurations(lines)) {
+  for (const PresentCase& one : present_configurations(lines)) {
     for (std::size_t end = 0; end < one.text.size(); end += 3)
       (void)layout_of_file(one.trainer, one.text.substr(0, end), one.gpus);
   }
