@@ -3,6 +3,7 @@
 // and the writer waits for nobody.
 #include "store/deadline.hpp"
 #include "store/reader.hpp"
+#include "store/rows.hpp"
 
 #include <shardsweep/event.hpp>
 #include <shardsweep/fail_point.hpp>
