@@ -141,8 +141,8 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
 /// The name of a fail point, checked by the compiler.
 class FailPoint {
  public:
-  consteval FailPoint(const char* name)
-      : name_(name) {  // NOLINT: a literal is meant to convert
+  // NOLINTNEXTLINE(google-explicit-constructor): a literal is meant to convert.
+  consteval FailPoint(const char* name) : name_(name) {
     bool known = false;
     for (const auto& point : fail_points)
       known = known || point.name == name_;
