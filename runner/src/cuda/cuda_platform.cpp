@@ -74,7 +74,7 @@ class CudaPlatform final : public Platform {
         facts_(opened(options)),
         streams_(device_.stream(), options.layout.habits),
         most_blocks_(nccl_.order == NcclOrder::by_room
-                         ? blocks_for_room(CommStreams::used_by(options.layout),
+                         ? blocks_for_room(streams_.used_by(options.layout),
                                            static_cast<int>(facts_.multiprocessors))
                          : std::nullopt) {
     if (options.layout.fp8 != Scaling::none && facts_.compute_capability < fp8_capability)

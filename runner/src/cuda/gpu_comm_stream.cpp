@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/gpu_comm_stream.hpp"
 
+#include "parallel/groups.hpp"
+
 #include <algorithm>
+#include <set>
 
 namespace shardbench {
 
@@ -77,19 +80,18 @@ CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
       data_(compute, GpuCommStream::Kind::own),
       replicas_(compute, GpuCommStream::Kind::own) {}
 
-int CommStreams::used_by(const Layout& l) {
-  int used = 0;
-  for (const bool is_used :
-       {l.tp > 1, l.pp > 1, l.cp > 1 || l.ep > 1, l.data_ranks() > 1, l.dp_replicate > 1})
-    used += is_used ? 1 : 0;
-  return used;
-}
-
 GpuCommStream& CommStreams::of(std::string_view group) {
   if (group == "tp") return tensor_;
   if (group == "pp") return pipeline_;
   if (group == "replicate") return replicas_;
   return group == "cp" || group == "ep" ? exchanges_ : data_;
+}
+
+int CommStreams::used_by(const Layout& layout) {
+  std::set<const GpuCommStream*> used;
+  for (const char* const name : group_names)
+    if (members_of(layout, 0, name).size() > 1) used.insert(&of(name));
+  return static_cast<int>(used.size());
 }
 
 }  // namespace shardbench

@@ -50,8 +50,8 @@ class CommStreams {
  public:
   CommStreams(gpu::Stream compute, const Habits& habits);
   GpuCommStream& of(std::string_view group);
-  /// How many of them a layout gives work to.
-  static int used_by(const Layout& layout);
+  /// How many of them a rank of the layout gives work to.
+  int used_by(const Layout& layout);
 
  private:
   GpuCommStream tensor_;

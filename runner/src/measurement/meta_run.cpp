@@ -15,9 +15,6 @@
 
 namespace shardbench {
 
-const std::array<const char*, group_kind_count> group_names{"tp",        "dp", "pp", "shard",
-                                                            "replicate", "cp", "ep", "edp"};
-
 std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
   return {g.tp->counters().total_sent(),        g.dp->counters().total_sent(),
           g.pp->counters().total_sent(),        g.shard->counters().total_sent(),

@@ -7,6 +7,7 @@
 #include "device/device.hpp"
 #include "device/gemm_key.hpp"
 #include "device/memory.hpp"
+#include "parallel/groups.hpp"
 #include "program/options.hpp"
 
 #include <array>
@@ -15,12 +16,6 @@
 
 namespace shardbench {
 
-constexpr std::size_t group_kind_count = 8;
-/// "tp", "dp", "pp", "shard", "replicate", "cp", "ep", "edp": the order of every array by
-/// group.
-extern const std::array<const char*, group_kind_count> group_names;
-
-struct Groups;
 /// Bytes sent so far, by group.
 std::array<i64, group_kind_count> sent_by_group(const Groups& groups);
 

@@ -5,6 +5,8 @@
 #include "communication/communicator.hpp"
 #include "parallel/layout.hpp"
 
+#include <array>
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -21,8 +23,12 @@ struct Groups {
   std::unique_ptr<Communicator> edp;  // ranks of dp and cp with the same experts, ep > 1
 };
 
-/// Ranks of the group of that name ("world", "tp", "dp", "pp", "cp", "shard", "replicate",
-/// "ep", "edp") that `rank` belongs to.
+/// The order of every array by group.
+inline constexpr std::array group_names{"tp",        "dp", "pp", "shard",
+                                        "replicate", "cp", "ep", "edp"};
+inline constexpr std::size_t group_kind_count = group_names.size();
+
+/// Ranks of the group of that name, one of group_names or "world", that `rank` belongs to.
 std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view name);
 
 /// Makes the communicator of one group; the seam between layouts and transports.

@@ -223,6 +223,14 @@ TEST_CASE("communication has streams of high priority beside that which computes
     // Sums over replicas travel under the next reduction over dp.
     CHECK(streams.of("replicate").native() != streams.of("shard").native());
     CHECK(streams.of("dp").native() == streams.of("shard").native());
+    CHECK(streams.used_by({}) == 0);
+    Layout layout;
+    layout.tp = layout.pp = layout.cp = 2;
+    layout.dp = 4;
+    layout.zero = 2;
+    CHECK(streams.used_by(layout) == 4);
+    layout.dp_replicate = 2;
+    CHECK(streams.used_by(layout) == 5);
     CommStreams at_once(compute, {.tp_overlap = false});
     CHECK(at_once.of("tp").native() == compute.handle);
   }

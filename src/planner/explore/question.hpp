@@ -6,8 +6,7 @@
 //    latencies in us, memory in bytes}, "gpus": 64, "seq_len": 4096, "batch_tokens": 4194304,
 //    "dtype": "bf16", "family": "megatron", "locks": "tp=8 recompute=full", "top": 5,
 //    "ask": ["card", "gpus", "batch", "splits", "sizes", "why_not", "sweep", "flags",
-//    "vocabulary",
-//            "config"],
+//            "vocabulary", "config"],
 //    "layout": "tp=4 pp=2", "trainer": "megatron", "config": "{…}", "name": "my-model",
 //    "presets": {"model": "llama-3-8b", "cluster": "h100-8x"},
 //    "learnt": {"name": "first", "family": "megatron", "models": [{…}], "runs": [{…}]}}

@@ -93,4 +93,17 @@ pid_t Allocation::node_agent() const {
   return children.empty() ? 0 : children.front();
 }
 
+const std::string two_node_srun = R"(
+while [ "${1#-}" != "$1" ]; do shift; done
+place=$(mktemp -d)
+mkfifo "$place/0" "$place/1"
+SLURMD_NODENAME=n7 SLURM_NODEID=0 "$@" <"$place/0" &
+SLURMD_NODENAME=n8 SLURM_NODEID=1 "$@" <"$place/1" &
+exec 8>"$place/0" 9>"$place/1"
+rm -r "$place"
+tee -p /dev/fd/8 /dev/fd/9 8>&8 9>&9 >/dev/null
+exec 8>&- 9>&-
+wait
+)";
+
 }  // namespace shardsweep::test

@@ -49,4 +49,8 @@ class Allocation : public DaemonSide {
   std::optional<int> exit_;
 };
 
+/// An srun of the nodes n7 and n8, which both get its input. When one of the two ends, the
+/// other one goes on.
+extern const std::string two_node_srun;
+
 }  // namespace shardsweep::test
