@@ -41,7 +41,7 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
   const bool clean = kill_all_children(clock, guard_kill_s);
   fail_point("guard.clean");
   if (!clean) return 1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : exit_agent_killed;
 }
 
 }  // namespace shardsweep::agent

@@ -9,8 +9,12 @@
 
 namespace shardsweep::agent {
 
-/// Forks; the child runs `node_agent` and its answer is the exit code that is passed on. Where
-/// a signal has ended it, `killed` is called with that before anything else is ended.
+/// Of a guard whose node agent a signal has ended. Not 128 + signal: srun says 137 only if the
+/// guard was killed too, as `scancel` does it to the whole step.
+constexpr int exit_agent_killed = 72;
+
+/// Forks; the child runs `node_agent` and its answer is the exit code that is passed on. If a
+/// signal has ended it, `killed` is called with that before anything else is ended.
 int run_guard(const Clock& clock, const std::function<int()>& node_agent,
               const std::function<void(int signal)>& killed);
 

@@ -236,8 +236,10 @@ void Lead::take(const std::string& node, const NoProgress& still) {
 }
 
 void Lead::take(const std::string& node, const NodeFinding& found) {
-  if (found.kind == EvidenceKind::leaving) nodes_.leave(node, found.detail);
-  say(FoundOnNode{node, found.kind, found.detail}, true);
+  const bool killed = found.kind == EvidenceKind::killed;
+  if (killed || found.kind == EvidenceKind::leaving) nodes_.leave(node, found.detail, killed);
+  // Whether all of the step was killed, so that its node is not to blame, shows at its end.
+  say(FoundOnNode{node, killed ? EvidenceKind::leaving : found.kind, found.detail}, true);
 }
 
 void Lead::take(const std::string& node, const NodeEnded& ended) {

@@ -73,10 +73,11 @@ Descriptor take_over_stdout() {
 }
 
 /// The guard's own word: an agent that is killed names no cause, and its node would be one of
-/// several that have ended. Called before the guard leaves, while the channel is open.
+/// several that have ended. Called before the guard leaves, while the channel is open. The
+/// guard may be the next to be killed: the lead decides once it has ended.
 void report_killed(const std::string& node, int signal) {
   const NodeFinding finding{
-      EvidenceKind::leaving,
+      EvidenceKind::killed,
       fmt::format("the node agent of {} was ended by {}", node, signal_name(signal))};
   // What the agent has said last may lack its end.
   Channel channel(STDIN_FILENO, STDOUT_FILENO);

@@ -66,6 +66,11 @@ std::vector<Place> NodeRoster::place_by(const std::map<std::string, std::string>
   return places;
 }
 
+void NodeRoster::leave(const std::string& node, const std::string& why, bool killed) {
+  nodes_[node].leaving = why;
+  nodes_[node].killed = killed;
+}
+
 std::optional<NodeLoss> NodeRoster::loss(double now_s, double agents_limit_s,
                                          double lease_s) const {
   if (!is_complete() && now_s - since_s_ > agents_limit_s) return absence();
@@ -96,13 +101,13 @@ NodeLoss NodeRoster::absence() const {
 /// srun gives up the whole step if the connection to one node breaks in the middle of a
 /// message, as when a guard dies: the node that had begun to leave is the cause.
 ///
-/// A guard and a node agent that are killed in one moment say nothing: `scancel` does that, and
-/// the kernel for want of memory.
+/// A guard that is killed with its node agent says nothing, or the agent's end if that came a
+/// moment earlier: `scancel` does that, and the kernel for want of memory.
 NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
   const bool alone = count() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {
-    if (alone && node.leaving.empty() && killed)
+    if (alone && killed && (node.leaving.empty() || node.killed))
       return {.why = fmt::format("the step of the node agent on {} was killed (SIGKILL): by "
                                  "scancel, or by the kernel for want of memory",
                                  name),

@@ -36,8 +36,9 @@ class NodeRoster {
   /// Anything from a node. False if it is its first word.
   bool hear(const std::string& node, double now_s);
   void come(const NodeReady& ready);
-  /// It has said that it leaves, and why.
-  void leave(const std::string& node, const std::string& why) { nodes_[node].leaving = why; }
+  /// It has said that it leaves, and why. `killed`: its guard says so of an agent that a signal
+  /// has ended.
+  void leave(const std::string& node, const std::string& why, bool killed = false);
   /// The lead's own loop stood still, and has heard nobody in that time.
   void stretch(double gap_s);
 
@@ -56,7 +57,7 @@ class NodeRoster {
   /// `agents_limit_s`: for all to come. `lease_s`: without a word.
   [[nodiscard]] std::optional<NodeLoss> loss(double now_s, double agents_limit_s,
                                              double lease_s) const;
-  /// The one connection to all of them has ended. `killed`: by SIGKILL, as srun says.
+  /// The one connection to all of them has ended. `killed`: a guard by SIGKILL, as srun says.
   [[nodiscard]] NodeLoss loss_of_all(bool killed) const;
 
   /// By place, as far as they are known.
@@ -70,6 +71,7 @@ class NodeRoster {
     std::int32_t index = -1;
     std::string switches{};  ///< above it; empty: not known
     std::string leaving{};   ///< why, if it has said so
+    bool killed = false;     ///< by a signal, as its guard has said
   };
   [[nodiscard]] NodeLoss absence() const;
 

@@ -34,6 +34,13 @@ done
 exit $code
 )";
 
+// One node. As srun does, it exits with 128 + the signal that ended its task.
+const std::string telling_srun = R"(
+while [ "${1#-}" != "$1" ]; do shift; done
+SLURMD_NODENAME=n7 SLURM_NODEID=0 "$@"
+exit $?
+)";
+
 struct TwoNodes : Allocation {
   explicit TwoNodes(LaunchMode launch, const std::string& srun) {
     spec.launch = launch;
@@ -66,6 +73,33 @@ TEST_CASE("the guard of a killed node agent names its node") {
   CHECK(findings[0].node == "n8");
   CHECK(findings[0].kind == EvidenceKind::leaving);
   CHECK(findings[0].detail == "the node agent of n8 was ended by SIGKILL");
+}
+
+TEST_CASE("a step that is killed as a whole is nobody's failure, whichever dies first") {
+  struct Death {
+    const char* points;
+    Outcome outcome;
+  };
+  // `scancel -s KILL` ends the agent and its guard one after the other.
+  for (const Death& death : {
+           Death{"node.launched:kill,guard.agent_ended:kill", Outcome::reaped},
+           Death{"node.launched:kill,guard.said:kill", Outcome::reaped},
+           Death{"node.launched:kill", Outcome::node_failure},
+       }) {
+    CAPTURE(std::string(death.points));
+    Allocation job;
+    job.spec.launch = LaunchMode::agents;
+    job.put_on_path("srun", telling_srun);
+    job.environment["SLURM_JOB_NODELIST"] = "n7";
+    job.fail_at(death.points);
+    const Assign attempt = job.assign({"hang"});
+    job.start();
+    CHECK(job.wait_exit() == 0);
+    const auto ended = job.ended(attempt.attempt);
+    REQUIRE(ended);
+    CHECK_MESSAGE(ended->ending.outcome == death.outcome, ended->ending.cause);
+    CHECK(ended->ending.node.empty() == (death.outcome == Outcome::reaped));
+  }
 }
 
 TEST_CASE("node agents that are not there are named where others are") {

@@ -89,6 +89,11 @@ TEST_CASE("a node whose agents are killed all at once has not failed") {
       "want of memory");
   alone.leave("n1", "GPU memory is still in use");
   CHECK_FALSE(alone.loss_of_all(true).killed);
+  // The guard lived a moment longer than its agent, and was killed too; or it was not.
+  alone.leave("n1", "the node agent of n1 was ended by SIGKILL", true);
+  CHECK(alone.loss_of_all(true).killed);
+  CHECK_FALSE(alone.loss_of_all(false).killed);
+  CHECK(alone.loss_of_all(false).why == "the node agent of n1 was ended by SIGKILL");
 }
 
 TEST_CASE("nodes are placed once by what is between them") {
