@@ -331,9 +331,19 @@ function showCard(answer) {
   say('#wrong', answer.error || card.why || '');
   for (const id of ['#bars', '#recipe', '#trust-card']) $(id).hidden = !last;
   $('#actions').hidden = !last;
+  $('#use-title').hidden = !last;
+  const batches = card.batches || [];
+  $('#batches').hidden = batches.length === 0;
+  $('#batches').replaceChildren(...batches.map((tokens) => element('button', {
+    type: 'button', textContent: `Use a batch of ${tokens}`, onclick: () => {
+      const field = $('#batch_tokens');
+      field.value = tokens;
+      field.dispatchEvent(new Event('input'));
+    }})));
   if (card.parameters_text) say('#parameters', card.parameters_text);
   if (!last) {
-    $('#use').textContent = answer.error ? 'This cannot be answered' : 'No layout fits';
+    $('#use').textContent = answer.error ? 'This cannot be answered' :
+      batches.length > 0 ? 'This batch cannot be shared out' : 'No layout fits';
     for (const id of ['#headline', '#limit', '#measured']) say(id, '');
     list('#others', []);
   } else {

@@ -17,13 +17,14 @@ constexpr std::string_view skeleton = R"html(<main class="explorer">
 <form id="ask" onsubmit="return false" aria-label="What do you train, on what?"></form>
 <div class="answers">
 <section id="card" class="wide" aria-live="polite">
-<div class="faint">Use</div>
+<div class="faint" id="use-title">Use</div>
 <div class="use" id="use">The planner is starting …</div>
 <p class="headline" id="headline" hidden></p>
 <p id="limit" class="faint" hidden></p>
 <p id="measured" class="seen" hidden></p>
 <p id="batch-says" class="faint" hidden></p>
 <p id="wrong" class="note" hidden></p>
+<p id="batches" class="actions" hidden></p>
 <details><summary>What comes next</summary><ul id="others"></ul></details>
 <div class="actions" id="actions" hidden>
 <button type="button" id="sweep">sweep.yaml</button>

@@ -194,6 +194,7 @@ Json json_of_card(const SuggestRequest& request, const Suggestion& suggestion) {
                {"rules", std::move(rules)}};
   if (suggestion.layouts.empty()) {
     card["why"] = suggestion.memory.back();
+    card["batches"] = suggestion.batches;
   } else {
     card["trust"] = texts_of(trust(request, suggestion.layouts.front()));
   }

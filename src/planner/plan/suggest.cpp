@@ -13,6 +13,7 @@
 #include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -373,16 +374,20 @@ class Suggester {
   }
 
   /// Memory only if a layout got as far as being judged by it.
-  [[nodiscard]] std::string why_none() const {
+  [[nodiscard]] std::string why_none() {
     const auto& left_out = all_.left_out_by_constraint;
     if (suggestion_.layouts_judged > 0 || left_out.contains("memory"))
       return "Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.";
     const auto samples = request_.global_batch_tokens / request_.seq_len;
     const auto odd = odd_ranks();
     if (left_out.contains("batch") && samples % odd != 0) {
-      return fmt::format("No layout divides the batch: {} not a multiple of {}.{}",
-                         samples == 1 ? "1 sample is" : counted(samples, "sample") + " are",
-                         odd, batches_that_work(samples, odd));
+      suggestion_.batches = batches_that_work(samples, odd);
+      return fmt::format(
+          "No layout divides the batch: {} not a multiple of {}. {}",
+          samples == 1 ? "1 sample is" : counted(samples, "sample") + " are", odd,
+          suggestion_.batches.empty() ? "Use another number of GPUs."
+                                      : fmt::format("A batch of {} tokens is.",
+                                                    fmt::join(suggestion_.batches, " or ")));
     }
     const auto& why = all_.why_left_out;
     return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
@@ -390,24 +395,23 @@ class Suggester {
 
   /// The next smaller and larger ones with which a layout fits: multiples of `odd` x a power of
   /// two, which leaves room for micro-batches and is at most an eighth of the batch.
-  [[nodiscard]] std::string batches_that_work(std::int64_t samples, std::int64_t odd) const {
+  [[nodiscard]] std::vector<std::string> batches_that_work(std::int64_t samples,
+                                                           std::int64_t odd) const {
     constexpr std::int64_t eighth = 8;
     auto step = odd;
     while (step * 2 * eighth <= samples)
       step *= 2;
     const auto below = std::max(samples / step, std::int64_t{1}) * step;
-    std::string found;
+    std::vector<std::string> found;
     for (const auto batch : {below, below + step}) {
       SuggestRequest other = request_;
       other.global_batch_tokens = batch * request_.seq_len;
       const auto suggestion = suggest(other);
       if (!suggestion || suggestion->layouts.empty()) continue;
       const auto text = config::binary_count_text(other.global_batch_tokens);
-      found += (found.empty() ? "" : " or ") +
-               (text.empty() ? std::to_string(other.global_batch_tokens) : text);
+      found.push_back(text.empty() ? std::to_string(other.global_batch_tokens) : text);
     }
-    return found.empty() ? " Use another number of GPUs."
-                         : fmt::format(" Try --batch-tokens {}.", found);
+    return found;
   }
 
   void say_batch() {

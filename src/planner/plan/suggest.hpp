@@ -92,6 +92,9 @@ struct Suggestion {
   std::vector<std::string> batch;
   std::vector<std::string> throughput;
   std::vector<SuggestedLayout> layouts;  ///< fastest first; empty: nothing fits
+  /// Tokens, as a sweep file writes them, of the next batches with which a layout fits; empty
+  /// unless no layout divides the asked one.
+  std::vector<std::string> batches;
   std::vector<RuleCheck> checks;
   std::vector<FlowStep> flow;  ///< as far as the answers lead
 };

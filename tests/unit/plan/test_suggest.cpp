@@ -125,18 +125,17 @@ TEST_CASE(
     "if no layout divides the batch, that is the reason, and batches that work are named") {
   const auto suggestion = suggested(request(3, 4 << 20));
   CHECK(suggestion.layouts.empty());
-  CHECK(
-      suggestion.memory.back() ==
-      "No layout divides the batch: 1,024 samples are not a multiple of 3. Try --batch-tokens "
-      "3840Ki or 4224Ki.");
+  CHECK(suggestion.memory.back() ==
+        "No layout divides the batch: 1,024 samples are not a multiple of 3. A batch of "
+        "3840Ki or 4224Ki tokens is.");
+  CHECK(suggestion.batches == std::vector<std::string>{"3840Ki", "4224Ki"});
   CHECK_FALSE(says(suggestion.memory, "Nothing fits"));
   CHECK_FALSE(says(suggestion.memory, "0 of 0"));
   CHECK_FALSE(suggested(request(3, 3840 << 10)).layouts.empty());
   CHECK_FALSE(suggested(request(3, 4224 << 10)).layouts.empty());
-  CHECK(
-      suggested(request(7, 4 << 20)).memory.back() ==
-      "No layout divides the batch: 1,024 samples are not a multiple of 7. Try --batch-tokens "
-      "4032Ki or 4480Ki.");
+  CHECK(suggested(request(7, 4 << 20)).memory.back() ==
+        "No layout divides the batch: 1,024 samples are not a multiple of 7. A batch of "
+        "4032Ki or 4480Ki tokens is.");
 }
 
 TEST_CASE("GPUs that no node holds are the reason, and not memory") {
