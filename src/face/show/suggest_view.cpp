@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,19 @@ Value known(double value) {
   return value > 0 ? Value(value) : Value();
 }
 
+bool any_measured(const Suggestion& suggestion) {
+  return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
+                     [](const SuggestedLayout& one) { return one.measured != nullptr; });
+}
+
+/// Tokens/s per GPU, or how it ended.
+Value measured_cell(const SuggestedLayout& layout) {
+  if (!layout.measured) return {};
+  const auto& seen = layout.measured->seen;
+  if (seen.tokens_per_s_per_gpu > 0) return amount_text(seen.tokens_per_s_per_gpu);
+  return std::string(word_of(seen.outcome));
+}
+
 /// One row per layout, for machines: bytes and milliseconds.
 Table layout_table(const Suggestion& suggestion) {
   Table table;
@@ -46,6 +60,11 @@ Table layout_table(const Suggestion& suggestion) {
   for (const auto& part : step_parts())
     table.columns.push_back(fmt::format("step_{}_ms", part.name));
   table.columns.emplace_back("limit");
+  const bool learnt = any_measured(suggestion);
+  if (learnt) {
+    table.columns.emplace_back("measured_tokens_per_s_per_gpu");
+    table.columns.emplace_back("measured_memory_bytes");
+  }
   for (const auto& layout : suggestion.layouts) {
     auto& row = table.rows.emplace_back();
     for (const auto* axis : chosen)
@@ -59,6 +78,10 @@ Table layout_table(const Suggestion& suggestion) {
     for (const auto& part : step_parts())
       row.emplace_back(milliseconds * layout.guess.time.*part.seconds);
     row.emplace_back(layout.limit);
+    if (!learnt) continue;
+    const auto* const seen = layout.measured.get();
+    row.push_back(seen ? known(seen->seen.tokens_per_s_per_gpu) : Value());
+    row.push_back(seen && seen->seen.peak_bytes > 0 ? Value(seen->seen.peak_bytes) : Value());
   }
   return table;
 }
@@ -74,6 +97,8 @@ Table short_table(const Suggestion& suggestion) {
   }
   for (const auto* name : {"tokens/s/GPU", "MFU", "train step", "memory"})
     table.columns.emplace_back(name);
+  const bool learnt = any_measured(suggestion);
+  if (learnt) table.columns.emplace_back("measured");
   for (const auto word : memory_class_words)
     table.columns.emplace_back(word);
   const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
@@ -88,6 +113,7 @@ Table short_table(const Suggestion& suggestion) {
     row.push_back(speed ? Value(percent_text(layout.mfu)) : Value());
     row.push_back(speed ? Value(duration_text(layout.guess.step_s)) : Value());
     row.emplace_back(bytes(layout.guess.memory.estimate.total()));
+    if (learnt) row.push_back(measured_cell(layout));
     for (const auto part : layout.guess.memory.estimate.bytes)
       row.emplace_back(bytes(part));
   }
@@ -122,6 +148,8 @@ std::string card_text(const SuggestRequest& request, const Suggestion& suggestio
     const auto others = runners_up(suggestion);
     if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
   }
+  const auto measured = fastest_measured(request);
+  if (!measured.empty()) out += measured + "\n";
   if (view.least_gpus) out += fmt::format("Least GPUs: {}.\n", grouped(*view.least_gpus));
   if (!view.batch.empty()) out += view.batch + "\n";
   if (suggestion.layouts.empty()) return out;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // suggest: a layout before anything has run.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "explore/model_config.hpp"
+#include "explore/question.hpp"
 #include "plan/advice.hpp"
 #include "plan/suggested_sweep.hpp"
 #include "show/suggest_view.hpp"
@@ -16,7 +18,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +66,7 @@ Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
 
 /// What suggest alone is asked.
 struct SuggestOptions {
+  std::string from;
   Words locks;
   std::string why_not;
   std::string dtype;
@@ -94,15 +99,65 @@ Result<ModelSpec> model_in_file(const Session& session, const std::string& file)
   return read->model;
 }
 
+/// What no preset describes.
+struct OwnSpecs {
+  std::optional<Knowledge> measured;
+  std::optional<ModelSpec> model;
+  std::optional<ClusterSpec> cluster;
+};
+
+/// A model of the sweep by its name, or its only one.
+Result<std::optional<ModelSpec>> model_of_sweep(const Knowledge& measured,
+                                                const std::string& name) {
+  const auto& models = measured.models;
+  if (name.empty() && models.size() == 1) return models.front();
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [&](const ModelSpec& one) { return one.name == name; });
+  if (found != models.end()) return *found;
+  if (!name.empty()) return std::nullopt;
+  std::vector<std::string> names;
+  for (const auto& model : models)
+    names.push_back(model.name);
+  return fault(FaultKind::invalid_input, fmt::format("Give --model: '{}' has several: {}.",
+                                                     measured.name, fmt::join(names, ", ")));
+}
+
+Result<OwnSpecs> own_specs(const Session& session) {
+  const Options& options = session.options;
+  const auto& from = options.of<SuggestOptions>().from;
+  const auto& model = options.asked.model;
+  OwnSpecs own;
+  if (!from.empty()) {
+    SHARDSWEEP_ASSIGN(own.measured, knowledge_of(session, from, most_measured_runs));
+    if (options.asked.cluster.empty()) own.cluster = own.measured->cluster;
+    if (!is_file(model)) {
+      SHARDSWEEP_ASSIGN(own.model, model_of_sweep(*own.measured, model));
+    }
+  } else if (model.empty() || options.asked.cluster.empty()) {
+    const auto* const missing = !model.empty()                  ? "--cluster"
+                                : options.asked.cluster.empty() ? "--model and --cluster"
+                                                                : "--model";
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("Give {}, or --from with a sweep that has measured some.", missing));
+  }
+  if (is_file(model)) {
+    SHARDSWEEP_ASSIGN(own.model, model_in_file(session, model));
+  }
+  return own;
+}
+
 /// What is asked for, read as a sweep file's values are: the same units, presets and messages.
-Result<SweepSpec> asked(const Session& session, const std::optional<ModelSpec>& own) {
+Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
   const Options& options = session.options;
   if (options.asked.nodes.empty() == options.asked.gpus.empty())
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
   const bool whole_nodes = !options.asked.nodes.empty();
-  const std::string model = own ? "own" : options.asked.model;
+  const std::string model = own.model ? "own" : options.asked.model;
+  const std::string cluster =
+      own.cluster ? config::map_text(*own.cluster) : options.asked.cluster;
   const std::vector<AskedValue> asked{
-      {"--cluster", "cluster", options.asked.cluster},
+      {"--cluster", "cluster", cluster},
       {"--model", "constants.model", model},
       {"--seq-len", "constants.seq_len", options.asked.seq_len},
       {"--batch-tokens", "constants.global_batch_tokens", options.asked.batch_tokens},
@@ -111,26 +166,35 @@ Result<SweepSpec> asked(const Session& session, const std::optional<ModelSpec>& 
   std::vector<std::string> set;
   for (const auto& one : asked)
     set.push_back(fmt::format("{}={}", one.key, one.value));
-  const std::string text =
-      own ? fmt::format("name: suggest\nmodels:\n  own: {}\n", config::map_text(*own))
-          : "name: suggest\n";
+  const std::string text = own.model ? fmt::format("name: suggest\nmodels:\n  own: {}\n",
+                                                   config::map_text(*own.model))
+                                     : "name: suggest\n";
   auto sweep = load_sweep_text(text, "suggest", {session.installation.presets, set});
   if (!sweep) return tl::unexpected<Fault>(of_options(sweep.error(), asked));
-  if (own) sweep->models.at(0).name = own->name;
+  if (own.model) sweep->models.at(0).name = own.model->name;
+  if (own.cluster) sweep->cluster = *own.cluster;
   return sweep;
+}
+
+/// Of another trainer nothing is learnt from what this one has shown.
+Result<std::string> family_asked(const Session& session, const OwnSpecs& own) {
+  const auto& family = session.options.asked.family;
+  if (!own.measured) return family.empty() ? "shardbench" : family;
+  if (family.empty() || family == own.measured->family) return own.measured->family;
+  return fault(FaultKind::invalid_input,
+               fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
+                           "Leave --from or --family out.",
+                           own.measured->name, own.measured->family, family));
 }
 
 Result<SuggestRequest> request_of(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<SuggestOptions>();
-  std::optional<ModelSpec> model;
-  if (is_file(options.asked.model)) {
-    SHARDSWEEP_ASSIGN(model, model_in_file(session, options.asked.model));
-  }
-  SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session, model));
-  const auto& family = options.asked.family;
+  SHARDSWEEP_ASSIGN(const auto specs, own_specs(session));
+  SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session, specs));
+  SHARDSWEEP_ASSIGN(const auto family, family_asked(session, specs));
   SuggestRequest request;
-  SHARDSWEEP_ASSIGN(request.family, find_family(family.empty() ? "shardbench" : family));
+  SHARDSWEEP_ASSIGN(request.family, find_family(family));
   request.model = sweep.models.at(0);
   request.cluster = sweep.cluster;
   request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
@@ -141,6 +205,10 @@ Result<SuggestRequest> request_of(const Session& session) {
   if (!own.dtype.empty()) {
     SHARDSWEEP_ASSIGN(const auto dtype, axis_value_from(*find_axis("dtype"), own.dtype));
     request.dtype = static_cast<Dtype>(dtype);
+  }
+  if (specs.measured) {
+    SHARDSWEEP_ASSIGN(auto learnt, learn(*specs.measured, request.cluster, *request.family));
+    request.learnt = std::make_shared<const Learnt>(std::move(learnt));
   }
   const auto nodes = constant(sweep, "nodes");
   if (nodes == 0)
@@ -153,7 +221,10 @@ Result<SuggestRequest> request_of(const Session& session) {
 Result<void> write_sweep(const Session& session, const SuggestRequest& request,
                          const Suggestion& suggestion) {
   const Options& options = session.options;
-  const auto model = is_file(options.asked.model) ? std::string() : options.asked.model;
+  // A model of --from may be the sweep's own: its numbers are written.
+  const bool preset =
+      !is_file(options.asked.model) && options.of<SuggestOptions>().from.empty();
+  const auto model = preset ? options.asked.model : std::string();
   SHARDSWEEP_TRY(write_new_file(
       options.out, suggested_sweep(request, suggestion, model, options.asked.cluster)));
   say(fmt::format("Wrote {}. Next: shardsweep plan {}", options.out, options.out));
@@ -186,19 +257,22 @@ extern const Command command_suggest{
     .name = "suggest",
     .heading = Heading::other,
     .help = "Predict the fastest layouts: memory, batch, throughput.",
-    .examples = "shardsweep suggest --model mini --cluster cpu-2x --nodes 2",
+    .examples =
+        "shardsweep suggest --model mini --cluster cpu-2x --nodes 2\n"
+        "shardsweep suggest --from my-sweep --nodes 2",
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
           constexpr std::int64_t most_nodes = 1'000'000;
           constexpr std::int64_t most_layouts = 100;
           auto& own = grammar.own<SuggestOptions>();
-          grammar
-              .option("--model", options.asked.model, "MODEL",
-                      "Preset of the model, a YAML file, or Hugging Face's config.json.")
-              .required();
-          grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.")
-              .required();
+          grammar.option("--model", options.asked.model, "MODEL",
+                         "Preset of the model, a YAML file, or Hugging Face's config.json.");
+          grammar.option("--cluster", options.asked.cluster, "PRESET",
+                         "Preset of the cluster.");
+          grammar.option("--from", own.from, "SWEEP",
+                         "Learn from what this sweep has measured. Its cluster, trainer and "
+                         "only model are then the defaults.");
           grammar.option("--nodes", options.asked.nodes, "N", "Number of whole nodes.")
               .whole_number(1, most_nodes);
           grammar
