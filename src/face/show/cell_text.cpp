@@ -119,7 +119,9 @@ bool ends_with_any(std::string_view column, std::initializer_list<std::string_vi
 std::string_view unit_by_name(std::string_view column) {
   if (column.ends_with("_bytes")) return "B";
   if (column.ends_with("_ms")) return "ms";
-  if (column == "mfu" || ends_with_any(column, {"_mfu", "_spread", "_share"})) return "%";
+  if (column == "mfu" || column == "others_cpu" ||
+      ends_with_any(column, {"_mfu", "_spread", "_share"}))
+    return "%";
   if (column.ends_with("_s") && !column.ends_with("_per_s")) return "s";
   return {};
 }

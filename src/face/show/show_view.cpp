@@ -115,7 +115,9 @@ std::string section_text(const Section& section, const TableStyle& style) {
                                   humanised("id", block.rows[0][1])),
                       style)
             : heading(title, style);
-    if (numbered) block.rows.erase(block.rows.begin());
+    // The title has its number; a measurement names its attempt by its row too.
+    std::erase_if(block.rows,
+                  [&](const auto& one) { return numbered && word_in(one[0]) == "attempt"; });
     out += table_text(block, style);
   }
   return out;

@@ -352,7 +352,7 @@ bool is_turned(const Table& table) {
 }
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 18> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 34> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
@@ -370,7 +370,23 @@ std::string title_of(std::string_view column) {
        {"repeat_spread", "run spread"},
        {"best_share", "share of the best"},
        {"used_share", "share of the time"},
-       {"train_step_ms_spread", "train step spread"}}};
+       {"train_step_ms_spread", "train step spread"},
+       {"train_step_ms_min", "shortest train step"},
+       {"train_step_ms_p95", "train step, 95 % below"},
+       {"tokens_per_step", "tokens per step"},
+       {"n_params", "parameters"},
+       {"sm_clock_mhz", "SM clock (MHz)"},
+       {"cut_short", "cut short"},
+       {"others_cpu", "CPUs used by others"},
+       {"runner_version", "runner version"},
+       {"flops_model", "FLOPs counted as"},
+       {"own_metrics", "also measured"},
+       {"resolved_hash", "hash of the sweep file"},
+       {"exit_code", "exit code"},
+       {"job_id", "job id"},
+       {"job_name", "job name"},
+       {"job_state", "job state"},
+       {"end_reason", "reason of the end"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
   }
