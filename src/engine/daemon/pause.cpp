@@ -21,7 +21,7 @@ std::chrono::milliseconds Daemon::pause() const {
   constexpr double quick_lanes = 8;  // that many are looked at in every tick
   const bool settled =
       !desk_.serving() && deciding_.all_decided() && acts_.all_said() && !settling();
-  constexpr std::chrono::milliseconds between_pieces{20};
+  constexpr std::chrono::milliseconds between_pieces{1};  // requests are looked for anyway
   if (desk_.in_pieces()) return between_pieces;
   const bool waits = settled && only_waits(world_);
   double seconds = parts_.policy.idle_tick_s;
