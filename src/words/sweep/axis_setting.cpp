@@ -78,21 +78,86 @@ std::optional<std::pair<const AxisInfo*, std::int64_t>> of_label(std::string_vie
   return std::nullopt;
 }
 
-Result<AxisValues> setting_of(std::string_view piece) {
-  const auto equals = piece.find('=');
-  if (equals == std::string_view::npos) {
-    const auto found = of_label(piece);
-    if (!found)
-      return refuse(fmt::format("{} sets no axis; write such as tp=4 or recompute=full",
-                                in_quotes(piece)));
-    SHARDSWEEP_ASSIGN(const auto value,
-                      axis_value_from(*found->first, axis_text(*found->first, found->second)));
-    return AxisValues{found->first, false, {value}};
-  }
-  SHARDSWEEP_ASSIGN(const AxisInfo* axis, layout_axis(piece.substr(0, equals)));
-  SHARDSWEEP_ASSIGN(const auto value, axis_value_from(*axis, piece.substr(equals + 1)));
-  return AxisValues{axis, false, {value}};
+Result<AxisValues> with_value(const AxisInfo& axis, std::string_view text) {
+  SHARDSWEEP_ASSIGN(const auto value, axis_value_from(axis, text));
+  return AxisValues{&axis, false, {value}};
 }
+
+/// The words of a layout, however it is written: 'dp 4 × tp 2, ZeRO 1', 'dp4 tp2 z1', 'tp=2'.
+std::vector<std::string> pieces_of(std::string_view text) {
+  constexpr std::string_view times = "×";
+  std::vector<std::string> pieces;
+  std::string piece;
+  const auto end = [&] {
+    if (!piece.empty()) pieces.push_back(std::move(piece));
+    piece.clear();
+  };
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (text.substr(at).starts_with(times)) {
+      end();
+      at += times.size() - 1;
+    } else if (c == ' ' || c == ',' || c == '\t' || c == '\n') {
+      end();
+    } else {
+      piece += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+  }
+  end();
+  return pieces;
+}
+
+/// Settings as they come, each of one or more pieces.
+class SettingReader {
+ public:
+  explicit SettingReader(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
+
+  [[nodiscard]] bool at_end() const { return at_ >= pieces_.size(); }
+
+  Result<AxisValues> next() {
+    const std::string_view piece = pieces_[at_++];
+    if (const auto equals = piece.find('='); equals != std::string_view::npos) {
+      SHARDSWEEP_ASSIGN(const AxisInfo* axis, layout_axis(piece.substr(0, equals)));
+      return with_value(*axis, piece.substr(equals + 1));
+    }
+    if (const auto found = of_label(piece)) {
+      // 'full recompute' is 'full'.
+      if (found->first->kind == AxisKind::word && !at_end() &&
+          pieces_[at_] == found->first->name && !is_value(at_ + 1, *found->first))
+        ++at_;
+      return with_value(*found->first, axis_text(*found->first, found->second));
+    }
+    return in_words(piece);
+  }
+
+ private:
+  [[nodiscard]] bool is_value(std::size_t at, const AxisInfo& axis) const {
+    return at < pieces_.size() && axis_value_from(axis, pieces_[at]).has_value();
+  }
+
+  /// 'tp 8', 'micro batch 2', 'recompute full', 'sequence parallel', 'no overlap'.
+  Result<AxisValues> in_words(std::string_view first) {
+    const bool off = first == "no" && !at_end();
+    std::string name(off ? std::string_view(pieces_[at_++]) : first);
+    const auto* axis = axis_called(name);
+    while (axis == nullptr && !at_end()) {
+      name += "_" + pieces_[at_++];
+      axis = axis_called(name);
+    }
+    if (axis == nullptr || !axis->of_layout())
+      return refuse(fmt::format("{} sets no axis; write such as tp=4 or recompute=full",
+                                in_quotes(first)));
+    if (axis->kind == AxisKind::toggle && !is_value(at_, *axis))
+      return AxisValues{axis, false, {off ? 0 : 1}};
+    if (at_end())
+      return refuse(fmt::format("{} has no value; write such as {}={}", axis->name, axis->name,
+                                axis_text(*axis, axis->default_value)));
+    return with_value(*axis, pieces_[at_++]);
+  }
+
+  std::vector<std::string> pieces_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace
 
@@ -120,12 +185,9 @@ Result<std::int64_t> axis_value_from(const AxisInfo& axis, std::string_view text
 
 Result<std::vector<AxisValues>> read_layout_settings(std::string_view text) {
   std::vector<AxisValues> all;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of(" ,\t\n"), text.size());
-    const auto piece = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (piece.empty()) continue;
-    SHARDSWEEP_ASSIGN(auto setting, setting_of(piece));
+  SettingReader reader(pieces_of(text));
+  while (!reader.at_end()) {
+    SHARDSWEEP_ASSIGN(auto setting, reader.next());
     const bool twice = std::any_of(all.begin(), all.end(), [&](const AxisValues& one) {
       return one.axis == setting.axis;
     });

@@ -37,19 +37,31 @@ TEST_CASE("settings are names, aliases and short names with a value") {
   CHECK(read("overlap=false sequence_parallel=1") == "overlap false, sequence_parallel true");
 }
 
-TEST_CASE("the label of a layout is read to the same layout") {
-  for (const auto& axis : axes()) {
-    if (!axis.of_layout()) continue;
-    Point point;
-    const auto other = axis.default_value == axis.minimum ? axis.minimum + 1 : axis.minimum;
-    axis.set(point, other);
-    const auto settings = read_layout_settings(layout_text(point));
-    INFO(layout_text(point));
-    REQUIRE(settings);
-    Point same;
-    for (const auto& one : *settings)
-      one.axis->set(same, one.values.front());
-    CHECK(same == point);
+TEST_CASE("settings are read in the words in which a page shows them") {
+  CHECK(read("tp 16") == "tp 16");
+  CHECK(read("ZeRO 0") == "zero 0");
+  CHECK(read("z0 tp8 pp32") == "zero 0, tp 8, pp 32");
+  CHECK(read("dp 4 × tp 8 × pp 2, micro batch 2, ZeRO 1, full recompute, no overlap") ==
+        "dp 4, tp 8, pp 2, micro_batch 2, zero 1, recompute full, overlap false");
+  CHECK(read("cp 1 recompute none, sequence parallel") ==
+        "cp 1, recompute none, sequence_parallel true");
+}
+
+TEST_CASE("a layout as it is shown is read to the same layout") {
+  for (const auto form : {LayoutForm::label, LayoutForm::sentence}) {
+    for (const auto& axis : axes()) {
+      if (!axis.of_layout()) continue;
+      Point point;
+      const auto other = axis.default_value == axis.minimum ? axis.minimum + 1 : axis.minimum;
+      axis.set(point, other);
+      const auto settings = read_layout_settings(layout_text(point, form));
+      INFO(layout_text(point, form));
+      REQUIRE(settings);
+      Point same;
+      for (const auto& one : *settings)
+        one.axis->set(same, one.values.front());
+      CHECK(same == point);
+    }
   }
 }
 
@@ -63,4 +75,6 @@ TEST_CASE("a mistake names what there is") {
   CHECK(read("tp=2 tp=4") == "[tp is set twice]");
   CHECK(read("seq_len=4096").find("no part of a layout") != std::string::npos);
   CHECK(read("fast").find("sets no axis") != std::string::npos);
+  CHECK(read("dp 4 tp") == "[tp has no value; write such as tp=1]");
+  CHECK(read("micro") == "['micro' sets no axis; write such as tp=4 or recompute=full]");
 }
