@@ -20,6 +20,7 @@ struct TrainerLayout {
   std::int64_t micro_batch = 1, grad_accum = 1;
   std::int64_t seq_len = 0;  ///< tokens; 0: the trainer is not told
   std::int64_t zero = 0;     ///< stage, 0 to 3
+  std::int64_t layers = 0;   ///< of the model, if it is known; never read
   std::string recompute = "none";
   std::string schedule = "1f1b";
   std::string cp_mode = "ring";

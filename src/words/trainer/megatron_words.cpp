@@ -31,6 +31,13 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
   if (layout.schedule != "1f1b") return no_words(trainer, "schedule", layout.schedule);
   if (layout.dp_replicate > 1 && layout.zero != 1)
     return no_words(trainer, "dp_replicate", std::to_string(layout.dp_replicate));
+  // Uneven stages need words of their own (--decoder-first-pipeline-num-layers).
+  if (layout.layers % (layout.pp * layout.vpp) != 0)
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("{} shares layers out evenly: {} layers are no multiple of pp {} x "
+                    "vpp {}",
+                    trainer, layout.layers, layout.pp, layout.vpp));
   return {};
 }
 
