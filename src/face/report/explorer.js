@@ -138,9 +138,20 @@ function readConfig(text) {
     if (read.why) return say('#config-says', read.why);
     state.numbers = read.model;
     const unknown = read.unknown.length > 0 ? ` Unknown keys, which change no number: ${read.unknown.join(', ')}.` : '';
-    say('#config-says', `Read: ${read.parameters}.${unknown}`);
     changed('numbers');
+    // The form is new.
+    $('#config-box').open = true;
+    say('#config-says', `Read: ${read.parameters}.${unknown}`);
   });
+}
+
+/** Pasted text is read as soon as it is whole. */
+function isWhole(text) {
+  try {
+    return typeof JSON.parse(text) === 'object';
+  } catch (error) {
+    return false;
+  }
 }
 
 function modelControls() {
@@ -153,6 +164,7 @@ function modelControls() {
   const text = element('textarea', {id: 'config', placeholder: '{"hidden_size": 4096, …}', spellcheck: false});
   const read = element('button', {type: 'button', id: 'read-config', textContent: 'Read it'});
   read.addEventListener('click', () => readConfig(text.value));
+  text.addEventListener('input', () => { if (isWhole(text.value)) readConfig(text.value); });
   text.addEventListener('drop', (event) => {
     const file = event.dataTransfer.files[0];
     if (!file) return;
@@ -236,8 +248,13 @@ function makeForm() {
     labelled('Sequence, tokens', entry('seq_len', state.seq_len, set('seq_len'))),
     labelled('Batch, tokens', entry('batch_tokens', state.batch_tokens, set('batch_tokens'))),
     labelled('Precision', choice('dtype', vocabulary.dtypes, state.dtype, set('dtype'))),
-    element('div', {className: 'wide'}, labelled('Trainer', choice('family', vocabulary.families.map((one) => one.name),
-      state.family, set('family')))),
+    element('div', {className: 'wide'}, labelled('Trainer', choice('family', vocabulary.families.map((one) => one.name), state.family, (name) => {
+      state.family = name;
+      // Its flags are in its own words, unless somebody chooses others.
+      const own = vocabulary.families.find((one) => one.name === name).words;
+      if (own) $('#trainer').value = state.trainer = own;
+      changed();
+    }))),
     element('h2', {textContent: 'Hold fixed'}), ...suggested,
     element('details', {id: 'more-locks'}, element('summary', {textContent: 'More axes'}),
       element('div', {className: 'fields'}, ...others)),
@@ -278,6 +295,7 @@ function answerAll() {
     say('#batch-says', batch.text || '');
     $('#batch-says').className = batch.too_few ? 'note' : 'faint';
   });
+  slow.ask('held', question(['held']), (answer) => say('#held', last && answer.held ? answer.held.text || '' : ''));
   slow.ask('gpus', question(['gpus']), (answer) => showGpus(answer.gpus));
   slow.ask('splits', question(['splits', 'sizes']), (answer) => {
     showPairs(answer.splits, 'splits', 'tp', 'pp', '#split-says');
@@ -320,7 +338,7 @@ function showBars(layouts, capacity) {
   $('#step-bars').replaceChildren(...layouts.map(({name, layout}) => bar(`${name}: ${layout.step.text}`,
     layout.step.parts.map((part) => ({...part, size: part.seconds})), most.step)));
   $('#memory-bars').replaceChildren(...layouts.map(({name, layout}) => bar(
-    `${name}: ${layout.memory.text}, ${layout.memory.range} by the bounds`,
+    `${name}: ${layout.memory.text}, ${layout.memory.range} by the optimistic and the pessimistic estimate`,
     layout.memory.classes.map((part) => ({...part, size: part.bytes})), most.memory, capacity)));
 }
 
@@ -331,7 +349,8 @@ function showCard(answer) {
   say('#wrong', answer.error || card.why || '');
   for (const id of ['#bars', '#recipe', '#trust-card']) $(id).hidden = !last;
   $('#actions').hidden = !last;
-  $('#use-title').hidden = !last;
+  $('#asked').hidden = !last;
+  $('#others-box').hidden = !last;
   const batches = card.batches || [];
   $('#batches').hidden = batches.length === 0;
   $('#batches').replaceChildren(...batches.map((tokens) => element('button', {
@@ -346,8 +365,10 @@ function showCard(answer) {
       batches.length > 0 ? 'This batch cannot be shared out' : 'No layout fits';
     for (const id of ['#headline', '#limit', '#measured']) say(id, '');
     list('#others', []);
+    say('#held', '');
   } else {
     const best = last.layouts[0];
+    say('#asked', last.asked);
     $('#use').textContent = best.sentence;
     say('#headline', best.headline);
     say('#limit', best.limit);
@@ -419,9 +440,18 @@ function curve(counts) {
 function showGpus(answer) {
   $('#gpus-card').hidden = !answer || Boolean(answer.why);
   if ($('#gpus-card').hidden) return;
-  say('#least', answer.least === null ? 'It fits on none of these numbers of GPUs.' : `Least GPUs: ${answer.least}.`);
-  const rows = answer.counts.map((one) => element('tr', {},
-    element('td', {className: 'number', textContent: one.gpus.toLocaleString('en')}),
+  say('#least', answer.least === null ? 'It fits on none of these numbers of GPUs.' : `Least GPUs: ${answer.least}, of those in the table.`);
+  // Numbers of GPUs on which nothing fits for one reason are one line.
+  const lines = [];
+  for (const one of answer.counts) {
+    const before = lines[lines.length - 1];
+    if (before && !one.layout && !before.layout && !one.measured && !before.measured && one.why === before.why)
+      before.to = one.gpus;
+    else lines.push({...one});
+  }
+  const rows = lines.map((one) => element('tr', one.gpus === Number(state.gpus) ? {className: 'now'} : {},
+    element('td', {className: 'number', textContent: one.gpus.toLocaleString('en') +
+      (one.to ? ` to ${one.to.toLocaleString('en')}` : '')}),
     element('td', {className: 'number', textContent: one.layout ? one.layout.speed : ''}),
     element('td', {className: 'number seen', textContent: one.measured ? `◆ ${one.measured.speed}` : '',
       title: one.measured ? `${one.measured.label}, ${one.measured.sentence}` : ''}),
@@ -500,7 +530,9 @@ function useButtons() {
     if (!last) return;
     slow.ask('flags', question(['flags'], {layout: last.layouts[0].label}), (answer) => {
       const made = answer.flags || {why: answer.error};
-      showText(`${last.layouts[0].label} in the words of ${state.trainer}`, made.text || made.why);
+      // A flag a line, as a shell takes it.
+      const text = (made.text || made.why).replaceAll(' --', ' \\\n--');
+      showText(`${last.layouts[0].label} in the words of ${state.trainer}: the layout alone, beside your model and data`, text);
     });
   });
   $('#copy').addEventListener('click', async () => {
@@ -526,6 +558,8 @@ async function start() {
     state = stateOfLink();
     makeForm();
     useButtons();
+    say('#short-names', 'Short: ' + vocabulary.axes.filter((axis) => axis.suggested && axis.short && axis.short !== axis.name)
+      .map((axis) => `${axis.short} ${axis.name.replaceAll('_', ' ')}`).join(', ') + '; full or selective: recomputation.');
     addEventListener('hashchange', () => { state = stateOfLink(); makeForm(); changed(); });
     addEventListener('resize', () => $('#curve').replaceChildren(curve(lastCounts)));
     answerAll();

@@ -16,16 +16,21 @@ namespace {
 constexpr std::string_view skeleton = R"html(<main class="explorer">
 <form id="ask" onsubmit="return false" aria-label="What do you train, on what?"></form>
 <div class="answers">
+<header class="wide"><h1>Which layout is fastest?</h1>
+<p class="faint">Say what you train on which GPUs. The page predicts memory and speed of every way to divide the work.</p></header>
 <section id="card" class="wide" aria-live="polite">
-<div class="faint" id="use-title">Use</div>
+<div class="faint" id="asked" hidden></div>
 <div class="use" id="use">The planner is starting …</div>
 <p class="headline" id="headline" hidden></p>
+<p id="held" class="note" hidden></p>
 <p id="limit" class="faint" hidden></p>
 <p id="measured" class="seen" hidden></p>
 <p id="batch-says" class="faint" hidden></p>
 <p id="wrong" class="note" hidden></p>
 <p id="batches" class="actions" hidden></p>
-<details><summary>What comes next</summary><ul id="others"></ul></details>
+<details id="others-box" open><summary>Runners-up with other degrees</summary><ul id="others"></ul>
+<p class="faint">Predictions rank; runs decide. sweep.yaml measures these and their neighbours.</p>
+<p class="faint" id="short-names"></p></details>
 <div class="actions" id="actions" hidden>
 <button type="button" id="sweep">sweep.yaml</button>
 <button type="button" id="flags">Flags for</button>
@@ -62,7 +67,7 @@ constexpr std::string_view skeleton = R"html(<main class="explorer">
 <div class="scroll" tabindex="0" role="group" aria-label="Numbers of GPUs"><table class="list"><thead><tr>
 <th scope="col" class="number">GPUs</th><th scope="col" class="number">tokens/s/GPU</th>
 <th scope="col" class="number seen">measured</th>
-<th scope="col" class="number">efficiency</th><th scope="col" class="number">GPU-hours per 1e9 tokens</th>
+<th scope="col" class="number">speed, of the best row</th><th scope="col" class="number">GPU-hours per 1e9 tokens</th>
 <th scope="col">layout</th></tr></thead><tbody id="counts"></tbody></table></div>
 </section>
 <section id="recipe" class="wide" hidden>

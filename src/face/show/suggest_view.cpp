@@ -135,10 +135,7 @@ std::string_view verdict_on(const RuleCheck& check) {
 /// The answer in a few lines: what to use, what it gives, what comes close, how sure that is.
 std::string card_text(const SuggestRequest& request, const Suggestion& suggestion,
                       const SuggestionView& view) {
-  std::string out = fmt::format("{}: {} on {} of {}, {} tokens per sample, {} per train step\n",
-                                request.model.name, parameters_sentence(request.model),
-                                counted(request.gpus, "GPU"), request.cluster.name,
-                                grouped(request.seq_len), grouped(request.global_batch_tokens));
+  std::string out = asked_sentence(request) + "\n";
   if (suggestion.layouts.empty()) {
     out += suggestion.memory.back() + "\n";
   } else {

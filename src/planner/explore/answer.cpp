@@ -179,6 +179,7 @@ Json json_of_card(const SuggestRequest& request, const Suggestion& suggestion) {
   for (const auto& step : suggestion.flow)
     flow.push_back({{"question", step.question}, {"yes", step.yes}, {"why", step.why}});
   Json card = {{"parameters", suggestion.parameters},
+               {"asked", asked_sentence(request)},
                {"parameters_text", parameters_sentence(request.model)},
                {"judged", suggestion.layouts_judged},
                {"fitting", suggestion.layouts_fitting},
@@ -264,7 +265,8 @@ Json json_of_vocabulary() {
   }
   Json trainer_families = Json::array();
   for (const auto& family : families())
-    trainer_families.push_back({{"name", family.name}, {"trainer", family.trainer}});
+    trainer_families.push_back(
+        {{"name", family.name}, {"trainer", family.trainer}, {"words", family.words}});
   return {{"axes", std::move(axes_of_layouts)},
           {"families", std::move(trainer_families)},
           {"dtypes", texts_of(dtype_words)},

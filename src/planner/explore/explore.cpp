@@ -20,22 +20,25 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Answered = Result<Json>;
 
-Point point_of(const Question& question) {
+Point point_of(const Question& question, const std::vector<AxisValues>& layout) {
   Point point;
   point.nodes = question.request.nodes;
   point.gpus = question.request.gpus;
   point.seq_len = question.request.seq_len;
-  for (const auto& setting : question.layout)
+  for (const auto& setting : layout)
     setting.axis->set(point, setting.values.front());
   return point;
 }
 
 Answered flags_of(const Question& question) {
-  const auto point = point_of(question);
+  SHARDSWEEP_ASSIGN(const auto layout, question.layout);
+  const auto point = point_of(question, layout);
   if (const auto axis = axis_without_words(point); !axis.empty())
     return fault(FaultKind::invalid_input,
                  fmt::format("{} has no words for {}", question.trainer, axis));
-  SHARDSWEEP_ASSIGN(auto text, configuration_of(question.trainer, layout_of_point(point)));
+  auto told = layout_of_point(point);
+  told.layers = question.request.model.layers;
+  SHARDSWEEP_ASSIGN(auto text, configuration_of(question.trainer, told));
   return Json{{"text", std::move(text)}};
 }
 
@@ -83,8 +86,13 @@ class Explorer {
       return json_of_pairs(request, pair, cells);
     }
     if (word == "why_not") {
-      SHARDSWEEP_ASSIGN(const auto why, why_not(request, question_.layout));
+      SHARDSWEEP_ASSIGN(const auto layout, question_.layout);
+      SHARDSWEEP_ASSIGN(const auto why, why_not(request, layout));
       return json_of_why_not(request, why);
+    }
+    if (word == "held") {
+      SHARDSWEEP_ASSIGN(auto text, cost_of_locks(request));
+      return Json{{"text", std::move(text)}};
     }
     if (word == "flags") return flags_of(question_);
     if (word == "sweep") return sweep();

@@ -228,7 +228,7 @@ Result<Question> read_question(const Json& question) {
   SHARDSWEEP_ASSIGN(const auto locks, text_of(question, "locks"));
   SHARDSWEEP_ASSIGN(request.locks, read_layout_settings(locks));
   SHARDSWEEP_ASSIGN(const auto layout, text_of(question, "layout"));
-  SHARDSWEEP_ASSIGN(read.layout, read_layout_settings(layout));
+  read.layout = read_layout_settings(layout);
   SHARDSWEEP_ASSIGN(read.trainer, text_of(question, "trainer"));
   SHARDSWEEP_ASSIGN(request.learnt, read_learnt(question, request));
   SHARDSWEEP_TRY(read_presets(question, read));

@@ -5,7 +5,7 @@
 //   {"model": {described<ModelSpec>}, "cluster": {described<ClusterSpec>, rates in bytes/s,
 //    latencies in us, memory in bytes}, "gpus": 64, "seq_len": 4096, "batch_tokens": 4194304,
 //    "dtype": "bf16", "family": "megatron", "locks": "tp=8 recompute=full", "top": 5,
-//    "ask": ["card", "gpus", "batch", "splits", "sizes", "why_not", "sweep", "flags",
+//    "ask": ["card", "gpus", "batch", "splits", "sizes", "why_not", "held", "sweep", "flags",
 //            "vocabulary", "config"],
 //    "layout": "tp=4 pp=2", "trainer": "megatron", "config": "{…}", "name": "my-model",
 //    "presets": {"model": "llama-3-8b", "cluster": "h100-8x"},
@@ -34,10 +34,11 @@ inline constexpr std::size_t most_measured_runs = 2000;
 
 struct Question {
   SuggestRequest request;
-  std::vector<AxisValues> layout;  ///< that why_not and flags are about
-  std::string trainer;             ///< of flags
-  std::string preset_of_model;     ///< in a sweep file; empty: its numbers
-  std::string preset_of_cluster;   ///< the same
+  /// That why_not and flags are about. A fault is theirs alone: all else has its answer.
+  Result<std::vector<AxisValues>> layout;
+  std::string trainer;            ///< of flags
+  std::string preset_of_model;    ///< in a sweep file; empty: its numbers
+  std::string preset_of_cluster;  ///< the same
 };
 
 /// Faults (invalid_input) name the key and what it takes. Nothing that a question can hold

@@ -24,6 +24,8 @@ SuggestRequest with_locks(SuggestRequest request, const std::vector<AxisValues>&
   return request;
 }
 
+constexpr double visible_share = 0.0005;
+
 std::string bytes_of(std::int64_t bytes) {
   return bytes_text(static_cast<double>(bytes));
 }
@@ -51,10 +53,12 @@ std::int64_t place_of(const SuggestedLayout& layout, const JudgedLayouts& all) {
 
 std::string why_slower(const SuggestedLayout& layout, const SuggestedLayout& best) {
   const double less = 1 - best.guess.step_s / layout.guess.step_s;
-  constexpr double visible = 0.0005;
-  if (less < visible) return "It is as fast as the fastest layout.";
-  return fmt::format("It fits, and is {} slower than the fastest ({}): {}", percent_text(less),
-                     layout_text(best.point), layout.limit);
+  if (less < visible_share) return "It is as fast as the fastest layout.";
+  return fmt::format(
+      "It fits, and is {} slower than the fastest ({}), with a step of {} in "
+      "place of {}. {} {}",
+      percent_text(less), layout_text(best.point), duration_text(layout.guess.step_s),
+      duration_text(best.guess.step_s), layout.limit, layout.remedy);
 }
 
 std::vector<std::int32_t> powers_up_to(std::int64_t most) {
@@ -101,6 +105,20 @@ Result<WhyNot> why_not(const SuggestRequest& request, const std::vector<AxisValu
   answer.why = is_best ? "It is the fastest layout of these."
                        : why_slower(*answer.layout, all.fitting.front());
   return answer;
+}
+
+Result<std::string> cost_of_locks(const SuggestRequest& request) {
+  if (request.locks.empty()) return std::string();
+  SHARDSWEEP_ASSIGN(const auto held, judge_layouts(request));
+  SuggestRequest open = request;
+  open.locks.clear();
+  SHARDSWEEP_ASSIGN(const auto free, judge_layouts(open));
+  if (held.fitting.empty() || free.fitting.empty()) return std::string();
+  const auto& best = free.fitting.front();
+  const double less = 1 - best.guess.step_s / held.fitting.front().guess.step_s;
+  if (less < visible_share) return std::string();
+  return fmt::format("{} slower than {}, the fastest with nothing held.", percent_text(less),
+                     layout_text(best.point));
 }
 
 std::vector<std::int32_t> gpu_counts_worth_a_look(const SuggestRequest& request) {
@@ -184,9 +202,11 @@ Result<BatchVerdict> judge_batch(const SuggestRequest& request) {
   } else if (verdict.too_few) {
     verdict.text = fmt::format("{}: too few. With {} each GPU would be {:.0f} % faster.", each,
                                more, 100 * verdict.gain);
-  } else {
+  } else if (verdict.gain >= 0.005) {
     verdict.text = fmt::format("{}: enough. With {} each GPU would be {:.0f} % faster.", each,
-                               more, 100 * std::max(0.0, verdict.gain));
+                               more, 100 * verdict.gain);
+  } else {
+    verdict.text = each + ": enough.";
   }
   return verdict;
 }

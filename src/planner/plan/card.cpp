@@ -55,11 +55,22 @@ std::string parameters_sentence(const ModelSpec& model) {
   return fmt::format("{}, {} of them active", all, billions_text(active_parameters(model)));
 }
 
+std::string asked_sentence(const SuggestRequest& request) {
+  const auto per_node = request.cluster.gpus_per_node;
+  const auto nodes = request.nodes > 0 && per_node > 0
+                         ? fmt::format(" ({} of {})", counted(request.nodes, "node"), per_node)
+                         : std::string();
+  return fmt::format("{}: {} on {}{} of {}, {} tokens per sample, {} per train step",
+                     request.model.name, parameters_sentence(request.model),
+                     counted(request.gpus, "GPU"), nodes, request.cluster.name,
+                     grouped(request.seq_len), grouped(request.global_batch_tokens));
+}
+
 std::string headline(const SuggestRequest& request, const SuggestedLayout& layout) {
   const auto memory = fmt::format("{} of {}", size_text(layout.guess.memory.estimate.total()),
                                   size_text(request.cluster.memory_bytes));
   if (layout.tokens_per_s_per_gpu <= 0) return fmt::format("{} per GPU.", memory);
-  return fmt::format("about {} tokens/s per GPU ({} MFU, {}), {}.",
+  return fmt::format("predicted: about {} tokens/s per GPU ({} MFU, {}), {}.",
                      amount_text(layout.tokens_per_s_per_gpu), percent_text(layout.mfu),
                      sigma_text(layout), memory);
 }
@@ -79,8 +90,13 @@ std::vector<std::string> runners_up(const Suggestion& suggestion) {
   for (std::size_t i = 1; i < suggestion.layouts.size(); ++i) {
     const double best_s = suggestion.layouts.front().guess.step_s;
     const auto& layout = suggestion.layouts[i];
-    lines.push_back(fmt::format("{}: {} slower", layout_text(layout.point),
-                                percent_text(1 - best_s / layout.guess.step_s)));
+    const double slower = 1 - best_s / layout.guess.step_s;
+    const auto speed = layout.tokens_per_s_per_gpu > 0
+                           ? amount_text(layout.tokens_per_s_per_gpu) + " tokens/s per GPU, "
+                           : std::string();
+    lines.push_back(fmt::format("{}: {}{} slower, {}", layout_text(layout.point), speed,
+                                percent_text(slower),
+                                size_text(layout.guess.memory.estimate.total())));
   }
   return lines;
 }

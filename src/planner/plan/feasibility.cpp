@@ -184,7 +184,10 @@ Judge::Finding Judge::find(const GridPoint& at) {
       return {exclude, rule};
     }
   }
-  if (!fits(point)) return {memory, none};
+  if (const auto capacity = sweep_.cluster.memory_bytes; capacity > 0) {
+    const auto needs = predictor_.certain_memory(model_of(point), point).total();
+    if (needs > capacity) return {memory, none, needs};
+  }
   return {};
 }
 
@@ -244,12 +247,6 @@ int Judge::find_rule_of_runner(const Point& point) const {
     if (refused) return limit.constraint;
   }
   return none;
-}
-
-bool Judge::fits(const Point& point) const {
-  const auto memory_bytes = sweep_.cluster.memory_bytes;
-  return memory_bytes <= 0 ||
-         predictor_.certain_memory(model_of(point), point).total() <= memory_bytes;
 }
 
 Verdict Judge::explain(const GridPoint& at, const Finding& finding) const {

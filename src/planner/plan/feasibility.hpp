@@ -33,8 +33,9 @@ class Judge {
 
   /// The first constraint that a point breaks; `constraint` is -1 where it breaks none.
   struct Finding {
-    int constraint = -1;  ///< index into constraints()
-    int rule = -1;        ///< which exclude, limit or rule of the runner
+    int constraint = -1;     ///< index into constraints()
+    int rule = -1;           ///< which exclude, limit or rule of the runner
+    std::int64_t needs = 0;  ///< bytes per GPU at least, if it is the memory
   };
   [[nodiscard]] Finding find(const GridPoint& at);
   /// The finding in words, with the numbers.
@@ -62,7 +63,6 @@ class Judge {
   [[nodiscard]] int find_structure(const GridPoint& at) const;
   [[nodiscard]] int find_shape(const Point& point) const;
   [[nodiscard]] int find_rule_of_runner(const Point& point) const;
-  [[nodiscard]] bool fits(const Point& point) const;
   [[nodiscard]] std::string why(const GridPoint& at, const Finding& finding) const;
   [[nodiscard]] std::string why_structure(const GridPoint& at, int constraint) const;
   [[nodiscard]] std::string why_batch(const GridPoint& at) const;

@@ -84,7 +84,7 @@ class Planner {
         keep(at);
       } else {
         const auto constraint = static_cast<std::size_t>(finding.constraint);
-        leave_out(at, finding, counts[constraint]++ == 0);
+        leave_out(at, finding, counts[constraint]++ == 0 || needs_least(finding));
         if (Judge::could_start(at, finding)) hours[constraint] += gpu_hours_of(at.point);
       }
     });
@@ -125,12 +125,20 @@ class Planner {
     return gpu_hours_of(point, predictor_.predict(model, sweep_.measure, point));
   }
 
-  void leave_out(const GridPoint& at, const Judge::Finding& finding, bool first) {
+  /// Whoever asks why nothing fits wants the point that came nearest.
+  bool needs_least(const Judge::Finding& finding) {
+    if (finding.needs <= 0) return false;
+    const bool less = least_needed_ == 0 || finding.needs < least_needed_;
+    if (less) least_needed_ = finding.needs;
+    return less;
+  }
+
+  void leave_out(const GridPoint& at, const Judge::Finding& finding, bool example) {
     const auto stored = static_cast<std::int64_t>(plan_.left_out.size());
     const bool store = stored < sweep_.policy.max_stored_left_out;
-    if (!first && !store) return;
+    if (!example && !store) return;
     LeftOut left{at.point, judge_.explain(at, finding)};
-    if (first) plan_.examples.emplace(left.verdict.constraint, left);
+    if (example) plan_.examples.insert_or_assign(left.verdict.constraint, left);
     if (store) plan_.left_out.push_back(std::move(left));
   }
 
@@ -176,6 +184,7 @@ class Planner {
   Judge& judge_;
   Predictor predictor_;
   std::vector<const AxisInfo*> lane_axes_;
+  std::int64_t least_needed_ = 0;  ///< bytes per GPU, of those that memory leaves out
   std::vector<LaneEntry> kept_;
   GridPoint at_;  // scratch
   Plan plan_;

@@ -37,29 +37,37 @@ constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
                                          {"dp", &TimeEstimate::dp_s},
                                          {"update", &TimeEstimate::update_s}}};
 
-std::string_view remedy(std::string_view part, const Layout& layout) {
+/// What the largest part of a step is, and what would make it smaller.
+struct StepLimit {
+  std::string_view part;
+  std::string_view what;
+  std::string_view remedy;
+};
+
+StepLimit limit_of(std::string_view part, const Layout& layout) {
   if (part == "compute" && layout.recompute == Recompute::none)
-    return "Compute-bound: another layout gains little; add GPUs.";
+    return {part, "is computation", ""};
   if (part == "tp" && layout.tp == 1) {
-    return layout.ep > 1 ? "Bound by the expert all-to-all: use less ep."
-                         : "Bound by what attention exchanges: use less cp.";
+    return layout.ep > 1
+               ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
+               : StepLimit{part, "waits for what attention exchanges", "Use less cp."};
   }
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> remedies{{
-      {"compute", "Compute-bound: reduce recomputation, then add GPUs."},
-      {"memory", "Bound by device memory traffic: use a larger micro_batch."},
-      {"launch", "Bound by kernel launches: use a larger micro_batch."},
-      {"tp", "Bound by tensor-parallel transfers: use less tp, and pp or ZeRO for memory."},
-      {"pp", "Bound by transfers between stages: use less pp."},
-      {"bubble", "Bound by the pipeline bubble: use less pp, or more micro-batches per step."},
-      {"dp",
-       "Bound by data-parallel transfers: use more grad_accum, a lower ZeRO stage, or less "
-       "dp."},
-      {"update", "Bound by the optimizer: use more tokens per step, or ZeRO."},
+  constexpr std::array<StepLimit, 8> limits{{
+      {"compute", "is computation, recomputation included",
+       "Less recomputation would be faster."},
+      {"memory", "waits for device memory", "A larger micro_batch helps."},
+      {"launch", "waits for kernel launches", "A larger micro_batch helps."},
+      {"tp", "waits for tensor-parallel transfers",
+       "Less tp helps, with pp or ZeRO for memory."},
+      {"pp", "waits for transfers between stages", "Less pp helps."},
+      {"bubble", "is the pipeline's bubble", "Less pp helps, or more micro-batches per step."},
+      {"dp", "waits for data-parallel transfers",
+       "More grad_accum helps, a lower ZeRO stage, or less dp."},
+      {"update", "is the optimizer", "More tokens per step help, or ZeRO."},
   }};
-  for (const auto& [name, text] : remedies) {
-    if (name == part) return text;
-  }
-  return {};
+  const auto* const found = std::find_if(
+      limits.begin(), limits.end(), [&](const StepLimit& one) { return one.part == part; });
+  return found == limits.end() ? StepLimit{part, part, ""} : *found;
 }
 
 std::vector<std::int64_t> powers_of_two(std::int64_t most) {
@@ -273,9 +281,11 @@ class LayoutJudge {
         parts.begin() + 1, parts.end(),
         [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
     const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
-    layout.limit =
-        fmt::format("{} {:.0f} %. {}", part.name, 100 * time.*part.seconds / time.step_s,
-                    remedy(part.name, layout.point.layout));
+    const auto limit = limit_of(part.name, layout.point.layout);
+    layout.limit = fmt::format("{:.0f} % of the step {}.",
+                               100 * time.*part.seconds / time.step_s, limit.what);
+    layout.remedy = limit.remedy;
+    layout.computes = part.name == parts.front().name;
   }
 
   const SuggestRequest& request_;
@@ -294,9 +304,12 @@ class Suggester {
     say_memory();
     if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none());
     say_batch();
-    for (const auto& layout : suggestion_.layouts)
-      suggestion_.throughput.push_back(layout_text(layout.point, LayoutForm::sentence) + ": " +
-                                       layout.limit);
+    for (const auto& layout : suggestion_.layouts) {
+      const bool advise = &layout != suggestion_.layouts.data() && !layout.remedy.empty();
+      suggestion_.throughput.push_back(
+          fmt::format("{}: {}{}", layout_text(layout.point, LayoutForm::sentence), layout.limit,
+                      advise ? " " + layout.remedy : ""));
+    }
     check_rules();
     say_flow();
     return std::move(suggestion_);
@@ -509,8 +522,8 @@ class Suggester {
         {"Does the batch have a sample for each GPU?", samples >= request_.gpus,
          fmt::format("{} for {}", counted(samples, "sample"), counted(request_.gpus, "GPU"))});
     const auto& best = suggestion_.layouts.front();
-    suggestion_.flow.push_back({"Does the fastest layout mostly compute?",
-                                best.limit.starts_with("compute"), best.limit});
+    suggestion_.flow.push_back(
+        {"Does the fastest layout mostly compute?", best.computes, best.limit});
   }
 
   const SuggestRequest& request_;

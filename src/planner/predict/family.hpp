@@ -17,6 +17,8 @@ namespace shardsweep {
 struct Family {
   std::string_view name;
   std::string_view trainer;  ///< which programs, in a sentence
+  /// The trainer of configuration.hpp in whose words its layouts are written; empty: none.
+  std::string_view words{};
   std::string_view fitted_to =
       "formulas and sources, no runs";  ///< what its constants are from
   MemoryFamily memory;                  ///< on GPUs

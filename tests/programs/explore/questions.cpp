@@ -131,7 +131,7 @@ class Asker {
 
   /// The card always; one of the slower ones in two of three questions.
   Json asks() {
-    Json words = {"card", "why_not", "flags", "sweep"};
+    Json words = {"card", "why_not", "held", "flags", "sweep"};
     const auto more = below(6);
     if (more == 0) words.push_back("gpus");
     if (more == 1) words.push_back("splits");
