@@ -9,6 +9,7 @@
 #include <shardsweep/rank_variables.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -146,6 +147,18 @@ constexpr std::array<std::string_view, 98> srun_options{"SLURMD_DEBUG",
                                                         "SLURM_WCKEY",
                                                         "SLURM_WORKING_DIR"};
 
+/// Our own runner has one GPU. Other people's trainers see those of all ranks of the node and
+/// take that of their LOCAL_RANK, as under torchrun: with one alone, number 1 is none.
+std::vector<std::string> devices_of(const AttemptSpec& spec, const RankPlace& place,
+                                    const std::vector<std::string>& devices) {
+  const std::size_t one = spec.trainer ? 0 : static_cast<std::size_t>(place.local_rank);
+  const std::size_t count = spec.trainer ? static_cast<std::size_t>(place.local_world) : 1;
+  const auto begin = std::min(one, devices.size());
+  const auto end = std::min(begin + count, devices.size());
+  return {devices.begin() + static_cast<std::ptrdiff_t>(begin),
+          devices.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
 }  // namespace
 
 std::vector<std::string> visible_devices(const Environment& own, int slots, bool has_gpus) {
@@ -191,8 +204,9 @@ Environment step_rank_environment(const Environment& own, const AttemptSpec& spe
   // Ranks share a node: a thread pool of all cores in each would measure the scheduler.
   for (const auto* threads : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
     set(environment, threads, "1");
-  const auto slot = static_cast<std::size_t>(place.local_rank);
-  if (slot < devices.size()) set(environment, "CUDA_VISIBLE_DEVICES", devices[slot]);
+  const auto devices_of_it = devices_of(spec, place, devices);
+  if (!devices_of_it.empty())
+    set(environment, "CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(devices_of_it, ",")));
   for (const auto& [name, value] : spec.env)
     set(environment, name, value);
   if (spec.expandable_segments) expand_segments(environment, spec);

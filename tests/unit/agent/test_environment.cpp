@@ -87,6 +87,18 @@ TEST_CASE("each slot has its GPU where there are GPUs and the attempt's word is 
   CHECK(value_in(environment, "OMP_NUM_THREADS") == "8");
 }
 
+TEST_CASE("a rank of another trainer sees the GPUs of its node, and takes its own by number") {
+  AttemptSpec spec = some_spec();
+  spec.trainer.emplace().log = "megatron";
+  const std::vector<std::string> node{"4", "6", "GPU-c", "7"};
+  for (const int local_rank : {0, 1, 2}) {
+    const auto environment = rank_environment({}, spec, {local_rank, local_rank, 3, "n"}, node);
+    CHECK(value_in(environment, "CUDA_VISIBLE_DEVICES") == "4,6,GPU-c");
+    CHECK(value_in(environment, "LOCAL_RANK") == std::to_string(local_rank));
+  }
+  CHECK(!value_in(rank_environment({}, spec, {0, 0, 1, "n"}, {}), "CUDA_VISIBLE_DEVICES"));
+}
+
 TEST_CASE("the devices of a node are what Slurm gave or else one per slot") {
   using Devices = std::vector<std::string>;
   CHECK(visible_devices({"CUDA_VISIBLE_DEVICES=4,6"}, 2, false) == Devices{"4", "6"});
