@@ -105,6 +105,10 @@ std::string head_of(const Emitted& one) {
 Result<std::string> block_of(const Session& session, const Emitted& one) {
   const std::string& words = session.options.trainer.emit;
   const std::string head = head_of(one);
+  if (words == as_batch_script && !one.sweep->container.empty())
+    return fault(FaultKind::invalid_input,
+                 "it runs in a container, which a script of its own does not enter; "
+                 "'shardsweep render' shows what it is given");
   if (words == as_batch_script)
     return batch_script(*one.sweep, one.point,
                         {.name = one.sweep->name,

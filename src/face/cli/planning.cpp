@@ -319,6 +319,20 @@ Result<SiteAccess> this_machine_site(const Session& session) {
   return access;
 }
 
+}  // namespace
+
+std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned) {
+  const bool here = session.options.here || session.options.backend == Backend::local;
+  if (planned.sweep.cluster.this_machine || here) return std::nullopt;
+  auto access = read_site(session);
+  if (!access && planned.refusal.empty()) planned.refusal = access.error().what;
+  if (!access || access->site.backend == Backend::local) return std::nullopt;
+  say_notes(access->notes);
+  return *std::move(access);
+}
+
+namespace {
+
 /// Its points are handed out one by one (`next`), to whoever asks.
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {

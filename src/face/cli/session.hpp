@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -79,6 +80,9 @@ struct SiteAccess {
 [[nodiscard]] Result<SiteAccess> read_site(const Session& session);
 /// Never a silent fallback: what is not said is an error that says what to do.
 [[nodiscard]] Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep);
+/// The site as submit would find it, without asking a scheduler; none: the sweep stays on this
+/// machine, or `planned` is refused for a mistake in the site file.
+[[nodiscard]] std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned);
 /// What the site says about how ranks run: their container, and variables in their identity.
 [[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
 

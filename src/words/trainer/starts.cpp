@@ -38,6 +38,7 @@ runner:
      --num-attention-heads, "{heads}", --group-query-attention, --num-query-groups, "{kv_heads}",
      "{head_dim>0?--kv-channels={head_dim}}", --position-embedding-type, rope, --swiglu,
      --normalization, RMSNorm, --untie-embeddings-and-output-weights, --disable-bias-linear,
+     --attention-dropout, "0", --hidden-dropout, "0",
      "{experts>0?--num-experts={experts}}", "{experts>0?--moe-router-topk={experts_per_token}}",
      "{experts>0?--moe-ffn-hidden-size={expert_ffn}}", "{experts>0?--moe-grouped-gemm}",
      "{experts>0?--moe-token-dispatcher-type=alltoall}",

@@ -36,18 +36,6 @@ struct PlanOptions {
   bool order = false;  ///< launch by launch
 };
 
-/// As submit would find it, without asking a scheduler; none: the sweep stays on this machine,
-/// or `planned` is refused for a mistake in the site file.
-std::optional<SiteAccess> site_of(const Session& session, Planned& planned) {
-  const bool here = session.options.here || session.options.backend == Backend::local;
-  if (planned.sweep.cluster.this_machine || here) return std::nullopt;
-  auto access = read_site(session);
-  if (!access && planned.refusal.empty()) planned.refusal = access.error().what;
-  if (!access || access->site.backend == Backend::local) return std::nullopt;
-  say_notes(access->notes);
-  return *std::move(access);
-}
-
 /// Trials of a plan that an earlier submission has ended, and what the others will take.
 struct EndedAlready {
   std::size_t trials = 0;
@@ -92,7 +80,7 @@ Result<ExitCode> run_plan(const Session& session) {
   say_notes(planned.notes);
   const bool alone =
       !session.options.trainer.emit.empty() || !session.options.trainer.from_args.empty();
-  const auto access = alone ? std::nullopt : site_of(session, planned);
+  const auto access = alone ? std::nullopt : site_of_plan(session, planned);
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   say_missing(planned);
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
@@ -147,6 +135,7 @@ extern const Command command_plan{
         [](Grammar& grammar) {
           auto& own = grammar.own<PlanOptions>();
           grammar.sweep_file();
+          grammar.site();
           grammar.format();
           grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
           grammar.flag("--all", own.all, "List every trial, also on a terminal.");

@@ -5,6 +5,7 @@
 #include "cli/grammar.hpp"
 #include "cli/passing.hpp"
 #include "cli/session.hpp"
+#include "config/container.hpp"
 #include "fleet/decide.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/launch.hpp"
@@ -34,7 +35,7 @@ std::string shown_word(const std::string& word) {
 
 /// What an attempt at a point is given. What only a rank knows stands in braces.
 std::string point_text(const Session& session, const Planned& planned, const Point& point) {
-  const Identifier names(planned.sweep, planned.capabilities);
+  const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   const std::string slug = names.slug(point);
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
   const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
@@ -57,6 +58,10 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
     text += fmt::format("{}={}\n", name, shown_word(value));
   for (const auto& name : secret_names(planned.sweep))
     text += fmt::format("{}={}\n", name, hidden_value);
+  // Other people's trainers see the GPUs of their node's ranks (allocation/agent/environment).
+  if (!planned.sweep.cluster.gpu.empty())
+    text += spec.trainer ? "CUDA_VISIBLE_DEVICES={gpus of its node}\n"
+                         : "CUDA_VISIBLE_DEVICES={its gpu}\n";
   text += per_node ? fmt::format("NODE_RANK={{node_rank}}\nNNODES={}\n",
                                  (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node)
                    : fmt::format(
@@ -69,6 +74,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
       "MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder{}\n{}\n",
       inside ? " in the container" : "",
       inside ? spec.container->workdir : spec.trainer->directory);
+  if (spec.container) text += "\n# ranks run in\n" + config::container_lines(*spec.container);
   for (const auto& [name, file] :
        trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
     text += fmt::format("\n# file {}\n{}{}", (paths.dir / name).string(), file,
@@ -76,7 +82,9 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   return text;
 }
 
-Result<ExitCode> render_points(const Session& session, const Planned& planned) {
+Result<ExitCode> render_points(const Session& session, Planned& planned) {
+  if (const auto access = site_of_plan(session, planned))
+    SHARDSWEEP_TRY(add_site(planned, *access));
   SHARDSWEEP_ASSIGN(const auto meant, points_meant(planned, session.options.trainer.point));
   std::string text;
   for (const PlannedTrial* trial : meant)
@@ -86,7 +94,7 @@ Result<ExitCode> render_points(const Session& session, const Planned& planned) {
 }
 
 Result<ExitCode> run_render(const Session& session) {
-  SHARDSWEEP_ASSIGN(const Planned planned, plan_file(session));
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
   if (!planned.refusal.empty()) say("refused when submitted: " + planned.refusal);
   say_missing(planned);
   if (!session.options.trainer.point.empty()) return render_points(session, planned);
