@@ -42,26 +42,43 @@ Result<void> RequestDesk::serve() {
   }
   serving_ = !pending->empty();
   storing_.reset();
+  // One that ended in a fault has nothing more to delete.
+  std::erase_if(deleting_, [&](const auto& begun) {
+    return std::none_of(pending->begin(), pending->end(),
+                        [&](const auto& waiting) { return waiting.id == begun.first; });
+  });
   if (serving_) fail_point("daemon.request_read");
   for (const PendingRequest& waiting : *pending) {
-    if (storing_ && needs_stored(waiting)) continue;
+    if (in_pieces() && deleting_.count(waiting.id) == 0 && needs_the_whole(waiting)) continue;
     SHARDSWEEP_ASSIGN(const bool done, serve_or_refuse(waiting));
-    if (!done && !storing_) return {};  // goes on in the next tick
+    if (!done && !in_pieces()) return {};  // goes on in the next tick
   }
   return {};
 }
 
-/// Not to be served while a submission is half stored: another one, a deletion, and what is
-/// meant for that sweep or for all.
-bool RequestDesk::needs_stored(const PendingRequest& waiting) const {
+/// Not to be served while a submission is half stored or a sweep half deleted: another one of
+/// these, and what may be meant for that sweep or for all.
+bool RequestDesk::needs_the_whole(const PendingRequest& waiting) const {
   if (!waiting.request) return false;
   const Request& request = *waiting.request;
   if (request.verb == Verb::stop || request.verb == Verb::clear_node) return false;
   if (request.verb == Verb::submit || request.verb == Verb::remove) return true;
   return request.names.empty() ||
          std::any_of(request.names.begin(), request.names.end(), [this](const auto& name) {
-           return name.substr(0, name.find('/')) == *storing_;
+           const auto sweep = name.substr(0, name.find('/'));
+           return storing_ ? sweep == *storing_ : !is_kept(sweep);
          });
+}
+
+/// A sweep's name, and no deletion has it. A trial's alone may be of a sweep that goes.
+bool RequestDesk::is_kept(const std::string& name) const {
+  return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& sweep) {
+    return sweep.second.name == name &&
+           std::none_of(deleting_.begin(), deleting_.end(), [&](const auto& begun) {
+             const auto& left = begun.second.left;
+             return std::find(left.begin(), left.end(), sweep.first) != left.end();
+           });
+  });
 }
 
 /// Done now, unless a daemon before us has done it. Nothing: it goes on in the next tick.

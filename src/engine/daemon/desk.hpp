@@ -53,7 +53,8 @@ class RequestDesk {
     std::vector<SweepId> left;
     std::vector<std::string> kept;  ///< why a file or folder of theirs is still there
   };
-  [[nodiscard]] bool needs_stored(const PendingRequest& waiting) const;
+  [[nodiscard]] bool needs_the_whole(const PendingRequest& waiting) const;
+  [[nodiscard]] bool is_kept(const std::string& name) const;
   [[nodiscard]] Result<bool> serve_or_refuse(const PendingRequest& waiting);
   [[nodiscard]] Result<bool> serve_one(const PendingRequest& waiting);
   [[nodiscard]] Result<std::optional<Answer>> answer_to(const PendingRequest& waiting);

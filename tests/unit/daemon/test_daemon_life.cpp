@@ -337,6 +337,49 @@ TEST_CASE("a sweep that runs is not deleted") {
   CHECK(std::filesystem::is_empty(life.home.allocations()));
 }
 
+TEST_CASE("a deletion in pieces leaves room for requests about other sweeps") {
+  Life life;
+  std::vector<std::int32_t> micro_batches(60);
+  std::iota(micro_batches.begin(), micro_batches.end(), 1);
+  for (const std::string name : {"going", "kept"}) {
+    const std::int32_t nodes = name == "going" ? 2 : 1;  // no slug is of both
+    life.submit({.name = name, .nodes = {nodes}, .micro_batch = micro_batches});
+    CHECK_FALSE(life.ask(Verb::cancel, {name}).fault);
+  }
+  life.run_to_the_end();
+  const auto post = [&life](Verb verb, const std::string& name) {
+    Request request;
+    request.verb = verb;
+    request.names = {name};
+    request.from = "test";
+    life.clock.advance(1'000);  // requests are served in the order of their times
+    return must(post_request(life.home, std::move(request), life.clock.true_time()));
+  };
+  const auto slug = life.sql(
+      "SELECT slug FROM trials WHERE sweep = "
+      "(SELECT id FROM sweeps WHERE name = 'going') ORDER BY id DESC");
+  life.start();
+  const std::string deletion = post(Verb::remove, "going");
+  life.tick();
+  const std::string another = post(Verb::rerun, "kept");
+  const std::string going = post(Verb::resume, "going/" + slug);
+  const std::string alone = post(Verb::resume, slug);
+  life.tick();
+  CHECK(life.pause() < std::chrono::milliseconds(50));
+  const auto answered = must(take_answer(life.home, another));
+  REQUIRE(answered);
+  CHECK_FALSE(answered->fault);
+  CHECK(life.sql("SELECT state FROM sweeps WHERE name = 'kept'") == "active");
+  // Half of it is still there: what may be meant for it waits.
+  CHECK(life.sql("SELECT count(*) FROM sweeps WHERE name = 'going'") == "1");
+  CHECK_FALSE(must(take_answer(life.home, going)));
+  CHECK_FALSE(must(take_answer(life.home, alone)));
+  CHECK_FALSE(life.answer_to(deletion).fault);
+  CHECK(life.sql("SELECT count(*) FROM sweeps") == "1");
+  CHECK(life.answer_to(going).fault);
+  CHECK(life.answer_to(alone).fault);
+}
+
 // ---- outages of its own
 
 TEST_CASE("nothing is done before it is committed") {
