@@ -90,8 +90,13 @@ std::string names_of(const std::vector<SweepStatus>& sweeps) {
 /// Sweeps are followed by their ids: a name may be given to another one meanwhile.
 class Follower {
  public:
-  Follower(const Session& session, Reader& reader, std::vector<std::string> names)
-      : session_(session), reader_(reader), names_(std::move(names)), screen_(session.clock) {}
+  Follower(const Session& session, Reader& reader, std::vector<std::string> names,
+           FollowedTo to)
+      : session_(session),
+        reader_(reader),
+        names_(std::move(names)),
+        answers_(to == FollowedTo::answer),
+        screen_(session.clock) {}
 
   Result<ExitCode> follow(FollowFrom from) {
     SHARDSWEEP_TRY(begin(from));
@@ -123,6 +128,7 @@ class Follower {
   /// Several runs of a layout, and finals, weigh more than the fastest run: the winner is what
   /// the answer says. Reading it costs a small part of the time at most.
   Result<void> read_best() {
+    if (!answers_) return {};
     constexpr int share = 20;
     constexpr auto cheap = 100ms;
     const auto begun = session_.clock.steady();
@@ -250,14 +256,14 @@ class Follower {
     SHARDSWEEP_TRY(read_best());
     for (const SweepStatus& sweep : sweeps_) {
       screen_.note(progress_line(sweep));
-      tell_best(sweep);
+      if (answers_) tell_best(sweep);
     }
     return tell_verdict();
   }
 
   ExitCode tell_verdict() {
     const SweepVerdict verdict = verdict_of(sweeps_);
-    if (!verdict.sentence.empty()) screen_.note(verdict.sentence, Style::bad);
+    if (answers_ && !verdict.sentence.empty()) screen_.note(verdict.sentence, Style::bad);
     return verdict.code;
   }
 
@@ -297,6 +303,7 @@ class Follower {
   const Session& session_;
   Reader& reader_;
   std::vector<std::string> names_;
+  bool answers_;
   Screen screen_;
   std::vector<SweepId> ids_;
   std::vector<SweepStatus> sweeps_;
@@ -337,7 +344,7 @@ ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
 }  // namespace
 
 Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::string>& sweeps,
-                               FollowFrom from) {
+                               FollowFrom from, FollowedTo to) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   std::vector<std::string> names = sweeps;
   if (names.empty()) {
@@ -347,7 +354,7 @@ Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::st
     for (const SweepStatus& sweep : open)
       names.push_back(sweep.name);
   }
-  return Follower(session, *reader, std::move(names)).follow(from);
+  return Follower(session, *reader, std::move(names), to).follow(from);
 }
 
 }  // namespace shardsweep

@@ -156,11 +156,15 @@ struct Expected {
 
 // ---- following.cpp --------------------------------------------------------------------------
 
+/// Whether the end of what is followed names winners and a verdict, or its caller does.
+enum class FollowedTo { answer, trials };
+
 /// Shows progress until every trial of the sweeps has ended. Where none is named: of those that
 /// have not ended.
 [[nodiscard]] Result<ExitCode> follow_sweeps(const Session& session,
                                              const std::vector<std::string>& sweeps,
-                                             FollowFrom from = FollowFrom::now);
+                                             FollowFrom from = FollowFrom::now,
+                                             FollowedTo to = FollowedTo::answer);
 
 // ---- printing.cpp ---------------------------------------------------------------------------
 

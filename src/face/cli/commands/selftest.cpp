@@ -150,8 +150,9 @@ Result<ExitCode> run_selftest(const Session& session) {
   SHARDSWEEP_TRY(write_own_file(file, text));
   sweep_session.options.file = file.string();
   SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
-  // A hang has no final verdict, and is what was asked for.
-  SHARDSWEEP_ASSIGN(const ExitCode followed, follow_sweeps(session, {sweep}));
+  // A hang has no final verdict, and is what was asked for; no layout is to win.
+  SHARDSWEEP_ASSIGN(const ExitCode followed,
+                    follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));
   if (followed == ExitCode::interrupted) return followed;
 
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
