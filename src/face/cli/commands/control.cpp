@@ -152,7 +152,7 @@ extern const Command command_rerun{
     .name = "rerun",
     .heading = Heading::daily,
     .help = "Measure ended trials again; old results stay until then.",
-    .examples = "shardsweep rerun my-sweep --where \"outcome = 'crash'\"",
+    .examples = "shardsweep rerun my-sweep --where \"outcome = 'crashed'\"",
     .declare = declare_trials,
     .run = run_control};
 
