@@ -55,6 +55,11 @@ bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
          trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
 }
 
+/// From a nominal rate: it is right in order, and unknown in scale.
+bool has_nominal_time(const PlannedTrial& trial) {
+  return trial.prediction.attempt_s > 0 && trial.prediction.train_step_s <= 0;
+}
+
 Column axis_column(const SweepSpec& sweep, const AxisInfo& axis) {
   const auto* info = &axis;
   const std::string name(axis.name);
@@ -401,6 +406,11 @@ class PlanWriter {
                           counted(sweep_.policy.max_nodes, "node"));
     }
     sentence(text + ". Queue waits are not included.");
+    if (std::any_of(plan_.trials.begin(), plan_.trials.end(), has_nominal_time))
+      sentence(fmt::format(
+          "The speed of {} is unknown: these times are of a slow CPU core, and most machines "
+          "need less. `shardsweep status` corrects the time left by what has run.",
+          sweep_.cluster.name));
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
                          amount_text(plan_.gpu_hours_before_pruning())));

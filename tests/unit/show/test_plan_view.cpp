@@ -136,6 +136,37 @@ TEST_CASE("a plan predicts the run time of each world") {
   CHECK(object["worlds"][1]["run_time_s"].get<double>() == doctest::Approx(seconds));
 }
 
+// N10: a run time of 5:15 was predicted for a machine that needed 2:38, without a word.
+TEST_CASE("a plan for a machine of unknown speed says whose times it shows") {
+  auto sweep = small_sweep();
+  CHECK(text_of(sweep, Format::table).find("is unknown") == std::string::npos);
+  sweep.cluster.name = "this-machine";
+  sweep.cluster.peak_flops = {};
+  CHECK(text_of(sweep, Format::table)
+            .find("\nThe speed of this-machine is unknown: these times are of a slow CPU core, "
+                  "and most machines need less. ") != std::string::npos);
+}
+
+// N10: 27.6 MiB stood on a GPU of 17.0 MiB without a mark.
+TEST_CASE("trials that likely run out of memory are marked, and counted below") {
+  auto sweep = small_sweep();
+  const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
+  REQUIRE(plan);
+  std::int64_t most = 0;
+  for (const auto& trial : plan->trials)
+    most = std::max(most, trial.prediction.memory_bytes);
+  CHECK(text_of(sweep, Format::table).find('!') == std::string::npos);
+  // What a planner leaves in whose estimate has a lower bound that fits.
+  sweep.cluster.memory_bytes = most - 1;
+  fmt::memory_buffer out;
+  write_plan(out, sweep, any_runner(), *plan, {Format::table, true});
+  const auto text = fmt::to_string(out);
+  CHECK_MESSAGE(text.find("  ! ") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("\n! One trial needs more memory by the estimate than the ") !=
+                    std::string::npos,
+                text);
+}
+
 TEST_CASE("a long table is cut and says so unless the whole is asked for") {
   auto sweep = small_sweep();
   sweep.axes[1] = values("micro_batch", {1});
