@@ -98,6 +98,22 @@ TEST_CASE("a slow attempt's limit comes from its prediction where there is one")
   CHECK(attempt_spec(sweep, {}, context).slow_limit_s == 0);
 }
 
+// N2: nobody looked at others' load unless a file asked for it, not even on this machine.
+TEST_CASE(
+    "others' use of the CPUs is looked at unless a file says no, and shared hosts mark "
+    "nothing") {
+  auto sweep = sweep_of(small_model(), {});
+  const auto limit = [&sweep] { return attempt_spec(sweep, {}, {}).limits.others_cpu_limit; };
+  CHECK(limit() == 1);
+  sweep.cluster.shared_host = false;
+  sweep.policy.attempt.others_cpu_limit = 0.25;
+  CHECK(limit() == 0.25);
+  sweep.cluster.shared_host = true;
+  CHECK(limit() == 1);
+  sweep.policy.attempt.others_cpu_limit = 0;
+  CHECK(limit() == 0);
+}
+
 TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   auto sweep = sweep_of(small_model(), {});
   sweep.measure.warmup = 2;
