@@ -137,8 +137,9 @@ class LayoutJudge {
   }
 
   /// A pipeline that gathers in every micro-batch is no plan, nor is tp without its rows:
-  /// unless somebody asks for it.
+  /// unless somebody asks for it. Virtual stages without a pipeline start in no trainer.
   [[nodiscard]] bool is_no_plan(const Layout& at) const {
+    if (at.vpp > 1 && at.pp == 1) return true;
     if (at.zero >= 2 && at.pp > 1 && !locks("zero")) return true;
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }

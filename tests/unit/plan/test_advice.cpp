@@ -60,6 +60,7 @@ TEST_CASE("a lock holds in every layout") {
   REQUIRE_FALSE(others->fitting.empty());
   for (const auto& layout : others->fitting) {
     CHECK(layout.point.layout.vpp == 2);
+    CHECK(layout.point.layout.pp > 1);  // every trainer refuses it else
     CHECK(layout.point.layout.dp == 4);
   }
 }
