@@ -505,7 +505,8 @@ std::string certainty_text(const CellAnswer& answer) {
   auto text = verdict_text(verdict);
   if (few) text = fmt::format("fastest so far: {}", text);
   if (const auto* steps = steps_doubt(answer); steps != nullptr)
-    text += fmt::format(", but {}: may be chance", steps->text);
+    text += fmt::format(", {} {}: may be chance",
+                        text.find(", but ") == std::string::npos ? "but" : "and", steps->text);
   if (!answer.settling.text.empty() && verdict.pairs > 0)
     text += fmt::format("; {}", answer.settling.text);
   return text;

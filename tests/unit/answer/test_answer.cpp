@@ -95,6 +95,10 @@ TEST_CASE("step times that vary by more than the gap are said") {
   CHECK(certainty_text(answer) ==
         "fastest so far: 17.2 % ahead (1 run each), but step times vary by 70.8 %: may be "
         "chance");
+  slow.others_cpu = 0.4;
+  CHECK(certainty_text(answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}})) ==
+        "open: 17.2 % ahead, but others used the CPUs (1 run each), and step times vary by "
+        "70.8 %: may be chance");
 }
 
 TEST_CASE("the spread within runs is the floor of the noise between them") {
