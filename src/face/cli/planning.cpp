@@ -3,6 +3,7 @@
 #include "cli/passing.hpp"
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
+#include "cli/trainer_tree.hpp"
 #include "plan/plan.hpp"
 #include "slurm/words/options.hpp"
 #include "sweep/container_settings.hpp"
@@ -265,7 +266,9 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
                               planned.capabilities.rules.empty() ? nullptr : rules.get()));
   planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
                        planned.plan.warnings.end());
-  planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);
+  planned.refusal = wrong_tree_text(planned.sweep);
+  if (planned.refusal.empty())
+    planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);
   if (planned.refusal.empty())
     planned.refusal =
         untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which form of configuration a trainer's source tree takes, where its version does not tell:
+// torchtitan's version.txt says 0.2.2 in trees that read a TOML file and in those that do not.
+#pragma once
+
+#include <shardsweep/sweep.hpp>
+
+#include <string>
+
+namespace shardsweep {
+
+/// Why the command of a sweep can't be that of the tree in its runner's folder, in sentences
+/// that say what would be right; empty: it can be, or there is no such tree here.
+[[nodiscard]] std::string wrong_tree_text(const SweepSpec& sweep);
+
+}  // namespace shardsweep
