@@ -3,7 +3,7 @@
 // lead. Each path is spelled only here.
 //
 //   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
-//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  environment  recorder/  evidence/
+//   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  environment  recorder/  evidence/ kept/
 //                                                        → <attempt>.tar when it is over
 #pragma once
 
@@ -52,6 +52,8 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path nccl_log(int rank) const {
     return dir / ("nccl.rank." + std::to_string(rank) + ".log");
   }
+  /// What tools of a side run have written: packed whole, up to a bound (side_run.hpp).
+  [[nodiscard]] std::filesystem::path kept() const { return dir / "kept"; }
   /// A tar file beside the folder; `tar xf` opens it.
   [[nodiscard]] std::filesystem::path pack() const { return dir.string() + ".tar"; }
 };

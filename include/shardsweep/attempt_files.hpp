@@ -25,6 +25,10 @@ struct AttemptFile {
 /// Sorted by name, with numbers by their value; empty where there is neither folder nor pack.
 [[nodiscard]] Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt);
 
+/// Of these what tools of a side run have written (AttemptPaths::kept); empty: nothing, or
+/// nothing can be read.
+[[nodiscard]] std::vector<AttemptFile> kept_files_of(const AttemptPaths& attempt);
+
 /// "rank.12.out" is 12; nothing for another name.
 [[nodiscard]] std::optional<int> rank_of_log(const std::string& name);
 

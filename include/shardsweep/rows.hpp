@@ -11,6 +11,7 @@
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/scheduler.hpp>
+#include <shardsweep/side_run.hpp>
 #include <shardsweep/words.hpp>
 
 #include <array>
@@ -98,6 +99,7 @@ struct TrialRow {
   std::int32_t final_round = 0;  ///< from 1
   std::int32_t final_set = 0;    ///< of nodes, from 1: each is to have nodes of its own
   std::string final_avoid{};     ///< nodes of the sets before, with commas
+  SideRun side = SideRun::none;  ///< then `final_of` is the trial whose layout it runs
 };
 template <>
 inline constexpr auto described<TrialRow> = std::tuple{
@@ -127,6 +129,7 @@ inline constexpr auto described<TrialRow> = std::tuple{
     Field{"final_round", &TrialRow::final_round, Flag::read},
     Field{"final_set", &TrialRow::final_set, Flag::read},
     Field{"final_avoid", &TrialRow::final_avoid, Flag::read},
+    Field{"side", &TrialRow::side, Flag::read},
 };
 
 struct AttemptRow {

@@ -8,6 +8,7 @@
 #include <shardsweep/described.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/rule.hpp>
+#include <shardsweep/side_run.hpp>
 
 #include <cstdint>
 #include <map>
@@ -114,6 +115,8 @@ struct AttemptSpec {
   std::int64_t tokens_per_step = 0;
   /// The runner may not tell its GPUs' clocks: node agents look at them. An optional key.
   bool watch_pace = false;
+  /// It is no measurement: tools may slow it down. An optional key.
+  SideRun side = SideRun::none;
 
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
@@ -144,6 +147,7 @@ inline constexpr auto described<AttemptSpec> = std::tuple{
     Field{"warmup", &AttemptSpec::warmup, Flag::optional},
     Field{"tokens_per_step", &AttemptSpec::tokens_per_step, Flag::optional},
     Field{"watch_pace", &AttemptSpec::watch_pace, Flag::optional},
+    Field{"side", &AttemptSpec::side, Flag::optional},
 };
 
 /// First line of an allocation's life, `allocation.json` in its folder.

@@ -72,13 +72,17 @@ struct SubmitReport {
   std::int64_t left_out = 0;
 };
 
-/// A layout that its cell has measured, or that may still be; or its run in the finals.
+/// A layout that its cell has measured, that may still be, or that has run out of memory; or
+/// its run in the finals, or beside them.
 struct FinalsRow {
   TrialId id = 0;
   TrialId final_of = 0;  ///< 0: the trial that may bring its layout into the finals
+  SideRun side = SideRun::none;
   std::int32_t final_round = 0;
   std::int32_t final_set = 0;
-  std::string cell;  ///< the same for all trials of a cell
+  std::string cell;      ///< the same for all trials of a cell
+  std::string layout{};  ///< the same for all repeats of a layout within a cell
+  bool out_of_memory = false;
   bool open = false;
   bool cancelled = false;
   std::string skipped{};  ///< why it was not run; empty: it was, or may still be
@@ -88,14 +92,15 @@ struct FinalsRow {
   double sm_clock_mhz = 0;          ///< the same
   std::string throttled{};          ///< what held that clock back; empty: not known
 };
-/// A run in the finals that is to be made.
+/// A run in the finals, or a side run, that is to be made.
 struct NewFinal {
   TrialId of = 0;
   std::int32_t round = 1;
-  double resolve = 0;     ///< measure.resolve
-  std::int32_t set = 1;   ///< of nodes
-  std::int32_t sets = 1;  ///< measure.node_sets
-  std::string avoid{};    ///< nodes of the sets before, with commas
+  double resolve = 0;            ///< measure.resolve
+  std::int32_t set = 1;          ///< of nodes
+  std::int32_t sets = 1;         ///< measure.node_sets
+  std::string avoid{};           ///< nodes of the sets before, with commas
+  SideRun side = SideRun::none;  ///< then it has no round and no set
 };
 
 /// An attempt that was handed out, by its nonce.

@@ -12,6 +12,7 @@
 #include <shardsweep/policy.hpp>
 #include <shardsweep/rule.hpp>
 #include <shardsweep/search.hpp>
+#include <shardsweep/side_run.hpp>
 
 #include <algorithm>
 #include <array>
@@ -198,6 +199,7 @@ struct SweepSpec {
   std::vector<LogRule> rules;  ///< what lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
+  SideRuns side_runs;
   /// Ranks of the fastest predicted layouts run alone on one GPU before anything else does.
   bool prove = false;
   /// The sweep that this one proves: each trial is one rank of one of its layouts; empty: none.

@@ -3,6 +3,7 @@
 
 #include "agent/container_rank.hpp"
 #include "agent/reap.hpp"
+#include "agent/side_run.hpp"
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
 #include "machine/processes.hpp"
@@ -85,6 +86,9 @@ void RunningAttempt::launch_ranks(const Environment& own,
                         here_.paths.dir, here_.log_of(rank),
                         ranks_.group(),  spec().limits.file_limit_bytes};
     complete_trainer(process, spec(), place, meet, devices);
+    if (const auto equipped = equip_side_run(process, spec(), here_.paths, rank); !equipped)
+      return hold_against_it(
+          Evidence{here_.clock.now(), {Outcome::lost, equipped.error().what, SaidBy::agent}});
     RankStart inside = enter_container(process, spec(), {rank, meet},
                                        place_of_container(own, spec().token, !devices.empty()),
                                        here_.paths.dir.string());
@@ -100,7 +104,8 @@ void RunningAttempt::launch_ranks(const Environment& own,
     if (rank == 0) environment_.emplace(here_, *pid, std::move(inside));
     follow_records(rank);
     recorders_.follow(rank, here_.paths.recorder() / fmt::format("rank.{}", rank));
-    if (rank == 0 && !spec().container) start_probe(std::move(process));
+    const bool asks_version = !spec().container && spec().side == SideRun::none;
+    if (rank == 0 && asks_version) start_probe(std::move(process));
   }
 }
 
@@ -359,6 +364,7 @@ void RunningAttempt::finish() {
     write_cut_result();
   }
   judge_storage();
+  collect_snapshots(spec(), here_.paths);
 }
 
 void RunningAttempt::name_leftovers() {

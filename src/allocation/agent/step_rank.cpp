@@ -3,6 +3,7 @@
 
 #include "agent/container_rank.hpp"
 #include "agent/environment_reading.hpp"
+#include "agent/side_run.hpp"
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
 #include "machine/processes.hpp"
@@ -49,6 +50,7 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
                       0,         spec.limits.file_limit_bytes};
   complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""),
                    visible_devices(own, spec.ranks_per_node, has_gpus()));
+  SHARDSWEEP_TRY(equip_side_run(process, spec, paths, place.rank));
   if (place.rank == 0 && !spec.container)
     tell_environment(paths.environment(), process.environment);
   enter_container(process, spec, {place.rank, value_in(own, meet_variable).value_or("")},

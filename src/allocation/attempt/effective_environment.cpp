@@ -13,7 +13,7 @@ namespace shardsweep {
 namespace {
 
 constexpr std::size_t longest_value = 512;
-constexpr std::size_t most_kept_bytes = std::size_t{12} << 10;
+constexpr std::size_t most_environment_bytes = std::size_t{12} << 10;
 constexpr std::size_t most_named = 4;
 constexpr std::size_t longest_named = 80;
 constexpr std::size_t most_words_of_an_interpreter = 2;
@@ -149,7 +149,7 @@ Variables for_keeping(const Variables& variables, const Variables& wanted, Keepi
     const std::string text =
         is_hidden(name, secrets) ? std::string(hidden_value) : one_line(value, longest_value);
     bytes += name.size() + text.size();
-    if (bytes > most_kept_bytes) break;
+    if (bytes > most_environment_bytes) break;
     kept.emplace(name, text);
   }
   return kept;

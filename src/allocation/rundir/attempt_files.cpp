@@ -92,6 +92,15 @@ Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt)
   return files;
 }
 
+std::vector<AttemptFile> kept_files_of(const AttemptPaths& attempt) {
+  auto files = list_attempt_files(attempt);
+  if (!files) return {};
+  const std::string folder = AttemptPaths{}.kept().string() + "/";
+  std::erase_if(*files,
+                [&](const AttemptFile& file) { return !file.name.starts_with(folder); });
+  return *std::move(files);
+}
+
 std::optional<int> rank_of_log(const std::string& name) {
   if (!name.starts_with(rank_prefix) || !name.ends_with(rank_suffix)) return std::nullopt;
   int rank = -1;

@@ -12,6 +12,7 @@
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/removal.hpp>
 #include <shardsweep/secrets_file.hpp>
+#include <shardsweep/side_run.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fcntl.h>
@@ -134,6 +135,15 @@ Result<void> mask_secrets(const AttemptPaths& attempt) {
   return secrets ? mask_files(attempt.dir, *secrets) : Result<void>();
 }
 
+/// False if the file is larger than what is left of most_kept_bytes.
+bool take_room(const fs::path& file, std::uint64_t& kept) {
+  std::error_code error;
+  const auto size = fs::file_size(file, error);
+  if (error || size > most_kept_bytes - kept) return false;
+  kept += size;
+  return true;
+}
+
 Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt,
                         const fs::path& fresh, std::uint64_t keep_log) {
   // A file of its own, whatever was left of an earlier try: another host may still write that.
@@ -146,8 +156,12 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());
   const AttemptPaths inside{attempt.dir.filename()};
+  std::uint64_t kept = 0;
   for (const auto& file_name : names) {
     if (file_name == inside.environment().filename()) continue;  // with its secrets
+    // A part of such a file is of no use: it is there as it is, or a line that names its size.
+    const bool of_a_tool = *file_name.begin() == inside.kept().filename();
+    const bool fits = of_a_tool && take_room(attempt.dir / file_name, kept);
     const bool whole = file_name == inside.spec().filename() ||
                        is_records(file_name.string()) ||
                        *file_name.begin() == inside.recorder().filename() ||
@@ -155,7 +169,9 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
     if (const int error = fail_point_error("rundir.pack_file"); error != 0)
       return errno_error("cannot write " + fresh.string(), error);
     SHARDSWEEP_TRY(tar.add_file(attempt.dir / file_name, (inside.dir / file_name).string(),
-                                whole ? keep_records_bytes : keep_log));
+                                of_a_tool ? (fits ? most_kept_bytes : 0)
+                                : whole   ? keep_records_bytes
+                                          : keep_log));
   }
   SHARDSWEEP_TRY(tar.finish());
   errno = fail_point_error("rundir.pack_sync");

@@ -4,6 +4,7 @@
 #include "daemon/final_rounds.hpp"
 
 #include "fleet/finals.hpp"
+#include "fleet/side_runs.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
@@ -33,7 +34,7 @@ void FinalRounds::see_all() {
   for (const auto& [id, sweep] : world_.sweeps()) {
     if (sweep.state == SweepState::cancelled || sweeps_.is_apart(id)) continue;
     const auto context = sweeps_.context_of(sweep);
-    if (!context || (*context)->spec.measure.finalists == 0) continue;
+    if (!context || !runs_more((*context)->spec)) continue;
     const auto counts = parts_.store.node_counts(id);
     if (!counts) {
       all_ = true;
@@ -42,6 +43,11 @@ void FinalRounds::see_all() {
     for (const std::int32_t nodes : *counts)
       due_.emplace(id, nodes);
   }
+}
+
+/// Runs that nobody has submitted follow when its cells have ended.
+bool FinalRounds::runs_more(const SweepSpec& spec) {
+  return spec.measure.finalists > 0 || spec.side_runs.any();
 }
 
 /// What is confirmed on other nodes must not get those that have run it already.
@@ -63,7 +69,7 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   if (sweep.state == SweepState::cancelled || sweep.backend == Backend::outside) return {};
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
   const SweepSpec& spec = context->spec;
-  if (spec.measure.finalists == 0 || is_searching(world_, sweep.id, nodes)) return {};
+  if (!runs_more(spec) || is_searching(world_, sweep.id, nodes)) return {};
   if (spec.policy.max_gpu_hours > 0) {
     SHARDSWEEP_ASSIGN(const double used_s, parts_.store.gpu_seconds(sweep.id));
     if (used_s >= spec.policy.max_gpu_hours * hour_s) return {};
@@ -72,11 +78,13 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
   hear_changes(rows, world_.changes());
   Measure measure = spec.measure;
   if (sweep.backend == Backend::local) measure.node_sets = 1;  // there is one machine
-  auto due = due_finals(rows, measure);
-  if (due.empty()) return {};
-  SHARDSWEEP_TRY(keep_apart(rows, due));
+  std::vector<NewFinal> due;
+  if (measure.finalists > 0) due = due_finals(rows, measure);
+  if (!due.empty()) SHARDSWEEP_TRY(keep_apart(rows, due));
   for (NewFinal& one : due)
     one.sets = spec.measure.node_sets;
+  if (due.empty()) due = due_side_runs(rows, measure, spec.side_runs);
+  if (due.empty()) return {};
   SHARDSWEEP_ASSIGN(auto trials, parts_.store.add_finals(sweep.id, due));
   fail_point("daemon.final_round");
   for (TrialRow& trial : trials) {

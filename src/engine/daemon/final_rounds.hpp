@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rounds of finals, made as trials before what has led to them is committed: at no moment a
-// sweep looks ended that goes on. After a crash the same rows ask for the same round, and a run
-// that is there is not made again.
+// The rounds of finals and the side runs behind them, made as trials before what has led to
+// them is committed: at no moment a sweep looks ended that goes on. After a crash the same rows
+// ask for the same round, and a run that is there is not made again.
 #pragma once
 
 #include "daemon/sweeps.hpp"
@@ -24,6 +24,7 @@ class FinalRounds {
 
  private:
   void see_all();
+  [[nodiscard]] static bool runs_more(const SweepSpec& spec);
   [[nodiscard]] Result<void> plan(const SweepRow& sweep, std::int32_t nodes);
   [[nodiscard]] Result<void> keep_apart(const std::vector<FinalsRow>& rows,
                                         std::vector<NewFinal>& due) const;

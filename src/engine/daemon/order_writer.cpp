@@ -33,6 +33,18 @@ Result<void> write_files(const SweepSpec& sweep, const Point& point, const Attem
   return {};
 }
 
+/// Tools slow it down and write their files when the ranks are through. Nobody learns from how
+/// long it takes.
+void make_side_run(AttemptSpec& spec, SideRun side) {
+  constexpr double least_teardown_s = 900;
+  spec.side = side;
+  spec.slow_limit_s = 0;
+  spec.give_up_above_ms = 0;
+  spec.group.clear();
+  spec.limits.learn_factor = 0;
+  spec.limits.teardown_limit_s = std::max(spec.limits.teardown_limit_s, least_teardown_s);
+}
+
 }  // namespace
 
 /// False where a part of them is left for the next tick.
@@ -94,6 +106,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
        .parameters = parameters(context->spec.models.at(static_cast<std::size_t>(point.model))),
        .secrets = secrets,
        .secrets_file = secrets_file_of(*sweep, secrets)});
+  if (trial.side != SideRun::none) make_side_run(spec, trial.side);
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
   SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));

@@ -502,7 +502,7 @@ class Decider {
       if (!is_for(allocation, *trial)) return;
       if (is_final && home_of_finals(world_, *trial) != allocation.id) return;
       // A round is not torn apart: runs in two allocations are no pair.
-      const bool in_round = is_final && trial->final_round == round;
+      const bool in_round = trial->final_round > 0 && trial->final_round == round;
       const bool room =
           ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy);
       if (!room && !in_round) return;

@@ -75,6 +75,7 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
     if (const auto found = heard.trials.find(row.id); found != heard.trials.end()) {
       row.open = found->second->state != State::ended;
       row.cancelled = found->second->outcome == Outcome::cancelled;
+      row.out_of_memory = found->second->outcome == Outcome::oom;
       row.skipped = found->second->outcome == Outcome::skipped ? found->second->cause : "";
     }
     if (const auto found = heard.counted.find(row.id); found != heard.counted.end())

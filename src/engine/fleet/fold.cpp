@@ -214,9 +214,11 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   judge_ending(fold, policy, attempt, ending);
   const TrialRow* trial = fold.world.trial(attempt.trial);
   const bool wanted = is_wanted(trial, attempt, ending.outcome);
-  const bool marked = records.result && records.result->mark != Mark::none;
+  // Its tool has falsified whatever it says it has measured.
+  const bool side = trial != nullptr && trial->side != SideRun::none;
+  const bool marked = !side && records.result && records.result->mark != Mark::none;
   // A marked measurement replaces none that is counted already.
-  const bool counted = ending.outcome == Outcome::completed && wanted &&
+  const bool counted = ending.outcome == Outcome::completed && wanted && !side &&
                        !(marked && trial->prior == Outcome::completed);
   if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
   INVARIANT(!counted || is_counted_alone(fold.world, attempt),
@@ -229,7 +231,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     edit->image_digest = records.image_digest;
     edit->code_hash = records.code_hash;
   }
-  if (records.result) {
+  if (records.result && !side) {
     AddMeasurement measurement = *records.result;
     measurement.attempt = attempt.id;
     measurement.trial = attempt.trial;
@@ -241,12 +243,15 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
                    .kind = event_of(ending.outcome),
                    .detail = ending.cause});
   if (wanted) {
-    const bool final = layout_is_to_blame(joined, ending) || trial->state == State::ended;
+    // A tool that is not there is on no other node either.
+    const bool no_tool = side && joined.start_error != 0;
+    const bool final =
+        layout_is_to_blame(joined, ending) || trial->state == State::ended || no_tool;
     const Retry retry = final ? Retry::never : retry_of(ending.outcome, marked);
     auto edit = fold.world.edit(*trial);
     edit->last = ending.outcome;
     edit->fragmented = ending.fragmented && ending.outcome == Outcome::oom;
-    if (edit->fragmented && try_expandable(*edit, policy, ending.cause)) return;
+    if (edit->fragmented && !side && try_expandable(*edit, policy, ending.cause)) return;
     settle_trial(*edit, policy,
                  {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry);
   }
@@ -331,7 +336,7 @@ struct LineFolder {
   void operator()(const Ended& ended) const {
     Ending ending = ended.ending;
     // Its program was not there: an allocation of such attempts has started nothing.
-    if (ending.start_error != 0) allocation.started = false;
+    if (ending.start_error != 0 && !is_side(ended.attempt)) allocation.started = false;
     if (!ending.found_code.empty())
       return return_attempt(fold, ended.attempt, ending.cause, at);
     if (!allocation.probe_of.empty()) return take_probe(ended);
@@ -354,6 +359,11 @@ struct LineFolder {
     compare_nodes(ended, recorded);
     end_attempt(fold, policy, ended.attempt, ending, recorded, at);
   }
+  [[nodiscard]] bool is_side(AttemptId id) const {
+    const AttemptRow* attempt = fold.world.attempt(id);
+    const TrialRow* trial = attempt == nullptr ? nullptr : fold.world.trial(attempt->trial);
+    return trial != nullptr && trial->side != SideRun::none;
+  }
   /// What the runner says of its clock goes before what the node agents have seen.
   static void add_pace(AddMeasurement& measured, const Ended& ended) {
     if (ended.sm_clock_mhz > 0 &&
@@ -364,7 +374,8 @@ struct LineFolder {
   /// What was disturbed tells nothing about who is slow.
   void compare_nodes(const Ended& ended, const RecordsSummary& recorded) const {
     const AttemptRow* attempt = fold.world.attempt(ended.attempt);
-    const bool fresh = attempt != nullptr && attempt->state != State::ended;
+    const bool fresh =
+        attempt != nullptr && attempt->state != State::ended && !is_side(ended.attempt);
     if (fresh && recorded.result && recorded.result->mark == Mark::none)
       note_paces(fold, policy, *attempt, paces(recorded.own_work, ended.nodes));
   }

@@ -52,7 +52,7 @@ void check_completed(Database& database, std::span<const Change> changes) {
     Statement select(
         database,
         "SELECT (SELECT count(*) FROM attempts WHERE trial = t.id AND counted = 1) "
-        "FROM trials AS t WHERE t.id = ? AND t.outcome = 'completed'");
+        "FROM trials AS t WHERE t.id = ? AND t.outcome = 'completed' AND t.side = ''");
     auto row = select.use(trial->row.id);
     if (!row.next()) continue;
     const std::int64_t counted = row.integer(0);

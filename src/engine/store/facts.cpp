@@ -83,6 +83,10 @@ struct FactsSql {
       "c.network_ratio, 3), 0) AS network_ratio, nullif(c.cause, '') AS cause FROM controls AS "
       "c JOIN allocations AS l ON l.id = c.allocation JOIN sweeps AS s ON s.id = c.sweep WHERE "
       "c.time <> 'check' AND {0} ORDER BY c.at";
+  const char* side_runs =
+      "SELECT r.tool, r.of_trial AS trial, r.layout, ifnull(r.outcome, r.state) AS outcome, "
+      "r.cause, r.dir FROM side_runs AS r WHERE r.sweep_id IN (SELECT s.id FROM sweeps AS s "
+      "WHERE {0}) ORDER BY r.trial_id";
   const char* nodes =
       "SELECT node, state, attempts, completed, node_failure, comm_error, hung, crashed, slow, "
       "evidence, nullif(reason, '') AS reason, nullif(last_evidence, '') AS last_evidence FROM "
@@ -121,6 +125,7 @@ ReportFacts facts(Database& database, const Selection& selection) {
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
   facts.allocations = of_sweeps(facts_sql.allocations);
   facts.controls = of_sweeps(facts_sql.controls);
+  facts.side_runs = of_sweeps(facts_sql.side_runs);
   facts.bounds = of_sweeps(facts_sql.bounds);
   Statement nodes(database, facts_sql.nodes);
   auto use = nodes.use();

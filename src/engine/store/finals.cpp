@@ -17,13 +17,16 @@ constexpr const char* cell_name =
     "t.model || char(31) || t.seq_len || char(31) || t.nodes || char(31) || t.gpus || char(31) "
     "|| t.vars";
 
+/// What a run is called behind its layout's name: f1 of the first round, else its tool.
+constexpr const char* run_name = "iif(?7 = '', 'f' || ?2, ?7)";
+
 std::string copy_sql() {
   std::vector<std::string> values;
   for (const auto& column : submitted_columns()) {
     if (column == "slug") {
-      values.emplace_back("b.slug || '-f' || ?2");
+      values.push_back(fmt::format("b.slug || '-' || {}", run_name));
     } else if (column == "identity") {
-      values.emplace_back("b.identity || '/f' || ?2");
+      values.push_back(fmt::format("b.identity || '/' || {}", run_name));
     } else if (column == "position") {
       values.emplace_back("(SELECT max(position) + 1 FROM trials WHERE sweep = b.sweep)");
     } else if (column == "repeat") {
@@ -39,8 +42,8 @@ std::string copy_sql() {
   }
   return fmt::format(
       "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, "
-      "final_resolve, final_set, final_sets, final_avoid, {}) SELECT b.sweep, b.runner, "
-      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, {} FROM "
+      "final_resolve, final_set, final_sets, final_avoid, side, {}) SELECT b.sweep, b.runner, "
+      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, ?7, {} FROM "
       "trials AS b WHERE b.id = ?1 ON CONFLICT DO NOTHING",
       list(submitted_columns()), list(values));
 }
@@ -50,7 +53,8 @@ std::string copy_sql() {
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
   Statement select(
       database,
-      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.final_round, t.final_set, {}, "
+      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.side, t.final_round, t.final_set, {}, "
+                  "t.layout || ' ' || t.dtype, ifnull(t.outcome = 'oom', 0), "
                   "t.state <> 'ended', ifnull(t.outcome = 'cancelled', 0), "
                   "iif(t.outcome = 'skipped', t.cause, ''), ifnull(a.id, 0), "
                   "ifnull(a.allocation, 0), "
@@ -60,7 +64,7 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
                   "a.id = t.counted_attempt LEFT JOIN measurements AS m ON m.attempt = a.id "
                   "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
                   "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
-                  "t.state <> 'ended') ORDER BY t.position, t.id",
+                  "t.state <> 'ended' OR t.outcome = 'oom') ORDER BY t.position, t.id",
                   cell_name));
   auto row = select.use(sweep, nodes);
   std::vector<FinalsRow> rows;
@@ -69,9 +73,12 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     int column = 0;
     row.read(column++, one.id);
     row.read(column++, one.final_of);
+    read_field(row, column++, one.side);
     row.read(column++, one.final_round);
     row.read(column++, one.final_set);
     row.read(column++, one.cell);
+    row.read(column++, one.layout);
+    row.read(column++, one.out_of_memory);
     row.read(column++, one.open);
     row.read(column++, one.cancelled);
     row.read(column++, one.skipped);
@@ -110,12 +117,12 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
                                  const std::vector<NewFinal>& finals) {
   Statement copy(database, copy_sql());
   Statement select(database, fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
-                                         "t.final_of = ? AND t.final_round = ?",
+                                         "t.final_of = ? AND t.final_round = ? AND t.side = ?",
                                          trial_row_columns()));
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
-    copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid);
-    auto use = select.use(sweep, one.of, one.round);
+    copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid, word_of(one.side));
+    auto use = select.use(sweep, one.of, one.round, word_of(one.side));
     if (use.next()) rows.push_back(read_row<TrialRow>(use));
   }
   return rows;
@@ -149,7 +156,7 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   Statement select(database_,
                    "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
                    "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
-                   "NOT NULL ORDER BY id DESC LIMIT 1");
+                   "NOT NULL AND side = '' ORDER BY id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);

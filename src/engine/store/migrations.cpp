@@ -339,16 +339,25 @@ UPDATE trials SET layout = printf('dp%d tp%d pp%d mb%d ga%d z%d%s%s%s%s%s%s%s%s%
 constexpr const char* load_sql =
     "ALTER TABLE attempts ADD COLUMN others_cpu REAL NOT NULL DEFAULT 0;";
 
+// Runs beside the measured ones: they are trials, and no answer knows of them.
+constexpr const char* side_sql = R"sql(
+-- the tool of a run beside the measured ones, of the layout of final_of; empty: it is a measured run
+ALTER TABLE trials ADD COLUMN side TEXT NOT NULL DEFAULT ''
+  CHECK (side IN ('', 'profile', 'memory'));
+CREATE INDEX trials_beside ON trials (sweep) WHERE side <> '';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 30> steps{
+  static const std::array<std::string, 31> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
-      experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column};
+      experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column,
+      side_sql};
   return steps;
 }
 

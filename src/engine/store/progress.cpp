@@ -48,6 +48,7 @@ struct ProgressSql {
     LEFT JOIN attempts AS a ON a.id = e.attempt
     LEFT JOIN measurements AS m ON m.attempt = e.attempt
     WHERE e.id > ?1 AND e.id <= ?2 AND e.trial IS NOT NULL AND e.kind IN ({}) AND r.in_file
+      AND r.trial_id NOT IN (SELECT id FROM trials WHERE side <> '')
       AND r.sweep_id IN (SELECT value FROM json_each(?3))
     ORDER BY e.id LIMIT ?4)sql",
       outcome_words());

@@ -79,11 +79,15 @@ Source source_of(Database& database, const Selection& selection,
       fmt::format("(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
                   record_columns(keys, "r.attempt_id"),
                   selection.hidden ? "all_results" : "results", chosen);
-  source.trial_rows = needs_measurements(database, source, selection)
-                          ? source.rows
-                          : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
-                                        var_columns(source.vars, "r.vars"), chosen,
-                                        selection.hidden ? "" : " AND r.in_file");
+  source.trial_rows =
+      needs_measurements(database, source, selection)
+          ? source.rows
+          : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
+                        var_columns(source.vars, "r.vars"), chosen,
+                        selection.hidden ? ""
+                                         : " AND r.in_file AND r.trial_id NOT IN "
+                                           "(SELECT id FROM trials WHERE "
+                                           "side <> '')");
   return source;
 }
 

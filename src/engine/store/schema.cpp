@@ -42,6 +42,18 @@ std::string views() {
   return text;
 }
 
+namespace {
+
+/// A step may rename what a view names, and SQLite looks at all views then.
+void drop_views(Database& database) {
+  constexpr std::string_view drop = "DROP VIEW";
+  const std::string text = views();
+  for (std::size_t at = text.find(drop); at != std::string::npos; at = text.find(drop, at + 1))
+    database.execute(text.substr(at, text.find(';', at) - at));
+}
+
+}  // namespace
+
 void migrate(Database& database, std::span<const std::string> steps) {
   const auto known = static_cast<std::int64_t>(steps.size());
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);
@@ -51,6 +63,7 @@ void migrate(Database& database, std::span<const std::string> steps) {
   // Asked again under the lock: somebody else may have done it meanwhile.
   const auto version = database.integer("PRAGMA user_version");
   if (version >= known) return;
+  drop_views(database);
   for (auto step = version; step < known; ++step)
     database.execute(steps[static_cast<std::size_t>(step)]);
   database.execute(views());

@@ -61,6 +61,9 @@ struct ShowSql {
       "SELECT e.id, e.at, a.number AS attempt, iif(e.kind = 'spared', 'skipped', e.kind) AS "
       "kind, e.detail FROM events AS e LEFT JOIN "
       "attempts AS a ON a.id = e.attempt WHERE e.trial = ? ORDER BY e.id";
+  const char* side_runs =
+      "SELECT tool, of_trial, layout, trial, state, outcome, cause, dir FROM side_runs WHERE "
+      "sweep_id = ?1 OR final_of = ?2 ORDER BY trial_id";
   const char* sweep =
       "SELECT name, iif(backend = 'imported', backend, iif(state = 'active' AND NOT EXISTS "
       "(SELECT 1 FROM trials AS t WHERE t.sweep = s.id AND t.hidden = 0 AND t.state <> "
@@ -68,6 +71,7 @@ struct ShowSql {
       "submitted_at, revision, points, duplicates, resolved_hash FROM sweeps AS s WHERE id = ?";
   const char* sweep_counts =
       "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = ? AND hidden = 0 "
+      "AND side = '' "
       "GROUP BY state, outcome ORDER BY 3 DESC";
   const char* sweep_left_out =
       "SELECT j.key AS constraint_name, j.value AS points, (SELECT why FROM left_out AS l "
@@ -144,6 +148,7 @@ void show_trial(Database& database, std::int64_t trial, std::vector<Section>& se
   sheet.add("attempts", rows(database, show_sql.attempts, trial));
   sheet.add("measurements", rows(database, show_sql.measurements, trial));
   sheet.add("environment of the first rank", rows(database, show_sql.environments, trial));
+  sheet.add("side runs", rows(database, show_sql.side_runs, std::int64_t{0}, trial));
   sheet.add("train steps", rows(database, show_sql.train_steps, trial));
   sheet.add("events", rows(database, show_sql.events, trial));
 }
@@ -152,6 +157,7 @@ void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& se
   Sheet sheet(sections, name_of(database, show_sql.sweep_name, sweep));
   sheet.add("sweep", turned(rows(database, show_sql.sweep, sweep)));
   sheet.add("trials", rows(database, show_sql.sweep_counts, sweep));
+  sheet.add("side runs", rows(database, show_sql.side_runs, sweep, std::int64_t{0}));
   sheet.add("left out", rows(database, show_sql.sweep_left_out, sweep));
   sheet.add("last controls", rows(database, show_sql.controls, sweep));
   sheet.add("last checks of nodes", rows(database, show_sql.checks, sweep));

@@ -8,6 +8,7 @@
 namespace shardsweep::sqlite {
 namespace {
 
+// Until a side run has ended its sweep has not; how it has ended is no verdict on anything.
 struct StatusSql {
   std::string sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
@@ -21,7 +22,8 @@ struct StatusSql {
     ORDER BY submitted_at, id)sql";
   std::string counts = R"sql(
     SELECT state, outcome, count(*), sum(counted_mark IS NOT NULL) FROM trials
-    WHERE sweep = ? AND hidden = 0 GROUP BY state, outcome)sql";
+    WHERE sweep = ? AND hidden = 0 AND (state <> 'ended' OR id NOT IN
+      (SELECT id FROM trials WHERE side <> '')) GROUP BY state, outcome)sql";
   std::string doubt = R"sql(
     SELECT also FROM attempts WHERE id = (SELECT counted_attempt FROM trials
       WHERE sweep = ? AND hidden = 0 AND counted_mark IS NOT NULL ORDER BY id LIMIT 1))sql";

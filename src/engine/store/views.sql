@@ -3,6 +3,7 @@
 -- been brought to this version, from the tables of schema.sql and its migrations. The program
 -- writes the columns of all axes in place of /*axes of t*/.
 DROP VIEW IF EXISTS results;
+DROP VIEW IF EXISTS side_runs;
 DROP VIEW IF EXISTS all_results;
 DROP VIEW IF EXISTS trial_results;
 DROP VIEW IF EXISTS node_ledger;
@@ -85,8 +86,18 @@ FROM trial_results AS t
 LEFT JOIN attempts AS a ON a.id = t.attempt_id
 LEFT JOIN measurements AS m ON m.attempt = t.attempt_id;
 
+-- Runs beside the measured ones, with the folder of their last attempt. All that is ranked,
+-- counted or listed as a result leaves them out by their ids: a look into an index.
+CREATE VIEW side_runs AS
+SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.side AS tool,
+  (SELECT slug FROM trials WHERE id = t.final_of) AS of_trial, t.layout, t.slug AS trial, t.state,
+  t.outcome, t.cause, (SELECT a.dir FROM attempts AS a WHERE a.trial = t.id
+    ORDER BY a.number DESC LIMIT 1) AS dir, t.final_of, t.id AS trial_id, t.sweep AS sweep_id
+FROM trials AS t WHERE t.side <> '' AND t.hidden = 0;
+
 -- What a user asks: `query 'SELECT trial, tokens_per_s_per_gpu FROM results'`.
-CREATE VIEW results AS SELECT * FROM all_results WHERE in_file;
+CREATE VIEW results AS SELECT * FROM all_results
+WHERE in_file AND trial_id NOT IN (SELECT id FROM trials WHERE side <> '');
 
 -- What `shardsweep nodes` shows. `attempts`: started in allocations that held the node; the
 -- outcomes behind it: with their first cause on it. `slow`: its own time over that of its peers,

@@ -346,6 +346,10 @@ Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep
   };
   if (sweep.measure.finalists > 0)
     return refuse("measure.finalists", "finals run in one allocation of ours");
+  if (sweep.side_runs.profile)
+    return refuse("profile", "the profiler is started in allocations of ours");
+  if (sweep.side_runs.memory)
+    return refuse("memory_snapshot", "the run that writes it starts in allocations of ours");
   if (sweep.prove) return refuse("prove", "single ranks run in allocations of ours");
   SHARDSWEEP_ASSIGN(SiteAccess access, this_machine_site(session));
   access.backend = Backend::outside;

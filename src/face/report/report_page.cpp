@@ -60,7 +60,7 @@ std::string report_page(const ReportInput& input) {
   body += parallel_section(view) + axes_section(view);
   body += "<div class=\"pair\">\n" + predicted_section(view) + scaling_section(view) +
           history_section(view) + use_section(view) + failures_section(view) + "</div>\n";
-  body += nodes_section(view) + trials_section(view);
+  body += side_runs_section(view) + nodes_section(view) + trials_section(view);
   body += conditions_section(view) + reproduce_section(view);
   body += "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n" + data_element(view);
   auto page = html_page(page_title(input.facts), body, PageScript::whole);

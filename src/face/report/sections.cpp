@@ -229,6 +229,15 @@ std::string nodes_section(const ReportView& view) {
   return section("Controls and nodes", body);
 }
 
+std::string side_runs_section(const ReportView& view) {
+  const Table& runs = view.facts().side_runs;
+  if (runs.rows.empty()) return {};
+  return section("Profiles and memory snapshots",
+                 html_table(runs,
+                            "Runs beside the measured ones. No number of this page comes "
+                            "from them."));
+}
+
 std::string trials_section(const ReportView& view) {
   const auto body = fmt::format(
       "<div class=\"bar\"><label>Filter <input id=\"filter\" type=\"search\" "

@@ -57,6 +57,8 @@ struct ReportView {
 [[nodiscard]] std::string history_section(const ReportView& view);
 [[nodiscard]] std::string use_section(const ReportView& view);
 [[nodiscard]] std::string failures_section(const ReportView& view);
+/// Profiles and memory snapshots: runs that no number of the page comes from.
+[[nodiscard]] std::string side_runs_section(const ReportView& view);
 [[nodiscard]] std::string nodes_section(const ReportView& view);
 /// A table that the page's script fills from its data.
 [[nodiscard]] std::string trials_section(const ReportView& view);

@@ -310,6 +310,7 @@ class PlanWriter {
     effort();
     search();
     finals();
+    side_runs();
   }
 
  private:
@@ -414,6 +415,20 @@ class PlanWriter {
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
                          amount_text(plan_.gpu_hours_before_pruning())));
+  }
+
+  /// What runs beside the measured trials.
+  void side_runs() {
+    if (sweep_.side_runs.profile)
+      sentence(
+          "Profile: then the winner of each cell runs once more, its rank 0 under 'nsys "
+          "profile'. This run is not ranked.");
+    if (sweep_.side_runs.memory)
+      sentence(
+          fmt::format("Memory snapshots: then up to {} layouts of each cell that ran out of "
+                      "memory run once "
+                      "more to write one.",
+                      most_snapshots));
   }
 
   /// What runs again when cells have ended.

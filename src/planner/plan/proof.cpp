@@ -51,6 +51,7 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   proof.sweep.control.network_from = 0;
   proof.sweep.measure.repeats = 1;
   proof.sweep.measure.finalists = 0;
+  proof.sweep.side_runs = {};
   VarValues& stages = proof.sweep.vars.emplace_back();
   stages.name = proof_stage_var;
   stages.values.assign(proof_stage_words().begin(), proof_stage_words().end());

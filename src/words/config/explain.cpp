@@ -146,11 +146,19 @@ class Explainer {
       line("  - {{{}}}", settings_of(point));
     control();
     proof();
+    side_runs();
   }
 
   void proof() {
     if (sweep_.prove) line("\nprove: one-gpu");
     if (!sweep_.proof_of.empty()) line("\nproof_of: {}", yaml_text(sweep_.proof_of));
+  }
+
+  void side_runs() {
+    if (sweep_.side_runs.profile)
+      line("\nprofile: {{finalists: nsys}}  # of a cell's winner, beside the measured runs");
+    if (sweep_.side_runs.memory)
+      line("\nmemory_snapshot: true  # of layouts that ran out of memory, in a run of its own");
   }
 
   void control() {

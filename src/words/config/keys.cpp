@@ -52,6 +52,8 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"", "search", Type::special, "a map", "", "how to find the fastest layout without running all, see search"},
     {"", "prove", Type::special, "one-gpu or off", "off", "run ranks of the fastest predicted layouts of your trainer alone on one GPU first, to know their memory"},
     {"", "proof_of", Type::name, "a name", "", "written by 'prove' into the sweep of these ranks: whose layouts they are"},
+    {"", "profile", Type::special, "a map", "", "which layouts run once more under a profiler, see profile"},
+    {"", "memory_snapshot", Type::boolean, "true or false", "false", "layouts that ran out of memory run once more, up to 4 of each cell, with the option by which their trainer writes PyTorch's memory snapshot; 'show' lists the files"},
     {"constants", "global_batch_tokens", Type::count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
     {"constants", "global_batch_size", Type::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
     {"cluster", "preset", Type::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
@@ -79,6 +81,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "snapshot_hash", Type::text, "a hash", "", "of that copy; submitting fills it in"},
     {"runner", "snapshot_root", Type::text, "a folder", "", "that it was made of; submitting fills it in"},
     {"runner", "hashes", Type::special, "a map of programs to hashes", "", "what its own programs hold; submitting fills it in, and with another one nothing is started"},
+    {"profile", "finalists", Type::special, "nsys or off", "off", "when a cell's ranking is done its winner runs once more, its rank 0 under 'nsys profile'; that run is not ranked, and 'show' lists the report"},
     {"exclude", "when", Type::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
     {"exclude", "why", Type::text, "a text", "", "shown with the points that it leaves out"},
     {"classify", "name", Type::name, "a name", "", "name of the rule, shown in the cause"},
@@ -167,6 +170,7 @@ const std::vector<KeyInfo>& sweep_table() {
                                 .plain("container")
                                 .described_by<Measure>("measure")
                                 .plain("runner")
+                                .plain("profile")
                                 .plain("exclude")
                                 .plain("classify")
                                 .described_by<SearchSettings>("search")

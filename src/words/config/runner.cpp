@@ -419,4 +419,49 @@ void SweepReader::read_proof(const YamlNode& root) {
   }
 }
 
+namespace {
+
+/// Why this runner can write no memory snapshot; empty: it can.
+std::string why_no_snapshot(const RunnerSpec& runner) {
+  const Trainer* trainer = runner.is_trainer() ? find_trainer(runner.trainer.log) : nullptr;
+  if (!runner.is_trainer())
+    return "it needs a trainer of your own ('runner: {argv: ...}'); shardbench's memory is "
+           "predicted exactly";
+  if (trainer == nullptr) return "it needs 'log': only known trainers have such an option";
+  if (trainer->snapshot.why_not.empty()) return {};
+  std::string able;
+  for (const Trainer& one : trainers()) {
+    if (one.snapshot.why_not.empty())
+      able += fmt::format("{}{}", able.empty() ? "" : ", ", one.title);
+  }
+  return fmt::format("{} {}. Trainers that can: {}", trainer->title, trainer->snapshot.why_not,
+                     able);
+}
+
+}  // namespace
+
+/// `profile` and `memory_snapshot`: runs beside the measured ones.
+void SweepReader::read_side_runs(const YamlNode& root) {
+  if (const auto* map = find(root, "profile");
+      map != nullptr && mistakes_.take(*map, expect_map(*map, "'profile'"))) {
+    check_keys(*map, "'profile'", keys_of("profile"), mistakes_);
+    const auto* node = find(*map, "finalists");
+    const auto word =
+        node == nullptr ? std::nullopt : mistakes_.take(*node, read_text(*node, "finalists"));
+    sweep_.side_runs.profile = word && *word == "nsys";
+    if (word && *word != "nsys" && *word != "off" && *word != "false")
+      mistakes_.add(*node,
+                    fault_at(*node, fmt::format("expected nsys or off for 'finalists' in "
+                                                "'profile', found {}",
+                                                in_quotes(*word))));
+  }
+  const auto* node = find(root, "memory_snapshot");
+  if (node == nullptr) return;
+  mistakes_.assign(sweep_.side_runs.memory, *node, read_bool(*node, "memory_snapshot"));
+  const auto why = sweep_.side_runs.memory ? why_no_snapshot(sweep_.runner) : std::string();
+  if (!why.empty())
+    mistakes_.add(*node,
+                  fault_at(*node, fmt::format("'memory_snapshot' can't be done: {}", why)));
+}
+
 }  // namespace shardsweep::config

@@ -275,6 +275,13 @@ OrderedJson control() {
   return {{"anyOf", {{{"enum", {"off", "auto", "network", false}}}, point_map()}}};
 }
 
+OrderedJson profile() {
+  OrderedJson map = map_of("profile");
+  const auto meaning = map["properties"]["finalists"]["description"];
+  map["properties"]["finalists"] = {{"enum", {"nsys", "off", false}}, {"description", meaning}};
+  return map;
+}
+
 OrderedJson measure() {
   OrderedJson map = map_of("measure");
   const auto meaning = map["properties"]["repeats"]["description"];
@@ -293,6 +300,7 @@ void fill_special(OrderedJson& properties) {
   properties["vars"] = vars();
   properties["control"] = control();
   properties["prove"] = {{"enum", {"one-gpu", "off", false}}};
+  properties["profile"] = profile();
   properties["exclude"] = exclude();
   properties["measure"] = measure();
   properties["runner"] = runner();

@@ -151,6 +151,7 @@ class SweepReader {
   // runner.cpp: which program is measured
   void read_runner(const YamlNode& node);
   void read_proof(const YamlNode& root);
+  void read_side_runs(const YamlNode& root);
   void read_snapshot(const YamlNode& map);
   void read_hashes(const YamlNode& map);
   Result<std::string> read_program(const YamlNode& node) const;

@@ -234,6 +234,24 @@ constexpr auto records = std::to_array<std::string_view>({
 });
 
 constexpr std::string_view in_its_code = "its process groups are made in its own code";
+
+// Each writes it from PyTorch's observer of failed allocations, or as it leaves its train loop.
+// Megatron-LM: pretrain_gpt's model provider (core 0.12 to 0.20) opens oom_rank-N_NAME in the
+// folder in which it runs, so NAME has no slash.
+constexpr auto megatron_snapshot = std::to_array<std::string_view>(
+    {"--record-memory-history", "--memory-snapshot-path", "{nonce}.pickle"});
+// torchtitan: tools/profiling.py until its TOML went (v0.2.2), tools/profiler.py since then. An
+// absolute folder takes the place of one below its dump folder.
+constexpr auto torchtitan_snapshot = std::to_array<std::string_view>(
+    {"--profiler.enable_memory_snapshot", "--profiler.save_memory_snapshot_folder={kept}"});
+constexpr auto toml_snapshot = std::to_array<std::string_view>(
+    {"--profiling.enable_memory_snapshot", "--profiling.save_memory_snapshot_folder={kept}"});
+// llm-foundry: composer's OOMObserver, which its registry calls oom_observer.
+constexpr auto foundry_snapshot = std::to_array<std::string_view>(
+    {"callbacks.oom_observer.folder={kept}", "callbacks.oom_observer.remote_file_name=null",
+     "callbacks.oom_observer.overwrite=true"});
+constexpr std::string_view never_written = "has no option that writes one";
+
 constexpr auto known_trainers = std::to_array<Trainer>({
     {.name = "megatron",
      .title = "Megatron-LM",
@@ -244,6 +262,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "0.1 ms",
      .advice = "--log-interval 1 --log-throughput",
      .fake = {.flag = "--fake-process-group"},
+     .snapshot = {.words = megatron_snapshot},
      .patterns = megatron},
     {.name = "megatron-bridge",
      .title = "Megatron-Bridge",
@@ -254,6 +273,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "0.1 ms",
      .advice = "logger.log_interval=1 logger.log_throughput=true",
      .fake = {.why_not = "its recipes take no fake process group"},
+     .snapshot = {.why_not = "writes one after train steps, and none when memory runs out"},
      .patterns = bridge},
     {.name = "nemo",
      .title = "NeMo",
@@ -264,6 +284,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "4 digits",
      .advice = "log_every_n_steps: 1",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.why_not = never_written},
      .patterns = nemo},
     {.name = "nanotron",
      .title = "nanotron",
@@ -274,6 +295,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "3 digits",
      .advice = "logging.iteration_step_info_interval: 1",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.why_not = never_written},
      .patterns = nanotron},
     {.name = "torchtitan",
      .title = "torchtitan",
@@ -286,6 +308,9 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .fake = {.flag = "--comm.mode=fake_backend",
               .variable = "COMM_MODE=fake_backend",
               .world = "NGPU"},
+     .snapshot = {.words = torchtitan_snapshot,
+                  .older_word = "--job.config_file",
+                  .older_words = toml_snapshot},
      .patterns = torchtitan},
     {.name = "deepspeed",
      .title = "DeepSpeed",
@@ -297,6 +322,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "1 ms in a pipeline, else all digits",
      .advice = "\"steps_per_print\": 1, \"log_level\": \"info\"",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.why_not = never_written},
      .unprinted = 2,
      .patterns = deepspeed},
     {.name = "gpt-neox",
@@ -308,6 +334,8 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "0.1 ms",
      .advice = "log_interval: 1",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.why_not = "writes one at a train step that has to be "
+                             "reached"},
      .patterns = gpt_neox},
     {.name = "picotron",
      .title = "picotron",
@@ -318,6 +346,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "0.001 to 0.1 %",
      .advice = "",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.why_not = never_written},
      .patterns = picotron},
     {.name = "llm-foundry",
      .title = "llm-foundry",
@@ -328,6 +357,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "4 decimals of train steps per second",
      .advice = "console_log_interval: 1ba, callbacks.speed_monitor.window_size: 1",
      .fake = {.why_not = in_its_code},
+     .snapshot = {.words = foundry_snapshot},
      .patterns = llm_foundry},
     {.name = "records",
      .title = "JSON lines as in OWN_RUNNER.md",
@@ -338,6 +368,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
      .resolution = "all digits",
      .advice = R"({"type": "train_step", "step": 1, "step_ms": 12.5, "loss": 10.8})",
      .fake = {.why_not = "it is a program of your own"},
+     .snapshot = {.why_not = "are of a program of your own"},
      .patterns = records},
 });
 

@@ -34,6 +34,16 @@ struct FakeWorld {
   std::string_view why_not{};   ///< where there is no such mode
 };
 
+/// How it writes PyTorch's memory snapshot when memory runs out.
+struct MemorySnapshot {
+  /// Added to the command line. {kept} is a folder for it, {nonce} a name that nobody else has.
+  std::span<const std::string_view> words{};
+  /// Where one of the command's words begins with `older_word`, these are added in their place.
+  std::string_view older_word{};
+  std::span<const std::string_view> older_words{};
+  std::string_view why_not{};  ///< what it does in place of that, behind its title
+};
+
 struct Trainer {
   std::string_view name;   ///< as in `--log`
   std::string_view title;  ///< as its authors write it
@@ -46,6 +56,7 @@ struct Trainer {
   std::string_view resolution;  ///< of the time of a train step, as it is printed
   std::string_view advice;      ///< what must be set so that each train step is printed
   FakeWorld fake;
+  MemorySnapshot snapshot;
   std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
   std::span<const std::string_view> patterns;  ///< as in capture.hpp
 };

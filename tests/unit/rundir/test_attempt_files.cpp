@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/side_run.hpp>
 
 #include <doctest/doctest.h>
 
@@ -139,4 +140,29 @@ TEST_CASE("the last lines are found from the end") {
   for (int i = 0; i < 50'000; ++i)
     many += std::to_string(i) + '\n';
   CHECK(last(many, 3) == "49997\n49998\n49999\n");
+}
+
+TEST_CASE("what a tool has written is packed whole, or its size is") {
+  const AttemptFolder folder;
+  fs::create_directories(folder.paths.kept() / "deep");
+  const std::string report(3000, 'r');
+  folder.write("kept/deep/report", report);
+  folder.write("rank.0.out", report);
+  folder.write("kept/too_large", "");
+  fs::resize_file(folder.paths.kept() / "too_large", most_kept_bytes);
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const AttemptFile& file : kept_files_of(folder.paths))
+      all.push_back(file.name);
+    return all;
+  };
+  const std::vector<std::string> both{"kept/deep/report", "kept/too_large"};
+  CHECK(names() == both);
+  REQUIRE(pack_attempt(folder.paths, 100));
+  CHECK(names() == both);
+  CHECK(whole(folder.file("kept/deep/report")) == report);
+  CHECK(whole(folder.file("rank.0.out")).size() < 200);
+  CHECK(whole(folder.file("kept/too_large")).find("left out 1073741824 bytes") !=
+        std::string::npos);
+  CHECK(kept_files_of({folder.paths.dir / "nowhere"}).empty());
 }

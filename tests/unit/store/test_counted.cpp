@@ -68,8 +68,11 @@ void go_back(const std::filesystem::path& file, std::size_t steps) {
 std::string plan_of(const std::filesystem::path& file, const std::string& question) {
   std::string text;
   const auto table = must(must(Reader::open(file))->query("EXPLAIN QUERY PLAN " + question));
-  for (const auto& row : table.rows)
-    text += std::get<std::string>(row.at(3)) + '\n';
+  for (const auto& row : table.rows) {
+    const auto& step = std::get<std::string>(row.at(3));
+    // Sub-queries are numbered.
+    text += step.substr(0, step.find(" SUBQUERY")) + '\n';
+  }
   return text;
 }
 
@@ -131,6 +134,13 @@ TEST_CASE("a database from before says by what its trials are ranked") {
   CHECK(counted(file) == fmt::format("{}|implausible|50\n", measured));
 }
 
+namespace {
+
+/// Side runs are left out by an index that holds nothing else.
+constexpr const char* without_side_runs = "LIST\nSCAN trials USING INDEX trials_beside\n";
+
+}  // namespace
+
 TEST_CASE("what is ranked is read from one index, and a page of results from another") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
@@ -138,12 +148,13 @@ TEST_CASE("what is ranked is read from one index, and a page of results from ano
   CHECK(plan_of(dir / "a.db",
                 "SELECT model, tp, state, outcome, tokens_per_s_per_gpu, trial_id, runner, "
                 "runner_version FROM results WHERE mark IS NULL AND tokens_per_s_per_gpu IS "
-                "NOT NULL") == "SCAN t USING COVERING INDEX trials_ranked\n");
+                "NOT NULL") ==
+        std::string("SCAN t USING COVERING INDEX trials_ranked\n") + without_side_runs);
   CHECK(
       plan_of(dir / "a.db",
               "SELECT model, seq_len, nodes, gpus, count(*) FROM trial_results GROUP BY model, "
               "seq_len, nodes, gpus") == "SCAN t USING COVERING INDEX trials_ranked\n");
   CHECK(plan_of(dir / "a.db",
                 "SELECT trial_id FROM results ORDER BY sweep_id, position, trial_id LIMIT 5") ==
-        "SCAN t USING INDEX trials_by_position\n");
+        std::string("SCAN t USING INDEX trials_by_position\n") + without_side_runs);
 }

@@ -138,7 +138,8 @@ TEST_CASE("a trial of an older database gets the text of its layout that a new o
   }
   REQUIRE(database.integer("SELECT count(*) FROM trials") >=
           static_cast<std::int64_t>(expected.size()));
-  for (const auto* view : {"results", "all_results", "trial_results", "node_ledger"})
+  for (const auto* view :
+       {"results", "side_runs", "all_results", "trial_results", "node_ledger"})
     database.execute(fmt::format("DROP VIEW {}", view));
   database.execute("ALTER TABLE trials DROP COLUMN layout");
   constexpr std::size_t version_before = 26;

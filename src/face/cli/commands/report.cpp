@@ -92,6 +92,24 @@ std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
   return tails;
 }
 
+/// In place of the folders of side runs: what their tools have left there.
+void list_kept_files(Table& side_runs) {
+  const auto found = std::find(side_runs.columns.begin(), side_runs.columns.end(), "dir");
+  if (found == side_runs.columns.end()) return;
+  const auto at = static_cast<std::size_t>(found - side_runs.columns.begin());
+  *found = "files";
+  for (auto& row : side_runs.rows) {
+    const auto* dir = std::get_if<std::string>(&row[at]);
+    if (dir == nullptr) continue;
+    std::string text;
+    for (const AttemptFile& file : kept_files_of({*dir}))
+      text += fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
+                          file.packed ? file.path.string() : *dir, file.name,
+                          bytes_text(static_cast<double>(file.size)));
+    row[at] = text;
+  }
+}
+
 Result<std::string> make_report(const Session& session, int refresh_s) {
   const Options& options = session.options;
   // Its heatmap is the one that `heatmap` shows without options.
@@ -110,6 +128,7 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
     return fault(FaultKind::invalid_input, why + " No page was written.");
   }
   hide_secrets(session, input.facts.sweeps);
+  list_kept_files(input.facts.side_runs);
   input.log_tails = log_tails_of(input.facts);
   const auto& own = options.of<ReportOptions>();
   input.warning = own.note;

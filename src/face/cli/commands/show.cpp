@@ -5,6 +5,7 @@
 #include "cli/printing.hpp"
 #include "show/show_view.hpp"
 
+#include <shardsweep/attempt_files.hpp>
 #include <shardsweep/results.hpp>
 
 #include <algorithm>
@@ -37,6 +38,38 @@ void name_files(Table& table) {
   }
 }
 
+/// What tools have left of a trial's attempts, before `name_files` has renamed their folders.
+Table kept_files(const Table& attempts) {
+  Table kept{{"file", "size_bytes", "in"}, {}};
+  const auto found = std::find(attempts.columns.begin(), attempts.columns.end(), "dir");
+  if (found == attempts.columns.end()) return kept;
+  const auto at = static_cast<std::size_t>(found - attempts.columns.begin());
+  for (const auto& row : attempts.rows) {
+    const auto* dir = std::get_if<std::string>(&row[at]);
+    if (dir == nullptr || dir->empty()) continue;
+    for (const AttemptFile& file : kept_files_of({*dir}))
+      kept.rows.push_back({file.name, static_cast<std::int64_t>(file.size),
+                           file.packed ? file.path.string() : *dir});
+  }
+  return kept;
+}
+
+/// Behind the attempts of a trial, and behind the side runs of it or of a sweep.
+void add_kept_files(std::vector<Reader::Section>& sections) {
+  std::vector<Reader::Section> all;
+  for (auto& section : sections) {
+    const bool has_folders = section.title == "attempts" || section.title == "side runs";
+    auto kept = has_folders ? kept_files(section.table) : Table();
+    const bool of_attempts = section.title == "attempts";
+    auto thing = section.thing;
+    all.push_back(std::move(section));
+    if (!kept.rows.empty())
+      all.push_back({of_attempts ? "kept files" : "files of side runs", std::move(kept),
+                     std::move(thing)});
+  }
+  sections = std::move(all);
+}
+
 Result<ExitCode> run_show(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   std::vector<Reader::Section> sections;
@@ -51,6 +84,7 @@ Result<ExitCode> run_show(const Session& session) {
     }
     std::move(found->begin(), found->end(), std::back_inserter(sections));
   }
+  add_kept_files(sections);
   for (auto& section : sections)
     name_files(section.table);
   if (!sections.empty())

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A side run: a layout runs once more, beside the measured runs, for what can be seen of it
+// with tools that would falsify a measurement. It is a trial of its own (TrialRow::side), so
+// that it waits, starts, fails and is cancelled as all of them. It is never counted and has no
+// measurement, so no answer knows of it. What its tool writes is kept with its attempt.
+#pragma once
+
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Stored text; empty: it is a measured run.
+enum class SideRun : std::uint8_t {
+  none,
+  profile,  ///< of a cell's winner: its first rank runs under a profiler
+  memory,   ///< of a layout that ran out of memory: PyTorch's memory snapshot is written
+};
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<SideRun>{"", "profile", "memory"};
+
+/// Which of them a sweep asks for.
+struct SideRuns {
+  bool profile = false;  ///< `profile: {finalists: nsys}`
+  bool memory = false;   ///< `memory_snapshot: true`
+  [[nodiscard]] bool any() const { return profile || memory; }
+  friend bool operator==(const SideRuns&, const SideRuns&) = default;
+};
+
+/// Layouts of a cell that get a memory snapshot, in the order of its trials: each is a run of
+/// the whole layout, and one tells what fills the memory of those like it.
+inline constexpr int most_snapshots = 4;
+
+/// What the tools may leave in an attempt's folder `kept`, all together, in bytes: what is
+/// beyond it is named and not kept.
+inline constexpr std::uint64_t most_kept_bytes = 1ULL << 30U;
+
+}  // namespace shardsweep
