@@ -31,13 +31,14 @@ constexpr std::array<std::string_view, 9> news_words{"Claimed",     "Beat",    "
 static_assert(news_words.size() == std::variant_size_v<FromLeadBody>);
 
 /// What fleet/decide, finals, nodes, control, starts and fold can decide.
-constexpr std::array<std::string_view, 27> decision_words{
+constexpr std::array<std::string_view, 28> decision_words{
     "allocation",
     "allocation of an array",
     "allocation for finals on other nodes",
     "probe of a node",
     "assign",
     "assign in finals",
+    "assign beside",
     "assign against the best",
     "skip after oom",
     "spare",
@@ -156,8 +157,10 @@ void MarkWatch::see(const PutAttempt& change) {
   if (row.outcome()) marks_.add("attempt's outcome", name(*row.outcome()));
   if (fresh) {
     const auto trial = trials_.find(row.trial);
-    const bool in_finals = trial != trials_.end() && trial->second.final_of != 0;
-    decided(in_finals ? "assign in finals" : "assign");
+    const bool known_trial = trial != trials_.end();
+    const bool in_finals = known_trial && trial->second.final_of != 0;
+    const bool beside = known_trial && trial->second.side != SideRun::none;
+    decided(beside ? "assign beside" : in_finals ? "assign in finals" : "assign");
     if (row.leader != 0) decided("assign against the best");
     return;
   }

@@ -122,13 +122,15 @@ PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
     int weight;
   };
   // What few sweeps have must come up in each run of the test all the same.
-  constexpr std::array<Kind, 8> all{
+  constexpr std::array<Kind, 10> all{
       {{"", 3},
        {"limits: {max_gpu_hours: 0.3}\n", 2},
        {"search: {policy: best_first, until: {regret: 5%}}\n", 1},
        {"search: {policy: best_first, until: {runs: 1}}\n", 1},
        {"measure: {finalists: 2, repeats: 2}\n", 1},
        {"measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 20%}\n", 2},
+       {"profile: {finalists: nsys}\n", 2},
+       {"measure: {finalists: 2, repeats: 1}\nprofile: {finalists: nsys}\n", 1},
        {"retry: {elsewhere: 0}\n", 3},
        {"control: {tp: 8}\n", 2}}};
   std::vector<std::string_view> kinds;

@@ -156,6 +156,23 @@ void RandomDatabase::run(Daemon& daemon, const std::vector<Planned>& trials) {
   daemon.commit(std::move(changes));
 }
 
+/// Of any layouts, whoever won: no answer knows of them.
+void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep,
+                                const std::vector<Planned>& trials) {
+  std::vector<NewFinal> side;
+  for (const Planned& one : trials) {
+    const auto tool = chance(0.5) ? SideRun::profile : SideRun::memory;
+    if (chance(0.2)) side.push_back({.of = one.id, .round = 0, .set = 0, .side = tool});
+  }
+  std::vector<Change> changes;
+  for (const TrialRow& row : must(daemon.store->add_finals(sweep, side))) {
+    if (chance(0.7))
+      changes.emplace_back(
+          set_trial(row.id, State::ended, chance(0.5) ? Outcome::completed : Outcome::oom));
+  }
+  daemon.commit(std::move(changes));
+}
+
 /// Of some cells, over two or three of what was planned, in which order and how often ever.
 void RandomDatabase::hold_finals(Daemon& daemon, SweepId sweep,
                                  const std::vector<Planned>& trials) {
@@ -169,6 +186,7 @@ void RandomDatabase::hold_finals(Daemon& daemon, SweepId sweep,
     while (row.next())
       measured.insert(row.integer(0));
   }
+  run_beside(daemon, sweep, trials);
   std::map<std::string, std::vector<Planned>> cells;
   for (const Planned& one : trials) {
     if (measured.contains(one.id)) cells[one.cell].push_back(one);

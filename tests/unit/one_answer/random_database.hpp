@@ -52,6 +52,7 @@ class RandomDatabase {
   void run(Daemon& daemon, const std::vector<Planned>& trials);
   [[nodiscard]] std::vector<Change> ended(const Planned& trial, AllocationId allocation,
                                           AttemptId attempt);
+  void run_beside(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
   void hold_finals(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
   [[nodiscard]] std::vector<Planned> planned(SweepId sweep);
 
