@@ -39,6 +39,12 @@ double deviation_of_median(std::int64_t runs) {
   return runs == 2 ? of_two : of_many / std::sqrt(static_cast<double>(runs));
 }
 
+/// The same of what stands for a layout.
+double deviation_of_value(const Ranked& layout) {
+  return layout.mean && layout.runs > 0 ? 1 / std::sqrt(static_cast<double>(layout.runs))
+                                        : deviation_of_median(layout.runs);
+}
+
 double deviation_of(const Ranked& layout, const Noise& noise) {
   return std::max({noise_of_run(layout).value_or(0), noise.of_run, layout.step_noise});
 }
@@ -152,7 +158,7 @@ SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const N
   const double a = deviation_of(first, noise);
   const double b = deviation_of(second, noise);
   const double medians =
-      std::hypot(a * deviation_of_median(first.runs), b * deviation_of_median(second.runs));
+      std::hypot(a * deviation_of_value(first), b * deviation_of_value(second));
   verdict.half_width = t_quantile(noise.freedom) * medians + rounding;
   verdict.reason = interval_text(verdict);
   const double half = *verdict.half_width;

@@ -17,7 +17,7 @@
 
 namespace shardsweep {
 
-/// A layout as far as its speed goes: the median of its runs.
+/// A layout as far as its speed goes: the median of its runs, or their mean.
 struct Ranked {
   double value = 0;  ///< higher is faster
   std::int64_t runs = 0;
@@ -26,6 +26,7 @@ struct Ranked {
   double sm_clock_mhz = 0;         ///< while it trained; 0: not known
   double step_noise = 0;           ///< step_noise_of() of its median run; 0: not known
   double others_cpu = 0;           ///< share of the CPUs that others used while it ran
+  bool mean = false;               ///< `value` is the mean of its runs
 };
 
 /// What runs of one cell, or of one comparison, say of the noise of a single run.

@@ -1,0 +1,561 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: The information criterion is Schwarz's, with a price for each level that falls with
+// the number of its points: short levels have more places, and the noise of two points is
+// seldom known. Its constants are set by bench_history: lower ones find more steps of 3 % at 2
+// % noise, and give somebody who looks after each point more than one false alarm per hundred
+// of them. A lone point far off is clipped first, so a change needs two points.
+#include "answer/series.hpp"
+
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// So many points tell their own noise.
+constexpr std::size_t enough_points = 6;
+/// A node with fewer has no effect of its own.
+constexpr std::size_t enough_of_node = 3;
+constexpr std::size_t no_node = std::numeric_limits<std::size_t>::max();
+constexpr double clip_at = 3;  ///< standard deviations
+constexpr double discount = 0.7;
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// What a level of `length` of so many points costs, in variances of the noise.
+double price_of_level(std::size_t points, std::size_t length, double freedom) {
+  constexpr double each = 5.2;
+  constexpr double short_level = 14;
+  constexpr double small_sample = 6;
+  const auto long_as = static_cast<double>(length);
+  return (each + short_level / (long_as * long_as) +
+          std::log(static_cast<double>(points) / long_as)) *
+         (1 + small_sample / std::max(freedom, 1.0));
+}
+
+/// A series as numbers: logarithms of speeds, times, and nodes that have an effect.
+struct SeriesNumbers {
+  std::vector<double> log_speed;
+  std::vector<double> at;
+  std::vector<std::size_t> node;  ///< no_node: none of its own
+  std::size_t nodes = 0;
+  [[nodiscard]] std::size_t size() const { return log_speed.size(); }
+};
+
+SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
+  SeriesNumbers numbers;
+  std::map<std::string, std::size_t> counts;
+  for (const auto& point : points)
+    ++counts[point.nodes];
+  std::map<std::string, std::size_t> known;
+  std::size_t turns = 0;  // from one of them to another
+  std::size_t last = no_node;
+  for (const auto& point : points) {
+    numbers.log_speed.push_back(std::log(point.speed));
+    numbers.at.push_back(point.at);
+    const bool own = !point.nodes.empty() && counts[point.nodes] >= enough_of_node;
+    numbers.node.push_back(own ? known.try_emplace(point.nodes, known.size()).first->second
+                               : no_node);
+    if (!own || numbers.node.back() == last) continue;
+    last = numbers.node.back();
+    ++turns;
+  }
+  // Nodes that never come back can't be told from what else changed with them.
+  if (turns > known.size()) {
+    numbers.nodes = known.size();
+  } else {
+    std::fill(numbers.node.begin(), numbers.node.end(), no_node);
+  }
+  return numbers;
+}
+
+/// Of one point, from each one and the next on the same nodes: neither a step nor a drift nor
+/// the nodes are in it.
+double noise_of_neighbours(const SeriesNumbers& numbers) {
+  std::map<std::size_t, double> last;
+  std::vector<double> gaps;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const auto [known, fresh] = last.try_emplace(numbers.node[i], numbers.log_speed[i]);
+    if (fresh) continue;
+    gaps.push_back(std::abs(numbers.log_speed[i] - known->second));
+    known->second = numbers.log_speed[i];
+  }
+  if (gaps.empty()) return 0;
+  constexpr double median_of_normal = 0.6745;
+  const double wide = median_of(gaps) / median_of_normal;
+  double squares = 0;
+  for (const double gap : gaps)
+    squares += std::min(gap, clip_at * wide) * std::min(gap, clip_at * wide);
+  const double deviation = std::sqrt(squares / static_cast<double>(gaps.size()));
+  return std::max(deviation, wide / 2) / std::sqrt(2.0);
+}
+
+double middle_of(double a, double b, double c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
+
+/// A point that is far from both of its neighbours is brought to `clip_at` deviations.
+std::vector<double> without_spikes(const std::vector<double>& values, double sigma) {
+  if (values.size() < 3) return values;
+  auto clipped = values;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto middle = std::clamp<std::size_t>(i, 1, values.size() - 2);
+    const double usual = middle_of(values[middle - 1], values[middle], values[middle + 1]);
+    clipped[i] = std::clamp(values[i], usual - clip_at * sigma, usual + clip_at * sigma);
+  }
+  return clipped;
+}
+
+/// First points of the levels, of which each has `least` points or more: the exact minimum of
+/// the sum of squares, in variances, and the prices by length.
+std::vector<std::size_t> levels_of(const std::vector<double>& values, double sigma,
+                                   const std::vector<double>& prices, std::size_t least) {
+  const auto count = values.size();
+  std::vector<double> sums(count + 1);
+  std::vector<double> squares(count + 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = values[i] - values.front();
+    sums[i + 1] = sums[i] + value;
+    squares[i + 1] = squares[i] + value * value;
+  }
+  const auto cost = [&](std::size_t from, std::size_t end) {
+    const double sum = sums[end] - sums[from];
+    return (squares[end] - squares[from] - sum * sum / static_cast<double>(end - from)) /
+           (sigma * sigma);
+  };
+  constexpr double never = std::numeric_limits<double>::infinity();
+  std::vector<double> best(count + 1, never);
+  std::vector<std::size_t> begins(count + 1, 0);
+  best[0] = 0;
+  for (std::size_t end = least; end <= count; ++end) {
+    for (std::size_t from = 0; from + least <= end; ++from) {
+      const double total = best[from] + cost(from, end) + prices[end - from];
+      if (total < best[end]) {
+        best[end] = total;
+        begins[end] = from;
+      }
+    }
+  }
+  std::vector<std::size_t> firsts;
+  for (std::size_t end = count; end > 0; end = begins[end])
+    firsts.push_back(begins[end]);
+  std::reverse(firsts.begin(), firsts.end());
+  return firsts;
+}
+
+/// What explains a series.
+struct SeriesFit {
+  std::vector<std::size_t> firsts{0};  ///< points with which levels begin
+  std::vector<double> levels{0};       ///< log speed at time 0, of each
+  double drift = 0;                    ///< of the log speed per unit of time
+  std::vector<double> of_node{};       ///< log speed; empty: no effects
+  double squares = 0;                  ///< of the residuals without spikes
+  double score = 0;                    ///< squares in variances, and what the model costs
+};
+
+std::size_t end_of_level(const SeriesFit& fit, std::size_t level, std::size_t count) {
+  return level + 1 < fit.firsts.size() ? fit.firsts[level + 1] : count;
+}
+
+/// What a model may have beside levels.
+struct FitModel {
+  bool drift = false;
+  bool nodes = false;
+};
+
+/// Fits a model to a series by turns: where the levels are, given drift and nodes; then all of
+/// them, given where the levels are.
+class SeriesFitter {
+ public:
+  SeriesFitter(const SeriesNumbers& numbers, double sigma, double freedom, std::size_t least,
+               double of_price = 1)
+      : numbers_(numbers), sigma_(sigma), least_(least), prices_(numbers.size() + 1) {
+    for (std::size_t length = 1; length < prices_.size(); ++length)
+      prices_[length] = of_price * price_of_level(numbers.size(), length, freedom);
+  }
+
+  [[nodiscard]] SeriesFit fit(FitModel model, SeriesFit start) const {
+    constexpr int turns = 8;
+    if (model.nodes) start.of_node.assign(numbers_.nodes, 0);
+    solve(model, start);
+    for (int turn = 0; turn < turns; ++turn) {
+      auto firsts =
+          levels_of(without_spikes(explained(start), sigma_), sigma_, prices_, least_);
+      const bool same = firsts == start.firsts;
+      start.firsts = std::move(firsts);
+      solve(model, start);
+      if (same) break;
+    }
+    score(model, start);
+    return start;
+  }
+
+  /// Of all models and beginnings the one with the lowest score.
+  [[nodiscard]] SeriesFit best() const {
+    const auto plain = fit({}, {});
+    std::vector<SeriesFit> fits{plain};
+    for (const bool nodes : {false, true}) {
+      if (nodes && numbers_.nodes < 2) continue;
+      for (const bool drift : {false, true}) {
+        if (!nodes && !drift) continue;
+        if (drift && numbers_.size() < enough_points) continue;
+        fits.push_back(fit({drift, nodes}, {}));
+        fits.push_back(fit({drift, nodes}, plain));
+      }
+    }
+    return *std::min_element(fits.begin(), fits.end(),
+                             [](const auto& a, const auto& b) { return a.score < b.score; });
+  }
+
+  /// What is left for levels and noise.
+  [[nodiscard]] std::vector<double> explained(const SeriesFit& fit) const {
+    std::vector<double> rest(numbers_.size());
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      rest[i] = numbers_.log_speed[i] - fit.drift * numbers_.at[i] - effect(fit, i);
+    return rest;
+  }
+
+  [[nodiscard]] double effect(const SeriesFit& fit, std::size_t point) const {
+    return fit.of_node.empty() || numbers_.node[point] == no_node
+               ? 0
+               : fit.of_node[numbers_.node[point]];
+  }
+
+ private:
+  template <class Do>
+  void each_level(const SeriesFit& fit, Do&& act) const {
+    for (std::size_t level = 0; level < fit.firsts.size(); ++level)
+      act(level, fit.firsts[level], end_of_level(fit, level, numbers_.size()));
+  }
+
+  void solve(FitModel model, SeriesFit& fit) const {
+    constexpr int most_rounds = 40;
+    for (int round = 0; round < (model.nodes ? most_rounds : 1); ++round) {
+      if (model.drift) solve_drift(fit);
+      solve_levels(fit);
+      if (model.nodes) solve_nodes(fit);
+    }
+    solve_levels(fit);
+  }
+
+  /// The common slope within the levels.
+  void solve_drift(SeriesFit& fit) const {
+    fit.drift = 0;
+    const auto rest = without_spikes(explained(fit), sigma_);
+    double across = 0;
+    double along = 0;
+    each_level(fit, [&](std::size_t, std::size_t from, std::size_t end) {
+      double at = 0;
+      double value = 0;
+      for (std::size_t i = from; i < end; ++i) {
+        at += numbers_.at[i];
+        value += rest[i];
+      }
+      at /= static_cast<double>(end - from);
+      value /= static_cast<double>(end - from);
+      for (std::size_t i = from; i < end; ++i) {
+        across += (numbers_.at[i] - at) * (rest[i] - value);
+        along += (numbers_.at[i] - at) * (numbers_.at[i] - at);
+      }
+    });
+    fit.drift = along > 0 ? across / along : 0;
+  }
+
+  void solve_levels(SeriesFit& fit) const {
+    const auto rest = without_spikes(explained(fit), sigma_);
+    fit.levels.assign(fit.firsts.size(), 0);
+    each_level(fit, [&](std::size_t level, std::size_t from, std::size_t end) {
+      for (std::size_t i = from; i < end; ++i)
+        fit.levels[level] += rest[i];
+      fit.levels[level] /= static_cast<double>(end - from);
+    });
+  }
+
+  /// Their mean over the points is none.
+  void solve_nodes(SeriesFit& fit) const {
+    std::vector<double> sums(numbers_.nodes, 0);
+    std::vector<double> counts(numbers_.nodes, 0);
+    double mean = 0;
+    each_level(fit, [&](std::size_t level, std::size_t from, std::size_t end) {
+      for (std::size_t i = from; i < end; ++i) {
+        if (numbers_.node[i] == no_node) continue;
+        sums[numbers_.node[i]] +=
+            numbers_.log_speed[i] - fit.drift * numbers_.at[i] - fit.levels[level];
+        counts[numbers_.node[i]] += 1;
+      }
+    });
+    double all = 0;
+    for (std::size_t node = 0; node < sums.size(); ++node) {
+      mean += sums[node];
+      all += counts[node];
+      fit.of_node[node] = sums[node] / std::max(counts[node], 1.0);
+    }
+    mean /= std::max(all, 1.0);
+    for (auto& one : fit.of_node)
+      one -= mean;
+  }
+
+  void score(FitModel model, SeriesFit& fit) const {
+    const auto rest = without_spikes(explained(fit), sigma_);
+    fit.squares = 0;
+    fit.score = 0;
+    each_level(fit, [&](std::size_t level, std::size_t from, std::size_t end) {
+      fit.score += prices_[end - from];
+      for (std::size_t i = from; i < end; ++i)
+        fit.squares += (rest[i] - fit.levels[level]) * (rest[i] - fit.levels[level]);
+    });
+    const double of_parameter = 1.3 * std::log(static_cast<double>(numbers_.size()));
+    const double parameters = (model.drift ? 1.0 : 0.0) +
+                              (model.nodes ? static_cast<double>(numbers_.nodes - 1) : 0.0);
+    fit.score += fit.squares / (sigma_ * sigma_) + parameters * of_parameter;
+  }
+
+  const SeriesNumbers& numbers_;
+  double sigma_;
+  std::size_t least_;
+  std::vector<double> prices_;  ///< of a level, by its length
+};
+
+std::int64_t freedom_of(const SeriesFit& fit, std::size_t count) {
+  const auto used = fit.firsts.size() + (fit.drift != 0 ? 1 : 0) +
+                    (fit.of_node.empty() ? 0 : fit.of_node.size() - 1);
+  return std::max<std::int64_t>(
+      static_cast<std::int64_t>(count) - static_cast<std::int64_t>(used), 1);
+}
+
+double step_noise_of_series(const std::vector<SeriesPoint>& points) {
+  std::vector<double> known;
+  for (const auto& point : points) {
+    if (point.step_noise > 0) known.push_back(point.step_noise);
+  }
+  return median_of(std::move(known));
+}
+
+/// Points `from` to `end` as one side of a comparison.
+Ranked side_of_series(const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end,
+                      double log_level) {
+  std::vector<double> clocks;
+  std::vector<double> loads;
+  double resolution = 0;
+  for (std::size_t i = from; i < end; ++i) {
+    clocks.push_back(points[i].sm_clock_mhz);
+    loads.push_back(points[i].others_cpu);
+    resolution = std::max(resolution, points[i].resolution);
+  }
+  const bool all_clocks = *std::min_element(clocks.begin(), clocks.end()) > 0;
+  return {.value = std::exp(log_level),
+          .runs = static_cast<std::int64_t>(end - from),
+          .resolution = resolution,
+          .sm_clock_mhz = all_clocks ? median_of(std::move(clocks)) : 0,
+          .others_cpu = median_of(std::move(loads)),
+          .mean = true};
+}
+
+/// The nodes of all these points; empty: they are not the same, or not known.
+std::string only_nodes(const std::vector<SeriesPoint>& points, std::size_t from,
+                       std::size_t end) {
+  for (std::size_t i = from + 1; i < end; ++i) {
+    if (points[i].nodes != points[from].nodes) return {};
+  }
+  return points[from].nodes;
+}
+
+SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reason) {
+  verdict.difference = Difference::undecided;
+  verdict.open = open;
+  verdict.reason = std::move(reason);
+  return verdict;
+}
+
+/// Says of a fitted series what its changes are, and what each point says.
+class SeriesJudge {
+ public:
+  SeriesJudge(const std::vector<SeriesPoint>& points, const SeriesFit& fit,
+              std::vector<double> rest, const SeriesSettings& settings, const Noise& noise)
+      : points_(points),
+        fit_(fit),
+        rest_(std::move(rest)),
+        settings_(settings),
+        noise_(noise) {}
+
+  void judge(SeriesAnswer& answer) const {
+    for (std::size_t level = 0; level < fit_.firsts.size(); ++level) {
+      const auto first = fit_.firsts[level];
+      const auto end = end_of_level(fit_, level, points_.size());
+      answer.points.push_back(level == 0 ? first_point() : change(level));
+      if (level > 0)
+        answer.changes.push_back({first, fit_.firsts[level - 1], end, answer.points.back()});
+      for (auto i = first + 1; i < end; ++i)
+        answer.points.push_back(within(first, i, end));
+    }
+  }
+
+ private:
+  [[nodiscard]] double mean(std::size_t from, std::size_t end) const {
+    double sum = 0;
+    for (auto i = from; i < end; ++i)
+      sum += rest_[i];
+    return sum / static_cast<double>(end - from);
+  }
+
+  [[nodiscard]] SpeedVerdict between(std::size_t from, std::size_t first,
+                                     std::size_t end) const {
+    const double at = fit_.drift * points_[first].at;
+    return compared(side_of_series(points_, first, end, mean(first, end) + at),
+                    side_of_series(points_, from, first, mean(from, first) + at), noise_,
+                    settings_.resolve);
+  }
+
+  static SpeedVerdict first_point() {
+    return {.first_runs = 1, .reason = "the first measurement: nothing is before it"};
+  }
+
+  /// Whoever watches is told of what matters.
+  [[nodiscard]] SpeedVerdict too_small(SpeedVerdict verdict) const {
+    verdict.difference = Difference::same;
+    verdict.reason +=
+        fmt::format(", the change itself within {}", percent_text(settings_.resolve));
+    return verdict;
+  }
+
+  [[nodiscard]] SpeedVerdict change(std::size_t level) const {
+    const auto from = fit_.firsts[level - 1];
+    const auto first = fit_.firsts[level];
+    const auto end = end_of_level(fit_, level, points_.size());
+    auto verdict = between(from, first, end);
+    if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
+      return verdict;
+    if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
+    const auto before = only_nodes(points_, from, first);
+    const auto after = only_nodes(points_, first, end);
+    if (before.empty() || after.empty() || before == after) return verdict;
+    auto reason = fmt::format(
+        "the nodes changed at the same point, from {} to {}: it may be they. A run of today on "
+        "{} "
+        "would decide it; {}",
+        before, after, before, verdict.reason);
+    return undecided_because(std::move(verdict), Open::mixed_state, std::move(reason));
+  }
+
+  /// Between points of one level: as the criterion found no change, none is said.
+  [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point,
+                                    std::size_t end) const {
+    auto verdict = between(from, point, end);
+    if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
+      return verdict;
+    if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
+    const bool lone = end - point < 2;
+    auto reason =
+        lone ? fmt::format("one run is no change; one more would tell; {}", verdict.reason)
+             : fmt::format("among {} points with a noise of {} such a step may be chance; {}",
+                           points_.size(), percent_text(noise_.of_run), verdict.reason);
+    return undecided_because(std::move(verdict),
+                             lone ? Open::too_little_data : Open::overlapping,
+                             std::move(reason));
+  }
+
+  const std::vector<SeriesPoint>& points_;
+  const SeriesFit& fit_;
+  std::vector<double> rest_;
+  const SeriesSettings& settings_;
+  const Noise& noise_;
+};
+
+/// The fit, and the noise that it leaves.
+std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
+                                   const SeriesNumbers& numbers,
+                                   const SeriesSettings& settings) {
+  const auto count = points.size();
+  const bool tells = count >= enough_points;
+  const double floor = step_noise_of_series(points);
+  Noise noise = settings.elsewhere;
+  if (tells) noise = {noise_of_neighbours(numbers), static_cast<std::int64_t>(count) - 1};
+  noise.of_run = std::max(noise.of_run, floor);
+  if (!noise.known() || noise.of_run <= 0) {
+    // Not one value differs from another, or nothing is known of the noise: one level.
+    SeriesFit flat;
+    if (noise.known()) {
+      constexpr double exact = 1e-9;
+      noise.of_run = exact;
+    } else {
+      double sum = 0;
+      for (const double one : numbers.log_speed)
+        sum += one;
+      flat.levels = {sum / static_cast<double>(count)};
+      return {flat, noise};
+    }
+  }
+  const std::size_t least = count >= 4 ? 2 : 1;
+  const auto freedom = static_cast<double>(noise.freedom);
+  if (!tells) return {SeriesFitter(numbers, noise.of_run, freedom, least).best(), noise};
+  // First levels at a discount, because a step that is missed would count as noise; then by the
+  // noise around them, of which each level has cost its height and its place.
+  auto fit = SeriesFitter(numbers, noise.of_run, freedom, least, discount).best();
+  noise.freedom = std::max<std::int64_t>(
+      freedom_of(fit, count) - static_cast<std::int64_t>(fit.firsts.size()) + 1, 1);
+  noise.of_run =
+      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, 1e-9});
+  fit = SeriesFitter(numbers, noise.of_run, static_cast<double>(noise.freedom), least).best();
+  noise.freedom = freedom_of(fit, count);
+  noise.of_run =
+      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, 1e-9});
+  return {fit, noise};
+}
+
+}  // namespace
+
+const SeriesChange* SeriesAnswer::last_sure() const {
+  const auto found = std::find_if(changes.rbegin(), changes.rend(), [](const auto& one) {
+    return one.verdict.difference == Difference::faster ||
+           one.verdict.difference == Difference::slower;
+  });
+  return found == changes.rend() ? nullptr : &*found;
+}
+
+SeriesAnswer answer_of_series(const std::vector<SeriesPoint>& points,
+                              const SeriesSettings& settings) {
+  SeriesAnswer answer;
+  if (points.empty()) return answer;
+  const auto numbers = numbers_of(points);
+  const auto [fit, noise] = fitted(points, numbers, settings);
+  const SeriesFitter by(numbers, 1, 1, 1);
+  answer.noise = noise;
+  answer.drift = std::expm1(fit.drift);
+  answer.by_nodes = !fit.of_node.empty();
+  for (std::size_t level = 0; level < fit.firsts.size(); ++level) {
+    for (auto i = fit.firsts[level]; i < end_of_level(fit, level, points.size()); ++i)
+      answer.levels.push_back(
+          std::exp(fit.levels[level] + fit.drift * points[i].at + by.effect(fit, i)));
+  }
+  auto rest = by.explained(fit);
+  if (noise.of_run > 0) rest = without_spikes(rest, noise.of_run);
+  SeriesJudge(points, fit, std::move(rest), settings, noise).judge(answer);
+  return answer;
+}
+
+Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series) {
+  std::vector<double> known;
+  Noise noise;
+  for (const auto& points : series) {
+    if (points.size() < enough_points) continue;
+    const auto own = answer_of_series(points).noise;
+    known.push_back(own.of_run);
+    noise.freedom += own.freedom;
+  }
+  noise.of_run = median_of(std::move(known));
+  return noise;
+}
+
+}  // namespace shardsweep

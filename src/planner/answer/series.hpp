@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measurements of one thing over time, and where they change. A series is fitted by levels that
+// are constant between changes, with a drift and an effect of its nodes if these explain more
+// than they cost. An information criterion counts the changes; the one table of verdicts
+// (verdict.hpp) says what each of them is. Pure.
+#pragma once
+
+#include "answer/verdict.hpp"
+
+#include <shardsweep/answer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// One measurement; those of a series stand in the order of `at`.
+struct SeriesPoint {
+  double speed = 0;         ///< above 0; higher is faster
+  double at = 0;            ///< when, in any unit
+  std::string nodes{};      ///< on which it ran; empty: not known
+  double resolution = 0;    ///< share of the speed that its log rounds away
+  double step_noise = 0;    ///< step_noise_of(); 0: not known
+  double sm_clock_mhz = 0;  ///< 0: not known
+  double others_cpu = 0;    ///< share of the CPUs that others used
+};
+
+struct SeriesSettings {
+  double resolve = usual_resolve;  ///< a change that is surely smaller is SAME
+  /// Of other runs, for a series that is too short to tell its own.
+  Noise elsewhere{};
+};
+
+/// The level changed between the points `first - 1` and `first`.
+struct SeriesChange {
+  std::size_t first = 0;   ///< point with which the new level begins
+  std::size_t from = 0;    ///< point with which the level before it began
+  std::size_t end = 0;     ///< point behind the new level's last one
+  SpeedVerdict verdict{};  ///< of the new level to the one before
+};
+
+struct SeriesAnswer {
+  /// Of each point: those from it to the end of its level, to those of its level before it; of
+  /// the first point of a level the verdict of the change. The very first has nothing before
+  /// it.
+  std::vector<SpeedVerdict> points{};
+  std::vector<double> levels{};  ///< the fitted speed at each point, on its nodes
+  std::vector<SeriesChange> changes{};
+  Noise noise{};          ///< of one measurement of this series
+  double drift = 0;       ///< share by which the speed grows per unit of `at`; 0: none
+  bool by_nodes = false;  ///< nodes differ in speed, and the levels allow for it
+
+  /// The last change that is FASTER or SLOWER; null: there is none.
+  [[nodiscard]] const SeriesChange* last_sure() const;
+};
+
+/// `points` in the order of `at`. A change needs two points on each side if there are four or
+/// more: one run that is off is no change, however far off it is.
+[[nodiscard]] SeriesAnswer answer_of_series(const std::vector<SeriesPoint>& points,
+                                            const SeriesSettings& settings = {});
+
+/// Noise of one measurement, over series that are long enough to tell their own: the median.
+[[nodiscard]] Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series);
+
+}  // namespace shardsweep

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Changes of a series of measurements: what is said, and what is not.
+#include "answer/series.hpp"
+#include "unit/answer/simulated_series.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+using namespace shardsweep;
+using namespace shardsweep::testing;
+
+namespace {
+
+/// Speeds that go up and down by `noise` around a level.
+std::vector<SeriesPoint> around(double level, std::size_t count, double noise) {
+  std::vector<SeriesPoint> points;
+  constexpr double share_of_cycle = 0.38;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto turn = static_cast<double>(i) * share_of_cycle;
+    points.push_back({.speed = level * (1 + noise * (2 * (turn - std::floor(turn)) - 1))});
+  }
+  return points;
+}
+
+std::vector<SeriesPoint> joined(std::vector<SeriesPoint> first,
+                                const std::vector<SeriesPoint>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  for (std::size_t i = 0; i < first.size(); ++i)
+    first[i].at = static_cast<double>(i);
+  return first;
+}
+
+void set_nodes(std::vector<SeriesPoint>& points, std::size_t from, const std::string& nodes) {
+  for (auto i = from; i < points.size(); ++i)
+    points[i].nodes = nodes;
+}
+
+constexpr std::array watched_kinds{Disturbance::none, Disturbance::drift, Disturbance::nodes,
+                                   Disturbance::gaps};
+
+/// Share of steps of 3 % and 10 % that are said within so many points.
+double found_in_time(double noise, std::size_t window) {
+  constexpr std::uint64_t each = 25;
+  std::uint64_t seed = 1;
+  double steps = 0;
+  double found = 0;
+  for (const auto disturbance : watched_kinds) {
+    for (const double step : {0.03, 0.1}) {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        const auto series = simulated_series({disturbance, step, noise}, seed++);
+        const auto at = *series.step_at;
+        ++steps;
+        if (watch(series, window, {at + 1, at + window}).delay) ++found;
+      }
+    }
+  }
+  return found / steps;
+}
+
+/// Of a hundred looks.
+double false_alarms(double noise, std::size_t window) {
+  constexpr std::uint64_t each = 4;
+  std::uint64_t seed = 1;
+  double alarms = 0;
+  double looks = 0;
+  for (const auto disturbance : watched_kinds) {
+    for (const double step : {0.0, 0.01, 0.03, 0.1}) {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        const auto watched =
+            watch(simulated_series({disturbance, step, noise}, seed++), window);
+        alarms += static_cast<double>(watched.false_alarms);
+        looks += static_cast<double>(watched.looks);
+      }
+    }
+  }
+  return 100 * alarms / looks;
+}
+
+}  // namespace
+
+TEST_CASE("a step is one change with its share and its place") {
+  const auto answer = answer_of_series(joined(around(1000, 20, 0.01), around(930, 5, 0.01)));
+  REQUIRE(answer.changes.size() == 1);
+  const auto& change = answer.changes.front();
+  CHECK(change.first == 20);
+  CHECK(change.from == 0);
+  CHECK(change.end == 25);
+  CHECK(change.verdict.difference == Difference::slower);
+  CHECK(change.verdict.share == doctest::Approx(-0.07).epsilon(0.1));
+  CHECK(answer.last_sure() == &change);
+  CHECK(answer.points[20] == change.verdict);
+  CHECK(answer.levels[3] == doctest::Approx(1000).epsilon(0.01));
+  CHECK(answer.levels[24] == doctest::Approx(930).epsilon(0.01));
+}
+
+TEST_CASE("a level that stays has no change and its points are the same or undecided") {
+  const auto answer = answer_of_series(joined(around(1000, 60, 0.002), {}));
+  CHECK(answer.changes.empty());
+  CHECK(answer.last_sure() == nullptr);
+  CHECK(answer.points[0].open == Open::too_little_data);
+  CHECK(answer.points[30].difference == Difference::same);
+}
+
+TEST_CASE("a lone slow run is no change and a second one makes it one") {
+  const auto once = answer_of_series(joined(around(1000, 20, 0.01), around(900, 1, 0.01)));
+  CHECK(once.changes.empty());
+  CHECK(once.points.back().difference == Difference::undecided);
+  CHECK(once.points.back().open == Open::too_little_data);
+  CHECK(once.points.back().reason.find("one more would tell") != std::string::npos);
+  const auto twice = answer_of_series(joined(around(1000, 20, 0.01), around(900, 2, 0.01)));
+  REQUIRE(twice.changes.size() == 1);
+  CHECK(twice.changes.front().first == 20);
+  const auto back = answer_of_series(
+      joined(joined(around(1000, 20, 0.01), around(900, 1, 0.01)), around(1000, 20, 0.01)));
+  CHECK(back.changes.empty());
+}
+
+TEST_CASE("a drift is no staircase of changes") {
+  auto points = joined(around(1000, 60, 0.01), {});
+  for (auto& point : points)
+    point.speed *= 1 - 0.001 * point.at;
+  const auto answer = answer_of_series(points);
+  CHECK(answer.changes.empty());
+  CHECK(answer.drift == doctest::Approx(-0.001).epsilon(0.2));
+}
+
+TEST_CASE("slow nodes that come and go are no changes") {
+  auto points = joined(around(1000, 40, 0.005), {});
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool slow = i / 5 % 2 == 1;
+    points[i].nodes = slow ? "n2" : "n1";
+    if (slow) points[i].speed *= 0.95;
+  }
+  const auto answer = answer_of_series(points);
+  CHECK(answer.changes.empty());
+  CHECK(answer.by_nodes);
+  for (auto& point : points)
+    point.nodes.clear();
+  CHECK_FALSE(answer_of_series(points).changes.empty());  // then they are all that is known
+}
+
+TEST_CASE("a step with which the nodes change may be theirs") {
+  auto points = joined(around(1000, 20, 0.01), around(900, 5, 0.01));
+  set_nodes(points, 0, "n1");
+  CHECK(answer_of_series(points).changes.front().verdict.difference == Difference::slower);
+  set_nodes(points, 20, "n2");
+  const auto answer = answer_of_series(points);
+  REQUIRE(answer.changes.size() == 1);
+  CHECK(answer.changes.front().verdict.difference == Difference::undecided);
+  CHECK(answer.changes.front().verdict.open == Open::mixed_state);
+  CHECK(answer.changes.front().verdict.reason.find("from n1 to n2") != std::string::npos);
+  CHECK(answer.last_sure() == nullptr);
+}
+
+TEST_CASE("a step by clocks or beside load is undecided as everywhere") {
+  auto points = joined(around(1000, 20, 0.01), around(900, 5, 0.01));
+  for (std::size_t i = 0; i < points.size(); ++i)
+    points[i].sm_clock_mhz = i < 20 ? 1980 : 1700;
+  CHECK(answer_of_series(points).changes.front().verdict.open == Open::clocks);
+  for (std::size_t i = 20; i < points.size(); ++i) {
+    points[i].sm_clock_mhz = 1980;
+    points[i].others_cpu = 0.5;
+  }
+  CHECK(answer_of_series(points).changes.front().verdict.open == Open::load);
+}
+
+TEST_CASE("two points are judged by the noise of others or not at all") {
+  const auto points = joined(around(1000, 1, 0), around(900, 1, 0));
+  const auto alone = answer_of_series(points);
+  CHECK(alone.changes.empty());
+  CHECK(alone.points[1].open == Open::too_little_data);
+  const auto among = answer_of_series(points, {.elsewhere = {0.005, 20}});
+  REQUIRE(among.changes.size() == 1);
+  CHECK(among.changes.front().verdict.difference == Difference::slower);
+  CHECK(common_noise_of_series({points}).known() == false);
+  CHECK(common_noise_of_series({around(1000, 20, 0.01)}).of_run ==
+        doctest::Approx(0.0058).epsilon(0.5));
+}
+
+TEST_CASE("no points and equal points have answers too") {
+  CHECK(answer_of_series({}).points.empty());
+  const auto answer = answer_of_series(joined(around(1000, 10, 0), {}));
+  CHECK(answer.changes.empty());
+  CHECK(answer.points[5].difference == Difference::same);
+}
+
+// bench_history shows the whole table.
+TEST_CASE("steps of 3 % and more are found in time") {
+  CHECK(found_in_time(0.01, 3) >= 0.95);
+  CHECK(found_in_time(0.02, 8) >= 0.9);
+}
+
+TEST_CASE("about one alarm of a hundred looks is false") {
+  // Of these few series 1.2; of the five hundred of bench_history one.
+  CHECK(false_alarms(0.01, 3) <= 1.25);
+  CHECK(false_alarms(0.02, 8) <= 1.25);
+}
