@@ -217,6 +217,7 @@ const begin = () => {
   const first = cells.find((cell) => cell.getAttribute('aria-pressed') === 'true');
   if (!byId('trials')) {
     if (first) showCell(first);
+    document.querySelectorAll('figure.lines').forEach(lineChart);
     return;
   }
   makeTable();

@@ -352,13 +352,14 @@ bool is_turned(const Table& table) {
 }
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 34> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 35> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
        {"tflops_per_gpu", "TFLOP/s/GPU"},
        {"mfu", "MFU"},
        {"gap_share", "ahead by"},
+       {"change_share", "change"},
        {"gpu_hours", "GPU-hours"},
        {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},
        {"behind_share", "behind by"},

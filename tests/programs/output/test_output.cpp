@@ -109,6 +109,7 @@ TEST_CASE("what is known of a trial and a sweep fits every width") {
   check_output(sample, "frontier_nodes", "frontier --by nodes");
   check_output(sample, "compare", "compare demo demo");
   check_output(sample, "compare_winners", "compare demo demo --winners");
+  check_output(sample, "history", "history demo --of layout");
   check_output(sample, "show_unknown", "show demo nothere");
   check_output(sample, "show_json", "show --format json " + sample.slug);
   check_output(sample, "nodes", "nodes");

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// history: measurements of the same over time, where they change, and what else changed there.
+#include "show/history.hpp"
+
+#include "cli/command.hpp"
+#include "cli/grammar.hpp"
+#include "cli/printing.hpp"
+#include "cli/terminal.hpp"
+#include "cli/version.hpp"
+#include "picture/svg.hpp"
+#include "report/history_page.hpp"
+#include "show/cell_text.hpp"
+#include "show/rows.hpp"
+
+#include <shardsweep/results.hpp>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+using Json = nlohmann::json;
+
+struct HistoryOptions {
+  std::string of;  ///< cell, layout; empty: by the names
+  std::string resolve = "1%";
+  bool points = false;
+};
+
+Result<double> history_resolve(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  const auto digits = text.substr(0, text.size() - (percent ? 1 : 0));
+  double value = 0;
+  const auto* end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, value);
+  if (percent) value /= 100;
+  if (read.ec != std::errc() || read.ptr != end || !(value > 0) || value >= 1)
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("--resolve: '{}' is not a share between 0 and 1. Write 1% or 0.01.", text));
+  return value;
+}
+
+/// What is meant by the names of a command line.
+struct HistoryAsked {
+  Selection selection{};
+  HistoryOf of = HistoryOf::cell;
+};
+
+void add_condition(std::string& any, const std::string& one) {
+  any += (any.empty() ? "" : " or ") + one;
+}
+
+/// The layout of a trial, in its cell.
+std::string like_trial(const Rows& trial) {
+  std::string text;
+  for (const char* column : {"model", "seq_len", "nodes", "gpus", "layout"})
+    text += fmt::format("{}{} = {}", text.empty() ? "(" : " and ", column,
+                        literal_of(trial.value(0, column)));
+  return text + ")";
+}
+
+Result<HistoryAsked> history_asked(Reader& reader, const Options& options) {
+  HistoryAsked asked;
+  asked.selection = selection_of(options);
+  asked.selection.names.clear();
+  // Runs of software that was replaced are what this is about.
+  asked.selection.hidden = true;
+  const auto holds = [&](const char* column) -> Result<std::set<Value>> {
+    SHARDSWEEP_ASSIGN(const auto values, reader.values({.hidden = true}, column));
+    return std::set<Value>(values.begin(), values.end());
+  };
+  SHARDSWEEP_ASSIGN(const auto sweeps, holds("sweep"));
+  SHARDSWEEP_ASSIGN(const auto models, holds("model"));
+  SHARDSWEEP_ASSIGN(const auto layouts, holds("layout"));
+  std::string any;
+  for (const auto& name : options.names) {
+    if (sweeps.contains(name)) {
+      asked.selection.names.push_back(name);
+    } else if (models.contains(name)) {
+      add_condition(any, "model = " + literal_of(name));
+    } else if (layouts.contains(name)) {
+      add_condition(any, "layout = " + literal_of(name));
+      asked.of = HistoryOf::layout;
+    } else {
+      SHARDSWEEP_ASSIGN(
+          const auto trial,
+          reader.results({.selection = {.names = {name}, .hidden = true},
+                          .columns = {"model", "seq_len", "nodes", "gpus", "layout"},
+                          .limit = 1}));
+      if (trial.rows.empty())
+        return fault(FaultKind::invalid_input,
+                     fmt::format("'{}' names no sweep, model, layout or trial", name));
+      add_condition(any, like_trial(Rows(trial)));
+      asked.of = HistoryOf::layout;
+    }
+  }
+  auto& where = asked.selection.where;
+  if (!any.empty()) where = where.empty() ? any : fmt::format("({}) and ({})", where, any);
+  const auto& of = options.of<HistoryOptions>().of;
+  if (!of.empty()) asked.of = *from_word<HistoryOf>(of);
+  return asked;
+}
+
+std::string json_word(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// `{"nvls": 1}` as "nvls 1".
+std::string vars_of_history(const std::string& text) {
+  const auto json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return {};
+  std::string words;
+  for (const auto& [name, value] : json.items())
+    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", name, json_word(value));
+  return words;
+}
+
+std::string hosts_of_history(const std::string& text) {
+  const auto json = Json::parse(text, nullptr, false);
+  if (!json.is_array()) return {};
+  std::set<std::string> hosts;
+  for (const auto& host : json)
+    hosts.insert(json_word(host));
+  return fmt::format("{}", fmt::join(hosts, " "));
+}
+
+HistoryFacts software_of(const Rows& rows, std::size_t row) {
+  HistoryFacts facts;
+  const auto json = Json::parse(rows.text(row, "software"), nullptr, false);
+  if (json.is_object()) {
+    for (const auto& [name, value] : json.items())
+      facts[name] = json_word(value);
+  }
+  constexpr std::array<std::pair<const char*, const char*>, 4> columns{
+      {{"version", "runner_version"},
+       {"image", "image_digest"},
+       {"code", "code_hash"},
+       {"settings", "settings"}}};
+  for (const auto& [name, column] : columns) {
+    if (auto text = rows.text(row, column); !text.empty()) facts[name] = std::move(text);
+  }
+  return facts;
+}
+
+HistoryRun run_of_row(const Rows& rows, std::size_t row,
+                      const std::set<std::string>& imported) {
+  HistoryRun run;
+  run.model = rows.text(row, "model");
+  run.seq_len = rows.integer(row, "seq_len");
+  run.nodes = rows.integer(row, "nodes");
+  run.gpus = rows.integer(row, "gpus");
+  run.cluster = rows.text(row, "cluster");
+  run.runner = rows.text(row, "runner");
+  run.layout = rows.text(row, "layout");
+  run.sweep = rows.text(row, "sweep");
+  run.trial = rows.text(row, "trial");
+  run.id = rows.integer(row, "trial_id");
+  run.ended_at = rows.integer(row, "ended_at");
+  // The vars of an imported table are labels: they set nothing.
+  if (!imported.contains(run.sweep)) run.vars = vars_of_history(rows.text(row, "vars"));
+  run.software = software_of(rows, row);
+  auto& measured = run.measured;
+  measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
+  measured.nodes = hosts_of_history(rows.text(row, "hosts"));
+  measured.resolution = rows.number(row, "resolution").value_or(0);
+  measured.step_noise = step_noise_of(rows.number(row, "train_step_ms_spread").value_or(0),
+                                      rows.integer(row, "steps"));
+  measured.sm_clock_mhz = rows.number(row, "sm_clock_mhz").value_or(0);
+  measured.others_cpu = rows.number(row, "others_cpu").value_or(0);
+  return run;
+}
+
+Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& selection) {
+  SHARDSWEEP_ASSIGN(const Table table, reader.results({.selection = selection,
+                                                       .columns = {"model",
+                                                                   "seq_len",
+                                                                   "nodes",
+                                                                   "gpus",
+                                                                   "cluster",
+                                                                   "vars",
+                                                                   "runner",
+                                                                   "runner_version",
+                                                                   "layout",
+                                                                   "sweep",
+                                                                   "trial",
+                                                                   "trial_id",
+                                                                   "ended_at",
+                                                                   "software",
+                                                                   "hosts",
+                                                                   "settings",
+                                                                   "code_hash",
+                                                                   "image_digest",
+                                                                   "resolution",
+                                                                   "train_step_ms_spread",
+                                                                   "steps",
+                                                                   "sm_clock_mhz",
+                                                                   "others_cpu",
+                                                                   "mark",
+                                                                   "tokens_per_s_per_gpu"},
+                                                       .measured_only = true}));
+  SHARDSWEEP_ASSIGN(const Table tables,
+                    reader.query("SELECT name FROM sweeps WHERE backend = 'imported'"));
+  std::set<std::string> imported;
+  for (const auto& row : tables.rows)
+    imported.insert(std::get<std::string>(row.front()));
+  const Rows rows(table);
+  std::vector<HistoryRun> runs;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    // What is marked is ranked nowhere.
+    if (rows.text(row, "mark").empty()) runs.push_back(run_of_row(rows, row, imported));
+  }
+  std::erase_if(runs, [](const HistoryRun& run) { return !(run.measured.speed > 0); });
+  return runs;
+}
+
+Result<ExitCode> print_history(const Session& session, const Options& options,
+                               const History& history) {
+  const bool for_machines = options.format == Format::csv || options.format == Format::json;
+  const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
+  Table table = for_machines || options.of<HistoryOptions>().points
+                    ? history_points(history)
+                    : history_table(history, utf8);
+  if (!options.out.empty()) return deliver(table_text(table, options.format), options.out);
+  if (options.format == Format::table) drop_nodes_where_none(table);
+  SHARDSWEEP_ASSIGN(const auto code,
+                    print_table(table, table_style(session, {"model", "verdict", "change_share",
+                                                             "since", "changed", "history"})));
+  say(history_summary(history));
+  return code;
+}
+
+Result<ExitCode> run_history(const Session& session) {
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
+  SHARDSWEEP_ASSIGN(const double resolve,
+                    history_resolve(options.of<HistoryOptions>().resolve));
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto asked, history_asked(*reader, options));
+  SHARDSWEEP_ASSIGN(const auto runs, history_runs(*reader, asked.selection));
+  if (runs.empty()) {
+    Options meant = options;
+    meant.names = asked.selection.names;
+    meant.where = asked.selection.where;
+    meant.hidden = true;
+    meant.all_sweeps = meant.names.empty();
+    SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, meant));
+    return fault(FaultKind::invalid_input, why);
+  }
+  const auto history = history_of(runs, asked.of, resolve);
+  switch (options.picture) {
+    case PictureForm::svg:
+      return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
+    case PictureForm::html:
+      return deliver(history_page(history, fmt::format("Made by shardsweep {} on {}.", version,
+                                                       local_time_text(session.clock.now()))),
+                     options.out);
+    case PictureForm::png:
+    case PictureForm::none:
+      break;
+  }
+  return print_history(session, options, history);
+}
+
+}  // namespace
+
+extern const Command command_history{
+    .name = "history",
+    .heading = Heading::results,
+    .help = "Show what became faster or slower, since when, and why.",
+    .examples =
+        "shardsweep history\n"
+        "shardsweep history llama-1b --of layout --points\n"
+        "shardsweep history -o history.html",
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          auto& own = grammar.own<HistoryOptions>();
+          grammar.option(
+              "names", options.names, "NAME",
+              "Models, layouts, sweeps or trials. A trial means its layout, whenever "
+              "and by whatever software it ran. Default: everything that was "
+              "measured.");
+          grammar
+              .option("--of", own.of, "WHAT",
+                      "What a series is of: cell (its best layout under each software) or "
+                      "layout (each run). Default: cell; layout if one is named.")
+              .one_of({"cell", "layout"});
+          grammar
+              .option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
+              .with_default();
+          grammar.flag(
+              "--points", own.points,
+              "Print a row for each measurement with its verdict, as csv and json do.");
+          grammar.where();
+          grammar.format({"svg", "html"});
+          grammar.output();
+        },
+    .run = run_history};
+
+}  // namespace shardsweep

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/history_page.hpp"
+
+#include "picture/heatmap_picture.hpp"
+#include "picture/svg.hpp"
+#include "report/charts.hpp"
+#include "report/page.hpp"
+#include "show/cell_text.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+namespace {
+
+/// A page of more charts is opened slowly and read by nobody.
+constexpr std::size_t most_charts = 60;
+constexpr std::size_t most_in_picture = 24;
+
+Chart chart_of_series(const HistorySeries& series) {
+  Chart chart{printable(series.title),
+              {"measurements, the oldest first", "", false, false, {}},
+              {"tokens/s/GPU", "tokens_per_s_per_gpu", false, false, {}}};
+  ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
+  ChartSeries level{"level", {}, {Ink::none, category_colour(1)}, true, false};
+  level.colour = 1;
+  for (std::size_t i = 0; i < series.points.size(); ++i) {
+    const auto place = static_cast<double>(i + 1);
+    measured.points.push_back(
+        {place, series.points[i].run.measured.speed, printable(point_sentence(series, i))});
+    // A step stands between two points, not as a slope from one to the other.
+    const bool is_change =
+        std::any_of(series.answer.changes.begin(), series.answer.changes.end(),
+                    [i](const SeriesChange& change) { return change.first == i; });
+    if (is_change) {
+      level.points.push_back({place - 0.5, series.answer.levels[i - 1]});
+      level.points.push_back({place - 0.5, series.answer.levels[i]});
+    }
+    level.points.push_back({place, series.answer.levels[i]});
+  }
+  chart.series = {std::move(level), std::move(measured)};
+  return chart;
+}
+
+/// The whole page in a sentence: what became slower most, since when, and by what.
+std::string history_answer(const History& history) {
+  const auto& first = history.series.front();
+  if (first.loss <= 0) return "<p>No series has surely become slower.</p>\n";
+  return fmt::format("<p class=\"note\"><b>{}</b> is {} below its best. {}.</p>\n",
+                     escaped(first.title), percent_text(first.loss),
+                     escaped(history_sentence(first)));
+}
+
+std::string series_figure(const HistorySeries& series) {
+  return fmt::format("<div>\n<h3>{}</h3>\n<p>{}</p>\n{}</div>\n", escaped(series.title),
+                     escaped(history_sentence(series)),
+                     chart_figure(chart_of_series(series), ""));
+}
+
+}  // namespace
+
+std::string history_page(const History& history, const std::string& made) {
+  std::string body = "<main>\n<header>\n<h1>Speed over time</h1>\n";
+  body += fmt::format("<p class=\"sub\">{} {}</p>\n</header>\n",
+                      escaped(history_summary(history)), escaped(made));
+  if (!history.series.empty()) body += history_answer(history);
+  body += "<section>\n<h2>Series, the largest loss first</h2>\n<div class=\"small-charts\">\n";
+  for (std::size_t i = 0; i < std::min(most_charts, history.series.size()); ++i)
+    body += series_figure(history.series[i]);
+  body += "</div>\n";
+  if (history.series.size() > most_charts)
+    body += fmt::format("<p class=\"faint\">{} more are in the table.</p>\n",
+                        history.series.size() - most_charts);
+  auto table = history_table(history, true);
+  // The charts show it better.
+  const auto spark = std::find(table.columns.begin(), table.columns.end(), "history");
+  const auto place = spark - table.columns.begin();
+  table.columns.erase(spark);
+  for (auto& row : table.rows)
+    row.erase(row.begin() + place);
+  body += "</section>\n<section>\n<h2>All series as a table</h2>\n" +
+          html_table(table, "Series, the largest loss first") + "</section>\n";
+  return html_page("Speed over time",
+                   body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n",
+                   PageScript::whole);
+}
+
+Drawing history_picture(const History& history) {
+  std::vector<Drawing> drawings;
+  for (std::size_t i = 0; i < std::min(most_in_picture, history.series.size()); ++i) {
+    const auto& series = history.series[i];
+    auto chart = chart_of_series(series);
+    constexpr double height = 220;
+    chart.height = height;
+    chart.title += fmt::format(": {}", word_of(series.verdict().difference));
+    if (series.since() < series.points.size())
+      chart.title += " by " + percent_text(std::abs(series.verdict().share));
+    drawings.push_back(chart_picture(chart));
+  }
+  return stacked(std::move(drawings));
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: A point of a cell is its best layout under one software in one sweep, because the
+// best of more layouts is faster by luck: sweeps are compared as they were planned. What
+// changed at a change point is named only if its new value was not there before: else it is
+// innocent.
+#include "show/history.hpp"
+
+#include "show/cell_text.hpp"
+#include "text/numbers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+constexpr double microseconds_per_day = 86400e6;
+
+using SeriesKey = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string,
+                             std::string, std::string, std::string>;
+
+SeriesKey key_of(const HistoryRun& run, HistoryOf of) {
+  return {run.model,   run.seq_len,
+          run.nodes,   run.gpus,
+          run.cluster, run.vars,
+          run.runner,  of == HistoryOf::layout ? run.layout : std::string()};
+}
+
+bool is_older(const HistoryRun& a, const HistoryRun& b) {
+  return std::pair(a.ended_at, a.id) < std::pair(b.ended_at, b.id);
+}
+
+double speed_of(const HistoryRun& run) {
+  return run.measured.speed;
+}
+
+/// Of an even number the lower of the middle two, as in every answer.
+HistoryPoint median_point(std::vector<HistoryRun> runs) {
+  std::stable_sort(runs.begin(), runs.end(), [](const HistoryRun& a, const HistoryRun& b) {
+    return speed_of(a) < speed_of(b);
+  });
+  const auto count = static_cast<std::int64_t>(runs.size());
+  return {std::move(runs[(runs.size() - 1) / 2]), count};
+}
+
+HistoryPoint best_point(const std::vector<HistoryRun>& runs) {
+  std::map<std::string, std::vector<HistoryRun>> layouts;
+  for (const auto& run : runs)
+    layouts[run.layout].push_back(run);
+  HistoryPoint best;
+  for (auto& [layout, of_layout] : layouts) {
+    auto point = median_point(std::move(of_layout));
+    if (speed_of(point.run) > speed_of(best.run)) best = std::move(point);
+  }
+  best.layouts = std::ssize(layouts);
+  return best;
+}
+
+std::vector<HistoryPoint> points_of_cell(const std::vector<HistoryRun>& runs) {
+  std::map<std::pair<std::string, HistoryFacts>, std::vector<HistoryRun>> groups;
+  for (const auto& run : runs)
+    groups[{run.sweep, run.software}].push_back(run);
+  std::vector<HistoryPoint> points;
+  points.reserve(groups.size());
+  for (const auto& [software, group] : groups)
+    points.push_back(best_point(group));
+  std::sort(points.begin(), points.end(), [](const HistoryPoint& a, const HistoryPoint& b) {
+    return is_older(a.run, b.run);
+  });
+  return points;
+}
+
+/// All that may have changed at a point.
+HistoryFacts facts_of(const HistoryPoint& point, HistoryOf of) {
+  auto facts = point.run.software;
+  facts["nodes"] = point.run.measured.nodes;
+  if (of == HistoryOf::cell) {
+    facts["best layout"] = point.run.layout;
+    // The best of more layouts may be faster without anything having become so.
+    facts["layouts measured"] = grouped(point.layouts);
+  }
+  return facts;
+}
+
+std::string value_of(const HistoryFacts& facts, const std::string& name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? std::string() : found->second;
+}
+
+/// Hashes are known by their beginning.
+std::string brief_value(const std::string& value) {
+  constexpr std::size_t longest = 40;
+  if (value.empty()) return "unknown";
+  if (value.size() <= longest) return value;
+  std::size_t end = longest;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80U)
+    --end;
+  return value.substr(0, end) + "…";
+}
+
+std::string changed_text(const std::vector<HistoryPoint>& points, HistoryOf of,
+                         const SeriesChange& change) {
+  const auto before = facts_of(points[change.first - 1], of);
+  const auto after = facts_of(points[change.first], of);
+  std::set<std::string> known;
+  for (const auto* facts : {&before, &after}) {
+    for (const auto& [name, value] : *facts)
+      known.insert(name);
+  }
+  // Causes first: which layout is the best follows from them.
+  std::vector<std::string> names(known.begin(), known.end());
+  std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
+    return name != "best layout" && name != "layouts measured" && name != "nodes";
+  });
+  std::vector<std::string> changed;
+  for (const auto& name : names) {
+    const auto value = value_of(after, name);
+    bool was_there = false;
+    std::set<std::string> values;
+    for (auto i = change.from; i < change.first; ++i) {
+      values.insert(value_of(facts_of(points[i], of), name));
+      was_there = was_there || values.contains(value);
+    }
+    // Nodes that are others each time are not what changed.
+    const bool always_others = name == "nodes" && values.size() > 1;
+    if (was_there || always_others || (name == "nodes" && value.empty())) continue;
+    changed.push_back(fmt::format("{} {} -> {}", name, brief_value(value_of(before, name)),
+                                  brief_value(value)));
+  }
+  return fmt::format("{}", fmt::join(changed, ", "));
+}
+
+/// What is left of the speed that it surely had at its best.
+double loss_of(const SeriesAnswer& answer) {
+  double level = 1;
+  double best = 1;
+  for (const auto& change : answer.changes) {
+    const auto difference = change.verdict.difference;
+    if (difference != Difference::faster && difference != Difference::slower) continue;
+    level *= 1 + change.verdict.share;
+    best = std::max(best, level);
+  }
+  return 1 - level / best;
+}
+
+std::string title_of_series(const HistoryRun& run, HistoryOf of) {
+  std::string title =
+      fmt::format("{}, {}", run.model,
+                  run.nodes > 0 ? counted(run.nodes, "node") : counted(run.gpus, "GPU"));
+  if (run.seq_len > 0) title += fmt::format(", seq_len {}", run.seq_len);
+  if (!run.vars.empty()) title += ", " + run.vars;
+  return of == HistoryOf::layout ? title + ": " + run.layout : title;
+}
+
+std::vector<SeriesPoint> measured_points(HistorySeries& series, bool by_time) {
+  std::vector<SeriesPoint> measured;
+  const auto begin = series.points.front().run.ended_at;
+  for (std::size_t i = 0; i < series.points.size(); ++i) {
+    auto& point = series.points[i].run;
+    point.measured.at = by_time
+                            ? static_cast<double>(point.ended_at - begin) / microseconds_per_day
+                            : static_cast<double>(i);
+    measured.push_back(point.measured);
+  }
+  return measured;
+}
+
+/// Of one run, from those of one layout under one software in one sweep.
+Noise noise_of_repeats(const std::vector<HistoryRun>& runs) {
+  std::map<std::tuple<SeriesKey, std::string, HistoryFacts>, std::vector<double>> groups;
+  for (const auto& run : runs)
+    groups[{key_of(run, HistoryOf::layout), run.sweep, run.software}].push_back(speed_of(run));
+  std::vector<Ranked> repeated;
+  for (auto& [group, speeds] : groups) {
+    if (speeds.size() < 2) continue;
+    std::sort(speeds.begin(), speeds.end());
+    const double middle = speeds[(speeds.size() - 1) / 2];
+    if (!(middle > 0)) continue;
+    repeated.push_back({.value = middle,
+                        .runs = std::ssize(speeds),
+                        .spread = (speeds.back() - speeds.front()) / middle});
+  }
+  return common_noise(repeated);
+}
+
+std::string when_text(const HistoryRun& run) {
+  return run.ended_at > 0 ? local_time_text(run.ended_at) : run.sweep;
+}
+
+std::vector<Value> cell_values(const HistoryRun& run) {
+  return {run.model, run.seq_len, run.nodes,
+          run.gpus,  run.cluster, run.vars.empty() ? Value() : Value(run.vars),
+          run.runner};
+}
+
+constexpr std::array<const char*, 7> cell_names{"model",   "seq_len", "nodes", "gpus",
+                                                "cluster", "vars",    "runner"};
+
+Value text_or_none(const std::string& text) {
+  return text.empty() ? Value() : Value(text);
+}
+
+Value time_or_none(Timestamp at) {
+  return at > 0 ? Value(at) : Value();
+}
+
+std::vector<double> speeds_of(const HistorySeries& series) {
+  std::vector<double> speeds;
+  for (const auto& point : series.points)
+    speeds.push_back(speed_of(point.run));
+  return speeds;
+}
+
+}  // namespace
+
+std::size_t HistorySeries::since() const {
+  const auto* change = answer.last_sure();
+  return change == nullptr ? points.size() : change->first;
+}
+
+const SpeedVerdict& HistorySeries::verdict() const {
+  const auto* change = answer.last_sure();
+  return change == nullptr ? answer.points.back() : change->verdict;
+}
+
+std::string HistorySeries::reason() const {
+  const auto* change = answer.last_sure();
+  return change == nullptr ? newest_reason
+                           : reasons[static_cast<std::size_t>(change - answer.changes.data())];
+}
+
+History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double resolve) {
+  History history{.of = of};
+  history.by_time = std::all_of(runs.begin(), runs.end(),
+                                [](const HistoryRun& run) { return run.ended_at > 0; });
+  std::map<SeriesKey, std::vector<HistoryRun>> by_key;
+  for (const auto& run : runs) {
+    if (speed_of(run) > 0) by_key[key_of(run, of)].push_back(run);
+  }
+  std::vector<std::vector<SeriesPoint>> measured;
+  for (auto& [key, of_key] : by_key) {
+    std::sort(of_key.begin(), of_key.end(), is_older);
+    auto& series = history.series.emplace_back();
+    if (of == HistoryOf::cell) {
+      series.points = points_of_cell(of_key);
+    } else {
+      for (auto& run : of_key)
+        series.points.push_back({std::move(run)});
+    }
+    series.title = title_of_series(series.points.back().run, of);
+    measured.push_back(measured_points(series, history.by_time));
+  }
+  SeriesSettings settings{resolve, common_noise_of_series(measured)};
+  if (!settings.elsewhere.known()) settings.elsewhere = noise_of_repeats(runs);
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    auto& series = history.series[i];
+    series.answer = answer_of_series(measured[i], settings);
+    for (const auto& change : series.answer.changes)
+      series.reasons.push_back(changed_text(series.points, of, change));
+    const auto newest = series.points.size() - 1;
+    const auto from = series.answer.changes.empty() ? 0 : series.answer.changes.back().first;
+    if (newest > from)
+      series.newest_reason = changed_text(series.points, of, {newest, from, newest + 1});
+    series.loss = loss_of(series.answer);
+  }
+  std::stable_sort(history.series.begin(), history.series.end(),
+                   [](const auto& a, const auto& b) { return a.loss > b.loss; });
+  return history;
+}
+
+std::string spark_text(const std::vector<double>& values, std::size_t width, bool utf8) {
+  constexpr std::array<const char*, 8> blocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  constexpr std::array<const char*, 8> plain{"_", ".", ",", "-", "~", "=", "+", "#"};
+  // Of a noise below this a line is flat.
+  constexpr double flat = 0.02;
+  const std::vector<double> shown(
+      values.end() - static_cast<std::ptrdiff_t>(std::min(width, values.size())), values.end());
+  if (shown.empty()) return {};
+  const auto [low, high] = std::minmax_element(shown.begin(), shown.end());
+  const double range = std::max(*high - *low, *high * flat);
+  const double bottom = (*high + *low - range) / 2;
+  std::string text;
+  for (const double value : shown) {
+    const auto step = static_cast<std::size_t>(
+        std::clamp(std::floor((value - bottom) / range * 8), 0.0, 7.0));
+    text += utf8 ? blocks[step] : plain[step];
+  }
+  return text;
+}
+
+Table history_table(const History& history, bool utf8) {
+  constexpr std::size_t spark_width = 24;
+  Table table{{cell_names.begin(), cell_names.end()}, {}};
+  table.columns.insert(table.columns.end(),
+                       {"layout", "points", "tokens_per_s_per_gpu", "history", "verdict",
+                        "change_share", "since", "changed", "reason"});
+  for (const auto& series : history.series) {
+    const auto& last = series.points.back().run;
+    const auto& verdict = series.verdict();
+    const auto since = series.since();
+    const bool changed = since < series.points.size();
+    auto& row = table.rows.emplace_back(cell_values(last));
+    row.insert(row.end(), {last.layout, static_cast<std::int64_t>(series.points.size()),
+                           speed_of(last), spark_text(speeds_of(series), spark_width, utf8),
+                           std::string(word_of(verdict.difference)),
+                           series.points.size() > 1 ? Value(verdict.share) : Value(),
+                           changed ? time_or_none(series.points[since].run.ended_at) : Value(),
+                           text_or_none(series.reason()), text_or_none(verdict.reason)});
+  }
+  return table;
+}
+
+Table history_points(const History& history) {
+  Table table{{cell_names.begin(), cell_names.end()}, {}};
+  table.columns.insert(
+      table.columns.end(),
+      {"layout", "sweep", "trial", "ended_at", "tokens_per_s_per_gpu", "runs", "level",
+       "change", "verdict", "change_share", "changed", "reason", "software", "hosts"});
+  for (const auto& series : history.series) {
+    std::size_t next = 0;  // change
+    for (std::size_t i = 0; i < series.points.size(); ++i) {
+      const auto& run = series.points[i].run;
+      const auto& changes = series.answer.changes;
+      const bool is_change = next < changes.size() && changes[next].first == i;
+      const auto& verdict = series.answer.points[i];
+      std::string software;
+      for (const auto& [name, value] : run.software)
+        software += fmt::format("{}{} {}", software.empty() ? "" : ", ", name, value);
+      auto& row = table.rows.emplace_back(cell_values(run));
+      row.insert(
+          row.end(),
+          {run.layout, run.sweep, run.trial, time_or_none(run.ended_at), speed_of(run),
+           series.points[i].runs, series.answer.levels[i], std::int64_t{is_change ? 1 : 0},
+           std::string(word_of(verdict.difference)), i > 0 ? Value(verdict.share) : Value(),
+           is_change ? text_or_none(series.reasons[next]) : Value(),
+           text_or_none(verdict.reason), text_or_none(software),
+           text_or_none(run.measured.nodes)});
+      if (is_change) ++next;
+    }
+  }
+  return table;
+}
+
+std::string history_summary(const History& history) {
+  std::array<std::int64_t, 4> counts{};
+  std::size_t points = 0;
+  for (const auto& series : history.series) {
+    ++counts[static_cast<std::size_t>(series.verdict().difference)];
+    points += series.points.size();
+  }
+  std::string text = fmt::format("{} series of {}", grouped(std::ssize(history.series)),
+                                 counted(static_cast<std::int64_t>(points), "point"));
+  for (const auto difference :
+       {Difference::slower, Difference::faster, Difference::same, Difference::undecided}) {
+    const auto count = counts[static_cast<std::size_t>(difference)];
+    if (count > 0)
+      text += fmt::format(
+          "{} {} {}", text.ends_with("s") && text.find(':') == std::string::npos ? ":" : ",",
+          grouped(count), word_of(difference));
+  }
+  return text + ".";
+}
+
+std::string history_sentence(const HistorySeries& series) {
+  const auto& verdict = series.verdict();
+  const auto since = series.since();
+  const auto reason = series.reason();
+  if (since == series.points.size()) {
+    if (series.points.size() < 2) return "measured once";
+    return fmt::format(
+        "No sure change in {} measurements. The newest is {}: {} {}{}; {}",
+        series.points.size(), word_of(verdict.difference),
+        percent_text(std::abs(verdict.share)), verdict.share < 0 ? "slower" : "faster",
+        reason.empty() ? std::string() : fmt::format(" ({})", reason), verdict.reason);
+  }
+  return fmt::format(
+      "{} by {} since {}: {}", word_of(verdict.difference),
+      percent_text(std::abs(verdict.share)), when_text(series.points[since].run),
+      reason.empty() ? std::string("nothing else that is known changed") : reason);
+}
+
+std::string point_sentence(const HistorySeries& series, std::size_t point) {
+  const auto& run = series.points[point].run;
+  const auto& verdict = series.answer.points[point];
+  std::string software;
+  for (const auto& [name, value] : run.software)
+    software += fmt::format(", {} {}", name, brief_value(value));
+  return fmt::format("{}: {} tokens/s/GPU with {}{}. {}: {}", when_text(run),
+                     amount_text(speed_of(run)), run.layout, software,
+                     word_of(verdict.difference), verdict.reason);
+}
+
+}  // namespace shardsweep

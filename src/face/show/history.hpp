@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measurements over time: series of one layout, or of each cell's best, where they change, and
+// what else changed there. The changes are found and named by answer/series.hpp.
+#pragma once
+
+#include "answer/series.hpp"
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/table.hpp>
+#include <shardsweep/words.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// What a series is of.
+enum class HistoryOf : std::uint8_t {
+  cell,   ///< the best of a cell: a point for each sweep and software that measured it
+  layout  ///< one layout of a cell: a point for each run
+};
+template <>
+inline constexpr std::array<std::string_view, 2> word_table<HistoryOf>{"cell", "layout"};
+
+/// What was known of a run, by the names that people see: version, image, code, nccl, …
+using HistoryFacts = std::map<std::string, std::string>;
+
+/// A run that is ranked.
+struct HistoryRun {
+  std::string model{};
+  std::int64_t seq_len = 0;
+  std::int64_t nodes = 0;
+  std::int64_t gpus = 0;
+  std::string cluster{};
+  std::string vars{};  ///< "nvls 1"; empty: there are none, or they are labels
+  std::string runner{};
+  std::string layout{};
+  std::string sweep{};
+  std::string trial{};
+  std::int64_t id = 0;     ///< of its trial: later ones were submitted later
+  Timestamp ended_at = 0;  ///< 0: not known
+  SeriesPoint measured{};  ///< `at` is set by history_of()
+  HistoryFacts software{};
+};
+
+struct HistoryPoint {
+  HistoryRun run{};          ///< the median one of its layout's
+  std::int64_t runs = 1;     ///< of that layout, in this point
+  std::int64_t layouts = 1;  ///< among which it is the best
+};
+
+struct HistorySeries {
+  std::string title{};                 ///< "tiny, 2 GPUs"; with the layout if it is of one
+  std::vector<HistoryPoint> points{};  ///< the oldest first; one at least
+  SeriesAnswer answer{};
+  /// Of each change: what else changed at its point, "version 1.4 -> 1.5, image a -> b".
+  std::vector<std::string> reasons{};
+  std::string newest_reason{};  ///< the same of the newest point; empty: nothing
+  double loss = 0;  ///< share by which it is now slower than it surely was at its best
+
+  /// Of the last change that is sure; else of the newest point.
+  [[nodiscard]] const SpeedVerdict& verdict() const;
+  /// Point of that change; points.size(): no change is sure.
+  [[nodiscard]] std::size_t since() const;
+  /// What else changed there, or at the newest point; empty: nothing that is known.
+  [[nodiscard]] std::string reason() const;
+};
+
+struct History {
+  HistoryOf of = HistoryOf::cell;
+  bool by_time = false;                 ///< all runs have a time
+  std::vector<HistorySeries> series{};  ///< the largest loss first
+};
+
+[[nodiscard]] History history_of(const std::vector<HistoryRun>& runs, HistoryOf of,
+                                 double resolve);
+
+/// A row for each series, with a line of its speeds.
+[[nodiscard]] Table history_table(const History& history, bool utf8);
+/// A row for each point, with its verdict.
+[[nodiscard]] Table history_points(const History& history);
+
+/// "15 series: 3 SLOWER, 12 UNDECIDED."
+[[nodiscard]] std::string history_summary(const History& history);
+
+/// Speeds as characters of eight heights, the last `width` of them: "▆▇▇▂▁".
+[[nodiscard]] std::string spark_text(const std::vector<double>& values, std::size_t width,
+                                     bool utf8);
+
+/// "SLOWER by 4.2 % since 2026-11-21 03:33:58 (version 1.4 -> 1.5)"; of a series without a sure
+/// change what its newest point says.
+[[nodiscard]] std::string history_sentence(const HistorySeries& series);
+
+/// Of one point: "2026-11-21 03:33:58: 8,012 tokens/s/GPU, version 1.4, SLOWER: …".
+[[nodiscard]] std::string point_sentence(const HistorySeries& series, std::size_t point);
+
+}  // namespace shardsweep

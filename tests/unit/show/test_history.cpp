@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series from runs, what changed at a change point, and how they are printed.
+#include "show/history.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace shardsweep;
+
+namespace {
+
+constexpr std::int64_t day = 86'400'000'000;
+
+HistoryRun nightly_run(std::int64_t night, double speed, const std::string& version,
+                       const std::string& image = "a") {
+  HistoryRun run;
+  run.model = "tiny";
+  run.gpus = 2;
+  run.seq_len = 32;
+  run.layout = "dp2 tp1";
+  run.sweep = "nightly";
+  run.trial = "t" + std::to_string(night);
+  run.id = night;
+  run.ended_at = night * day;
+  run.measured.speed = speed;
+  run.software = {{"version", version}, {"image", image}};
+  return run;
+}
+
+/// Ten nights; from the seventh on the version is 2 and the speed another one.
+std::vector<HistoryRun> ten_nights(double after) {
+  std::vector<HistoryRun> runs;
+  for (std::int64_t night = 1; night <= 10; ++night) {
+    const double wobble = night % 3 == 0 ? 1.002 : 0.999;
+    runs.push_back(night < 7 ? nightly_run(night, 1000 * wobble, "1")
+                             : nightly_run(night, after * wobble, "2"));
+  }
+  return runs;
+}
+
+}  // namespace
+
+TEST_CASE("a change is said with what else changed there and with nothing more") {
+  auto runs = ten_nights(900);
+  runs[3].software["image"] = "b";
+  for (std::size_t i = 6; i < runs.size(); ++i)
+    runs[i].software["image"] = "b";  // which was there at full speed
+  const auto history = history_of(runs, HistoryOf::layout, 0.01);
+  REQUIRE(history.series.size() == 1);
+  const auto& series = history.series.front();
+  CHECK(series.since() == 6);
+  CHECK(series.verdict().difference == Difference::slower);
+  CHECK(series.reason() == "version 1 -> 2");
+  CHECK(series.loss == doctest::Approx(0.1).epsilon(0.05));
+  CHECK(history_sentence(series).find("SLOWER by 10.0 % since") == 0);
+  CHECK(history_summary(history) == "1 series of 10 points: 1 SLOWER.");
+}
+
+TEST_CASE("the best of a cell has a point for each software and sweep") {
+  auto runs = ten_nights(1010);
+  auto other = nightly_run(11, 1500, "2");
+  other.layout = "dp1 tp2";
+  runs.push_back(other);
+  const auto history = history_of(runs, HistoryOf::cell, 0.01);
+  REQUIRE(history.series.size() == 1);
+  const auto& points = history.series.front().points;
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].runs == 6);
+  CHECK(points[1].run.layout == "dp1 tp2");
+  CHECK(points[1].layouts == 2);
+  // That more layouts were measured is said, because it may be all that has happened.
+  CHECK(history.series.front().reason() ==
+        "version 1 -> 2, best layout dp2 tp1 -> dp1 tp2, layouts measured 1 -> 2");
+  CHECK(history.series.front().verdict().difference == Difference::faster);
+}
+
+TEST_CASE("a series too short for a noise of its own has that of repeated runs") {
+  std::vector<HistoryRun> runs{nightly_run(1, 1000, "1"), nightly_run(2, 900, "2")};
+  const auto unknown = history_of(runs, HistoryOf::layout, 0.01);
+  CHECK(unknown.series.front().verdict().open == Open::too_little_data);
+  for (std::int64_t repeat = 3; repeat < 6; ++repeat) {
+    auto run = nightly_run(repeat, 500 + static_cast<double>(repeat), "2");
+    run.layout = "dp1 tp2";
+    runs.push_back(run);
+  }
+  const auto known = history_of(runs, HistoryOf::layout, 0.01);
+  CHECK(known.series.front().verdict().difference == Difference::slower);
+  CHECK(known.series.front().since() == 1);
+}
+
+TEST_CASE("the largest loss stands first") {
+  auto runs = ten_nights(1000);
+  for (auto run : ten_nights(900)) {
+    run.model = "other";
+    runs.push_back(run);
+  }
+  const auto history = history_of(runs, HistoryOf::layout, 0.01);
+  REQUIRE(history.series.size() == 2);
+  CHECK(history.series[0].points[0].run.model == "other");
+  CHECK(history.series[1].loss == 0);
+  CHECK(history_table(history, true).rows.size() == 2);
+  CHECK(history_points(history).rows.size() == 20);
+}
+
+TEST_CASE("without a time of each run the order is that of the trials") {
+  auto runs = ten_nights(900);
+  for (auto& run : runs)
+    run.ended_at = 0;
+  const auto history = history_of(runs, HistoryOf::layout, 0.01);
+  CHECK_FALSE(history.by_time);
+  CHECK(history.series.front().since() == 6);
+  CHECK(history_sentence(history.series.front()).find("since nightly") != std::string::npos);
+}
+
+TEST_CASE("a spark has a height for each speed and of noise it is nearly flat") {
+  CHECK(spark_text({1, 2, 3}, 8, true) == "▁▅█");
+  CHECK(spark_text({1, 2, 3}, 2, false) == "_#");
+  CHECK(spark_text({1000, 1000.5}, 8, true) == "▄▅");
+  CHECK(spark_text({}, 8, true).empty());
+}
