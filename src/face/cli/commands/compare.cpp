@@ -4,6 +4,7 @@
 // by the same code. The verdicts are made by show/side_by_side.hpp; --fail-on turns one into
 // an exit code for CI.
 #include "cli/command.hpp"
+#include "cli/commands/baseline.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/side_by_side.hpp"
@@ -22,6 +23,7 @@ struct CompareOptions {
   std::string by = "sweep";  ///< column whose values the sides are
   std::string resolve = "1%";
   std::string fail_on;  ///< slower=2%
+  std::string against;  ///< baseline in place of the first side
   bool winners = false;
 };
 
@@ -95,6 +97,24 @@ Result<Side> side_of(Reader& reader, const Options& options, const std::string& 
   return Side{name, std::move(layouts)};
 }
 
+/// The baseline and the one side that is named, or two sides that are.
+Result<std::pair<Side, Side>> sides_of(Reader& reader, const Options& options,
+                                       const CompareOptions& own, const Session& session) {
+  const auto& names = options.names;
+  const std::size_t needed = own.against.empty() ? 2 : 1;
+  if (names.size() != needed)
+    return fault(FaultKind::invalid_input,
+                 needed == 2 ? "compare has two sides: name both, or one and --against BASELINE"
+                             : "compare --against has one other side: name it");
+  SHARDSWEEP_ASSIGN(Side last, side_of(reader, options, own.by, names.back()));
+  if (needed == 2) {
+    SHARDSWEEP_ASSIGN(Side first, side_of(reader, options, own.by, names.front()));
+    return std::pair(std::move(first), std::move(last));
+  }
+  SHARDSWEEP_ASSIGN(Table kept, read_baseline(session, own.against));
+  return std::pair(Side{own.against, std::move(kept)}, std::move(last));
+}
+
 std::vector<std::string_view> important_columns(bool winners) {
   if (!winners) return {"layout", "change_share", "verdict"};
   return {"first_winner", "second_winner", "verdict", "first_winner_gap_share"};
@@ -110,8 +130,8 @@ Result<ExitCode> run_compare(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(own.by, column_of(*reader, own.by));
-  SHARDSWEEP_ASSIGN(const Side first, side_of(*reader, options, own.by, options.names[0]));
-  SHARDSWEEP_ASSIGN(const Side second, side_of(*reader, options, own.by, options.names[1]));
+  SHARDSWEEP_ASSIGN(const auto sides, sides_of(*reader, options, own, session));
+  const auto& [first, second] = sides;
   SideBySide both = side_by_side(first, second, own.by, resolve);
   Table& table = own.winners ? both.winners : both.rows;
   if (options.format == Format::table) drop_nodes_where_none(table);
@@ -135,7 +155,8 @@ extern const Command command_compare{
     .help = "Compare two sweeps or versions, layout by layout.",
     .examples =
         "shardsweep compare before after --fail-on slower=2%\n"
-        "shardsweep compare 24.05 24.09 --by image",
+        "shardsweep compare 24.05 24.09 --by image\n"
+        "shardsweep compare after --against main",
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
@@ -143,10 +164,12 @@ extern const Command command_compare{
           grammar
               .option("names", options.names, "A B",
                       "The two sides, the older one first: sweeps, or values of the column "
-                      "that --by "
-                      "names.")
+                      "that --by names. With --against the second alone.")
               .required()
-              .times(2, 2);
+              .times(1, 2);
+          grammar.option("--against", own.against, "BASELINE",
+                         "First side: what `baseline set` has kept under this name, or a file "
+                         "of it (.jsonl).");
           grammar
               .option(
                   "--by", own.by, "COLUMN",

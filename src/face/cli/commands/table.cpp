@@ -29,6 +29,7 @@
   ROW(command_best)              \
   ROW(command_explain)           \
   ROW(command_compare)           \
+  ROW(command_baseline)          \
   ROW(command_history)           \
   ROW(command_extrapolate)       \
   ROW(command_frontier)          \

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Baselines: what was measured of some layouts, kept under a name as a file of JSON lines. It
+// holds the rows that `compare` joins, so that a comparison needs no database that is as old.
+#pragma once
+
+#include <shardsweep/result.hpp>
+#include <shardsweep/table.hpp>
+
+#include <string>
+
+namespace shardsweep {
+
+struct Session;
+
+/// The rows of Reader::layouts() as they were kept. `name` is one that `baseline set` was given,
+/// or the path of such a file: it has a '/' or ends with .jsonl. A file that is none is a fault
+/// that names file, line and what is wrong.
+[[nodiscard]] Result<Table> read_baseline(const Session& session, const std::string& name);
+
+/// A baseline as text: a line that says what it is, then one for each layout.
+[[nodiscard]] std::string baseline_text(const Table& layouts);
+/// The other way; `file` is for messages.
+[[nodiscard]] Result<Table> baseline_from(const std::string& text, const std::string& file);
+
+}  // namespace shardsweep
