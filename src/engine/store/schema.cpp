@@ -3,6 +3,7 @@
 
 #include "store/rows.hpp"
 
+#include <shardsweep/database_format.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
 
@@ -107,3 +108,11 @@ void set_journal(Database& database, const std::filesystem::path& file) {
 }
 
 }  // namespace shardsweep::sqlite
+
+namespace shardsweep {
+
+std::int64_t database_format() {
+  return static_cast<std::int64_t>(sqlite::migrations().size());
+}
+
+}  // namespace shardsweep

@@ -8,7 +8,10 @@
 #include "show/table_view.hpp"
 #include "text/nearest.hpp"
 
+#include <shardsweep/database_format.hpp>
+
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -141,12 +144,17 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
+/// `shardsweep 0.1.0 (commit 68cc9937a1b2, database format 30)`.
+std::string version_text() {
+  return fmt::format("shardsweep {} (commit {}, database format {})", version, commit,
+                     database_format());
+}
+
 /// The program's own options, and one command's; nullptr: no command's.
 class Parser {
  public:
   explicit Parser(const Command* command) : command_(command) {
-    app_.set_version_flag("--version", std::string("shardsweep ") + version,
-                          "Print the version and exit.");
+    app_.set_version_flag("--version", version_text(), "Print the version and exit.");
     app_.set_help_flag("-h,--help", "Print this help and exit.");
     app_.require_subcommand(1);
     if (command == nullptr) return;
