@@ -53,11 +53,13 @@ HistoryPoint best_point(const std::vector<HistoryRun>& runs) {
   for (const auto& run : runs)
     layouts[run.layout].push_back(run);
   HistoryPoint best;
+  std::set<std::string> all;
   for (auto& [layout, of_layout] : layouts) {
     auto point = median_point(std::move(of_layout));
+    all.insert(layout);
     if (speed_of(point.run) > speed_of(best.run)) best = std::move(point);
   }
-  best.layouts = std::ssize(layouts);
+  best.layouts = std::move(all);
   return best;
 }
 
@@ -82,7 +84,7 @@ HistoryFacts facts_of(const HistoryPoint& point, HistoryOf of) {
   if (of == HistoryOf::cell) {
     facts["best layout"] = point.run.layout;
     // The best of more layouts may be faster without anything having become so.
-    facts["layouts measured"] = grouped(point.layouts);
+    facts["layouts measured"] = grouped(std::ssize(point.layouts));
   }
   return facts;
 }
@@ -133,6 +135,25 @@ std::string changed_text(const std::vector<HistoryPoint>& points, HistoryOf of,
                                   brief_value(value)));
   }
   return fmt::format("{}", fmt::join(changed, ", "));
+}
+
+/// The best of other layouts is no change of speed: what became the best has to have been
+/// measured before, and what was it, afterwards.
+void doubt_other_layouts(HistorySeries& series) {
+  for (auto& change : series.answer.changes) {
+    auto& verdict = change.verdict;
+    const auto& before = series.points[change.first - 1];
+    const auto& after = series.points[change.first];
+    const bool faster = verdict.difference == Difference::faster;
+    if (!faster && verdict.difference != Difference::slower) continue;
+    const auto& layout = faster ? after.run.layout : before.run.layout;
+    if ((faster ? before : after).layouts.contains(layout)) continue;
+    verdict.difference = Difference::undecided;
+    verdict.open = Open::mixed_state;
+    verdict.reason = fmt::format("{} was not measured {}: it may be the layouts; {}", layout,
+                                 faster ? "before" : "afterwards", verdict.reason);
+    series.answer.points[change.first] = verdict;
+  }
 }
 
 /// What is left of the speed that it surely had at its best.
@@ -260,10 +281,12 @@ History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double res
   for (std::size_t i = 0; i < measured.size(); ++i) {
     auto& series = history.series[i];
     series.answer = answer_of_series(measured[i], settings);
+    if (of == HistoryOf::cell) doubt_other_layouts(series);
     for (const auto& change : series.answer.changes)
       series.reasons.push_back(changed_text(series.points, of, change));
     const auto newest = series.points.size() - 1;
     const auto from = series.answer.changes.empty() ? 0 : series.answer.changes.back().first;
+    if (newest > 0 && newest == from) series.newest_reason = series.reasons.back();
     if (newest > from)
       series.newest_reason = changed_text(series.points, of, {newest, from, newest + 1});
     series.loss = loss_of(series.answer);

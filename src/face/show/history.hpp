@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,9 +50,9 @@ struct HistoryRun {
 };
 
 struct HistoryPoint {
-  HistoryRun run{};          ///< the median one of its layout's
-  std::int64_t runs = 1;     ///< of that layout, in this point
-  std::int64_t layouts = 1;  ///< among which it is the best
+  HistoryRun run{};                 ///< the median one of its layout's
+  std::int64_t runs = 1;            ///< of that layout, in this point
+  std::set<std::string> layouts{};  ///< of a cell: those among which it is the best
 };
 
 struct HistorySeries {
