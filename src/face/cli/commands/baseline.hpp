@@ -12,9 +12,9 @@ namespace shardsweep {
 
 struct Session;
 
-/// The rows of Reader::layouts() as they were kept. `name` is one that `baseline set` was given,
-/// or the path of such a file: it has a '/' or ends with .jsonl. A file that is none is a fault
-/// that names file, line and what is wrong.
+/// The rows of Reader::layouts() as they were kept. `name` is one that `baseline set` was
+/// given, or the path of such a file: it has a '/' or ends with .jsonl. A file that is none is
+/// a fault that names file, line and what is wrong.
 [[nodiscard]] Result<Table> read_baseline(const Session& session, const std::string& name);
 
 /// A baseline as text: a line that says what it is, then one for each layout.
