@@ -206,7 +206,10 @@ Noise noise_of_repeats(const std::vector<HistoryRun>& runs) {
                         .runs = std::ssize(speeds),
                         .spread = (speeds.back() - speeds.front()) / middle});
   }
-  return common_noise(repeated);
+  // One pair that differs much would make every interval a hundred times as wide as the speed.
+  constexpr std::int64_t enough_freedom = 2;
+  const auto noise = common_noise(repeated);
+  return noise.freedom < enough_freedom ? Noise() : noise;
 }
 
 std::string when_text(const HistoryRun& run) {
