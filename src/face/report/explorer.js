@@ -440,7 +440,7 @@ function curve(counts) {
 function showGpus(answer) {
   $('#gpus-card').hidden = !answer || Boolean(answer.why);
   if ($('#gpus-card').hidden) return;
-  say('#least', answer.least === null ? 'It fits on none of these numbers of GPUs.' : `Least GPUs: ${answer.least}, of those in the table.`);
+  say('#least', answer.least === null ? 'It fits on none of these numbers of GPUs.' : `Least GPUs with this batch: ${answer.least}, of those in the table.`);
   // Numbers of GPUs on which nothing fits for one reason are one line.
   const lines = [];
   for (const one of answer.counts) {
