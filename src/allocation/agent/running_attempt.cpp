@@ -65,7 +65,7 @@ void RunningAttempt::follow_trainer() {
       TrainerLogs::make(spec(), here_.paths, step_ ? 1 : here_.nodes(), here_.node.index);
   if (!logs) {
     life_.findings().add(
-        {here_.clock.now(), Outcome::rejected, logs.error().what, SaidBy::agent});
+        {here_.clock.now(), {Outcome::rejected, logs.error().what, SaidBy::agent}});
     return;
   }
   trainer_ = *std::move(logs);
@@ -433,7 +433,7 @@ void RunningAttempt::write_cut_result() {
   fail_point("node.result_written");
   if (!written)
     return life_.findings().add(
-        {here_.clock.now(), Outcome::lost, written.error().what, SaidBy::agent});
+        {here_.clock.now(), {Outcome::lost, written.error().what, SaidBy::agent}});
   cut_result_is_ours_ = true;
   life_.findings().see_result();
 }

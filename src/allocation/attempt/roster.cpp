@@ -61,6 +61,7 @@ std::vector<Place> NodeRoster::place_by(const std::map<std::string, std::string>
   if (order == job_nodes_) return {};
   job_nodes_ = order;
   std::vector<Place> places;
+  places.reserve(order.size());
   for (const std::string& node : order)
     places.push_back({node, static_cast<std::int32_t>(places.size())});
   return places;

@@ -96,7 +96,8 @@ class Decider {
         site_limits_(world, input.sweeps, {input.now, input.week_minute, input.week_second}) {}
 
   void run() {
-    for (const auto& [id, sweep] : world_.sweeps()) {
+    for (const auto& entry : world_.sweeps()) {
+      const SweepRow& sweep = entry.second;
       const auto facts = input_.sweeps.find(sweep.id);
       if (facts == input_.sweeps.end() || sweep.state != SweepState::active) continue;
       in_work_of(sweep.id, [&] { decide_for(sweep, facts->second); });

@@ -348,6 +348,7 @@ CellAnswer answer_of(const CellRuns& cell) {
   answer.by_finals = finals.finalists > 0;
   if (answer.by_finals) doubt_confirmation(answer, cell.finals->finals.verdicts.front());
   std::vector<Ranked> ranked;
+  ranked.reserve(entries.size());
   for (const auto& entry : entries)
     ranked.push_back(ranked_of(entry));
   const Noise noise = cell.noise ? *cell.noise : common_noise(ranked);

@@ -159,15 +159,17 @@ Result<std::shared_ptr<const Learnt>> read_learnt(const Json& question,
   SHARDSWEEP_ASSIGN(knowledge.family, text_of(*found, "family"));
   if (knowledge.family != request.family->name) return nullptr;
   constexpr std::size_t most_models = 200;
-  SHARDSWEEP_TRY(read_list(*found, "models", most_models, [&](const Json& entry) {
-    auto model = read_model(entry);
-    if (model) knowledge.models.push_back(*std::move(model));
-    return model ? Result<void>() : Result<void>(tl::unexpected<Fault>(model.error()));
-  }));
-  SHARDSWEEP_TRY(read_list(*found, "runs", most_measured_runs, [&](const Json& entry) {
-    return read_object(entry, "a measured run", knowledge.runs.emplace_back(),
-                       {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
-  }));
+  SHARDSWEEP_TRY(
+      read_list(*found, "models", most_models, [&](const Json& entry) -> Result<void> {
+        SHARDSWEEP_ASSIGN(auto model, read_model(entry));
+        knowledge.models.push_back(std::move(model));
+        return Result<void>();
+      }));
+  SHARDSWEEP_TRY(
+      read_list(*found, "runs", most_measured_runs, [&](const Json& entry) -> Result<void> {
+        return read_object(entry, "a measured run", knowledge.runs.emplace_back(),
+                           {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
+      }));
   SHARDSWEEP_ASSIGN(auto learnt, learn(knowledge, request.cluster, *request.family));
   return std::make_shared<const Learnt>(std::move(learnt));
 }

@@ -50,7 +50,7 @@ std::string billions_text(std::int64_t count) {
 }  // namespace
 
 std::string parameters_sentence(const ModelSpec& model) {
-  const auto all = billions_text(parameters(model)) + " parameters";
+  auto all = billions_text(parameters(model)) + " parameters";
   if (model.experts == 0) return all;
   return fmt::format("{}, {} of them active", all, billions_text(active_parameters(model)));
 }

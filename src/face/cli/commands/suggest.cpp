@@ -116,6 +116,7 @@ Result<std::optional<ModelSpec>> model_of_sweep(const Knowledge& measured,
   if (found != models.end()) return *found;
   if (!name.empty()) return std::nullopt;
   std::vector<std::string> names;
+  names.reserve(models.size());
   for (const auto& model : models)
     names.push_back(model.name);
   return fault(FaultKind::invalid_input, fmt::format("Give --model: '{}' has several: {}.",
@@ -164,6 +165,7 @@ Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
       whole_nodes ? AskedValue{"--nodes", "constants.nodes", options.asked.nodes}
                   : AskedValue{"--gpus", "constants.gpus", options.asked.gpus}};
   std::vector<std::string> set;
+  set.reserve(asked.size());
   for (const auto& one : asked)
     set.push_back(fmt::format("{}={}", one.key, one.value));
   const std::string text = own.model ? fmt::format("name: suggest\nmodels:\n  own: {}\n",

@@ -58,7 +58,7 @@ namespace shardsweep {
 SHARDSWEEP_COMMANDS(SHARDSWEEP_DECLARE)
 
 std::span<const Command* const> all_commands() {
-#define SHARDSWEEP_ADDRESS(command) &command,
+#define SHARDSWEEP_ADDRESS(command) &(command),
   static const auto all = std::to_array({SHARDSWEEP_COMMANDS(SHARDSWEEP_ADDRESS)});
   return all;
 }
