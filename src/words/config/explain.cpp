@@ -414,6 +414,7 @@ class SiteExplainer {
     text_ += fmt::format("{}:\n", key);
     add_keys(text_, notify, "  ", [this](const auto& events, const auto& value) {
       std::vector<std::string> words;
+      words.reserve(value.size());
       for (const NotifyEvent event : value)
         words.emplace_back(notify_words.at(static_cast<std::size_t>(event)));
       text_ += fmt::format("  {}: {}\n", events.name, value_text(KeyType::texts, words));

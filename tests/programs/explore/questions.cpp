@@ -75,7 +75,7 @@ class Asker {
       made.experts_per_token = 1 + static_cast<std::int64_t>(below(4));
       made.expert_ffn = 128 * static_cast<std::int64_t>(1 + below(32));
       made.shared_experts = static_cast<std::int64_t>(below(3));
-      made.dense_layers = std::min<std::int64_t>(made.layers - 1, below(4));
+      made.dense_layers = std::min(made.layers - 1, static_cast<std::int64_t>(below(4)));
     }
     return made;
   }

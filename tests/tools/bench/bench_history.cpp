@@ -63,6 +63,33 @@ void print_tally(const char* disturbance, const std::string& step, double noise,
                  static_cast<double>(std::max<std::int64_t>(tally.looks, 1)));
 }
 
+/// All disturbances and steps at one noise, `each` series of them.
+void print_noise(double noise, std::uint64_t each, std::uint64_t& seed) {
+  constexpr std::array<const char*, 5> names{"none", "drift", "nodes", "gaps", "spikes"};
+  const std::size_t window = noise < 0.015 ? 3 : 8;
+  Tally all;
+  Tally large;
+  for (std::size_t disturbance = 0; disturbance < names.size(); ++disturbance) {
+    for (const double step : {0.0, 0.01, 0.03, 0.1}) {
+      Tally tally;
+      for (std::uint64_t i = 0; i < each; ++i) {
+        const auto series =
+            simulated_series({static_cast<Disturbance>(disturbance), step, noise}, seed++);
+        tally.take(series, watch(series, window), window);
+      }
+      print_tally(names.at(disturbance), step > 0 ? fmt::format("{:.0f} %", 100 * step) : "-",
+                  noise, window, tally);
+      // Lone slow runs are told apart in lines of their own: if one is among the first three
+      // points behind a step, nothing can be sure of the step.
+      if (static_cast<Disturbance>(disturbance) == Disturbance::spikes) continue;
+      all.add(tally);
+      if (step >= 0.03) large.add(tally);
+    }
+  }
+  print_tally("the four", ">= 3 %", noise, window, large);
+  print_tally("the four", "any", noise, window, all);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -70,33 +97,10 @@ int main(int count, char** arguments) {
     return count > at ? std::strtoull(arguments[at], nullptr, 10) : otherwise;
   };
   const auto each = argument(1, 25);
-  auto seed = argument(2, 1);
-  constexpr std::array<const char*, 5> names{"none", "drift", "nodes", "gaps", "spikes"};
+  std::uint64_t seed = argument(2, 1);
   fmt::print("{:<10} {:>6} {:>8} {:>7} {:>11} {:>7} {:>7} {:>13} {:>17}\n", "beside it", "step",
              "noise", "series", "in time is", "in time", "ever", "median delay",
              "false alarms/100");
-  for (const double noise : {0.01, 0.02}) {
-    const std::size_t window = noise < 0.015 ? 3 : 8;
-    Tally all;
-    Tally large;
-    for (std::size_t disturbance = 0; disturbance < names.size(); ++disturbance) {
-      for (const double step : {0.0, 0.01, 0.03, 0.1}) {
-        Tally tally;
-        for (std::uint64_t i = 0; i < each; ++i) {
-          const auto series =
-              simulated_series({static_cast<Disturbance>(disturbance), step, noise}, seed++);
-          tally.take(series, watch(series, window), window);
-        }
-        print_tally(names[disturbance], step > 0 ? fmt::format("{:.0f} %", 100 * step) : "-",
-                    noise, window, tally);
-        // Lone slow runs are told apart in lines of their own: where one is among the first
-        // three points behind a step, nothing can be sure of the step.
-        if (static_cast<Disturbance>(disturbance) == Disturbance::spikes) continue;
-        all.add(tally);
-        if (step >= 0.03) large.add(tally);
-      }
-    }
-    print_tally("the four", ">= 3 %", noise, window, large);
-    print_tally("the four", "any", noise, window, all);
-  }
+  for (const double noise : {0.01, 0.02})
+    print_noise(noise, each, seed);
 }

@@ -62,7 +62,7 @@ TEST_CASE("the winner of each cell is profiled when nothing measured is to come 
 TEST_CASE("a layout is as fast as the middle of its repeats") {
   std::vector<FinalsRow> rows{measured(1, 100), measured(2, 100), measured(3, 150),
                               measured(4, 90), measured(5, 90)};
-  for (const std::size_t repeat : {2, 3, 4})
+  for (const std::size_t repeat : {2UL, 3UL, 4UL})
     rows[repeat].layout = "layout b";
   rows[1].layout = "layout 1";
   CHECK(due(rows) == "profile 1");

@@ -22,7 +22,7 @@ SuggestRequest on_h100(std::int32_t gpus) {
   return on_gpus(request, gpus).value();
 }
 
-WhyNot asked_why(const SuggestRequest& request, std::vector<AxisValues> layout) {
+WhyNot asked_why(const SuggestRequest& request, const std::vector<AxisValues>& layout) {
   auto answer = why_not(request, layout);
   REQUIRE(answer);
   return *std::move(answer);
