@@ -147,7 +147,8 @@ std::string card_text(const SuggestRequest& request, const Suggestion& suggestio
   }
   const auto measured = fastest_measured(request);
   if (!measured.empty()) out += measured + "\n";
-  if (view.least_gpus) out += fmt::format("Least GPUs with this batch: {}.\n", grouped(*view.least_gpus));
+  if (view.least_gpus)
+    out += fmt::format("Least GPUs with this batch: {}.\n", grouped(*view.least_gpus));
   if (!view.batch.empty()) out += view.batch + "\n";
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
