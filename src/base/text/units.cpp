@@ -350,6 +350,17 @@ Parsed<double> parse_real(std::string_view text) {
   return *value;
 }
 
+Parsed<double> parse_share(std::string_view text) {
+  const bool percent = text.ends_with('%');
+  auto value = parse_real(percent ? text.substr(0, text.size() - 1) : text);
+  if (!value) return value;
+  if (percent) *value /= 100;
+  if (*value <= 0 || *value >= 1)
+    return wrong(
+        fmt::format("{} is not a share between 0 and 1; write 1% or 0.01", in_quotes(text)));
+  return value;
+}
+
 Parsed<bool> parse_bool(std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;

@@ -33,6 +33,8 @@ struct Range {
 [[nodiscard]] Parsed<double> parse_bandwidth(std::string_view text);
 /// 200, 0.5, 989.4e12: finite, not negative.
 [[nodiscard]] Parsed<double> parse_real(std::string_view text);
+/// 1% or 0.01: above 0 and below 1.
+[[nodiscard]] Parsed<double> parse_share(std::string_view text);
 /// true, false.
 [[nodiscard]] Parsed<bool> parse_bool(std::string_view text);
 

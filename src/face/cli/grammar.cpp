@@ -7,6 +7,7 @@
 #include "cli/version.hpp"
 #include "show/table_view.hpp"
 #include "text/nearest.hpp"
+#include "text/units.hpp"
 
 #include <shardsweep/database_format.hpp>
 
@@ -431,6 +432,13 @@ void Grammar::versions() {
 void Grammar::family(const std::string& help) {
   option("--family", options_.asked.family, "FAMILY", help)
       .offers({"shardbench", "nanotron", "megatron", "fsdp"});
+}
+
+Result<double> share_in_option(std::string_view text, std::string_view option) {
+  const auto share = config::parse_share(text);
+  if (!share)
+    return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, share.error()));
+  return *share;
 }
 
 }  // namespace shardsweep

@@ -5,10 +5,13 @@
 
 #include "cli/options.hpp"
 
+#include <shardsweep/result.hpp>
+
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -100,5 +103,8 @@ class Grammar {
   Options& options_;
   Choices& choices_;
 };
+
+/// 1% or 0.01, the value of an option; the fault names the option.
+[[nodiscard]] Result<double> share_in_option(std::string_view text, std::string_view option);
 
 }  // namespace shardsweep

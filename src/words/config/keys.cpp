@@ -202,18 +202,6 @@ Range range_of(std::string_view name, const KeyFacts& facts) {
   return {facts.least, facts.most, name};
 }
 
-/// 1% or 0.01.
-Parsed<double> parse_share(std::string_view text) {
-  const bool percent = !text.empty() && text.back() == '%';
-  auto value = parse_real(percent ? text.substr(0, text.size() - 1) : text);
-  if (!value) return value;
-  if (percent) *value /= 100;
-  if (*value <= 0 || *value >= 1)
-    return tl::make_unexpected(
-        fmt::format("{} is not a share between 0 and 1; write 1% or 0.01", in_quotes(text)));
-  return value;
-}
-
 Result<double> read_number(const YamlNode& node, std::string_view name, KeyType type) {
   if (type == Type::rate)
     return read_real(node, name, "a rate such as 450GB/s", parse_bandwidth);

@@ -29,27 +29,12 @@ struct CompareOptions {
 
 constexpr std::string_view by_sweep = "sweep";
 
-/// 1% or 0.01, of the option that is named.
-Result<double> share_of(std::string_view text, std::string_view option) {
-  const bool percent = text.ends_with('%');
-  const auto digits = text.substr(0, text.size() - (percent ? 1 : 0));
-  double value = 0;
-  const auto* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, value);
-  if (percent) value /= 100;
-  if (read.ec != std::errc() || read.ptr != end || !(value > 0) || value >= 1)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{}: '{}' is not a share between 0 and 1. Write 2% or 0.02.",
-                             option, text));
-  return value;
-}
-
 Result<double> limit_of(std::string_view text) {
   constexpr std::string_view prefix = "slower=";
   if (text.substr(0, prefix.size()) != prefix)
     return fault(FaultKind::invalid_input,
                  fmt::format("--fail-on: '{}' is unknown. Write slower=2%.", text));
-  return share_of(text.substr(prefix.size()), "--fail-on");
+  return share_in_option(text.substr(prefix.size()), "--fail-on");
 }
 
 /// A number as the database has it, else a text.
@@ -123,7 +108,7 @@ std::vector<std::string_view> important_columns(bool winners) {
 Result<ExitCode> run_compare(const Session& session) {
   const Options& options = session.options;
   CompareOptions own = options.of<CompareOptions>();
-  SHARDSWEEP_ASSIGN(const double resolve, share_of(own.resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(const double resolve, share_in_option(own.resolve, "--resolve"));
   double limit = 0;  // nobody asked
   if (!own.fail_on.empty()) {
     SHARDSWEEP_ASSIGN(limit, limit_of(own.fail_on));

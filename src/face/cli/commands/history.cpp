@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,20 +36,6 @@ struct HistoryOptions {
   std::string resolve = "1%";
   bool points = false;
 };
-
-Result<double> history_resolve(std::string_view text) {
-  const bool percent = text.ends_with('%');
-  const auto digits = text.substr(0, text.size() - (percent ? 1 : 0));
-  double value = 0;
-  const auto* end = digits.data() + digits.size();
-  const auto read = std::from_chars(digits.data(), end, value);
-  if (percent) value /= 100;
-  if (read.ec != std::errc() || read.ptr != end || !(value > 0) || value >= 1)
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("--resolve: '{}' is not a share between 0 and 1. Write 1% or 0.01.", text));
-  return value;
-}
 
 /// What is meant by the names of a command line.
 struct HistoryAsked {
@@ -244,7 +229,7 @@ Result<ExitCode> print_history(const Session& session, const Options& options,
 Result<ExitCode> run_history(const Session& session) {
   SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
   SHARDSWEEP_ASSIGN(const double resolve,
-                    history_resolve(options.of<HistoryOptions>().resolve));
+                    share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto asked, history_asked(*reader, options));
   SHARDSWEEP_ASSIGN(const auto runs, history_runs(*reader, asked.selection));
