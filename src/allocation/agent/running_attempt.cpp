@@ -85,7 +85,7 @@ void RunningAttempt::launch_ranks(const Environment& own,
     RankProcess process{spec().argv,     std::move(environment),
                         here_.paths.dir, here_.log_of(rank),
                         ranks_.group(),  spec().limits.file_limit_bytes};
-    complete_trainer(process, spec(), place, meet, devices);
+    complete_trainer(process, spec(), place, meet);
     if (const auto equipped = equip_side_run(process, spec(), here_.paths, rank); !equipped)
       return hold_against_it(
           Evidence{here_.clock.now(), {Outcome::lost, equipped.error().what, SaidBy::agent}});

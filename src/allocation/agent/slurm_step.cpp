@@ -69,7 +69,7 @@ RankStart SlurmStep::first_rank(const Environment& own, const std::string& meet)
                       here_.log_of(0),
                       0,
                       spec.limits.file_limit_bytes};
-  complete_trainer(process, spec, place, meet, {});
+  complete_trainer(process, spec, place, meet);
   return enter_container(process, spec, {0, meet}, place_of_container(own, spec.token, false),
                          here_.paths.dir.string());
 }

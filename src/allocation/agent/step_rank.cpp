@@ -48,8 +48,7 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   RankProcess process{spec.argv, std::move(environment),
                       paths.dir, paths.rank_log(place.rank),
                       0,         spec.limits.file_limit_bytes};
-  complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""),
-                   visible_devices(own, spec.ranks_per_node, has_gpus()));
+  complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""));
   SHARDSWEEP_TRY(equip_side_run(process, spec, paths, place.rank));
   if (place.rank == 0 && !spec.container)
     tell_environment(paths.environment(), process.environment);

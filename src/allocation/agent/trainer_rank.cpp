@@ -5,7 +5,6 @@
 #include "trainer/trainers.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -27,19 +26,12 @@ std::pair<std::string, std::string> host_and_port(const std::string& meet) {
 }
 
 /// A launcher (torchrun) numbers the ranks of its node itself.
-void describe_node(Environment& environment, const AttemptSpec& spec, int node_rank, int nodes,
-                   const std::vector<std::string>& devices) {
+void describe_node(Environment& environment, int node_rank, int nodes) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
     std::erase_if(environment,
                   [&](const std::string& entry) { return entry.starts_with(name + "="); });
   replace(environment, "NODE_RANK", std::to_string(node_rank));
   replace(environment, "NNODES", std::to_string(nodes));
-  const auto used = std::min(devices.size(), static_cast<std::size_t>(spec.ranks_per_node));
-  if (used > 0)
-    replace(
-        environment, "CUDA_VISIBLE_DEVICES",
-        fmt::format("{}", fmt::join(devices.begin(),
-                                    devices.begin() + static_cast<std::ptrdiff_t>(used), ",")));
 }
 
 /// Alone, as one rank of a world that its trainer pretends.
@@ -79,7 +71,7 @@ void set_meeting_place(Environment& environment, const std::string& meet) {
 }
 
 void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
-                      const std::string& meet, const std::vector<std::string>& devices) {
+                      const std::string& meet) {
   if (!spec.trainer) return;
   const auto [host, port] = host_and_port(meet);
   const int node_rank = place.rank / spec.ranks_per_node;
@@ -88,8 +80,7 @@ void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankP
   // Its log is followed while it runs: Python keeps what it prints into a file for a while.
   if (!value_in(process.environment, unbuffered))
     process.environment.push_back(fmt::format("{}=1", unbuffered));
-  if (spec.trainer->per_node)
-    describe_node(process.environment, spec, node_rank, nodes, devices);
+  if (spec.trainer->per_node) describe_node(process.environment, node_rank, nodes);
   const bool alone = spec.trainer->fake_world > 0;
   if (alone) play_rank(process, spec);
   process.argv =

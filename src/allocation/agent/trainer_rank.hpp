@@ -27,8 +27,8 @@ inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
 void set_meeting_place(Environment& environment, const std::string& meet);
 
 /// Completes a rank's process; nothing is changed where the attempt has no trainer.
-/// `meet`: host:port of rank 0. `devices`: all of the node, for one process on each node.
+/// `meet`: host:port of rank 0.
 void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
-                      const std::string& meet, const std::vector<std::string>& devices);
+                      const std::string& meet);
 
 }  // namespace shardsweep::agent

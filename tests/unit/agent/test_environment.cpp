@@ -97,6 +97,15 @@ TEST_CASE("a rank of another trainer sees the GPUs of its node, and takes its ow
     CHECK(value_in(environment, "LOCAL_RANK") == std::to_string(local_rank));
   }
   CHECK(!value_in(rank_environment({}, spec, {0, 0, 1, "n"}, {}), "CUDA_VISIBLE_DEVICES"));
+  // So does a launcher that makes the ranks of its node itself, and it numbers them.
+  spec.trainer->per_node = true;
+  spec.ranks_per_node = 3;
+  const RankPlace place{0, 0, 3, "n"};
+  RankProcess process;
+  process.environment = rank_environment({}, spec, place, node);
+  complete_trainer(process, spec, place, "n1:2950");
+  CHECK(value_in(process.environment, "CUDA_VISIBLE_DEVICES") == "4,6,GPU-c");
+  CHECK(!value_in(process.environment, "LOCAL_RANK"));
 }
 
 TEST_CASE("the devices of a node are what Slurm gave or else one per slot") {
@@ -291,7 +300,7 @@ RankProcess alone(const char* trainer, AttemptSpec& spec) {
   RankProcess process;
   process.argv = {"./train", "--tp", "2", "rank={rank}"};
   process.environment = rank_environment({}, spec, place, {"3"});
-  complete_trainer(process, spec, place, "n1:2950", {"3"});
+  complete_trainer(process, spec, place, "n1:2950");
   return process;
 }
 
@@ -338,7 +347,7 @@ TEST_CASE("Python tells a trainer's lines when they are printed, unless its user
     RankProcess process;
     process.argv = {"python3", "train.py"};
     process.environment = rank_environment({}, spec, place, {});
-    complete_trainer(process, spec, place, "n1:2950", {});
+    complete_trainer(process, spec, place, "n1:2950");
     return value_in(process.environment, "PYTHONUNBUFFERED");
   };
   CHECK(told() == "1");
