@@ -82,6 +82,8 @@ using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
 [[nodiscard]] std::string explain_sweep(const SweepSpec& sweep);
 /// A cluster as a file that `cluster:` can name; loading it gives an equal one.
 [[nodiscard]] std::string explain_cluster(const ClusterSpec& cluster);
+/// A container's keys, as a sweep file has them; empty if it has none.
+[[nodiscard]] std::string explain_container(const ContainerSpec& container);
 /// The same for a site: loading it gives an equal SiteSpec (position apart). The database keeps
 /// it, so that a daemon on any login node submits as the user's file said.
 [[nodiscard]] std::string explain_site(const SiteSpec& site);

@@ -438,6 +438,10 @@ class SiteExplainer {
 
 }  // namespace
 
+std::string explain_container(const ContainerSpec& container) {
+  return container_lines(container);
+}
+
 std::string explain_site(const SiteSpec& site) {
   return SiteExplainer(site).text();
 }

@@ -15,7 +15,7 @@
 #include "text/secrets.hpp"
 
 #include <shardsweep/allocation_files.hpp>
-#include <shardsweep/container.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
@@ -31,17 +31,6 @@ std::string shown_word(const std::string& word) {
   const bool plain =
       !word.empty() && word.find_first_of(" \t\n'\"\\$`!*?[]{}()<>|&;#~") == std::string::npos;
   return plain ? word : in_quotes(word);
-}
-
-std::string container_text(const ContainerSpec& container) {
-  std::string text =
-      fmt::format("runtime: {}\nimage: {}\n",
-                  word_of(container.runtime.value_or(ContainerRuntime::none)), container.image);
-  for (const auto& mount : container.mounts)
-    text += fmt::format("mount: {}\n", mount);
-  for (const auto& option : container.options)
-    text += fmt::format("option: {}\n", option);
-  return text;
 }
 
 /// What an attempt at a point is given. What only a rank knows stands in braces.
@@ -85,7 +74,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
       "MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder{}\n{}\n",
       inside ? " in the container" : "",
       inside ? spec.container->workdir : spec.trainer->directory);
-  if (spec.container) text += "\n# ranks run in\n" + container_text(*spec.container);
+  if (spec.container) text += "\n# ranks run in\n" + explain_container(*spec.container);
   for (const auto& [name, file] :
        trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
     text += fmt::format("\n# file {}\n{}{}", (paths.dir / name).string(), file,
