@@ -98,6 +98,9 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 
 // ---- submitting.cpp -------------------------------------------------------------------------
 
+/// Hands the trials of a plan to the daemon, in the plan's order. A sweep of its name is
+/// edited.
+[[nodiscard]] Result<Answer> submit_plan(const Session& session, Planned planned);
 /// Hands the session's sweep file to the daemon; `sweep` becomes its name.
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
 /// As submit_file(), and trials that were all known run again. Returns the sweep's name.

@@ -134,14 +134,7 @@ Result<void> submit_proof(const Session& session, const Planned& planned,
 
 }  // namespace
 
-Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
-  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
-  say_notes(planned.notes);
-  if (planned.plan.trials.empty()) {
-    return fault(FaultKind::invalid_input,
-                 fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
-                             planned.sweep.name, session.options.file));
-  }
+Result<Answer> submit_plan(const Session& session, Planned planned) {
   if (!planned.refusal.empty())
     return fault(FaultKind::invalid_input,
                  fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
@@ -151,12 +144,23 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   if (access.backend == Backend::local) say_withheld(planned.sweep);
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
-  sweep_name = planned.sweep.name;
   if (access.backend == Backend::slurm) SHARDSWEEP_TRY(check_scripts(session, planned, access));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
   return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()},
-                    {.sweep = sweep_name, .trials = std::ssize(planned.plan.trials)});
+                    {.sweep = planned.sweep.name, .trials = std::ssize(planned.plan.trials)});
+}
+
+Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
+  SHARDSWEEP_ASSIGN(Planned planned, plan_file(session));
+  say_notes(planned.notes);
+  if (planned.plan.trials.empty()) {
+    return fault(FaultKind::invalid_input,
+                 fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
+                             planned.sweep.name, session.options.file));
+  }
+  sweep_name = planned.sweep.name;
+  return submit_plan(session, std::move(planned));
 }
 
 Result<std::string> submit_anew(const Session& session) {

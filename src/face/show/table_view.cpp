@@ -352,7 +352,7 @@ bool is_turned(const Table& table) {
 }
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 35> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 39> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
        {"tokens_per_s", "tokens/s"},
        {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
@@ -360,6 +360,10 @@ std::string title_of(std::string_view column) {
        {"mfu", "MFU"},
        {"gap_share", "ahead by"},
        {"change_share", "change"},
+       {"slower_share", "slower by"},
+       {"low_share", "at least"},
+       {"high_share", "at most"},
+       {"noise_share", "noise of a pair"},
        {"gpu_hours", "GPU-hours"},
        {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},
        {"behind_share", "behind by"},

@@ -144,6 +144,11 @@ class Bisection {
   [[nodiscard]] BisectVerdict between_levels(BisectStep step) const {
     const double enough = std::log((1 - step_error) / step_error);
     BisectVerdict verdict = shown(step);
+    // The noise is known from all steps: two pairs have an interval, too.
+    constexpr double deviations = 1.96;
+    if (verdict.share.pairs > 0)
+      verdict.share.half_width =
+          deviations * noise_ / std::sqrt(static_cast<double>(verdict.share.pairs));
     const double odds = odds_of(step);
     if (odds > enough) verdict.difference = Difference::slower;
     if (odds < -enough) verdict.difference = Difference::same;
@@ -187,27 +192,28 @@ class Bisection {
     return ended(BisectEnd::range);
   }
 
-  /// The middle one. Whatever breaks a version breaks its neighbours as well, so the more of
-  /// them were passed over, the farther away the next one is looked for: 1, 3, 7, … places, to
-  /// either side in turn.
+  /// The middle one. Whatever breaks it breaks its neighbours as well, so the more of them were
+  /// passed over, the farther away the next one is looked for: 1, 3, 7, … places, to either
+  /// side in turn.
   [[nodiscard]] std::optional<std::size_t> next_version() const {
-    const auto first = static_cast<std::int64_t>(decision_.first);
-    const auto last = static_cast<std::int64_t>(decision_.last);
-    std::int64_t passed = 0;
+    const auto middle = (decision_.first + decision_.last) / 2;
+    const auto begin = static_cast<std::int64_t>(decision_.first) + 1;
+    const auto end = static_cast<std::int64_t>(decision_.last);
     std::vector<std::int64_t> left;
-    for (auto version = first + 1; version < last; ++version) {
-      if (is_passed_over(static_cast<std::size_t>(version))) {
-        ++passed;
-      } else {
-        left.push_back(version);
-      }
+    for (auto version = begin; version < end; ++version) {
+      if (!is_passed_over(static_cast<std::size_t>(version))) left.push_back(version);
     }
     if (left.empty()) return std::nullopt;
-    const std::int64_t middle = first + (last - first) / 2;
-    const std::int64_t away =
-        (std::int64_t{1} << std::min<std::int64_t>((passed + 1) / 2, 30)) - 1;
-    const std::int64_t wanted =
-        passed == 0 ? middle : middle + (passed % 2 == 1 ? -away : away);
+    std::int64_t around = 0;
+    for (auto version = middle; version > decision_.first && is_passed_over(version); --version)
+      ++around;
+    for (auto version = middle + 1; version < decision_.last && around > 0; ++version) {
+      if (!is_passed_over(version)) break;
+      ++around;
+    }
+    constexpr std::int64_t farthest = 30;
+    const std::int64_t away = (std::int64_t{1} << std::min((around + 1) / 2, farthest)) - 1;
+    const auto wanted = static_cast<std::int64_t>(middle) + (around % 2 == 1 ? -away : away);
     const auto nearest = std::min_element(left.begin(), left.end(), [&](auto a, auto b) {
       return std::abs(a - wanted) < std::abs(b - wanted);
     });

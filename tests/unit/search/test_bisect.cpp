@@ -155,6 +155,16 @@ TEST_CASE("a culprit outside of the broken commits is found") {
   }
 }
 
+TEST_CASE("a commit that does not compile costs one step at most") {
+  for (std::size_t culprit = 1; culprit < 32; ++culprit) {
+    auto versions = row(32, culprit, 0.05, 0.003);
+    versions.broken.insert(culprit == 15 || culprit == 16 ? 20 : 15);
+    const auto played = play(versions, culprit);
+    CHECK(played.decision.end == BisectEnd::found);
+    CHECK(played.steps() <= 8);
+  }
+}
+
 TEST_CASE("if all between the ends are broken the range is all of them") {
   auto versions = row(32, 12, 0.05, 0.003);
   for (std::size_t i = 1; i < 31; ++i)

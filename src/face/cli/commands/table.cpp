@@ -31,6 +31,7 @@
   ROW(command_compare)           \
   ROW(command_baseline)          \
   ROW(command_history)           \
+  ROW(command_bisect)            \
   ROW(command_extrapolate)       \
   ROW(command_frontier)          \
   ROW(command_heatmap)           \
