@@ -66,9 +66,11 @@ enum class EventKind : std::uint8_t {
   paused,  ///< by the daemon itself
   look_failed,
   stopped,  ///< a daemon, because it contradicted itself
+  remeasured,
+  regressed,  ///< the same, and it is slower
 };
 template <>
-inline constexpr std::array<std::string_view, 45> word_table<EventKind>{"completed",
+inline constexpr std::array<std::string_view, 47> word_table<EventKind>{"completed",
                                                                         "oom",
                                                                         "hung",
                                                                         "timeout",
@@ -112,7 +114,9 @@ inline constexpr std::array<std::string_view, 45> word_table<EventKind>{"complet
                                                                         "allocation ended",
                                                                         "paused",
                                                                         "look failed",
-                                                                        "stopped"};
+                                                                        "stopped",
+                                                                        "remeasured",
+                                                                        "regressed"};
 
 template <class Enum>
 [[nodiscard]] constexpr EventKind event_after(EventKind first, Enum value) {

@@ -128,7 +128,8 @@ struct SweepStatus {
   std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;
-  Timestamp last_end_at = 0;  ///< when a trial has ended last
+  Timestamp last_end_at = 0;   ///< when a trial has ended last
+  Timestamp remeasure_at = 0;  ///< when its best layouts are measured again; 0: never
 };
 
 class Reader {

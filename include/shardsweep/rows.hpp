@@ -46,6 +46,12 @@ struct SweepRow {
   std::int32_t failed_starts = 0;
   std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
+  // Measuring again (remeasure.hpp).
+  Timestamp remeasure_at = 0;    ///< when it is due; 0: never
+  std::int32_t remeasured = 0;   ///< how often it was done
+  bool remeasuring = false;      ///< the next time has begun
+  std::string remeasured_was{};  ///< the snapshot of the last time; empty: the sweep's own
+  std::string remeasured_is{};   ///< of the time that has begun
 };
 template <>
 inline constexpr auto described<SweepRow> = std::tuple{
@@ -59,6 +65,11 @@ inline constexpr auto described<SweepRow> = std::tuple{
     Field{"failed_starts", &SweepRow::failed_starts},
     Field{"failed_nodes", &SweepRow::failed_nodes},
     Field{"held", &SweepRow::held},
+    Field{"remeasure_at", &SweepRow::remeasure_at},
+    Field{"remeasured", &SweepRow::remeasured},
+    Field{"remeasuring", &SweepRow::remeasuring},
+    Field{"remeasured_was", &SweepRow::remeasured_was},
+    Field{"remeasured_is", &SweepRow::remeasured_is},
 };
 
 /// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.
@@ -100,6 +111,8 @@ struct TrialRow {
   std::int32_t final_set = 0;    ///< of nodes, from 1: each is to have nodes of its own
   std::string final_avoid{};     ///< nodes of the sets before, with commas
   SideRun side = SideRun::none;  ///< then `final_of` is the trial whose layout it runs
+  std::int32_t again = 0;  ///< the time at which its layout is measured again, from 1; 0: none
+  std::string software{};  ///< then: the snapshot that it runs from; empty: the sweep's
 };
 template <>
 inline constexpr auto described<TrialRow> = std::tuple{
@@ -130,6 +143,8 @@ inline constexpr auto described<TrialRow> = std::tuple{
     Field{"final_set", &TrialRow::final_set, Flag::read},
     Field{"final_avoid", &TrialRow::final_avoid, Flag::read},
     Field{"side", &TrialRow::side, Flag::read},
+    Field{"again", &TrialRow::again, Flag::read},
+    Field{"software", &TrialRow::software, Flag::read},
 };
 
 struct AttemptRow {

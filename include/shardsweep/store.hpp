@@ -78,6 +78,10 @@ struct FinalsRow {
   TrialId id = 0;
   TrialId final_of = 0;  ///< 0: the trial that may bring its layout into the finals
   SideRun side = SideRun::none;
+  /// The time at which it was measured again (remeasure.hpp), from 1; 0: it is no such run.
+  /// `final_round` is then a round of that time.
+  std::int32_t again = 0;
+  std::string software{};  ///< the snapshot that it runs from; empty: its sweep's
   std::int32_t final_round = 0;
   std::int32_t final_set = 0;
   std::string cell;      ///< the same for all trials of a cell
@@ -92,7 +96,7 @@ struct FinalsRow {
   double sm_clock_mhz = 0;          ///< the same
   std::string throttled{};          ///< what held that clock back; empty: not known
 };
-/// A run in the finals, or a side run, that is to be made.
+/// A run in the finals, a side run, or a run of a layout that is measured again, to be made.
 struct NewFinal {
   TrialId of = 0;
   std::int32_t round = 1;
@@ -101,6 +105,9 @@ struct NewFinal {
   std::int32_t sets = 1;         ///< measure.node_sets
   std::string avoid{};           ///< nodes of the sets before, with commas
   SideRun side = SideRun::none;  ///< then it has no round and no set
+  std::int32_t again = 0;        ///< number of the time (remeasure.hpp); 0: none
+  std::string software{};        ///< then: the snapshot that it runs from; empty: the sweep's
+  bool before = false;           ///< then: it runs the program as it was
 };
 
 /// An attempt that was handed out, by its nonce.

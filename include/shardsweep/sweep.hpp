@@ -10,6 +10,7 @@
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
+#include <shardsweep/remeasure.hpp>
 #include <shardsweep/rule.hpp>
 #include <shardsweep/search.hpp>
 #include <shardsweep/side_run.hpp>
@@ -200,6 +201,7 @@ struct SweepSpec {
   Policy policy;
   SearchSettings search;
   SideRuns side_runs;
+  Remeasure remeasure;
   /// Ranks of the fastest predicted layouts run alone on one GPU before anything else does.
   bool prove = false;
   /// The sweep that this one proves: each trial is one rank of one of its layouts; empty: none.
@@ -261,9 +263,15 @@ inline constexpr auto described<RestSettings> = std::tuple{
 // clang-format on
 
 /// What a webhook may be told.
-enum class NotifyEvent : std::uint8_t { sweep_ended, stalled, node_quarantined, blind };
-inline constexpr std::array<std::string_view, 4> notify_words{"sweep_ended", "stalled",
-                                                              "node_quarantined", "blind"};
+enum class NotifyEvent : std::uint8_t {
+  sweep_ended,
+  stalled,
+  node_quarantined,
+  blind,
+  regression
+};
+inline constexpr std::array<std::string_view, 5> notify_words{
+    "sweep_ended", "stalled", "node_quarantined", "blind", "regression"};
 
 /// Nothing is told without an address.
 struct NotifySettings {
@@ -285,7 +293,7 @@ inline constexpr auto described<NotifySettings> = std::tuple{
     Key{"url", &NotifySettings::url, {.meaning = "https, or http on this machine", .takes = "an address"}, Flag::optional},
     Key{"url_file", &NotifySettings::url_file, {.meaning = "file that holds a secret address, mode 0600", .takes = "an absolute path"}, Flag::optional},
     Key{"header_file", &NotifySettings::header_file, {.meaning = "file with one header line, mode 0600", .takes = "an absolute path"}, Flag::optional},
-    Key{"events", &NotifySettings::events, {.meaning = "sweep_ended, stalled, node_quarantined, blind", .takes = "a list", .otherwise = "all"}},
+    Key{"events", &NotifySettings::events, {.meaning = "sweep_ended, stalled, node_quarantined, blind, regression", .takes = "a list", .otherwise = "all"}},
 };
 // clang-format on
 

@@ -46,8 +46,8 @@ class Daemon {
   /// the two differ, the database is read again.
   [[nodiscard]] Result<bool> nothing_left();
   [[nodiscard]] bool asked_to_stop() const { return desk_.asked_to_stop(); }
-  /// An answer of a scheduler is on its way that a single pass should wait for.
-  [[nodiscard]] bool settling() const { return sites_.settling(); }
+  /// An answer of a scheduler, or a notice, is on its way that a single pass should wait for.
+  [[nodiscard]] bool settling() const { return sites_.settling() || notifying_.busy(); }
   /// Descriptors whose readiness makes a tick worthwhile.
   [[nodiscard]] std::vector<pollfd> descriptors() const;
   /// Until the next tick is due.

@@ -21,6 +21,7 @@ namespace shardsweep {
 void Deciding::decide() {
   take_time();
   if (!all_decided()) final_rounds_.plan();
+  remeasuring_.plan();
   // But for what only time brings.
   const bool due = !all_decided() || probe_is_due(world_, parts_.clock.now());
   const bool more = due && shardsweep::decide(world_, input());

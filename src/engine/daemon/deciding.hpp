@@ -3,6 +3,7 @@
 #pragma once
 
 #include "daemon/final_rounds.hpp"
+#include "daemon/remeasuring.hpp"
 #include "daemon/sites.hpp"
 #include "fleet/decide.hpp"
 
@@ -18,7 +19,8 @@ class Deciding {
         world_(world),
         sweeps_(sweeps),
         sites_(sites),
-        final_rounds_(parts, world, sweeps) {}
+        final_rounds_(parts, world, sweeps),
+        remeasuring_(parts, world, sweeps) {}
 
   /// The same world gives the same decision: nothing new, nothing to decide.
   void decide();
@@ -46,6 +48,7 @@ class Deciding {
   Sweeps& sweeps_;
   Sites& sites_;
   FinalRounds final_rounds_;
+  Remeasuring remeasuring_;
   Over decided_;
   std::map<SweepId, bool> open_;  ///< by limits.hours, when it was decided last
   std::uint64_t hours_ = 1;       ///< grows where hours begin or end

@@ -128,7 +128,10 @@ void PatientRecords::judge(const AttemptRow& attempt, RecordsSummary& records) {
   auto doubt = doubt_of(attempt, *records.result);
   const auto runner = parts_.store.runner_of(attempt.trial);
   if (!runner) log_warning(runner.error().what);
-  if (runner && doubt && doubt->empty())
+  // The program of another day is measured again because it is another one.
+  const TrialRow* trial = world_.trial(attempt.trial);
+  const bool of_sweep = trial == nullptr || trial->software.empty();
+  if (runner && doubt && doubt->empty() && of_sweep)
     doubt = why_other_runner(*runner, {records.runner, records.runner_version});
   if (!doubt) return log_warning(doubt.error().what);
   if (doubt->empty()) return;

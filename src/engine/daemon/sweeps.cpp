@@ -60,10 +60,18 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
     }
     SHARDSWEEP_TRY(keep_secrets(sweep.name, *spec));
     const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);
+    context.submitted = spec->remeasure.wanted() ? *spec : SweepSpec{};
     context.spec = in_snapshot(std::move(*spec), tree.string());
     context.resolved = sweep.resolved;
   }
   return &context;
+}
+
+SweepSpec Sweeps::spec_from(const SweepContext& context, const std::string& snapshot) const {
+  if (snapshot.empty() || snapshot == context.spec.runner.snapshot_hash) return context.spec;
+  SweepSpec spec = context.submitted;
+  spec.runner.snapshot_hash = snapshot;
+  return in_snapshot(std::move(spec), snapshot_tree(parts_.home, snapshot).string());
 }
 
 }  // namespace shardsweep

@@ -20,6 +20,9 @@ struct SweepContext {
   std::string resolved;
   std::string site_text;
   SweepSpec spec;
+  /// As it was submitted, before its programs are those of a snapshot; of a sweep that is
+  /// measured again alone.
+  SweepSpec submitted{};
   SiteSpec site;
   std::unique_ptr<SweepSearch> search;  ///< none: the plan's order, to its end
 };
@@ -33,6 +36,9 @@ class Sweeps {
   [[nodiscard]] const std::map<SweepId, SweepContext>& all() const { return contexts_; }
   // Of a sweep whose file has not been read: what a file without a line says.
   [[nodiscard]] const SweepSpec& spec_of(SweepId id) const { return known(id).spec; }
+  /// The same, with its programs from another snapshot; empty: its own.
+  [[nodiscard]] SweepSpec spec_from(const SweepContext& context,
+                                    const std::string& snapshot) const;
   [[nodiscard]] const SiteSpec& site_of(SweepId id) const { return known(id).site; }
   /// Of such a sweep: the daemon's own.
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;

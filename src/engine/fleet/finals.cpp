@@ -123,7 +123,8 @@ std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows,
                                              std::int32_t set) {
   std::set<AllocationId> before;
   for (const FinalsRow& row : rows)
-    if (row.final_of != 0 && row.final_set < set && row.tokens_per_s_per_gpu > 0)
+    if (row.final_of != 0 && row.again == 0 && row.final_set < set &&
+        row.tokens_per_s_per_gpu > 0)
       before.insert(row.allocation);
   return {before.begin(), before.end()};
 }

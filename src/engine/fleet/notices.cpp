@@ -41,6 +41,12 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
     if (event == nullptr) continue;
     if (event->kind == event_of(NodeState::quarantined))
       notices_.push_back({NotifyEvent::node_quarantined, "", "node " + event->detail, now});
+    if (event->kind == EventKind::regressed) {
+      const std::string name = name_of(world, event->sweep);
+      notices_.push_back({NotifyEvent::regression, name,
+                          fmt::format("sweep '{}' became slower: {}", name, event->detail),
+                          now});
+    }
     if (event->kind == EventKind::paused) {
       const std::string name = name_of(world, event->sweep);
       notices_.push_back(
@@ -54,8 +60,8 @@ void Watcher::see_ends(const World& world, Timestamp now) {
   const std::set<SweepId> open = open_sweeps(world);
   for (const auto& [id, sweep] : world.sweeps()) {
     if (open.contains(sweep.id)) {
-      open_.insert(sweep.id);
-    } else if (open_.erase(sweep.id) > 0) {
+      if (open_.insert(sweep.id).second && sweep.remeasuring) again_.insert(sweep.id);
+    } else if (open_.erase(sweep.id) > 0 && again_.erase(sweep.id) == 0) {
       const bool cancelled = sweep.state == SweepState::cancelled;
       notices_.push_back(
           {NotifyEvent::sweep_ended, sweep.name,

@@ -33,7 +33,8 @@ class Watcher {
   void see_blindness(const Policy& policy, Timestamp now);
 
   std::vector<Notice> notices_;
-  std::set<SweepId> open_;  ///< sweeps with trials to run
+  std::set<SweepId> open_;   ///< sweeps with trials to run
+  std::set<SweepId> again_;  ///< of these: measured again, whose end is no news
   std::map<SweepId, Timestamp> progress_;
   std::set<SweepId> stalled_;  ///< told
   std::optional<Timestamp> blind_since_;

@@ -17,8 +17,11 @@ constexpr const char* cell_name =
     "t.model || char(31) || t.seq_len || char(31) || t.nodes || char(31) || t.gpus || char(31) "
     "|| t.vars";
 
-/// What a run is called behind its layout's name: f1 of the first round, else its tool.
-constexpr const char* run_name = "iif(?7 = '', 'f' || ?2, ?7)";
+/// What a run is called behind its layout's name: f1 of the first round, again3.1 of the first
+/// round of the third time, else its tool.
+constexpr const char* run_name =
+    "iif(?8 > 0, 'again' || ?8 || '.' || ?2 || iif(?10, '-before', ''), "
+    "iif(?7 = '', 'f' || ?2, ?7))";
 
 std::string copy_sql() {
   std::vector<std::string> values;
@@ -42,8 +45,9 @@ std::string copy_sql() {
   }
   return fmt::format(
       "INSERT INTO trials (sweep, runner, runner_version, final_of, final_round, "
-      "final_resolve, final_set, final_sets, final_avoid, side, {}) SELECT b.sweep, b.runner, "
-      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, ?7, {} FROM "
+      "final_resolve, final_set, final_sets, final_avoid, side, again, software, {}) SELECT "
+      "b.sweep, b.runner, "
+      "b.runner_version, b.id, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, {} FROM "
       "trials AS b WHERE b.id = ?1 ON CONFLICT DO NOTHING",
       list(submitted_columns()), list(values));
 }
@@ -53,7 +57,8 @@ std::string copy_sql() {
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
   Statement select(
       database,
-      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.side, t.final_round, t.final_set, {}, "
+      fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.side, t.again, t.software, "
+                  "t.final_round, t.final_set, {}, "
                   "t.layout || ' ' || t.dtype, ifnull(t.outcome = 'oom', 0), "
                   "t.state <> 'ended', ifnull(t.outcome = 'cancelled', 0), "
                   "iif(t.outcome = 'skipped', t.cause, ''), ifnull(a.id, 0), "
@@ -74,6 +79,8 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.id);
     row.read(column++, one.final_of);
     read_field(row, column++, one.side);
+    row.read(column++, one.again);
+    row.read(column++, one.software);
     row.read(column++, one.final_round);
     row.read(column++, one.final_set);
     row.read(column++, one.cell);
@@ -116,13 +123,16 @@ std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep) {
 std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
                                  const std::vector<NewFinal>& finals) {
   Statement copy(database, copy_sql());
-  Statement select(database, fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
-                                         "t.final_of = ? AND t.final_round = ? AND t.side = ?",
-                                         trial_row_columns()));
+  Statement select(database,
+                   fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
+                               "t.final_of = ? AND t.final_round = ? AND t.side = ? AND "
+                               "t.again = ? AND t.software = ?",
+                               trial_row_columns()));
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
-    copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid, word_of(one.side));
-    auto use = select.use(sweep, one.of, one.round, word_of(one.side));
+    copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid, word_of(one.side),
+             one.again, one.software, one.before);
+    auto use = select.use(sweep, one.of, one.round, word_of(one.side), one.again, one.software);
     if (use.next()) rows.push_back(read_row<TrialRow>(use));
   }
   return rows;
@@ -130,7 +140,8 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
 
 FinalStandings::FinalStandings(Database& database) : database_(database) {
   any_ =
-      database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE final_of IS NOT NULL)") != 0;
+      database.integer(
+          "SELECT EXISTS (SELECT 1 FROM trials WHERE final_of IS NOT NULL AND again = 0)") != 0;
 }
 
 const FinalStanding* FinalStandings::of(TrialId trial) {
@@ -156,7 +167,7 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   Statement select(database_,
                    "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
                    "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
-                   "NOT NULL AND side = '' ORDER BY id DESC LIMIT 1");
+                   "NOT NULL AND side = '' AND again = 0 ORDER BY id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);
@@ -171,7 +182,7 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
     if (one_machine) verdict.not_confirmed = "this machine is the only one.";
     if (verdict.share.pairs == 0) continue;
     for (const FinalsRow& one : rows) {
-      if (one.final_of == 0 || one.tokens_per_s_per_gpu <= 0) continue;
+      if (one.final_of == 0 || one.again > 0 || one.tokens_per_s_per_gpu <= 0) continue;
       standing.held.runs[one.final_of].push_back(one.id);
       standing.measured.insert(one.id);
     }

@@ -347,17 +347,32 @@ ALTER TABLE trials ADD COLUMN side TEXT NOT NULL DEFAULT ''
 CREATE INDEX trials_beside ON trials (sweep) WHERE side <> '';
 )sql";
 
+// Layouts of a sweep that has ended, measured again from time to time.
+constexpr const char* remeasure_sql = R"sql(
+-- when it is due, 0: never; how often it was done; whether the next time has begun; the snapshots
+-- of the program as it was then and as it is now, empty: the sweep's own
+ALTER TABLE sweeps ADD COLUMN remeasure_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sweeps ADD COLUMN remeasured INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sweeps ADD COLUMN remeasuring INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sweeps ADD COLUMN remeasured_was TEXT NOT NULL DEFAULT '';
+ALTER TABLE sweeps ADD COLUMN remeasured_is TEXT NOT NULL DEFAULT '';
+-- of a run of the layout of final_of: the time at which it is measured again, 0: it is no such run
+ALTER TABLE trials ADD COLUMN again INTEGER NOT NULL DEFAULT 0;
+-- the snapshot that it runs from; empty: the sweep's
+ALTER TABLE trials ADD COLUMN software TEXT NOT NULL DEFAULT '';
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 31> steps{
+  static const std::array<std::string, 32> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
       experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column,
-      side_sql};
+      side_sql,       remeasure_sql};
   return steps;
 }
 

@@ -12,11 +12,11 @@ namespace {
 struct StatusSql {
   std::string sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
-      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside'
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside', iif(state = 'active', remeasure_at, 0)
     FROM sweeps WHERE ?1 IS NOT NULL AND ?2 IS NOT NULL ORDER BY submitted_at, id)sql";
   std::string chosen_sweeps = R"sql(
     SELECT id, name, iif(backend = 'imported', backend, state), submitted_at,
-      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside'
+      (SELECT ifnull(sum(value), 0) FROM json_each(left_out)), backend = 'outside', iif(state = 'active', remeasure_at, 0)
     FROM sweeps WHERE id IN (SELECT value FROM json_each(?1)) OR id IN
       (SELECT sweep FROM trials WHERE id IN (SELECT value FROM json_each(?2)))
     ORDER BY submitted_at, id)sql";
@@ -154,6 +154,7 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
       row.read(3, one.submitted_at);
       row.read(4, one.left_out);
       row.read(5, one.outside);
+      row.read(6, one.remeasure_at);
     }
   }
   for (auto& one : all) {

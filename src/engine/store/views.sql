@@ -49,7 +49,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab, t.head_dim, t.experts,
   t.experts_per_token, t.expert_ffn, t.shared_experts, t.dense_layers,
-  t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(t.final_round, 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
+  t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(iif(t.again > 0, 0, t.final_round), 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
 FROM trials AS t;

@@ -189,4 +189,11 @@ Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking) 
   return {};
 }
 
+Result<std::string> tree_of_now(const Session& session, const SweepSpec& sweep,
+                                const std::string& known) {
+  SHARDSWEEP_ASSIGN(const auto found, tree_of(session, sweep.runner));
+  SHARDSWEEP_ASSIGN(const auto hash, tree_hash(found.tree));
+  return hash == known ? Result<std::string>(hash) : take_snapshot(session.home, found.tree);
+}
+
 }  // namespace shardsweep

@@ -76,6 +76,10 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
                          [&session](const NotifySettings& settings) {
                            return make_webhook(settings, session.clock);
                          },
+                     .take_tree =
+                         [&session](const SweepSpec& sweep, const std::string& known) {
+                           return tree_of_now(session, sweep, known);
+                         },
                      .random_hex = random_hex,
                      .policy = policy},
                     life);

@@ -96,6 +96,11 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 /// snapshot: the hash of their tree, of which a copy is made.
 [[nodiscard]] Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking);
 
+/// The snapshot of the tree that these programs are in now, by its hash; taken unless it is
+/// `known`.
+[[nodiscard]] Result<std::string> tree_of_now(const Session& session, const SweepSpec& sweep,
+                                              const std::string& known);
+
 // ---- submitting.cpp -------------------------------------------------------------------------
 
 /// Hands the trials of a plan to the daemon, in the plan's order. A sweep of its name is

@@ -56,6 +56,11 @@ Result<std::filesystem::path> write_submission(const Session& session, const Pla
     // What the shell passes on has to be what a site file may say, or no daemon could read it.
     SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
     submission.job_template = access.job_template;
+  } else if (access.site.notify.wanted()) {
+    // Of a site that was named for this machine all else is in the sweep by now.
+    SiteSpec told;
+    told.notify = access.site.notify;
+    submission.site = explain_site(told);
   }
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {

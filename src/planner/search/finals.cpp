@@ -437,7 +437,7 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
 std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size_t most) {
   std::map<std::string, Gathered> cells;
   for (const FinalsRow& row : rows) {
-    if (row.side != SideRun::none) continue;
+    if (row.side != SideRun::none || row.again > 0) continue;
     Gathered& cell = cells[row.cell];
     if (row.final_of != 0) {
       cell.runs.push_back(run_of(row));

@@ -147,6 +147,7 @@ class Explainer {
     control();
     proof();
     side_runs();
+    remeasure();
   }
 
   void proof() {
@@ -159,6 +160,13 @@ class Explainer {
       line("\nprofile: {{finalists: nsys}}  # of a cell's winner, beside the measured runs");
     if (sweep_.side_runs.memory)
       line("\nmemory_snapshot: true  # of layouts that ran out of memory, in a run of its own");
+  }
+
+  void remeasure() {
+    const auto& again = sweep_.remeasure;
+    if (!again.wanted()) return;
+    line("\nremeasure: {{every: {}, {}layouts: best {}}}", duration_text(again.every_s),
+         again.on_runner ? "on: runner, " : "", again.layouts);
   }
 
   void control() {

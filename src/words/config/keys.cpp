@@ -54,6 +54,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"", "proof_of", Type::name, "a name", "", "written by 'prove' into the sweep of these ranks: whose layouts they are"},
     {"", "profile", Type::special, "a map", "", "which layouts run once more under a profiler, see profile"},
     {"", "memory_snapshot", Type::boolean, "true or false", "false", "layouts that ran out of memory run once more, up to 4 of each cell, with the option by which their trainer writes PyTorch's memory snapshot; 'show' lists the files"},
+    {"", "remeasure", Type::special, "a map", "", "when the sweep has ended its best layouts are measured again from time to time, see remeasure"},
     {"constants", "global_batch_tokens", Type::count, "a whole number", "", "tokens per train step; a multiple of seq_len"},
     {"constants", "global_batch_size", Type::count, "a whole number", "", "samples per train step, in place of global_batch_tokens"},
     {"cluster", "preset", Type::special, "a preset or a file", "", "values to start from; 'shardsweep presets' lists the presets"},
@@ -81,6 +82,9 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "snapshot_hash", Type::text, "a hash", "", "of that copy; submitting fills it in"},
     {"runner", "snapshot_root", Type::text, "a folder", "", "that it was made of; submitting fills it in"},
     {"runner", "hashes", Type::special, "a map of programs to hashes", "", "what its own programs hold; submitting fills it in, and with another one nothing is started"},
+    {"remeasure", "every", Type::special, "a duration", "1d", "how long after the last time; a kept daemon or 'tick' from cron does it"},
+    {"remeasure", "on", Type::special, "runner", "", "only if the tree of 'runner: {snapshot: git}' has changed: then the program as it was and as it is run in pairs"},
+    {"remeasure", "layouts", Type::special, "best N", "best 3", "how many layouts of each cell"},
     {"profile", "finalists", Type::special, "nsys or off", "off", "when a cell's ranking is done its winner runs once more, its rank 0 under 'nsys profile'; that run is not ranked, and 'show' lists the report"},
     {"exclude", "when", Type::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
     {"exclude", "why", Type::text, "a text", "", "shown with the points that it leaves out"},
@@ -170,6 +174,7 @@ const std::vector<KeyInfo>& sweep_table() {
                                 .plain("container")
                                 .described_by<Measure>("measure")
                                 .plain("runner")
+                                .plain("remeasure")
                                 .plain("profile")
                                 .plain("exclude")
                                 .plain("classify")

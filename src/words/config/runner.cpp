@@ -7,6 +7,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/units.hpp"
 #include "trainer/judge_log.hpp"
 #include "trainer/log_records.hpp"
 #include "trainer/trainers.hpp"
@@ -438,6 +439,14 @@ std::string why_no_snapshot(const RunnerSpec& runner) {
                      able);
 }
 
+/// "best 3"; none: it is no such text.
+std::optional<std::int32_t> best_layouts(std::string_view text) {
+  constexpr std::string_view prefix = "best ";
+  if (!text.starts_with(prefix)) return std::nullopt;
+  const auto count = parse_count(text.substr(prefix.size()), {1, most_remeasured, "layouts"});
+  return count ? std::optional(static_cast<std::int32_t>(*count)) : std::nullopt;
+}
+
 }  // namespace
 
 /// `profile` and `memory_snapshot`: runs beside the measured ones.
@@ -462,6 +471,43 @@ void SweepReader::read_side_runs(const YamlNode& root) {
   if (!why.empty())
     mistakes_.add(*node,
                   fault_at(*node, fmt::format("'memory_snapshot' can't be done: {}", why)));
+}
+
+void SweepReader::read_remeasure(const YamlNode& root) {
+  const auto* map = find(root, "remeasure");
+  if (map == nullptr || !mistakes_.take(*map, expect_map(*map, "'remeasure'"))) return;
+  check_keys(*map, "'remeasure'", keys_of("remeasure"), mistakes_);
+  auto& again = sweep_.remeasure;
+  again.every_s = usual_remeasure_s;
+  if (const auto* every = find(*map, "every")) {
+    mistakes_.assign(again.every_s, *every,
+                     read_real(*every, "every", "a duration such as 1d", parse_duration));
+    if (again.every_s < least_remeasure_s)
+      mistakes_.add(*every, fault_at(*every, "'every' in 'remeasure' is 1s or more; write 1d"));
+  }
+  if (const auto* on = find(*map, "on")) {
+    const auto word = mistakes_.take(*on, read_text(*on, "on"));
+    again.on_runner = word.has_value();
+    if (word && *word != "runner")
+      mistakes_.add(*on, fault_at(*on, fmt::format("expected runner for 'on' in 'remeasure', "
+                                                   "found {}",
+                                                   in_quotes(*word))));
+    if (word && sweep_.runner.snapshot != SnapshotKind::git)
+      mistakes_.add(*on,
+                    fault_at(*on,
+                             "'on: runner' needs 'runner: {snapshot: git}': the program as "
+                             "it was has to be there to run beside the new one"));
+  }
+  const auto* layouts = find(*map, "layouts");
+  if (layouts == nullptr) return;
+  const auto text = mistakes_.take(*layouts, read_text(*layouts, "layouts"));
+  const auto count = text ? best_layouts(*text) : std::nullopt;
+  if (count) again.layouts = *count;
+  if (text && !count)
+    mistakes_.add(*layouts,
+                  fault_at(*layouts, fmt::format("expected 'best 1' to 'best {}' for 'layouts' "
+                                                 "in 'remeasure', found {}",
+                                                 most_remeasured, in_quotes(*text))));
 }
 
 }  // namespace shardsweep::config

@@ -282,6 +282,18 @@ OrderedJson profile() {
   return map;
 }
 
+OrderedJson remeasure() {
+  OrderedJson map = map_of("remeasure");
+  auto& properties = map["properties"];
+  const auto meaning = [&](const char* key) { return properties[key]["description"]; };
+  properties["every"] = {{"$ref", "#/definitions/duration"}, {"description", meaning("every")}};
+  properties["on"] = {{"enum", {"runner"}}, {"description", meaning("on")}};
+  properties["layouts"] = {{"type", "string"},
+                           {"pattern", "^best ([1-9]|1[0-6])$"},
+                           {"description", meaning("layouts")}};
+  return map;
+}
+
 OrderedJson measure() {
   OrderedJson map = map_of("measure");
   const auto meaning = map["properties"]["repeats"]["description"];
@@ -301,6 +313,7 @@ void fill_special(OrderedJson& properties) {
   properties["control"] = control();
   properties["prove"] = {{"enum", {"one-gpu", "off", false}}};
   properties["profile"] = profile();
+  properties["remeasure"] = remeasure();
   properties["exclude"] = exclude();
   properties["measure"] = measure();
   properties["runner"] = runner();

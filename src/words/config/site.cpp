@@ -317,7 +317,7 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   if (const auto* file = find(node, "header_file"))
     mistakes.assign(notify.header_file, *file, read_absolute(*file, "header_file"));
   notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled,
-                   NotifyEvent::node_quarantined, NotifyEvent::blind};
+                   NotifyEvent::node_quarantined, NotifyEvent::blind, NotifyEvent::regression};
   if (const auto* events = find(node, "events"))
     mistakes.assign(notify.events, *events, read_events(*events));
   return notify;

@@ -152,6 +152,7 @@ class SweepReader {
   void read_runner(const YamlNode& node);
   void read_proof(const YamlNode& root);
   void read_side_runs(const YamlNode& root);
+  void read_remeasure(const YamlNode& root);
   void read_snapshot(const YamlNode& map);
   void read_hashes(const YamlNode& map);
   Result<std::string> read_program(const YamlNode& node) const;

@@ -209,6 +209,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* runner = find(root, "runner")) read_runner(*runner);
   read_proof(root);
   read_side_runs(root);
+  read_remeasure(root);
   if (const auto* map = find(root, "env")) read_env(*map);
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
   read_secrets(root);

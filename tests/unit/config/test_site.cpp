@@ -194,7 +194,7 @@ TEST_CASE("a webhook is named with its events and kept without its secrets") {
   const auto again = load_site_text(explain_site(*site), "again");
   REQUIRE(again);
   CHECK(again->notify == site->notify);
-  CHECK(SiteFile("notify: {url: 'https://a.example/x'}\n").load()->notify.events.size() == 4);
+  CHECK(SiteFile("notify: {url: 'https://a.example/x'}\n").load()->notify.events.size() == 5);
 }
 
 TEST_CASE("an address that others could listen to and half a webhook are refused") {

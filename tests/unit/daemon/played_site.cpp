@@ -105,6 +105,9 @@ DaemonParts PlayedSite::parts() {
           .make_scheduler = [this](Backend, const SiteSpec&) { return slurm.scheduler(fate); },
           .make_notifier =
               [this](const NotifySettings&) { return std::make_unique<NotedNotices>(notices); },
+          .take_tree = [this](const SweepSpec&, const std::string&) -> Result<std::string> {
+            return tree;
+          },
           .random_hex =
               [this](int digits) {
                 std::string text;

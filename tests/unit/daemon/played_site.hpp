@@ -78,6 +78,7 @@ class PlayedSite {
   MortalStore store;
 
   std::vector<Notice> notices;  ///< that users were told
+  std::string tree;             ///< hash of the tree that their programs are in
 
   [[nodiscard]] DaemonParts parts();
   // ---- the daemon's life, as loop.cpp has it

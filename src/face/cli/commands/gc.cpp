@@ -64,7 +64,8 @@ std::vector<std::string> texts_of(const Table& table) {
   return texts;
 }
 
-/// A snapshot is kept as long as a sweep file in force names it.
+/// A snapshot is kept as long as a sweep file in force names it, or it is the program that the
+/// next one is measured beside.
 bool is_snapshot_of_any(const std::vector<std::string>& sweeps, const Home& home,
                         const fs::path& path) {
   const std::string name = path.filename().string();
@@ -83,7 +84,9 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
   SHARDSWEEP_ASSIGN(const Table alive,
                     reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
                                   "SELECT dir FROM allocations WHERE state <> 'ended'"));
-  SHARDSWEEP_ASSIGN(const Table files, reader->query("SELECT resolved FROM sweeps"));
+  SHARDSWEEP_ASSIGN(const Table files,
+                    reader->query("SELECT resolved || ' ' || remeasured_was || ' ' || "
+                                  "remeasured_is FROM sweeps"));
   const std::vector<std::string> keep = texts_of(alive);
   const std::vector<std::string> sweeps = texts_of(files);
   for (const fs::path& folder :

@@ -42,8 +42,9 @@ struct StatusLook {
   std::vector<Trouble> trouble;
   /// Those that were asked about: notes and exit code speak of them.
   std::vector<SweepStatus> current;
-  std::string daemon;  ///< who works, or that nobody does
-  bool one = false;    ///< one sweep was named
+  std::string daemon;        ///< who works, or that nobody does
+  bool daemon_runs = false;  ///< somebody does
+  bool one = false;          ///< one sweep was named
 };
 
 /// Of one sweep, and of all of them.
@@ -64,7 +65,7 @@ Table status_rows(const StatusLook& look) {
     table.columns.emplace_back(row.name);
   for (const char* column : {"undecided", "left_out", "remaining_s", "measured_over_predicted",
                              "running_trial", "removed_running", "waiting", "skipped_by",
-                             "trouble", "submitted_at", "last_event_at"}) {
+                             "trouble", "submitted_at", "last_event_at", "remeasure_at"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : look.sweeps) {
@@ -85,6 +86,7 @@ Table status_rows(const StatusLook& look) {
     row.emplace_back(trouble_of(look.trouble, status.name));
     row.emplace_back(status.submitted_at);
     row.emplace_back(status.last_event_at);
+    row.emplace_back(status.remeasure_at);
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -141,6 +143,7 @@ Result<StatusLook> look_at(const Session& session) {
     }
   }
   look.daemon = daemon_text(session, *reader, look.sweeps);
+  look.daemon_runs = daemon_runs(session);
   return look;
 }
 
@@ -150,9 +153,24 @@ std::vector<StyledLine> lines_of(const Session& session, const StatusLook& look,
   return status_table_lines(look.sweeps, size);
 }
 
+/// A date to come, and whether anybody will keep it: a daemon that was started for work ends
+/// with the work.
+std::string remeasure_text(const SweepStatus& sweep, bool daemon_runs) {
+  return fmt::format("{}: its best layouts are measured again at {}; {}", sweep.name,
+                     local_time_text(sweep.remeasure_at),
+                     daemon_runs
+                         ? "the daemon does it if it is still there then."
+                         : "nobody does it: keep a daemon (`shardsweep daemon`), or run "
+                           "`shardsweep tick` from cron.");
+}
+
 /// Sentences, which would be wider than the table. Of one sweep they stand among its lines.
 std::vector<std::string> sentences_of(const StatusLook& look) {
   std::vector<std::string> sentences{look.daemon};
+  for (const SweepStatus& sweep : look.sweeps) {
+    if (sweep.remeasure_at != 0 && is_over(sweep))
+      sentences.push_back(remeasure_text(sweep, look.daemon_runs));
+  }
   if (look.one) return sentences;
   for (const SweepStatus& sweep : look.current) {
     if (!sweep.waiting.empty())

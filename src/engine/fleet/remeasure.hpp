@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured again when a sweep has ended, and what that says: pure. Each time has a
+// number. It runs in rounds, and nothing is said before a drop has been seen in several of
+// them. If the program has changed, a round holds the program as it was beside the one as it
+// is, in one allocation. Else there is nothing to run beside: a run that is slower than those
+// of before is repeated, since one run is no change.
+#pragma once
+
+#include <shardsweep/remeasure.hpp>
+#include <shardsweep/store.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct RemeasureInput {
+  Remeasure asked{};
+  double resolve = 0.01;    ///< a difference of less does not matter
+  std::int32_t number = 1;  ///< of this time
+  /// Snapshots: of the time before, and now. Equal: the program is the same.
+  std::string was{};
+  std::string is{};
+};
+
+/// What this time says of one layout.
+struct Remeasured {
+  TrialId of = 0;       ///< the trial that brought it
+  bool slower = false;  ///< surely, and confirmed
+  std::string text{};   ///< a sentence with its evidence
+};
+
+struct RemeasurePlan {
+  std::vector<NewFinal> due{};      ///< runs of the next round
+  std::vector<Remeasured> found{};  ///< of all its layouts, once it is over
+  bool over = false;
+};
+
+/// `rows`: of one node count, all of a sweep's.
+[[nodiscard]] RemeasurePlan plan_remeasure(const std::vector<FinalsRow>& rows,
+                                           const RemeasureInput& input);
+
+/// Rounds of pairs at most, and rounds of single runs.
+inline constexpr std::int32_t most_pair_rounds = 16;
+inline constexpr std::int32_t most_single_rounds = 4;
+
+}  // namespace shardsweep
