@@ -3,6 +3,7 @@
 #include "cli/commands/baseline.hpp"
 
 #include "cli/command.hpp"
+#include "cli/commands/folder_names.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
@@ -123,14 +124,14 @@ Result<fs::path> baseline_file(const Session& session, const std::string& name) 
   return baseline_folder(session) / (name + std::string(baseline_ending));
 }
 
-std::vector<std::string> baseline_names(const Session& session) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(baseline_folder(session), none)) {
-    if (entry.path().extension() == baseline_ending)
-      names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
+Result<std::vector<std::string>> baseline_names(const Session& session) {
+  constexpr std::size_t most = 100'000;
+  SHARDSWEEP_ASSIGN(auto names,
+                    names_in_folder(baseline_folder(session), most, [](const auto& name) {
+                      return name.ends_with(baseline_ending);
+                    }));
+  for (auto& name : names)
+    name.resize(name.size() - baseline_ending.size());
   return names;
 }
 
@@ -158,7 +159,8 @@ Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
 
 Result<ExitCode> list_baselines(const Session& session) {
   Table table{{"baseline", "layouts", "sweeps"}, {}};
-  for (const auto& name : baseline_names(session)) {
+  SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
+  for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const Table layouts, read_baseline(session, name));
     const auto sweep = std::find(layouts.columns.begin(), layouts.columns.end(), "sweep");
     std::vector<std::string> sweeps;
@@ -249,7 +251,7 @@ Result<Table> read_baseline(const Session& session, const std::string& name) {
   }
   std::error_code none;
   if (!is_baseline_path(name) && !fs::exists(file, none)) {
-    const auto names = baseline_names(session);
+    SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
     return fault(FaultKind::invalid_input,
                  fmt::format("there is no baseline '{}'{}", name,
                              names.empty() ? ": `shardsweep baseline set NAME` makes one"
