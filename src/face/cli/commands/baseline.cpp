@@ -109,32 +109,6 @@ bool is_baseline_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(baseline_ending);
 }
 
-Result<fs::path> baseline_file(const Session& session, const std::string& name) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  constexpr std::size_t longest = 64;
-  if (name.empty() || name.size() > longest || name.front() == '.' ||
-      !std::all_of(name.begin(), name.end(), plain))
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
-                    "none of '.', and has at most {} characters",
-                    name, longest));
-  return baseline_folder(session) / (name + std::string(baseline_ending));
-}
-
-Result<std::vector<std::string>> baseline_names(const Session& session) {
-  constexpr std::size_t most = 100'000;
-  SHARDSWEEP_ASSIGN(auto names,
-                    names_in_folder(baseline_folder(session), most, [](const auto& name) {
-                      return name.ends_with(baseline_ending);
-                    }));
-  for (auto& name : names)
-    name.resize(name.size() - baseline_ending.size());
-  return names;
-}
-
 Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
   const Options& options = session.options;
   SHARDSWEEP_ASSIGN(const auto file, baseline_file(session, name));
@@ -199,6 +173,32 @@ Result<ExitCode> run_baseline(const Session& session) {
 }
 
 }  // namespace
+
+Result<fs::path> baseline_file(const Session& session, const std::string& name) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  constexpr std::size_t longest = 64;
+  if (name.empty() || name.size() > longest || name.front() == '.' ||
+      !std::all_of(name.begin(), name.end(), plain))
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
+                    "none of '.', and has at most {} characters",
+                    name, longest));
+  return baseline_folder(session) / (name + std::string(baseline_ending));
+}
+
+Result<std::vector<std::string>> baseline_names(const Session& session) {
+  constexpr std::size_t most = 100'000;
+  SHARDSWEEP_ASSIGN(auto names,
+                    names_in_folder(baseline_folder(session), most, [](const auto& name) {
+                      return name.ends_with(baseline_ending);
+                    }));
+  for (auto& name : names)
+    name.resize(name.size() - baseline_ending.size());
+  return names;
+}
 
 std::string baseline_text(const Table& layouts) {
   OrderedJson head;

@@ -195,8 +195,11 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
                                                                    "mark",
                                                                    "tokens_per_s_per_gpu"},
                                                        .measured_only = true}));
-  SHARDSWEEP_ASSIGN(const Table tables,
-                    reader.query("SELECT name FROM sweeps WHERE backend = 'imported'"));
+  // What came out of a folder of lines has its sweep file, and vars that set something.
+  SHARDSWEEP_ASSIGN(
+      const Table tables,
+      reader.query("SELECT name FROM sweeps WHERE backend = 'imported' AND source = "
+                   "resolved"));
   std::set<std::string> imported;
   for (const auto& row : tables.rows)
     imported.insert(std::get<std::string>(row.front()));
