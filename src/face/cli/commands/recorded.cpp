@@ -390,7 +390,7 @@ extern const Command command_replay{
 extern const Command command_import{
     .name = "import",
     .heading = Heading::other,
-    .help = "Take a table of runs, or a folder of exported sweeps, into the database.",
+    .help = "Take a table of runs, or exported sweeps, into the database.",
     .examples =
         "shardsweep import runs.csv --cluster h100-8x\n"
         "shardsweep import results",
