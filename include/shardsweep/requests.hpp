@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -43,7 +44,7 @@ struct Request {
   std::vector<std::string>
       names;  ///< sweeps, slugs or attempts; clear_node: nodes; record: a point's id
   std::string where;
-  std::string inbox;       ///< submit: path of the inbox file
+  std::string inbox;       ///< submit: path of the inbox file, or of a folder of them
   std::string from;        ///< user@host pid, for the log
   bool all = false;        ///< every sweep is meant, in place of names
   bool cancelled = false;  ///< resume: also trials that were cancelled by name
@@ -63,6 +64,10 @@ struct Answer {
 /// Writes the request; returns its id.
 [[nodiscard]] Result<std::string> post_request(const Home& home, Request request,
                                                Timestamp now);
+/// How the name of a folder of inboxes ends.
+inline constexpr std::string_view inboxes_ending = ".inboxes";
+/// The inbox of a request; of a folder its inboxes, and then the folder.
+void remove_inbox(const std::filesystem::path& inbox);
 /// Those that wait, oldest first. One that can't be read comes as a fault answer's id and
 /// reason.
 struct PendingRequest {

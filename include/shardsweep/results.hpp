@@ -12,6 +12,7 @@
 #include <shardsweep/search_row.hpp>
 #include <shardsweep/store.hpp>
 #include <shardsweep/sweep.hpp>
+#include <shardsweep/sweep_lines.hpp>
 #include <shardsweep/table.hpp>
 #include <shardsweep/words.hpp>
 
@@ -194,6 +195,8 @@ class Reader {
   [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(const std::string& sweep,
                                                                    const SweepSpec& spec) = 0;
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
+  /// A sweep as lines for git; of trials without an outcome there is none.
+  [[nodiscard]] virtual Result<SweepLines> sweep_lines(const std::string& sweep) = 0;
   /// A consistent copy in one file that a colleague can open (VACUUM INTO). Refuses to
   /// overwrite.
   [[nodiscard]] virtual Result<void> export_to(const std::filesystem::path& file) = 0;

@@ -182,6 +182,7 @@ class Store {
   /// crash it goes on: no row is lost or there twice. Until the last call a new sweep is paused
   /// and says why; new trials of an older sweep are hidden. Called again after the last one it
   /// gives the same report.
+  /// A folder of inboxes, all of them imports, is taken over by one call: all of it or nothing.
   /// A trial with an outcome keeps it; only what was skipped waits again where the file has
   /// changed, to be judged by its rules and its search. A cancelled sweep becomes active, a
   /// paused one stays so.

@@ -140,8 +140,7 @@ Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
   unsent_.erase(waiting.id);
   if (waiting.request && waiting.request->verb == Verb::submit) {
     fail_point("inbox.answered");
-    std::error_code ignored;
-    std::filesystem::remove(waiting.request->inbox, ignored);
+    remove_inbox(waiting.request->inbox);
   }
   return true;
 }

@@ -225,6 +225,21 @@ Result<std::string> post_request(const Home& home, Request request, Timestamp no
   return request.id;
 }
 
+void remove_inbox(const fs::path& inbox) {
+  std::error_code ignored;
+  if (inbox.extension() == inboxes_ending &&
+      fs::is_directory(fs::symlink_status(inbox, ignored))) {
+    std::vector<fs::path> files;
+    for (fs::directory_iterator entry(inbox, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+      if (entry->path().extension() == ".db") files.push_back(entry->path());
+    }
+    for (const auto& file : files)
+      fs::remove(file, ignored);
+  }
+  fs::remove(inbox, ignored);
+}
+
 Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
   std::vector<std::string> ids;
   std::error_code error;

@@ -1,30 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/imported_rows.hpp"
 
-#include "store/rows.hpp"
-
-#include <shardsweep/metric.hpp>
+#include "store/line_columns.hpp"
 
 #include <fmt/format.h>
 
 namespace shardsweep::sqlite {
 namespace {
 
-std::vector<std::string> metric_names() {
-  std::vector<std::string> names;
-  names.reserve(metric_table.size());
-  for (const auto& metric : metric_table)
-    names.emplace_back(metric.name);
-  return names;
+std::string literal_of_default(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value))
+    return fmt::format("{}", *integer);
+  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  const auto* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "NULL" : literal(*text);
+}
+
+/// "coalesce(r.a, 0), r.b": what a staged row leaves out has its column's default.
+std::string staged(const std::vector<LineColumn>& columns) {
+  std::string text;
+  for (const auto& column : columns)
+    text += fmt::format("{}coalesce(r.{}, {})", text.empty() ? "" : ", ", column.name,
+                        literal_of_default(column.otherwise));
+  return text;
+}
+
+std::string names_of_columns(const std::vector<LineColumn>& columns) {
+  std::string text;
+  for (const auto& column : columns)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", column.name);
+  return text;
 }
 
 struct ImportedRowsSql {
   std::string changed =
-      "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, r.tokens_per_s_per_gpu "
+      "SELECT t.slug, t.outcome, m.tokens_per_s_per_gpu, r.outcome, x.tokens_per_s_per_gpu "
       "FROM incoming_results AS r JOIN trials AS t ON t.sweep = ? AND t.identity = r.identity "
+      "LEFT JOIN incoming_attempts AS x ON x.identity = r.identity AND x.counted = 1 "
       "LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 LEFT JOIN measurements AS m "
       "ON m.attempt = a.id WHERE t.state = 'ended' AND (t.outcome <> r.outcome OR "
-      "m.tokens_per_s_per_gpu IS NOT r.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
+      "m.tokens_per_s_per_gpu IS NOT x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
   std::string fresh = "SELECT count(*) FROM trials WHERE sweep = ? AND state = 'planned'";
   std::string allocation =
       "INSERT INTO allocations (sweep, token, job_name, job_id, dir, backend, nodes, "
@@ -32,26 +47,21 @@ struct ImportedRowsSql {
       "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
       "ended_at) VALUES (?1, lower(hex(randomblob(8))), 'import', '', '', 'imported', 1, 1, "
       "'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2) RETURNING id";
-  std::string version =
-      "UPDATE trials SET runner_version = r.runner_version FROM incoming_results AS r WHERE "
-      "trials.sweep = ?1 AND trials.identity = r.identity AND trials.state = 'planned'";
-  std::string attempts =
-      "INSERT INTO attempts (trial, number, allocation, nonce, dir, state, outcome, counted, "
-      "cause, source) SELECT t.id, t.attempts + 1, ?2, lower(hex(randomblob(16))), '', "
-      "'ended', "
-      "r.outcome, r.outcome = 'completed', r.cause, 'import' FROM incoming_results AS r JOIN "
-      "trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state = 'planned' "
-      "ORDER BY r.n";
-  std::string measurements = fmt::format(
-      "INSERT INTO measurements (attempt, trial, flops_model, runner_version, software, hosts, "
-      "detail, {}) SELECT a.id, t.id, r.flops_model, r.runner_version, '{{}}', '[]', '', {} "
-      "FROM incoming_results AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity "
-      "JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 AND a.allocation = ?2",
-      list(metric_names()), list(metric_names(), "r."));
+  // Known ones too: a later sweep file may no longer have them.
+  std::string facts =
+      "UPDATE trials SET runner = r.runner, runner_version = r.runner_version, hidden = "
+      "coalesce(r.hidden, 0) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
+      "trials.identity = r.identity";
   std::string ends =
-      "UPDATE trials SET state = 'ended', outcome = r.outcome, cause = r.cause, attempts = "
-      "attempts + 1 FROM incoming_results AS r WHERE trials.sweep = ?1 AND trials.identity = "
-      "r.identity AND trials.state = 'planned'";
+      "UPDATE trials SET state = 'ended', outcome = r.outcome, cause = coalesce(r.cause, ''), "
+      "cancelled_by = coalesce(r.cancelled_by, ''), fragmented = coalesce(r.fragmented, 0), "
+      "expandable = coalesce(r.expandable, 0), charged = coalesce(r.charged, 0), elsewhere = "
+      "coalesce(r.elsewhere, 0), final_round = coalesce(r.final_round, 0), final_set = "
+      "coalesce(r.final_set, 0), final_sets = coalesce(r.final_sets, 1), final_resolve = "
+      "coalesce(r.final_resolve, 0.0), final_of = (SELECT b.id FROM trials AS b WHERE b.sweep "
+      "= ?1 AND b.slug = r.final_of), attempts = (SELECT ifnull(max(x.number), 0) FROM "
+      "incoming_attempts AS x WHERE x.identity = r.identity) FROM incoming_results AS r WHERE "
+      "trials.sweep = ?1 AND trials.identity = r.identity AND trials.state = 'planned'";
   // Nothing of it is to be run, and nothing of it is of the daemon's world.
   std::string over = "UPDATE sweeps SET state = 'cancelled' WHERE id = ?";
 };
@@ -59,6 +69,27 @@ struct ImportedRowsSql {
 const ImportedRowsSql& imported_rows_sql() {
   static const ImportedRowsSql statements;
   return statements;
+}
+
+/// Attempts of trials that are new, and their measurements.
+void put_attempts(Database& database, SweepId sweep, std::int64_t allocation) {
+  const auto columns = line_columns(database);
+  Statement(database,
+            fmt::format(
+                "INSERT INTO attempts (trial, allocation, nonce, dir, state, {}) SELECT t.id, "
+                "?2, lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
+                "JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state "
+                "= 'planned' ORDER BY r.n",
+                names_of_columns(columns.attempt), staged(columns.attempt)))
+      .run(sweep, allocation);
+  Statement(
+      database,
+      fmt::format("INSERT INTO measurements (attempt, trial, {}) SELECT a.id, t.id, {} FROM "
+                  "incoming_attempts AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = "
+                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number AND "
+                  "a.allocation = ?2 WHERE r.measured = 1 ORDER BY r.n",
+                  names_of_columns(columns.measured), staged(columns.measured)))
+      .run(sweep, allocation);
 }
 
 std::string told(const Statement::Use& row, int column) {
@@ -90,11 +121,9 @@ std::int64_t one(Database& database, const std::string& text, const auto&... val
 void put_imported(Database& database, SweepId sweep, Timestamp now) {
   refuse_changed(database, sweep);
   Statement(database, imported_rows_sql().over).run(sweep);
+  Statement(database, imported_rows_sql().facts).run(sweep);
   if (one(database, imported_rows_sql().fresh, sweep) == 0) return;
-  const auto allocation = one(database, imported_rows_sql().allocation, sweep, now);
-  Statement(database, imported_rows_sql().version).run(sweep);
-  Statement(database, imported_rows_sql().attempts).run(sweep, allocation);
-  Statement(database, imported_rows_sql().measurements).run(sweep, allocation);
+  put_attempts(database, sweep, one(database, imported_rows_sql().allocation, sweep, now));
   Statement(database, imported_rows_sql().ends).run(sweep);
 }
 

@@ -14,6 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -27,7 +30,8 @@ constexpr int inbox_wait_ms = 100;  // nobody writes it any more
 const char* const drop_staging =
     "DROP TABLE IF EXISTS incoming; DROP TABLE IF EXISTS incoming_submission; "
     "DROP TABLE IF EXISTS incoming_trials; "
-    "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results;";
+    "DROP TABLE IF EXISTS incoming_left_out; DROP TABLE IF EXISTS incoming_results; "
+    "DROP TABLE IF EXISTS incoming_attempts;";
 
 /// Everything that a submission asks of the database, with the trials' columns from rows.hpp.
 struct InboxSql {
@@ -283,6 +287,7 @@ class Takeover {
     copied("trials", submitted_columns());
     copied("left_out", left_out_columns());
     copied("results", imported_columns());
+    copied("attempts", imported_attempt_columns());
     taken_.copied = left_ > 0;
     trials_ = database_.integer("SELECT ifnull(max(n), 0) FROM incoming_trials");
   }
@@ -415,10 +420,58 @@ std::optional<SubmitReport> taken_over(Database& database, const std::string& no
   return from_json(row.integer(0), row.text(1));
 }
 
+void add(SubmitReport& all, const SubmitReport& one) {
+  all.sweep = one.sweep;
+  all.name += (all.name.empty() ? "" : ", ") + one.name;
+  all.resubmitted = all.resubmitted || one.resubmitted;
+  all.trials += one.trials;
+  all.fresh += one.fresh;
+  all.known += one.known;
+  all.measured += one.measured;
+  all.undecided += one.undecided;
+  all.gone += one.gone;
+  all.left_out += one.left_out;
+}
+
+/// Imports that belong together: all of them or none. The order is that of their names.
+Store::InboxProgress accept_together(Database& database, const std::filesystem::path& folder,
+                                     Timestamp now, const CheckEpoch& check_epoch) {
+  std::vector<std::filesystem::path> files;
+  std::error_code why;
+  for (std::filesystem::directory_iterator entry(folder, why), end; !why && entry != end;
+       entry.increment(why))
+    files.push_back(entry->path());
+  if (why || files.empty())
+    fail(FaultKind::unavailable,
+         fmt::format("{}: {}", folder.string(), why ? why.message() : "no submission in it"));
+  std::sort(files.begin(), files.end());
+  constexpr std::int64_t all_rows = std::int64_t{1} << 40;
+  SubmitReport all;
+  Transaction transaction(database);
+  check_epoch();
+  for (const auto& file : files) {
+    Database inbox(file, OpenMode::frozen, inbox_wait_ms);
+    const auto submitted = read_submission(inbox);
+    if (submitted.backend != Backend::imported)
+      fail(FaultKind::corrupt, fmt::format("{} is no import", file.string()));
+    auto report = taken_over(database, submitted.nonce);
+    if (!report) report = Takeover(inbox, database, submitted, now).go_on(all_rows);
+    if (!report) fail(FaultKind::corrupt, fmt::format("{} has no end", file.string()));
+    add(all, *report);
+  }
+  fail_point("inbox.piece");
+  transaction.commit();
+  fail_point("inbox.in_force");
+  return {true, std::move(all)};
+}
+
 }  // namespace
 
 Store::InboxProgress accept(Database& database, const std::filesystem::path& file,
                             Timestamp now, std::int64_t rows, const CheckEpoch& check_epoch) {
+  std::error_code none;
+  if (std::filesystem::is_directory(std::filesystem::symlink_status(file, none)))
+    return accept_together(database, file, now, check_epoch);
   Database inbox(file, OpenMode::frozen, inbox_wait_ms);
   const auto submitted = read_submission(inbox);
   if (const auto report = taken_over(database, submitted.nonce)) return {true, *report};

@@ -2,6 +2,7 @@
 #include "store/inbox_file.hpp"
 
 #include "machine/checked_folder.hpp"
+#include "store/line_columns.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"
 
@@ -14,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <map>
 #include <system_error>
 
 namespace shardsweep {
@@ -41,14 +43,21 @@ void put_submission(Database& inbox, const SubmittedSweep& submission) {
   Json vars = Json::array();
   for (const auto& var : sweep.vars)
     vars.push_back(var.name);
-  Statement insert(
-      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
-  insert.run(sweep.name, submission.source, submission.resolved, submission.resolved_hash,
-             word_of(submission.backend), submission.site, submission.job_template,
-             sweep.cluster.name, submission.capabilities->runner,
-             submission.capabilities->version, dump(vars),
-             dump(Json(plan.left_out_by_constraint)), plan.points, plan.duplicates,
-             plan.trials.size());
+  put_submitted(inbox, {.name = sweep.name,
+                        .source = submission.source,
+                        .resolved = submission.resolved,
+                        .resolved_hash = submission.resolved_hash,
+                        .backend = submission.backend,
+                        .site = submission.site,
+                        .job_template = submission.job_template,
+                        .cluster = sweep.cluster.name,
+                        .runner = submission.capabilities->runner,
+                        .runner_version = submission.capabilities->version,
+                        .vars = dump(vars),
+                        .left_out = dump(Json(plan.left_out_by_constraint)),
+                        .points = plan.points,
+                        .duplicates = plan.duplicates,
+                        .trials = static_cast<std::int64_t>(plan.trials.size())});
 }
 
 void put_trials(Database& inbox, const SubmittedSweep& submission, const NameTrial& names) {
@@ -102,20 +111,64 @@ void put_imported_submission(Database& inbox, const ImportedSweep& imported) {
   for (const auto& trial : imported.trials)
     hash.add(trial.names.identity);
   const auto trials = static_cast<std::int64_t>(imported.trials.size());
-  Statement insert(
-      inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")");
-  insert.run(sweep.name, imported.source, imported.source, hash.hex(),
-             word_of(Backend::imported), "", "", sweep.cluster.name, sweep.runner.name, "",
-             dump(Json(imported.labels)), "{}", trials, 0, trials);
+  put_submitted(inbox, {.name = sweep.name,
+                        .source = imported.source,
+                        .resolved = imported.source,
+                        .resolved_hash = hash.hex(),
+                        .backend = Backend::imported,
+                        .cluster = sweep.cluster.name,
+                        .runner = sweep.runner.name,
+                        .vars = dump(Json(imported.labels)),
+                        .left_out = "{}",
+                        .points = trials,
+                        .trials = trials});
+}
+
+/// Of a table each trial was tried once, and nothing else is known of that.
+void put_attempt(Statement::Use& row, const ImportedSweep& imported,
+                 const ImportedTrial& trial) {
+  const bool measured = trial.outcome == Outcome::completed;
+  const std::map<std::string_view, Value> known{{"identity", trial.names.identity},
+                                                {"number", std::int64_t{1}},
+                                                {"outcome", std::string(name(trial.outcome))},
+                                                {"counted", std::int64_t{measured ? 1 : 0}},
+                                                {"cause", trial.cause},
+                                                {"source", "import"},
+                                                {"exit_code", std::int64_t{-1}},
+                                                {"measured", std::int64_t{measured ? 1 : 0}},
+                                                {"flops_model", imported.flops_model},
+                                                {"runner_version", trial.runner_version},
+                                                {"software", "{}"},
+                                                {"hosts", "[]"}};
+  for (const auto& column : imported_attempt_columns()) {
+    const auto found = known.find(column);
+    if (found != known.end()) {
+      row.bind_value(found->second);
+      continue;
+    }
+    const auto* metric = find_metric(column);
+    const auto value = trial.metrics.find(column);
+    if (metric == nullptr || value == trial.metrics.end()) {
+      row.bind(nullptr);
+    } else if (metric->kind == MetricKind::integer) {
+      row.bind(std::llround(value->second));
+    } else {
+      row.bind(value->second);
+    }
+  }
 }
 
 void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
   const auto& columns = submitted_columns();
   Statement insert(inbox, fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns),
                                       places(columns.size())));
-  const auto& known = imported_columns();
-  Statement insert_result(inbox, fmt::format("INSERT INTO results ({}) VALUES ({})",
-                                             list(known), places(known.size())));
+  Statement insert_result(
+      inbox,
+      "INSERT INTO results (identity, outcome, cause, runner, runner_version) VALUES (?, ?, ?, "
+      "?, ?)");
+  const auto& tried = imported_attempt_columns();
+  Statement insert_attempt(inbox, fmt::format("INSERT INTO attempts ({}) VALUES ({})",
+                                              list(tried), places(tried.size())));
   std::int64_t position = 0;
   for (const auto& trial : imported.trials) {
     auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position,
@@ -126,25 +179,16 @@ void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
     row.bind(trial.prediction.attempt_s);
     row.bind(trial.prediction.tokens_per_s_per_gpu);
     row.run();
-    auto result = insert_result.use(trial.names.identity, name(trial.outcome), trial.cause,
-                                    trial.runner_version, imported.flops_model);
-    for (const auto& metric : metric_table) {
-      const auto found = trial.metrics.find(metric.name);
-      if (found == trial.metrics.end()) {
-        result.bind(nullptr);
-      } else if (metric.kind == MetricKind::integer) {
-        result.bind(std::llround(found->second));
-      } else {
-        result.bind(found->second);
-      }
-    }
-    result.run();
+    insert_result.run(trial.names.identity, name(trial.outcome), trial.cause,
+                      imported.sweep.runner.name, trial.runner_version);
+    auto attempt = insert_attempt.use();
+    put_attempt(attempt, imported, trial);
+    attempt.run();
   }
 }
 
 /// An inbox with its tables, filled by `put` in one transaction.
-template <class Put>
-void fill(const std::filesystem::path& file, const Put& put) {
+void fill(const std::filesystem::path& file, const std::function<void(Database&)>& put) {
   Database inbox(file, OpenMode::create, no_wait);
   // A new file that is thrown away after a crash needs no journal on disk; the commit syncs it.
   inbox.execute("PRAGMA journal_mode = MEMORY");
@@ -163,26 +207,45 @@ void fill(const std::filesystem::path& file, const Put& put) {
 
 std::int64_t inbox_version() {
   return static_cast<std::int64_t>(submitted_columns().size() + left_out_columns().size() +
-                                   imported_columns().size());
+                                   imported_columns().size() +
+                                   imported_attempt_columns().size());
 }
 
 std::string inbox_tables(const std::string& prefix) {
   return fmt::format(
       "CREATE TABLE {0}trials (n INTEGER PRIMARY KEY, {1}, UNIQUE (identity), UNIQUE (slug));"
       "CREATE TABLE {0}left_out (n INTEGER PRIMARY KEY, {2});"
-      "CREATE TABLE {0}results (n INTEGER PRIMARY KEY, {3}, UNIQUE (identity));",
-      prefix, list(submitted_columns()), list(left_out_columns()), list(imported_columns()));
+      "CREATE TABLE {0}results (n INTEGER PRIMARY KEY, {3}, UNIQUE (identity));"
+      "CREATE TABLE {0}attempts (n INTEGER PRIMARY KEY, {4}, UNIQUE (identity, number));",
+      prefix, list(submitted_columns()), list(left_out_columns()), list(imported_columns()),
+      list(imported_attempt_columns()));
 }
 
 const std::vector<std::string>& imported_columns() {
   static const auto columns = [] {
-    std::vector<std::string> names{"identity", "outcome", "cause", "runner_version",
-                                   "flops_model"};
-    for (const auto& metric : metric_table)
-      names.emplace_back(metric.name);
+    std::vector<std::string> names{"identity", "runner", "runner_version"};
+    names.insert(names.end(), trial_fact_columns().begin(), trial_fact_columns().end());
     return names;
   }();
   return columns;
+}
+
+const std::vector<std::string>& imported_attempt_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names{"identity", "measured"};
+    names.insert(names.end(), attempt_fact_columns().begin(), attempt_fact_columns().end());
+    names.insert(names.end(), measured_columns().begin(), measured_columns().end());
+    return names;
+  }();
+  return columns;
+}
+
+void put_submitted(Database& inbox, const Submitted& s) {
+  Statement(inbox,
+            "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")")
+      .run(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend), s.site,
+           s.job_template, s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
+           s.duplicates, s.trials);
 }
 
 Submitted read_submission(Database& inbox) {
@@ -219,27 +282,23 @@ Submitted read_submission(Database& inbox) {
   return submitted;
 }
 
-}  // namespace sqlite
-
-namespace {
-
-template <class Put>
-Result<void> write(const std::filesystem::path& file, const Put& put) {
+Result<void> write_inbox_file(const std::filesystem::path& file,
+                              const std::function<void(Database&)>& put) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
     return fault(FaultKind::rejected, fmt::format("{} exists already", file.string()));
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(file));
   const auto name = file.filename().string();
-  auto written = sqlite::guarded([&] { sqlite::fill(folder.path_of(name), put); });
+  auto written = guarded([&] { fill(folder.path_of(name), put); });
   if (!written) std::filesystem::remove(file, ignored);
   return written;
 }
 
-}  // namespace
+}  // namespace sqlite
 
 Result<void> write_inbox(const std::filesystem::path& file, const SubmittedSweep& submission,
                          const NameTrial& names) {
-  return write(file, [&](sqlite::Database& inbox) {
+  return sqlite::write_inbox_file(file, [&](sqlite::Database& inbox) {
     sqlite::put_submission(inbox, submission);
     sqlite::put_trials(inbox, submission, names);
     sqlite::put_left_out(inbox, submission);
@@ -247,7 +306,7 @@ Result<void> write_inbox(const std::filesystem::path& file, const SubmittedSweep
 }
 
 Result<void> write_imported(const std::filesystem::path& file, const ImportedSweep& imported) {
-  return write(file, [&](sqlite::Database& inbox) {
+  return sqlite::write_inbox_file(file, [&](sqlite::Database& inbox) {
     sqlite::put_imported_submission(inbox, imported);
     sqlite::put_imported_trials(inbox, imported);
   });

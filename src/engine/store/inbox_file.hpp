@@ -5,7 +5,12 @@
 
 #include "store/rows.hpp"
 
+#include <shardsweep/result.hpp>
+
+#include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace shardsweep::sqlite {
 
@@ -35,14 +40,24 @@ struct Submitted {
   std::int64_t trials = 0;
 };
 
-/// Columns of the table `results`: what is known of trials that were measured elsewhere.
+/// Columns of the table `results`: how trials that were measured elsewhere have ended.
 [[nodiscard]] const std::vector<std::string>& imported_columns();
+/// Columns of the table `attempts`: theirs, each with its measurement if it has one.
+[[nodiscard]] const std::vector<std::string>& imported_attempt_columns();
 
 /// Tables for the rows of an inbox, in the file and in the database that takes it over:
-/// `<prefix>trials`, `<prefix>left_out` and `<prefix>results`.
+/// `<prefix>trials`, `<prefix>left_out`, `<prefix>results` and `<prefix>attempts`.
 [[nodiscard]] std::string inbox_tables(const std::string& prefix);
 
 /// Refuses what is no inbox or one of another version.
 [[nodiscard]] Submitted read_submission(Database& inbox);
+
+/// The row of `submission`; its nonce is made here.
+void put_submitted(Database& inbox, const Submitted& submitted);
+
+/// A new file with the tables of an inbox, filled by `put` in one transaction; gone if that
+/// fails.
+[[nodiscard]] Result<void> write_inbox_file(const std::filesystem::path& file,
+                                            const std::function<void(Database&)>& put);
 
 }  // namespace shardsweep::sqlite

@@ -115,6 +115,9 @@ class SqliteReader final : public Reader {
       return sqlite::search_rows(database_, row.integer(0), spec);
     });
   }
+  Result<SweepLines> sweep_lines(const std::string& sweep) override {
+    return answer([&] { return sqlite::sweep_lines(database_, sweep); });
+  }
   Result<std::optional<LeaseHolder>> lease_holder() override {
     return answer([&] { return sqlite::lease_holder(database_); });
   }

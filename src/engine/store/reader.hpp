@@ -34,6 +34,7 @@ namespace shardsweep::sqlite {
 [[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);
 [[nodiscard]] Table events(Database& database, const std::vector<std::string>& sweeps,
                            std::int64_t after_id, std::int64_t limit);
+[[nodiscard]] SweepLines sweep_lines(Database& database, const std::string& name);
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// What a Selection means, ready to stand in a statement: `rows` is a sub-query with the

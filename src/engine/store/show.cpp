@@ -20,7 +20,10 @@ struct ShowSql {
       "WHERE "
       "t.id = ?";
   const char* sweep_name = "SELECT name FROM sweeps WHERE id = ?";
-  const char* trial = "SELECT * FROM all_results WHERE trial_id = ?";
+  const char* trial =
+      "SELECT r.*, (SELECT iif(backend = 'imported', rtrim(source, char(10)), NULL) FROM "
+      "sweeps "
+      "WHERE id = r.sweep_id) AS origin FROM all_results AS r WHERE trial_id = ?";
   const char* attempts =
       "SELECT a.number AS attempt, a.state, a.outcome, a.counted, a.revoked, a.cause, a.also, "
       "a.source, a.node AS cause_node, a.exit_code, a.signal, a.leaked, nullif(a.started_at, "

@@ -163,7 +163,7 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   const std::string inbox = request.inbox;
   auto posted = post_request(session.home, std::move(request), session.clock.now());
   // Nobody else knows of it.
-  if (!posted && !inbox.empty()) std::filesystem::remove(inbox, ignored);
+  if (!posted && !inbox.empty()) remove_inbox(inbox);
   return posted;
 }
 

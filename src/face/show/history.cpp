@@ -363,7 +363,9 @@ Table history_points(const History& history) {
           {run.layout, run.sweep, run.trial, time_or_none(run.ended_at), speed_of(run),
            series.points[i].runs, series.answer.levels[i], std::int64_t{is_change ? 1 : 0},
            std::string(word_of(verdict.difference)), i > 0 ? Value(verdict.share) : Value(),
-           is_change ? text_or_none(series.reasons[next]) : Value(),
+           is_change                       ? text_or_none(series.reasons[next])
+           : i + 1 == series.points.size() ? text_or_none(series.newest_reason)
+                                           : Value(),
            text_or_none(verdict.reason), text_or_none(software),
            text_or_none(run.measured.nodes)});
       if (is_change) ++next;
@@ -416,9 +418,10 @@ std::string point_sentence(const HistorySeries& series, std::size_t point) {
   std::string software;
   for (const auto& [name, value] : run.software)
     software += fmt::format(", {} {}", name, brief_value(value));
-  return fmt::format("{}: {} tokens/s/GPU with {}{}. {}: {}", when_text(run),
-                     amount_text(speed_of(run)), run.layout, software,
-                     word_of(verdict.difference), verdict.reason);
+  const auto layout = run.layout.empty() ? std::string() : " with " + run.layout;
+  return fmt::format("{}: {} {}{}{}. {}: {}", when_text(run), amount_text(speed_of(run)),
+                     series.unit, layout, software, word_of(verdict.difference),
+                     verdict.reason);
 }
 
 }  // namespace shardsweep

@@ -61,7 +61,8 @@ struct HistorySeries {
   SeriesAnswer answer{};
   /// Of each change: what else changed at its point, "version 1.4 -> 1.5, image a -> b".
   std::vector<std::string> reasons{};
-  std::string newest_reason{};  ///< the same of the newest point; empty: nothing
+  std::string newest_reason{};       ///< the same of the newest point; empty: nothing
+  std::string unit{"tokens/s/GPU"};  ///< of the speeds
   double loss = 0;  ///< share by which it is now slower than it surely was at its best
 
   /// Of the last change that is sure; else of the newest point.

@@ -3,6 +3,7 @@
 #include "cli/commands/baseline.hpp"
 
 #include "cli/command.hpp"
+#include "cli/commands/folder_names.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
@@ -108,32 +109,6 @@ bool is_baseline_path(const std::string& name) {
   return name.find('/') != std::string::npos || name.ends_with(baseline_ending);
 }
 
-Result<fs::path> baseline_file(const Session& session, const std::string& name) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  constexpr std::size_t longest = 64;
-  if (name.empty() || name.size() > longest || name.front() == '.' ||
-      !std::all_of(name.begin(), name.end(), plain))
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
-                    "none of '.', and has at most {} characters",
-                    name, longest));
-  return baseline_folder(session) / (name + std::string(baseline_ending));
-}
-
-std::vector<std::string> baseline_names(const Session& session) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(baseline_folder(session), none)) {
-    if (entry.path().extension() == baseline_ending)
-      names.push_back(entry.path().stem().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
   const Options& options = session.options;
   SHARDSWEEP_ASSIGN(const auto file, baseline_file(session, name));
@@ -158,7 +133,8 @@ Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
 
 Result<ExitCode> list_baselines(const Session& session) {
   Table table{{"baseline", "layouts", "sweeps"}, {}};
-  for (const auto& name : baseline_names(session)) {
+  SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
+  for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const Table layouts, read_baseline(session, name));
     const auto sweep = std::find(layouts.columns.begin(), layouts.columns.end(), "sweep");
     std::vector<std::string> sweeps;
@@ -197,6 +173,32 @@ Result<ExitCode> run_baseline(const Session& session) {
 }
 
 }  // namespace
+
+Result<fs::path> baseline_file(const Session& session, const std::string& name) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  constexpr std::size_t longest = 64;
+  if (name.empty() || name.size() > longest || name.front() == '.' ||
+      !std::all_of(name.begin(), name.end(), plain))
+    return fault(
+        FaultKind::invalid_input,
+        fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
+                    "none of '.', and has at most {} characters",
+                    name, longest));
+  return baseline_folder(session) / (name + std::string(baseline_ending));
+}
+
+Result<std::vector<std::string>> baseline_names(const Session& session) {
+  constexpr std::size_t most = 100'000;
+  SHARDSWEEP_ASSIGN(auto names,
+                    names_in_folder(baseline_folder(session), most, [](const auto& name) {
+                      return name.ends_with(baseline_ending);
+                    }));
+  for (auto& name : names)
+    name.resize(name.size() - baseline_ending.size());
+  return names;
+}
 
 std::string baseline_text(const Table& layouts) {
   OrderedJson head;
@@ -249,7 +251,7 @@ Result<Table> read_baseline(const Session& session, const std::string& name) {
   }
   std::error_code none;
   if (!is_baseline_path(name) && !fs::exists(file, none)) {
-    const auto names = baseline_names(session);
+    SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
     return fault(FaultKind::invalid_input,
                  fmt::format("there is no baseline '{}'{}", name,
                              names.empty() ? ": `shardsweep baseline set NAME` makes one"

@@ -6,7 +6,9 @@
 #include <shardsweep/result.hpp>
 #include <shardsweep/table.hpp>
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -16,6 +18,12 @@ struct Session;
 /// given, or the path of such a file: it has a '/' or ends with .jsonl. A file that is none is
 /// a fault that names file, line and what is wrong.
 [[nodiscard]] Result<Table> read_baseline(const Session& session, const std::string& name);
+
+/// Where one of this name is kept; a name that is none is a fault.
+[[nodiscard]] Result<std::filesystem::path> baseline_file(const Session& session,
+                                                          const std::string& name);
+/// Those that are kept.
+[[nodiscard]] Result<std::vector<std::string>> baseline_names(const Session& session);
 
 /// A baseline as text: a line that says what it is, then one for each layout.
 [[nodiscard]] std::string baseline_text(const Table& layouts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// export: a copy of the database, or the results as a file for others.
+// export: a copy of the database, or the results as a file or a folder for others.
 #include "cli/command.hpp"
+#include "cli/commands/sweep_folder.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/trace_view.hpp"
@@ -107,6 +108,16 @@ Result<ExitCode> run_export(const Session& session) {
   const std::filesystem::path file = options.file;
   const auto ending = file.extension().string();
   const bool rows = ending == ".csv" || ending == ".json" || ending == ".md";
+  if (is_sweep_folder(file)) {
+    if (options.format_given || !options.where.empty())
+      return fault(FaultKind::invalid_input,
+                   "export: a folder has whole sweeps. Leave --format and --where out.");
+    return export_folder(session);
+  }
+  if (!options.names.empty())
+    return fault(FaultKind::invalid_input,
+                 "export: sweeps are named for a folder. --where \"sweep = 'NAME'\" says which "
+                 "results are meant.");
   if (file.empty() && !options.format_given)
     return fault(FaultKind::invalid_input,
                  "export: name a file, or give --format csv, json or markdown.");
@@ -118,7 +129,8 @@ Result<ExitCode> run_export(const Session& session) {
     return fault(
         FaultKind::invalid_input,
         fmt::format("'{}': unknown file ending. Use .csv, .json or .md for the results, "
-                    ".db or .sqlite for a copy of the database.",
+                    ".db or .sqlite for a copy of the database, a name without an ending for a "
+                    "folder.",
                     file.string()));
   }
   if (!file.empty() && !rows && !options.where.empty()) {
@@ -157,7 +169,8 @@ extern const Command command_export{
         "shardsweep export results.csv\n"
         "shardsweep export --format markdown\n"
         "shardsweep export trace.json\n"
-        "shardsweep export copy.db",
+        "shardsweep export copy.db\n"
+        "shardsweep export results first second",
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
@@ -165,7 +178,12 @@ extern const Command command_export{
               "file", options.file, "FILE",
               "File to write: .csv, .json (the results), .md (a table for pull requests), "
               "trace.json or NAME.trace.json (a timeline for Perfetto), "
-              ".db or .sqlite (everything). Default: standard output.");
+              ".db or .sqlite (everything). A name without an ending, or a folder that is "
+              "there: "
+              "a folder of JSON lines for git. Default: standard output.");
+          grammar.option("names", options.names, "NAME",
+                         "Sweeps, for a folder. Default: all that have a result, and the "
+                         "baselines.");
           grammar.form("Form without a file: csv, json or markdown.",
                        {"csv", "json", "markdown"});
           grammar.where();

@@ -3,6 +3,7 @@
 #include "show/history.hpp"
 
 #include "cli/command.hpp"
+#include "cli/commands/bench_figures.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -12,6 +13,7 @@
 #include "show/cell_text.hpp"
 #include "show/rows.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
@@ -34,6 +36,7 @@ using Json = nlohmann::json;
 struct HistoryOptions {
   std::string of;  ///< cell, layout; empty: by the names
   std::string resolve = "1%";
+  std::string bench;  ///< file of our own figures, in place of a database
   bool points = false;
 };
 
@@ -195,8 +198,11 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
                                                                    "mark",
                                                                    "tokens_per_s_per_gpu"},
                                                        .measured_only = true}));
-  SHARDSWEEP_ASSIGN(const Table tables,
-                    reader.query("SELECT name FROM sweeps WHERE backend = 'imported'"));
+  // What came out of a folder of lines has its sweep file, and vars that set something.
+  SHARDSWEEP_ASSIGN(
+      const Table tables,
+      reader.query("SELECT name FROM sweeps WHERE backend = 'imported' AND source = "
+                   "resolved"));
   std::set<std::string> imported;
   for (const auto& row : tables.rows)
     imported.insert(std::get<std::string>(row.front()));
@@ -217,19 +223,26 @@ Result<ExitCode> print_history(const Session& session, const Options& options,
   Table table = for_machines || options.of<HistoryOptions>().points
                     ? history_points(history)
                     : history_table(history, utf8);
+  if (!options.of<HistoryOptions>().bench.empty()) table = without_layouts(table);
   if (!options.out.empty()) return deliver(table_text(table, options.format), options.out);
   if (options.format == Format::table) drop_nodes_where_none(table);
-  SHARDSWEEP_ASSIGN(const auto code,
-                    print_table(table, table_style(session, {"model", "verdict", "change_share",
-                                                             "since", "changed", "history"})));
+  SHARDSWEEP_ASSIGN(
+      const auto code,
+      print_table(table, table_style(session, {"model", "figure", "verdict", "change_share",
+                                               "since", "changed", "history"})));
   say(history_summary(history));
   return code;
 }
 
-Result<ExitCode> run_history(const Session& session) {
-  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
-  SHARDSWEEP_ASSIGN(const double resolve,
-                    share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
+/// Of the database, or of our own figures.
+Result<History> history_asked_for(const Session& session, const Options& options,
+                                  double resolve) {
+  const auto& bench = options.of<HistoryOptions>().bench;
+  if (!bench.empty()) {
+    constexpr std::size_t longest = 64 << 20;
+    SHARDSWEEP_ASSIGN(const auto text, read_file(bench, longest));
+    return history_of_bench(text, bench, options.names, resolve);
+  }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto asked, history_asked(*reader, options));
   SHARDSWEEP_ASSIGN(const auto runs, history_runs(*reader, asked.selection));
@@ -242,7 +255,14 @@ Result<ExitCode> run_history(const Session& session) {
     SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, meant));
     return fault(FaultKind::invalid_input, why);
   }
-  const auto history = history_of(runs, asked.of, resolve);
+  return history_of(runs, asked.of, resolve);
+}
+
+Result<ExitCode> run_history(const Session& session) {
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
+  SHARDSWEEP_ASSIGN(const double resolve,
+                    share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(const auto history, history_asked_for(session, options, resolve));
   switch (options.picture) {
     case PictureForm::svg:
       return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
@@ -284,6 +304,9 @@ extern const Command command_history{
           grammar
               .option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
               .with_default();
+          grammar.option("--bench", own.bench, "FILE",
+                         "Draw the figures of this program over its commits: the lines that "
+                         "`scripts/bench --append FILE` has written. Names are figures.");
           grammar.flag(
               "--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");

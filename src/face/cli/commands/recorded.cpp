@@ -2,6 +2,7 @@
 // import: a recorded sweep into the database; replay: as the cluster; evaluate-memory: against
 // what it reports.
 #include "cli/command.hpp"
+#include "cli/commands/sweep_folder.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "predict/family.hpp"
@@ -28,6 +29,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -257,19 +259,6 @@ std::string fitted_constants_text(const RecordedInput& input) {
   return text;
 }
 
-std::string import_text(const std::string& name, const Answer& answer, Format format) {
-  const auto count = [&](const char* key) {
-    const auto found = answer.counts.find(key);
-    return found == answer.counts.end() ? std::int64_t{0} : found->second;
-  };
-  const std::vector<Value> row{name, count("trials"), count("fresh"), count("known"),
-                               count("gone")};
-  if (format != Format::table)
-    return table_text({{"sweep", "trials", "fresh", "known", "gone"}, {row}}, format);
-  return fmt::format("'{}': {} trials, {} new, {} known, {} no longer in the table\n", name,
-                     count("trials"), count("fresh"), count("known"), count("gone"));
-}
-
 /// A name that can stand wherever a sweep is named, of the file's own.
 Result<std::string> sweep_name_of(const Options& options) {
   const auto& own = options.of<RecordedOptions>();
@@ -291,6 +280,9 @@ Result<std::string> sweep_name_of(const Options& options) {
 }
 
 Result<ExitCode> run_import(const Session& session) {
+  std::error_code none;
+  if (std::filesystem::is_directory(session.options.file, none))
+    return import_folder(session, session.options.of<RecordedOptions>().name);
   SHARDSWEEP_ASSIGN(const auto name, sweep_name_of(session.options));
   SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session, FamilyNeed::may_be_unknown));
   if (input.sweep.runs.empty()) {
@@ -307,7 +299,7 @@ Result<ExitCode> run_import(const Session& session) {
   SHARDSWEEP_TRY(write_imported(inbox, imported));
   SHARDSWEEP_ASSIGN(const Answer answer,
                     ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format)));
+  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format, "table")));
   return ExitCode::done;
 }
 
@@ -336,10 +328,10 @@ Result<ExitCode> run_evaluate_memory(const Session& session) {
   return ExitCode::done;
 }
 
-RecordedOptions& declare_recorded(Grammar& grammar) {
+RecordedOptions& declare_recorded(Grammar& grammar, const char* file = "Table of runs (CSV).") {
   Options& options = grammar.options();
   auto& own = grammar.own<RecordedOptions>();
-  grammar.option("file", options.file, "FILE", "Table of runs (CSV).").required();
+  grammar.option("file", options.file, "FILE", file).required();
   grammar
       .option("--from", own.from, "KIND", "Kind of table: csv (our column names) or nanotron.")
       .with_default()
@@ -398,11 +390,18 @@ extern const Command command_replay{
 extern const Command command_import{
     .name = "import",
     .heading = Heading::other,
-    .help = "Take a table of runs into the database, like a sweep.",
-    .examples = "shardsweep import runs.csv --cluster h100-8x",
+    .help = "Take a table of runs, or exported sweeps, into the database.",
+    .examples =
+        "shardsweep import runs.csv --cluster h100-8x\n"
+        "shardsweep import results",
     .declare =
         [](Grammar& grammar) {
-          grammar.option("--name", declare_recorded(grammar).name, "NAME",
+          grammar.option("--name",
+                         declare_recorded(grammar,
+                                          "Table of runs (CSV), or a folder that "
+                                          "`export FOLDER` has written.")
+                             .name,
+                         "NAME",
                          "Name of the new sweep. Default: the file's name without its ending.");
         },
     .run = run_import};

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/line_columns.hpp"
+
+#include "store/row_sql.hpp"
+#include "text/content_hash.hpp"
+
+#include <shardsweep/metric.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace shardsweep::sqlite {
+namespace {
+
+/// Of this machine and this database, and what a rank found in its environment.
+constexpr std::array<std::string_view, 8> not_of_lines{
+    "id", "trial", "allocation", "nonce", "dir", "state", "leader", "environment"};
+
+std::string key_of_column(const std::string& name) {
+  if (name == "slug") return "trial";
+  if (name == "constraint_name") return "left_out";
+  return name == "detail" ? "own" : name;
+}
+
+bool is_json_column(const std::string& name) {
+  return name == "vars" || name == "software" || name == "hosts" || name == "detail";
+}
+
+/// Kinds and defaults of a table's columns.
+std::map<std::string, LineColumn> columns_of_table(Database& database,
+                                                   const std::string& table) {
+  std::map<std::string, LineColumn> columns;
+  Statement select(database,
+                   "SELECT name, type, \"notnull\", dflt_value FROM pragma_table_info(?)");
+  auto row = select.use(table);
+  while (row.next()) {
+    LineColumn column{.name = row.text(0), .key = key_of_column(row.text(0))};
+    column.kind = row.view(1) == "INTEGER" ? LineKind::integer
+                  : row.view(1) == "REAL"  ? LineKind::real
+                                           : LineKind::text;
+    if (is_json_column(column.name)) column.kind = LineKind::json;
+    column.nullable = row.integer(2) == 0;
+    if (!row.null(3)) {
+      Statement value(database, "SELECT " + row.text(3));
+      auto one = value.use();
+      if (one.next()) column.otherwise = one.value(0);
+      const auto* zero = std::get_if<std::int64_t>(&column.otherwise);
+      if (column.kind == LineKind::real && zero != nullptr)
+        column.otherwise = static_cast<double>(*zero);
+    }
+    const std::string name = column.name;
+    columns.emplace(name, std::move(column));
+  }
+  return columns;
+}
+
+std::vector<LineColumn> chosen(const std::map<std::string, LineColumn>& all,
+                               const std::vector<std::string>& names) {
+  std::vector<LineColumn> columns;
+  columns.reserve(names.size());
+  for (const auto& name : names)
+    columns.push_back(all.at(name));
+  return columns;
+}
+
+}  // namespace
+
+const std::vector<std::string>& trial_fact_columns() {
+  static const std::vector<std::string> columns{
+      "outcome",    "cause",      "cancelled_by", "hidden",   "fragmented",
+      "expandable", "charged",    "elsewhere",    "final_of", "final_round",
+      "final_set",  "final_sets", "final_resolve"};
+  return columns;
+}
+
+const std::vector<std::string>& attempt_fact_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names;
+    visit_fields<AttemptRow>([&](const auto& field) {
+      if (field.is_stored() &&
+          std::find(not_of_lines.begin(), not_of_lines.end(), field.name) == not_of_lines.end())
+        names.emplace_back(field.name);
+    });
+    return names;
+  }();
+  return columns;
+}
+
+const std::vector<std::string>& measured_columns() {
+  static const auto columns = [] {
+    std::vector<std::string> names;
+    for (const auto& metric : metric_table)
+      names.emplace_back(metric.name);
+    for (const auto* name : {"mark", "cut_short", "flops_model", "runner_version", "software",
+                             "hosts", "settings", "throttled", "detail"})
+      names.emplace_back(name);
+    return names;
+  }();
+  return columns;
+}
+
+LineColumns line_columns(Database& database) {
+  LineColumns columns;
+  const auto trials = columns_of_table(database, "trials");
+  std::vector<std::string> names = submitted_columns();
+  std::erase(names, "position");  // the order of the lines
+  names.insert(names.end(), {"runner", "runner_version"});
+  names.insert(names.end(), trial_fact_columns().begin(), trial_fact_columns().end());
+  columns.trial = chosen(trials, names);
+  for (auto& column : columns.trial) {
+    // By name: ids are of one database.
+    if (column.name == "final_of") column.kind = LineKind::text;
+    // A submission binds them, and a prediction that nobody made is 0.
+    if (column.name.starts_with("predicted_"))
+      column.otherwise = column.kind == LineKind::integer ? Value(std::int64_t{0}) : Value(0.0);
+  }
+  columns.attempt = chosen(columns_of_table(database, "attempts"), attempt_fact_columns());
+  columns.measured = chosen(columns_of_table(database, "measurements"), measured_columns());
+  for (auto& column : columns.measured) {
+    if (column.name == "software") column.otherwise = "{}";
+    if (column.name == "hosts") column.otherwise = "[]";
+    if (column.name == "detail") column.otherwise = "";
+  }
+  columns.left_out = chosen(columns_of_table(database, "left_out"), left_out_columns());
+  return columns;
+}
+
+std::string check_of(std::string_view text) {
+  Fnv128 hash;
+  hash.add(text);
+  constexpr std::size_t digits = 16;
+  return hash.hex().substr(0, digits);
+}
+
+}  // namespace shardsweep::sqlite
