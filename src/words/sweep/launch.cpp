@@ -85,6 +85,20 @@ std::vector<std::string> programs_of(const SweepSpec& sweep, const std::string& 
   return programs;
 }
 
+std::vector<std::string> allreduce_command(const SweepSpec& sweep,
+                                           const std::string& installed) {
+  const std::string folder = installed.substr(0, installed.rfind('/') + 1);
+  const bool gpus = !sweep.cluster.gpu.empty();
+  return {folder + (gpus ? "shardbench-cuda" : "shardbench-cpu"),
+          "--microbench",
+          "--network-probe",
+          "alone",
+          "--model",
+          "tiny",  // no layer of it runs, but a model is asked for
+          "--world-size",
+          "2"};
+}
+
 std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
   const std::string folder = installed.substr(0, installed.rfind('/') + 1);
   if (sweep.cluster.gpu.empty())
