@@ -161,7 +161,11 @@ class Finding {
   }
 
   std::string device() const {
-    if (!devices_.empty()) return one_line(gpu_models(devices_, log_), longest_finding / 2);
+    if (!devices_.empty()) {
+      // Without a driver that tells, what is compared are the CPUs.
+      const std::string models = one_line(gpu_models(devices_, log_), longest_finding / 2);
+      if (!models.empty()) return models;
+    }
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {
       const auto colon = line.find(": ");
@@ -276,12 +280,18 @@ class Finding {
     return true;
   }
 
+  /// The GPUs on which a microbenchmark runs, side by side; an empty name: once, on the CPUs.
+  std::vector<std::string> places_of(const std::vector<std::string>& command) const {
+    const bool on_cpus =
+        devices_.empty() || command.empty() || command.front().ends_with("shardbench-cpu");
+    return on_cpus ? std::vector<std::string>{""} : devices_;
+  }
+
   void check_speed() {
     if (limits_.check_gemm <= 0 && limits_.check_clocks <= 0) return;
     if (!can_run("gemm", order_.gemm)) return;
     std::vector<Run> runs;
-    if (devices_.empty()) start("gemm", order_.gemm, limits_.check_limit_s, "", runs);
-    for (const std::string& gpu : devices_)
+    for (const std::string& gpu : places_of(order_.gemm))
       start("gemm", order_.gemm, limits_.check_limit_s, gpu, runs);
     PaceOfNode paces;
     while (listen(runs))
@@ -299,7 +309,7 @@ class Finding {
   /// has no figure, and both have other partners.
   std::string meeting_place() const {
     std::string ports;
-    for (std::size_t at = 0; at < std::max<std::size_t>(1, devices_.size()); ++at)
+    for (std::size_t at = 0; at < places_of(order_.allreduce).size(); ++at)
       ports += fmt::format("{}{}", at == 0 ? "" : ",", free_port());
     return host_name() + ":" + ports;
   }
@@ -318,7 +328,8 @@ class Finding {
       ports.push_back(pair->meet.substr(at, pair->meet.find(',', at) - at));
       if (pair->meet.find(',', at) == std::string::npos) break;
     }
-    if (ports.size() != std::max<std::size_t>(1, devices_.size()))
+    const std::vector<std::string> places = places_of(order_.allreduce);
+    if (ports.size() != places.size())
       return unmade("allreduce", fmt::format("{} has another number of GPUs", pair->first));
     const bool is_first = pair->first == options_.node;
     const double limit_s = std::max(1.0, round_limit_s(limits_) - 1);
@@ -333,7 +344,7 @@ class Finding {
             std::string("--deadline"), fmt::format("rendezvous={:.0f}", limit_s),
             std::string("--deadline"), fmt::format("comm={:.0f}", limit_s)})
         command.push_back(word);
-      start("allreduce", command, limit_s + 1, devices_.empty() ? "" : devices_[at], runs);
+      start("allreduce", command, limit_s + 1, places[at], runs);
     }
     while (listen(runs)) {
     }
