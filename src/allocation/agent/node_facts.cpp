@@ -163,7 +163,7 @@ class Finding {
   std::string device() const {
     if (!devices_.empty()) {
       // Without a driver that tells, what is compared are the CPUs.
-      const std::string models = one_line(gpu_models(devices_, log_), longest_finding / 2);
+      std::string models = one_line(gpu_models(devices_, log_), longest_finding / 2);
       if (!models.empty()) return models;
     }
     std::ifstream file("/proc/cpuinfo");

@@ -191,14 +191,9 @@ TEST_CASE("lines of the site's own run after the last attempt, and their end is 
 TEST_CASE("two nodes time an all-reduce between them, as the last part of their check") {
   TwoCheckedNodes job;
   job.spec.limits.check_allreduce = 0.5;
-  job.spec.check->allreduce = {SHARDSWEEP_BIN_DIR "/shardbench-cpu",
-                               "--microbench",
-                               "--network-probe",
-                               "alone",
-                               "--model",
-                               "tiny",
-                               "--world-size",
-                               "2"};
+  const std::string runner = std::string(SHARDSWEEP_BIN_DIR) + "/shardbench-cpu";
+  job.spec.check->allreduce = {runner,    "--microbench", "--network-probe", "alone",
+                               "--model", "tiny",         "--world-size",    "2"};
   bool slow = false;
   SUBCASE("nothing to compare with") {}
   SUBCASE("beyond what the cluster file says") {
