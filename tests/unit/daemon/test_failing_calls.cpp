@@ -91,9 +91,10 @@ struct Kind {
   int error;
 };
 
-/// Where a failed removal leaves what is removed later, and nobody needs to know.
+/// What could not be removed is removed later, and what troubles there are is written anew at
+/// the next pass: nobody needs to know.
 bool may_be_silent(const std::string& kind) {
-  return kind == "unlink";
+  return kind == "unlink" || failed_on().ends_with("/daemon.trouble");
 }
 
 std::string folder_of_database(const PlayedSite& site) {
@@ -107,7 +108,7 @@ TEST_CASE("whichever call of the daemon fails nothing is lost and it is said") {
   // In CI every seventh of the writes, which are alike; by hand all.
   const long stride = wanted != nullptr ? 1 : 7;
   for (const Kind& kind : {Kind{"write", ENOSPC}, Kind{"write", EIO}, Kind{"sync", EIO},
-                          Kind{"rename", ESTALE}, Kind{"unlink", EIO}}) {
+                           Kind{"rename", ESTALE}, Kind{"unlink", EIO}}) {
     long tried = 0;
     long silent = 0;
     for (long at = 1;; at += kind.name == "write" ? stride : 1) {
