@@ -2,7 +2,7 @@
 // Port: the paths of an allocation's folder, and its two append-only files between daemon and
 // lead. Each path is spelled only here.
 //
-//   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log
+//   <allocation>/allocation.json  to_lead  from_lead  claim  lead.log  pairs.N
 //   <attempt>/spec.json  records.jsonl[.k]  rank.K.out  environment  recorder/  evidence/ kept/
 //                                                        → <attempt>.tar when it is over
 #pragma once
@@ -25,6 +25,10 @@ struct AllocationPaths {
   [[nodiscard]] std::filesystem::path from_lead() const { return dir / "from_lead"; }
   [[nodiscard]] std::filesystem::path claim() const { return dir / "claim"; }
   [[nodiscard]] std::filesystem::path log() const { return dir / "lead.log"; }
+  /// Whom each node meets in that round of their check, written by the lead.
+  [[nodiscard]] std::filesystem::path pairs(int round) const {
+    return dir / ("pairs." + std::to_string(round));
+  }
   [[nodiscard]] std::filesystem::path script() const { return dir / "job.sbatch"; }
   /// Of the job array whose first element this is.
   [[nodiscard]] std::filesystem::path array_script() const { return dir / "array.sbatch"; }

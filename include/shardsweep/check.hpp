@@ -16,32 +16,46 @@
 
 namespace shardsweep {
 
-/// Before the first attempt, or as the allocation ends.
-enum class CheckTime : std::uint8_t { before, after };
+/// Before the first attempt, or as the allocation ends. `pairs`: right behind `before`, the
+/// network between two nodes each (attempt/network_check.hpp).
+enum class CheckTime : std::uint8_t { before, after, pairs };
 template <>
-inline constexpr std::array<std::string_view, 2> word_table<CheckTime>{"before", "after"};
+inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after",
+                                                                       "pairs"};
 
 /// What a daemon tells the lead beside the limits (LaneLimits): part of allocation.json.
 struct CheckOrder {
   std::vector<std::string> programs{};  ///< absolute paths that every node has to see
   std::vector<std::string> gemm{};      ///< the microbenchmark of one slot; empty: none
-  std::vector<std::string> before{};    ///< shell lines of the site's own; 0 as exit is well
+  /// The microbenchmark of the network, without what a rank alone knows; empty: none.
+  std::vector<std::string> allreduce{};
+  std::vector<std::string> before{};  ///< shell lines of the site's own; 0 as exit is well
   std::vector<std::string> after{};
   double gpu_slack_bytes = 0;  ///< of GPU memory that may be in use
   /// The median over nodes with the same device, where enough of them have been checked.
   std::map<std::string, double> usual_gemm{};   ///< FLOP/s
   std::map<std::string, double> usual_clock{};  ///< MHz
+  std::map<std::string, double> usual_busbw{};  ///< bytes/s of an all-reduce of two nodes
+  std::map<std::string, double> usual_free{};   ///< share of the host's memory
+  // What the cluster file says, for a device of which too few nodes are known. 0: nothing.
+  double stated_gemm = 0;   ///< FLOP/s
+  double stated_busbw = 0;  ///< bytes/s
   friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
 };
 template <>
 inline constexpr auto described<CheckOrder> = std::tuple{
     Field{"programs", &CheckOrder::programs, Flag::optional},
     Field{"gemm", &CheckOrder::gemm, Flag::optional},
+    Field{"allreduce", &CheckOrder::allreduce, Flag::optional},
     Field{"before", &CheckOrder::before, Flag::optional},
     Field{"after", &CheckOrder::after, Flag::optional},
     Field{"gpu_slack_bytes", &CheckOrder::gpu_slack_bytes, Flag::optional},
     Field{"usual_gemm", &CheckOrder::usual_gemm, Flag::optional},
     Field{"usual_clock", &CheckOrder::usual_clock, Flag::optional},
+    Field{"usual_busbw", &CheckOrder::usual_busbw, Flag::optional},
+    Field{"usual_free", &CheckOrder::usual_free, Flag::optional},
+    Field{"stated_gemm", &CheckOrder::stated_gemm, Flag::optional},
+    Field{"stated_busbw", &CheckOrder::stated_busbw, Flag::optional},
 };
 
 /// What a node has found of itself. Each text of `wrong` and `unmade` begins with the name of
@@ -52,7 +66,10 @@ struct NodeFacts {
   double sm_clock_mhz = 0;     ///< meanwhile; 0: not told
   double host_free = -1;       ///< share of the host's memory; -1: not told
   double gpu_used_bytes = -1;  ///< of the GPU with the most; -1: not told
-  double seconds = 0;          ///< that it took
+  double busbw_bytes_per_s =
+      0;               ///< all-reduce with the better of its partners; 0: not measured
+  std::string meet{};  ///< where others may meet its ranks: host:port, a port for each GPU
+  double seconds = 0;  ///< that it took
   std::vector<std::string> wrong{};
   std::vector<std::string> unmade{};  ///< checks that can't be made there, and why
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
@@ -64,6 +81,8 @@ inline constexpr auto described<NodeFacts> = std::tuple{
     Field{"sm_clock_mhz", &NodeFacts::sm_clock_mhz},
     Field{"host_free", &NodeFacts::host_free},
     Field{"gpu_used_bytes", &NodeFacts::gpu_used_bytes},
+    Field{"busbw_bytes_per_s", &NodeFacts::busbw_bytes_per_s, Flag::optional},
+    Field{"meet", &NodeFacts::meet, Flag::optional},
     Field{"seconds", &NodeFacts::seconds},
     Field{"wrong", &NodeFacts::wrong, Flag::optional},
     Field{"unmade", &NodeFacts::unmade, Flag::optional},

@@ -53,11 +53,12 @@ enum class EvidenceKind : std::uint8_t {
   crashed,
   unstarted,  ///< no lead has started in a job that began there
   killed,     ///< its agents were killed all at once, by whom is not known
+  slow_pair,  ///< the network between it and one other node is slow, whose is not known
 };
 template <>
-inline constexpr std::array<std::string_view, 18> word_table<EvidenceKind>{
-    "silent", "lost",    "hardware",   "dirty",   "failed",    "control",
-    "check",  "leaving", "leaked",     "suspect", "slower",    "on pace",
-    "slow",   "hung",    "comm_error", "crashed", "unstarted", "killed"};
+inline constexpr std::array<std::string_view, 19> word_table<EvidenceKind>{
+    "silent",     "lost",    "hardware",  "dirty",  "failed",   "control", "check",
+    "leaving",    "leaked",  "suspect",   "slower", "on pace",  "slow",    "hung",
+    "comm_error", "crashed", "unstarted", "killed", "slow pair"};
 
 }  // namespace shardsweep

@@ -96,14 +96,16 @@ struct LaneLimits {
   double stop_before_end_s = 60;  ///< kept free for packing, the last words and the scheduler
   double agents_limit_s = 600;    ///< for all node agents to start
   // The check of nodes, an allocation's first act. 0: not made.
-  double check_home_s = 0;    ///< in which the database's folder answers
-  double check_memory = 0;    ///< least share of the host's memory that is free
-  double check_gemm = 0;      ///< least share of the usual rate of matrix products
-  double check_clocks = 0;    ///< least share of the usual clock meanwhile
-  double check_limit_s = 60;  ///< for all of it, on all nodes
-  double check_hook_s = 60;   ///< for each line of the site's own
+  double check_home_s = 0;     ///< in which the database's folder answers
+  double check_memory = 0;     ///< least share of the host memory that is usually free
+  double check_gemm = 0;       ///< least share of the usual rate of matrix products
+  double check_clocks = 0;     ///< least share of the usual clock meanwhile
+  double check_allreduce = 0;  ///< least share of the usual bandwidth between two nodes
+  double check_limit_s = 60;   ///< for all of it, on all nodes
+  double check_hook_s = 60;    ///< for each line of the site's own
   [[nodiscard]] constexpr bool checks_nodes() const {
-    return check_home_s > 0 || check_memory > 0 || check_gemm > 0 || check_clocks > 0;
+    return check_home_s > 0 || check_memory > 0 || check_gemm > 0 || check_clocks > 0 ||
+           check_allreduce > 0;
   }
 
   friend bool operator==(const LaneLimits&, const LaneLimits&) = default;
@@ -123,6 +125,7 @@ inline constexpr auto described<LaneLimits> = std::tuple{
     Field{"check_memory", &LaneLimits::check_memory, Flag::optional},
     Field{"check_gemm", &LaneLimits::check_gemm, Flag::optional},
     Field{"check_clocks", &LaneLimits::check_clocks, Flag::optional},
+    Field{"check_allreduce", &LaneLimits::check_allreduce, Flag::optional},
     Field{"check_limit_s", &LaneLimits::check_limit_s, Flag::optional},
     Field{"check_hook_s", &LaneLimits::check_hook_s, Flag::optional},
 };

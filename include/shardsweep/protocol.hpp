@@ -288,12 +288,14 @@ inline constexpr auto described<TimedSteps> = std::tuple{
 struct CheckNode {
   std::string dir;  ///< of the allocation
   CheckTime time = CheckTime::before;
+  std::int32_t round = 0;  ///< of `pairs`: that file of the allocation. An optional key
   friend bool operator==(const CheckNode&, const CheckNode&) = default;
 };
 template <>
 inline constexpr auto described<CheckNode> = std::tuple{
     Field{"dir", &CheckNode::dir},
     Field{"time", &CheckNode::time},
+    Field{"round", &CheckNode::round, Flag::optional},
 };
 struct LeadBeat {
   friend bool operator==(const LeadBeat&, const LeadBeat&) = default;
@@ -405,12 +407,14 @@ inline constexpr auto described<NodeFinding> = std::tuple{
 };
 struct NodeChecked {
   CheckTime time = CheckTime::before;
+  std::int32_t round = 0;  ///< as in CheckNode: an optional key
   NodeFacts facts;
   friend bool operator==(const NodeChecked&, const NodeChecked&) = default;
 };
 template <>
 inline constexpr auto described<NodeChecked> = std::tuple{
     Field{"time", &NodeChecked::time},
+    Field{"round", &NodeChecked::round, Flag::optional},
     Part{&NodeChecked::facts},
 };
 using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress,

@@ -16,6 +16,7 @@ struct ReportFacts {
   Table attempts;     ///< that have started, by allocation and time
   Table allocations;  ///< that have been claimed
   Table controls;
+  Table checks;     ///< of nodes, before an allocation's first attempt
   Table side_runs;  ///< with the folders of their attempts
   Table nodes;      ///< those that are not trusted, or have evidence against them
   Table bounds;     ///< with which searches have stopped, and how many trials each has spared

@@ -116,7 +116,24 @@ start_ctld() {
 }
 ctld_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
 
-launch_node() { launch "n$1" slurmd -D -N "n$1"; }
+launch_node() {
+  local setup=$dir/setup/n$1
+  if [ -e "$setup" ]; then
+    # shellcheck disable=SC2016  # the inner shell's
+    launch "n$1" unshare --mount --propagation private /bin/bash -ec '. "$1"; exec slurmd -D -N "$2"' \
+      setup "$setup" "n$1"
+  else
+    launch "n$1" slurmd -D -N "n$1"
+  fi
+}
+# setup_node N FILE
+setup_node() {
+  mkdir -p "$dir/setup"
+  cp "$2" "$dir/setup/n$1"
+  kill_node "$1"
+  launch_node "$1"
+  await_node "$1"
+}
 await_node() { await "n$1" 120 node_is_up "n$1"; }
 node_is_up() {
   [ -n "$(sinfo -h -n "$1" -t idle,alloc,mix,comp,drain -o %n)" ] &&

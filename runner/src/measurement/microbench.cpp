@@ -297,15 +297,20 @@ void bench_communication(const Options& o, Platform& platform) {
   std::iota(everyone.begin(), everyone.end(), 0);
   const auto world = platform.connect(
       {mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")}, {"world", 1, everyone});
-  const std::string rows = time_all_reduces(*world, platform.device(), o.world_size, o.rank);
-  if (o.rank == 0)
-    std::puts(JsonObject{}
-                  .text("type", "microbench")
-                  .text("version", version)
-                  .integer("world_size", o.world_size)
-                  .raw("all_reduce", rows)
-                  .str()
-                  .c_str());
+  JsonObject object;
+  object.text("type", "microbench")
+      .text("version", version)
+      .integer("world_size", o.world_size);
+  if (o.network_probe != NetworkProbe::off) {
+    const auto report =
+        connect_host({mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")},
+                     {"report", 2, everyone});
+    object.raw("network",
+               network_probe({platform.device(), *world, *report, platform.probe_bytes()}));
+  }
+  if (o.network_probe != NetworkProbe::alone)
+    object.raw("all_reduce", time_all_reduces(*world, platform.device(), o.world_size, o.rank));
+  if (o.rank == 0) std::puts(object.str().c_str());
   platform.disconnect();
   mesh.say_goodbye(goodbye_s);
 }

@@ -10,7 +10,8 @@
 namespace shardbench {
 
 /// One rank: every matrix product of the model alone, and a whole train step against them.
-/// Several ranks: all-reduce times by size. Rank 0 prints one JSON object on stdout.
+/// Several ranks: all-reduce times by size, before them or in their place the network probe, if
+/// it is asked for. Rank 0 prints one JSON object on stdout.
 void run_microbench(const Options& options, const PlatformKind& kind);
 
 /// The same blocks amid a run, on all ranks at once, since that is how train steps have them: a

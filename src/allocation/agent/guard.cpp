@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 
 namespace shardsweep::agent {
 namespace {
@@ -25,7 +26,10 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
   fail_point("guard.start");
   const pid_t agent = ::fork();
   if (agent == 0) ::_exit(node_agent());
-  if (agent < 0) return 1;
+  if (agent < 0) {
+    std::perror("guard: cannot fork");  // the lead finds out no more than that nobody came
+    return 1;
+  }
   // The channel stays open here: its end tells the lead that this node is clean.
   int status = 0;
   while (true) {

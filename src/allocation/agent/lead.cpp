@@ -280,37 +280,74 @@ void Lead::check_nodes() {
   busy_s_ = now_s_;
   if (!checking_) return ask_for_check(CheckTime::before);
   const double limit_s =
-      spec_.limits.check_limit_s +
-      spec_.limits.check_hook_s * static_cast<double>(spec_.check->before.size());
-  const bool all = static_cast<int>(checking_->facts.size()) >= nodes_.agents();
+      checking_->network
+          ? round_limit_s(spec_.limits) + 1
+          : spec_.limits.check_limit_s +
+                spec_.limits.check_hook_s * static_cast<double>(spec_.check->before.size());
+  const bool all = checking_->network
+                       ? checking_->network->all_answered()
+                       : static_cast<int>(checking_->facts.size()) >= nodes_.agents();
   if (!all && now_s_ - checking_->since_s < limit_s) return;
+  if (ask_for_pairs(limit_s)) return;
   nodes_checked_ = true;
   if (const std::string why = judge_check(limit_s); !why.empty()) leave(why);
 }
 
+/// False: the network is checked, or nobody has asked for it.
+bool Lead::ask_for_pairs(double limit_s) {
+  if (spec_.limits.check_allreduce <= 0) return false;
+  if (!checking_->network) {
+    note_silent(limit_s);
+    checking_->network.emplace(spec_.limits, *spec_.check, checking_->facts);
+  }
+  const auto pairs = checking_->network->next();
+  checking_->facts = checking_->network->facts();
+  if (pairs.empty()) return false;
+  const int round = checking_->network->round();
+  const auto written = write_own_file(paths_.pairs(round), encode_pairs(pairs), Readers::owner);
+  if (!written) {
+    log_.line(written.error().what);
+    return false;
+  }
+  checking_->since_s = now_s_;
+  tell(CheckNode{paths_.dir.string(), CheckTime::pairs, round});
+  return true;
+}
+
+void Lead::note_silent(double limit_s) {
+  for (const auto& [index, name] : nodes_.names_by_index()) {
+    if (!checking_->facts.contains(name))
+      checking_->facts[name].wrong = {fmt::format("answer: none within {:.0f} s", limit_s)};
+  }
+}
+
 void Lead::ask_for_check(CheckTime time) {
   checking_ = Checking{.time = time, .since_s = now_s_};
-  tell(CheckNode{paths_.dir.string(), time});
+  tell(CheckNode{paths_.dir.string(), time, 0});
 }
 
 void Lead::take(const std::string& node, const NodeChecked& checked) {
-  if (checking_ && checking_->time == checked.time) checking_->facts[node] = checked.facts;
+  if (!checking_) return;
+  if (checked.time == CheckTime::pairs && checking_->network)
+    return checking_->network->take(node, checked.round, checked.facts);
+  if (checking_->time == checked.time && !checking_->network)
+    checking_->facts[node] = checked.facts;
 }
 
 /// Tells what was found; why the allocation is of no use, or empty.
 std::string Lead::judge_check(double limit_s) {
-  auto [time, since_s, facts] = *std::exchange(checking_, std::nullopt);
-  for (const auto& [index, name] : nodes_.names_by_index()) {
-    if (!facts.contains(name))
-      facts[name].wrong = {fmt::format("answer: none within {:.0f} s", limit_s)};
-  }
+  note_silent(limit_s);
+  const CheckTime time = checking_->time;
+  auto facts = std::exchange(checking_, std::nullopt)->facts;
   const CheckVerdict verdict = judge_checks(spec_.limits, *spec_.check, facts);
   for (auto& [name, of_node] : facts) {
     const NodeVerdict& its = verdict.nodes.at(name);
     of_node.unmade = its.unmade;
+    of_node.meet.clear();
     const std::string failed = sentences(its.failed);
     if (time == CheckTime::before) say(Checked{name, of_node, failed, its.blamed}, true);
     if (its.blamed) say(FoundOnNode{name, EvidenceKind::check, failed}, true);
+    if (its.suspected) say(FoundOnNode{name, EvidenceKind::slow_pair, failed}, true);
   }
   return verdict.why();
 }

@@ -20,7 +20,7 @@
 #include "agent/spawn.hpp"
 #include "agent/start_gate.hpp"
 #include "attempt/assignments.hpp"
-#include "attempt/node_verdict.hpp"
+#include "attempt/network_check.hpp"
 #include "attempt/on_nodes.hpp"
 #include "attempt/roster.hpp"
 
@@ -65,6 +65,8 @@ class Lead {
   void place_job_nodes();
   void check_nodes();
   void ask_for_check(CheckTime time);
+  [[nodiscard]] bool ask_for_pairs(double limit_s);
+  void note_silent(double limit_s);
   [[nodiscard]] std::string judge_check(double limit_s);
   void check_last();
   void watch_nodes();
@@ -114,6 +116,7 @@ class Lead {
     CheckTime time = CheckTime::before;
     double since_s = 0;
     std::map<std::string, NodeFacts> facts{};
+    std::optional<NetworkCheck> network{};  ///< its last part, between two nodes each
   };
   std::optional<Checking> checking_;
   bool short_of_time_ = false;  ///< something was given back for want of it

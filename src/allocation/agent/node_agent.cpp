@@ -195,12 +195,13 @@ void NodeAgent::take(const TimedSteps& news) {
 void NodeAgent::take(const CheckNode& order) {
   if (checking_) return;
   auto child = own_program().and_then([&](const std::string& program) {
-    return start_piped({program, "check", "--dir", order.dir, "--name", options_.node.name,
-                        "--time", std::string(word_of(order.time))},
-                       environment_);
+    return start_piped(
+        {program, "check", "--dir", order.dir, "--name", options_.node.name, "--time",
+         std::string(word_of(order.time)), "--round", std::to_string(order.round)},
+        environment_);
   });
   if (!child) {
-    NodeChecked checked{order.time, {}};
+    NodeChecked checked{order.time, order.round, {}};
     checked.facts.wrong = {"check: " + child.error().what};
     return say(std::move(checked));
   }

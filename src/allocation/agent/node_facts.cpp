@@ -9,7 +9,9 @@
 #include "agent/log.hpp"
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
+#include "attempt/network_check.hpp"
 #include "attempt/pace.hpp"
+#include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 #include "text/characters.hpp"
 
@@ -19,8 +21,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,10 +95,35 @@ Exit await(pid_t child, const Clock& clock, double limit_s) {
   ::_exit(0);
 }
 
+/// Free just now; 0: there is none.
+int free_port() {
+  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t size = sizeof any;
+  auto* address = reinterpret_cast<sockaddr*>(&any);  // bind's signature
+  const bool bound = socket.get() >= 0 && ::bind(socket.get(), address, size) == 0 &&
+                     ::getsockname(socket.get(), address, &size) == 0;
+  return bound ? ntohs(any.sin_port) : 0;
+}
+
+/// Behind the key in what a microbenchmark has printed; 0: it is not there.
+double figure_in(std::string_view said, std::string_view key) {
+  const auto at = said.find(key);
+  if (at == std::string_view::npos) return 0;
+  const auto number = said.find_first_not_of(' ', at + key.size());
+  double value = 0;
+  if (number != std::string_view::npos)
+    std::from_chars(said.data() + number, said.data() + said.size(), value);
+  return value;
+}
+
 class Finding {
  public:
   Finding(const CheckOptions& options, const AllocationSpec& spec, const Clock& clock)
       : options_(options),
+        token_(spec.token),
         limits_(spec.limits),
         order_(*spec.check),
         environment_(current_environment()),
@@ -104,12 +134,18 @@ class Finding {
 
   NodeFacts find() {
     const double begin_s = seconds_of(clock_);
+    if (options_.time == CheckTime::pairs) {
+      check_pair();
+      facts_.seconds = seconds_of(clock_) - begin_s;
+      return std::move(facts_);
+    }
     facts_.device = device();
     if (options_.time == CheckTime::before) {
       check_home();
       check_programs();
       check_memory();
       check_speed();
+      if (limits_.check_allreduce > 0) facts_.meet = meeting_place();
     }
     run_lines(options_.time == CheckTime::before ? order_.before : order_.after);
     facts_.seconds = seconds_of(clock_) - begin_s;
@@ -125,7 +161,11 @@ class Finding {
   }
 
   std::string device() const {
-    if (!devices_.empty()) return one_line(gpu_models(devices_, log_), longest_finding / 2);
+    if (!devices_.empty()) {
+      // Without a driver that tells, what is compared are the CPUs.
+      std::string models = one_line(gpu_models(devices_, log_), longest_finding / 2);
+      if (!models.empty()) return models;
+    }
     std::ifstream file("/proc/cpuinfo");
     for (std::string line; std::getline(file, line);) {
       const auto colon = line.find(": ");
@@ -204,30 +244,55 @@ class Finding {
     bool open = true;
   };
 
+  /// The microbenchmark can run here; else says why not.
+  bool can_run(std::string_view check, const std::vector<std::string>& command) {
+    if (command.empty()) {
+      unmade(check, "there is no microbenchmark for its GPUs");
+      return false;
+    }
+    // Of AMD's GPUs, or of a node whose image lacks the driver.
+    if (command.front().ends_with("-cuda") && gpus_.all().empty()) {
+      unmade(check, "shardbench-cuda needs GPUs of NVIDIA's, and NVML tells of none");
+      return false;
+    }
+    if (::access(command.front().c_str(), X_OK) != 0) {
+      unmade(check, fmt::format("{}: {}", command.front(), std::strerror(errno)));
+      return false;
+    }
+    return true;
+  }
+
+  /// On one GPU, or on the CPUs; false where it can't be started. `timeout` ends what has hung
+  /// with all that it has started.
+  bool start(std::string_view check, const std::vector<std::string>& command, double limit_s,
+             const std::string& gpu, std::vector<Run>& runs) {
+    std::vector<std::string> argv{"timeout", "--kill-after=1", fmt::format("{:.0f}", limit_s)};
+    argv.insert(argv.end(), command.begin(), command.end());
+    Environment environment = environment_;
+    if (!gpu.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + gpu);
+    auto child = start_piped(argv, environment);
+    if (!child) {
+      wrong(check, child.error().what);
+      return false;
+    }
+    child->to.reset();
+    runs.push_back({gpu.empty() ? "" : fmt::format("GPU {}: ", gpu), *std::move(child)});
+    return true;
+  }
+
+  /// The GPUs on which a microbenchmark runs, side by side; an empty name: once, on the CPUs.
+  std::vector<std::string> places_of(const std::vector<std::string>& command) const {
+    const bool on_cpus =
+        devices_.empty() || command.empty() || command.front().ends_with("shardbench-cpu");
+    return on_cpus ? std::vector<std::string>{""} : devices_;
+  }
+
   void check_speed() {
     if (limits_.check_gemm <= 0 && limits_.check_clocks <= 0) return;
-    if (order_.gemm.empty()) return unmade("gemm", "there is no microbenchmark for its GPUs");
-    // Of AMD's GPUs, or of a node whose image lacks the driver.
-    if (order_.gemm.front().ends_with("-cuda") && gpus_.all().empty())
-      return unmade("gemm", "shardbench-cuda needs GPUs of NVIDIA's, and NVML tells of none");
-    if (::access(order_.gemm.front().c_str(), X_OK) != 0)
-      return unmade("gemm", fmt::format("{}: {}", order_.gemm.front(), std::strerror(errno)));
+    if (!can_run("gemm", order_.gemm)) return;
     std::vector<Run> runs;
-    const auto start = [&](const std::string& where, const std::string& variable) {
-      // `timeout` ends what has hung with all that it has started.
-      std::vector<std::string> argv{"timeout", "--kill-after=1",
-                                    fmt::format("{:.0f}", limits_.check_limit_s)};
-      argv.insert(argv.end(), order_.gemm.begin(), order_.gemm.end());
-      Environment environment = environment_;
-      if (!variable.empty()) environment.push_back(variable);
-      auto child = start_piped(argv, environment);
-      if (!child) return wrong("gemm", child.error().what);
-      child->to.reset();
-      runs.push_back({where, *std::move(child)});
-    };
-    if (devices_.empty()) start("", "");
-    for (const std::string& gpu : devices_)
-      start(fmt::format("GPU {}: ", gpu), "CUDA_VISIBLE_DEVICES=" + gpu);
+    for (const std::string& gpu : places_of(order_.gemm))
+      start("gemm", order_.gemm, limits_.check_limit_s, gpu, runs);
     PaceOfNode paces;
     while (listen(runs))
       gpus_.add_paces(paces);
@@ -238,6 +303,74 @@ class Finding {
     const auto words = throttle_words(pace.held_back & hardware_bits);
     if (limits_.check_clocks > 0 && !words.empty())
       wrong("clocks", fmt::format("held back by {}", fmt::join(words, ", ")));
+  }
+
+  /// A port for each GPU, or for the CPUs. It may be another's when it is needed: then the pair
+  /// has no figure, and both have other partners.
+  std::string meeting_place() const {
+    std::string ports;
+    for (std::size_t at = 0; at < places_of(order_.allreduce).size(); ++at)
+      ports += fmt::format("{}{}", at == 0 ? "" : ",", free_port());
+    return host_name() + ":" + ports;
+  }
+
+  /// Each GPU with the one in its place on the other node, side by side: so a slow adapter of
+  /// one GPU shows.
+  void check_pair() {
+    const auto text = read_own_file(AllocationPaths{options_.dir}.pairs(options_.round));
+    if (!text) return wrong("allreduce", text.error().what);
+    const auto pair = pair_of(*text, options_.node);
+    if (!pair || !can_run("allreduce", order_.allreduce)) return;
+    const auto colon = pair->meet.rfind(':');
+    std::vector<std::string> ports;
+    for (std::size_t at = colon + 1; at < pair->meet.size();
+         at = pair->meet.find(',', at) + 1) {
+      ports.push_back(pair->meet.substr(at, pair->meet.find(',', at) - at));
+      if (pair->meet.find(',', at) == std::string::npos) break;
+    }
+    const std::vector<std::string> places = places_of(order_.allreduce);
+    if (ports.size() != places.size())
+      return unmade("allreduce", fmt::format("{} has another number of GPUs", pair->first));
+    const bool is_first = pair->first == options_.node;
+    const double limit_s = std::max(1.0, round_limit_s(limits_) - 1);
+    std::vector<Run> runs;
+    for (std::size_t at = 0; at < ports.size(); ++at) {
+      std::vector<std::string> command = order_.allreduce;
+      for (const std::string& word :
+           {std::string("--rank"), std::string(is_first ? "0" : "1"),
+            std::string("--rendezvous"),
+            fmt::format("tcp://{}:{}", pair->meet.substr(0, colon), ports[at]),
+            std::string("--run-id"), fmt::format("{}.{}.{}", token_, options_.round, at),
+            std::string("--deadline"), fmt::format("rendezvous={:.0f}", limit_s),
+            std::string("--deadline"), fmt::format("comm={:.0f}", limit_s)})
+        command.push_back(word);
+      start("allreduce", command, limit_s + 1, places[at], runs);
+    }
+    while (listen(runs)) {
+    }
+    for (Run& run : runs)
+      take_bandwidth(run, *pair, is_first);
+    // One of its GPUs has no figure: neither has the node.
+    if (!facts_.wrong.empty()) facts_.busbw_bytes_per_s = 0;
+  }
+
+  void take_bandwidth(Run& run, const NodePair& pair, bool is_first) {
+    const int code = exit_of(run);
+    const double bytes_per_s = figure_in(run.said, "\"busbw_gb_per_s\":") * giga;
+    if (code != 0 || (is_first && bytes_per_s <= 0))
+      return wrong("allreduce",
+                   fmt::format("{}with {}: {} {}", run.where,
+                               is_first ? pair.second : pair.first, order_.allreduce.front(),
+                               code == by_timeout ? "has not ended in time"
+                                                  : fmt::format("ended with {}", code)));
+    double& slowest = facts_.busbw_bytes_per_s;
+    if (is_first && (slowest == 0 || bytes_per_s < slowest)) slowest = bytes_per_s;
+  }
+
+  static int exit_of(const Run& run) {
+    int status = 0;
+    ::waitpid(run.child.pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
   /// False when all have ended.
@@ -264,24 +397,14 @@ class Finding {
     return true;
   }
 
-  void take_speed(Run& run) {
-    int status = 0;
-    ::waitpid(run.child.pid, &status, 0);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    constexpr std::string_view key = "\"gemm_gflops\":";
-    const auto at = run.said.find(key);
-    double gflops = 0;
-    if (at != std::string::npos) {
-      const auto number = run.said.find_first_not_of(' ', at + key.size());
-      const char* const end = run.said.data() + run.said.size();
-      if (number != std::string::npos) std::from_chars(run.said.data() + number, end, gflops);
-    }
-    if (gflops <= 0)
+  void take_speed(const Run& run) {
+    const int code = exit_of(run);
+    const double flops = figure_in(run.said, "\"gemm_gflops\":") * giga;
+    if (flops <= 0)
       return wrong("gemm", fmt::format("{}{} {}: {}", run.where, order_.gemm.front(),
                                        code == by_timeout ? "has not ended in time"
                                                           : fmt::format("ended with {}", code),
                                        run.said.substr(0, longest_finding)));
-    const double flops = gflops * giga;
     if (facts_.gemm_flops == 0 || flops < facts_.gemm_flops) facts_.gemm_flops = flops;
   }
 
@@ -301,9 +424,7 @@ class Finding {
         std::string& said = runs.front().said;
         if (said.size() > longest_finding * 4) said.erase(0, said.size() - longest_finding * 4);
       }
-      int status = 0;
-      ::waitpid(runs.front().child.pid, &status, 0);
-      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+      const int code = exit_of(runs.front());
       if (code == 0) continue;
       std::string_view last = runs.front().said;
       while (!last.empty() && last.back() == '\n')
@@ -318,6 +439,7 @@ class Finding {
   }
 
   const CheckOptions& options_;
+  std::string token_;
   LaneLimits limits_;
   CheckOrder order_;
   Environment environment_;
@@ -334,7 +456,8 @@ std::string line_of(const CheckOptions& options, NodeFacts facts) {
     if (texts->size() > most_texts) texts->resize(most_texts);
   }
   while (true) {
-    std::string line = encode(FromNode{options.node, NodeChecked{options.time, facts}});
+    std::string line =
+        encode(FromNode{options.node, NodeChecked{options.time, options.round, facts}});
     auto& longer = facts.unmade.empty() ? facts.wrong : facts.unmade;
     if (line.size() < max_line || longer.empty()) return line;
     longer.pop_back();

@@ -7,6 +7,7 @@
 #include <shardsweep/check.hpp>
 #include <shardsweep/clock.hpp>
 
+#include <cstdint>
 #include <string>
 
 namespace shardsweep::agent {
@@ -15,6 +16,7 @@ struct CheckOptions {
   std::string dir;  ///< of the allocation
   std::string node;
   CheckTime time = CheckTime::before;
+  std::int32_t round = 0;  ///< of `pairs`
 };
 
 [[nodiscard]] int run_check(const CheckOptions& options, const Clock& clock);

@@ -124,14 +124,22 @@ Result<Options> parse_options(const std::vector<std::string>& arguments,
     SHARDSWEEP_ASSIGN(options.node, parse_node(flags, environment));
   } else if (verb == "check") {
     options.verb = Verb::check;
-    SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--dir", "--name", "--time"}));
+    SHARDSWEEP_ASSIGN(const Flags flags,
+                      parse_flags(arguments, {"--dir", "--name", "--time", "--round"}));
     SHARDSWEEP_ASSIGN(options.check.dir, required(flags, "--dir"));
     SHARDSWEEP_ASSIGN(options.check.node, required(flags, "--name"));
     SHARDSWEEP_ASSIGN(const std::string word, required(flags, "--time"));
     const auto time = from_word<CheckTime>(word);
     if (!time)
-      return wrong(fmt::format("option '--time' can be 'before' or 'after', got '{}'", word));
+      return wrong(
+          fmt::format("option '--time' can be 'before', 'after' or 'pairs', got '{}'", word));
     options.check.time = *time;
+    if (const auto text = flags.find("--round"); text != flags.end()) {
+      const auto round = number<std::int32_t>(text->second);
+      if (!round || *round < 0)
+        return wrong(fmt::format("option '--round' needs a count, got '{}'", text->second));
+      options.check.round = *round;
+    }
   } else if (verb == "sweep-leftovers") {
     options.verb = Verb::sweep_leftovers;
     SHARDSWEEP_ASSIGN(const Flags flags, parse_flags(arguments, {"--token"}));

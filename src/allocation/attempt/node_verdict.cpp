@@ -22,19 +22,29 @@ struct Speed {
   double NodeFacts::*value;
   double LaneLimits::*least;
   std::map<std::string, double> CheckOrder::*usual;
+  double CheckOrder::*stated;  ///< null: a cluster file does not say it
 };
 constexpr Speed gemm{"gemm",
                      "GFLOP/s",
                      giga,
                      &NodeFacts::gemm_flops,
                      &LaneLimits::check_gemm,
-                     &CheckOrder::usual_gemm};
+                     &CheckOrder::usual_gemm,
+                     &CheckOrder::stated_gemm};
 constexpr Speed clocks{"clocks",
                        "MHz",
                        1,
                        &NodeFacts::sm_clock_mhz,
                        &LaneLimits::check_clocks,
-                       &CheckOrder::usual_clock};
+                       &CheckOrder::usual_clock,
+                       nullptr};
+constexpr Speed allreduce{"allreduce",
+                          "GB/s",
+                          giga,
+                          &NodeFacts::busbw_bytes_per_s,
+                          &LaneLimits::check_allreduce,
+                          &CheckOrder::usual_busbw,
+                          &CheckOrder::stated_busbw};
 
 using AllFacts = std::map<std::string, NodeFacts>;
 
@@ -46,7 +56,8 @@ double usual_here(const Speed& speed, const CheckOrder& order, const AllFacts& a
   for (const auto& [name, facts] : all) {
     if (facts.device == device && facts.*speed.value > 0) values.push_back(facts.*speed.value);
   }
-  return usual_of(std::move(values));
+  const double here = usual_of(std::move(values));
+  return here > 0 || speed.stated == nullptr ? here : order.*speed.stated;
 }
 
 void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder& order,
@@ -70,10 +81,14 @@ void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder&
 void judge_memory(const LaneLimits& limits, const CheckOrder& order, const NodeFacts& facts,
                   NodeVerdict& verdict) {
   if (limits.check_memory <= 0) return;
-  if (facts.host_free >= 0 && facts.host_free < limits.check_memory)
+  // What other services of a node always hold is none of its faults.
+  const auto usual = order.usual_free.find(facts.device);
+  const double least =
+      limits.check_memory * (usual == order.usual_free.end() ? 1 : usual->second);
+  if (facts.host_free >= 0 && facts.host_free < least)
     verdict.failed.push_back(
         fmt::format("memory: {:.0f}% of the host's memory is free, at least {:.0f}% has to be",
-                    facts.host_free * 100, limits.check_memory * 100));
+                    facts.host_free * 100, least * 100));
   if (facts.gpu_used_bytes > order.gpu_slack_bytes)
     verdict.failed.push_back(
         fmt::format("gpu memory: {:.1f} GiB of a GPU's memory are in use before anything runs",
@@ -103,6 +118,19 @@ std::string shared_by_all(const std::map<std::string, NodeVerdict>& nodes) {
   if (shared.empty()) return {};
   return fmt::format("all {} nodes fail their check, so no node is to blame: {} (on {})",
                      nodes.size(), sentences(shared), first);
+}
+
+/// Both have measured the same: which of the two it is shows with other partners.
+void suspect_both(CheckVerdict& all) {
+  if (all.nodes.size() != 2) return;
+  for (auto& [name, verdict] : all.nodes)
+    verdict.suspected =
+        !verdict.blamed && verdict.failed.size() == 1 && fails(verdict, allreduce.name);
+  const auto& [first, its] = *all.nodes.begin();
+  const auto& [second, others] = *all.nodes.rbegin();
+  if (its.suspected && others.suspected)
+    all.site = fmt::format("the network between {} and {} is slow, whose is not known: {}",
+                           first, second, its.failed.front());
 }
 
 }  // namespace
@@ -140,6 +168,7 @@ CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
     judge_memory(limits, order, of_node, verdict);
     judge_speed(gemm, limits, order, facts, of_node, verdict);
     judge_speed(clocks, limits, order, facts, of_node, verdict);
+    judge_speed(allreduce, limits, order, facts, of_node, verdict);
   }
   all.site = shared_by_all(all.nodes);
   for (auto& [name, verdict] : all.nodes) {
@@ -151,6 +180,7 @@ CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
                  });
         });
   }
+  suspect_both(all);
   return all;
 }
 

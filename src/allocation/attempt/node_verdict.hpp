@@ -3,8 +3,9 @@
 // fault or its site's. Pure.
 //
 // A node's speed is held against the median of nodes with the same device: that of all nodes
-// that were ever checked, or of those of this allocation while too few are known. A check that
-// all nodes fail says nothing of a node.
+// that were ever checked, or of those of this allocation while too few are known, or else
+// against what the cluster file says. A check that all nodes fail says nothing of a node; a
+// slow network between the two nodes of an allocation makes both of them suspects.
 #pragma once
 
 #include <shardsweep/check.hpp>
@@ -26,6 +27,7 @@ struct NodeVerdict {
   std::vector<std::string> failed{};  ///< sentences; each begins with the name of its check
   std::vector<std::string> unmade{};  ///< as NodeFacts; what could not be judged too
   bool blamed = false;
+  bool suspected = false;  ///< it, or the one other node, has a slow network
   friend bool operator==(const NodeVerdict&, const NodeVerdict&) = default;
 };
 struct CheckVerdict {

@@ -62,7 +62,11 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* use
 /// Nothing has reached the server, or nobody knows.
 FaultKind kind_of(CURLcode code) {
   const bool unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
-                      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+                      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+                      // No request goes out before the server has shown who it is.
+                      code == CURLE_SSL_CONNECT_ERROR ||
+                      code == CURLE_PEER_FAILED_VERIFICATION ||
+                      code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM;
   return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 

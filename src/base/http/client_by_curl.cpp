@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -47,7 +48,10 @@ std::string config_value(std::string_view text) {
 
 /// Nothing has reached the server, or nobody knows.
 FaultKind kind_of(int exit_code) {
-  const bool unsent = exit_code >= 1 && exit_code <= 7;  // up to "could not connect"
+  constexpr std::array<int, 5> by_tls{35, 51, 58, 60,
+                                      77};  // the server has not shown who it is
+  const bool unsent = (exit_code >= 1 && exit_code <= 7) ||  // up to "could not connect"
+                      std::find(by_tls.begin(), by_tls.end(), exit_code) != by_tls.end();
   return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 

@@ -185,9 +185,17 @@ std::optional<CheckOrder> Acts::check_order(const AllocationRow& allocation) {
   if (!limits.checks_nodes()) return order;
   order.programs = programs_of(sweep, parts_.installation.runner.string());
   order.gemm = gemm_command(sweep, parts_.installation.runner.string());
+  order.allreduce = allreduce_command(sweep, parts_.installation.runner.string());
   order.gpu_slack_bytes = static_cast<double>(sweep.policy.attempt.gpu_slack_bytes);
   order.usual_gemm = usual_speeds(world_, &ControlRow::gemm_flops);
   order.usual_clock = usual_speeds(world_, &ControlRow::sm_clock_mhz);
+  order.usual_busbw = usual_speeds(world_, &ControlRow::busbw_bytes_per_s);
+  order.usual_free = usual_speeds(world_, &ControlRow::host_free);
+  // Of slots without GPUs the numbers of a cluster file are made up.
+  const ClusterSpec& cluster = sweep.cluster;
+  if (cluster.gpu.empty()) return order;
+  order.stated_gemm = cluster.peak(Dtype::bf16).value_or(0) * cluster.gemm_efficiency;
+  order.stated_busbw = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
   return order;
 }
 

@@ -44,7 +44,8 @@ constexpr std::array<Figure, 2> figures{
      {"network probe", &ControlRow::busbw_bytes_per_s, &ControlRow::network_ratio}}};
 
 bool is_like(const ControlRow& one, const ControlRow& other, const Figure& figure) {
-  return one.sweep == other.sweep && one.nodes == other.nodes && one.*figure.value > 0;
+  return one.time != ControlTime::check && one.sweep == other.sweep &&
+         one.nodes == other.nodes && one.*figure.value > 0;
 }
 
 std::vector<double> values_like(const World& world, const ControlRow& row,
@@ -250,6 +251,7 @@ void take_checked(Fold fold, const AllocationRow& allocation, const Checked& che
                             .sweep = allocation.sweep,
                             .nodes = allocation.nodes,
                             .time = ControlTime::check,
+                            .busbw_bytes_per_s = facts.busbw_bytes_per_s,
                             .gpu_seconds = facts.seconds * allocation.slots_per_node,
                             .cause = checked.detail,
                             .at = fold.now,
@@ -265,8 +267,17 @@ void take_checked(Fold fold, const AllocationRow& allocation, const Checked& che
 }
 
 bool has_bad_node(const World& world, AllocationId allocation) {
+  // One of two whose network is slow is bad, too, though it is not known which.
+  const auto suspected = [&](const ControlRow& row) {
+    const NodeRow* node = row.cause.empty() ? nullptr : world.node(row.node);
+    return node != nullptr && std::any_of(node->evidence.begin(), node->evidence.end(),
+                                          [&](const NodeCharge& one) {
+                                            return one.kind == EvidenceKind::slow_pair &&
+                                                   one.detail == row.cause;
+                                          });
+  };
   return std::any_of(world.controls().begin(), world.controls().end(), [&](const auto& row) {
-    return row.allocation == allocation && row.blamed;
+    return row.allocation == allocation && (row.blamed || suspected(row));
   });
 }
 

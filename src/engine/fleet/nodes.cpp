@@ -38,10 +38,11 @@ struct Weight {
   std::string last{};
 };
 
-/// A job in which no lead has started, or whose agents somebody has killed: once it may have
-/// been anybody's doing.
+/// A job in which no lead has started, or whose agents somebody has killed, or a slow network
+/// between two nodes: once it may have been anybody's doing.
 bool is_suspicion(EvidenceKind kind) {
-  return kind == EvidenceKind::unstarted || kind == EvidenceKind::killed;
+  return kind == EvidenceKind::unstarted || kind == EvidenceKind::killed ||
+         kind == EvidenceKind::slow_pair;
 }
 
 Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {

@@ -474,7 +474,10 @@ std::string submitted_job(std::string_view body) {
 
 SchedulerEvent read_rest_submission(const std::string& token, long status,
                                     std::string_view body) {
+  // Nobody has looked at it: who asks is not known (any more), or asks too often.
+  const bool unheard = status == 401 || status == 403 || status == 429;
   const auto json = parse(body);
+  if (!json && unheard) return SubmitDeferred{token, fmt::format("HTTP {}", status)};
   if (!json) return SubmitUnknown{token, json.error().what};
   const auto id = json->find("job_id");
   if (const auto ignored = ignored_field(*json)) {
@@ -486,8 +489,7 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
     return SubmitAccepted{token, std::to_string(number_of(*id))};
   const std::string said = errors_in(*json);
   const std::string whole = fmt::format("HTTP {}: {}", status, said);
-  // Nobody has looked at it: who asks is not known (any more), or asks too often.
-  if (status == 401 || status == 403 || status == 429) return SubmitDeferred{token, whole};
+  if (unheard) return SubmitDeferred{token, whole};
   if (auto known = read_failure(token, said)) return *std::move(known);
   const bool refused = status < 500 || is_refusal(*json, said);
   if (said.empty() || !refused) return SubmitUnknown{token, whole};

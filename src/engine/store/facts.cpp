@@ -2,6 +2,7 @@
 // What a report is made of, in one transaction that only reads: all tables are of one moment,
 // and the writer waits for nobody.
 #include "store/deadline.hpp"
+#include "store/ledger.hpp"
 #include "store/reader.hpp"
 #include "store/rows.hpp"
 
@@ -83,6 +84,9 @@ struct FactsSql {
       "c.network_ratio, 3), 0) AS network_ratio, nullif(c.cause, '') AS cause FROM controls AS "
       "c JOIN allocations AS l ON l.id = c.allocation JOIN sweeps AS s ON s.id = c.sweep WHERE "
       "c.time <> 'check' AND {0} ORDER BY c.at";
+  const char* checks =
+      "SELECT {2} FROM controls AS c JOIN allocations AS l ON l.id = c.allocation JOIN sweeps "
+      "AS s ON s.id = c.sweep WHERE c.time = 'check' AND {0} ORDER BY c.allocation, c.node";
   const char* side_runs =
       "SELECT r.tool, r.of_trial AS trial, r.layout, ifnull(r.outcome, r.state) AS outcome, "
       "r.cause, r.dir FROM side_runs AS r WHERE r.sweep_id IN (SELECT s.id FROM sweeps AS s "
@@ -115,7 +119,8 @@ ReportFacts facts(Database& database, const Selection& selection) {
     return fetch(select, use);
   };
   const auto of_sweeps = [&](const char* text) {
-    return table(fmt::format(fmt::runtime(text), sweep_condition, word_of(EventKind::spared)));
+    return table(fmt::format(fmt::runtime(text), sweep_condition, word_of(EventKind::spared),
+                             check_columns));
   };
   ReportFacts facts;
   facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
@@ -125,6 +130,7 @@ ReportFacts facts(Database& database, const Selection& selection) {
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
   facts.allocations = of_sweeps(facts_sql.allocations);
   facts.controls = of_sweeps(facts_sql.controls);
+  facts.checks = of_sweeps(facts_sql.checks);
   facts.side_runs = of_sweeps(facts_sql.side_runs);
   facts.bounds = of_sweeps(facts_sql.bounds);
   Statement nodes(database, facts_sql.nodes);

@@ -123,6 +123,14 @@ ALTER TABLE all_controls RENAME TO controls;
 CREATE INDEX controls_by_sweep ON controls (sweep);
 )sql";
 
+const char* const check_columns =
+    "l.job_name AS allocation, c.node, iif(c.cause = '', 'passed', iif(c.blamed, 'failed', "
+    "'unclear')) AS verdict, c.cause AS why, c.unmade AS not_checked, c.device, "
+    "nullif(round(c.gemm_flops * 1e-9, 1), 0) AS gemm_gflops, "
+    "nullif(round(c.busbw_bytes_per_s * 1e-9, 3), 0) AS busbw_gb_per_s, "
+    "iif(c.host_free < 0, NULL, round(c.host_free, 2)) AS host_free, "
+    "round(c.seconds, 2) AS seconds, c.at";
+
 const char* const control_time_sql = R"sql(
 -- 0, or since when the control runs that was started last in it
 ALTER TABLE allocations ADD COLUMN control_since INTEGER NOT NULL DEFAULT 0;

@@ -23,6 +23,8 @@ extern const char* const control_time_sql;
 
 /// The checks of nodes, beside them.
 extern const char* const checks_sql;
+/// Of a row c of them and its allocation l: what people read.
+extern const char* const check_columns;
 
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.
 void read_ledger(Database& database, WorldRows& world);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `show`: all that is known about one thing.
 #include "store/deadline.hpp"
+#include "store/ledger.hpp"
 #include "store/reader.hpp"
 
 #include <fmt/format.h>
@@ -94,10 +95,7 @@ struct ShowSql {
       "c.cause, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation "
       "WHERE c.sweep = ? AND c.time <> 'check' ORDER BY c.at DESC LIMIT 20";
   const char* checks =
-      "SELECT l.job_name AS allocation, c.node, iif(c.cause = '', 'passed', 'failed') AS "
-      "verdict, c.cause AS why, c.unmade AS not_checked, c.device, "
-      "nullif(round(c.gemm_flops * 1e-9, 1), 0) AS gemm_gflops, round(c.seconds, 2) AS "
-      "seconds, c.at FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE "
+      "SELECT {} FROM controls AS c JOIN allocations AS l ON l.id = c.allocation WHERE "
       "c.sweep = ? AND c.time = 'check' ORDER BY c.at DESC, c.node LIMIT 20";
   const char* allocations =
       "SELECT l.* FROM allocations AS l WHERE l.job_id = ? AND l.job_id <> '' ORDER BY l.id";
@@ -163,7 +161,9 @@ void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& se
   sheet.add("side runs", rows(database, show_sql.side_runs, sweep, std::int64_t{0}));
   sheet.add("left out", rows(database, show_sql.sweep_left_out, sweep));
   sheet.add("last controls", rows(database, show_sql.controls, sweep));
-  sheet.add("last checks of nodes", rows(database, show_sql.checks, sweep));
+  sheet.add(
+      "last checks of nodes",
+      rows(database, fmt::format(fmt::runtime(show_sql.checks), check_columns).c_str(), sweep));
   sheet.add("last events", rows(database, show_sql.sweep_events, sweep));
 }
 

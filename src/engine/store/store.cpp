@@ -25,8 +25,10 @@
 #include <shardsweep/store.hpp>
 
 #include <fmt/format.h>
+#include <sqlite3.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -277,6 +279,35 @@ void make_private(const std::filesystem::path& file) {
   if (made >= 0) ::close(made);  // else it is there, or SQLite says why it can't be made
 }
 
+/// Whoever could give the name to another file between the look at it (home/home.cpp) and the
+/// open has had no use of it: what SQLite has open is looked at once more.
+///
+/// SQLite's VFS for unix opens by name. It takes no descriptor of a folder or a file, and
+/// resolves names below /proc/self/fd to those of the files before it opens them. It does say
+/// whether the name still means the file that it has open (SQLITE_FCNTL_HAS_MOVED compares both
+/// inodes), so what holds of the name now holds of that file. What it does not permit is the
+/// same for -journal, -wal and -shm, which it opens by their names whenever it needs them:
+/// theirs are refused as they lie there when a program starts, and a folder that others can't
+/// write, or one with the sticky bit, keeps them from being exchanged later.
+void check_opened(const Database& database, const std::filesystem::path& file) {
+  int moved = 0;
+  sqlite3_file_control(database.handle(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  struct stat name {};
+  struct stat meant {};
+  const bool there = ::lstat(file.c_str(), &name) == 0 && ::stat(file.c_str(), &meant) == 0;
+  if (moved != 0 || !there)
+    fail(FaultKind::rejected,
+         fmt::format("the database '{}' was exchanged while it was opened", file.string()));
+  if (S_ISLNK(name.st_mode) && name.st_uid != ::geteuid() && name.st_uid != 0)
+    fail(FaultKind::rejected,
+         fmt::format("the database '{}' is a link that another user (uid {}) has made",
+                     file.string(), name.st_uid));
+  if (!S_ISREG(meant.st_mode) || meant.st_nlink != 1)
+    fail(FaultKind::rejected,
+         fmt::format("the database '{}' is no regular file, or has several names (hard links)",
+                     file.string()));
+}
+
 WorldRows SqliteStore::read_world() {
   WorldRows world;
   read_rows(database_, sql_.sweeps, world.sweeps);
@@ -305,6 +336,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
     sqlite::make_private(file);
     fail_point("store.create");
     sqlite::Database database(file, sqlite::OpenMode::create, sqlite::open_wait_ms);
+    sqlite::check_opened(database, file);
     // What `delete` frees can then be given back in pieces. Of a new file alone: one that has
     // pages keeps its kind, and would be locked for it, which a writer that stands still
     // prevents.

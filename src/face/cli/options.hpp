@@ -31,6 +31,7 @@ struct AskedOptions {
   std::string family;   ///< of trainers
   std::string trainer;  ///< new: whose sweep
   std::string nodes;
+  std::string nodelist;  ///< preflight: these nodes, as Slurm writes a list
   std::string gpus;
   std::string seq_len = "4096";
   std::string batch_tokens = "4Mi";

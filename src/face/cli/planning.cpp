@@ -286,6 +286,8 @@ Result<Planned> plan_file(const Session& session) {
 Result<SiteAccess> read_site(const Session& session) {
   SiteAccess access;
   SHARDSWEEP_ASSIGN(access.site, load_site_file(session, access.notes));
+  if (const std::string& nodes = session.options.asked.nodelist; !nodes.empty())
+    access.site.slurm["nodelist"] = {SlurmValue{.value = nodes}};
   access.identity_env = access.site.env;
   access.passed = access.site.pass_env;
   pass_environment(access.site);

@@ -110,6 +110,20 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 [[nodiscard]] Result<Answer> submit_file(const Session& session, std::string& sweep);
 /// As submit_file(), and trials that were all known run again. Returns the sweep's name.
 [[nodiscard]] Result<std::string> submit_anew(const Session& session);
+/// As submit_anew(), of a sweep that a command has made; its file lies in the home.
+[[nodiscard]] Result<std::string> submit_own_sweep(const Session& session,
+                                                   const std::string& name,
+                                                   const std::string& text);
+/// `--nodes` of a command that makes one; 1 without it.
+[[nodiscard]] Result<std::int32_t> asked_nodes(const Options& options);
+/// Its `cluster`: two ranks on each node of a cluster, on this machine as its file says; a
+/// preset that was named has its own number, `most` at most.
+struct OwnCluster {
+  std::string text;        ///< what stands behind `cluster:`
+  std::int32_t slots = 0;  ///< of a node
+};
+[[nodiscard]] Result<OwnCluster> own_cluster(const Session& session, std::int32_t nodes,
+                                             std::int32_t most);
 /// Warnings, one line each.
 void say_notes(const std::vector<std::string>& notes);
 

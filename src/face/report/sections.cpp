@@ -222,6 +222,7 @@ std::string nodes_section(const ReportView& view) {
   const auto tables = {
       std::pair(&view.facts().controls,
                 "Controls: the same short run before and after an allocation's trials"),
+      std::pair(&view.facts().checks, "Checks of nodes before an allocation's first trial"),
       std::pair(&view.facts().nodes, "Nodes with findings")};
   for (const auto& [table, caption] : tables) {
     if (!table->rows.empty()) body += html_table(*table, caption);

@@ -85,11 +85,34 @@ std::vector<std::string> programs_of(const SweepSpec& sweep, const std::string& 
   return programs;
 }
 
+std::vector<std::string> allreduce_command(const SweepSpec& sweep,
+                                           const std::string& installed) {
+  const std::string folder = installed.substr(0, installed.rfind('/') + 1);
+  const bool gpus = !sweep.cluster.gpu.empty();
+  return {folder + (gpus ? "shardbench-cuda" : "shardbench-cpu"),
+          "--microbench",
+          "--network-probe",
+          "alone",
+          "--model",
+          "tiny",  // no layer of it runs, but a model is asked for
+          "--world-size",
+          "2",
+          "--local-rank",
+          "0"};
+}
+
+/// The rank is said: a step of Slurm has others for whoever reads its environment.
 std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
   const std::string folder = installed.substr(0, installed.rfind('/') + 1);
   if (sweep.cluster.gpu.empty())
     return {folder + "shardbench-cpu",
             "--microbench",
+            "--rank",
+            "0",
+            "--world-size",
+            "1",
+            "--local-rank",
+            "0",
             "--layers",
             "1",
             "--hidden",
@@ -110,6 +133,12 @@ std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string&
             "fp32"};
   return {folder + "shardbench-cuda",
           "--microbench",
+          "--rank",
+          "0",
+          "--world-size",
+          "1",
+          "--local-rank",
+          "0",
           "--layers",
           "1",
           "--hidden",

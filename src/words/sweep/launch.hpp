@@ -48,6 +48,9 @@ struct LaunchContext {
 /// shardbench's matrix products on one GPU, or on the CPUs of a node: about a second.
 [[nodiscard]] std::vector<std::string> gemm_command(const SweepSpec& sweep,
                                                     const std::string& installed);
+/// An all-reduce between two ranks; rank and meeting place are still to come.
+[[nodiscard]] std::vector<std::string> allreduce_command(const SweepSpec& sweep,
+                                                         const std::string& installed);
 
 /// argv as words: nothing in it is ever read by a shell.
 [[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,

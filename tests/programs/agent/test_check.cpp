@@ -187,3 +187,35 @@ TEST_CASE("lines of the site's own run after the last attempt, and their end is 
   CHECK(node.findings().front().detail == "after: 'exit 4' ended with 4");
   CHECK(node.bye() == "drained");
 }
+
+TEST_CASE("two nodes time an all-reduce between them, as the last part of their check") {
+  TwoCheckedNodes job;
+  job.spec.limits.check_allreduce = 0.5;
+  const std::string runner = std::string(SHARDSWEEP_BIN_DIR) + "/shardbench-cpu";
+  job.spec.check->allreduce = {runner,    "--microbench", "--network-probe", "alone",
+                               "--model", "tiny",         "--world-size",    "2"};
+  bool slow = false;
+  SUBCASE("nothing to compare with") {}
+  SUBCASE("beyond what the cluster file says") {
+    job.spec.check->stated_busbw = 1e15;
+    slow = true;
+  }
+  job.assign({"result"}, 2);
+  job.start();
+  if (slow) {
+    REQUIRE(job.wait_exit() == 0);
+    CHECK(job.revoked() == std::vector<AttemptId>{1});
+    REQUIRE(job.findings().size() == 2);
+    for (const FoundOnNode& found : job.findings())
+      CHECK(found.kind == EvidenceKind::slow_pair);
+    CHECK(job.bye().starts_with("the network between n7 and n8 is slow, whose is not known"));
+  } else {
+    CHECK(job.wait_ended(1).ending.outcome == Outcome::completed);
+    CHECK(job.findings().empty());
+  }
+  REQUIRE(job.checked().size() == 2);
+  CHECK(job.checked().front().facts.busbw_bytes_per_s > 0);
+  CHECK(job.checked().front().facts.busbw_bytes_per_s ==
+        job.checked().back().facts.busbw_bytes_per_s);
+  CHECK(job.checked().front().facts.meet.empty());
+}

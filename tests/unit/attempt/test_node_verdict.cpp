@@ -132,3 +132,22 @@ TEST_CASE("what a node can't check is named and fails nothing") {
   CHECK(nodes.judge().nodes.at("n1").unmade ==
         std::vector<std::string>{"clocks: no NVML on this node"});
 }
+
+TEST_CASE("what the cluster file says stands in for a median that is not known") {
+  Nodes nodes;
+  nodes.order.stated_gemm = 100e9;
+  nodes.node("n1", 79);
+  CHECK(nodes.blamed("n1"));
+  nodes.order.usual_gemm = {{"H100", 90e9}};
+  CHECK(nodes.judge().passed());
+}
+
+TEST_CASE("memory that all nodes of a kind lack is none of one's faults") {
+  Nodes nodes;
+  nodes.order.usual_free = {{"H100", 0.4}};
+  nodes.node("n1", 100, 0.2);
+  CHECK(nodes.judge().passed());
+  nodes.node("n1", 100, 0.19);
+  CHECK(nodes.failed("n1") ==
+        "memory: 19% of the host's memory is free, at least 20% has to be");
+}

@@ -147,6 +147,26 @@ void PlayedSite::tick(double seconds) {
   }
 }
 
+Result<void> PlayedSite::try_pass(double seconds) {
+  ++ticks_;
+  clock.advance(static_cast<Timestamp>(seconds * 1e6));
+  if (!daemon_) {
+    LeaseHolder self{.host = "h", .pid = 1};
+    self.since = self.renewed = clock.time();
+    SHARDSWEEP_TRY(store.take_lease(self));
+    auto fresh = std::make_unique<shardsweep::Daemon>(parts());
+    SHARDSWEEP_TRY(fresh->load());
+    daemon_ = std::move(fresh);
+  }
+  auto left = daemon_->tick().and_then([&] { return leave_if_idle(*daemon_, parts()); });
+  if (!left) {
+    if (!worth_retrying(left.error().kind)) die();
+    return tl::unexpected<Fault>(left.error());
+  }
+  if (*left) daemon_.reset();
+  return {};
+}
+
 void PlayedSite::pass(double seconds, double step) {
   for (double passed = 0; passed < seconds; passed += step) {
     beat();

@@ -86,6 +86,9 @@ class PlayedSite {
   /// Time passes, then the daemon makes a pass; it may die in it, or leave because nothing is
   /// left to do.
   void tick(double seconds = 0.25);
+  /// A start if there is no daemon, and a pass, for a test in which calls of the daemon fail:
+  /// what it says of them. A daemon that does not go on after that is dead.
+  [[nodiscard]] Result<void> try_pass(double seconds);
   /// As many passes as fit into so many seconds.
   void pass(double seconds, double step = 1);
   /// As by kill -9.

@@ -102,3 +102,33 @@ TEST_CASE("this machine fails its check too") {
   judge_nodes(c.fold(), c.policy);
   CHECK(nodes_out(c.world) == std::vector<std::string>{std::string(local_node)});
 }
+
+TEST_CASE("a slow network between two nodes is a suspicion of both, and twice an exclusion") {
+  CheckedCase c;
+  const std::string why = "allreduce: 1 GB/s, 0.10 of the usual 10";
+  const auto suspect = [&](AllocationId id, const std::string& node) {
+    c.checked(id, node, 100, why, false);
+    add_evidence(c.fold(), node, {.at = noon, .kind = EvidenceKind::slow_pair, .detail = why});
+  };
+  suspect(1, "n2");
+  suspect(1, "n3");
+  judge_nodes(c.fold(), c.policy);
+  CHECK(nodes_out(c.world).empty());
+  // It is no failure of the sweep's.
+  c.job(1).draining = c.job(1).gave_back = c.job(1).said_bye = true;
+  CHECK(judge_start(c.job(1), c.world, noon) == Start::failed_node);
+  suspect(2, "n3");
+  suspect(2, "n5");
+  judge_nodes(c.fold(), c.policy);
+  CHECK(nodes_out(c.world) == std::vector<std::string>{"n3"});
+}
+
+TEST_CASE("the all-reduce of a check is no control of the network") {
+  CheckedCase c;
+  take_checked(c.fold(), c.job(1),
+               {.node = "n2", .facts = {.device = "H100", .busbw_bytes_per_s = 50}});
+  take_control(c.fold(), c.policy, c.job(1), ControlTime::start, {.busbw_bytes_per_s = 5}, "");
+  CHECK(c.rows.controls.back().network_ratio == 1);
+  CHECK(c.rows.controls.front().network_ratio == 0);
+  CHECK(usual_speeds(c.world, &ControlRow::busbw_bytes_per_s).empty());
+}

@@ -7,13 +7,9 @@
 #include "show/rows.hpp"
 #include "show/selftest_view.hpp"
 
-#include <shardsweep/allocation_files.hpp>
-#include <shardsweep/load.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 namespace shardsweep {
@@ -21,17 +17,6 @@ namespace {
 
 constexpr std::string_view selftest_sweep = "selftest";
 constexpr double giga_bytes = 1e9;
-
-Result<std::int32_t> selftest_nodes(const Options& options) {
-  if (options.asked.nodes.empty()) return 1;
-  std::int32_t nodes = 0;
-  const char* const last = options.asked.nodes.data() + options.asked.nodes.size();
-  const auto parsed = std::from_chars(options.asked.nodes.data(), last, nodes);
-  if (parsed.ptr == last && nodes >= 1 && nodes <= 4096) return nodes;
-  return fault(
-      FaultKind::invalid_input,
-      fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.asked.nodes));
-}
 
 /// Every layout has the same batch, so that all of them end with the same loss.
 std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::int32_t ranks) {
@@ -58,32 +43,6 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
         "  - {pp: 2, shardbench_fault: none}\n";
   }
   return text;
-}
-
-/// Two ranks on each node of a cluster, four on this machine. A preset that was named has its
-/// own number, and 16 ranks at most share the batch.
-Result<std::string> selftest_for(const Session& session, std::int32_t nodes) {
-  SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
-  const bool slurm =
-      session.options.backend == Backend::slurm ||
-      (session.options.backend == Backend::none && access.site.backend == Backend::slurm);
-  if (!session.options.asked.cluster.empty()) {
-    SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(session.options.asked.cluster,
-                                                              session.installation.presets));
-    const std::int32_t slots = std::min(cluster.gpus_per_node, std::max(16 / nodes, 1));
-    return selftest_text(
-        fmt::format("{{preset: {}, gpus_per_node: {}}}", session.options.asked.cluster, slots),
-        nodes, nodes * slots);
-  }
-  if (slurm) return selftest_text("cpu-2x", nodes, 2 * nodes);
-  if (nodes > 1) {
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("--nodes {} needs a cluster: 'shardsweep init' writes a site file. "
-                    "Without --nodes this machine is tested.",
-                    nodes));
-  }
-  return selftest_text("this-machine", 1, 4);
 }
 
 Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
@@ -142,14 +101,13 @@ Result<std::string> where_it_ran(Reader& reader) {
 }
 
 Result<ExitCode> run_selftest(const Session& session) {
-  SHARDSWEEP_ASSIGN(const std::int32_t nodes, selftest_nodes(session.options));
-  SHARDSWEEP_ASSIGN(const std::string text, selftest_for(session, nodes));
-  SHARDSWEEP_TRY(make_home(session.home));
-  Session sweep_session = session;
-  const auto file = session.home.dir() / "selftest.yaml";
-  SHARDSWEEP_TRY(write_own_file(file, text));
-  sweep_session.options.file = file.string();
-  SHARDSWEEP_ASSIGN(const std::string sweep, submit_anew(sweep_session));
+  SHARDSWEEP_ASSIGN(const std::int32_t nodes, asked_nodes(session.options));
+  // 16 ranks at most share the batch.
+  SHARDSWEEP_ASSIGN(const OwnCluster cluster, own_cluster(session, nodes, 16));
+  SHARDSWEEP_ASSIGN(
+      const std::string sweep,
+      submit_own_sweep(session, std::string(selftest_sweep),
+                       selftest_text(cluster.text, nodes, nodes * cluster.slots)));
   // A hang has no final verdict, and is what was asked for; no layout is to win.
   SHARDSWEEP_ASSIGN(const ExitCode followed,
                     follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));

@@ -45,6 +45,7 @@
   ROW(command_daemon)            \
   ROW(command_tick)              \
   ROW(command_doctor)            \
+  ROW(command_preflight)         \
   ROW(command_bundle)            \
   ROW(command_init)              \
   ROW(command_selftest)          \
