@@ -58,10 +58,8 @@ class RandomRun {
   [[nodiscard]] PlayedJob& drawn_job();
   void play_pending(PlayedJob& job);
   void play_running(PlayedJob& job);
-  void end_attempt(PlayedJob& job);
+  [[nodiscard]] RankFate drawn_fate(AttemptId attempt);
   void play_fate(PlayedJob& job);
-  void play_work(PlayedJob& job);
-  void play_orphan(PlayedJob& job);
   // what must hold
   void look();
   void none(const char* what, const char* sql);

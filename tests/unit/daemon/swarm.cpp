@@ -81,7 +81,8 @@ Swarm::Swarm()
             {JobFate::requeued, 1},
             {JobFate::silent, 1},
             {JobFate::suspended, 1},
-            {JobFate::failed, 2}}),
+            {JobFate::failed, 2},
+            {JobFate::node_lost, 2}}),
       outcome({{Outcome::oom, 2},
                {Outcome::crashed, 1},
                {Outcome::hung, 1},
@@ -114,6 +115,15 @@ void Swarm::draw(std::mt19937_64& random) {
   outcome.draw(random, few);
   oddity.draw(random, few);
   wish.draw(random, few);
+  const auto drawn = [&](std::uint64_t usual) -> std::uint64_t {
+    return random() % (few ? 4 : 2) == 0 ? usual : 0;
+  };
+  in_allocations = {.slow_channel = drawn(40),
+                    .late_orders = drawn(3),
+                    .unwritten = drawn(30),
+                    .unreadable = drawn(60),
+                    .full_disk = drawn(30),
+                    .slow_settling = drawn(10)};
 }
 
 PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {

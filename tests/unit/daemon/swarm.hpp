@@ -94,6 +94,7 @@ enum class JobFate : std::uint8_t {
   silent,
   suspended,
   failed,
+  node_lost,  ///< one of its nodes, without a word
 };
 /// What users do.
 enum class Wish : std::uint8_t { pause, resume, cancel, rerun, edit, clear_node };
@@ -109,6 +110,7 @@ enum class Oddity : std::uint8_t {
 
 struct Swarm {
   bool few = false;
+  AllocationTroubles in_allocations{};
   Often deaths{12};
   Often troubles{20};
   Often queue_ends{25};
