@@ -93,6 +93,9 @@ void LeadMachine::keep_time() {
     outside_.log(fmt::format("stood still for {:.1f} s", gap_s));
     busy_s_ += gap_s;
     nodes_.stretch(gap_s);
+    // They may have heard us for the last time two beats before.
+    if (gap_s + 2 * spec_.limits.beat_s >= spec_.limits.agent_lease_s)
+      nodes_.leave_alone(now_s + spec_.limits.agent_lease_s);
     if (checking_) checking_->since_s += gap_s;
     if (running_) running_->stretch(gap_s);
   }

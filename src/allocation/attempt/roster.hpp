@@ -41,6 +41,9 @@ class NodeRoster {
   void leave(const std::string& node, const std::string& why, bool killed = false);
   /// The lead's own loop stood still, and has heard nobody in that time.
   void stretch(double gap_s);
+  /// It did so for longer than its agents wait for it: whoever has left has left because of
+  /// that, until it is heard after `until_s`. What was said before may still be on its way.
+  void leave_alone(double until_s);
 
   [[nodiscard]] bool is_complete() const { return count() >= agents_; }
   [[nodiscard]] int count() const { return static_cast<int>(nodes_.size()); }
@@ -69,9 +72,10 @@ class NodeRoster {
   struct Node {
     double heard_s = 0;
     std::int32_t index = -1;
-    std::string switches{};  ///< above it; empty: not known
-    std::string leaving{};   ///< why, if it has said so
-    bool killed = false;     ///< by a signal, as its guard has said
+    std::string switches{};                 ///< above it; empty: not known
+    std::string leaving{};                  ///< why, if it has said so
+    bool killed = false;                    ///< by a signal, as its guard has said
+    std::optional<double> alone_until_s{};  ///< as in leave_alone()
   };
   [[nodiscard]] NodeLoss absence() const;
 
