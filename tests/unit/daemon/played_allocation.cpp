@@ -24,15 +24,8 @@ PlayedAllocation::PlayedAllocation(std::filesystem::path dir, std::string job_id
     : paths_{std::move(dir)},
       job_id_(std::move(job_id)),
       site_(std::move(site)),
-      orders_(paths_.to_lead()) {
-  for (std::string& name : nodes) {
-    const int index = static_cast<int>(nodes_.size());
-    nodes_.emplace_back(std::move(name), index, now().s + delay_s(),
-                        PlayedNode::Around{site_.attempts, [this, index](AttemptId attempt) {
-                                             return fate_of(attempt, index);
-                                           }});
-  }
-}
+      names_(std::move(nodes)),
+      orders_(paths_.to_lead()) {}
 
 bool PlayedAllocation::claim() {
   const auto won = claim_allocation(paths_, "claim" + job_id_);
@@ -43,15 +36,29 @@ bool PlayedAllocation::claim() {
   const auto spec = decode_allocation_spec(*text);
   REQUIRE(spec);
   spec_ = *spec;
-  std::vector<std::string> names;
-  for (const PlayedNode& node : nodes_)
-    names.push_back(node.name());
+  for (const std::string& name : names_) {
+    PlayedNode::Around around{
+        .attempts = site_.attempts,
+        .now = [this] { return now(); },
+        .log = [this](const std::string& line) { log(line); },
+        .fate_of = [this](AttemptId attempt, int index) { return fate_of(attempt, index); },
+        .is_late = [this] { return one_in(site_.troubles.late_records); },
+        .unreadable =
+            [this, name] {
+              const bool it_is = one_in(site_.troubles.unreadable);
+              if (it_is) at_fault_.insert(name);
+              return it_is;
+            }};
+    nodes_.push_back(std::make_unique<PlayedNode>(name, spec_.token, spec_,
+                                                  static_cast<int>(nodes_.size()),
+                                                  now().s + delay_s(), std::move(around)));
+  }
   LeadOutside& outside = *this;
-  machine_.emplace(paths_.dir.string(), spec_, names, outside);
+  machine_.emplace(paths_.dir.string(), spec_, names_, outside);
   passed_s_ = now().s;
   (void)say(Claimed{.token = spec_.token,
                     .claim = "claim" + job_id_,
-                    .host = names.front(),
+                    .host = names_.front(),
                     .pid = 1,
                     .pid_start = 1,
                     .job_id = job_id_},
@@ -72,49 +79,68 @@ double PlayedAllocation::delay_s() {
 /// What happens, happens on the first node; the others lose their peers.
 RankFate PlayedAllocation::fate_of(AttemptId attempt, int index) {
   if (!fate_ || fate_->first != attempt) {
-    RankFate drawn = site_.fate_of(attempt);
-    if (drawn.blames_node) drawn.ending.node = nodes_.front().name();
-    if (drawn.blames_node || drawn.ending.outcome == Outcome::node_failure)
-      at_fault_.insert(nodes_.front().name());
-    fate_ = {attempt, std::move(drawn)};
+    fate_ = {attempt, site_.fate_of(attempt)};
+    if (fate_->second.outcome == Outcome::node_failure) at_fault_.insert(names_.front());
   }
   RankFate fate = fate_->second;
-  if (index == 0 || fate.ending.outcome == Outcome::completed) return fate;
+  const bool all_the_same = fate.outcome == Outcome::completed ||
+                            fate.outcome == Outcome::hung || fate.outcome == Outcome::timeout;
+  if (index == 0 || all_the_same) return fate;
   fate.seconds += 0.5;
-  fate.ending = {.outcome = Outcome::comm_error, .cause = "peers", .source = SaidBy::agent};
+  fate.outcome = Outcome::comm_error;
+  fate.not_started = fate.other_programs = false;
   return fate;
 }
 
-void PlayedAllocation::pass() {
-  if (!machine_ || over() || now().s - passed_s_ < shortest_pass_s) return;
+void PlayedAllocation::pass(bool lead_acts) {
+  const double passed_s = now().s - passed_s_;
+  if (!machine_ || passed_s < shortest_pass_s) return;
   passed_s_ = now().s;
-  let_nodes_act();
-  machine_->round(look());
   // What needs several lines each way takes milliseconds.
-  for (int i = 0; i < 3 && !over(); ++i) {
+  constexpr int rounds = 3;
+  for (int i = 0; i < rounds; ++i) {
     let_nodes_act();
-    machine_->round(look());
+    if (lead_acts && !over()) machine_->round(look());
   }
+  hold_owners();
+  ownerless_s_ = over() && !is_quiet() ? ownerless_s_ + passed_s : 0;
 }
 
 /// One connection to all: what is late holds up what comes after it.
 void PlayedAllocation::let_nodes_act() {
-  const Moment moment = now();
-  for (; !to_nodes_.empty() && to_nodes_.front().due_s <= moment.s; to_nodes_.pop_front()) {
-    for (PlayedNode& node : nodes_) {
-      if (!node.is_gone() && !node.is_dead() && !node.is_stopped())
-        node.hear(to_nodes_.front().message, moment);
-    }
+  const double now_s = now().s;
+  for (; !to_nodes_.empty() && to_nodes_.front().due_s <= now_s; to_nodes_.pop_front()) {
+    for (const auto& node : nodes_)
+      node->hear(to_nodes_.front().message);
   }
-  for (PlayedNode& node : nodes_) {
-    node.act(moment);
-    for (FromNode& said : node.take_said()) {
-      const double due_s = moment.s + delay_s();
+  for (const auto& node : nodes_) {
+    if (over()) node->close();
+    node->act();
+    for (FromNode& said : node->take_said()) {
+      const double due_s = now_s + delay_s();
       from_nodes_.push_back(
           {from_nodes_.empty() ? due_s : std::max(due_s, from_nodes_.back().due_s),
            std::move(said)});
     }
   }
+}
+
+/// What runs has a lead that lives, or is ended within the leases.
+void PlayedAllocation::hold_owners() {
+  constexpr double longest_s = 60;
+  if (ownerless_s_ <= longest_s) return;
+  for (const auto& node : nodes_) {
+    if (node->has_processes() && !node->is_stopped())
+      site_.violations.push_back(
+          fmt::format("job {}: processes live on {} for {:.0f} s without a lead", job_id_,
+                      node->name(), ownerless_s_));
+  }
+}
+
+bool PlayedAllocation::is_quiet() const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
+    return node->is_dead() || (node->is_gone() && !node->has_processes());
+  });
 }
 
 LeadSenses PlayedAllocation::look() {
@@ -126,7 +152,7 @@ LeadSenses PlayedAllocation::look() {
     seen.heard.push_back(std::move(from_nodes_.front().message));
   seen.closed =
       from_nodes_.empty() && std::all_of(nodes_.begin(), nodes_.end(),
-                                         [](const PlayedNode& node) { return node.is_gone(); });
+                                         [](const auto& node) { return node->is_gone(); });
   if (settled_ && settled_->due_s <= now_s) {
     seen.settled = std::move(settled_->message);
     settled_.reset();
@@ -242,32 +268,63 @@ std::string PlayedAllocation::storage_fault(bool) {
 }
 
 bool PlayedAllocation::end_all() {
-  for (PlayedNode& node : nodes_)
-    node.end();
+  for (const auto& node : nodes_)
+    node->end();
   return true;
 }
 
+// ---- what goes wrong
+
 void PlayedAllocation::find(const std::string& node, EvidenceKind kind) {
+  for (const auto& one : nodes_) {
+    if (one->name() == node && !one->is_gone()) one->find(kind);
+  }
   at_fault_.insert(node);
-  from_nodes_.push_back({from_nodes_.empty() ? now().s : from_nodes_.back().due_s,
-                         {node, NodeFinding{kind, "played"}}});
+}
+
+void PlayedAllocation::signal(int number) {
+  for (const auto& node : nodes_)
+    node->signal(number);
+  signals_.push_back(number);
 }
 
 void PlayedAllocation::kill() {
-  for (PlayedNode& node : nodes_)
-    node.die(one_in(2));
+  for (const auto& node : nodes_)
+    node->die(one_in(2));
+  killed_ = true;
+}
+
+void PlayedAllocation::kill_lead() {
   killed_ = true;
 }
 
 void PlayedAllocation::lose_node() {
-  PlayedNode& node = nodes_[site_.random() % nodes_.size()];
+  PlayedNode& node = drawn_node();
   at_fault_.insert(node.name());
   node.die(one_in(2));
 }
 
+void PlayedAllocation::kill_agent() {
+  PlayedNode& node = drawn_node();
+  at_fault_.insert(node.name());
+  node.kill_agent();
+}
+
+void PlayedAllocation::kill_guard() {
+  PlayedNode& node = drawn_node();
+  at_fault_.insert(node.name());
+  node.kill_guard();
+}
+
+void PlayedAllocation::stop_node() {
+  PlayedNode& node = drawn_node();
+  at_fault_.insert(node.name());
+  node.stop(!node.is_stopped());
+}
+
 void PlayedAllocation::stop_nodes(bool stop) {
-  for (PlayedNode& node : nodes_)
-    stop ? node.stop() : node.go_on();
+  for (const auto& node : nodes_)
+    node->stop(stop);
 }
 
 }  // namespace shardsweep::testing

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An allocation that a test plays: the production lead's decisions (attempt/lead_machine.hpp)
-// on played nodes. Its files are real; processes, channel and time are not. What goes wrong in
-// it is drawn: lines are late, torn or can't be written, nodes are slow, stop, die.
+// An allocation that a test plays: the production lead (attempt/lead_machine.hpp) on played
+// nodes, each with the production node agent and guard. Its files are real; processes, channel
+// and time are not. What goes wrong in it is drawn: lines are late, torn or can't be written,
+// files can't be read, agents are killed, nodes are slow, stop, come back and die.
 #pragma once
 
 #include "attempt/lead_machine.hpp"
@@ -24,6 +25,7 @@ struct AllocationTroubles {
   std::uint64_t late_orders = 0;   ///< of looks at the daemon's file
   std::uint64_t unwritten = 0;     ///< of lines for the daemon
   std::uint64_t unreadable = 0;    ///< of specs
+  std::uint64_t late_records = 0;  ///< of looks at what ranks have written
   std::uint64_t full_disk = 0;     ///< of looks at the storage
   std::uint64_t slow_settling = 0;
 };
@@ -44,15 +46,20 @@ class PlayedAllocation final : private LeadOutside {
   /// False where another job of this token has the claim.
   [[nodiscard]] bool claim();
   [[nodiscard]] bool claimed() const { return machine_.has_value(); }
-  /// One round of everybody, if time has passed.
-  void pass();
-  /// To the lead; its nodes' agents get it too.
-  void signal(int number) { signals_.push_back(number); }
-  /// All of it at once, as by kill -9. A rank may have written its result.
+  /// One round of everybody, if time has passed. The lead may be stopped.
+  void pass(bool lead_acts);
+  /// To everybody, as Slurm does it: ranks and agents before the lead.
+  void signal(int number);
+  /// All of it at once, as by the end of all nodes. A rank may have written its result.
   void kill();
-  /// A node, without a word.
+  /// The lead alone, as by kill -9.
+  void kill_lead();
+  /// One of its nodes, without a word; or its agent, its guard, as by kill -9.
   void lose_node();
-  /// All nodes with the lead, as by `scontrol suspend`.
+  void kill_agent();
+  void kill_guard();
+  /// A node stands still, or goes on.
+  void stop_node();
   void stop_nodes(bool stop);
   /// A node says it of itself.
   void find(const std::string& node, EvidenceKind kind);
@@ -61,7 +68,10 @@ class PlayedAllocation final : private LeadOutside {
   /// Its clock is wrong by so much.
   void set_clock_ahead(Timestamp by) { ahead_ = by; }
 
+  /// Its lead is.
   [[nodiscard]] bool over() const { return killed_ || (machine_ && machine_->over()); }
+  /// Nobody of it is left that could do anything.
+  [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] bool is_draining() const { return machine_ && machine_->is_draining(); }
   [[nodiscard]] bool is_leaving() const { return machine_ && machine_->is_leaving(); }
   [[nodiscard]] bool runs() const { return machine_ && machine_->running() != 0; }
@@ -77,6 +87,8 @@ class PlayedAllocation final : private LeadOutside {
   [[nodiscard]] double delay_s();
   [[nodiscard]] RankFate fate_of(AttemptId attempt, int index);
   void let_nodes_act();
+  [[nodiscard]] PlayedNode& drawn_node() { return *nodes_[site_.random() % nodes_.size()]; }
+  void hold_owners();
   [[nodiscard]] LeadSenses look();
   void write();
 
@@ -104,7 +116,10 @@ class PlayedAllocation final : private LeadOutside {
   Site site_;
   Timestamp ahead_ = 0;
   AllocationSpec spec_;
-  std::vector<PlayedNode> nodes_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<PlayedNode>> nodes_;
+  double ownerless_s_ = 0;  ///< for so long processes run without a lead
+
   std::set<std::string> at_fault_;  ///< nodes with which something was wrong
   std::optional<std::pair<AttemptId, RankFate>> fate_;  ///< of the attempt that runs
   std::optional<LeadMachine> machine_;

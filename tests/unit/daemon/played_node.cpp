@@ -3,80 +3,120 @@
 
 #include <shardsweep/allocation_files.hpp>
 
-#include <algorithm>
+#include <csignal>
 
 namespace shardsweep::testing {
-namespace {
 
-constexpr double lease_s = 15;
-constexpr double still_beat_s = 1;
-constexpr double grace_s = 1;
-
-}  // namespace
-
-void PlayedNode::hear(const ToNodeBody& message, Moment now) {
-  heard_s_ = now.s;
-  if (const auto* launch_it = std::get_if<Launch>(&message)) launch(*launch_it, now);
-  if (const auto* end = std::get_if<EndAttempt>(&message); end && part_) {
-    if (end->attempt != part_->attempt) return;
-    part_->fate.ending.outcome = end->outcome;
-    part_->fate.ending.cause = end->why;
-    part_->ends_at_s = std::min(part_->ends_at_s, now.s + grace_s);
-  }
-  if (const auto* question = std::get_if<AskProgress>(&message))
-    say(NoProgress{question->attempt, part_ ? 100.0 : -1.0});
-  if (std::holds_alternative<Quit>(message)) gone_ = true;
-  if (const auto* check = std::get_if<CheckNode>(&message))
-    say(NodeChecked{check->time, {.device = "played", .seconds = 1}});
+PlayedNode::PlayedNode(std::string name, std::string token, const AllocationSpec& spec,
+                       int index, double ready_at_s, Around around)
+    : name_(std::move(name)), ready_at_s_(ready_at_s), around_(std::move(around)) {
+  options_.node.name = name_;
+  options_.node.token = std::move(token);
+  options_.node.index = index;
+  options_.node.slots = spec.slots_per_node;
+  options_.lease_s = spec.limits.agent_lease_s;
+  options_.beat_s = spec.limits.beat_s;
+  options_.watch_s = spec.limits.watch_interval_s;
 }
 
-void PlayedNode::launch(const Launch& launch, Moment now) {
-  const auto text = read_own_file(AttemptPaths{launch.dir}.spec());
-  const auto spec = text ? decode_attempt_spec(*text) : Result<AttemptSpec>(AttemptSpec{});
-  if (!spec || part_) {
-    NodeEnded refused{.attempt = launch.attempt, .at = now.at};
-    refused.ending = {.outcome = Outcome::node_failure,
-                      .cause = "not started",
-                      .source = SaidBy::agent,
-                      .node = name_};
-    return say(refused);
+void PlayedNode::act() {
+  if (dead_ || stopped_ || now().s < ready_at_s_) return;
+  processes_.pass(now().s);
+  if (!agent_ended_) {
+    if (!machine_) {
+      NodeOutside& outside = *this;
+      machine_.emplace(options_, outside);
+      say(NodeReady{.node = name_, .host = name_, .pid = 1, .index = options_.node.index});
+    }
+    machine_->round({.signals = std::exchange(signals_, {}),
+                     .heard = std::exchange(heard_, {}),
+                     .guard_is_gone = guard_ended_,
+                     .closed = closed_});
+    if (machine_->over()) {
+      processes_.kill();
+      agent_ended_ = true;
+      guard_.see_agent_end(machine_->exit_code(true), 0);
+    }
   }
-  const RankFate fate = around_.fate_of(launch.attempt);
-  part_ = Part{launch.attempt, spec->nonce, launch.dir, now.s + fate.seconds, fate};
-  say(NodeLaunched{launch.attempt});
+  if (!guard_ended_) act_as_guard();
 }
 
-void PlayedNode::end_part(Moment now) {
-  const Part part = *std::exchange(part_, std::nullopt);
-  NodeEnded ended{.attempt = part.attempt, .ending = part.fate.ending, .at = now.at};
-  if (index_ == 0 && ended.ending.outcome == Outcome::completed)
-    around_.attempts.write_result(part.nonce, part.dir, part.fate.speed);
-  say(ended);
+void PlayedNode::act_as_guard() {
+  while (true) {
+    switch (guard_.next()) {
+      case GuardMachine::Order::wait:
+        return;
+      case GuardMachine::Order::say_killed:
+        say(finding_of_killed_agent(name_, guard_.signal()));
+        guard_.has_said();
+        break;
+      case GuardMachine::Order::end_children:
+        processes_.kill();
+        guard_.has_ended(true);
+        break;
+      case GuardMachine::Order::leave:
+        guard_ended_ = true;
+        return;
+    }
+  }
 }
 
-void PlayedNode::act(Moment now) {
-  if (gone_ || dead_ || stopped_ || now.s < ready_at_s_) return;
-  if (!ready_) {
-    ready_ = true;
-    heard_s_ = beat_s_ = acted_s_ = now.s;
-    say(NodeReady{.node = name_, .host = name_, .pid = 1, .index = index_});
-  }
-  const double gap_s = now.s - std::exchange(acted_s_, now.s);
-  if (gap_s > 3 * still_beat_s) heard_s_ += gap_s;
-  if (now.s - heard_s_ > lease_s) {
-    gone_ = true;
-    return;
-  }
-  if (part_ && now.s >= part_->ends_at_s) end_part(now);
-  if (now.s - beat_s_ < still_beat_s) return;
-  beat_s_ = now.s;
-  say(part_ ? NodeBeat{part_->attempt, "train", 1} : NodeBeat{});
+/// Ranks first.
+void PlayedNode::signal(int number) {
+  if (dead_ || agent_ended_) return;
+  processes_.signal(number);
+  signals_.push_back(number);
+}
+
+Result<AttemptSpec> PlayedNode::read_spec(const std::string& dir) {
+  if (around_.unreadable())
+    return fault(FaultKind::unavailable, "spec.json: Stale file handle");
+  SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{dir}.spec()));
+  return decode_attempt_spec(text);
+}
+
+GpuFindings PlayedNode::look_at_gpus(std::int64_t) {
+  // At the start nobody is there, at the end another has been.
+  return {.held = "", .others = machine_->running() != 0 && fate_.contaminated ? "pid 7" : ""};
+}
+
+std::unique_ptr<RanksOutside> PlayedNode::ranks_of(const NodeIdentity& node,
+                                                   const AttemptSpec& spec,
+                                                   const std::string& dir, const std::string&) {
+  fate_ = around_.fate_of(spec.attempt, node.index);
+  dir_ = dir;
+  nonce_ = spec.nonce;
+  processes_.all.clear();
+  return std::make_unique<PlayedRanks>(
+      spec, dir, name_, node.index, fate_,
+      PlayedRanks::Around{around_.attempts, processes_, around_.now, around_.log,
+                          around_.is_late});
+}
+
+std::string PlayedNode::begin_check(const CheckNode& order) {
+  say(NodeChecked{order.time, {.device = "played", .seconds = 1}});
+  return "";
 }
 
 void PlayedNode::die(bool with_result) {
-  if (with_result && part_ && index_ == 0 && !gone_ && !dead_)
-    around_.attempts.write_result(part_->nonce, part_->dir);
+  const bool measures = has_processes() && options_.node.index == 0 &&
+                        fate_.outcome == Outcome::completed && !fate_.exits_early;
+  if (with_result && measures) around_.attempts.write_result(nonce_, dir_, fate_.speed);
   dead_ = true;
+}
+
+void PlayedNode::end() {
+  processes_.kill();
+  agent_ended_ = guard_ended_ = true;
+}
+
+/// Its ranks are tied to it, what they have started is not.
+void PlayedNode::kill_agent() {
+  if (dead_ || agent_ended_) return;
+  agent_ended_ = true;
+  for (PlayedProcess& process : processes_.all)
+    process.gone = process.gone || process.rank >= 0;
+  guard_.see_agent_end(0, SIGKILL);
 }
 
 }  // namespace shardsweep::testing

@@ -293,8 +293,9 @@ void PlayedSlurm::cancel(PlayedJob& job, const std::string& by) {
 
 void PlayedSlurm::pass() {
   for (PlayedJob& job : jobs) {
-    if (!job.run || !job.lead_alive) continue;
-    if (!job.silent) job.run->pass();
+    if (!job.run || (!job.lead_alive && job.run->is_quiet())) continue;
+    job.run->pass(job.lead_alive && !job.silent);
+    if (!job.lead_alive) continue;
     if (!job.ending.empty() && clock_.true_time() >= job.kill_at && !job.run->over())
       job.run->kill();
     if (!job.run->over()) continue;

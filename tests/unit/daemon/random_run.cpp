@@ -342,6 +342,20 @@ void RandomRun::play_fate(PlayedJob& job) {
       return;
     case JobFate::node_lost:
       return job.run->lose_node();
+    case JobFate::node_stopped:
+      return job.run->stop_node();
+    case JobFate::agent_killed:
+      return job.run->kill_agent();
+    case JobFate::guard_killed:
+      return job.run->kill_guard();
+    case JobFate::lead_killed:
+      job.run->kill_lead();
+      return site.slurm.finish(job, "FAILED", 137);
+    case JobFate::clock_jumps: {
+      constexpr std::array by_s{2, -2, 150, -150, 3600, -3600};
+      job.clock_ahead += drawn(by_s, site.random) * second;
+      return job.run->set_clock_ahead(job.clock_ahead);
+    }
     case JobFate::failed: {
       constexpr std::array<const char*, 5> words{"FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY",
                                                  "BOOT_FAIL", "DEADLINE"};
@@ -356,30 +370,31 @@ RankFate RandomRun::drawn_fate(AttemptId attempt) {
   constexpr std::array seconds{0.5, 2.0, 5.0, 5.0, 20.0, 60.0};
   const bool is_extra = attempt < 0;
   RankFate fate{.seconds = drawn(seconds, site.random)};
-  Ending& said = fate.ending;
-  if (one_in(2)) said.outcome = swarm_.outcome.roll(site.random).value_or(said.outcome);
-  const bool failed = said.outcome != Outcome::completed;
+  if (one_in(2)) fate.outcome = swarm_.outcome.roll(site.random).value_or(fate.outcome);
+  const bool failed = fate.outcome != Outcome::completed;
   switch (swarm_.oddity.roll(site.random).value_or(Oddity::none)) {
     case Oddity::none:
       break;
     case Oddity::marked:
-      if (!failed) said.mark = Mark::contaminated;
-      break;
-    case Oddity::blames_node:
-      fate.blames_node = failed;
+      fate.contaminated = !failed;
       break;
     case Oddity::fragmented:
-      said.fragmented = said.outcome == Outcome::oom;
+      fate.fragmented = true;
       break;
     case Oddity::not_started:
-      if (!failed) break;
-      said.outcome = Outcome::lost;
-      said.start_error = 2;
+      fate.not_started = failed;
       break;
     case Oddity::other_programs:
-      if (said.outcome != Outcome::lost || is_extra) break;
-      said.outcome = Outcome::rejected;
-      said.found_code = "another";
+      fate.other_programs = fate.outcome == Outcome::lost && !is_extra;
+      break;
+    case Oddity::leaks:
+      fate.leaks = true;
+      break;
+    case Oddity::ignores_term:
+      fate.ignores_term = true;
+      break;
+    case Oddity::exits_early:
+      fate.exits_early = !failed;
       break;
   }
   // Controls of an allocation that is off.
@@ -578,9 +593,11 @@ void RandomRun::check_attempt(const sqlite::Statement::Use& row) {
     throw Violation(fmt::format("attempt {}: {}, and nobody said so", nonce, row.text(1)));
   const Timestamp ended = row.integer(4);
   if (played.started == 0 || row.integer(3) == 0 || played.ended == 0) return;
-  if (ended > played.ended)
-    throw Violation(fmt::format("attempt {}: booked {} s too long", nonce,
-                                (ended - played.ended) / second));
+  // A clock that was set back meanwhile: it took no time.
+  const Timestamp truth = std::max(played.started, played.ended);
+  if (ended > truth)
+    throw Violation(
+        fmt::format("attempt {}: booked {} s too long", nonce, (ended - truth) / second));
 }
 
 void RandomRun::clean_up() {
