@@ -26,7 +26,6 @@ NodeRoster::NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_s
 bool NodeRoster::hear(const std::string& node, double now_s) {
   const auto [at, fresh] = nodes_.try_emplace(node);
   at->second.heard_s = now_s;
-  if (now_s > at->second.alone_until_s.value_or(now_s)) at->second.alone_until_s.reset();
   return !fresh;
 }
 
@@ -34,11 +33,6 @@ void NodeRoster::come(const NodeReady& ready) {
   Node& node = nodes_[ready.node];
   node.index = ready.index;
   node.switches = ready.switches;
-}
-
-void NodeRoster::leave_alone(double until_s) {
-  for (auto& [name, node] : nodes_)
-    node.alone_until_s = until_s;
 }
 
 void NodeRoster::stretch(double gap_s) {
@@ -92,7 +86,7 @@ std::optional<NodeLoss> NodeRoster::loss(double now_s, double agents_limit_s,
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s - node.heard_s;
     if (silent_s <= lease_s) continue;
-    if (node.alone_until_s) return NodeLoss{.why = left_alone, .silent_s = silent_s};
+    if (is_alone(node)) return NodeLoss{.why = left_alone, .silent_s = silent_s};
     std::string why = node.leaving;
     add_clause(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
     return NodeLoss{why, name, silent_s};
@@ -121,9 +115,8 @@ NodeLoss NodeRoster::absence() const {
 /// moment earlier: `scancel` does that, and the kernel for want of memory.
 NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
-  const bool left = std::any_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
-    return node.second.alone_until_s.has_value();
-  });
+  const bool left = std::any_of(nodes_.begin(), nodes_.end(),
+                                [this](const auto& node) { return is_alone(node.second); });
   if (left && !killed) return {left_alone};
   const bool alone = count() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {

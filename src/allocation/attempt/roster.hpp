@@ -43,7 +43,7 @@ class NodeRoster {
   void stretch(double gap_s);
   /// It did so for longer than its agents wait for it: whoever has left has left because of
   /// that, until it is heard after `until_s`. What was said before may still be on its way.
-  void leave_alone(double until_s);
+  void leave_alone(double until_s) { alone_until_s_ = until_s; }
 
   [[nodiscard]] bool is_complete() const { return count() >= agents_; }
   [[nodiscard]] int count() const { return static_cast<int>(nodes_.size()); }
@@ -72,18 +72,22 @@ class NodeRoster {
   struct Node {
     double heard_s = 0;
     std::int32_t index = -1;
-    std::string switches{};                 ///< above it; empty: not known
-    std::string leaving{};                  ///< why, if it has said so
-    bool killed = false;                    ///< by a signal, as its guard has said
-    std::optional<double> alone_until_s{};  ///< as in leave_alone()
+    std::string switches{};  ///< above it; empty: not known
+    std::string leaving{};   ///< why, if it has said so
+    bool killed = false;     ///< by a signal, as its guard has said
   };
   [[nodiscard]] NodeLoss absence() const;
+  /// The lead stood still, and it has not been heard since then.
+  [[nodiscard]] bool is_alone(const Node& node) const {
+    return alone_until_s_ && node.heard_s <= *alone_until_s_;
+  }
 
   int agents_;
   std::vector<std::string> job_nodes_;
   bool by_step_;
   double since_s_;  ///< when they were started
   std::map<std::string, Node> nodes_;
+  std::optional<double> alone_until_s_;
   bool placed_ = false;
 };
 
