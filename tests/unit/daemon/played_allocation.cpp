@@ -86,6 +86,8 @@ RankFate PlayedAllocation::fate_of(AttemptId attempt, int index) {
   const bool all_the_same = fate.outcome == Outcome::completed ||
                             fate.outcome == Outcome::hung || fate.outcome == Outcome::timeout;
   if (index == 0 || all_the_same) return fate;
+  // They notice, or wait for ever.
+  fate.waits = attempt % 2 == 0;
   fate.seconds += 0.5;
   fate.outcome = Outcome::comm_error;
   fate.not_started = fate.other_programs = false;
@@ -102,8 +104,7 @@ void PlayedAllocation::pass(bool lead_acts) {
     let_nodes_act();
     if (lead_acts && !over()) machine_->round(look());
   }
-  hold_owners();
-  ownerless_s_ = over() && !is_quiet() ? ownerless_s_ + passed_s : 0;
+  hold_owners(passed_s);
 }
 
 /// One connection to all: what is late holds up what comes after it.
@@ -125,15 +126,25 @@ void PlayedAllocation::let_nodes_act() {
   }
 }
 
-/// What runs has a lead that lives, or is ended within the leases.
-void PlayedAllocation::hold_owners() {
+/// What runs has an agent with its guard and a lead that lives, or is ended within the leases.
+void PlayedAllocation::hold_owners(double passed_s) {
   constexpr double longest_s = 60;
-  if (ownerless_s_ <= longest_s) return;
+  ownerless_s_ = over() && !is_quiet() ? ownerless_s_ + passed_s : 0;
+  unguarded_s_ =
+      std::any_of(nodes_.begin(), nodes_.end(),
+                  [](const auto& node) { return node->lacks_guard() && !node->is_stopped(); })
+          ? unguarded_s_ + passed_s
+          : 0;
+  const auto complain = [this](const PlayedNode& node, const char* what) {
+    site_.violations.push_back(fmt::format("job {}: {} on {}", job_id_, what, node.name()));
+  };
   for (const auto& node : nodes_) {
-    if (node->has_processes() && !node->is_stopped())
-      site_.violations.push_back(
-          fmt::format("job {}: processes live on {} for {:.0f} s without a lead", job_id_,
-                      node->name(), ownerless_s_));
+    if (node->is_gone() && node->has_processes())
+      complain(*node, "agent and guard are gone, and processes live");
+    if (ownerless_s_ > longest_s && node->has_processes() && !node->is_stopped())
+      complain(*node, "the lead is gone for a minute, and processes live");
+    if (unguarded_s_ > longest_s && node->lacks_guard() && !node->is_stopped())
+      complain(*node, "the guard is gone for a minute, and the agent lives");
   }
 }
 
@@ -183,7 +194,10 @@ bool PlayedAllocation::say(FromLeadBody body, bool) {
     attempt.said = ended->ending.outcome;
     attempt.ended = now().at;
     attempt.marked = ended->ending.mark != Mark::none;
-    if (ended->ending.outcome == Outcome::node_failure) check_blame(ended->ending.node);
+    // What the daemon has booked already nobody hears any more.
+    const bool heard = !site_.attempts.booked || !site_.attempts.booked(ended->nonce);
+    if (ended->ending.outcome == Outcome::node_failure && heard)
+      check_blame(ended->ending.node);
   }
   if (const auto* found = std::get_if<FoundOnNode>(&body)) check_blame(found->node);
   unwritten_.push_back(encode(FromLead{++line_, now().at, std::move(body)}));

@@ -73,6 +73,11 @@ class PlayedAllocation final : private LeadOutside {
   /// Nobody of it is left that could do anything.
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] bool is_draining() const { return machine_ && machine_->is_draining(); }
+  /// Nothing holds it up from leaving when it is told to.
+  [[nodiscard]] bool is_quick() const {
+    return site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
+           site_.troubles.unwritten == 0;
+  }
   [[nodiscard]] bool is_leaving() const { return machine_ && machine_->is_leaving(); }
   [[nodiscard]] bool runs() const { return machine_ && machine_->running() != 0; }
 
@@ -88,7 +93,7 @@ class PlayedAllocation final : private LeadOutside {
   [[nodiscard]] RankFate fate_of(AttemptId attempt, int index);
   void let_nodes_act();
   [[nodiscard]] PlayedNode& drawn_node() { return *nodes_[site_.random() % nodes_.size()]; }
-  void hold_owners();
+  void hold_owners(double passed_s);
   [[nodiscard]] LeadSenses look();
   void write();
 
@@ -119,6 +124,7 @@ class PlayedAllocation final : private LeadOutside {
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<PlayedNode>> nodes_;
   double ownerless_s_ = 0;  ///< for so long processes run without a lead
+  double unguarded_s_ = 0;  ///< the same of an agent without its guard
 
   std::set<std::string> at_fault_;  ///< nodes with which something was wrong
   std::optional<std::pair<AttemptId, RankFate>> fate_;  ///< of the attempt that runs

@@ -33,7 +33,7 @@ void PlayedNode::act() {
                      .guard_is_gone = guard_ended_,
                      .closed = closed_});
     if (machine_->over()) {
-      processes_.kill();
+      end_processes();
       agent_ended_ = true;
       guard_.see_agent_end(machine_->exit_code(true), 0);
     }
@@ -51,7 +51,7 @@ void PlayedNode::act_as_guard() {
         guard_.has_said();
         break;
       case GuardMachine::Order::end_children:
-        processes_.kill();
+        end_processes();
         guard_.has_ended(true);
         break;
       case GuardMachine::Order::leave:
@@ -59,6 +59,11 @@ void PlayedNode::act_as_guard() {
         return;
     }
   }
+}
+
+void PlayedNode::end_processes() {
+  while (processes_.any_lives())
+    processes_.kill();
 }
 
 /// Ranks first.
@@ -106,7 +111,7 @@ void PlayedNode::die(bool with_result) {
 }
 
 void PlayedNode::end() {
-  processes_.kill();
+  end_processes();
   agent_ended_ = guard_ended_ = true;
 }
 

@@ -54,9 +54,12 @@ class PlayedNode final : private NodeOutside {
   [[nodiscard]] bool is_stopped() const { return stopped_; }
   /// Something of an attempt runs here.
   [[nodiscard]] bool has_processes() const { return !dead_ && processes_.any_lives(); }
+  /// Its agent lives, and its guard does not.
+  [[nodiscard]] bool lacks_guard() const { return !dead_ && guard_ended_ && !agent_ended_; }
 
  private:
   void act_as_guard();
+  void end_processes();
 
   [[nodiscard]] Moment now() const override { return around_.now(); }
   void log(const std::string& line) override { around_.log(name_ + ": " + line); }

@@ -28,8 +28,10 @@ void PlayedProcesses::pass(double now_s) {
 }
 
 void PlayedProcesses::signal(int number) {
+  if (number == SIGCONT) return;
   for (PlayedProcess& process : all) {
     if (process.gone || (process.ignores_term && number != SIGKILL)) continue;
+    if (--process.lives > 0) continue;
     process.gone = true;
     process.end.by_signal = true;
     process.end.status = number;
@@ -100,7 +102,8 @@ std::optional<Evidence> PlayedRanks::start(std::vector<Evidence>&) {
   const int first = index_ * spec_.ranks_per_node;
   const int count =
       std::clamp(spec_.world - first, 0, std::min(spec_.ranks_per_node, most_ranks));
-  const bool ends = fate_.outcome != Outcome::hung && fate_.outcome != Outcome::timeout;
+  const bool ends =
+      fate_.outcome != Outcome::hung && fate_.outcome != Outcome::timeout && !fate_.waits;
   for (int rank = first; rank < first + count; ++rank) {
     PlayedProcess process{.rank = rank,
                           .ends_at_s = ends ? now().s + fate_.seconds : for_ever,
@@ -111,7 +114,7 @@ std::optional<Evidence> PlayedRanks::start(std::vector<Evidence>&) {
   }
   if (fate_.leaks)
     around_.processes.all.push_back(
-        {.ends_at_s = for_ever, .ignores_term = fate_.ignores_term});
+        {.ends_at_s = for_ever, .ignores_term = fate_.ignores_term, .lives = 3});
   return std::nullopt;
 }
 
@@ -227,6 +230,7 @@ std::vector<std::string> PlayedRanks::leftovers() {
 
 bool PlayedRanks::reap_once() {
   around_.processes.kill();
+  if (around_.processes.any_lives()) return false;
   around_.processes.all.clear();
   return true;
 }

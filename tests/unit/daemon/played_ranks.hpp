@@ -27,6 +27,7 @@ struct RankFate {
   bool leaks = false;                    ///< a child outlives rank 0
   bool ignores_term = false;
   bool exits_early = false;  ///< with 0, without a result
+  bool waits = false;        ///< for a peer that has failed: for ever
 };
 
 struct PlayedProcess {
@@ -34,6 +35,7 @@ struct PlayedProcess {
   double ends_at_s = 0;
   RankExit end{};
   bool ignores_term = false;
+  int lives = 1;  ///< it forks itself anew so often as it is killed
   bool gone = false;
   bool noted = false;  ///< its end was seen
 };

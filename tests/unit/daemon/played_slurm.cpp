@@ -296,8 +296,12 @@ void PlayedSlurm::pass() {
     if (!job.run || (!job.lead_alive && job.run->is_quiet())) continue;
     job.run->pass(job.lead_alive && !job.silent);
     if (!job.lead_alive) continue;
-    if (!job.ending.empty() && clock_.true_time() >= job.kill_at && !job.run->over())
+    if (!job.ending.empty() && clock_.true_time() >= job.kill_at && !job.run->over()) {
+      if (!job.was_silent && job.run->is_quick())
+        violations.push_back(
+            fmt::format("job {} was told to stop, and did not leave within KillWait", job.id));
       job.run->kill();
+    }
     if (!job.run->over()) continue;
     job.lead_alive = false;
     if (job.runs()) finish(job, job.ending.empty() ? "COMPLETED" : job.ending);
@@ -320,11 +324,15 @@ std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& scr
 }
 
 void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
-  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(), random() % cluster_nodes);
+  // An idle node takes each new job.
+  const bool idle = black_hole > 0 && random() % 2 == 0;
+  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(),
+                               idle ? black_hole - 1 : random() % cluster_nodes);
   if (nodes.empty()) return;  // it waits for nodes
   job.nodes = fmt::format("{}", fmt::join(nodes, ","));
   job.state = "RUNNING";
   job.lead_alive = true;
+  job.in_black_hole = black_hole > 0 && nodes.front() == fmt::format("n{}", black_hole);
   if (make_run) {
     job.run = make_run(job, nodes);
     return;

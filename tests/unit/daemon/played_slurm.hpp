@@ -51,6 +51,7 @@ struct PlayedJob {
   bool suspended = false;  ///< silent, and Slurm says so
   bool requeued = false;
   bool lead_alive = false;
+  bool in_black_hole = false;               ///< on a node on which no lead starts
   std::optional<PlayedLead> lead{};         ///< whose lines a test says
   std::unique_ptr<PlayedAllocation> run{};  ///< or which goes on by itself
   std::string ending{};                     ///< it was told to end; its state then
@@ -80,6 +81,7 @@ class PlayedSlurm {
   double look_interval_s = 10;
   bool tells_site = false;          ///< what limits need to know of it
   std::int32_t others_waiting = 0;  ///< jobs of others, for the same nodes
+  std::size_t black_hole = 0;       ///< number of a node on which no lead starts; 0: none
 
   std::deque<PlayedJob> jobs;
   PlayedAttempts attempts;

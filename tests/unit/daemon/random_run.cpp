@@ -115,6 +115,8 @@ void RandomRun::sequence() {
   constexpr std::array look_s{2.0, 10.0, 10.0, 60.0};
   site.slurm.look_interval_s = drawn(look_s, site.random);
   site.slurm.tells_site = true;
+  site.slurm.black_hole = one_in(5) ? 1 + site.random() % 12 : 0;
+  starts_in_black_hole_ = 0;
   submit_sweeps();
   constexpr int steps = 250;
   for (int i = 0; i < steps; ++i)
@@ -306,6 +308,10 @@ void RandomRun::play_pending(PlayedJob& job) {
 
 void RandomRun::play_running(PlayedJob& job) {
   if (!job.claimed()) {
+    if (job.in_black_hole) {
+      ++starts_in_black_hole_;
+      return site.slurm.finish(job, "FAILED", 1);
+    }
     if (faults_ && swarm_.slow_prologs.now(site.random)) return;
     if (!job.run->claim()) site.slurm.finish(job, "FAILED", 75);
     return;
@@ -464,7 +470,28 @@ void RandomRun::look() {
   none("a cancelled sweep with a trial that waits",
        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
        "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
+  none(
+      "a measured trial that says something else",
+      "SELECT t.slug FROM trials AS t WHERE t.state = 'ended' AND t.side = '' AND t.outcome IS "
+      "NOT 'completed' AND t.prior IS NOT 'completed' AND EXISTS (SELECT 1 FROM attempts AS a "
+      "JOIN measurements AS m ON m.attempt = a.id WHERE a.trial = t.id AND a.revoked = 0 AND "
+      "m.mark IS NULL)");
   check_preempted();
+  check_black_hole();
+}
+
+/// A node on which no lead starts is named before it has taken many jobs.
+void RandomRun::check_black_hole() {
+  if (site.slurm.black_hole == 0 || starts_in_black_hole_ == 0) return;
+  constexpr int most = 16;
+  const std::string state = site.sql(
+      fmt::format("SELECT state FROM node_states WHERE node = 'n{}'", site.slurm.black_hole));
+  const bool may_be_out =
+      site.sql("SELECT count(*) FROM sweeps WHERE resolved LIKE '%most_out: 0%'") == "0";
+  if (!may_be_out || (!state.empty() && state != "trusted")) starts_in_black_hole_ = 0;
+  if (starts_in_black_hole_ > most)
+    throw Violation(fmt::format("n{} has taken {} jobs, and nobody names it",
+                                site.slurm.black_hole, starts_in_black_hole_));
 }
 
 /// A lead is called preempted only where a job of its allocation was put back or has ended.

@@ -71,6 +71,7 @@ class RandomRun {
   void finish();
   void check_explained();
   void check_told();
+  void check_black_hole();
   void check_attempt(const sqlite::Statement::Use& row);
   void clean_up();
 
@@ -79,6 +80,7 @@ class RandomRun {
   std::int64_t steps_ = 0;
   std::int64_t looked_at_ = -1;  ///< commits at the last look
   bool faults_ = false;
+  int starts_in_black_hole_ = 0;  ///< since nobody else has failed, and its node was trusted
   std::int64_t jobs_ = 0;
   std::int64_t attempts_ = 0;
   std::int64_t results_ = 0;
