@@ -102,7 +102,10 @@ void PlayedAllocation::pass(bool lead_acts) {
   constexpr int rounds = 3;
   for (int i = 0; i < rounds; ++i) {
     let_nodes_act();
-    if (lead_acts && !over()) machine_->round(look());
+    site_.attempts.rounds += static_cast<std::int64_t>(nodes_.size());
+    if (!lead_acts || over()) continue;
+    machine_->round(look());
+    ++site_.attempts.rounds;
   }
   hold_owners(passed_s);
 }
@@ -193,6 +196,7 @@ bool PlayedAllocation::say(FromLeadBody body, bool) {
     attempt.nonce = ended->nonce;
     attempt.said = ended->ending.outcome;
     attempt.ended = now().at;
+    attempt.clock_was_set = clock_was_set_;
     attempt.marked = ended->ending.mark != Mark::none;
     // What the daemon has booked already nobody hears any more.
     const bool heard = !site_.attempts.booked || !site_.attempts.booked(ended->nonce);
@@ -306,6 +310,11 @@ void PlayedAllocation::kill() {
   for (const auto& node : nodes_)
     node->die(one_in(2));
   killed_ = true;
+}
+
+void PlayedAllocation::set_clock_ahead(Timestamp by) {
+  clock_was_set_ = claimed();
+  ahead_ = by;
 }
 
 void PlayedAllocation::kill_lead() {

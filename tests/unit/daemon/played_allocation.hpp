@@ -66,7 +66,7 @@ class PlayedAllocation final : private LeadOutside {
   /// Adds a line as its lead would say it.
   void add_line(FromLeadBody body) { (void)say(std::move(body), true); }
   /// Its clock is wrong by so much.
-  void set_clock_ahead(Timestamp by) { ahead_ = by; }
+  void set_clock_ahead(Timestamp by);
 
   /// Its lead is.
   [[nodiscard]] bool over() const { return killed_ || (machine_ && machine_->over()); }
@@ -120,6 +120,7 @@ class PlayedAllocation final : private LeadOutside {
   std::string job_id_;
   Site site_;
   Timestamp ahead_ = 0;
+  bool clock_was_set_ = false;  ///< since it began
   AllocationSpec spec_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<PlayedNode>> nodes_;

@@ -4,6 +4,7 @@
 
 #include <shardsweep/protocol.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,9 +20,11 @@ struct PlayedAttempt {
   std::optional<Outcome> said{};   ///< as its lead has said it
   std::optional<double> result{};  ///< what its records hold
   bool marked = false;
-  bool late = false;  ///< its result came after the daemon had booked its end
+  bool clock_was_set = false;  ///< of its lead, while its allocation lived
+  bool late = false;           ///< its result came after the daemon had booked its end
 };
 struct PlayedAttempts {
+  std::int64_t rounds = 0;  ///< that leads and node agents have taken
   std::map<std::string, PlayedAttempt> by_nonce;
   /// The daemon has booked its end; none: nobody asks.
   std::function<bool(const std::string& nonce)> booked{};

@@ -16,7 +16,8 @@
 namespace shardsweep::testing {
 
 struct RandomCounts {
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;   ///< passes of a daemon
+  std::int64_t rounds = 0;  ///< of leads and node agents
   std::int64_t deaths = 0;
   std::int64_t jobs = 0;
   std::int64_t attempts = 0;
