@@ -76,7 +76,7 @@ class PlayedAllocation final : private LeadOutside {
   /// Nothing holds it up from leaving when it is told to.
   [[nodiscard]] bool is_quick() const {
     return site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
-           site_.troubles.unwritten == 0;
+           site_.troubles.unwritten == 0 && at_fault_.empty();
   }
   [[nodiscard]] bool is_leaving() const { return machine_ && machine_->is_leaving(); }
   [[nodiscard]] bool runs() const { return machine_ && machine_->running() != 0; }

@@ -88,7 +88,7 @@ std::optional<Evidence> PlayedRanks::start(std::vector<Evidence>&) {
   const auto against = [&](Outcome outcome, const char* why) {
     return Evidence{now().at, {outcome, why, SaidBy::agent}};
   };
-  started_s_ = moved_s_ = now().s;
+  started_s_ = now().s;
   if (fate_.other_programs) {
     Evidence changed = against(Outcome::rejected, "the programs have changed");
     changed.ending.found_code = "another";
@@ -168,10 +168,7 @@ std::vector<RankRecord> PlayedRanks::records(bool asked) {
 /// A hung attempt moves until half of its time.
 bool PlayedRanks::recorders_have_moved() {
   if (!started_ || living().empty()) return false;
-  const bool stands =
-      fate_.outcome == Outcome::hung && now().s - started_s_ > fate_.seconds / 2;
-  if (!stands) moved_s_ = now().s;
-  return !stands;
+  return fate_.outcome != Outcome::hung || now().s - started_s_ <= fate_.seconds / 2;
 }
 
 std::vector<RankExit> PlayedRanks::exits() {
@@ -236,10 +233,6 @@ bool PlayedRanks::reap_once() {
 }
 
 Result<void> PlayedRanks::write_result(const std::string& line) {
-  PlayedAttempt& attempt = around_.attempts.by_nonce[spec_.nonce];
-  const auto record = decode_record(line);
-  if (!record) return fault(FaultKind::corrupt, record.error().what);
-  (void)attempt;
   SHARDSWEEP_ASSIGN(LineWriter writer, LineWriter::open(AttemptPaths{dir_}.records()));
   return writer.append(line, false);
 }

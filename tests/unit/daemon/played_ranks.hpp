@@ -57,7 +57,7 @@ class PlayedRanks final : public RanksOutside {
     PlayedProcesses& processes;
     std::function<Moment()> now;
     std::function<void(const std::string&)> log;
-    /// Once in so many looks what ranks have written is seen late; 0: never.
+    /// At this look what ranks have written is not seen yet.
     std::function<bool()> is_late;
   };
   PlayedRanks(AttemptSpec spec, std::string dir, std::string node, int index, RankFate fate,
@@ -120,7 +120,6 @@ class PlayedRanks final : public RanksOutside {
   Around around_;
   bool started_ = false;
   double started_s_ = 0;
-  double moved_s_ = 0;
   double looking_since_s_ = 0;
   int written_ = 0;  ///< how far it has come in its own course
   std::vector<Record> unread_;
