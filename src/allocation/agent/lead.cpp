@@ -72,8 +72,8 @@ Result<AttemptSpec> read_spec(const Assign& assign) {
 
 }  // namespace
 
-Lead::Lead(AllocationPaths paths, AllocationSpec spec, LineWriter from_lead, const Clock& clock,
-           PipedChild nodes, JobEnd job_end)
+Lead::Lead(AllocationPaths paths, const AllocationSpec& spec, LineWriter from_lead,
+           const Clock& clock, PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       launch_(spec.launch),
       watch_interval_s_(spec.limits.watch_interval_s),

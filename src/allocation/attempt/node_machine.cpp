@@ -45,7 +45,7 @@ NodeMachine::NodeMachine(NodeOptions options, NodeOutside& outside)
       heard_s_(now_s_),
       beat_s_(now_s_) {}
 
-void NodeMachine::round(NodeSenses senses) {
+void NodeMachine::round(const NodeSenses& senses) {
   keep_time();
   take_signals(senses.signals);
   for (const ToNodeBody& message : senses.heard) {

@@ -101,7 +101,7 @@ class NodeMachine {
 
   /// Once for all that was seen. Soon again if something happens, after watch_s at the latest
   /// while it is busy, and after a beat.
-  void round(NodeSenses senses);
+  void round(const NodeSenses& senses);
   /// Told to quit, or it can't go on, and no attempt is left.
   [[nodiscard]] bool over() const { return leaving_ && !attempt_; }
   /// `clean`: no child is left.
