@@ -6,6 +6,7 @@
 #include "agent/log.hpp"
 #include "agent/reap.hpp"
 #include "attempt/findings.hpp"
+#include "attempt/node_machine.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -16,19 +17,6 @@
 #include <vector>
 
 namespace shardsweep::agent {
-
-/// What a node agent is on its node.
-struct NodeIdentity {
-  std::string name;
-  std::string token;
-  int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
-  int slots = 1;
-  bool ranks_are_step = false;  ///< an attempt is one srun here, its ranks are on all nodes
-  /// This environment is a shell's and no job's: ranks get what passed_on() leaves of it.
-  bool in_a_shell = false;
-  std::vector<std::string> job_nodes{};  ///< these, in their ranks' order; empty: not known
-  bool is_reordered = false;             ///< that is not Slurm's order
-};
 
 struct AttemptHere {
   NodeIdentity node;

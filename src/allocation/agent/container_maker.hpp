@@ -5,6 +5,7 @@
 
 #include "agent/environment.hpp"
 #include "attempt/container.hpp"
+#include "attempt/node_machine.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/clock.hpp>
@@ -23,7 +24,7 @@ namespace shardsweep::agent {
 
 class ContainerMaker {
  public:
-  enum class State : std::uint8_t { ready, making, failed };
+  using State = ContainerState;
 
   /// Starts making the attempt's container where it has not been made; `now_s` counts against
   /// its limit.

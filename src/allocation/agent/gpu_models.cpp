@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: A node with another GPU model than the cluster's starts nothing: its numbers would
-// stand under a false name.
 #include "agent/gpu_models.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
 namespace shardsweep::agent {
@@ -77,13 +74,6 @@ std::string gpu_models(const std::vector<std::string>& devices, const Log& log) 
       models.push_back(gpu.identity.name);
   }
   return listed_once(models.empty() ? gpu_models_in_proc() : models);
-}
-
-bool same_gpu(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
-  });
 }
 
 }  // namespace shardsweep::agent

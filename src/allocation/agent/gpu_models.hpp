@@ -7,7 +7,6 @@
 #include "node/nvml.hpp"
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace shardsweep::agent {
@@ -21,8 +20,5 @@ namespace shardsweep::agent {
 /// The model of the GPUs that ranks get (`devices`, as in CUDA_VISIBLE_DEVICES), with ", "
 /// between different ones; empty where there is none or nobody tells.
 [[nodiscard]] std::string gpu_models(const std::vector<std::string>& devices, const Log& log);
-
-/// Names differ in nothing but case: drivers have changed that.
-[[nodiscard]] bool same_gpu(std::string_view a, std::string_view b);
 
 }  // namespace shardsweep::agent

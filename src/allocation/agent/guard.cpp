@@ -17,6 +17,23 @@ namespace {
 
 constexpr double guard_kill_s = 60;  // longer than that is state D: nothing here can help
 
+/// Reaps whatever comes, until the agent has ended.
+void wait_for(pid_t agent, GuardMachine& guard) {
+  int status = 0;
+  const pid_t reaped = ::waitpid(-1, &status, 0);
+  if (reaped < 0 && errno == EINTR) return;
+  if (reaped == agent) {
+    guard.see_agent_end(WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  } else if (reaped < 0) {
+    guard.see_nothing_left();
+  } else {
+    return;
+  }
+  // The channel stays open here: its end tells the lead that this node is clean.
+  fail_point("guard.agent_ended");
+}
+
 }  // namespace
 
 int run_guard(const Clock& clock, const std::function<int()>& node_agent,
@@ -28,24 +45,27 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
   if (agent == 0) ::_exit(node_agent());
   if (agent < 0) {
     std::perror("guard: cannot fork");  // the lead finds out no more than that nobody came
-    return 1;
+    return exit_guard_failed;
   }
-  // The channel stays open here: its end tells the lead that this node is clean.
-  int status = 0;
+  GuardMachine guard;
   while (true) {
-    int ended = 0;
-    const pid_t reaped = ::waitpid(-1, &ended, 0);
-    if (reaped < 0 && errno == EINTR) continue;
-    if (reaped == agent) status = ended;
-    if (reaped == agent || reaped < 0) break;
+    switch (guard.next()) {
+      case GuardMachine::Order::wait:
+        wait_for(agent, guard);
+        break;
+      case GuardMachine::Order::say_killed:
+        killed(guard.signal());
+        guard.has_said();
+        break;
+      case GuardMachine::Order::end_children:
+        fail_point("guard.said");
+        guard.has_ended(kill_all_children(clock, guard_kill_s));
+        fail_point("guard.clean");
+        break;
+      case GuardMachine::Order::leave:
+        return guard.exit_code();
+    }
   }
-  fail_point("guard.agent_ended");
-  if (WIFSIGNALED(status)) killed(WTERMSIG(status));
-  fail_point("guard.said");
-  const bool clean = kill_all_children(clock, guard_kill_s);
-  fail_point("guard.clean");
-  if (!clean) return 1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : exit_agent_killed;
 }
 
 }  // namespace shardsweep::agent

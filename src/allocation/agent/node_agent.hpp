@@ -1,76 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node agent: launches attempts on its node, watches them and ends them. It lives as long
-// as its guard lives and its lead speaks; without either it ends its ranks and itself.
+// The node agent: launches attempts on its node, watches them and ends them. It has effects and
+// no opinions: each round it gathers what there is to be seen, gives it to NodeMachine
+// (attempt/node_machine.hpp), which decides, and does what that asks for.
 #pragma once
 
 #include "agent/channel.hpp"
 #include "agent/container_maker.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/node_check.hpp"
-#include "agent/running_attempt.hpp"
 #include "agent/signals.hpp"
 #include "agent/spawn.hpp"
-#include "attempt/learnt_limits.hpp"
+#include "attempt/node_machine.hpp"
 
 #include <shardsweep/clock.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace shardsweep::agent {
 
-struct NodeOptions {
-  NodeIdentity node;
-  double lease_s = 15;
-  double beat_s = 1;
-  double watch_s = 0.2;
-};
-
-class NodeAgent {
+class NodeAgent final : private NodeOutside {
  public:
   NodeAgent(NodeOptions options, const Clock& clock, pid_t guard);
   /// Until told to quit; the exit code.
   [[nodiscard]] int run();
 
  private:
-  /// An attempt whose node is not ready for it: GPU memory is on its way back.
-  struct Waiting {
-    AttemptSpec spec;
-    AttemptPaths paths;
-    std::string meet;  ///< host:port of a trainer's ranks
-    double since_s = 0;
-  };
-
-  void take_line(const std::string& line);
-  // What the lead can say.
-  void take(const Launch& launch);
-  void take(const EndAttempt& end);
-  void take(const AskProgress& question);
-  void take(const Place& place);
-  void take(const TimedSteps& news);
-  void take(const CheckNode& order);
-  void take(const LeadBeat& beat);
-  void take(const Quit& quit);
-  void refuse(AttemptId attempt, Outcome outcome, const std::string& why, int start_error = 0);
-  [[nodiscard]] bool clean(const NodeCheck& check, AttemptId attempt);
-  void step_waiting();
-  [[nodiscard]] bool container_is_ready();
-  [[nodiscard]] ContainerPlace container_place() const;
-  void start(Waiting attempt, const std::string& others);
-  [[nodiscard]] NodeCheck check() const;
-  void note_gpus(NodeEnded& ended);
-  void take_signals();
-  void keep_time();
-  void step_attempt();
+  void say_ready();
+  [[nodiscard]] NodeSenses look();
   void step_check();
-  /// Ends what runs and leaves when nothing is left.
-  void leave(Outcome outcome, const std::string& why, int exit_code);
   void wait();
-  void say(FromNodeBody body);
+  [[nodiscard]] ContainerPlace container_place() const;
 
-  NodeOptions options_;
+  [[nodiscard]] Moment now() const override;
+  void log(const std::string& line) override { log_.line(line); }
+  void say(FromNodeBody body) override;
+  [[nodiscard]] Result<AttemptSpec> read_spec(const std::string& dir) override;
+  [[nodiscard]] NodeCheck clean_up(const std::string& dir) override;
+  [[nodiscard]] ContainerState container(const AttemptSpec& spec,
+                                         const std::string& dir) override;
+  [[nodiscard]] std::string container_fault() override { return containers_.take_fault(); }
+  void stop_container() override { containers_.stop(); }
+  [[nodiscard]] GpuFindings look_at_gpus(std::int64_t slack_bytes) override {
+    return gpus_.look(slack_bytes);
+  }
+  [[nodiscard]] std::unique_ptr<RanksOutside> ranks_of(const NodeIdentity& node,
+                                                       const AttemptSpec& spec,
+                                                       const std::string& dir,
+                                                       const std::string& meet) override;
+  void remove_segments() override;
+  [[nodiscard]] std::string begin_check(const CheckNode& order) override;
+
+  std::string token_;
+  double watch_s_;
   const Clock& clock_;
   Log log_;
   pid_t guard_;
@@ -81,11 +65,7 @@ class NodeAgent {
   Environment environment_;
   std::vector<std::string> devices_;
   GpuWatch gpus_;
-  std::filesystem::path ended_jobs_;
-  LearntLimits learnt_;
   ContainerMaker containers_;
-  std::optional<Waiting> waiting_;
-  std::optional<RunningAttempt> attempt_;
   /// Finds out about this node; the channel is its output.
   struct Checking {
     explicit Checking(PipedChild started)
@@ -94,11 +74,7 @@ class NodeAgent {
     Channel said;
   };
   std::optional<Checking> checking_;
-  std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody
-  std::optional<int> leaving_;
-  double now_s_;
-  double heard_s_;
-  double beat_s_;
+  NodeMachine machine_;
 };
 
 /// The body of `shardsweep-agent node`: guard and node agent.

@@ -3,20 +3,14 @@
 #pragma once
 
 #include "agent/log.hpp"
+#include "attempt/node_machine.hpp"
 
 #include <shardsweep/protocol.hpp>
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 namespace shardsweep::agent {
-
-struct NodeCheck {
-  std::vector<std::string> ended;    ///< what was left and is gone: command lines
-  std::vector<std::string> stuck;    ///< what can't be ended: the node is not to be used
-  std::vector<std::string> removed;  ///< shared memory that was left, with its size
-};
 
 /// Whose node it is, and where it stands which Slurm jobs were ours and have ended.
 struct CheckedNode {

@@ -15,14 +15,6 @@
 
 namespace shardsweep::agent {
 
-/// How a rank's process has ended.
-struct RankExit {
-  int rank = -1;  ///< -1: the step of all ranks
-  bool by_signal = false;
-  int status = 0;  ///< exit code, or the signal's number
-  std::optional<StartFailure> not_started{};
-};
-
 class RankGroup {
  public:
   struct Living {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node's part of one attempt, from fork to the proof that nothing of it is left.
+// The ranks of one attempt on this node, from fork to the proof that nothing of them is left.
 //
 // This class has effects and no opinions: it starts the ranks, looks at what they do and write,
-// tells AttemptLife (attempt/life.hpp), and does what that orders. What belongs together is
-// kept by those that know it: ranks, records, programs, environment, storage. It never waits:
-// the node agent's loop calls step() again and again until over(). Only when waitpid has
-// answered ECHILD is it over. If this process dies, its guard ends the ranks and the lead hears
-// nothing more.
+// and does what AttemptMachine (attempt/attempt_machine.hpp) orders. What belongs together is
+// kept by those that know it: ranks, records, programs, environment, storage. It never waits.
+// If this process dies, its guard ends the ranks and the lead hears nothing more.
 #pragma once
 
 #include "agent/attempt_here.hpp"
@@ -20,8 +18,7 @@
 #include "agent/slurm_step.hpp"
 #include "agent/storage_watch.hpp"
 #include "agent/trainer_logs.hpp"
-#include "attempt/life.hpp"
-#include "attempt/pace.hpp"
+#include "attempt/attempt_machine.hpp"
 #include "node/cpu_use.hpp"
 #include "node/recorder_file.hpp"
 
@@ -31,101 +28,93 @@
 
 namespace shardsweep::agent {
 
-class RunningAttempt {
+/// What its node gives an attempt.
+struct OfNode {
+  Environment environment;  ///< that ranks inherit
+  const std::vector<std::string>& devices;
+  const GpuWatch& gpus;
+  std::string meet;                      ///< host:port where a trainer's ranks meet
+  std::string image_digest = "unknown";  ///< of its container, as far as its runtime tells one
+};
+
+class RunningAttempt final : public RanksOutside {
  public:
   RunningAttempt(const NodeIdentity& node, const Clock& clock, const Log& log, AttemptSpec spec,
-                 AttemptPaths paths);
-  RunningAttempt(const RunningAttempt&) = delete;
-  RunningAttempt& operator=(const RunningAttempt&) = delete;
+                 AttemptPaths paths, OfNode given);
 
-  /// Starts the ranks. What can't be started is evidence like any other failure.
-  /// `meet`: host:port where a trainer's ranks meet.
-  void launch(const Environment& own, const std::vector<std::string>& devices,
-              const std::string& meet);
-  /// One look at children, records and limits.
-  void step();
-  /// A hung or slow attempt is looked at before it is ended.
-  void end(Outcome outcome, const std::string& why);
-  /// While what is seen here stands still for too long. The other nodes have to be asked.
-  [[nodiscard]] std::optional<Suspect> suspicion() const {
-    std::vector<int> living;
-    for (const auto& [rank, pid] : ranks_.living()) {
-      if (rank >= 0) living.push_back(rank);
-    }
-    return life_.suspicion(here_.now_s(), living);
-  }
-  /// The node of rank 0 has measured it, and ended it as hopeless.
-  void set_cut_elsewhere() { life_.set_cut_elsewhere(); }
-  /// Seconds without progress; -1 if no rank here keeps a flight recorder.
-  [[nodiscard]] double still_s() const;
-  void stretch(double gap_s) { life_.stretch(gap_s); }
-  /// Of its container, as far as its runtime tells one.
-  void set_image_digest(const std::string& digest) { image_digest_ = digest; }
-  /// For the evidence.
-  void watch_gpus(const GpuWatch& gpus) { gpus_ = &gpus; }
-  /// The node agent itself was told to stop: a rank that dies of SIGTERM now does so too.
-  void told_to_stop() { life_.findings().told_to_stop(here_.now_s()); }
+  [[nodiscard]] Moment now() const override { return here_.now(); }
+  void log(const std::string& line) override { here_.log.line(line); }
 
-  [[nodiscard]] bool over() const { return life_.stage() == AttemptLife::Stage::over; }
-  /// A process could not be ended: this node is not to be used again.
-  [[nodiscard]] bool stuck() const { return beside_.stuck; }
-  /// The ranks are gone: what is left ends within milliseconds.
-  [[nodiscard]] bool cleaning() const {
-    return life_.stage() == AttemptLife::Stage::settling ||
-           life_.stage() == AttemptLife::Stage::reaping;
+  [[nodiscard]] std::optional<Evidence> start(std::vector<Evidence>& beside) override;
+
+  [[nodiscard]] std::vector<RankRecord> records(bool asked) override;
+  [[nodiscard]] std::int64_t garbage() const override { return records_.garbage(); }
+  [[nodiscard]] bool recorders_have_moved() override { return recorders_.have_moved(); }
+  [[nodiscard]] bool all_recorders_are_there() const override {
+    return recorders_.all_are_there();
   }
-  [[nodiscard]] NodeEnded ended() const;
-  [[nodiscard]] const AttemptSpec& spec() const { return here_.spec; }
-  [[nodiscard]] const StillTimes& longest_still_s() const {
-    return life_.watch().longest_still_s();
+  [[nodiscard]] bool any_recorder_is_there() const override {
+    return recorders_.any_is_there();
   }
-  [[nodiscard]] NodeBeat beat() const {
-    return {id(), life_.watch().phase(), life_.watch().step(), pace_.timed()};
+  [[nodiscard]] std::optional<Evidence> look_at_environment(bool is_training) override;
+  [[nodiscard]] std::optional<Evidence> look_at_programs(bool were_read) override {
+    return programs_.look(were_read);
   }
-  /// Rank 0 is on another node, and its train steps are timed from now on.
-  void begin_timed() { pace_.begin(); }
-  [[nodiscard]] AttemptId id() const { return here_.spec.attempt; }
+  void look_at_pace(PaceOfNode& looks) override { given_.gpus.add_paces(looks); }
+  [[nodiscard]] std::vector<RankExit> exits() override {
+    return ranks_.take_exits(spec().container.has_value());
+  }
+  [[nodiscard]] std::optional<Evidence> failure_of(const RankExit& exit, bool told) override;
+  void rank_is_noted() override;
+  void reap_orphans() override { ranks_.reap_orphans(); }
+  [[nodiscard]] std::optional<Evidence> look_at_storage(bool watched) override;
+  [[nodiscard]] bool all_gone() const override { return ranks_.all_gone(); }
+  [[nodiscard]] std::vector<int> living() const override;
+  [[nodiscard]] bool awaits_version() override { return probe_.is_awaited(here_.now_s()); }
+  [[nodiscard]] std::string refused_version() const override {
+    return trainer_ ? trainer_->refused() : "";
+  }
+  [[nodiscard]] bool waits_for_step() const override { return step_ && !step_->has_started(); }
+  [[nodiscard]] Evidence no_start_evidence(const std::string& why) const override {
+    return step_->no_start_evidence(why);
+  }
+
+  void begin_looking(const std::string& why, double still_s) override;
+  [[nodiscard]] bool has_looked() override { return evidence_taking_->step(here_.now_s()); }
+  void terminate() override;
+  void kill() override { ranks_.kill(); }
+  [[nodiscard]] bool anybody_is_left() override;
+  [[nodiscard]] std::vector<std::string> leftovers() override;
+  [[nodiscard]] bool reap_once() override;
+  void name_stuck() override;
+  void is_reaped() override;
+  [[nodiscard]] bool waits_for_facts() override {
+    return trainer_ && trainer_->waits_for_facts(here_.clock);
+  }
+
+  void end_marked(Beside& beside) override;
+  void look_for_others(Beside& beside) override;
+  [[nodiscard]] std::optional<Evidence> finish_environment() override;
+  [[nodiscard]] TrainerEnd finish_trainer(std::optional<CutBy> cut, bool failed) override;
+  [[nodiscard]] Result<void> write_result(const std::string& line) override;
+  void read_logs(std::vector<Evidence>& evidence, Beside& beside, bool alone) override;
+  [[nodiscard]] std::string storage_fault() override { return storage_.judge(); }
+  void collect_snapshots() override;
+  [[nodiscard]] bool result_is_due() const override;
+  void name_node(Ending& ending, const Evidence& first) const override {
+    if (step_) step_->name_node(ending, first);
+  }
 
  private:
-  void follow_trainer();
-  void launch_ranks(const Environment& own, const std::vector<std::string>& devices,
-                    const std::string& meet);
-  void launch_step(const Environment& own, const std::string& meet);
+  [[nodiscard]] const AttemptSpec& spec() const { return here_.spec; }
+  void follow_trainer(std::vector<Evidence>& beside);
+  [[nodiscard]] std::optional<Evidence> launch_ranks();
+  [[nodiscard]] std::optional<Evidence> launch_step();
   void follow_records(int rank);
   void start_probe(RankProcess like);
 
-  void read_records(bool asked);
-  void take_record(int rank, const Record& record);
-  void read_recorders();
-  void look_at_environment();
-  void look_at_programs();
-  void look_at_pace();
-  void look_at_ranks();
-  void look_at_storage();
-  void take_exit(const RankExit& exit);
-  [[nodiscard]] std::optional<Evidence> failure_of(const RankExit& exit) const;
-  void hold_against_it(std::optional<Evidence> evidence);
-
-  void obey(AttemptLife::Order order, const std::string& why = "");
-  void step_running();
-  void begin_looking(const std::string& why);
-  void begin_ending();
-  void terminate();
-  void settle();
-  void reap();
-
-  void finish();
-  void name_leftovers();
-  void scan_for_marker();
-  void look_for_others();
-  void finish_trainer();
-  void write_cut_result();
-  void read_logs();
-  void judge_storage();
-  [[nodiscard]] bool result_is_due() const;
-
   AttemptHere here_;
-  AttemptLife life_;
+  OfNode given_;
   RankGroup ranks_;
   std::optional<SlurmStep> step_;  ///< if its ranks are the tasks of one
   RankRecords records_;
@@ -134,15 +123,10 @@ class RunningAttempt {
   TrainerProbe probe_;
   ProgramCheck programs_;
   std::optional<EnvironmentRecord> environment_;  ///< of rank 0, if it is here
-  std::string image_digest_ = "unknown";
   StorageWatch storage_;
-  PaceLooks pace_;  ///< of the GPUs here, while train steps are timed
-  const GpuWatch* gpus_ = nullptr;
   std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
   std::optional<CpuUse> cpu_before_;          ///< the same; none if nobody wants to know
   std::optional<EvidenceTaking> evidence_taking_;
-  bool cut_result_is_ours_ = false;  ///< the result of an attempt that was cut short
-  Beside beside_;
 };
 
 }  // namespace shardsweep::agent

@@ -9,103 +9,30 @@
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/record.hpp>
 
-#include <fmt/format.h>
-
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <csignal>
 #include <cstdint>
-#include <vector>
+#include <utility>
 
 namespace shardsweep::agent {
 namespace {
 
-/// What the nodes hold against it, in `settled` what else they say and need not be a cause.
-std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& settled,
-                                        std::string& notes) {
-  Ending& said = settled.ending;
-  std::vector<Evidence> evidence;
-  const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
-                                     [](const auto& node) { return node.second.cut_short; });
-  for (const auto& [name, ended] : attempt.nodes) {
-    add_clause(said.also, ended.ending.also);
-    if (ended.ending.mark != Mark::none) said.mark = ended.ending.mark;
-    said.others_cpu = std::max(said.others_cpu, ended.ending.others_cpu);
-    settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
-    said.leaked += ended.ending.leaked;
-    // srun and its step were signalled together with the lead.
-    const bool same_signal = attempt.own && attempt.own->ending.outcome == Outcome::preempted &&
-                             ended.ending.signal == SIGTERM;
-    // What ranks elsewhere suffered when rank 0 was ended is our doing.
-    const bool follows = cut_short && ended.ending.outcome != Outcome::node_failure;
-    if (same_signal || (follows && ended.ending.outcome != Outcome::completed)) continue;
-    if (ended.ending.outcome != Outcome::completed) {
-      // The one agent of a step says where it happened, or that this is not known.
-      evidence.push_back(evidence_of_node(ended, attempt.is_step ? "" : name));
-    } else {
-      add_clause(notes, ended.ending.cause);
-    }
-  }
-  return evidence;
-}
-
-Pace pace_of_nodes(const EndedAttempt& attempt) {
-  std::vector<Pace> nodes;
-  for (const auto& [name, ended] : attempt.nodes)
-    nodes.push_back(
-        {ended.sm_clock_mhz, ended.power_w, static_cast<std::uint64_t>(ended.held_back)});
-  return pace_of(nodes);
-}
-
-/// Where ranks waited for each other, which of them did the others wait for?
-void name_the_guilty(const EndedAttempt& attempt, Ending& ending, const Log& log) {
-  const bool waited = ending.outcome == Outcome::hung || ending.outcome == Outcome::timeout ||
-                      ending.outcome == Outcome::comm_error;
-  if (!waited) return;
-  const auto reading = read_recorders(AttemptPaths{attempt.assign.dir});
-  if (!reading) return log.line(reading.error().what);
-  const std::string guilty = accusation(*reading, attempt.spec.ranks_per_node, attempt.names);
-  if (!guilty.empty()) ending.cause += "; " + guilty;
-  // The others lost a peer whose own node saw nothing but an exit with 0.
-  if (ending.outcome != Outcome::comm_error || reading->guilty.empty()) return;
-  const auto name = attempt.names.find(reading->guilty.front() / attempt.spec.ranks_per_node);
-  if (name == attempt.names.end()) return;
-  const auto node = attempt.nodes.find(name->second);
-  if (node == attempt.nodes.end() || node->second.ending.outcome != Outcome::completed) return;
-  ending.outcome = Outcome::crashed;
-  ending.cause = fmt::format(
-      "{}; {}", evidence_of_early_exit(reading->guilty.front(), 0).ending.cause, ending.cause);
+std::optional<RecorderReading> recorders_of(const AttemptPaths& paths, const Log& log) {
+  auto reading = read_recorders(paths);
+  if (reading) return *std::move(reading);
+  log.line(reading.error().what);
+  return std::nullopt;
 }
 
 Settled settle(const EndedAttempt& attempt, const Log& log) {
   fail_point("lead.settle");
-  Settled settled;
-  settled.assign = attempt.assign;
-  settled.pace = pace_of_nodes(attempt);
-  std::string notes;
-  std::vector<Evidence> evidence = evidence_of_nodes(attempt, settled, notes);
-  // The lead's own reason counts where no node tells an earlier one.
-  if (attempt.own) evidence.push_back(*attempt.own);
   const AttemptPaths paths{attempt.assign.dir};
   const auto records = read_attempt_records(paths);
   if (!records) log.line(records.error().what);
-  Ending ending =
-      classify(evidence, records && has_result(records->text, attempt.assign.nonce)).ending;
-  settled.told_to_stop = ending.outcome == Outcome::preempted;
-  if (settled.told_to_stop && attempt.time_is_up) {
-    ending.outcome = Outcome::timeout;
-    ending.cause = "the allocation's time was up";
-  }
-  if (ending.cause.empty()) ending.cause = notes;
-  name_the_guilty(attempt, ending, log);
-  add_clause(ending.also, settled.ending.also);
-  ending.leaked = settled.ending.leaked;
-  ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
-  ending.others_cpu = settled.ending.others_cpu;
-  ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
-  settled.ending = std::move(ending);
+  Settled settled =
+      judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
+                  [&] { return recorders_of(paths, log); });
   const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);
   if (!packed) log.line(packed.error().what);
   settled.packed = packed.has_value();

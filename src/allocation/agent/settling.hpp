@@ -5,38 +5,13 @@
 #pragma once
 
 #include "agent/log.hpp"
-#include "attempt/classify.hpp"
-#include "attempt/pace.hpp"
+#include "attempt/ended_attempt.hpp"
 #include "machine/descriptor.hpp"
 
-#include <shardsweep/protocol.hpp>
-
-#include <map>
 #include <optional>
-#include <string>
 #include <thread>
 
 namespace shardsweep::agent {
-
-/// What lead and nodes know of it.
-struct EndedAttempt {
-  Assign assign;
-  AttemptSpec spec;
-  std::optional<Evidence> own;             ///< what the lead itself holds against it
-  std::map<std::string, NodeEnded> nodes;  ///< by name; those that told
-  std::map<std::int32_t, std::string> names;
-  bool is_step = false;     ///< its ranks are a step's: the one agent does not know their nodes
-  bool time_is_up = false;  ///< of the job
-};
-
-struct Settled {
-  Assign assign;
-  Ending ending;
-  bool node_failed = false;
-  bool told_to_stop = false;
-  bool packed = false;
-  Pace pace{};  ///< of its GPUs, where the node agents have looked
-};
 
 class Settling {
  public:

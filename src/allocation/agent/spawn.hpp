@@ -3,6 +3,7 @@
 // in the child, no signal is blocked and none ignored.
 #pragma once
 
+#include "attempt/attempt_machine.hpp"
 #include "machine/descriptor.hpp"
 
 #include <shardsweep/result.hpp>
@@ -29,11 +30,6 @@ struct RankProcess {
 /// A program that can't be started says so in its output and in `report`, and exits with 127.
 [[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank, Descriptor* report = nullptr);
 
-/// Why a process never became its program.
-struct StartFailure {
-  int error = 0;     ///< errno
-  std::string what;  ///< "cannot start /x/y: No such file or directory"
-};
 /// Of a process that has ended; none: its program was started, whatever became of it.
 [[nodiscard]] std::optional<StartFailure> start_failure(const Descriptor& report);
 /// The same from the last line that a task of a Slurm step has printed.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace shardsweep {
 namespace {
@@ -53,6 +54,13 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
             unseen.empty() ? "" : ", by processes that cannot be inspected here:" + unseen));
   }
   return findings;
+}
+
+bool same_gpu(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) ==
+           std::tolower(static_cast<unsigned char>(y));
+  });
 }
 
 }  // namespace shardsweep

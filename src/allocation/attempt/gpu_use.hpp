@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep {
@@ -44,5 +45,8 @@ class GpuBaseline {
  private:
   std::map<int, std::int64_t> least_bytes_;  ///< by GPU
 };
+
+/// Names of models that differ in nothing but case: drivers have changed that.
+[[nodiscard]] bool same_gpu(std::string_view a, std::string_view b);
 
 }  // namespace shardsweep

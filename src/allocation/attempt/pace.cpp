@@ -5,10 +5,24 @@
 #include "attempt/pace.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <string_view>
 
 namespace shardsweep {
 namespace {
+
+struct Bit {
+  std::uint64_t bit;
+  std::string_view word;
+};
+// nvmlClocksEventReasons: not 0x1 (idle), 0x2 (clocks set by somebody), 0x10 (sync boost) and
+// 0x100 (display).
+constexpr std::array<Bit, 5> throttle_bits{{{0x4, "power cap"},
+                                            {0x8, "hardware slowdown"},
+                                            {0x20, "too hot (driver)"},
+                                            {0x40, "too hot (hardware)"},
+                                            {0x80, "power brake"}}};
 
 /// An hour at one look a second.
 constexpr std::int64_t most_looks = 3600;
@@ -77,6 +91,14 @@ Pace pace_of(const std::vector<Pace>& nodes) {
   }
   if (powers > 0) all.power_w /= powers;
   return all;
+}
+
+std::vector<std::string> throttle_words(std::uint64_t bits) {
+  std::vector<std::string> words;
+  for (const Bit& known : throttle_bits) {
+    if ((bits & known.bit) != 0) words.emplace_back(known.word);
+  }
+  return words;
 }
 
 }  // namespace shardsweep

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace shardsweep {
@@ -71,5 +72,9 @@ class PaceLooks {
 /// Of several nodes that train together: the lowest clock with what held it back, and the mean
 /// power.
 [[nodiscard]] Pace pace_of(const std::vector<Pace>& nodes);
+
+/// Short words for the bits of Pace::held_back; empty where the clocks are as they should
+/// be. An idle GPU's low clocks and clocks that somebody has set are no reason.
+[[nodiscard]] std::vector<std::string> throttle_words(std::uint64_t bits);
 
 }  // namespace shardsweep

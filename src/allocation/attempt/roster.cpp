@@ -6,10 +6,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 namespace shardsweep {
+namespace {
+
+/// Whoever hears nothing of its lead ends its ranks and leaves, as it has to.
+constexpr const char* left_alone =
+    "the lead stood still for so long that its node agents have left";
+
+}  // namespace
 
 NodeRoster::NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_step,
                        double now_s)
@@ -78,6 +86,7 @@ std::optional<NodeLoss> NodeRoster::loss(double now_s, double agents_limit_s,
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s - node.heard_s;
     if (silent_s <= lease_s) continue;
+    if (is_alone(node)) return NodeLoss{.why = left_alone, .silent_s = silent_s};
     std::string why = node.leaving;
     add_clause(why, fmt::format("node {} sent nothing for {:.1f} s", name, silent_s));
     return NodeLoss{why, name, silent_s};
@@ -106,6 +115,9 @@ NodeLoss NodeRoster::absence() const {
 /// moment earlier: `scancel` does that, and the kernel for want of memory.
 NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
+  const bool left = std::any_of(nodes_.begin(), nodes_.end(),
+                                [this](const auto& node) { return is_alone(node.second); });
+  if (left && !killed) return {left_alone};
   const bool alone = count() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {
     if (alone && killed && (node.leaving.empty() || node.killed))

@@ -41,6 +41,9 @@ class NodeRoster {
   void leave(const std::string& node, const std::string& why, bool killed = false);
   /// The lead's own loop stood still, and has heard nobody in that time.
   void stretch(double gap_s);
+  /// It did so for longer than its agents wait for it: whoever has left has left because of
+  /// that, until it is heard after `until_s`. What was said before may still be on its way.
+  void leave_alone(double until_s) { alone_until_s_ = until_s; }
 
   [[nodiscard]] bool is_complete() const { return count() >= agents_; }
   [[nodiscard]] int count() const { return static_cast<int>(nodes_.size()); }
@@ -74,12 +77,17 @@ class NodeRoster {
     bool killed = false;     ///< by a signal, as its guard has said
   };
   [[nodiscard]] NodeLoss absence() const;
+  /// The lead stood still, and it has not been heard since then.
+  [[nodiscard]] bool is_alone(const Node& node) const {
+    return alone_until_s_ && node.heard_s <= *alone_until_s_;
+  }
 
   int agents_;
   std::vector<std::string> job_nodes_;
   bool by_step_;
   double since_s_;  ///< when they were started
   std::map<std::string, Node> nodes_;
+  std::optional<double> alone_until_s_;
   bool placed_ = false;
 };
 

@@ -60,18 +60,6 @@ void resolve(void* library, Function*& function, const char* name, const char* o
   function = reinterpret_cast<Function*>(symbol);
 }
 
-struct Bit {
-  std::uint64_t bit;
-  std::string_view word;
-};
-// nvmlClocksEventReasons: not 0x1 (idle), 0x2 (clocks set by somebody), 0x10 (sync boost) and
-// 0x100 (display).
-constexpr std::array<Bit, 5> throttle_bits{{{0x4, "power cap"},
-                                            {0x8, "hardware slowdown"},
-                                            {0x20, "too hot (driver)"},
-                                            {0x40, "too hot (hardware)"},
-                                            {0x80, "power brake"}}};
-
 std::string text_of(const std::array<char, longest_name>& buffer) {
   return {buffer.begin(), std::find(buffer.begin(), buffer.end(), '\0')};
 }
@@ -290,14 +278,6 @@ GpuSeen look_at(const Nvml& nvml, int index) {
   keep(nvml.compute_processes(index), seen.processes);
   keep(nvml.health(index), seen.health);
   return seen;
-}
-
-std::vector<std::string> throttle_words(std::uint64_t bits) {
-  std::vector<std::string> words;
-  for (const Bit& known : throttle_bits) {
-    if ((bits & known.bit) != 0) words.emplace_back(known.word);
-  }
-  return words;
 }
 
 std::vector<std::string> gpu_models_in_proc(const std::filesystem::path& root) {

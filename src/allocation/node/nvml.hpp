@@ -90,10 +90,6 @@ struct GpuSeen {
 };
 [[nodiscard]] GpuSeen look_at(const Nvml& nvml, int index);
 
-/// Short words for the bits of GpuHealth::throttled; empty where the clocks are as they should
-/// be. An idle GPU's low clocks and clocks that somebody has set are no reason.
-[[nodiscard]] std::vector<std::string> throttle_words(std::uint64_t bits);
-
 /// The models of the GPUs that the driver lists in /proc, in PCI order: for nodes whose image
 /// lacks the library. `root`: another folder in tests only.
 [[nodiscard]] std::vector<std::string> gpu_models_in_proc(

@@ -155,9 +155,10 @@ bool layout_is_to_blame(const Ending& said, const Ending& judged) {
   return said.outcome == Outcome::node_failure && judged.outcome == Outcome::crashed;
 }
 
+/// The clock of its node may have been set back meanwhile: then it took no time that is known.
 void put_ending(AttemptRow& row, Ending ending, Timestamp at) {
   row.state = State::ended;
-  row.ended_at = at;
+  row.ended_at = std::max(at, row.started_at);
   ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   row.ending = std::move(ending);
 }

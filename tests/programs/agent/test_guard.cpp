@@ -41,7 +41,7 @@ TEST_CASE("if a node agent is killed its guard ends the ranks before it ends its
   int status = 0;
   REQUIRE(::waitpid(guard, &status, 0) == guard);
   CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == agent::exit_agent_killed);
+  CHECK(WEXITSTATUS(status) == exit_agent_killed);
   pollfd end{held[0], POLLIN, 0};
   CHECK(::poll(&end, 1, 0) == 1);
   CHECK((end.revents & POLLHUP) != 0);

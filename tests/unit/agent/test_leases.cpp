@@ -30,7 +30,7 @@ struct Node : Played {
       ::dup2(in.get(), STDIN_FILENO);
       ::dup2(out.get(), STDOUT_FILENO);
       out.reset();
-      agent::NodeOptions options;
+      NodeOptions options;
       options.node.name = "n1";
       options.node.token = token;
       options.lease_s = lease_s;

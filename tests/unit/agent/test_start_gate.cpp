@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/start_gate.hpp"
 #include "attempt/classify.hpp"
+#include "attempt/start_gate.hpp"
 #include "tools/lib/small_disk.hpp"
 
-#include <shardsweep/clock.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <doctest/doctest.h>
 
@@ -14,8 +14,10 @@ using namespace shardsweep;
 
 namespace {
 
-const SystemClock system_clock;
-const agent::Log quiet(system_clock, "test");
+void quiet(const std::string&) {}
+std::string works(bool) {
+  return "";
+}
 
 Ending not_started() {
   return evidence_of_no_start(0, ENOENT, "cannot start /x: No such file", 1).ending;
@@ -24,14 +26,14 @@ Ending not_started() {
 }  // namespace
 
 TEST_CASE("programs that do not start are tried more and more rarely, then given up") {
-  agent::StartGate gate("/");
-  CHECK(gate.is_open(10, quiet));
+  StartGate gate;
+  CHECK(gate.is_open(10, works, quiet));
   gate.note_end(not_started(), 10);
-  CHECK_FALSE(gate.is_open(14, quiet));
-  CHECK(gate.is_open(15, quiet));
+  CHECK_FALSE(gate.is_open(14, works, quiet));
+  CHECK(gate.is_open(15, works, quiet));
   gate.note_end(not_started(), 15);
-  CHECK_FALSE(gate.is_open(24, quiet));
-  CHECK(gate.is_open(25, quiet));
+  CHECK_FALSE(gate.is_open(24, works, quiet));
+  CHECK(gate.is_open(25, works, quiet));
   CHECK(gate.start_fault().empty());
   gate.note_end(not_started(), 25);
   CHECK(gate.start_fault() ==
@@ -39,13 +41,13 @@ TEST_CASE("programs that do not start are tried more and more rarely, then given
 }
 
 TEST_CASE("one that starts makes the others forgotten") {
-  agent::StartGate gate("/");
+  StartGate gate;
   gate.note_end(not_started(), 10);
   gate.note_end(not_started(), 20);
   gate.note_end(Ending{Outcome::completed}, 40);
   gate.note_end(not_started(), 50);
   CHECK(gate.start_fault().empty());
-  CHECK(gate.is_open(55, quiet));
+  CHECK(gate.is_open(55, works, quiet));
 }
 
 TEST_CASE("nothing is started where nothing can be stored, and it goes on by itself") {
@@ -54,13 +56,17 @@ TEST_CASE("nothing is started where nothing can be stored, and it goes on by its
     MESSAGE("skipped: mounting needs root");
     return;
   }
-  agent::StartGate gate(disk.path());
-  CHECK(gate.is_open(1, quiet));
+  StartGate gate;
+  const auto look = [&](bool doubted) {
+    const auto fault = doubted ? try_storage(disk.path()) : look_at_storage(disk.path());
+    return fault ? describe(*fault, disk.path()) : "";
+  };
+  CHECK(gate.is_open(1, look, quiet));
   disk.fill();
-  CHECK_FALSE(gate.is_open(2, quiet));
+  CHECK_FALSE(gate.is_open(2, look, quiet));
   CHECK(gate.storage_fault().find("is full (No space left on device)") != std::string::npos);
   disk.empty();
-  CHECK_FALSE(gate.is_open(2.5, quiet));  // once a second
-  CHECK(gate.is_open(4, quiet));
+  CHECK_FALSE(gate.is_open(2.5, look, quiet));  // once a second
+  CHECK(gate.is_open(4, look, quiet));
   CHECK(gate.storage_fault().empty());
 }

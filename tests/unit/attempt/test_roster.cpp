@@ -96,6 +96,27 @@ TEST_CASE("a node whose agents are killed all at once has not failed") {
   CHECK(alone.loss_of_all(false).why == "the node agent of n1 was ended by SIGKILL");
 }
 
+TEST_CASE("agents that left while the lead stood still speak against no node") {
+  for (const int agents : {1, 2}) {
+    CAPTURE(agents);
+    NodeRoster nodes(agents, {}, false, 0);
+    if (agents == 2) come(nodes, 1, ready("n2", 1));
+    nodes.stretch(30);
+    nodes.leave_alone(31 + lease_s);
+    come(nodes, 31, ready("n1", 0));  // said before it left
+    CHECK(nodes.loss_of_all(false).node.empty());
+    CHECK(nodes.loss_of_all(false).why ==
+          "the lead stood still for so long that its node agents have left");
+    CHECK(nodes.loss(50, limit_s, lease_s)->node.empty());
+    // One that lives on is to blame for what comes later.
+    for (double now_s = 32; now_s < 60; ++now_s) {
+      nodes.hear("n1", now_s);
+      if (agents == 2) nodes.hear("n2", now_s);
+    }
+    CHECK(nodes.loss(76, limit_s, lease_s)->node == "n1");
+  }
+}
+
 TEST_CASE("nodes are placed once by what is between them") {
   NodeRoster nodes(3, {}, false, 0);
   come(nodes, 1, ready("n1", 0, "core.a"));

@@ -4,9 +4,7 @@
 #include "rundir/claim.hpp"
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
-#include <fstream>
 #include <ostream>
 #include <utility>
 
@@ -41,19 +39,8 @@ void PlayedLead::say(FromLeadBody body, Timestamp now) {
   spoke_at_ = now;
 }
 
-void PlayedLead::write_result(const Assign& assign, double speed) {
-  PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
-  if (attempt.result) return;
-  attempt.result = speed > 0 ? speed : 1000.0 + static_cast<double>(attempts_.by_nonce.size());
-  attempt.late = attempts_.booked && attempts_.booked(assign.nonce);
-  std::ofstream(AttemptPaths{assign.dir}.records(), std::ios::app) << fmt::format(
-      R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{},"train_step_ms":1}})"
-      "\n",
-      assign.nonce, *attempt.result);
-}
-
 void PlayedLead::leave_result() {
-  if (running_) write_result(*running_);
+  if (running_) attempts_.write_result(running_->nonce, running_->dir);
 }
 
 void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::string& node) {
@@ -68,7 +55,8 @@ void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::strin
 void PlayedLead::end(Ended said, Timestamp now, double speed) {
   const Assign assign = *std::exchange(running_, std::nullopt);
   PlayedAttempt& attempt = attempts_.by_nonce[assign.nonce];
-  if (said.ending.outcome == Outcome::completed) write_result(assign, speed);
+  if (said.ending.outcome == Outcome::completed)
+    attempts_.write_result(assign.nonce, assign.dir, speed);
   attempt.said = said.ending.outcome;
   attempt.ended = now;
   attempt.marked = said.ending.mark != Mark::none;

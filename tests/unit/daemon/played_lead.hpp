@@ -4,39 +4,17 @@
 #pragma once
 
 #include "attempt/assignments.hpp"
+#include "unit/daemon/played_attempts.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/protocol.hpp>
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 
 namespace shardsweep::testing {
-
-/// What was really done, whatever anybody writes about it.
-struct PlayedAttempt {
-  AttemptId id = 0;
-  std::string nonce;
-  Timestamp started = 0;           ///< by the lead's clock
-  Timestamp ended = 0;             ///< by the same; 0: it runs, or nobody knows when it died
-  std::optional<Outcome> said{};   ///< as its lead has said it
-  std::optional<double> result{};  ///< what its records hold
-  bool marked = false;
-  bool late = false;  ///< its result came after the daemon had booked its end
-};
-struct PlayedAttempts {
-  std::map<std::string, PlayedAttempt> by_nonce;
-  /// The daemon has booked its end; none: nobody asks.
-  std::function<bool(const std::string& nonce)> booked{};
-  /// Told of each line that a lead reads or writes.
-  std::function<void(const ToLead&)> heard{};
-  std::function<void(const FromLeadBody&)> said{};
-};
 
 class PlayedLead {
  public:
@@ -71,8 +49,6 @@ class PlayedLead {
   [[nodiscard]] bool runs_extra() const { return running() < 0; }
 
  private:
-  void write_result(const Assign& assign, double speed = 0);
-
   AllocationPaths paths_;
   std::string job_id_;
   PlayedAttempts& attempts_;

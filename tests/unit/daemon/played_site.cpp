@@ -269,7 +269,7 @@ void PlayedSite::run_attempt(PlayedJob& job, Outcome outcome, double seconds,
 void PlayedSite::beat() {
   constexpr Timestamp beat_every = 5'000'000;
   for (PlayedJob& job : slurm.jobs) {
-    if (!job.lead_alive || job.silent || !job.lead->claimed()) continue;
+    if (!job.lead_alive || job.silent || !job.lead || !job.lead->claimed()) continue;
     const Timestamp now = slurm.lead_time(job);
     if (now - job.lead->spoke_at() >= beat_every)
       job.lead->say(Beat{.attempt = job.lead->running()}, now);

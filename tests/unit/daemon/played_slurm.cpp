@@ -39,6 +39,7 @@ slurm::Job listed(const PlayedJob& job, slurm::Source source) {
   row.id = job.id;
   row.name = job.name;
   row.state = job.suspended && job.runs() ? "SUSPENDED" : job.state;
+  if (!job.ending.empty() && job.runs()) row.state = "COMPLETING";
   row.reason = job.pends() ? job.reason : "None";
   row.nodes = job.nodes;
   row.source = source;
@@ -263,8 +264,10 @@ void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named, bool only_pend
   for (PlayedJob& job : jobs) {
     if (job.id != named.id || job.name != named.name || job.over()) continue;
     if (only_pending && !job.pends()) continue;
-    const bool works = job.runs() && job.lead_alive && job.lead && job.lead->claimed() &&
-                       !job.was_silent && !job.requeued && !job.lead->draining();
+    const bool leaves = job.run ? job.run->is_draining() || job.run->is_leaving()
+                                : job.lead && job.lead->draining();
+    const bool works = job.runs() && job.lead_alive && job.claimed() && !job.was_silent &&
+                       !job.requeued && !leaves && job.ending.empty();
     if (works)
       violations.push_back(fmt::format("job {} was cancelled, and its lead spoke", job.id));
     cancel(job, fmt::format("CANCELLED by {}", own_uid));
@@ -272,12 +275,37 @@ void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named, bool only_pend
 }
 
 void PlayedSlurm::cancel(PlayedJob& job, const std::string& by) {
+  constexpr Timestamp kill_wait = 30'000'000;
+  if (job.run && job.runs() && job.lead_alive && job.claimed()) {
+    job.run->signal(SIGCONT);
+    job.run->signal(SIGTERM);
+    job.ending = by;
+    job.kill_at = clock_.true_time() + kill_wait;
+    return;
+  }
   if (job.runs() && job.lead_alive && job.lead && job.lead->claimed() && !job.silent) {
     const Timestamp now = lead_time(job);
     if (job.lead->runs()) job.lead->end(Outcome::preempted, now);
     job.lead->leave("signal 15", now);
   }
   finish(job, by);
+}
+
+void PlayedSlurm::pass() {
+  for (PlayedJob& job : jobs) {
+    if (!job.run || (!job.lead_alive && job.run->is_quiet())) continue;
+    job.run->pass(job.lead_alive && !job.silent);
+    if (!job.lead_alive) continue;
+    if (!job.ending.empty() && clock_.true_time() >= job.kill_at && !job.run->over()) {
+      if (!job.was_silent && job.run->is_quick())
+        violations.push_back(
+            fmt::format("job {} was told to stop, and did not leave within KillWait", job.id));
+      job.run->kill();
+    }
+    if (!job.run->over()) continue;
+    job.lead_alive = false;
+    if (job.runs()) finish(job, job.ending.empty() ? "COMPLETED" : job.ending);
+  }
 }
 
 std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& script,
@@ -296,13 +324,21 @@ std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& scr
 }
 
 void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
-  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(), random() % cluster_nodes);
+  // An idle node takes each new job.
+  const bool idle = black_hole > 0 && random() % 2 == 0;
+  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(),
+                               idle ? black_hole - 1 : random() % cluster_nodes);
   if (nodes.empty()) return;  // it waits for nodes
   job.nodes = fmt::format("{}", fmt::join(nodes, ","));
   job.state = "RUNNING";
+  job.lead_alive = true;
+  job.in_black_hole = black_hole > 0 && nodes.front() == fmt::format("n{}", black_hole);
+  if (make_run) {
+    job.run = make_run(job, nodes);
+    return;
+  }
   job.lead.emplace(job.dir, job.id, attempts);
   if (names_nodes) job.lead->nodes = nodes;
-  job.lead_alive = true;
 }
 
 void PlayedSlurm::finish(PlayedJob& job, const std::string& state, int exit_code) {
@@ -310,6 +346,7 @@ void PlayedSlurm::finish(PlayedJob& job, const std::string& state, int exit_code
   job.exit_code = exit_code;
   job.ended_at = clock_.true_time();
   job.lead_alive = false;
+  job.ending.clear();
 }
 
 /// Against --no-requeue, as an administrator can.
@@ -319,6 +356,9 @@ void PlayedSlurm::requeue(PlayedJob& job) {
   job.requeued = true;
   job.lead_alive = false;
   job.lead.reset();
+  if (job.run) job.run->kill();
+  job.run.reset();
+  job.ending.clear();
 }
 
 std::vector<slurm::Job> PlayedSlurm::queue() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "slurm/words/look.hpp"
+#include "unit/daemon/played_allocation.hpp"
 #include "unit/daemon/played_cluster.hpp"
 #include "unit/daemon/played_lead.hpp"
 
@@ -50,11 +51,18 @@ struct PlayedJob {
   bool suspended = false;  ///< silent, and Slurm says so
   bool requeued = false;
   bool lead_alive = false;
-  std::optional<PlayedLead> lead{};
+  bool in_black_hole = false;               ///< on a node on which no lead starts
+  std::optional<PlayedLead> lead{};         ///< whose lines a test says
+  std::unique_ptr<PlayedAllocation> run{};  ///< or which goes on by itself
+  std::string ending{};                     ///< it was told to end; its state then
+  Timestamp kill_at = 0;                    ///< if it has not ended by itself
 
   [[nodiscard]] bool pends() const { return state == "PENDING"; }
   [[nodiscard]] bool runs() const { return state == "RUNNING"; }
   [[nodiscard]] bool over() const { return !pends() && !runs(); }
+  [[nodiscard]] bool claimed() const {
+    return run ? run->claimed() : lead.has_value() && lead->claimed();
+  }
 };
 
 class PlayedSlurm {
@@ -73,9 +81,14 @@ class PlayedSlurm {
   double look_interval_s = 10;
   bool tells_site = false;          ///< what limits need to know of it
   std::int32_t others_waiting = 0;  ///< jobs of others, for the same nodes
+  std::size_t black_hole = 0;       ///< number of a node on which no lead starts; 0: none
 
   std::deque<PlayedJob> jobs;
   PlayedAttempts attempts;
+  /// Makes what runs in a job that has got its nodes; none: a test says its lead's lines.
+  std::function<std::unique_ptr<PlayedAllocation>(const PlayedJob& job,
+                                                  std::vector<std::string> nodes)>
+      make_run;
   /// Deliberate mistakes: with what the daemon is told, and with what it asks for.
   std::function<void(std::vector<SchedulerEvent>&)> mistake_in_events;
   std::function<int(const AllocationRequest&)> mistake_in_submit;  ///< how often
@@ -100,6 +113,8 @@ class PlayedSlurm {
   void start(PlayedJob& job, std::mt19937_64& random);
   void finish(PlayedJob& job, const std::string& state, int exit_code = 0);
   void requeue(PlayedJob& job);
+  /// What runs by itself goes on; jobs that have come to their end are over.
+  void pass();
   /// As scancel does: a lead that runs says so and leaves.
   void cancel(PlayedJob& job, const std::string& by);
   [[nodiscard]] Timestamp lead_time(const PlayedJob& job) const {

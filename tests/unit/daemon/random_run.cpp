@@ -28,6 +28,7 @@ auto drawn(const Values& values, std::mt19937_64& random) {
 
 RandomCounts& RandomCounts::operator+=(const RandomCounts& other) {
   steps += other.steps;
+  rounds += other.rounds;
   deaths += other.deaths;
   jobs += other.jobs;
   attempts += other.attempts;
@@ -45,6 +46,15 @@ RandomRun::RandomRun(std::uint64_t seed) : started_at_(site.clock.true_time()) {
     return site.sql(fmt::format("SELECT state FROM attempts WHERE nonce = '{}'", nonce)) ==
            "ended";
   };
+  site.slurm.make_run = [this](const PlayedJob& job, std::vector<std::string> nodes) {
+    auto run = std::make_unique<PlayedAllocation>(
+        job.dir, job.id, std::move(nodes),
+        PlayedAllocation::Site{site.clock, site.random, site.slurm.attempts,
+                               site.slurm.violations, swarm_.in_allocations,
+                               [this](AttemptId attempt) { return drawn_fate(attempt); }});
+    run->set_clock_ahead(job.clock_ahead);
+    return run;
+  };
 }
 
 /// Numbers of rows begin again with each sequence.
@@ -60,6 +70,7 @@ void RandomRun::watch() {
 
 RandomCounts RandomRun::counts() const {
   return {.steps = steps_,
+          .rounds = site.slurm.attempts.rounds,
           .deaths = site.deaths(),
           .jobs = jobs_,
           .attempts = attempts_,
@@ -105,8 +116,9 @@ void RandomRun::sequence() {
   watch();
   constexpr std::array look_s{2.0, 10.0, 10.0, 60.0};
   site.slurm.look_interval_s = drawn(look_s, site.random);
-  site.slurm.names_nodes = !one_in(3);
   site.slurm.tells_site = true;
+  site.slurm.black_hole = one_in(5) ? 1 + site.random() % 12 : 0;
+  starts_in_black_hole_ = 0;
   submit_sweeps();
   constexpr int steps = 250;
   for (int i = 0; i < steps; ++i)
@@ -150,8 +162,12 @@ void RandomRun::pass_time() {
   constexpr std::array steps_s{0.25, 0.25, 0.25, 0.25, 1.0, 1.0, 5.0, 5.0, 20.0};
   double by_s = drawn(steps_s, site.random);
   if (one_in(60)) by_s = 120;
-  site.clock.advance(static_cast<Timestamp>(by_s * 1e6));
-  site.beat();
+  // A beat and a half at most: what stands still for longer has been suspended.
+  constexpr double longest_s = 1.5;
+  for (; by_s > 0; by_s -= longest_s) {
+    site.clock.advance(static_cast<Timestamp>(std::min(by_s, longest_s) * 1e6));
+    site.slurm.pass();
+  }
 }
 
 void RandomRun::draw_answer() {
@@ -201,15 +217,13 @@ void RandomRun::make_trouble() {
                                  EvidenceKind::check};
       if (site.slurm.jobs.empty()) return;
       PlayedJob& job = drawn_job();
-      if (!job.runs() || job.silent || !job.lead->claimed()) return;
+      if (!job.runs() || job.silent || !job.claimed()) return;
       const std::string node = job.nodes.substr(0, job.nodes.find(','));
       const EvidenceKind kind = drawn(kinds, site.random);
       if (kind == EvidenceKind::check)
-        job.lead->say(
-            Checked{.node = node, .facts = {.seconds = 1}, .detail = "played", .blamed = true},
-            site.slurm.lead_time(job));
-      job.lead->say(FoundOnNode{.node = node, .kind = kind, .detail = "played"},
-                    site.slurm.lead_time(job));
+        job.run->add_line(
+            Checked{.node = node, .facts = {.seconds = 1}, .detail = "played", .blamed = true});
+      job.run->find(node, kind);
       return;
     }
   }
@@ -268,10 +282,10 @@ void RandomRun::play() {
   if (job.runs() && !job.silent) return play_running(job);
   if (job.silent) {
     if (one_in(10) && !faults_ && !job.suspended) site.slurm.finish(job, "NODE_FAIL");
-    if (one_in(20)) job.silent = job.suspended = false;
-    return;
+    if (!one_in(20)) return;
+    job.silent = job.suspended = false;
+    job.run->stop_nodes(false);
   }
-  play_orphan(job);
 }
 
 void RandomRun::play_pending(PlayedJob& job) {
@@ -295,14 +309,16 @@ void RandomRun::play_pending(PlayedJob& job) {
 }
 
 void RandomRun::play_running(PlayedJob& job) {
-  if (!job.lead->claimed()) {
+  if (!job.claimed()) {
+    if (job.in_black_hole) {
+      ++starts_in_black_hole_;
+      return site.slurm.finish(job, "FAILED", 1);
+    }
     if (faults_ && swarm_.slow_prologs.now(site.random)) return;
-    if (!job.lead->claim(site.slurm.lead_time(job))) site.slurm.finish(job, "FAILED", 75);
+    if (!job.run->claim()) site.slurm.finish(job, "FAILED", 75);
     return;
   }
-  if (faults_ && swarm_.fates.now(site.random)) return play_fate(job);
-  job.lead->hear(site.random, site.slurm.lead_time(job));
-  play_work(job);
+  if (faults_ && swarm_.fates.now(site.random)) play_fate(job);
 }
 
 /// Something outside ends it, or stops it.
@@ -310,8 +326,8 @@ void RandomRun::play_fate(PlayedJob& job) {
   const auto fate = swarm_.fate.roll(site.random);
   if (!fate) return;
   switch (*fate) {
-    case JobFate::node_failed:  // its rank may have written its result
-      if (one_in(2)) job.lead->leave_result();
+    case JobFate::node_failed:
+      job.run->kill();
       return site.slurm.finish(job, "NODE_FAIL");
     case JobFate::host_given_up:
       site.slurm.finish(job, "NODE_FAIL");
@@ -330,74 +346,68 @@ void RandomRun::play_fate(PlayedJob& job) {
       return;
     case JobFate::suspended:
       job.suspended = job.silent = job.was_silent = true;
+      job.run->stop_nodes(true);
       return;
+    case JobFate::node_lost:
+      return job.run->lose_node();
+    case JobFate::node_stopped:
+      return job.run->stop_node();
+    case JobFate::agent_killed:
+      return job.run->kill_agent();
+    case JobFate::guard_killed:
+      return job.run->kill_guard();
+    case JobFate::lead_killed:
+      job.run->kill_lead();
+      return site.slurm.finish(job, "FAILED", 137);
+    case JobFate::clock_jumps: {
+      constexpr std::array by_s{2, -2, 150, -150, 3600, -3600};
+      job.clock_ahead += drawn(by_s, site.random) * second;
+      return job.run->set_clock_ahead(job.clock_ahead);
+    }
     case JobFate::failed: {
       constexpr std::array<const char*, 5> words{"FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY",
                                                  "BOOT_FAIL", "DEADLINE"};
+      job.run->kill();
       return site.slurm.finish(job, drawn(words, site.random), 1);
     }
   }
 }
 
-/// As agents tell it. A probe or a control has a node to blame, and no programs of a user.
-void RandomRun::end_attempt(PlayedJob& job) {
-  Ended said{
-      .ending = {.outcome = Outcome::completed, .cause = "played", .source = SaidBy::agent}};
-  if (one_in(2))
-    said.ending.outcome = swarm_.outcome.roll(site.random).value_or(said.ending.outcome);
-  const bool failed = said.ending.outcome != Outcome::completed;
-  const std::string node = job.nodes.substr(0, job.nodes.find(','));
+/// What ranks do. A probe or a control has a node to blame, and no programs of a user.
+RankFate RandomRun::drawn_fate(AttemptId attempt) {
+  constexpr std::array seconds{0.5, 2.0, 5.0, 5.0, 20.0, 60.0};
+  const bool is_extra = attempt < 0;
+  RankFate fate{.seconds = drawn(seconds, site.random)};
+  if (one_in(2)) fate.outcome = swarm_.outcome.roll(site.random).value_or(fate.outcome);
+  const bool failed = fate.outcome != Outcome::completed;
   switch (swarm_.oddity.roll(site.random).value_or(Oddity::none)) {
     case Oddity::none:
       break;
     case Oddity::marked:
-      if (!failed) said.ending.mark = Mark::contaminated;
-      break;
-    case Oddity::blames_node:
-      if (failed) said.ending.node = node;
+      fate.contaminated = !failed;
       break;
     case Oddity::fragmented:
-      said.ending.fragmented = said.ending.outcome == Outcome::oom;
+      fate.fragmented = true;
       break;
     case Oddity::not_started:
-      if (!failed) break;
-      said.ending.outcome = Outcome::lost;
-      said.ending.start_error = 2;
+      fate.not_started = failed;
       break;
     case Oddity::other_programs:
-      if (said.ending.outcome != Outcome::lost || job.lead->runs_extra()) break;
-      said.ending.outcome = Outcome::rejected;
-      said.ending.found_code = "another";
+      fate.other_programs = fate.outcome == Outcome::lost && !is_extra;
+      break;
+    case Oddity::leaks:
+      fate.leaks = true;
+      break;
+    case Oddity::ignores_term:
+      fate.ignores_term = true;
+      break;
+    case Oddity::exits_early:
+      fate.exits_early = !failed;
       break;
   }
   // Controls of an allocation that is off.
-  const bool off = job.lead->runs_extra() && faults_ && one_in(3);
-  job.lead->end(std::move(said), site.slurm.lead_time(job), off ? 2000 : 0);
-}
-
-void RandomRun::play_work(PlayedJob& job) {
-  const Timestamp now = site.slurm.lead_time(job);
-  if (job.lead->runs()) {
-    if (one_in(2)) end_attempt(job);
-    return;
-  }
-  if (job.lead->start_next(now)) return;
-  const bool idle = now - job.lead->spoke_at() > 60 * second || one_in(40);
-  if (!job.lead->draining() && !idle) return;
-  job.lead->leave(job.lead->draining() ? "drained" : "idle", now);
-  site.slurm.finish(job, "COMPLETED");
-}
-
-/// A lead whose job is over for Slurm: it goes on until it hears that it must not.
-void RandomRun::play_orphan(PlayedJob& job) {
-  job.lead->hear(site.random, site.slurm.lead_time(job));
-  if (job.lead->runs()) {
-    if (one_in(4)) job.lead->end(Outcome::completed, site.slurm.lead_time(job));
-  } else if (job.lead->draining()) {
-    job.lead_alive = false;
-  } else {
-    (void)job.lead->start_next(site.slurm.lead_time(job));
-  }
+  if (is_extra && faults_ && one_in(3)) fate.speed = 2000;
+  return fate;
 }
 
 // ---- what must hold
@@ -462,7 +472,27 @@ void RandomRun::look() {
   none("a cancelled sweep with a trial that waits",
        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
        "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
+  none(
+      "a measured trial that says that it was cancelled",
+      "SELECT t.slug FROM trials AS t WHERE t.outcome IS 'cancelled' AND t.side = '' AND "
+      "t.prior IS NOT 'completed' AND EXISTS (SELECT 1 FROM attempts AS a JOIN measurements AS "
+      "m ON m.attempt = a.id WHERE a.trial = t.id AND a.revoked = 0 AND m.mark IS NULL)");
   check_preempted();
+  check_black_hole();
+}
+
+/// A node on which no lead starts is named before it has taken many jobs.
+void RandomRun::check_black_hole() {
+  if (site.slurm.black_hole == 0 || starts_in_black_hole_ == 0) return;
+  constexpr int most = 16;
+  const std::string state = site.sql(
+      fmt::format("SELECT state FROM node_states WHERE node = 'n{}'", site.slurm.black_hole));
+  const bool may_be_out =
+      site.sql("SELECT count(*) FROM sweeps WHERE resolved LIKE '%most_out: 0%'") == "0";
+  if (!may_be_out || (!state.empty() && state != "trusted")) starts_in_black_hole_ = 0;
+  if (starts_in_black_hole_ > most)
+    throw Violation(fmt::format("n{} has taken {} jobs, and nobody names it",
+                                site.slurm.black_hole, starts_in_black_hole_));
 }
 
 /// A lead is called preempted only where a job of its allocation was put back or has ended.
@@ -488,6 +518,7 @@ void RandomRun::heal() {
   site.slurm.look_takes_s = 0.5;
   site.slurm.answers.clear();
   site.fate.live();
+  swarm_.in_allocations = {};
   for (PlayedJob& job : site.slurm.jobs) {
     job.hidden = job.unseen = false;
     if (job.pends() && !job.reason.starts_with("launch")) job.reason = "Priority";
@@ -590,7 +621,7 @@ void RandomRun::check_attempt(const sqlite::Statement::Use& row) {
     throw Violation(fmt::format("attempt {}: {}, and nobody said so", nonce, row.text(1)));
   const Timestamp ended = row.integer(4);
   if (played.started == 0 || row.integer(3) == 0 || played.ended == 0) return;
-  if (ended > played.ended)
+  if (ended > played.ended && !played.clock_was_set)
     throw Violation(fmt::format("attempt {}: booked {} s too long", nonce,
                                 (ended - played.ended) / second));
 }

@@ -16,7 +16,8 @@
 namespace shardsweep::testing {
 
 struct RandomCounts {
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;   ///< passes of a daemon
+  std::int64_t rounds = 0;  ///< of leads and node agents
   std::int64_t deaths = 0;
   std::int64_t jobs = 0;
   std::int64_t attempts = 0;
@@ -58,10 +59,8 @@ class RandomRun {
   [[nodiscard]] PlayedJob& drawn_job();
   void play_pending(PlayedJob& job);
   void play_running(PlayedJob& job);
-  void end_attempt(PlayedJob& job);
+  [[nodiscard]] RankFate drawn_fate(AttemptId attempt);
   void play_fate(PlayedJob& job);
-  void play_work(PlayedJob& job);
-  void play_orphan(PlayedJob& job);
   // what must hold
   void look();
   void none(const char* what, const char* sql);
@@ -73,6 +72,7 @@ class RandomRun {
   void finish();
   void check_explained();
   void check_told();
+  void check_black_hole();
   void check_attempt(const sqlite::Statement::Use& row);
   void clean_up();
 
@@ -81,6 +81,7 @@ class RandomRun {
   std::int64_t steps_ = 0;
   std::int64_t looked_at_ = -1;  ///< commits at the last look
   bool faults_ = false;
+  int starts_in_black_hole_ = 0;  ///< since nobody else has failed, and its node was trusted
   std::int64_t jobs_ = 0;
   std::int64_t attempts_ = 0;
   std::int64_t results_ = 0;

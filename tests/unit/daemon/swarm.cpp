@@ -81,7 +81,13 @@ Swarm::Swarm()
             {JobFate::requeued, 1},
             {JobFate::silent, 1},
             {JobFate::suspended, 1},
-            {JobFate::failed, 2}}),
+            {JobFate::failed, 2},
+            {JobFate::node_lost, 2},
+            {JobFate::node_stopped, 2},
+            {JobFate::agent_killed, 2},
+            {JobFate::guard_killed, 1},
+            {JobFate::lead_killed, 1},
+            {JobFate::clock_jumps, 1}}),
       outcome({{Outcome::oom, 2},
                {Outcome::crashed, 1},
                {Outcome::hung, 1},
@@ -92,10 +98,12 @@ Swarm::Swarm()
                {Outcome::rejected, 1}}),
       oddity({{Oddity::none, 5},
               {Oddity::marked, 2},
-              {Oddity::blames_node, 5},
               {Oddity::fragmented, 2},
               {Oddity::not_started, 1},
-              {Oddity::other_programs, 2}}),
+              {Oddity::other_programs, 2},
+              {Oddity::leaks, 2},
+              {Oddity::ignores_term, 2},
+              {Oddity::exits_early, 1}}),
       wish({{Wish::pause, 1},
             {Wish::resume, 2},
             {Wish::cancel, 2},
@@ -114,6 +122,16 @@ void Swarm::draw(std::mt19937_64& random) {
   outcome.draw(random, few);
   oddity.draw(random, few);
   wish.draw(random, few);
+  const auto drawn = [&](std::uint64_t usual) -> std::uint64_t {
+    return random() % (few ? 4 : 2) == 0 ? usual : 0;
+  };
+  in_allocations = {.slow_channel = drawn(40),
+                    .late_orders = drawn(3),
+                    .unwritten = drawn(30),
+                    .unreadable = drawn(60),
+                    .late_records = drawn(3),
+                    .full_disk = drawn(30),
+                    .slow_settling = drawn(10)};
 }
 
 PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {

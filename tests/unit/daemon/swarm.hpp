@@ -94,6 +94,12 @@ enum class JobFate : std::uint8_t {
   silent,
   suspended,
   failed,
+  node_lost,     ///< one of its nodes, without a word
+  node_stopped,  ///< one of them stands still, or goes on
+  agent_killed,
+  guard_killed,
+  lead_killed,
+  clock_jumps,
 };
 /// What users do.
 enum class Wish : std::uint8_t { pause, resume, cancel, rerun, edit, clear_node };
@@ -101,14 +107,17 @@ enum class Wish : std::uint8_t { pause, resume, cancel, rerun, edit, clear_node 
 enum class Oddity : std::uint8_t {
   none,
   marked,
-  blames_node,
   fragmented,
   not_started,
   other_programs,
+  leaks,  ///< a child outlives the ranks
+  ignores_term,
+  exits_early,  ///< with 0, without a result
 };
 
 struct Swarm {
   bool few = false;
+  AllocationTroubles in_allocations{};
   Often deaths{12};
   Often troubles{20};
   Often queue_ends{25};

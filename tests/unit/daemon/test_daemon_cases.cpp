@@ -18,6 +18,21 @@ using shardsweep::testing::PlayedSite;
 using shardsweep::testing::PlayedSweep;
 using shardsweep::testing::Sbatch;
 
+TEST_CASE("status says what a sweep waits for while its nodes run no trial") {
+  Case c({.settings = "control: {tp: 8}\n", .micro_batch = {1}});
+  c.slurm.start(c.job(), c.random);
+  c.pass(30, 5);
+  CHECK(c.status().waiting.ends_with(": its nodes are there, its lead has not started yet"));
+  REQUIRE(c.job().lead->claim(c.slurm.lead_time(c.job())));
+  c.pass(12);
+  CHECK(c.status().waiting.ends_with(": no trial has started on its nodes yet"));
+  c.job().lead->hear(c.random, c.slurm.lead_time(c.job()));
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  REQUIRE(c.job().lead->runs_extra());
+  c.pass(12);
+  CHECK(c.status().waiting.ends_with(": a control run is on its nodes"));
+}
+
 TEST_CASE("a sweep is submitted and measured, and its daemon leaves") {
   Case c;
   CHECK(c.slurm.jobs.size() == 1);

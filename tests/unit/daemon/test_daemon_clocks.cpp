@@ -69,6 +69,17 @@ TEST_CASE("a node whose clock is late or early is not silent") {
   }
 }
 
+TEST_CASE("an attempt whose node's clock is set back has not ended before it started") {
+  Case c(one);
+  c.start_job(c.job());
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  c.pass(12);
+  c.job().clock_ahead = Timestamp{-3600} * 1'000'000;
+  c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()));
+  c.complete();
+  CHECK(c.sql("SELECT ended_at - started_at FROM attempts") == "0");
+}
+
 TEST_CASE("a step of the login node's clock is no lead's silence") {
   for (const Timestamp ahead : {-7200, -300, 300, 7200}) {
     CAPTURE(ahead);

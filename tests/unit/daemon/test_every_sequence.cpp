@@ -274,7 +274,7 @@ class SideBySide {
 }  // namespace
 
 TEST_CASE("every short sequence of verbs keeps what is measured and leaves nothing waiting") {
-  const auto length = static_cast<std::size_t>(setting("SHARDSWEEP_SEQUENCE_LENGTH", 2));
+  const auto length = static_cast<std::size_t>(setting("SHARDSWEEP_SEQUENCE_LENGTH", 3));
   constexpr std::size_t beside_each_other = 120;
   std::size_t count = 0;
   for (const bool dies : {false, true}) {

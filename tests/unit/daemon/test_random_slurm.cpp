@@ -148,10 +148,12 @@ TEST_CASE("whatever goes wrong everything is counted once and comes to its end")
   for (; all_kinds && lacks_a_kind(counts.marks) && counts.steps < 2 * steps; ++seed)
     counts += counts_of(seeds, seed, sequences_per_database, 2 * steps - counts.steps);
   MESSAGE(
-      fmt::format("{} steps, {} kept seeds, {:.0f} h of simulated time, {} deaths, {} jobs, "
+      fmt::format("{} steps, {} rounds of leads and node agents, {} kept seeds, {:.0f} h of "
+                  "simulated time, {} deaths, {} jobs, "
                   "{} attempts, {} results, {} commits, {} looks",
-                  counts.steps, seeds.kept().size(), counts.simulated_s / 3600, counts.deaths,
-                  counts.jobs, counts.attempts, counts.results, counts.commits, counts.looks));
+                  counts.steps, counts.rounds, seeds.kept().size(), counts.simulated_s / 3600,
+                  counts.deaths, counts.jobs, counts.attempts, counts.results, counts.commits,
+                  counts.looks));
   if (!all_kinds) return;
   MESSAGE(counts.marks.text());
   expect_all(counts.marks);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: An attempt without its program or without storage is `lost` and never charged: the
 // lead waits for both. `said_lines` keeps lines until they are written.
-#include "agent/start_gate.hpp"
+#include "attempt/start_gate.hpp"
 
-#include <shardsweep/fail_point.hpp>
-#include <shardsweep/storage.hpp>
-
-namespace shardsweep::agent {
+namespace shardsweep {
 namespace {
 
 constexpr double look_again_s = 1;
@@ -33,21 +30,20 @@ std::string StartGate::start_fault() const {
                                              : "no program could be started: " + last_failure_;
 }
 
-bool StartGate::is_open(double now_s, const Log& log) {
-  return now_s >= start_again_s_ && storage_works(now_s, log);
+bool StartGate::is_open(double now_s, const StorageLook& look, const GateNews& log) {
+  return now_s >= start_again_s_ && storage_works(now_s, look, log);
 }
 
-bool StartGate::storage_works(double now_s, const Log& log) {
+bool StartGate::storage_works(double now_s, const StorageLook& look, const GateNews& log) {
   const bool shut = !fault_.empty();
   if (shut && now_s < looked_at_s_ + look_again_s) return false;
   looked_at_s_ = now_s;
-  const auto fault = doubted_ ? try_storage(folder_) : look_at_storage(folder_);
-  doubted_ = fault.has_value();
-  fault_ = fault ? "no file could be written: " + describe(*fault, folder_) : "";
-  if (fault && !shut) fail_point("lead.shut");
-  if (fault && !shut) log.line("starting no attempt for now: " + fault_);
-  if (!fault && shut) log.line("starting attempts again: files can be written");
-  return !fault;
+  const std::string fault = look(doubted_);
+  doubted_ = !fault.empty();
+  fault_ = fault.empty() ? "" : "no file could be written: " + fault;
+  if (!fault.empty() && !shut) log("starting no attempt for now: " + fault_);
+  if (fault.empty() && shut) log("starting attempts again: files can be written");
+  return fault.empty();
 }
 
-}  // namespace shardsweep::agent
+}  // namespace shardsweep

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attempt whose ranks have ended on every node, and what its lead makes of it: from what the
+// nodes have said, what the lead held against it, whether a result is durable, and what the
+// flight recorders say together. Who reads the files is agent/settling. Pure.
+#pragma once
+
+#include "attempt/classify.hpp"
+#include "attempt/hang.hpp"
+#include "attempt/pace.hpp"
+
+#include <shardsweep/protocol.hpp>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace shardsweep {
+
+/// What lead and nodes know of it.
+struct EndedAttempt {
+  Assign assign;
+  AttemptSpec spec;
+  std::optional<Evidence> own;             ///< what the lead itself holds against it
+  std::map<std::string, NodeEnded> nodes;  ///< by name; those that told
+  std::map<std::int32_t, std::string> names;
+  bool is_step = false;     ///< its ranks are a step's: the one agent does not know their nodes
+  bool time_is_up = false;  ///< of the job
+};
+
+struct Settled {
+  Assign assign;
+  Ending ending;
+  bool node_failed = false;
+  bool told_to_stop = false;
+  bool packed = false;
+  Pace pace{};  ///< of its GPUs, where the node agents have looked
+};
+
+/// None: there are no recorders, or they could not be read.
+using ReadRecorders = std::function<std::optional<RecorderReading>()>;
+
+/// All but `packed`. `measured`: a result record with its nonce is durable. The recorders are
+/// read only if ranks have waited for each other.
+[[nodiscard]] Settled judge_ended(const EndedAttempt& attempt, bool measured,
+                                  const ReadRecorders& recorders);
+
+}  // namespace shardsweep
