@@ -101,6 +101,7 @@ struct NewFinal {
   std::int32_t sets = 1;         ///< measure.node_sets
   std::string avoid{};           ///< nodes of the sets before, with commas
   SideRun side = SideRun::none;  ///< then it has no round and no set
+  double longer = 1;             ///< it takes at most so many times what its layout's trial took
 };
 
 /// An attempt that was handed out, by its nonce.

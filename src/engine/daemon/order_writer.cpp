@@ -90,8 +90,10 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, context->spec));
   const AttemptPaths paths{attempt.dir};
   SHARDSWEEP_TRY(make_own_folder(paths.dir));
+  SweepSpec sweep_spec = context->spec;
+  if (trial.final_of == 0) sweep_spec.measure.steps = sweep_spec.measure.steps_of_trial();
   AttemptSpec spec = attempt_spec(
-      context->spec, point,
+      sweep_spec, point,
       {.attempt = id,
        .trial = trial.slug,
        .nonce = attempt.nonce,
@@ -109,7 +111,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   if (trial.side != SideRun::none) make_side_run(spec, trial.side);
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
-  SHARDSWEEP_TRY(write_files(context->spec, point, spec, paths));
+  SHARDSWEEP_TRY(write_files(sweep_spec, point, spec, paths));
   SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.

@@ -31,7 +31,7 @@ LaunchCost launch_cost(const SweepSpec& spec) {
   const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
   return {.start_s = start_s,
           .oom_s = start_s,
-          .steps = spec.measure.warmup + spec.measure.steps,
+          .steps = spec.measure.warmup + spec.measure.steps_of_trial(),
           .warmup = spec.measure.warmup,
           .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
 }

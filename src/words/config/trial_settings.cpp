@@ -298,6 +298,15 @@ void SweepReader::read_measure(const YamlNode& map) {
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
+  if (const auto* first = find(map, "first"); first != nullptr && !finals)
+    mistakes_.add(*first,
+                  fault_at(*first,
+                           "'first' shortens the runs before the finals; write 'finalists: 3' "
+                           "beside it, or 'steps' in its place"));
+  else if (first != nullptr && sweep_.measure.first >= sweep_.measure.steps)
+    mistakes_.add(*first, fault_at(*first, fmt::format("'first' has to be below 'steps', which "
+                                                       "is {}; got '{}'",
+                                                       sweep_.measure.steps, first->text)));
   const auto* repeats = find(map, "repeats");
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
                      repeats->text == "until_resolved";

@@ -193,7 +193,8 @@ class RandomSweep {
   void settings() {
     for (auto count = pick(3); count > 0; --count)
       sweep_.excludes.push_back({expression(), "x" + text() + "y", {}});
-    sweep_.measure.steps = static_cast<std::int32_t>(1 + pick(1000));
+    sweep_.measure.steps = static_cast<std::int32_t>(2 + pick(1000));
+    if (sweep_.measure.finalists > 0 && pick(2) == 0) sweep_.measure.first = 1;
     sweep_.runner.program = pick(2) == 0 ? "" : "/" + text();
     for (auto count = pick(3); count > 0; --count)
       sweep_.runner.args.push_back(text());
