@@ -46,6 +46,7 @@ struct SweepRow {
   std::int32_t failed_starts = 0;
   std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
+  Timestamp submitted_at = 0;     ///< the last time
 };
 template <>
 inline constexpr auto described<SweepRow> = std::tuple{
@@ -59,6 +60,7 @@ inline constexpr auto described<SweepRow> = std::tuple{
     Field{"failed_starts", &SweepRow::failed_starts},
     Field{"failed_nodes", &SweepRow::failed_nodes},
     Field{"held", &SweepRow::held},
+    Field{"submitted_at", &SweepRow::submitted_at, Flag::read},
 };
 
 /// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.

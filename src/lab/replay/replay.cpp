@@ -258,6 +258,8 @@ class CellReplay {
     World world(rows_of());
     std::int64_t tokens = 0;
     SweepSearch search(options_.search, options_.cluster, predictor_, cost_of(options_));
+    for (const auto& [point, news] : options_.remembered)
+      search.remember(point, news);
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
         search.learn(lesson.point, *lesson.news, fmt::format("line-{}", lesson.id));

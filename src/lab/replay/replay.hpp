@@ -4,6 +4,7 @@
 #pragma once
 
 #include "predict/family.hpp"
+#include "search/extrapolation.hpp"
 
 #include <shardsweep/recorded.hpp>
 #include <shardsweep/result.hpp>
@@ -43,6 +44,8 @@ struct ReplayOptions {
     return first > 0 ? warmup + first : steps;
   }
   ReplayFit fit = ReplayFit::none;
+  /// What other sweeps have measured: each cell has heard of it when it begins.
+  std::vector<Experience> remembered;
 };
 
 /// What a policy does with one cell (model x seq_len x nodes).

@@ -276,6 +276,11 @@ class Explainer {
          inline_map(until));
     line("  rules: {{{}}}  # named rules in force", inline_map(search.rules));
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
+    if (!search.learn_from.all)
+      line("  learn_from: {}  # whose runs the search begins with",
+           search.learn_from.any()
+               ? fmt::format("[{}]", listed(search.learn_from.sweeps, yaml_text))
+               : "none");
     if (search.policy == SearchPolicy::best_first)
       line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
            search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");

@@ -102,6 +102,8 @@ class RandomSweep {
     auto& search = sweep_.search;
     search.policy = static_cast<SearchPolicy>(pick(2));
     if (pick(2) == 0) search.until.regret = 1 / (1.5 + real());
+    if (pick(3) == 0) search.learn_from = {false, {}};
+    if (pick(3) == 0) search.learn_from = {false, {"first", text()}};
     if (search.until.regret > 0 && pick(2) == 0) search.until.confidence = 1 / (1.5 + real());
     if (pick(2) == 0) search.until.runs = 1 + pick(1000);
     if (pick(2) == 0) search.until.gpu_hours = real();
