@@ -52,6 +52,7 @@ struct SweepRow {
   bool remeasuring = false;      ///< the next time has begun
   std::string remeasured_was{};  ///< the snapshot of the last time; empty: the sweep's own
   std::string remeasured_is{};   ///< of the time that has begun
+  Timestamp submitted_at = 0;    ///< the last time
 };
 template <>
 inline constexpr auto described<SweepRow> = std::tuple{
@@ -70,6 +71,7 @@ inline constexpr auto described<SweepRow> = std::tuple{
     Field{"remeasuring", &SweepRow::remeasuring},
     Field{"remeasured_was", &SweepRow::remeasured_was},
     Field{"remeasured_is", &SweepRow::remeasured_is},
+    Field{"submitted_at", &SweepRow::submitted_at, Flag::read},
 };
 
 /// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.

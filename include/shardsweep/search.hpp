@@ -5,10 +5,13 @@
 
 #include <shardsweep/described.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
 namespace shardsweep {
 
@@ -61,12 +64,25 @@ inline constexpr auto described<SearchRules> = std::tuple{
 };
 // clang-format on
 
+/// Which earlier sweeps of the same hardware and family of trainers a search learns from.
+struct LearnFrom {
+  bool all = true;
+  std::vector<std::string> sweeps{};  ///< if not all
+  [[nodiscard]] bool any() const { return all || !sweeps.empty(); }
+  [[nodiscard]] bool includes(const std::string& sweep) const {
+    return all || std::find(sweeps.begin(), sweeps.end(), sweep) != sweeps.end();
+  }
+  friend bool operator==(const LearnFrom&, const LearnFrom&) = default;
+};
+
 struct SearchSettings {
   SearchPolicy policy = SearchPolicy::exhaustive;
   SearchUntil until;
   SearchRules rules;
   /// What cells measure tells about other cells too.
   bool learn_across = true;
+  /// What had been measured when the sweep was submitted: it is the same for each daemon.
+  LearnFrom learn_from{};
   /// An attempt ends once its train steps take so many times as long as those of the fastest
   /// trial of its cell; 0: never. An exhaustive sweep measures each trial to its end.
   double cut_short = 1.2;
@@ -86,6 +102,7 @@ inline constexpr auto described<SearchSettings> = std::tuple{
     Key{"until", &SearchSettings::until, {.meaning = "when a cell ends, see search.until; default: at its last trial", .takes = "a map"}},
     Key{"rules", &SearchSettings::rules, {.meaning = "rules that leave trials out, see search.rules", .takes = "a map"}},
     Key{"learn_across", &SearchSettings::learn_across, {KeyType::boolean, "cells learn from each other"}},
+    Key{"learn_from", &SearchSettings::learn_from, {.meaning = "earlier sweeps of this database, on the same hardware with trainers of the same family, whose runs the search begins with; best_first alone", .takes = "all, none or a list of sweeps", .otherwise = "all"}},
     Key{"cut_short", &SearchSettings::cut_short, {.meaning = "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone", .takes = "a factor or off"}},
 };
 // clang-format on

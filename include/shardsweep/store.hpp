@@ -108,6 +108,7 @@ struct NewFinal {
   std::int32_t again = 0;        ///< number of the time (remeasure.hpp); 0: none
   std::string software{};        ///< then: the snapshot that it runs from; empty: the sweep's
   bool before = false;           ///< then: it runs the program as it was
+  double longer = 1;  ///< it takes at most so many times what its layout's trial took
 };
 
 /// An attempt that was handed out, by its nonce.

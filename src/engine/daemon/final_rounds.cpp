@@ -85,6 +85,8 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
     one.sets = spec.measure.node_sets;
   if (due.empty()) due = due_side_runs(rows, measure, spec.side_runs);
   if (due.empty()) return {};
+  for (NewFinal& one : due)
+    one.longer = spec.measure.finals_longer();
   SHARDSWEEP_ASSIGN(auto trials, parts_.store.add_finals(sweep.id, due));
   fail_point("daemon.final_round");
   for (TrialRow& trial : trials) {

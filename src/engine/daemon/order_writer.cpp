@@ -90,7 +90,8 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, context->spec));
   const AttemptPaths paths{attempt.dir};
   SHARDSWEEP_TRY(make_own_folder(paths.dir));
-  const SweepSpec run = sweeps_.spec_from(*context, trial.software);
+  SweepSpec run = sweeps_.spec_from(*context, trial.software);
+  if (trial.final_of == 0) run.measure.steps = run.measure.steps_of_trial();
   AttemptSpec spec = attempt_spec(
       run, point,
       {.attempt = id,

@@ -99,6 +99,8 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
     due.insert(due.end(), plan.due.begin(), plan.due.end());
     std::move(plan.found.begin(), plan.found.end(), std::back_inserter(found));
   }
+  for (NewFinal& one : due)
+    one.longer = context->spec.measure.finals_longer();
   if (!due.empty()) return add(now, due);
   for (const Remeasured& one : found)
     world_.record(AddEvent{.at = parts_.clock.now(),

@@ -5,6 +5,8 @@
 #include "daemon/sweeps.hpp"
 #include "predict/family.hpp"
 
+#include <shardsweep/load.hpp>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -31,7 +33,7 @@ LaunchCost launch_cost(const SweepSpec& spec) {
   const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
   return {.start_s = start_s,
           .oom_s = start_s,
-          .steps = spec.measure.warmup + spec.measure.steps,
+          .steps = spec.measure.warmup + spec.measure.steps_of_trial(),
           .warmup = spec.measure.warmup,
           .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
 }
@@ -109,6 +111,44 @@ Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
   return proved(context->spec, ranks);
 }
 
+/// The latest runs of other sweeps that had ended when this one was submitted: a daemon that
+/// comes later finds the same ones, whatever was measured since.
+Result<std::vector<Experience>> Sweeps::memories_of(SweepId id, const SweepSpec& spec) {
+  constexpr std::size_t most = 1000;
+  const LearnFrom& from = spec.search.learn_from;
+  const Timestamp until = world_.sweep(id)->submitted_at;
+  std::vector<std::pair<Timestamp, Experience>> ended;
+  for (const auto& [other, row] : world_.sweeps()) {
+    if (other == id || row.backend == Backend::imported || !from.includes(row.name)) continue;
+    const auto theirs =
+        load_sweep_text(row.resolved, row.name, {parts_.installation.presets, {}});
+    // A file of another version may not load any more: that is its own sweep's trouble.
+    if (!theirs || !is_kin(spec, *theirs)) continue;
+    SHARDSWEEP_ASSIGN(const auto rows, parts_.store.search_rows(other, *theirs));
+    for (const SearchRow& one : rows) {
+      if (one.outcome != Outcome::completed || one.cut_short || one.tokens_per_s_per_gpu <= 0 ||
+          one.ended_at > until)
+        continue;
+      Point point = one.point;
+      point.vars.clear();
+      ended.push_back({one.ended_at,
+                       {{.model = theirs->models.at(static_cast<std::size_t>(point.model)),
+                         .point = point,
+                         .traits = {}},
+                        {Outcome::completed, one.tokens_per_s_per_gpu}}});
+    }
+  }
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (ended.size() > most) ended.resize(most);
+  std::vector<Experience> memories;
+  memories.reserve(ended.size());
+  // The latest come last, as a cell hears its own runs.
+  for (auto one = ended.rbegin(); one != ended.rend(); ++one)
+    memories.push_back(std::move(one->second));
+  return memories;
+}
+
 Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const SweepSpec& spec) {
   SHARDSWEEP_ASSIGN(auto rows, parts_.store.search_rows(sweep, spec));
   SHARDSWEEP_ASSIGN(const auto proofs, proofs_of(spec));
@@ -116,6 +156,11 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   const ClusterSpec cluster = as_fast_as(proofs, spec, family);
   auto search = std::make_unique<SweepSearch>(spec.search, cluster, Predictor(cluster, family),
                                               launch_cost(spec));
+  if (spec.search.policy == SearchPolicy::best_first && spec.search.learn_from.any()) {
+    SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec));
+    for (Experience& one : memories)
+      search->remember(std::move(one.point), one.news);
+  }
   for (const Proved& one : proofs) {
     const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
     search->learn({.model = model, .point = one.point, .traits = {}},

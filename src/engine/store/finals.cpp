@@ -37,8 +37,8 @@ std::string copy_sql() {
     } else if (column == "predicted_attempt_s") {
       // It has run once: that tells more than a prediction.
       values.emplace_back(
-          "ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts AS a "
-          "WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");
+          "?11 * ifnull((SELECT nullif((a.ended_at - a.started_at) * 1e-6, 0.0) FROM attempts "
+          "AS a WHERE a.id = b.counted_attempt AND a.started_at > 0), b.predicted_attempt_s)");
     } else {
       values.push_back("b." + column);
     }
@@ -131,7 +131,7 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
     copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid, word_of(one.side),
-             one.again, one.software, one.before);
+             one.again, one.software, one.before, one.longer);
     auto use = select.use(sweep, one.of, one.round, word_of(one.side), one.again, one.software);
     if (use.next()) rows.push_back(read_row<TrialRow>(use));
   }

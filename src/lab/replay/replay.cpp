@@ -41,7 +41,7 @@ struct Row {
 
 /// What a launch takes.
 LaunchCost cost_of(const ReplayOptions& options) {
-  return {options.start_s, options.oom_s, options.steps, options.warmup,
+  return {options.start_s, options.oom_s, options.steps_of_launch(), options.warmup,
           options.search.cuts_short() ? options.search.cut_short : 0};
 }
 
@@ -49,11 +49,9 @@ double step_s_of(const RecordedRun& run) {
   return speed_of(1, run.point) / *run.tokens_per_s_per_gpu;
 }
 
-double seconds_of(const RecordedRun& run, const ReplayOptions& options,
-                  std::int32_t cut_after = 0) {
+double seconds_of(const RecordedRun& run, const ReplayOptions& options, std::int32_t steps) {
   if (run.outcome == Outcome::oom) return options.oom_s;
   if (!run.tokens_per_s_per_gpu) return options.start_s;
-  const auto steps = cut_after > 0 ? cut_after : options.steps;
   return options.start_s + steps * step_s_of(run);
 }
 
@@ -193,7 +191,7 @@ class RecordedCluster {
     const auto cut_after = gives_up_after(run, attempt);
     launched_.push_back({number, cut_after, search_.outlook_of(trial).value()});
     say(id, Started{attempt, next.assign.nonce});
-    now_s_ += seconds_of(run, options_, cut_after);
+    now_s_ += seconds_of(run, options_, options_.steps_of_launch(cut_after));
     RecordsSummary records;
     if (run.outcome == Outcome::completed) {
       auto& metrics = records.result.emplace().metrics;
@@ -219,7 +217,9 @@ class RecordedCluster {
       return 0;
     const double step_s = step_s_of(run);
     const double above_s = above_ms / milliseconds;
-    return step_s > above_s ? cost_of(options_).cut_steps(step_s, above_s) : 0;
+    // One that would end no sooner runs to its end.
+    const auto steps = cost_of(options_).cut_steps(step_s, above_s);
+    return step_s > above_s && steps < options_.steps_of_launch() ? steps : 0;
   }
 
   World& world_;
@@ -258,6 +258,8 @@ class CellReplay {
     World world(rows_of());
     std::int64_t tokens = 0;
     SweepSearch search(options_.search, options_.cluster, predictor_, cost_of(options_));
+    for (const auto& [point, news] : options_.remembered)
+      search.remember(point, news);
     if (options_.search.learn_across) {
       for (const auto& lesson : lessons)
         search.learn(lesson.point, *lesson.news, fmt::format("line-{}", lesson.id));
@@ -291,7 +293,7 @@ class CellReplay {
     for (auto& row : rows_) {
       const auto guess = predictor_.guess(row.point.model, row.point.point, row.point.traits);
       row.speed = speed_of(guess.step_s, row.point.point);
-      row.attempt_s = options_.start_s + options_.steps * guess.step_s;
+      row.attempt_s = options_.start_s + options_.steps_of_launch() * guess.step_s;
       const auto verdict = judge.judge({0, row.point.point, Gap::none});
       const auto least =
           predictor_.certain_memory(row.point.model, point_at_best(*row.run), row.point.traits);
@@ -402,10 +404,10 @@ class CellReplay {
     for (const auto& row : rows_) {
       best = std::max(best, row.run->tokens_per_s_per_gpu.value_or(0));
       if (row.run->outcome == Outcome::completed) ++cell.completed;
-      cell.exhaustive_gpu_hours += hours_of(row);
+      cell.exhaustive_gpu_hours += hours_of(row, options_.steps);
     }
     for (const auto& [number, cut_after, outlook] : launched) {
-      cell.gpu_hours += hours_of(rows_[number], cut_after);
+      cell.gpu_hours += hours_of(rows_[number], options_.steps_of_launch(cut_after));
       if (cut_after > 0) ++cell.cut_short;
       if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
     }
@@ -416,7 +418,7 @@ class CellReplay {
 
   [[nodiscard]] ReplayedRow replayed(const Row& row, std::int32_t cut_after) const {
     return {row.run->line, row.run->point, row.run->outcome, row.run->tokens_per_s_per_gpu,
-            hours_of(row, cut_after)};
+            hours_of(row, options_.steps_of_launch(cut_after))};
   }
 
   /// Launch by launch, then what was never launched, with its rule.
@@ -451,8 +453,8 @@ class CellReplay {
     return left;
   }
 
-  [[nodiscard]] double hours_of(const Row& row, std::int32_t cut_after = 0) const {
-    return seconds_of(*row.run, options_, cut_after) * row.run->point.gpus / hour_s;
+  [[nodiscard]] double hours_of(const Row& row, std::int32_t steps) const {
+    return seconds_of(*row.run, options_, steps) * row.run->point.gpus / hour_s;
   }
 
   std::int64_t good_left_out(const std::vector<Launch>& launched) const {
@@ -475,7 +477,7 @@ class CellReplay {
     std::int64_t run = 0;
     for (const auto& [number, cut_after, outlook] : launched) {
       ++run;
-      hours += hours_of(rows_[number], cut_after);
+      hours += hours_of(rows_[number], options_.steps_of_launch(cut_after));
       const double speed = rows_[number].run->tokens_per_s_per_gpu.value_or(0);
       if (run == 1) cell.first_choice = speed / best;
       if (cut_after == 0) found = std::max(found, speed);

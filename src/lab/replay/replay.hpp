@@ -4,6 +4,7 @@
 #pragma once
 
 #include "predict/family.hpp"
+#include "search/extrapolation.hpp"
 
 #include <shardsweep/recorded.hpp>
 #include <shardsweep/result.hpp>
@@ -35,7 +36,16 @@ struct ReplayOptions {
   std::int32_t steps = 13;
   std::int32_t warmup = 3;  ///< of these: one that is cut short ends two steps later, or
                             ///< after two where they are long and far above the bound
+  /// Timed steps of each launch, as measure.first; an exhaustive sweep's have all. 0: all too.
+  /// The finals that it wants are no part of a replay.
+  std::int32_t first = 0;
+  [[nodiscard]] std::int32_t steps_of_launch(std::int32_t cut_after = 0) const {
+    if (cut_after > 0) return cut_after;
+    return first > 0 ? warmup + first : steps;
+  }
   ReplayFit fit = ReplayFit::none;
+  /// What other sweeps have measured: each cell has heard of it when it begins.
+  std::vector<Experience> remembered;
 };
 
 /// What a policy does with one cell (model x seq_len x nodes).

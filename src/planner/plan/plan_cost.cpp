@@ -74,7 +74,9 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
     cost.runs += static_cast<std::int64_t>(trials.size());
     for (std::size_t place = 0; place < trials.size(); ++place) {
       const PlannedTrial& trial = *trials[place];
-      const double hours = trial.prediction.attempt_s *
+      const double longer_s = (sweep.measure.steps - sweep.measure.steps_of_trial()) *
+                              trial.prediction.train_step_s;
+      const double hours = (trial.prediction.attempt_s + longer_s) *
                            static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
       cost.gpu_hours += hours;
       if (place >= confirmed || sweep.measure.node_sets < 2) continue;

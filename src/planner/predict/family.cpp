@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 namespace shardsweep {
 namespace {
@@ -230,6 +231,14 @@ Family shardbench_with(std::string_view profile) {
 }
 
 }  // namespace
+
+bool is_kin(const SweepSpec& a, const SweepSpec& b) {
+  const auto hardware = [](const ClusterSpec& cluster) {
+    return std::tuple(cluster.name, cluster.gpu, cluster.gpus_per_node, cluster.memory_bytes);
+  };
+  return hardware(a.cluster) == hardware(b.cluster) && a.proof_of.empty() &&
+         b.proof_of.empty() && &family_of(a.runner) == &family_of(b.runner);
+}
 
 const Family& family_of(const RunnerSpec& runner) {
   static const auto profiles = [] {

@@ -44,6 +44,9 @@ struct Family {
 
 /// That of a sweep's runner; shardbench's has the habits of its profile.
 [[nodiscard]] const Family& family_of(const RunnerSpec& runner);
+/// Whether what one sweep measures says something of the other's times: both have the same
+/// hardware and trainers of one family, and measure layouts as a whole.
+[[nodiscard]] bool is_kin(const SweepSpec& a, const SweepSpec& b);
 
 /// The family whose name begins the runner's ("shardbench-cuda", "nanotron"); where none does,
 /// shardbench's formulas, which are plain, as somebody else's: not exact.

@@ -155,7 +155,7 @@ Prediction Predictor::predict(const ModelSpec& model, const Measure& measure,
   Prediction prediction;
   prediction.memory_bytes = guessed.memory.estimate.total();
   const double start_s = cluster_.gpu.empty() ? cpu_start_s : gpu_start_s;
-  prediction.attempt_s = start_s + (measure.warmup + measure.steps) * guessed.step_s;
+  prediction.attempt_s = start_s + (measure.warmup + measure.steps_of_trial()) * guessed.step_s;
   if (!guessed.time.nominal) {
     prediction.train_step_s = guessed.step_s;
     prediction.tokens_per_s_per_gpu = speed_of(guessed.step_s, point);

@@ -176,6 +176,13 @@ void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::si
   hear({.is = point, .reads = reads_of(point)}, news, speed_.cell_of(point));
 }
 
+void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
+  Candidate candidate{.is = point, .reads = reads_of(point)};
+  for (auto& read : candidate.reads)
+    read.site.remembered = true;
+  hear(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
+}
+
 /// How likely each reading is the one that was measured.
 std::vector<double> CellSearch::which(const Candidate& candidate, const SearchNews& news,
                                       std::int32_t cell) {

@@ -45,9 +45,10 @@ ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
   const double shared = square(prior_.shared);
   const double own = square(prior_.own) * std::exp(-0.5 * distance);
   if (a.cell == b.cell) return {shared + own + of_values + parts, unknown, 1};
-  return {prior_.across_of_value * of_values + prior_.across_shared * shared +
-              prior_.across_own * own + prior_.across_parts * parts,
-          prior_.across_unknown * unknown, prior_.across_unknown};
+  const double then = a.remembered == b.remembered ? 1 : prior_.across_sweeps;
+  return {then * (prior_.across_of_value * of_values + prior_.across_shared * shared +
+                  prior_.across_own * own + prior_.across_parts * parts),
+          then * prior_.across_unknown * unknown, then * prior_.across_unknown};
 }
 
 double ResidualModel::scaled(const Covariance& covariance) const {

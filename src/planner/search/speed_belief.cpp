@@ -112,10 +112,12 @@ void SpeedBelief::widen(const Point& point, const Structure& structure,
   learnt_ = heard_learnt_ = 0;
 }
 
-std::int32_t SpeedBelief::cell_of(const SearchPoint& point) {
+std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
   const auto& at = point.point;
   const auto next = static_cast<std::int32_t>(others_.size()) + 1;
-  return others_.try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus}, next)
+  return others_
+      .try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus, remembered ? 1 : 0},
+                   next)
       .first->second;
 }
 

@@ -30,7 +30,8 @@ class SpeedBelief {
   /// A point joins the cell; `first` is the structure of its first point, null if this is it.
   void widen(const Point& point, const Structure& structure, const Structure* first);
   /// ResidualSite::cell of the cell that such a point of another one is in.
-  [[nodiscard]] std::int32_t cell_of(const SearchPoint& point);
+  /// Of an earlier sweep it is another cell (`remembered`).
+  [[nodiscard]] std::int32_t cell_of(const SearchPoint& point, bool remembered = false);
 
   /// Another cell had a run, whether or not its speed is known.
   void count_other() { ++heard_; }
@@ -69,7 +70,7 @@ class SpeedBelief {
   std::size_t learnt_ = 0;        // how many of them the residuals know
   std::size_t heard_ = 0;         // runs of other cells
   std::size_t heard_learnt_ = 0;  // those that the residuals were last built with
-  std::map<std::array<std::int64_t, 4>, std::int32_t> others_;  // cells, by what they are
+  std::map<std::array<std::int64_t, 5>, std::int32_t> others_;  // cells, by what they are
 };
 
 }  // namespace shardsweep

@@ -69,6 +69,10 @@ void SweepSearch::learn(SearchPoint point, const SearchNews& news, std::string n
   lessons_.push_back({nullptr, 0, std::move(name), std::move(point), news});
 }
 
+void SweepSearch::remember(SearchPoint point, const SearchNews& news) {
+  lessons_.push_back({nullptr, 0, "", std::move(point), news, true});
+}
+
 void SweepSearch::end(TrialId trial, const SearchNews& news) {
   const auto place = places_.find(trial);
   if (place == places_.end()) return;
@@ -132,7 +136,11 @@ void SweepSearch::bill(Cell& cell, const AttemptRow& attempt) {
 void SweepSearch::teach(Cell& cell) {
   for (; cell.taught < lessons_.size(); ++cell.taught) {
     const auto& lesson = lessons_[cell.taught];
-    if (lesson.from != &cell) cell.search.learn(lesson.point, lesson.news, cell.taught);
+    if (lesson.remembered) {
+      cell.search.remember(lesson.point, lesson.news);
+    } else if (lesson.from != &cell) {
+      cell.search.learn(lesson.point, lesson.news, cell.taught);
+    }
   }
 }
 

@@ -65,6 +65,8 @@ class SweepSearch {
   void end(TrialId trial, const SearchNews& news);
   /// What was measured elsewhere, under this name; heard by all cells.
   void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
+  /// What an earlier sweep has measured: it says less than what is measured today.
+  void remember(SearchPoint point, const SearchNews& news);
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
   void hear(std::span<const Change> changes);
   /// A trial that had ended cancelled was measured all the same: made anew from the database,
@@ -122,6 +124,7 @@ class SweepSearch {
     std::string name;  // of one that is no trial
     SearchPoint point;
     SearchNews news;
+    bool remembered = false;
   };
 
   void bill(Cell& cell, const AttemptRow& attempt);

@@ -212,6 +212,8 @@ class Explainer {
     line("\nmeasure:");
     line("  warmup: {}  # train steps before the timed ones", sweep_.measure.warmup);
     line("  steps: {}  # timed train steps", sweep_.measure.steps);
+    if (sweep_.measure.first > 0)
+      line("  first: {}  # of them before the finals", sweep_.measure.first);
     measure_repeats();
     line("\nrunner:");
     if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));
@@ -282,6 +284,11 @@ class Explainer {
          inline_map(until));
     line("  rules: {{{}}}  # named rules in force", inline_map(search.rules));
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
+    if (!search.learn_from.all)
+      line("  learn_from: {}  # whose runs the search begins with",
+           search.learn_from.any()
+               ? fmt::format("[{}]", listed(search.learn_from.sweeps, yaml_text))
+               : "none");
     if (search.policy == SearchPolicy::best_first)
       line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
            search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");

@@ -213,6 +213,10 @@ OrderedJson search() {
   map["properties"]["policy"] = one_of(search_policy_words);
   map["properties"]["until"] = map_of("search.until");
   map["properties"]["rules"] = map_of("search.rules");
+  map["properties"]["learn_from"] = {
+      {"anyOf",
+       {{{"enum", {"all", "none"}}},
+        {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}}}}}}};
   map["properties"]["cut_short"] = {
       {"anyOf", {{{"type", "number"}, {"exclusiveMinimum", 1}}, {{"enum", {"off", false}}}}}};
   return map;

@@ -299,6 +299,15 @@ void SweepReader::read_measure(const YamlNode& map) {
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
+  if (const auto* first = find(map, "first"); first != nullptr && !finals)
+    mistakes_.add(*first,
+                  fault_at(*first,
+                           "'first' shortens the runs before the finals; write 'finalists: 3' "
+                           "beside it, or 'steps' in its place"));
+  else if (first != nullptr && sweep_.measure.first >= sweep_.measure.steps)
+    mistakes_.add(*first, fault_at(*first, fmt::format("'first' has to be below 'steps', which "
+                                                       "is {}; got '{}'",
+                                                       sweep_.measure.steps, first->text)));
   const auto* repeats = find(map, "repeats");
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
                      repeats->text == "until_resolved";
@@ -382,6 +391,21 @@ Result<double> read_cut_short(const YamlNode& node) {
 
 }  // namespace
 
+namespace {
+
+Result<LearnFrom> read_learn_from(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && node.text == "all") return LearnFrom{};
+  if (node.kind == YamlNode::Kind::scalar && node.text == "none") return LearnFrom{false, {}};
+  if (node.kind == YamlNode::Kind::scalar)
+    return refuse(node, fmt::format("'learn_from' is all, none or a list of sweeps; got '{}', "
+                                    "write '[{}]' for the sweep of that name",
+                                    node.text, node.text));
+  SHARDSWEEP_ASSIGN(auto sweeps, read_texts(node, "learn_from"));
+  return LearnFrom{false, std::move(sweeps)};
+}
+
+}  // namespace
+
 void SweepReader::read_search(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'search'"))) return;
   check_keys(map, "'search'", keys_of("search"), mistakes_);
@@ -398,6 +422,8 @@ void SweepReader::read_search(const YamlNode& map) {
                                     "an exhaustive sweep measures each trial to its end; "
                                     "remove 'cut_short', or write 'policy: best_first'"));
   }
+  if (const auto* node = find(map, "learn_from"))
+    mistakes_.assign(search.learn_from, *node, read_learn_from(*node));
   if (!search.is_plain() && sweep_.measure.repeats > 1) {
     mistakes_.add(map, fault_at(map,
                                 "a search measures each point once; remove "

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <future>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -41,11 +43,15 @@ struct Played {
   ReplayedCell story;
 };
 
-std::vector<Played> replayed(const Case& c, const SearchUntil& until) {
+std::vector<Played> replayed(const Case& c, const SearchUntil& until,
+                             std::vector<Experience> remembered = {}) {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until = until;
-  auto report = replay(
-      c.sweep, {.cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit});
+  ReplayOptions options{
+      .cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit};
+  options.first = c.first;
+  options.remembered = std::move(remembered);
+  auto report = replay(c.sweep, options);
   if (!report) {
     fmt::print(stderr, "{}\n", report.error().what);
     std::exit(1);
@@ -125,6 +131,59 @@ Score score_of(const Case& c, const Refits& refits) {
   return score;
 }
 
+// ---- a sweep of one model, after sweeps of the others
+
+/// The table's rows of this model, or of all others.
+Case only(const Case& c, const std::string& model, bool others) {
+  Case part = c;
+  std::erase_if(part.sweep.runs, [&](const RecordedRun& run) {
+    return (c.sweep.model_of(run).name == model) == others;
+  });
+  return part;
+}
+
+/// What searches of the whole table would have measured until their own stop.
+std::vector<Experience> memories_of(const Case& c) {
+  std::map<int, const RecordedRun*> by_line;
+  for (const auto& run : c.sweep.runs)
+    by_line.emplace(run.line, &run);
+  std::vector<Experience> all;
+  for (const auto& [cell, story] : replayed(c, own_stop)) {
+    for (const auto& launch : story.launches) {
+      const RecordedRun& run = *by_line.at(launch.row.line);
+      if (run.outcome != Outcome::completed || launch.cut_short) continue;
+      all.push_back({{.model = c.sweep.model_of(run), .point = run.point, .traits = {}},
+                     {.outcome = run.outcome,
+                      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)}});
+    }
+  }
+  return all;
+}
+
+/// Sums over the models of a table.
+struct Warmth {
+  double runs = 0;   ///< to within 1 %
+  double hours = 0;  ///< until the own stop
+  double cells = 0;
+  double missed = 0;  ///< cells whose stop is beyond 1 %
+};
+Warmth& operator+=(Warmth& a, const Warmth& b) {
+  a = {a.runs + b.runs, a.hours + b.hours, a.cells + b.cells, a.missed + b.missed};
+  return a;
+}
+Warmth warmth_of(const Case& c, const std::vector<Experience>& remembered) {
+  Warmth warmth;
+  for (const auto& [cell, story] : replayed(c, {}, remembered))
+    warmth.runs += static_cast<double>(cell.runs_to_1pct.value_or(0));
+  for (const auto& [cell, story] : replayed(c, own_stop, remembered)) {
+    warmth.hours += cell.gpu_hours;
+    if (!cell.regret_at_stop) continue;
+    ++warmth.cells;
+    if (*cell.regret_at_stop > own_stop.regret) ++warmth.missed;
+  }
+  return warmth;
+}
+
 struct MeanAndWorst {
   double mean = 0;
   double worst = 0;
@@ -179,6 +238,8 @@ struct Arguments {
   std::vector<std::string_view> only;  // parts of names of kinds; none: all
   std::string folder;
   bool made = true;
+  bool remember = false;
+  std::int32_t first = 0;
   TableOptions table{.presets = SHARDSWEEP_SOURCE_DIR "/sweeps"};
 
   [[nodiscard]] bool wants(const Ignorance& kind) const {
@@ -196,6 +257,7 @@ Score score_seed(const Case* table, const Refits& refits, const Ignorance& kind,
   Random random(seed);
   kind.apply(c, random, seed);
   c.fit = kind.fit;
+  c.first = arguments.first;
   if (seed > 0) shuffle(c.sweep.runs, random);
   return score_of(c, table != nullptr ? refits : refits_of(c));
 }
@@ -240,10 +302,48 @@ void print_bench(const Case* table, const Arguments& arguments) {
   if (!everything.empty()) print_scores("all of it", everything);
 }
 
+/// Without memory, with that of the table's other models, with that of another machine.
+void print_warmth(const Case* table, const Arguments& arguments) {
+  std::array<Warmth, 3> all{};
+  for (const auto& kind : ignorances()) {
+    if (!arguments.wants(kind) || kind.fit != ReplayFit::none) continue;
+    std::array<Warmth, 3> sums{};
+    for (std::uint64_t seed = 0; seed < arguments.seeds; ++seed) {
+      Case c = table != nullptr ? *table : made_table(seed, arguments.table.presets);
+      Random random(seed);
+      kind.apply(c, random, seed);
+      c.first = arguments.first;
+      if (seed > 0) shuffle(c.sweep.runs, random);
+      const auto foreign = memories_of(made_table(1000 + seed, arguments.table.presets));
+      std::set<std::string> models;
+      for (const auto& run : c.sweep.runs)
+        models.insert(c.sweep.model_of(run).name);
+      for (const auto& model : models) {
+        const Case own = only(c, model, false);
+        sums[0] += warmth_of(own, {});
+        sums[1] += warmth_of(own, memories_of(only(c, model, true)));
+        sums[2] += warmth_of(own, foreign);
+      }
+    }
+    fmt::print("{:<26}", kind.name);
+    for (const auto& [runs, hours, cells, missed] : sums)
+      fmt::print(" {:>7.0f} {:>9.1f} {:>7.1f}  ", runs, hours, 100 * missed / cells);
+    fmt::print("\n");
+    std::fflush(stdout);
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      all[i] += sums[i];
+  }
+  fmt::print(
+      "{:<26} runs {:+.0f} %, hours {:+.0f} %; of another machine {:+.0f} %, {:+.0f} %\n", "",
+      100 * (all[1].runs / all[0].runs - 1), 100 * (all[1].hours / all[0].hours - 1),
+      100 * (all[2].runs / all[0].runs - 1), 100 * (all[2].hours / all[0].hours - 1));
+}
+
 int usage() {
   fmt::print(stderr,
              "usage: bench_planner [--seeds N] [--only PART]… [--tables FOLDER] [--no-made]\n"
-             "                     [--cluster PRESET] [--family NAME]\n");
+             "                     [--cluster PRESET] [--family NAME] [--first STEPS]\n"
+             "                     [--remember]\n");
   return 2;
 }
 
@@ -253,6 +353,10 @@ int main(int count, char** values) {
   Arguments arguments;
   for (int i = 1; i < count; ++i) {
     const std::string_view flag = values[i];
+    if (flag == "--remember") {
+      arguments.remember = true;
+      continue;
+    }
     if (flag == "--no-made") {
       arguments.made = false;
       continue;
@@ -266,6 +370,8 @@ int main(int count, char** values) {
       arguments.folder = values[i];
     } else if (flag == "--cluster") {
       arguments.table.cluster = values[i];
+    } else if (flag == "--first") {
+      arguments.first = std::atoi(values[i]);
     } else if (flag == "--family") {
       arguments.table.family = values[i];
     } else {
@@ -273,6 +379,18 @@ int main(int count, char** values) {
     }
   }
   if (arguments.seeds == 0) return usage();
+  if (arguments.remember) {
+    fmt::print("{:<26} {:^25}   {:^25}   {:^25}\n", "", "alone", "after the other models",
+               "after another machine's");
+    fmt::print("{:<26} runs to 1 %  hours to stop  beyond 1 % (%), each\n",
+               "what the planner lacks");
+    if (!arguments.folder.empty()) {
+      for (const auto& table : tables_of(arguments.folder, arguments.table))
+        print_warmth(&table, arguments);
+    }
+    if (arguments.made) print_warmth(nullptr, arguments);
+    return 0;
+  }
   fmt::print(
       "                           runs to 1 %     hours to 1 %    hours to stop   regret at "
       "stop      95 % said     good left out (%)\n"

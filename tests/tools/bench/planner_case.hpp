@@ -62,6 +62,7 @@ struct Case {
   ClusterSpec cluster;
   Family family;
   ReplayFit fit = ReplayFit::none;
+  std::int32_t first = 0;  ///< as measure.first
 };
 
 template <typename Value>

@@ -102,6 +102,8 @@ class RandomSweep {
     auto& search = sweep_.search;
     search.policy = static_cast<SearchPolicy>(pick(2));
     if (pick(2) == 0) search.until.regret = 1 / (1.5 + real());
+    if (pick(3) == 0) search.learn_from = {false, {}};
+    if (pick(3) == 0) search.learn_from = {false, {"first", text()}};
     if (search.until.regret > 0 && pick(2) == 0) search.until.confidence = 1 / (1.5 + real());
     if (pick(2) == 0) search.until.runs = 1 + pick(1000);
     if (pick(2) == 0) search.until.gpu_hours = real();
@@ -193,7 +195,8 @@ class RandomSweep {
   void settings() {
     for (auto count = pick(3); count > 0; --count)
       sweep_.excludes.push_back({expression(), "x" + text() + "y", {}});
-    sweep_.measure.steps = static_cast<std::int32_t>(1 + pick(1000));
+    sweep_.measure.steps = static_cast<std::int32_t>(2 + pick(1000));
+    if (sweep_.measure.finalists > 0 && pick(2) == 0) sweep_.measure.first = 1;
     sweep_.runner.program = pick(2) == 0 ? "" : "/" + text();
     for (auto count = pick(3); count > 0; --count)
       sweep_.runner.args.push_back(text());

@@ -384,6 +384,15 @@ TEST_CASE("finals say how many layouts run again, how often, and what does not m
   CHECK(counted->measure == Measure{.finalists = 2, .final_rounds = 5});
   CHECK(fault_of(load_text(text + "measure: {repeats: until_resolved}\n"))
             .find("needs 'finalists'") != std::string::npos);
+  const auto shorter = load_text(text + "measure: {steps: 20, first: 5, finalists: 2}\n");
+  REQUIRE(shorter);
+  CHECK(shorter->measure.steps_of_trial() == 5);
+  CHECK(shorter->measure.finals_longer() == doctest::Approx(23.0 / 8));
+  CHECK(fault_of(load_text(text + "measure: {first: 5}\n"))
+            .find("'first' shortens the runs before the finals; write 'finalists: 3'") !=
+        std::string::npos);
+  CHECK(fault_of(load_text(text + "measure: {steps: 5, first: 5, finalists: 2}\n"))
+            .find("'first' has to be below 'steps', which is 5; got '5'") != std::string::npos);
   CHECK(fault_of(load_text(text + "measure: {resolve: 1%}\n")).find("'resolve' ends finals") !=
         std::string::npos);
   CHECK_FALSE(load_text(text + "measure: {finalists: 1}\n"));

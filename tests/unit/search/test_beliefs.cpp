@@ -87,6 +87,18 @@ TEST_CASE("what another cell has measured counts by the share that cells have in
   CHECK(belief.sigma > model.at(at(0, 1)).sigma);
 }
 
+TEST_CASE("what an earlier sweep has measured counts less than what is measured today") {
+  auto then = at(0, 1);
+  then.remembered = true;
+  const auto mean_after = [](const ResidualSite& site) {
+    ResidualModel model(normal_prior());
+    model.add(site, 0.2);
+    model.fit();
+    return model.at(at(0)).mean;
+  };
+  CHECK(mean_after(then) == doctest::Approx(0.7 * mean_after(at(0, 1))));
+}
+
 TEST_CASE("a part that takes longer does so by its share of a step") {
   auto prior = normal_prior();
   prior.shared = prior.own = 0;

@@ -159,5 +159,5 @@ TEST_CASE("a column is a field of its row or has another writer") {
   CHECK(other_columns<SweepRow>(database, "sweeps") ==
         Columns{"source", "resolved_hash", "cluster", "runner", "runner_version", "vars",
                 "points", "duplicates", "left_out", "revision", "submission", "report",
-                "submitted_at", "deleting"});
+                "deleting"});
 }

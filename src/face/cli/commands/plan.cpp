@@ -10,6 +10,7 @@
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "plan/plan_story.hpp"
+#include "predict/family.hpp"
 #include "show/plan_story.hpp"
 #include "show/plan_view.hpp"
 #include "sweep/identity.hpp"
@@ -19,6 +20,7 @@
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 
@@ -26,6 +28,8 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace shardsweep {
 namespace {
@@ -66,6 +70,37 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
     }
   }
   return result;
+}
+
+/// "Learns from 412 runs of 2 earlier sweeps: a, b." Empty: from none. What a daemon does
+/// (daemon/search.cpp), by what is measured now.
+std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
+  if (sweep.search.policy != SearchPolicy::best_first || !sweep.search.learn_from.any())
+    return "";
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return "";
+  const auto sweeps = (*reader)->query(
+      "SELECT s.name, count(*) FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE "
+      "t.hidden = 0 AND t.final_of IS NULL AND t.counted_speed > 0 AND s.backend <> 'imported' "
+      "GROUP BY s.id ORDER BY s.id");
+  if (!sweeps) return "";
+  std::int64_t runs = 0;
+  std::vector<std::string> names;
+  for (const auto& row : sweeps->rows) {
+    const auto& name = std::get<std::string>(row.at(0));
+    if (name == sweep.name || !sweep.search.learn_from.includes(name)) continue;
+    const auto text = (*reader)->resolved(name);
+    if (!text) continue;
+    const auto theirs = load_sweep_text(*text, name, {session.installation.presets, {}});
+    if (!theirs || !is_kin(sweep, *theirs)) continue;
+    runs += std::get<std::int64_t>(row.at(1));
+    names.push_back(name);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' "
+      "begins without.",
+      counted(runs, "run"), counted(names.size(), "earlier sweep"), fmt::join(names, ", "));
 }
 
 Result<ExitCode> run_plan(const Session& session) {
@@ -110,6 +145,8 @@ Result<ExitCode> run_plan(const Session& session) {
   SHARDSWEEP_TRY(written);
   // The notes have said why.
   if (planned.plan.trials.empty() || !planned.refusal.empty()) return ExitCode::failed;
+  if (const auto learns = learning_sentence(session, planned.sweep); !learns.empty())
+    say(learns);
   if (const auto ended = ended_already(session, planned); ended.trials > 0) {
     const std::size_t left = planned.plan.trials.size() - ended.trials;
     say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",

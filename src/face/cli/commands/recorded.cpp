@@ -48,6 +48,7 @@ struct RecordedOptions {
   std::string name;  ///< of the sweep that an import makes
   std::string start_cost = "60s";
   std::string oom_cost;
+  std::int64_t first = 0;
   std::string cut_short;  ///< a factor or off; empty: the default
 };
 
@@ -208,6 +209,11 @@ Result<ReplayOptions> replay_options(const Session& session, const RecordedInput
   SHARDSWEEP_ASSIGN(replay.search, search_of(options));
   SHARDSWEEP_ASSIGN(replay.start_s,
                     parse_duration(options.of<RecordedOptions>().start_cost, "--start"));
+  replay.first = static_cast<std::int32_t>(options.of<RecordedOptions>().first);
+  if (replay.first < 0 || replay.warmup + replay.first >= replay.steps)
+    return fault(FaultKind::invalid_input,
+                 fmt::format("--first {}: launches have {} timed train steps; write fewer",
+                             replay.first, replay.steps - replay.warmup));
   replay.oom_s = replay.start_s;
   if (!options.of<RecordedOptions>().oom_cost.empty()) {
     SHARDSWEEP_ASSIGN(replay.oom_s,
@@ -369,6 +375,9 @@ extern const Command command_replay{
                          "Start-up of a launch, before its first train step. Default: 60s.");
           grammar.option("--oom-cost", own.oom_cost, "DURATION",
                          "What a launch takes that runs out of memory. Default: as --start.");
+          grammar.option("--first", own.first, "STEPS",
+                         "Timed train steps of a launch, as 'measure.first' has it: finals "
+                         "run all 10, and are no part of a replay. Default: 10.");
           grammar
               .option("--without-rule", own.without_rules, "RULE",
                       "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")

@@ -39,7 +39,9 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   const std::string slug = names.slug(point);
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
   const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
-  const AttemptSpec spec = attempt_spec(planned.sweep, point,
+  SweepSpec sweep = planned.sweep;
+  sweep.measure.steps = sweep.measure.steps_of_trial();
+  const AttemptSpec spec = attempt_spec(sweep, point,
                                         {.attempt = 0,
                                          .trial = slug,
                                          .nonce = "NONCE",
