@@ -193,10 +193,12 @@ void uncount_others(World& world, const AttemptRow& counted) {
 
 /// What its attempt has measured is still asked for. A cancellation that came before the news
 /// of a result throws nothing away: it was measured all the same, and would be measured again.
+/// So does one of a rerun, whose trial has the outcome again that it had before: but an earlier
+/// measurement stands.
 bool is_wanted(const TrialRow* trial, const AttemptRow& attempt, Outcome outcome) {
   if (attempt.revoked || trial == nullptr) return false;
   return trial->state != State::ended ||
-         (trial->outcome == Outcome::cancelled && outcome == Outcome::completed);
+         (trial->outcome != Outcome::completed && outcome == Outcome::completed);
 }
 
 /// `at` is a time by the clock that its start was taken from.

@@ -80,7 +80,7 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   auto& spared = place->second.cell->spared;
   if (news.outcome == Outcome::skipped && spared.contains(trial)) return;
   const auto [known, fresh] = ended_.try_emplace(trial, news);
-  if (!fresh && known->second.outcome == Outcome::cancelled)
+  if (!fresh && known->second.outcome != Outcome::completed)
     outdated_ = outdated_ || news.outcome == Outcome::completed;
   if (!fresh) return;
   spared.erase(trial);

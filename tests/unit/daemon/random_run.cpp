@@ -473,8 +473,9 @@ void RandomRun::look() {
        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
        "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
   none(
-      "a measured trial that says that it was cancelled",
-      "SELECT t.slug FROM trials AS t WHERE t.outcome IS 'cancelled' AND t.side = '' AND "
+      "a measured trial whose result does not count",
+      "SELECT t.slug FROM trials AS t WHERE t.state = 'ended' AND t.outcome <> 'completed' AND "
+      "t.side = '' AND "
       "t.prior IS NOT 'completed' AND EXISTS (SELECT 1 FROM attempts AS a JOIN measurements AS "
       "m ON m.attempt = a.id WHERE a.trial = t.id AND a.revoked = 0 AND m.mark IS NULL)");
   check_preempted();

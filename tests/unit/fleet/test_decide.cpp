@@ -333,6 +333,22 @@ TEST_CASE("a late result of an attempt that the trial has gone on without is not
   CHECK(c.rows.trials[1].state == State::queued);
 }
 
+TEST_CASE("a cancelled rerun that has measured all the same counts, whatever the trial said") {
+  for (const Outcome before : {Outcome::cancelled, Outcome::oom, Outcome::crashed}) {
+    CAPTURE(name(before));
+    Case c;
+    c.trial(1, 1);
+    c.decide();
+    c.line(Started{.attempt = 1});
+    // As `cancel` leaves it before it knows of the result.
+    c.rows.trials[1].state = State::ended;
+    c.rows.trials[1].outcome = before;
+    c.end(1, Outcome::completed, true);
+    CHECK(c.rows.trials[1].outcome == Outcome::completed);
+    CHECK(c.rows.attempts.at(1).counted);
+  }
+}
+
 TEST_CASE("no more attempts are open at once than can be taken back quickly") {
   Case c;
   for (TrialId id = 1; id <= 200; ++id)

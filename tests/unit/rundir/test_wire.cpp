@@ -99,7 +99,7 @@ TEST_CASE("every channel message reads back equal") {
                            .mark = Mark::contaminated},
                 .at = 55},
       NodeFinding{EvidenceKind::dirty, nasty},
-      NodeChecked{CheckTime::after, {.device = nasty, .host_free = 0.5, .unmade = {nasty}}}};
+      NodeChecked{CheckTime::after, 0, {.device = nasty, .host_free = 0.5, .unmade = {nasty}}}};
   for (const auto& body : from) {
     const FromNode message{"node-1", body};
     const auto back = decode_from_node(encode(message));
