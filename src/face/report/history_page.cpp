@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,13 +49,21 @@ Chart chart_of_series(const HistorySeries& series) {
   return chart;
 }
 
-/// The whole page in a sentence: what became slower most, since when, and by what.
+/// What became slower, since when, and by what: those that lost most, a line each.
 std::string history_answer(const History& history) {
-  const auto& first = history.series.front();
-  if (first.loss <= 0) return "<p>No series has surely become slower.</p>\n";
-  return fmt::format("<p class=\"note\"><b>{}</b> is {} below its best. {}.</p>\n",
-                     escaped(first.title), percent_text(first.loss),
-                     escaped(history_sentence(first)));
+  constexpr std::ptrdiff_t most = 5;
+  const auto slower =
+      std::count_if(history.series.begin(), history.series.end(),
+                    [](const HistorySeries& series) { return series.loss > 0; });
+  if (slower == 0) return "<p>No series has surely become slower.</p>\n";
+  std::string lines;
+  for (const auto& series :
+       std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
+    lines += fmt::format("{}<b>{}</b> is {} below its best. {}.", lines.empty() ? "" : "<br>\n",
+                         escaped(series.title), percent_text(series.loss),
+                         escaped(history_sentence(series)));
+  if (slower > most) lines += fmt::format("<br>\n{} more lost less.", slower - most);
+  return fmt::format("<p class=\"note\">{}</p>\n", lines);
 }
 
 std::string series_figure(const HistorySeries& series) {
@@ -70,7 +79,12 @@ std::string history_page(const History& history, const std::string& made) {
   body += fmt::format("<p class=\"sub\">{} {}</p>\n</header>\n",
                       escaped(history_summary(history)), escaped(made));
   if (!history.series.empty()) body += history_answer(history);
-  body += "<section>\n<h2>Series, the largest loss first</h2>\n<div class=\"small-charts\">\n";
+  body +=
+      "<section>\n<h2>Series, the largest loss first</h2>\n<p class=\"faint\">A loss is how "
+      "far "
+      "the newest level lies below the best one. A level is what fits the points: it steps "
+      "where a change is sure, and slopes where a series drifts. Axes do not begin at "
+      "0.</p>\n<div class=\"small-charts\">\n";
   for (std::size_t i = 0; i < std::min(most_charts, history.series.size()); ++i)
     body += series_figure(history.series[i]);
   body += "</div>\n";

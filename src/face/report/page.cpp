@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 namespace shardsweep {
 namespace {
@@ -67,6 +68,18 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
   return page + "</body>\n</html>\n";
 }
 
+namespace {
+
+/// Broken in the middle it is read as two.
+bool is_short_word(std::string_view text) {
+  constexpr std::size_t most = 12;
+  return text.size() <= most && !text.empty() &&
+         std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
+         text.find(' ') == std::string_view::npos;
+}
+
+}  // namespace
+
 std::string html_table(const Table& table, std::string_view caption) {
   const auto columns = html_columns(table);
   const auto align = [](const HtmlColumn& column) {
@@ -84,8 +97,10 @@ std::string html_table(const Table& table, std::string_view caption) {
   for (const auto& row : table.rows) {
     out += "<tr>";
     for (const auto& column : columns) {
-      out += fmt::format("<td{}>{}</td>", align(column),
-                         escaped(humanised(table.columns[column.index], row[column.index])));
+      const auto text = humanised(table.columns[column.index], row[column.index]);
+      out +=
+          fmt::format("<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column),
+                      escaped(text));
     }
     out += "</tr>\n";
   }

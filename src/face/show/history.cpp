@@ -381,15 +381,15 @@ std::string history_summary(const History& history) {
     ++counts[static_cast<std::size_t>(series.verdict().difference)];
     points += series.points.size();
   }
-  std::string text = fmt::format("{} series of {}", grouped(std::ssize(history.series)),
+  std::string text = fmt::format("{} series with {}", grouped(std::ssize(history.series)),
                                  counted(static_cast<std::int64_t>(points), "point"));
+  if (history.series.size() > 1) text += " in all";
   for (const auto difference :
        {Difference::slower, Difference::faster, Difference::same, Difference::undecided}) {
     const auto count = counts[static_cast<std::size_t>(difference)];
     if (count > 0)
-      text += fmt::format(
-          "{} {} {}", text.ends_with("s") && text.find(':') == std::string::npos ? ":" : ",",
-          grouped(count), word_of(difference));
+      text += fmt::format("{} {} {}", text.find(':') == std::string::npos ? ":" : ",",
+                          grouped(count), word_of(difference));
   }
   return text + ".";
 }
@@ -400,16 +400,24 @@ std::string history_sentence(const HistorySeries& series) {
   const auto reason = series.reason();
   if (since == series.points.size()) {
     if (series.points.size() < 2) return "measured once";
+    const auto& levels = series.answer.levels;
+    const std::string steady =
+        series.answer.drift == 0
+            ? "No sure change"
+            : fmt::format("No step, but a drift of {} from first to last",
+                          percent_text(levels.back() / levels.front() - 1));
     return fmt::format(
-        "No sure change in {} measurements. The newest is {}: {} {}{}; {}",
-        series.points.size(), word_of(verdict.difference),
-        percent_text(std::abs(verdict.share)), verdict.share < 0 ? "slower" : "faster",
+        "{} in {} measurements. The newest is {}: {} {}{}; {}", steady, series.points.size(),
+        word_of(verdict.difference), percent_text(std::abs(verdict.share)),
+        verdict.share < 0 ? "slower" : "faster",
         reason.empty() ? std::string() : fmt::format(" ({})", reason), verdict.reason);
   }
+  const bool recovering = verdict.difference == Difference::faster && series.loss > 0;
   return fmt::format(
-      "{} by {} since {}: {}", word_of(verdict.difference),
+      "{} by {} since {}: {}{}", word_of(verdict.difference),
       percent_text(std::abs(verdict.share)), when_text(series.points[since].run),
-      reason.empty() ? std::string("nothing else that is known changed") : reason);
+      reason.empty() ? std::string("nothing else that is known changed") : reason,
+      recovering ? fmt::format("; still {} below its best", percent_text(series.loss)) : "");
 }
 
 std::string point_sentence(const HistorySeries& series, std::size_t point) {

@@ -55,7 +55,7 @@ TEST_CASE("a change is said with what else changed there and with nothing more")
   CHECK(series.reason() == "version 1 -> 2");
   CHECK(series.loss == doctest::Approx(0.1).epsilon(0.05));
   CHECK(history_sentence(series).find("SLOWER by 10.0 % since") == 0);
-  CHECK(history_summary(history) == "1 series of 10 points: 1 SLOWER.");
+  CHECK(history_summary(history) == "1 series with 10 points: 1 SLOWER.");
 }
 
 TEST_CASE("the best of a cell has a point for each software and sweep") {
