@@ -138,6 +138,9 @@ class Reader {
   /// Opens for reading alone; a database that does not exist is a fault that says how to make
   /// one.
   [[nodiscard]] static Result<std::unique_ptr<Reader>> open(const std::filesystem::path& file);
+  /// Who has the lease of a database, of an older version too; none: nobody.
+  [[nodiscard]] static Result<std::optional<LeaseHolder>> holder_in(
+      const std::filesystem::path& file);
   virtual ~Reader() = default;
 
   /// One SELECT of the user's; anything that writes, attaches or sets is refused by an

@@ -153,8 +153,9 @@ struct StopEvent {
 
 class Store {
  public:
-  /// Creates the file and migrates it to this version's schema. A newer schema is refused. WAL
-  /// only on local file systems that are known, a rollback journal elsewhere.
+  /// Creates the file with this version's schema. An older schema is brought to it when the
+  /// lease is taken, a newer one is refused. WAL only on local file systems that are known, a
+  /// rollback journal elsewhere.
   [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::filesystem::path& file);
   virtual ~Store() = default;
 

@@ -11,6 +11,7 @@
 #include "text/nearest.hpp"
 #include "text/secrets.hpp"
 
+#include <shardsweep/home.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
@@ -271,6 +272,14 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
 
 }  // namespace sqlite
 
+Result<std::optional<LeaseHolder>> Reader::holder_in(const std::filesystem::path& file) {
+  return sqlite::guarded([&]() -> std::optional<LeaseHolder> {
+    sqlite::Database database = sqlite::open_for_reading(file);
+    if (database.integer("PRAGMA user_version") == 0) return std::nullopt;
+    return sqlite::lease_holder(database);
+  });
+}
+
 Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) {
   std::error_code why;
   if (!std::filesystem::exists(file, why)) {
@@ -288,7 +297,7 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
   }
   return sqlite::guarded([&]() -> std::unique_ptr<Reader> {
     sqlite::Database database = sqlite::open_for_reading(file);
-    sqlite::require_current(database);
+    sqlite::require_current(database, Home{file}.lock());
     // A heatmap reads the whole of three tables; the default keeps 2 MiB of them.
     database.execute("PRAGMA cache_size = -65536");
     // Reading by pointer instead of by system call halves it. On a network file system a page

@@ -3,6 +3,7 @@
 
 #include "store/rows.hpp"
 
+#include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/database_format.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/storage.hpp>
@@ -25,7 +26,7 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
   }
   if (version > known) {
     fail(FaultKind::rejected,
-         fmt::format("{} was written by a newer shardsweep (schema version {}, this program "
+         fmt::format("{} was written by a newer shardsweep (database format {}, this program "
                      "knows {}): use that version, or another --db",
                      database.name(), version, known));
   }
@@ -75,7 +76,13 @@ void migrate(Database& database, std::span<const std::string> steps) {
   fail_point("store.migrated");
 }
 
-void require_current(Database& database) {
+void migrate_new(Database& database) {
+  const auto version = database.integer("PRAGMA user_version");
+  if (version == 0) return migrate(database);
+  refuse_strangers(database, version, static_cast<std::int64_t>(migrations().size()));
+}
+
+void require_current(Database& database, const std::filesystem::path& lock) {
   const auto known = static_cast<std::int64_t>(migrations().size());
   const auto version = database.integer("PRAGMA user_version");
   refuse_strangers(database, version, known);
@@ -85,12 +92,17 @@ void require_current(Database& database) {
                      "`shardsweep run SWEEP.yaml` starts one where none runs.",
                      database.name()));
   }
-  if (version < known) {
+  if (version >= known) return;
+  const std::string what = fmt::format("{} has database format {}, this program reads {}",
+                                       database.name(), version, known);
+  if (const auto daemon = lock_holder(lock)) {
     fail(FaultKind::rejected,
-         fmt::format("{} has schema version {}, this program reads {}: `shardsweep daemon` or "
-                     "`shardsweep tick` brings it up to date",
-                     database.name(), version, known));
+         fmt::format("{}, and the daemon that runs (pid {}) is of an older version: "
+                     "`shardsweep daemon --take-over` replaces it, and running trials go on",
+                     what, *daemon));
   }
+  fail(FaultKind::rejected,
+       what + ": `shardsweep daemon` or `shardsweep tick` brings it up to date");
 }
 
 void set_journal(Database& database, const std::filesystem::path& file) {

@@ -4,6 +4,7 @@
 
 #include "store/sqlite.hpp"
 
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -27,8 +28,12 @@ extern const char* const views_sql;
 /// that is not ours, is refused.
 void migrate(Database& database, std::span<const std::string> steps = migrations());
 
-/// Refuses what migrate() would refuse or change: readers change nothing.
-void require_current(Database& database);
+/// The same for an empty file. An older database stays as it is: its daemon may be running.
+void migrate_new(Database& database);
+
+/// Refuses what migrate() would refuse or change: readers change nothing. `lock` is that of the
+/// database's daemon.
+void require_current(Database& database, const std::filesystem::path& lock);
 
 /// Write-ahead log where the file system is known to be local, else a rollback journal; with
 /// full synchronisation either way.

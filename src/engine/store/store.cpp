@@ -111,14 +111,20 @@ struct StoreSql {
 
 class SqliteStore final : public Store {
  public:
-  explicit SqliteStore(Database database)
-      : database_(std::move(database)), lease_(database_), committer_(database_) {}
+  explicit SqliteStore(Database database) : database_(std::move(database)), lease_(database_) {}
 
   Result<std::optional<LeaseHolder>> lease_holder() override {
     return guarded([&] { return sqlite::lease_holder(database_); });
   }
   Result<LeaseHolder> take_lease(LeaseHolder claim) override {
-    return guarded([&] { return lease_.take(std::move(claim)); });
+    return guarded([&] {
+      auto lease = lease_.take(std::move(claim));
+      // Not before: a daemon of an older version writes what it knows until it has lost the
+      // lease.
+      migrate(database_);
+      if (!committer_) committer_.emplace(database_);
+      return lease;
+    });
   }
   Result<void> renew_lease(Timestamp now) override {
     return guarded([&] { lease_.renew(now); });
@@ -135,7 +141,7 @@ class SqliteStore final : public Store {
       lease_.check();
       const Conservation conservation(database_, changes, commits_++);
       for (const auto& change : changes)
-        committer_.apply(change);
+        committer_->apply(change);
       check_completed(database_, changes);
       conservation.check();
       fail_by_errno(fail_point_error("store.commit"), database_);
@@ -266,7 +272,7 @@ class SqliteStore final : public Store {
 
   Database database_;
   Lease lease_;
-  Committer committer_;
+  std::optional<Committer> committer_;  ///< of the present format: since the lease was taken
   StoreSql sql_;
   std::int64_t commits_ = 0;
 };
@@ -344,7 +350,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::filesystem::path& file) {
     if (std::filesystem::file_size(file, unknown) == 0)
       database.execute("PRAGMA auto_vacuum = INCREMENTAL");
     sqlite::set_journal(database, file);
-    sqlite::migrate(database);
+    sqlite::migrate_new(database);
     database.wait_at_most(sqlite::write_wait_ms);
     return std::make_unique<sqlite::SqliteStore>(std::move(database));
   });

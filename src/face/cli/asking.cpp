@@ -104,9 +104,7 @@ class Starter {
 
 /// Who holds the lease, if anybody does and the database can be read.
 std::optional<LeaseHolder> holder_of(const Session& session) {
-  const auto reader = Reader::open(session.home.database);
-  if (!reader) return std::nullopt;
-  const auto holder = (*reader)->lease_holder();
+  const auto holder = Reader::holder_in(session.home.database);
   return holder && *holder && (*holder)->pid != 0 ? *holder : std::nullopt;
 }
 
@@ -138,6 +136,14 @@ bool daemon_runs(const Session& session) {
 
 namespace {
 
+/// A daemon of another database format may not know what it is asked for. It knows how to stop.
+Result<void> refuse_other_format(const Session& session, Verb verb) {
+  if (verb == Verb::stop || !lock_holder(session.home.lock())) return {};
+  const auto reader = Reader::open(session.home.database);
+  if (reader || reader.error().kind != FaultKind::rejected) return {};
+  return tl::unexpected<Fault>(reader.error());
+}
+
 /// After an upgrade: what the user has just installed does not yet decide.
 void say_other_version(const Session& session) {
   if (!lock_holder(session.home.lock())) return;
@@ -161,7 +167,9 @@ Result<std::string> post_to_daemon(const Session& session, Request request) {
   say_other_version(session);
   request.from = who_asks();
   const std::string inbox = request.inbox;
-  auto posted = post_request(session.home, std::move(request), session.clock.now());
+  auto posted = refuse_other_format(session, request.verb).and_then([&] {
+    return post_request(session.home, std::move(request), session.clock.now());
+  });
   // Nobody else knows of it.
   if (!posted && !inbox.empty()) remove_inbox(inbox);
   return posted;

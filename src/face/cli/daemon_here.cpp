@@ -31,11 +31,11 @@ Result<void> refuse_foreign_writer(const Session& session, const Policy& policy)
   std::error_code error;
   const fs::path& file = session.home.database;
   if (is_local_file_system(file) || !fs::exists(file, error)) return {};
-  const auto reader = Reader::open(file);
-  if (!reader && reader.error().kind == FaultKind::busy)
-    return tl::unexpected<Fault>(reader.error());
-  if (!reader) return {};  // an empty one, or one of an older version: no daemon is at it
-  SHARDSWEEP_ASSIGN(const auto holder, (*reader)->lease_holder());
+  const auto found = Reader::holder_in(file);
+  if (!found && found.error().kind == FaultKind::busy)
+    return tl::unexpected<Fault>(found.error());
+  if (!found) return {};  // no daemon is at it; what it is is told by who opens it
+  const auto& holder = *found;
   if (!holder || holder->host == this_process().host) return {};
   const double silent_s = to_seconds(session.clock.now() - holder->renewed);
   if (silent_s > policy.lease_ttl_s) return {};

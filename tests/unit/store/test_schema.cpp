@@ -4,6 +4,7 @@
 #include "sweep/layout_text.hpp"
 #include "unit/store/support.hpp"
 
+#include <shardsweep/database_format.hpp>
 #include <shardsweep/metric.hpp>
 #include <shardsweep/result_columns.hpp>
 
@@ -87,6 +88,34 @@ TEST_CASE("a database of an older version is brought up and its rows stay") {
   CHECK(database.integer("PRAGMA user_version") == static_cast<std::int64_t>(steps.size()));
   CHECK(database.text("SELECT node || rack || last_seen FROM nodes") == "n12");
   sqlite::migrate(database, steps);  // nothing to do
+}
+
+TEST_CASE("an older database stays as it is until a daemon has its lease") {
+  const TempDir dir;
+  const auto format = [&] {
+    sqlite::Database raw(dir / "a.db", sqlite::OpenMode::existing, 1000);
+    return raw.integer("PRAGMA user_version");
+  };
+  const auto before = database_format() - 1;
+  {
+    sqlite::Database old(dir / "a.db", sqlite::OpenMode::create, 1000);
+    sqlite::migrate(old, sqlite::migrations().first(static_cast<std::size_t>(before)));
+    old.execute("UPDATE lease SET held = 1, host = 'login2', pid = 7, epoch = 4");
+  }
+  const auto store = must(Store::open(dir / "a.db"));
+  CHECK(format() == before);
+  CHECK(must(store->lease_holder())->pid == 7);
+  CHECK(must(Reader::holder_in(dir / "a.db"))->pid == 7);
+  const auto reader = Reader::open(dir / "a.db");
+  REQUIRE_FALSE(reader);
+  CHECK(reader.error() ==
+        Fault{FaultKind::rejected,
+              fmt::format("a.db has database format {}, this program reads {}: `shardsweep "
+                          "daemon` or `shardsweep tick` brings it up to date",
+                          before, database_format())});
+  must(store->take_lease({.host = "login1"}));
+  CHECK(format() == database_format());
+  must(Reader::open(dir / "a.db"));
 }
 
 TEST_CASE("what an older database kept of a log's rounding becomes a column") {
@@ -187,11 +216,12 @@ TEST_CASE("a newer database and a stranger's are refused with the reason") {
   }
   const auto newer = Store::open(dir / "newer.db");
   REQUIRE_FALSE(newer);
-  CHECK(newer.error() ==
-        Fault{FaultKind::rejected,
-              fmt::format("newer.db was written by a newer shardsweep (schema version 99, this "
-                          "program knows {}): use that version, or another --db",
-                          sqlite::migrations().size())});
+  CHECK(
+      newer.error() ==
+      Fault{FaultKind::rejected,
+            fmt::format("newer.db was written by a newer shardsweep (database format 99, this "
+                        "program knows {}): use that version, or another --db",
+                        sqlite::migrations().size())});
   const auto other = Store::open(dir / "other.db");
   REQUIRE_FALSE(other);
   CHECK(other.error().what == "other.db is a database, but not one of shardsweep's");
