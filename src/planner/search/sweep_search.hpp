@@ -69,8 +69,8 @@ class SweepSearch {
   void remember(SearchPoint point, const SearchNews& news);
   /// What a tick has learnt, before or after it is committed: heard twice it is the same.
   void hear(std::span<const Change> changes);
-  /// A trial whose run had ended cancelled was measured all the same: made anew from the database,
-  /// a search knows of that.
+  /// A trial whose run had ended cancelled was measured all the same: made anew from the
+  /// database, a search knows of that.
   [[nodiscard]] bool is_outdated() const { return outdated_; }
 
   struct Skip {
