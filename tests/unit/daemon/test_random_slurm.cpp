@@ -57,6 +57,8 @@ const std::vector<NotHere> not_here{
     {{"event", "stopped"}, "a daemon that contradicts itself tells it: test_stops.cpp"},
     {{"event", "clear_node"}, "the node's own event tells it"},
     {{"event", "node probation"}, "begins with an allocation, whose event tells it"},
+    {{"event", "remeasured"}, "needs a date to come: test_remeasure"},
+    {{"event", "regressed"}, "the same"},
     {{"event", "node slow"}, "needs busy times of ranks: unit_fleet, test_stragglers"},
     {{"event", "look failed"}, "the daemon tells it as a trouble"},
     {{"event", "next"}, "what is handed out is told as started"},
