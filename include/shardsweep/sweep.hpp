@@ -106,6 +106,10 @@ struct Measure {
   [[nodiscard]] constexpr std::int32_t steps_of_trial() const {
     return first > 0 ? first : steps;
   }
+  /// Of such a trial, and of a sweep that has no finals.
+  [[nodiscard]] constexpr Measure without_finals() const {
+    return {.warmup = warmup, .steps = steps_of_trial(), .repeats = repeats};
+  }
   /// At most so many times a trial's seconds are those of a run in its finals.
   [[nodiscard]] constexpr double finals_longer() const {
     return static_cast<double>(warmup + steps) / (warmup + steps_of_trial());

@@ -91,7 +91,7 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   const AttemptPaths paths{attempt.dir};
   SHARDSWEEP_TRY(make_own_folder(paths.dir));
   SweepSpec run = sweeps_.spec_from(*context, trial.software);
-  if (trial.final_of == 0) run.measure.steps = run.measure.steps_of_trial();
+  if (trial.final_of == 0) run.measure = run.measure.without_finals();
   AttemptSpec spec = attempt_spec(
       run, point,
       {.attempt = id,

@@ -50,7 +50,7 @@ Proof make_proof(const SweepSpec& sweep, const Plan& plan) {
   proof.sweep.control = {};
   proof.sweep.control.network_from = 0;
   proof.sweep.measure.repeats = 1;
-  proof.sweep.measure.finalists = 0;
+  proof.sweep.measure = proof.sweep.measure.without_finals();
   proof.sweep.side_runs = {};
   VarValues& stages = proof.sweep.vars.emplace_back();
   stages.name = proof_stage_var;

@@ -65,6 +65,15 @@ TEST_CASE("first, middle and last stage of the fastest predicted layouts of each
   CHECK(ranks == "0 8 12 0 8 0 ");
 }
 
+TEST_CASE("the ranks of a proof run as the trials of its sweep do, and have no finals") {
+  SweepSpec sweep = sweep_of_a_trainer();
+  sweep.measure = {.warmup = 1, .steps = 20, .first = 5, .finalists = 3, .node_sets = 2};
+  Plan plan;
+  plan.trials = {trial(4, 4, 11)};
+  const Proof proof = make_proof(sweep, plan);
+  CHECK(proof.sweep.measure == Measure{.warmup = 1, .steps = 5});
+}
+
 TEST_CASE("what ranks have shown is their layout's: the largest peak, and one OOM is enough") {
   const SweepSpec sweep = sweep_of_a_trainer();
   Plan plan;

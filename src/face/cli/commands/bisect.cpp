@@ -171,10 +171,7 @@ void keep_point(SweepSpec& sweep, const Point& point) {
   sweep.search = {};
   sweep.side_runs = {};
   sweep.prove = false;
-  sweep.measure.repeats = 1;
-  sweep.measure.finalists = 0;
-  sweep.measure.final_rounds = 0;
-  sweep.measure.node_sets = 1;
+  sweep.measure = {.warmup = sweep.measure.warmup, .steps = sweep.measure.steps};
   sweep.policy.max_allocations = 1;
   sweep.policy.lane_length = 0;
 }

@@ -40,7 +40,7 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   const AttemptPaths paths{session.home.attempts() / (slug + ".1")};
   const std::int32_t slots = planned.sweep.cluster.gpus_per_node;
   SweepSpec sweep = planned.sweep;
-  sweep.measure.steps = sweep.measure.steps_of_trial();
+  sweep.measure = sweep.measure.without_finals();
   const AttemptSpec spec = attempt_spec(sweep, point,
                                         {.attempt = 0,
                                          .trial = slug,
