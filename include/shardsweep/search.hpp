@@ -89,6 +89,10 @@ struct SearchSettings {
   [[nodiscard]] bool cuts_short() const {
     return policy == SearchPolicy::best_first && cut_short > 0;
   }
+  /// It begins with what earlier sweeps have measured.
+  [[nodiscard]] bool remembers() const {
+    return policy == SearchPolicy::best_first && learn_from.any();
+  }
   /// Order and stop are the plan's own: nothing has to be learnt.
   [[nodiscard]] bool is_plain() const {
     return policy == SearchPolicy::exhaustive && !until.any();

@@ -156,7 +156,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   const ClusterSpec cluster = as_fast_as(proofs, spec, family);
   auto search = std::make_unique<SweepSearch>(spec.search, cluster, Predictor(cluster, family),
                                               launch_cost(spec));
-  if (spec.search.policy == SearchPolicy::best_first && spec.search.learn_from.any()) {
+  if (spec.search.remembers()) {
     SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec));
     for (Experience& one : memories)
       search->remember(std::move(one.point), one.news);

@@ -236,8 +236,12 @@ bool is_kin(const SweepSpec& a, const SweepSpec& b) {
   const auto hardware = [](const ClusterSpec& cluster) {
     return std::tuple(cluster.name, cluster.gpu, cluster.gpus_per_node, cluster.memory_bytes);
   };
+  const Family& family = family_of(a.runner);
+  // Programs of no known family have nothing in common but that.
+  const bool same_trainer =
+      find_family(family.name).has_value() || a.runner.known_as() == b.runner.known_as();
   return hardware(a.cluster) == hardware(b.cluster) && a.proof_of.empty() &&
-         b.proof_of.empty() && &family_of(a.runner) == &family_of(b.runner);
+         b.proof_of.empty() && &family == &family_of(b.runner) && same_trainer;
 }
 
 const Family& family_of(const RunnerSpec& runner) {

@@ -184,3 +184,22 @@ TEST_CASE("a reported peak is of the stage that the table names") {
   CHECK(peak(3) != peak(0));
   CHECK(peak(-1) == std::max(peak(0), peak(3)));
 }
+
+TEST_CASE("a search learns from sweeps of its hardware with trainers of its family alone") {
+  SweepSpec a;
+  a.cluster = h100();
+  SweepSpec b = a;
+  CHECK(is_kin(a, b));
+  b.runner.name = "megatron";
+  CHECK_FALSE(is_kin(a, b));
+  a.runner.name = "megatron-core";
+  CHECK(is_kin(a, b));
+  // Of no known family: each is its own.
+  a.runner.name = "mine";
+  b.runner.name = "yours";
+  CHECK_FALSE(is_kin(a, b));
+  b.runner.name = "mine";
+  CHECK(is_kin(a, b));
+  b.cluster.memory_bytes /= 2;
+  CHECK_FALSE(is_kin(a, b));
+}

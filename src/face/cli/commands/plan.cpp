@@ -72,11 +72,10 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
   return result;
 }
 
-/// "Learns from 412 runs of 2 earlier sweeps: a, b." Empty: from none. What a daemon does
-/// (daemon/search.cpp), by what is measured now.
+/// "The search learns from 412 runs of 2 earlier sweeps: a, b." Empty: from none. What a daemon
+/// does (daemon/search.cpp), by what is measured now.
 std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
-  if (sweep.search.policy != SearchPolicy::best_first || !sweep.search.learn_from.any())
-    return "";
+  if (!sweep.search.remembers()) return "";
   const auto reader = Reader::open(session.home.database);
   if (!reader) return "";
   const auto sweeps = (*reader)->query(
