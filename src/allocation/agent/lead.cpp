@@ -2,7 +2,7 @@
 #include "agent/lead.hpp"
 
 #include "agent/reap.hpp"
-#include "machine/descriptor.hpp"
+#include "machine/free_port.hpp"
 #include "machine/host_name.hpp"
 #include "text/node_list.hpp"
 
@@ -12,17 +12,13 @@
 
 #include <fmt/format.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <utility>
 
 namespace shardsweep::agent {
@@ -46,18 +42,9 @@ bool asks_topology(const AllocationSpec& spec) {
 /// one host need no name of it. Empty for a runner, whose ranks need none.
 Result<std::string> meeting_place_of(const AttemptSpec& spec) {
   if (!spec.trainer && !spec.container) return std::string();
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t size = sizeof any;
-  auto* address = reinterpret_cast<sockaddr*>(&any);  // bind's signature
-  if (socket.get() < 0 || ::bind(socket.get(), address, size) != 0 ||
-      ::getsockname(socket.get(), address, &size) != 0)
-    return fault(FaultKind::unavailable,
-                 fmt::format("no free port for MASTER_PORT: {}", std::strerror(errno)));
+  SHARDSWEEP_ASSIGN(const int port, free_port());
   const bool alone = spec.world <= spec.ranks_per_node;
-  return fmt::format("{}:{}", alone ? "127.0.0.1" : host_name(), ntohs(any.sin_port));
+  return fmt::format("{}:{}", alone ? "127.0.0.1" : host_name(), port);
 }
 
 Result<AttemptSpec> read_spec(const Assign& assign) {

@@ -11,6 +11,7 @@
 #include "agent/spawn.hpp"
 #include "attempt/network_check.hpp"
 #include "attempt/pace.hpp"
+#include "machine/free_port.hpp"
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 #include "text/characters.hpp"
@@ -21,11 +22,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,19 +91,6 @@ Exit await(pid_t child, const Clock& clock, double limit_s) {
   check(::read(in, text.data(), text.size()) == home_bytes);
   check(::unlink(file.c_str()) == 0);
   ::_exit(0);
-}
-
-/// Free just now; 0: there is none.
-int free_port() {
-  const Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t size = sizeof any;
-  auto* address = reinterpret_cast<sockaddr*>(&any);  // bind's signature
-  const bool bound = socket.get() >= 0 && ::bind(socket.get(), address, size) == 0 &&
-                     ::getsockname(socket.get(), address, &size) == 0;
-  return bound ? ntohs(any.sin_port) : 0;
 }
 
 /// Behind the key in what a microbenchmark has printed; 0: it is not there.
@@ -310,7 +295,7 @@ class Finding {
   std::string meeting_place() const {
     std::string ports;
     for (std::size_t at = 0; at < places_of(order_.allreduce).size(); ++at)
-      ports += fmt::format("{}{}", at == 0 ? "" : ",", free_port());
+      ports += fmt::format("{}{}", at == 0 ? "" : ",", free_port().value_or(0));
     return host_name() + ":" + ports;
   }
 

@@ -85,11 +85,19 @@ std::vector<std::string> programs_of(const SweepSpec& sweep, const std::string& 
   return programs;
 }
 
+namespace {
+
+/// Of the two that lie beside `installed` the one for this cluster.
+std::string shardbench_for(const ClusterSpec& cluster, const std::string& installed) {
+  return installed.substr(0, installed.rfind('/') + 1) +
+         (cluster.gpu.empty() ? "shardbench-cpu" : "shardbench-cuda");
+}
+
+}  // namespace
+
 std::vector<std::string> allreduce_command(const SweepSpec& sweep,
                                            const std::string& installed) {
-  const std::string folder = installed.substr(0, installed.rfind('/') + 1);
-  const bool gpus = !sweep.cluster.gpu.empty();
-  return {folder + (gpus ? "shardbench-cuda" : "shardbench-cpu"),
+  return {shardbench_for(sweep.cluster, installed),
           "--microbench",
           "--network-probe",
           "alone",
@@ -103,60 +111,34 @@ std::vector<std::string> allreduce_command(const SweepSpec& sweep,
 
 /// The rank is said: a step of Slurm has others for whoever reads its environment.
 std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
-  const std::string folder = installed.substr(0, installed.rfind('/') + 1);
+  const std::string program = shardbench_for(sweep.cluster, installed);
   if (sweep.cluster.gpu.empty())
-    return {folder + "shardbench-cpu",
-            "--microbench",
-            "--rank",
-            "0",
-            "--world-size",
-            "1",
-            "--local-rank",
-            "0",
-            "--layers",
-            "1",
-            "--hidden",
-            "512",
-            "--ffn",
-            "1024",
-            "--heads",
-            "8",
-            "--kv-heads",
-            "8",
-            "--vocab",
-            "512",
-            "--seq-len",
-            "128",
-            "--micro-batch",
-            "1",
-            "--dtype",
-            "fp32"};
-  return {folder + "shardbench-cuda",
-          "--microbench",
-          "--rank",
-          "0",
-          "--world-size",
-          "1",
-          "--local-rank",
-          "0",
-          "--layers",
-          "1",
-          "--hidden",
-          "4096",
-          "--ffn",
-          "14336",
-          "--heads",
-          "32",
-          "--kv-heads",
-          "8",
-          "--vocab",
-          "32000",
-          "--seq-len",
-          "4096",
-          "--micro-batch",
-          "1",
-          "--dtype",
-          "bf16"};
+    return {program,         "--microbench",
+            "--rank",        "0",
+            "--world-size",  "1",
+            "--local-rank",  "0",
+            "--layers",      "1",
+            "--hidden",      "512",
+            "--ffn",         "1024",
+            "--heads",       "8",
+            "--kv-heads",    "8",
+            "--vocab",       "512",
+            "--seq-len",     "128",
+            "--micro-batch", "1",
+            "--dtype",       "fp32"};
+  return {program,         "--microbench",
+          "--rank",        "0",
+          "--world-size",  "1",
+          "--local-rank",  "0",
+          "--layers",      "1",
+          "--hidden",      "4096",
+          "--ffn",         "14336",
+          "--heads",       "32",
+          "--kv-heads",    "8",
+          "--vocab",       "32000",
+          "--seq-len",     "4096",
+          "--micro-batch", "1",
+          "--dtype",       "bf16"};
 }
 
 std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
