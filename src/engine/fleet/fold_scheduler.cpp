@@ -121,8 +121,12 @@ struct SchedulerFolder {
     const auto* known = of(event);
     if (known == nullptr) return;
     auto row = fold.world.edit(*known);
-    // Asked before the claim, answered after it: no news of a job that has started.
-    if (event.state == JobState::pending && row->claimed_at != 0 && !event.after_claim) return;
+    // Asked before the claim and answered after it, or about another job with this token, which
+    // a lost answer of sbatch has left behind: no news of the job that has started.
+    const bool another = !row->job_id.empty() && row->job_id != event.job_id;
+    if (event.state == JobState::pending && row->claimed_at != 0 &&
+        (!event.after_claim || another))
+      return;
     if (event.state == JobState::ended && row->claimed_at == 0)
       fold.world.note_begun_on(*row, first_node(event.nodes));
     const std::string detail =

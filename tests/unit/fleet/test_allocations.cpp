@@ -224,6 +224,18 @@ TEST_CASE("a job that is put back into the queue is over for us") {
   CHECK(c.allocation().end_outcome == Outcome::preempted);
 }
 
+TEST_CASE("a second job with the token that waits does not put the first one back") {
+  Cluster c;
+  c.trials(1, 1);
+  c.decide();
+  c.seen(JobState::pending);
+  c.line(Claimed{.token = c.allocation().token, .job_id = "6"});
+  c.seen(JobState::pending);
+  CHECK_FALSE(c.allocation().end_outcome);
+  CHECK(c.allocation().job_id == "6");
+  CHECK(c.allocation().job_state == JobState::running);
+}
+
 TEST_CASE("what a lead gives back unasked goes to another allocation") {
   Cluster c;
   c.trials(1, 2);
