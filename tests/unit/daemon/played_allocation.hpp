@@ -73,9 +73,11 @@ class PlayedAllocation final : private LeadOutside {
   /// Nobody of it is left that could do anything.
   [[nodiscard]] bool is_quiet() const;
   [[nodiscard]] bool is_draining() const { return machine_ && machine_->is_draining(); }
-  /// Nothing holds it up from leaving when it is told to.
+  /// Nothing holds it up from leaving when it is told to. What troubles have made late stays so
+  /// when they are over.
   [[nodiscard]] bool is_quick() const {
-    return site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
+    return !settled_ && to_nodes_.empty() && from_nodes_.empty() &&
+           site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
            site_.troubles.unwritten == 0 && at_fault_.empty();
   }
   [[nodiscard]] bool is_leaving() const { return machine_ && machine_->is_leaving(); }
