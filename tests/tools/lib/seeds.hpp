@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeds of random tests. A test takes a fresh one, prints it before anything else, as the
-// command that repeats it, and stays within a budget of steps. A seed that has failed becomes a
-// line of tests/data/seeds/NAME and is replayed in every run, so that what it found stays
-// found:
+// Seeds of random tests. A test takes the same one each time, so that a commit passes or fails
+// for everybody alike; with the word "fresh" in its variable a new one. It prints it before
+// anything else, as the command that repeats it, and stays within a budget of steps. A seed
+// that has failed becomes a line of tests/data/seeds/NAME and is replayed in every run, so that
+// what it found stays found:
 //
 //   SEED LENGTH  # what it found
 #pragma once
@@ -18,6 +19,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,10 +45,18 @@ class Seeds {
     std::string variable;  ///< of the environment, with a seed
     std::string budget;    ///< the same, with the budget
   };
-  /// Prints what repeats the run. Where its user has given the seed, nothing else is replayed.
+  /// Prints what repeats the run. If its user has given a number, nothing else is replayed.
   Seeds(Names names, std::int64_t budget) : names_(std::move(names)) {
+    constexpr std::uint64_t usual = 1;
     const char* given = std::getenv(names_.variable.c_str());
-    first_ = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
+    if (given == nullptr) {
+      first_ = usual;
+    } else if (std::string_view(given) == "fresh") {
+      first_ = std::random_device{}();
+      given = nullptr;
+    } else {
+      first_ = std::strtoull(given, nullptr, 10);
+    }
     std::printf("seed: %s\n", command(first_, budget).c_str());
     std::fflush(stdout);
     if (given == nullptr) read();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The daemon on a Slurm where everything goes wrong at random: kept seeds first, then fresh
-// ones, SHARDSWEEP_RANDOM_STEPS in all. SHARDSWEEP_RANDOM_SEED repeats one, and replays no
-// others.
+// The daemon on a Slurm where everything goes wrong at random: kept seeds first, then others,
+// SHARDSWEEP_RANDOM_STEPS in all. SHARDSWEEP_RANDOM_SEED repeats one, and replays no others;
+// `fresh` draws one.
 #include "tools/lib/seeds.hpp"
 #include "unit/daemon/random_run.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The daemon against a model: verbs in random sequences, between attempts that end in every
-// way, restarts, and deaths at any call. Kept seeds first, then fresh ones,
+// way, restarts, and deaths at any call. Kept seeds first, then others,
 // SHARDSWEEP_MODEL_SEQUENCES in all. SHARDSWEEP_MODEL_SEED repeats one, and replays no others.
 #include "daemon/loop.hpp"
 #include "fleet/verbs.hpp"
