@@ -65,6 +65,7 @@ struct AttemptPaths {
 enum class Readers : std::uint8_t {
   all,
   owner,  ///< nobody else: there may be secrets in it
+  owner_starts,  ///< the same, of a program: as soon as it is there, it can be started
 };
 
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.

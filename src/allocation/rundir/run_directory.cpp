@@ -21,6 +21,7 @@ namespace {
 
 constexpr mode_t file_mode = 0644;
 constexpr mode_t owner_mode = 0600;
+constexpr mode_t program_mode = 0700;
 constexpr std::size_t chunk_bytes = std::size_t{256} * 1024;
 
 // A file of terabytes without a line must not keep its reader: the rest is the next look's.
@@ -102,6 +103,18 @@ Descriptor create_fresh(int folder, const std::string& name, mode_t mode) {
                              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
 }
 
+mode_t mode_for(Readers readers) {
+  switch (readers) {
+    case Readers::all:
+      return file_mode;
+    case Readers::owner:
+      return owner_mode;
+    case Readers::owner_starts:
+      return program_mode;
+  }
+  return owner_mode;
+}
+
 /// `path`: in `folder`, a descriptor.
 Result<void> replace_durably(int folder, const std::filesystem::path& path,
                              std::string_view text, Readers readers) {
@@ -110,8 +123,7 @@ Result<void> replace_durably(int folder, const std::filesystem::path& path,
   const std::string fresh = name + ".new." + std::to_string(::getpid());
   const std::string fresh_path = (path.parent_path() / fresh).string();
   {
-    const mode_t mode = readers == Readers::owner ? owner_mode : file_mode;
-    const Descriptor file = create_fresh(folder, fresh, mode);
+    const Descriptor file = create_fresh(folder, fresh, mode_for(readers));
     if (!file.valid())
       return errno_error("cannot create " + (errno == EEXIST ? fresh_path : path.string()));
     auto written = write_all(file.get(), text, fresh_path);

@@ -290,11 +290,8 @@ Result<fs::path> BisectWorkshop::starter() const {
   const std::string text = fmt::format("#!/bin/sh\nexec {}/\"${{BISECT:-{}}}\"/{} \"$@\"\n",
                                        in_shell_quotes(folder_.string()),
                                        versions_.front().name, in_shell_quotes(hook_.product));
-  SHARDSWEEP_TRY(write_file_durably(file, text));
-  std::error_code why;
-  fs::permissions(file, fs::perms::owner_all, why);
-  if (why)
-    return fault(FaultKind::unavailable, fmt::format("{}: {}", file.string(), why.message()));
+  // An attempt of an earlier call may be starting it at this moment.
+  SHARDSWEEP_TRY(write_file_durably(file, text, Readers::owner_starts));
   return file;
 }
 
