@@ -260,7 +260,10 @@ struct RestSettings {
   std::string token_file;   ///< mode 0600; empty: `scontrol token` (a unix socket needs none)
   std::string user;         ///< empty: who runs the daemon
   bool plain_http = false;  ///< the token may go to another machine unencrypted
-  [[nodiscard]] auto tied() const { return std::tie(url, token_file, user, plain_http); }
+  std::string ca_file;      ///< certificates of the site's own authority; empty: this machine's
+  [[nodiscard]] auto tied() const {
+    return std::tie(url, token_file, user, plain_http, ca_file);
+  }
   friend bool operator==(const RestSettings&, const RestSettings&) = default;
   friend auto operator<=>(const RestSettings& a, const RestSettings& b) {
     return compared(a.tied(), b.tied());
@@ -270,6 +273,7 @@ struct RestSettings {
 template <>
 inline constexpr auto described<RestSettings> = std::tuple{
     Key{"url", &RestSettings::url, {.meaning = "http://host:port, https://host or unix:/path", .takes = "an address"}},
+    Key{"ca_file", &RestSettings::ca_file, {.meaning = "certificates of the site's own authority, as PEM", .takes = "an absolute path", .otherwise = "what this machine trusts"}, Flag::optional},
     Key{"plain_http", &RestSettings::plain_http, {KeyType::boolean, "the token may go unencrypted to another machine"}, Flag::optional},
     Key{"token_file", &RestSettings::token_file, {.meaning = "file with the token, mode 0600", .takes = "an absolute path", .otherwise = "scontrol token"}, Flag::optional},
     Key{"user", &RestSettings::user, {.type = KeyType::name, .meaning = "user of the requests", .otherwise = "you"}, Flag::optional},

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep::http {
 namespace {
@@ -87,6 +88,7 @@ Result<Response> result_of(Transfer& transfer, CURLcode code) {
 struct Client::State {
   std::string base;         ///< of URLs
   std::string unix_socket;  ///< empty: none
+  std::string ca_file;      ///< empty: the system's
   CURLM* multi = nullptr;
   std::map<CURL*, std::unique_ptr<Transfer>> transfers;
   std::vector<std::pair<int, Result<Response>>> failed;
@@ -98,6 +100,7 @@ struct Client::State {
     curl_easy_setopt(handle, CURLOPT_URL, (base + request.path).c_str());
     if (!unix_socket.empty())
       curl_easy_setopt(handle, CURLOPT_UNIX_SOCKET_PATH, unix_socket.c_str());
+    if (!ca_file.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, ca_file.c_str());
     curl_easy_setopt(handle, CURLOPT_PROXY, "");
     curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method.c_str());
@@ -114,8 +117,10 @@ struct Client::State {
   }
 };
 
-Client::Client(const std::string& server) : state_(std::make_unique<State>()) {
+Client::Client(const std::string& server, std::string ca_file)
+    : state_(std::make_unique<State>()) {
   initialise();
+  state_->ca_file = std::move(ca_file);
   if (server.compare(0, unix_prefix.size(), unix_prefix) == 0) {
     state_->unix_socket = server.substr(unix_prefix.size());
     state_->base = "http://localhost";

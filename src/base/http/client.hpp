@@ -36,8 +36,9 @@ struct Response {
 
 class Client {
  public:
-  /// `server`: http://host:port, https://host or unix:/path.
-  explicit Client(const std::string& server);
+  /// `server`: http://host:port, https://host or unix:/path. `ca_file`: whom it may be
+  /// certified by, as PEM; empty: whom this machine trusts.
+  explicit Client(const std::string& server, std::string ca_file = "");
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();  ///< drops what is on its way

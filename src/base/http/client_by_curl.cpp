@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep::http {
 namespace {
@@ -118,6 +119,7 @@ Result<Response> read_answer(const Transfer& transfer, Result<CommandOutput> out
 struct Client::State {
   std::string base;         ///< of URLs
   std::string unix_socket;  ///< empty: none
+  std::string ca_file;      ///< empty: the system's
   std::map<int, Transfer> transfers;
   std::vector<std::pair<int, Result<Response>>> failed;
   int last_number = 0;
@@ -128,6 +130,7 @@ struct Client::State {
         "silent\nshow-error\nwrite-out = \"\\n%{{http_code}}\"\n",
         config_value(base + request.path), config_value(request.method), request.limit_s);
     if (!unix_socket.empty()) text += "unix-socket = " + config_value(unix_socket) + "\n";
+    if (!ca_file.empty()) text += "cacert = " + config_value(ca_file) + "\n";
     if (!request.body.empty()) {
       text += "header = \"Content-Type: application/json\"\ndata-raw = " +
               config_value(request.body) + "\n";
@@ -183,7 +186,9 @@ struct Client::State {
   }
 };
 
-Client::Client(const std::string& server) : state_(std::make_unique<State>()) {
+Client::Client(const std::string& server, std::string ca_file)
+    : state_(std::make_unique<State>()) {
+  state_->ca_file = std::move(ca_file);
   if (server.compare(0, unix_prefix.size(), unix_prefix) == 0) {
     state_->unix_socket = server.substr(unix_prefix.size());
     state_->base = "http://localhost";

@@ -171,7 +171,7 @@ class SlurmRestScheduler final : public Scheduler {
       : settings_(std::move(settings)),
         policy_(policy),
         clock_(clock),
-        client_(settings_.url),
+        client_(settings_.url, settings_.ca_file),
         user_(settings_.user.empty() ? name_or_number() : settings_.user),
         survey_(static_cast<std::int64_t>(::getuid())) {}
 

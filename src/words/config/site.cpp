@@ -270,6 +270,8 @@ RestSettings read_rest(const YamlNode& node, Mistakes& mistakes) {
     mistakes.assign(rest.url, *url, read_rest_url(*url, rest.plain_http));
   if (const auto* file = find(node, "token_file"))
     mistakes.assign(rest.token_file, *file, read_absolute(*file, "token_file"));
+  if (const auto* file = find(node, "ca_file"))
+    mistakes.assign(rest.ca_file, *file, read_absolute(*file, "ca_file"));
   return rest;
 }
 

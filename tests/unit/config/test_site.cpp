@@ -132,7 +132,7 @@ TEST_CASE("an explained site reads back as the same site") {
       "pass_env: [CUDA_HOME]\nmodules: [cuda/12.4]\nprolog: ['ulimit -l unlimited', 'x: y']\n"
       "template: /home/me/job.sbatch\nlaunch: srun\nstrict: true\n"
       "slurmrestd: {url: 'http://login2:6820', plain_http: true, token_file: /home/me/.token, "
-      "user: me}\n"
+      "user: me, ca_file: /etc/site-ca.pem}\n"
       "slurm: {account: abc, partition: {'1': debug, '2-8': gpu, '9-': large}, nice: true, "
       "gpus-per-node: false}\n");
   auto site = file.load();
