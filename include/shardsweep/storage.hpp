@@ -2,6 +2,8 @@
 // Port: can a folder take what is written into it?
 #pragma once
 
+#include <shardsweep/result.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -26,6 +28,9 @@ struct StorageFault {
 
 /// Whether there is a file of this name. NFS believes for up to a minute that a name is missing
 /// which another host has made since; opening the folder asks the server anew.
+/// A fault: nobody can say, because the file system answers with an error (EIO, ESTALE).
+[[nodiscard]] Result<bool> look_for(const std::filesystem::path& file);
+/// The same for who asks again anyway: false also if nobody can say.
 [[nodiscard]] bool is_there(const std::filesystem::path& file);
 
 /// Writes nothing: asks the file system. It does not know quotas.

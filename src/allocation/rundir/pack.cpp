@@ -190,16 +190,19 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
 }  // namespace
 
 Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt) {
-  if (is_there(attempt.pack())) return read_from_pack(attempt);
+  SHARDSWEEP_ASSIGN(const bool packed, look_for(attempt.pack()));
+  if (packed) return read_from_pack(attempt);
   auto records = read_from_folder(attempt);
   // It may have been packed between the two looks.
-  if (is_there(attempt.pack())) return read_from_pack(attempt);
+  SHARDSWEEP_ASSIGN(const bool packed_since, look_for(attempt.pack()));
+  if (packed_since) return read_from_pack(attempt);
   return records;
 }
 
 Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_bytes) {
-  std::error_code error;
-  if (!fs::exists(attempt.pack(), error)) {
+  // What can't be seen may be whole: it must not be replaced by what is left of its folder.
+  SHARDSWEEP_ASSIGN(const bool packed, look_for(attempt.pack()));
+  if (!packed) {
     const fs::path fresh = unfinished_pack(attempt);
     SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(attempt.pack()));
     // A run may have locked a folder of its own, and what is in there belongs into the pack.

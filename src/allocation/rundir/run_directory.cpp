@@ -261,7 +261,7 @@ Result<void> LineWriter::append(std::string_view line, bool durable) {
 Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
   std::vector<std::string> lines;
   const Descriptor file(::open(path_.c_str(), flags_to_read));
-  if (!file.valid() && (errno == ENOENT || errno == ESTALE)) return lines;
+  if (!file.valid() && errno == ENOENT) return lines;
   SHARDSWEEP_TRY(check_to_read(file, path_));
   // Mostly there is nothing new: clearing the memory first would be most of the work.
   std::size_t size = chunk_bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision: NFS believes for a minute that a name is missing. `is_there` opens the folder,
+// Decision: NFS believes for a minute that a name is missing. `look_for` opens the folder,
 // which asks the server, before it says no.
 #include "machine/descriptor.hpp"
 
@@ -89,12 +89,23 @@ bool is_local_file_system(const std::filesystem::path& file) {
          local_file_systems.end();
 }
 
-bool is_there(const std::filesystem::path& file) {
+Result<bool> look_for(const std::filesystem::path& file) {
   struct stat about {};
-  if (::stat(file.c_str(), &about) == 0) return true;
-  if (errno != ENOENT) return false;
+  const auto found = [&]() -> Result<bool> {
+    if (::stat(file.c_str(), &about) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return errno_error("cannot look for " + file.string());
+  };
+  SHARDSWEEP_ASSIGN(const bool at_once, found());
+  if (at_once) return true;
   const Descriptor folder(::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return folder.valid() && ::stat(file.c_str(), &about) == 0;
+  if (folder.valid()) return found();
+  if (errno == ENOENT || errno == ENOTDIR || errno == EACCES) return false;
+  return errno_error("cannot look for " + file.string());
+}
+
+bool is_there(const std::filesystem::path& file) {
+  return look_for(file).value_or(false);
 }
 
 std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder) {

@@ -34,8 +34,10 @@ Result<Channel*> Channels::of(const AllocationRow& allocation) {
   // Submitted or not: after a restart the scheduler's look tells, never a second submission.
   // But what was told to come back later is known to be nowhere. Its first file is older than
   // its submission; lines there may be none, where others have got all the work.
-  channel.submitted = allocation.submission != Submission::committed ||
-                      (allocation.submit_after == 0 && is_there(paths.spec()));
+  channel.submitted = allocation.submission != Submission::committed;
+  if (!channel.submitted && allocation.submit_after == 0) {
+    SHARDSWEEP_ASSIGN(channel.submitted, look_for(paths.spec()));
+  }
   return &channels_.emplace(allocation.id, std::move(channel)).first->second;
 }
 

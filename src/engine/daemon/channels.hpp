@@ -27,6 +27,7 @@ struct Channel {
   std::filesystem::path to_lead;
   LineReader reader;
   std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
+  bool is_readable = true;         ///< from_lead, at the last look
   std::int64_t n = 0;
   std::set<AttemptId> assigned;
   std::set<AttemptId> revoked;
@@ -43,7 +44,7 @@ class Channels {
  public:
   /// Of this daemon: it stands in every line.
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
-  /// Opened with the first call; a fault where to_lead can't be read.
+  /// Opened with the first call; a fault while its files can't be read.
   [[nodiscard]] Result<Channel*> of(const AllocationRow& allocation);
   /// Of one that is open.
   [[nodiscard]] Channel& at(AllocationId id) { return channels_.at(id); }

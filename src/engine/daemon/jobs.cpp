@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -129,7 +128,8 @@ void Jobs::close_gone() {
   for (const auto& [id, allocation] : world_.allocations()) {
     const bool over =
         allocation.state != State::ended && allocation.job_state == JobState::ended;
-    if (over && !last_words_may_come(allocation)) gone.push_back(id);
+    if (over && !last_words_may_come(allocation) && !waits_for_its_files(allocation))
+      gone.push_back(id);
   }
   for (const AllocationId id : gone) {
     const AllocationRow& row = world_.allocations().at(id);
@@ -153,15 +153,31 @@ bool Jobs::last_words_may_come(const AllocationRow& allocation) {
          std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
 }
 
+/// What its lead has said, or whether there was one, can't be read: nothing may be concluded,
+/// for as long as of records.
+bool Jobs::waits_for_its_files(const AllocationRow& allocation) {
+  const auto channel = channels_.of(allocation);
+  const auto claim = look_for(AllocationPaths{allocation.dir}.claim());
+  if (channel && (*channel)->is_readable && claim) {
+    unreadable_.erase(allocation.id);
+    return false;
+  }
+  health_.doubt_storage();
+  const auto now = parts_.clock.steady();
+  auto& since = unreadable_.try_emplace(allocation.id, now).first->second;
+  if (health_.storage_fails()) since = now;
+  const double limit_s = sweeps_.policy_of(allocation.sweep).records_limit_s;
+  return now - since < std::chrono::duration<double>(limit_s);
+}
+
 /// Two clean looks have found no job of it: nobody has started it, so it is submitted again.
 bool Jobs::submitted_again(const AllocationRow& allocation) {
   constexpr int most_resubmissions = 4;
   if (!never_seen(allocation) || allocation.draining) return false;
   const auto channel = channels_.of(allocation);
   if (!channel || allocation.resubmissions >= most_resubmissions) return false;
-  std::error_code ignored;
   // Its lead has been there, whatever has become of its job.
-  if (std::filesystem::exists(AllocationPaths{allocation.dir}.claim(), ignored)) return false;
+  if (look_for(AllocationPaths{allocation.dir}.claim()).value_or(true)) return false;
   submit_again({world_, parts_.clock.now()}, allocation);
   (*channel)->submitted = false;
   return true;
@@ -177,6 +193,7 @@ void Jobs::close(AllocationId id) {
     records_.judge(world_.attempts().at(attempt), *records);
     orphans.push_back({attempt, std::move(*records)});
   }
+  unreadable_.erase(id);
   leads_.dismiss(allocation, orphans);
   if (const auto listed = list_ended(parts_.home, allocation); !listed)
     log_warning(listed.error().what);
@@ -201,8 +218,7 @@ void Jobs::close(AllocationId id) {
 
 void Jobs::pack_closed() {
   for (const auto& [paths, keep_bytes] : std::exchange(to_pack_, {})) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(paths.dir, ignored)) continue;
+    if (!is_there(paths.dir)) continue;
     fail_point("daemon.pack");
     if (const auto packed = pack_attempt(paths, keep_bytes); !packed) {
       log_warning(packed.error().what);

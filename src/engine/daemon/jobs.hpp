@@ -9,6 +9,8 @@
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/storage.hpp>
 
+#include <chrono>
+#include <map>
 #include <vector>
 
 namespace shardsweep {
@@ -50,6 +52,7 @@ class Jobs {
   };
   [[nodiscard]] SweepId sweep_in(const SchedulerEvent& event) const;
   [[nodiscard]] bool last_words_may_come(const AllocationRow& allocation);
+  [[nodiscard]] bool waits_for_its_files(const AllocationRow& allocation);
   [[nodiscard]] bool submitted_again(const AllocationRow& allocation);
   void close(AllocationId allocation);
 
@@ -64,6 +67,8 @@ class Jobs {
   Notifying& notifying_;
   bool home_is_shared_;  ///< with other hosts, over a network
   std::vector<ToPack> to_pack_;
+  /// Allocations that are over, and whose files can't be read since then.
+  std::map<AllocationId, std::chrono::steady_clock::time_point> unreadable_;
 };
 
 }  // namespace shardsweep

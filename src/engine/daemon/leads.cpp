@@ -35,6 +35,7 @@ void Leads::read(const AllocationRow& allocation) {
   Channel& channel = **found;
   const bool first = !allocation.heard_at;
   auto lines = channel.reader.look();
+  channel.is_readable = lines.has_value();
   if (!lines) {
     log_warning(fmt::format("{}: {}", allocation.job_name, lines.error().what));
     return;

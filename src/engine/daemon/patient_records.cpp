@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 namespace shardsweep {
@@ -20,12 +19,12 @@ namespace {
 /// has `packed` is there, whether this host sees it yet or not.
 Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce,
                                     bool packed) {
-  std::error_code ignored;
-  const bool pack_is_there = is_there(paths.pack());
+  SHARDSWEEP_ASSIGN(const bool pack_is_there, look_for(paths.pack()));
   // What this host still sees of the folder may be old: the pack is whole.
   if (packed && !pack_is_there)
     return fault(FaultKind::unavailable, paths.pack().string() + " is not there");
-  if (!pack_is_there && !std::filesystem::exists(paths.dir, ignored)) return RecordsSummary{};
+  SHARDSWEEP_ASSIGN(const bool folder_is_there, look_for(paths.dir));
+  if (!pack_is_there && !folder_is_there) return RecordsSummary{};
   SHARDSWEEP_ASSIGN(const AttemptRecords records, read_attempt_records(paths));
   return summarise_records(records.text, nonce);
 }

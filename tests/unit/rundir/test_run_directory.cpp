@@ -5,6 +5,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/attempt_files.hpp>
+#include <shardsweep/storage.hpp>
 
 #include <doctest/doctest.h>
 
@@ -318,6 +319,30 @@ TEST_CASE("an attempt that is neither folder nor pack is a fault") {
   const Folder folder;
   CHECK(!read_attempt_records(AttemptPaths{folder.path() / "none"}));
   CHECK(!pack_attempt(AttemptPaths{folder.path() / "none"}, 100));
+}
+
+TEST_CASE("what can't be seen is neither there nor missing") {
+  const Folder folder;
+  const auto loop = folder.path() / "loop";
+  fs::create_symlink(loop.filename(), loop);
+  CHECK(!look_for(loop));
+  CHECK(!look_for(loop / "file"));
+  CHECK(!is_there(loop));
+  CHECK(look_for(folder.path()).value_or(false));
+  CHECK(!look_for(folder.path() / "none").value_or(true));
+  CHECK(!look_for(folder.path() / "none" / "file").value_or(true));
+}
+
+TEST_CASE("a pack that can't be seen is not replaced by what is left of its folder") {
+  const Folder folder;
+  const AttemptPaths attempt{folder.path() / "1"};
+  fs::create_directory(attempt.dir);
+  std::ofstream(attempt.records()) << "{}\n";
+  fs::create_symlink(attempt.pack().filename(), attempt.pack());
+  CHECK(!pack_attempt(attempt, 100));
+  CHECK(fs::is_symlink(attempt.pack()));
+  CHECK(fs::exists(attempt.records()));
+  CHECK(!read_attempt_records(attempt));
 }
 
 TEST_CASE("of eight processes that claim at once one wins") {
