@@ -48,6 +48,21 @@ Plan plan_of(const PlayedSweep& sweep) {
   return plan;
 }
 
+/// While it lives the daemon acts.
+class Acting {
+ public:
+  explicit Acting(const std::function<void(bool)>& told) : told_(told) { tell(true); }
+  Acting(const Acting&) = delete;
+  Acting& operator=(const Acting&) = delete;
+  ~Acting() { tell(false); }
+
+ private:
+  void tell(bool acts) const {
+    if (told_) told_(acts);
+  }
+  const std::function<void(bool)>& told_;
+};
+
 class NotedNotices final : public Notifier {
  public:
   explicit NotedNotices(std::vector<Notice>& all) : all_(all) {}
@@ -121,6 +136,7 @@ DaemonParts PlayedSite::parts() {
 void PlayedSite::start() {
   if (daemon_) return;
   try {
+    const Acting acting(around_daemon);
     LeaseHolder self{.host = "h", .pid = 1};
     self.since = self.renewed = clock.time();
     must(store.take_lease(self));
@@ -136,6 +152,7 @@ void PlayedSite::tick(double seconds) {
   clock.advance(static_cast<Timestamp>(seconds * 1e6));
   if (!daemon_) return;
   try {
+    const Acting acting(around_daemon);
     const auto done = daemon_->tick();
     if (!done && store.outage && worth_retrying(done.error().kind)) return;
     if (!done) throw Violation("a pass failed: " + done.error().what);

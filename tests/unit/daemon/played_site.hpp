@@ -13,6 +13,7 @@
 #include <shardsweep/results.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
@@ -76,6 +77,9 @@ class PlayedSite {
   CapturedLog log;
   Home home;
   MortalStore store;
+
+  /// Told before the daemon acts and after it has, or has died.
+  std::function<void(bool acts)> around_daemon;
 
   std::vector<Notice> notices;  ///< that users were told
   std::string tree;             ///< hash of the tree that their programs are in

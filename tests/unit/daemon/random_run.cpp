@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit/daemon/random_run.hpp"
 
+#include "tools/fakes/fail_reads.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -35,13 +37,16 @@ RandomCounts& RandomCounts::operator+=(const RandomCounts& other) {
   results += other.results;
   commits += other.commits;
   looks += other.looks;
+  failed_reads += other.failed_reads;
   simulated_s += other.simulated_s;
   marks.add(other.marks);
   return *this;
 }
 
-RandomRun::RandomRun(std::uint64_t seed) : started_at_(site.clock.true_time()) {
+RandomRun::RandomRun(std::uint64_t seed)
+    : failed_reads_before_(reads_failed()), started_at_(site.clock.true_time()) {
   site.random.seed(seed);
+  site.around_daemon = [this](bool acts) { let_daemon_read(acts); };
   site.slurm.attempts.booked = [this](const std::string& nonce) {
     return site.sql(fmt::format("SELECT state FROM attempts WHERE nonce = '{}'", nonce)) ==
            "ended";
@@ -77,6 +82,7 @@ RandomCounts RandomRun::counts() const {
           .results = results_,
           .commits = site.store.commits(),
           .looks = site.slurm.calls.looks,
+          .failed_reads = reads_failed() - failed_reads_before_,
           .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6,
           .marks = marks_};
 }
@@ -208,6 +214,8 @@ void RandomRun::make_trouble() {
       return;
     case Trouble::answer_odd:
       return draw_answer();
+    case Trouble::reads_fail:
+      return begin_unreadable();
     case Trouble::others_wait:
       site.slurm.others_waiting = site.slurm.others_waiting == 0 ? 5 : 0;
       return;
@@ -227,6 +235,28 @@ void RandomRun::make_trouble() {
       return;
     }
   }
+}
+
+/// For less than daemon.records_limit, and not again before the daemon has tried everything
+/// once more: what can't be read for longer is lost.
+void RandomRun::begin_unreadable() {
+  constexpr std::array for_s{1, 5, 20, 50};
+  constexpr Timestamp longest_pause = 15 * second;
+  const Timestamp now = site.clock.true_time();
+  if (now < unreadable_until_ || readable_at_ - readable_since_ < longest_pause) return;
+  read_error_ = one_in(2) ? ESTALE : EIO;
+  unreadable_until_ = now + drawn(for_s, site.random) * second;
+  readable_since_ = readable_at_ = 0;
+}
+
+void RandomRun::let_daemon_read(bool acts) {
+  const Timestamp now = site.clock.true_time();
+  if (!acts) return let_reads_pass();
+  if (now < unreadable_until_)
+    return fail_reads(read_error_,
+                      {site.home.allocations().string(), site.home.attempts().string()});
+  if (readable_since_ == 0) readable_since_ = now;
+  readable_at_ = now;
 }
 
 void RandomRun::make_wish() {
@@ -516,6 +546,7 @@ void RandomRun::check_preempted() {
 
 /// From now on nothing goes wrong but attempts.
 void RandomRun::heal() {
+  unreadable_until_ = 0;
   site.slurm.reachable = true;
   site.slurm.lists_nothing = false;
   site.slurm.accounting_lag_s = 0;

@@ -24,6 +24,7 @@ struct RandomCounts {
   std::int64_t results = 0;
   std::int64_t commits = 0;
   std::int64_t looks = 0;
+  std::int64_t failed_reads = 0;
   double simulated_s = 0;
   Marks marks{};
   RandomCounts& operator+=(const RandomCounts& other);
@@ -52,6 +53,8 @@ class RandomRun {
   void pass_time();
   void make_trouble();
   void draw_answer();
+  void begin_unreadable();
+  void let_daemon_read(bool acts);
   void make_wish();
   void ask(Request request);
   // what happens to jobs
@@ -81,10 +84,15 @@ class RandomRun {
   std::int64_t steps_ = 0;
   std::int64_t looked_at_ = -1;  ///< commits at the last look
   bool faults_ = false;
-  int starts_in_black_hole_ = 0;  ///< since nobody else has failed, and its node was trusted
+  int read_error_ = 0;            ///< of reads of the daemon
+  Timestamp readable_since_ = 0;  ///< the first pass after that, and the last one
+  Timestamp readable_at_ = 0;
+  Timestamp unreadable_until_ = 0;  ///< the same: until then
+  int starts_in_black_hole_ = 0;    ///< since nobody else has failed, and its node was trusted
   std::int64_t jobs_ = 0;
   std::int64_t attempts_ = 0;
   std::int64_t results_ = 0;
+  std::int64_t failed_reads_before_ = 0;
   std::int64_t started_at_ = 0;
 };
 

@@ -80,6 +80,7 @@ enum class Trouble : std::uint8_t {
   answer_odd,
   node_found,
   others_wait,
+  reads_fail,  ///< of the daemon, of what jobs write, for a while
 };
 /// Of a job in the queue.
 enum class QueueEnd : std::uint8_t { held, held_after_launch, cancelled, failed };

@@ -152,10 +152,10 @@ TEST_CASE("whatever goes wrong everything is counted once and comes to its end")
   MESSAGE(
       fmt::format("{} steps, {} rounds of leads and node agents, {} kept seeds, {:.0f} h of "
                   "simulated time, {} deaths, {} jobs, "
-                  "{} attempts, {} results, {} commits, {} looks",
+                  "{} attempts, {} results, {} commits, {} looks, {} reads that failed",
                   counts.steps, counts.rounds, seeds.kept().size(), counts.simulated_s / 3600,
                   counts.deaths, counts.jobs, counts.attempts, counts.results, counts.commits,
-                  counts.looks));
+                  counts.looks, counts.failed_reads));
   if (!all_kinds) return;
   MESSAGE(counts.marks.text());
   expect_all(counts.marks);
