@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 namespace shardsweep::testing {
@@ -45,7 +46,7 @@ bool PlayedAllocation::claim() {
         .is_late = [this] { return one_in(site_.troubles.late_records); },
         .unreadable =
             [this, name] {
-              const bool it_is = one_in(site_.troubles.unreadable);
+              const bool it_is = is_blind(sight_of_nodes_[name]);
               if (it_is) at_fault_.insert(name);
               return it_is;
             }};
@@ -108,6 +109,7 @@ void PlayedAllocation::pass(bool lead_acts) {
     ++site_.attempts.rounds;
   }
   hold_owners(passed_s);
+  if (over() || now().s >= flush_at_s_) flush();
 }
 
 /// One connection to all: what is late holds up what comes after it.
@@ -181,7 +183,7 @@ void PlayedAllocation::log(const std::string& line) {
   (void)!std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-bool PlayedAllocation::say(FromLeadBody body, bool) {
+bool PlayedAllocation::say(FromLeadBody body, bool durable) {
   if (std::holds_alternative<Beat>(body) && !unwritten_.empty()) return false;
   if (site_.attempts.said) site_.attempts.said(body);
   if (const auto* started = std::get_if<Started>(&body)) {
@@ -204,7 +206,7 @@ bool PlayedAllocation::say(FromLeadBody body, bool) {
       check_blame(ended->ending.node);
   }
   if (const auto* found = std::get_if<FoundOnNode>(&body)) check_blame(found->node);
-  unwritten_.push_back(encode(FromLead{++line_, now().at, std::move(body)}));
+  unwritten_.push_back({encode(FromLead{++line_, now().at, std::move(body)}), durable});
   if (unwritten_.size() == 1) write();
   return unwritten_.empty();
 }
@@ -216,23 +218,48 @@ void PlayedAllocation::check_blame(const std::string& node) {
         fmt::format("job {}: node {} is blamed, and nothing was wrong with it", job_id_, node));
 }
 
-/// As SaidLines: what was torn is written again as a whole.
+/// As SaidLines: what was torn, or could not be synced, is written again as a whole.
 void PlayedAllocation::write() {
   if (unwritten_.empty() || now().s < write_again_s_) return;
+  for (; !unwritten_.empty(); unwritten_.pop_front()) {
+    const auto& [line, durable] = unwritten_.front();
+    if (one_in(site_.troubles.unwritten)) {
+      flush();
+      if (one_in(2)) append(one_in(2) ? line : line.substr(0, line.size() / 2));
+      write_again_s_ = now().s + 1;
+      return;
+    }
+    if (!durable && (!unsynced_.empty() || one_in(site_.troubles.unsynced))) {
+      // A client of NFS writes by itself, later.
+      if (unsynced_.empty()) flush_at_s_ = now().s + static_cast<double>(site_.random() % 20);
+      unsynced_.push_back(line);
+      continue;
+    }
+    flush();
+    append(line);
+  }
+}
+
+void PlayedAllocation::flush() {
+  for (; !unsynced_.empty(); unsynced_.pop_front())
+    append(unsynced_.front());
+}
+
+void PlayedAllocation::append(const std::string& line) {
   if (!from_lead_) {
     auto writer = LineWriter::open(paths_.from_lead());
     REQUIRE(writer);
     from_lead_ = std::move(*writer);
   }
-  for (; !unwritten_.empty(); unwritten_.pop_front()) {
-    const std::string& line = unwritten_.front();
-    if (one_in(site_.troubles.unwritten)) {
-      if (one_in(2)) REQUIRE(from_lead_->append(line.substr(0, line.size() / 2), false));
-      write_again_s_ = now().s + 1;
-      return;
-    }
-    REQUIRE(from_lead_->append(line, false));
-  }
+  REQUIRE(from_lead_->append(line, false));
+}
+
+/// ESTALE and EIO come and go: what fails once fails for a while.
+bool PlayedAllocation::is_blind(Sight& sight) {
+  const double now_s = now().s;
+  if (now_s >= sight.blind_until_s && one_in(site_.troubles.unreadable))
+    sight.blind_until_s = now_s + static_cast<double>(site_.random() % 20);
+  return now_s < sight.blind_until_s;
 }
 
 void PlayedAllocation::tell(const ToNodeBody& message) {
@@ -243,7 +270,7 @@ void PlayedAllocation::tell(const ToNodeBody& message) {
 
 std::vector<ToLead> PlayedAllocation::orders() {
   std::vector<ToLead> all;
-  if (one_in(site_.troubles.late_orders)) return all;
+  if (one_in(site_.troubles.late_orders) || is_blind(sight_)) return all;
   const auto lines = orders_.look();
   REQUIRE(lines);
   for (const std::string& text : *lines) {
@@ -256,8 +283,7 @@ std::vector<ToLead> PlayedAllocation::orders() {
 }
 
 Result<Prepared> PlayedAllocation::prepare(const Assign& assign) {
-  if (one_in(site_.troubles.unreadable))
-    return fault(FaultKind::unavailable, "spec.json: Stale file handle");
+  if (is_blind(sight_)) return fault(FaultKind::unavailable, "spec.json: Stale file handle");
   SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{assign.dir}.spec()));
   SHARDSWEEP_ASSIGN(AttemptSpec spec, decode_attempt_spec(text));
   if (spec.attempt != assign.attempt || spec.nonce != assign.nonce)
@@ -266,16 +292,17 @@ Result<Prepared> PlayedAllocation::prepare(const Assign& assign) {
 }
 
 bool PlayedAllocation::pack(const Assign& assign) {
-  return pack_attempt(AttemptPaths{assign.dir}, 0).has_value();
+  return !is_blind(sight_) && pack_attempt(AttemptPaths{assign.dir}, 0).has_value();
 }
 
 void PlayedAllocation::settle(EndedAttempt attempt) {
   const AttemptPaths paths{attempt.assign.dir};
+  const bool blind = is_blind(sight_);
   const auto records = read_attempt_records(paths);
   Settled settled =
-      judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
+      judge_ended(attempt, !blind && records && has_result(records->text, attempt.assign.nonce),
                   [] { return std::optional<RecorderReading>(); });
-  settled.packed = pack_attempt(paths, 0).has_value();
+  settled.packed = !blind && pack_attempt(paths, 0).has_value();
   const double took_s =
       one_in(site_.troubles.slow_settling) ? static_cast<double>(site_.random() % 200) : 0;
   settled_ = Late<Settled>{now().s + took_s, std::move(settled)};
@@ -306,10 +333,24 @@ void PlayedAllocation::signal(int number) {
   signals_.push_back(number);
 }
 
+LastWrite PlayedAllocation::drawn_last_write() {
+  return one_in(2) ? LastWrite::whole : one_in(2) ? LastWrite::torn : LastWrite::none;
+}
+
 void PlayedAllocation::kill() {
+  flush();
   for (const auto& node : nodes_)
-    node->die(one_in(2));
+    node->die(drawn_last_write());
   killed_ = true;
+}
+
+void PlayedAllocation::lose_power() {
+  // Some of it may have been on its way.
+  if (!unsynced_.empty() && one_in(2))
+    std::ofstream(paths_.from_lead(), std::ios::app)
+        << unsynced_.front().substr(0, unsynced_.front().size() / 2);
+  unsynced_.clear();
+  kill();
 }
 
 void PlayedAllocation::set_clock_ahead(Timestamp by) {
@@ -318,13 +359,14 @@ void PlayedAllocation::set_clock_ahead(Timestamp by) {
 }
 
 void PlayedAllocation::kill_lead() {
+  flush();
   killed_ = true;
 }
 
 void PlayedAllocation::lose_node() {
   PlayedNode& node = drawn_node();
   at_fault_.insert(node.name());
-  node.die(one_in(2));
+  node.die(drawn_last_write());
 }
 
 void PlayedAllocation::kill_agent() {

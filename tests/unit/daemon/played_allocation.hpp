@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // An allocation that a test plays: the production lead (attempt/lead_machine.hpp) on played
 // nodes, each with the production node agent and guard. Its files are real; processes, channel
-// and time are not. What goes wrong in it is drawn: lines are late, torn or can't be written,
-// files can't be read, agents are killed, nodes are slow, stop, come back and die.
+// and time are not. What goes wrong in it is drawn: lines are late, torn, written twice, can't
+// be written, or are lost with the memory of their node; files can't be read for a while;
+// agents are killed; nodes are slow, stop, come back and die.
 #pragma once
 
 #include "attempt/lead_machine.hpp"
@@ -13,6 +14,7 @@
 
 #include <csignal>
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -24,7 +26,8 @@ struct AllocationTroubles {
   std::uint64_t slow_channel = 0;  ///< of messages
   std::uint64_t late_orders = 0;   ///< of looks at the daemon's file
   std::uint64_t unwritten = 0;     ///< of lines for the daemon
-  std::uint64_t unreadable = 0;    ///< of specs
+  std::uint64_t unsynced = 0;      ///< of lines that nobody has asked to be durable
+  std::uint64_t unreadable = 0;    ///< of looks at files: the next ones fail, too
   std::uint64_t late_records = 0;  ///< of looks at what ranks have written
   std::uint64_t full_disk = 0;     ///< of looks at the storage
   std::uint64_t slow_settling = 0;
@@ -50,8 +53,10 @@ class PlayedAllocation final : private LeadOutside {
   void pass(bool lead_acts);
   /// To everybody, as Slurm does it: ranks and agents before the lead.
   void signal(int number);
-  /// All of it at once, as by the end of all nodes. A rank may have written its result.
+  /// All of its processes at once. A rank may have written its result.
   void kill();
+  /// The same, as by the end of all nodes: what was not synced is gone, or torn.
+  void lose_power();
   /// The lead alone, as by kill -9.
   void kill_lead();
   /// One of its nodes, without a word; or its agent, its guard, as by kill -9.
@@ -90,6 +95,11 @@ class PlayedAllocation final : private LeadOutside {
     Message message;
   };
 
+  /// Of one who reads files.
+  struct Sight {
+    double blind_until_s = 0;
+  };
+
   [[nodiscard]] bool one_in(std::uint64_t n) { return n != 0 && site_.random() % n == 0; }
   [[nodiscard]] double delay_s();
   [[nodiscard]] RankFate fate_of(AttemptId attempt, int index);
@@ -98,6 +108,10 @@ class PlayedAllocation final : private LeadOutside {
   void hold_owners(double passed_s);
   [[nodiscard]] LeadSenses look();
   void write();
+  void append(const std::string& line);
+  void flush();
+  [[nodiscard]] bool is_blind(Sight& sight);
+  [[nodiscard]] LastWrite drawn_last_write();
 
   [[nodiscard]] Moment now() const override;
   void log(const std::string& line) override;
@@ -138,7 +152,15 @@ class PlayedAllocation final : private LeadOutside {
   std::vector<int> signals_;
   LineReader orders_;
   std::optional<LineWriter> from_lead_;
-  std::deque<std::string> unwritten_;
+  struct Line {
+    std::string text;
+    bool durable = false;
+  };
+  std::deque<Line> unwritten_;
+  std::deque<std::string> unsynced_;  ///< written, and in the memory of the lead's node alone
+  double flush_at_s_ = 0;
+  Sight sight_;  ///< the lead's
+  std::map<std::string, Sight> sight_of_nodes_;
   double write_again_s_ = 0;
   std::int64_t line_ = 0;
   std::deque<Late<ToNodeBody>> to_nodes_;

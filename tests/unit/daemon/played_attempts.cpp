@@ -21,4 +21,11 @@ void PlayedAttempts::write_result(const std::string& nonce, const std::string& d
       nonce, *attempt.result);
 }
 
+void PlayedAttempts::tear_result(const std::string& nonce, const std::string& dir) const {
+  const auto attempt = by_nonce.find(nonce);
+  if (attempt != by_nonce.end() && attempt->second.result) return;
+  std::ofstream(AttemptPaths{dir}.records(), std::ios::app)
+      << fmt::format(R"({{"type":"result","run_id":"{}","tokens_per_s_per)", nonce);
+}
+
 }  // namespace shardsweep::testing

@@ -34,6 +34,8 @@ struct PlayedAttempts {
 
   /// Its rank writes its result; `speed`: 0: any.
   void write_result(const std::string& nonce, const std::string& dir, double speed = 0);
+  /// The beginning of it, which says nothing.
+  void tear_result(const std::string& nonce, const std::string& dir) const;
 };
 
 }  // namespace shardsweep::testing

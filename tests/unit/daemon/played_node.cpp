@@ -103,10 +103,12 @@ std::string PlayedNode::begin_check(const CheckNode& order) {
   return "";
 }
 
-void PlayedNode::die(bool with_result) {
+void PlayedNode::die(LastWrite result) {
   const bool measures = has_processes() && options_.node.index == 0 &&
                         fate_.outcome == Outcome::completed && !fate_.exits_early;
-  if (with_result && measures) around_.attempts.write_result(nonce_, dir_, fate_.speed);
+  if (measures && result == LastWrite::whole)
+    around_.attempts.write_result(nonce_, dir_, fate_.speed);
+  if (measures && result == LastWrite::torn) around_.attempts.tear_result(nonce_, dir_);
   dead_ = true;
 }
 

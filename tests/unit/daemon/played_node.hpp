@@ -7,6 +7,7 @@
 #include "attempt/node_machine.hpp"
 #include "unit/daemon/played_ranks.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,9 @@
 #include <vector>
 
 namespace shardsweep::testing {
+
+/// What is left of the result that a rank was about to write.
+enum class LastWrite : std::uint8_t { none, torn, whole };
 
 class PlayedNode final : private NodeOutside {
  public:
@@ -38,8 +42,8 @@ class PlayedNode final : private NodeOutside {
   [[nodiscard]] std::vector<FromNode> take_said() { return std::exchange(said_, {}); }
 
   // ---- what goes wrong
-  /// As by the loss of its power: nobody says anything. Its rank may have written its result.
-  void die(bool with_result);
+  /// As by the loss of its power: nobody says anything.
+  void die(LastWrite result);
   /// As by kill -9 of the step: agent, guard and ranks.
   void end();
   void kill_agent();

@@ -357,7 +357,7 @@ void RandomRun::play_fate(PlayedJob& job) {
   if (!fate) return;
   switch (*fate) {
     case JobFate::node_failed:
-      job.run->kill();
+      job.run->lose_power();
       return site.slurm.finish(job, "NODE_FAIL");
     case JobFate::host_given_up:
       site.slurm.finish(job, "NODE_FAIL");

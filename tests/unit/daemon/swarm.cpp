@@ -129,6 +129,7 @@ void Swarm::draw(std::mt19937_64& random) {
   in_allocations = {.slow_channel = drawn(40),
                     .late_orders = drawn(3),
                     .unwritten = drawn(30),
+                    .unsynced = drawn(4),
                     .unreadable = drawn(60),
                     .late_records = drawn(3),
                     .full_disk = drawn(30),
