@@ -42,9 +42,9 @@ std::optional<Evidence> StorageWatch::look(const std::vector<int>& ranks) {
 std::string StorageWatch::judge() {
   if (!fault_) fault_ = try_storage(here_.paths.dir);
   // A folder that was deleted may be there again.
-  std::error_code error;
-  if (!fault_ && !std::filesystem::exists(here_.paths.spec(), error))
-    fault_ = StorageFault{StorageProblem::gone, "deleted while it ran"};
+  const auto found = look_for(here_.paths.spec());
+  if (!fault_ && !found) fault_ = StorageFault{StorageProblem::broken, found.error().what};
+  if (!fault_ && !*found) fault_ = StorageFault{StorageProblem::gone, "deleted while it ran"};
   return fault_ ? describe(*fault_, here_.paths.dir) : "";
 }
 
