@@ -573,6 +573,7 @@ void RandomRun::finish() {
   constexpr int most_steps = 6000;
   constexpr int most_resumes = 40;
   int resumes = 0;
+  bool started_again = false;
   std::int64_t commits = 0;
   int quiet = 0;
   for (int i = 0;; ++i) {
@@ -588,8 +589,13 @@ void RandomRun::finish() {
     if (site.alive() || must(site.store.work_left())) continue;
     remove_held();
     if (site.slurm.anything_alive()) continue;
-    if (site.sql("SELECT count(*) FROM trials WHERE state <> 'ended' AND hidden = 0") == "0")
-      return;
+    if (site.sql("SELECT count(*) FROM trials WHERE state <> 'ended' AND hidden = 0") == "0") {
+      // One that was killed may have had runs to add, of which the database knows nothing.
+      if (started_again) return;
+      started_again = true;
+      site.start();
+      continue;
+    }
     check_explained();
     if (++resumes > most_resumes) throw Violation("resumed for ever");
     for (const char* const name : {"a", "b"})
