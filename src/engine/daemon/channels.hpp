@@ -28,6 +28,8 @@ struct Channel {
   LineReader reader;
   std::deque<std::string> unread;  ///< lines of from_lead that are not folded yet
   bool is_readable = true;         ///< from_lead, at the last look
+  /// Ends of attempts whose records can't be read yet: they hold up no other line.
+  std::vector<std::string> set_aside;
   std::int64_t n = 0;
   std::set<AttemptId> assigned;
   std::set<AttemptId> revoked;

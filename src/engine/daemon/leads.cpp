@@ -43,8 +43,13 @@ void Leads::read(const AllocationRow& allocation) {
   channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
                         std::make_move_iterator(lines->end()));
   if (!lines->empty()) fail_point("daemon.lines_read");
-  while (!channel.unread.empty() && read_line(allocation, channel))
+  read_set_aside(allocation, channel);
+  while (!channel.unread.empty()) {
+    const Line line = read_line(allocation, channel.unread.front());
+    if (line == Line::waits) break;
+    if (line == Line::set_aside) channel.set_aside.push_back(std::move(channel.unread.front()));
     channel.unread.pop_front();
+  }
   // Beats are stored once per process: one pass per process (`tick`) must not hear them again.
   if (first && allocation.heard_at) world_.record_beats(allocation);
   // Where lines wait for the scheduler's word, the lead has spoken.
@@ -57,27 +62,32 @@ void Leads::read(const AllocationRow& allocation) {
   }
 }
 
-/// Folds the first unread line; false where that has to wait.
-bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
-  const auto line = decode_from_lead(channel.unread.front());
+void Leads::read_set_aside(const AllocationRow& allocation, Channel& channel) {
+  std::erase_if(channel.set_aside, [&](const std::string& text) {
+    return read_line(allocation, text) == Line::folded;
+  });
+}
+
+Leads::Line Leads::read_line(const AllocationRow& allocation, const std::string& text) {
+  const auto line = decode_from_lead(text);
   if (!line) {
     log_warning(fmt::format("{}: {}", allocation.job_name, line.error().what));
-    return true;
+    return Line::folded;
   }
   std::optional<RecordsSummary> records;
   if (const auto* ended = std::get_if<Ended>(&line->body)) {
-    if (needs_scheduler(allocation, *ended)) return false;
+    if (needs_scheduler(allocation, *ended)) return Line::waits;
     const auto attempt = world_.attempts().find(ended->attempt);
     if (const auto time = control_time(allocation, ended->attempt)) {
       records = records_.read(control_paths(parts_.home, allocation, *time),
                               control_nonce(allocation, *time), !ended->pack.empty(),
                               allocation.sweep);
-      if (!records) return false;
+      if (!records) return Line::waits;
     }
     if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
       records = records_.read({attempt->second.dir}, attempt->second.nonce,
                               !ended->pack.empty(), allocation.sweep);
-      if (!records) return false;
+      if (!records) return Line::set_aside;
       records_.judge(attempt->second, *records);
       fail_point("daemon.records_read");
     }
@@ -87,7 +97,7 @@ bool Leads::read_line(const AllocationRow& allocation, Channel& channel) {
             *line, records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
   if (const auto* ended = std::get_if<Ended>(&line->body)) judge_programs(allocation, *ended);
-  return true;
+  return Line::folded;
 }
 
 /// An attempt that found other programs than its sweep's. Where the file was submitted again

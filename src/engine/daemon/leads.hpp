@@ -7,6 +7,8 @@
 #include "daemon/recent.hpp"
 #include "fleet/fold.hpp"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace shardsweep {
@@ -31,7 +33,14 @@ class Leads {
   void dismiss(const AllocationRow& allocation, const std::vector<Orphan>& orphans);
 
  private:
-  [[nodiscard]] bool read_line(const AllocationRow& allocation, Channel& channel);
+  /// What has become of a line.
+  enum class Line : std::uint8_t {
+    folded,
+    waits,     ///< and with it those behind it
+    set_aside  ///< for the records of its attempt; those behind it go on
+  };
+  [[nodiscard]] Line read_line(const AllocationRow& allocation, const std::string& text);
+  void read_set_aside(const AllocationRow& allocation, Channel& channel);
   void judge_programs(const AllocationRow& allocation, const Ended& ended);
   void remove_unused(AttemptId id);
 

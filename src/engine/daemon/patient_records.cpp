@@ -42,7 +42,7 @@ std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& 
 }  // namespace
 
 /// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what
-/// can't be read must not hold up its lane for ever. While nothing at all can be stored there
+/// can't be read must not hold up its trial for ever. While nothing at all can be stored there
 /// is no limit.
 std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
                                                    const std::string& nonce, bool packed,

@@ -315,6 +315,33 @@ TEST_CASE("records that can't be read are a trouble until they are read or given
   CHECK(c.troubles().find("unreadable") == std::string::npos);
 }
 
+TEST_CASE("records that can't be read hold up no other trial, also over a death") {
+  for (const bool dies : {false, true}) {
+    CAPTURE(dies);
+    Case c;
+    c.start_job(c.job());
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    Ended ended{.attempt = c.job().lead->running(), .pack = "not.there.tar"};
+    ended.ending.outcome = Outcome::completed;
+    c.job().lead->end(ended, c.slurm.lead_time(c.job()));
+    REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+    c.job().lead->end(Outcome::completed, c.slurm.lead_time(c.job()));
+    c.pass(8);
+    CHECK(c.trials() == "running completed");
+    if (dies) {
+      c.die();
+      c.start();
+      c.pass(4);
+      CHECK(c.trials() == "running completed");
+    }
+    must(pack_attempt({c.sql("SELECT dir FROM attempts WHERE id = 1")}, 1000));
+    c.pass(12);
+    CHECK(c.trials() == "completed completed");
+    CHECK(c.count("attempts") == 2);
+    CHECK(c.count("attempts WHERE counted = 1") == 2);
+  }
+}
+
 TEST_CASE("a running job that the user cancels leaves its trials undecided and goes on") {
   Case c;
   c.start_job(c.job());
