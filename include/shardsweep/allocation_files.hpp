@@ -64,7 +64,7 @@ struct AttemptPaths {
 
 enum class Readers : std::uint8_t {
   all,
-  owner,  ///< nobody else: there may be secrets in it
+  owner,         ///< nobody else: there may be secrets in it
   owner_starts,  ///< the same, of a program: as soon as it is there, it can be started
 };
 
@@ -77,6 +77,10 @@ enum class Readers : std::uint8_t {
 /// At most `limit` bytes; a longer file is a fault.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit = 16 << 20);
+
+/// Its first bytes, at most so many.
+[[nodiscard]] Result<std::string> read_beginning(const std::filesystem::path& path,
+                                                 std::size_t bytes);
 
 /// The same for a file of a database, in a folder of this user's alone
 /// (machine/checked_folder.hpp): no link is followed, and what somebody else has put there is

@@ -4,16 +4,27 @@
 // daemon and no command.
 #pragma once
 
-#include <shardsweep/clock.hpp>
+#include <shardsweep/words.hpp>
 
+#include <array>
 #include <cstdint>
-#include <string>
+#include <string_view>
 
 namespace shardsweep {
 
+/// What has to be another one since the last time; else that time passes without a run.
+enum class RemeasureOn : std::uint8_t {
+  time,    ///< nothing: each time is measured
+  runner,  ///< the tree of the runner's snapshot
+  image    ///< the file of its container's image
+};
+template <>
+inline constexpr std::array<std::string_view, 3> word_table<RemeasureOn>{"time", "runner",
+                                                                         "image"};
+
 struct Remeasure {
-  double every_s = 0;        ///< 0: never
-  bool on_runner = false;    ///< only if the tree of the runner's snapshot has changed
+  double every_s = 0;  ///< 0: never
+  RemeasureOn on = RemeasureOn::time;
   std::int32_t layouts = 3;  ///< of each cell, its best
   [[nodiscard]] bool wanted() const { return every_s > 0; }
   friend bool operator==(const Remeasure&, const Remeasure&) = default;

@@ -47,12 +47,13 @@ struct SweepRow {
   std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
   std::string held;               ///< why nothing more is asked for; empty: nothing holds it
   // Measuring again (remeasure.hpp).
-  Timestamp remeasure_at = 0;    ///< when it is due; 0: never
-  std::int32_t remeasured = 0;   ///< how often it was done
-  bool remeasuring = false;      ///< the next time has begun
-  std::string remeasured_was{};  ///< the snapshot of the last time; empty: the sweep's own
-  std::string remeasured_is{};   ///< of the time that has begun
-  Timestamp submitted_at = 0;    ///< the last time
+  Timestamp remeasure_at = 0;   ///< when it is due; 0: never
+  std::int32_t remeasured = 0;  ///< how often it was done
+  bool remeasuring = false;     ///< the next time has begun
+  /// The snapshot or the image's digest of the last time; empty: the sweep's own snapshot.
+  std::string remeasured_was{};
+  std::string remeasured_is{};  ///< of the time that has begun
+  Timestamp submitted_at = 0;   ///< the last time
 };
 template <>
 inline constexpr auto described<SweepRow> = std::tuple{

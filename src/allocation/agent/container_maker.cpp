@@ -5,6 +5,8 @@
 #include "agent/reap.hpp"
 #include "agent/spawn.hpp"
 
+#include <shardsweep/allocation_files.hpp>
+
 #include <fmt/format.h>
 
 #include <poll.h>
@@ -12,7 +14,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <fstream>
 #include <string_view>
 
 namespace shardsweep::agent {
@@ -24,14 +25,6 @@ constexpr int remove_look_ms = 20;
 // A registry may be asked; nothing waits longer for a name.
 constexpr double ask_limit_s = 20;
 constexpr std::string_view unknown_digest = "unknown";
-
-std::string beginning_of(const std::string& file) {
-  std::string bytes(image_header_bytes, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
-}
 
 }  // namespace
 
@@ -58,7 +51,8 @@ ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const Attemp
   if (!ask.empty())
     return begin(Task::ask, spec, ask, paths.dir / fmt::format("image.{}.out", node), own,
                  now_s);
-  learn_digest(container.image, digest_in_file(beginning_of(container.image)));
+  const auto beginning = read_beginning(container.image, image_header_bytes);
+  learn_digest(container.image, beginning ? digest_in_file(*beginning) : "");
   return State::ready;
 }
 

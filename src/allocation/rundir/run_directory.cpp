@@ -199,6 +199,16 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t lim
   return read_opened(file, path, limit);
 }
 
+Result<std::string> read_beginning(const std::filesystem::path& path, std::size_t bytes) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return errno_error("cannot open " + path.string());
+  std::string text(bytes, '\0');
+  SHARDSWEEP_ASSIGN(const std::size_t got,
+                    read_at(file.get(), text.data(), bytes, 0, path.string()));
+  text.resize(got);
+  return text;
+}
+
 Result<std::string> read_own_file(const std::filesystem::path& path, std::size_t limit) {
   SHARDSWEEP_ASSIGN(const Descriptor file, open_to_read(path));
   return read_opened(file, path, limit);

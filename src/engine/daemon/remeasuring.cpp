@@ -4,9 +4,11 @@
 // daemon that died in between makes the same ones again and stores none twice.
 #include "daemon/remeasuring.hpp"
 
+#include "attempt/container.hpp"
 #include "fleet/finals.hpp"
 #include "fleet/remeasure.hpp"
 
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/duration.hpp>
 #include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>
@@ -50,8 +52,12 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
   const Remeasure& asked = context.spec.remeasure;
   const Timestamp now = parts_.clock.now();
   const Timestamp latest = now + to_microseconds(asked.every_s);
+  std::string was = sweep.remeasured_was;
   if (sweep.remeasure_at == 0 || sweep.remeasure_at > latest) {
     put_off(sweep, asked);
+    // A snapshot is the sweep's own. Its image is the one that lies there when it has ended.
+    if (asked.on != RemeasureOn::image || !was.empty()) return false;
+    SHARDSWEEP_ASSIGN(world_.edit(sweep)->remeasured_was, watched_now(context, was));
     return false;
   }
   if (now < sweep.remeasure_at) return false;
@@ -61,19 +67,40 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
     SHARDSWEEP_ASSIGN(const double used_s, parts_.store.gpu_seconds(sweep.id));
     if (used_s >= budget_h * hour_s) return false;
   }
-  std::string was = sweep.remeasured_was;
-  std::string is = was;
-  if (asked.on_runner) {
-    if (was.empty()) was = context.spec.runner.snapshot_hash;
-    if (!parts_.take_tree) return false;
-    SHARDSWEEP_ASSIGN(is, parts_.take_tree(context.submitted, was));
-    if (is == was) return false;
+  if (asked.on == RemeasureOn::runner && was.empty()) was = context.spec.runner.snapshot_hash;
+  SHARDSWEEP_ASSIGN(std::string is, watched_now(context, was));
+  if (was.empty()) was = is;
+  if (asked.on != RemeasureOn::time && is == was) {
+    world_.edit(sweep)->remeasured_was = std::move(was);
+    return false;
   }
   auto row = world_.edit(sweep);
   row->remeasuring = true;
   row->remeasured_was = std::move(was);
   row->remeasured_is = std::move(is);
   return true;
+}
+
+Result<std::string> Remeasuring::watched_now(const SweepContext& context,
+                                             const std::string& was) const {
+  switch (context.spec.remeasure.on) {
+    case RemeasureOn::time:
+      return was;
+    case RemeasureOn::runner:
+      return parts_.take_tree ? parts_.take_tree(context.submitted, was) : was;
+    case RemeasureOn::image:
+      break;
+  }
+  const std::string& image = context.spec.container.image;
+  SHARDSWEEP_ASSIGN(const auto beginning, read_beginning(image, image_header_bytes));
+  auto digest = digest_in_file(beginning);
+  if (digest.empty())
+    return fault(
+        FaultKind::corrupt,
+        fmt::format("{}, which 'remeasure: {{on: image}}' watches, is neither a SIF nor "
+                    "a squashfs",
+                    image));
+  return digest;
 }
 
 Result<void> Remeasuring::plan(const SweepRow& sweep) {

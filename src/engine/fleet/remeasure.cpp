@@ -73,7 +73,9 @@ class OneLayout {
   /// The next round; its order alternates, so that a drift hits both programs alike.
   void add_round(std::vector<NewFinal>& due) const {
     const std::int32_t round = rounds_.empty() ? 1 : rounds_.rbegin()->first + 1;
-    NewFinal now{.of = of_, .round = round, .again = input_.number, .software = input_.is};
+    NewFinal now{.of = of_, .round = round, .again = input_.number};
+    // The image as it was is no longer there.
+    if (input_.asked.on == RemeasureOn::runner) now.software = input_.is;
     if (!is_paired()) return due.push_back(now);
     NewFinal before = now;
     before.software = input_.was;
@@ -84,7 +86,9 @@ class OneLayout {
   }
 
  private:
-  [[nodiscard]] bool is_paired() const { return input_.was != input_.is; }
+  [[nodiscard]] bool is_paired() const {
+    return input_.asked.on == RemeasureOn::runner && input_.was != input_.is;
+  }
 
   void judge() {
     found_.of = of_;
@@ -170,9 +174,12 @@ class OneLayout {
     const bool slower = verdict.difference == Difference::slower;
     const bool drops = now.value < before.value * (1 - input_.resolve);
     if (drops && !last && !(slower && now.runs >= least_runs)) return;
+    std::string image;
+    if (input_.asked.on == RemeasureOn::image)
+      image = fmt::format("; image {} in place of {}", input_.is, input_.was);
     say(slower && now.runs >= least_runs,
-        fmt::format("{} ({} now, {} before)", verdict_text(verdict), counted(now.runs, "run"),
-                    counted(before.runs, "run")));
+        fmt::format("{} ({} now, {} before{})", verdict_text(verdict), counted(now.runs, "run"),
+                    counted(before.runs, "run"), image));
   }
 
   TrialId of_;

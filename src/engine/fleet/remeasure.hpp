@@ -19,7 +19,7 @@ struct RemeasureInput {
   Remeasure asked{};
   double resolve = 0.01;    ///< a difference of less does not matter
   std::int32_t number = 1;  ///< of this time
-  /// Snapshots: of the time before, and now. Equal: the program is the same.
+  /// Snapshots, or digests of images: of the time before, and now.
   std::string was{};
   std::string is{};
 };

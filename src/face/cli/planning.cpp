@@ -429,6 +429,8 @@ Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.site_env = access.identity_env;
   // In a job its script sets them.
   if (access.backend != Backend::slurm) put_on_this_machine(planned, access);
+  if (planned.sweep.remeasure.on == RemeasureOn::image)
+    SHARDSWEEP_TRY(check_watched_image(planned.sweep.container));
   return check_container(planned.sweep.container, access.site.launch);
 }
 

@@ -165,8 +165,10 @@ class Explainer {
   void remeasure() {
     const auto& again = sweep_.remeasure;
     if (!again.wanted()) return;
-    line("\nremeasure: {{every: {}, {}layouts: best {}}}", duration_text(again.every_s),
-         again.on_runner ? "on: runner, " : "", again.layouts);
+    const auto on = again.on == RemeasureOn::time ? std::string()
+                                                  : fmt::format("on: {}, ", word_of(again.on));
+    line("\nremeasure: {{every: {}, {}layouts: best {}}}", duration_text(again.every_s), on,
+         again.layouts);
   }
 
   void control() {

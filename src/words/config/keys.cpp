@@ -83,7 +83,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "snapshot_root", Type::text, "a folder", "", "that it was made of; submitting fills it in"},
     {"runner", "hashes", Type::special, "a map of programs to hashes", "", "what its own programs hold; submitting fills it in, and with another one nothing is started"},
     {"remeasure", "every", Type::special, "a duration", "1d", "how long after the last time; a kept daemon or 'tick' from cron does it"},
-    {"remeasure", "on", Type::special, "runner", "", "only if the tree of 'runner: {snapshot: git}' has changed: then the program as it was and as it is run in pairs"},
+    {"remeasure", "on", Type::special, "time, runner or image", "time", "runner: only if the tree of 'runner: {snapshot: git}' has changed, and then the program as it was and as it is run in pairs; image: only if the file of the container's image is another one"},
     {"remeasure", "layouts", Type::special, "best N", "best 3", "how many layouts of each cell"},
     {"profile", "finalists", Type::special, "nsys or off", "off", "when a cell's ranking is done its winner runs once more, its rank 0 under 'nsys profile'; that run is not ranked, and 'show' lists the report"},
     {"exclude", "when", Type::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},

@@ -439,12 +439,6 @@ std::string why_no_snapshot(const RunnerSpec& runner) {
                      able);
 }
 
-/// A daemon on a login node may not have the image, and its runtime tells no digest there.
-constexpr std::string_view why_not_on_image =
-    ": only the nodes know what an image's name means today. Leave 'on' out and say how often, "
-    "such as 'every: 1d': the layouts run in the image as it is then, and 'shardsweep history' "
-    "says with which image they became slower";
-
 /// "best 3"; none: it is no such text.
 std::optional<std::int32_t> best_layouts(std::string_view text) {
   constexpr std::string_view prefix = "best ";
@@ -492,14 +486,14 @@ void SweepReader::read_remeasure(const YamlNode& root) {
       mistakes_.add(*every, fault_at(*every, "'every' in 'remeasure' is 1s or more; write 1d"));
   }
   if (const auto* on = find(*map, "on")) {
-    const auto word = mistakes_.take(*on, read_text(*on, "on"));
-    again.on_runner = word && *word == "runner";
-    if (word && *word != "runner")
-      mistakes_.add(*on, fault_at(*on, fmt::format("expected runner for 'on' in 'remeasure', "
-                                                   "found {}{}",
-                                                   in_quotes(*word),
-                                                   *word == "image" ? why_not_on_image : "")));
-    if (again.on_runner && sweep_.runner.snapshot != SnapshotKind::git)
+    const auto text = mistakes_.take(*on, read_text(*on, "on"));
+    const auto word = text ? from_word<RemeasureOn>(*text) : std::nullopt;
+    again.on = word.value_or(RemeasureOn::time);
+    if (text && !word)
+      mistakes_.add(*on, fault_at(*on, fmt::format("expected time, runner or image for 'on' in "
+                                                   "'remeasure', found {}",
+                                                   in_quotes(*text))));
+    if (again.on == RemeasureOn::runner && sweep_.runner.snapshot != SnapshotKind::git)
       mistakes_.add(*on,
                     fault_at(*on,
                              "'on: runner' needs 'runner: {snapshot: git}': the program as "

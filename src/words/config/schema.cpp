@@ -291,7 +291,7 @@ OrderedJson remeasure() {
   auto& properties = map["properties"];
   const auto meaning = [&](const char* key) { return properties[key]["description"]; };
   properties["every"] = {{"$ref", "#/definitions/duration"}, {"description", meaning("every")}};
-  properties["on"] = {{"enum", {"runner"}}, {"description", meaning("on")}};
+  properties["on"] = {{"enum", {"time", "runner", "image"}}, {"description", meaning("on")}};
   properties["layouts"] = {{"type", "string"},
                            {"pattern", "^best ([1-9]|1[0-6])$"},
                            {"description", meaning("layouts")}};

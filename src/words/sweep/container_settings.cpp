@@ -71,6 +71,18 @@ Result<void> check_container(const ContainerSpec& container, LaunchMode launch) 
   return {};
 }
 
+Result<void> check_watched_image(const ContainerSpec& container) {
+  const bool is_one_file = container.is_used() && container.image.starts_with('/') &&
+                           container.image.find('{') == std::string::npos;
+  if (is_one_file) return {};
+  return fault(FaultKind::invalid_input,
+               fmt::format("'remeasure: {{on: image}}' watches one file, from '/', such as "
+                           "/images/train.sqsh, and {}. Leave 'on' out: the layouts are then "
+                           "measured in the image as it is",
+                           container.is_used() ? fmt::format("'image' is '{}'", container.image)
+                                               : std::string("no container is used")));
+}
+
 std::optional<ContainerSpec> container_of(const ContainerSpec& container,
                                           const AttemptSpec& spec, std::string image,
                                           const std::string& attempt_dir) {

@@ -5,6 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
 using namespace shardsweep;
@@ -133,6 +137,39 @@ TEST_CASE("a drop is said once after runs that confirm it, whoever dies") {
     CHECK(c.count("events WHERE kind = 'regressed'") == 1);
     CHECK(c.count("attempts") == c.count("attempts WHERE counted = 1"));
   }
+}
+
+TEST_CASE("an image is measured again if its file is another one") {
+  const std::string image = "/tmp/shardsweep-test-" + std::to_string(::getpid()) + ".sqsh";
+  // Of a squashfs's superblock that tells images apart: the bytes from 8 on.
+  const auto put_image = [&](char made) {
+    std::ofstream(image, std::ios::binary)
+        << "hsqs" + std::string(4, 'i') + std::string(88, made);
+  };
+  put_image('a');
+  Case c({.settings = "container: {runtime: apptainer, image: " + image +
+                      "}\nremeasure: {every: 1d, on: image, layouts: best 1}\n",
+          .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"});
+  const auto speed = [](const std::string& slug) { return about(is_again(slug) ? 900 : 1000); };
+  run_all(c, speed);
+  c.clock.advance(day);
+  run_all(c, speed);
+  CHECK(c.count("trials WHERE again <> 0") == 0);
+  put_image('b');
+  c.clock.advance(day);
+  run_all(c, speed);
+  CHECK(c.count("trials WHERE again = 1") == 3);
+  REQUIRE(regressions(c).size() == 1);
+  CHECK(regressions(c)[0].find("image sqsh:62626262") != std::string::npos);
+  CHECK(regressions(c)[0].find("in place of sqsh:61616161") != std::string::npos);
+  c.clock.advance(day);
+  run_all(c, speed);
+  CHECK(c.count("trials WHERE again <> 0") == 3);
+  // What can't be read is told, and measures nothing.
+  std::filesystem::remove(image);
+  c.clock.advance(day);
+  run_all(c, speed);
+  CHECK(c.count("trials WHERE again <> 0") == 3);
 }
 
 TEST_CASE("a program that has not changed is not measured again") {

@@ -62,6 +62,20 @@ TEST_CASE("half a container is an error that says what is missing") {
   CHECK(check_container(made, LaunchMode::srun));
 }
 
+TEST_CASE("an image is watched if it is one file") {
+  ContainerSpec all = joined(with_image(), some_site());
+  CHECK(check_watched_image(all));
+  for (const char* image : {"docker://a/b:latest", "a+b", "{image}", "/images/{image}"}) {
+    all.image = image;
+    const auto refused = check_watched_image(all);
+    REQUIRE(!refused);
+    CHECK(refused.error().what.find(image) != std::string::npos);
+  }
+  const auto on_host = check_watched_image({});
+  REQUIRE(!on_host);
+  CHECK(on_host.error().what.find("no container is used") != std::string::npos);
+}
+
 TEST_CASE("what ranks of ours need is mounted, unless the user put something in its place") {
   AttemptSpec spec;
   spec.argv = {"/opt/shardsweep/bin/shardbench-cpu"};
