@@ -31,6 +31,7 @@ struct Family {
   TimeFamily time;
   /// What a trainer reports is its first rank's: the first stage.
   bool reports_first_stage = false;
+  /// tell.
   /// Its allocator gives cached blocks back and asks again where little is left: such runs end,
   /// four times as slow (30 of 1,765 in the playbook's sweep, whose log holds an OOM).
   bool retries_near_the_limit = false;
