@@ -131,10 +131,11 @@ struct ClusterSpec {
   /// Bytes/s that a ring over several adapters of a node reaches, per rank; 0: as many as its
   /// adapters.
   double inter_node_group_bandwidth = 0;
-  double gemm_efficiency = 0.55;
-  double attention_efficiency = 0.35;
-  double intra_node_efficiency = 0.53;
-  double inter_node_efficiency = 0.54;
+  /// What good kernels and NCCL reach; what a trainer reaches of that is its family's.
+  double gemm_efficiency = 0.7;
+  double attention_efficiency = 0.55;
+  double intra_node_efficiency = 0.7;
+  double inter_node_efficiency = 0.8;
   bool this_machine = false;  ///< always run locally, whatever scheduler is installed
   bool shared_host = true;    ///< others may use the host's CPUs without spoiling a measurement
   std::string note;           ///< where its numbers come from, if nobody has measured them

@@ -63,6 +63,12 @@ struct Layout {
   }
   /// Ranks with the same weights.
   [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
+  /// Ranks that split each expert: those of tp, unless others' tables spread experts over them.
+  [[nodiscard]] std::int32_t expert_tp() const {
+    if (ep <= data_ranks()) return tp;
+    const auto split = std::int64_t{tp} * data_ranks() / ep;
+    return split > 1 ? static_cast<std::int32_t>(split) : 1;
+  }
   /// Ranks with the same experts; 1 where others' tables spread them over tp too.
   [[nodiscard]] std::int32_t expert_replicas() const {
     return ep < data_ranks() ? data_ranks() / ep : 1;

@@ -21,6 +21,12 @@ Value measured_value(const ReplayedRow& row) {
   return row.tokens_per_s_per_gpu ? Value(*row.tokens_per_s_per_gpu) : Value();
 }
 
+/// Rows of one layout may differ in their kernel.
+std::string layout_of(const ReplayedRow& row) {
+  const auto layout = layout_text(row.point);
+  return row.kernel.empty() ? layout : fmt::format("{} {}", layout, row.kernel);
+}
+
 constexpr double upper_sigmas = 1.645;
 
 const std::vector<std::string>& all_columns() {
@@ -34,7 +40,7 @@ const std::vector<std::string>& all_columns() {
 std::vector<Value> launch_row(const ReplayedLaunch& one, std::size_t number) {
   return {static_cast<std::int64_t>(number),
           std::int64_t{one.row.line},
-          layout_text(one.row.point),
+          layout_of(one.row),
           one.predicted_tokens_per_s_per_gpu,
           one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma),
           one.fits,
@@ -50,7 +56,7 @@ std::vector<Value> launch_row(const ReplayedLaunch& one, std::size_t number) {
 std::vector<Value> left_out_row(const ReplayedLeftOut& one) {
   return {Value(),
           std::int64_t{one.row.line},
-          layout_text(one.row.point),
+          layout_of(one.row),
           Value(),
           Value(),
           Value(),
@@ -94,9 +100,9 @@ void launches_for_people(const ReplayedCell& story, const TableStyle& style,
   for (const auto& one : story.launches) {
     const double most = one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma);
     table.rows.push_back(
-        {static_cast<std::int64_t>(++number), std::int64_t{one.row.line},
-         layout_text(one.row.point), grouped(std::llround(one.predicted_tokens_per_s_per_gpu)),
-         grouped(std::llround(most)), fmt::format("{:.0f} %", 100 * one.fits),
+        {static_cast<std::int64_t>(++number), std::int64_t{one.row.line}, layout_of(one.row),
+         grouped(std::llround(one.predicted_tokens_per_s_per_gpu)), grouped(std::llround(most)),
+         fmt::format("{:.0f} %", 100 * one.fits),
          one.cut_short ? std::string("cut short") : std::string(name(one.row.outcome)),
          speed_text(measured_value(one.row)), fmt::format("{:.1f}", one.row.gpu_hours),
          one.why});
@@ -109,7 +115,7 @@ void left_out_for_people(const ReplayedCell& story, const TableStyle& style,
   if (story.left_out.empty()) return;
   Table table{{"line", "layout", "outcome", "measured", "rule", "why"}, {}};
   for (const auto& one : story.left_out) {
-    table.rows.push_back({std::int64_t{one.row.line}, layout_text(one.row.point),
+    table.rows.push_back({std::int64_t{one.row.line}, layout_of(one.row),
                           std::string(name(one.row.outcome)),
                           speed_text(measured_value(one.row)), one.rule, one.why});
   }

@@ -417,7 +417,11 @@ class CellReplay {
   }
 
   [[nodiscard]] ReplayedRow replayed(const Row& row, std::int32_t cut_after) const {
-    return {row.run->line, row.run->point, row.run->outcome, row.run->tokens_per_s_per_gpu,
+    return {row.run->line,
+            row.run->point,
+            row.run->kernel,
+            row.run->outcome,
+            row.run->tokens_per_s_per_gpu,
             hours_of(row, options_.steps_of_launch(cut_after))};
   }
 
@@ -524,6 +528,25 @@ Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
   return predictor;
 }
 
+/// A model's name; with what tells its shape from others of that name: "469B (kv_heads 8)".
+std::string name_of_shape(const RecordedSweep& sweep, std::int32_t model) {
+  const auto& of = sweep.models[static_cast<std::size_t>(model)];
+  std::string differs;
+  const auto add = [&](std::string_view field, const auto& value, const auto& values_of) {
+    const bool same =
+        std::all_of(sweep.models.begin(), sweep.models.end(), [&](const ModelSpec& other) {
+          return other.name != of.name || values_of(other) == value;
+        });
+    if (!same) differs += fmt::format("{}{} {}", differs.empty() ? "" : ", ", field, value);
+  };
+  for (const auto& field : shape_fields)
+    add(field.name, of.*field.member,
+        [&](const ModelSpec& other) { return other.*field.member; });
+  add("tied_embeddings", of.tied_embeddings,
+      [](const ModelSpec& other) { return other.tied_embeddings; });
+  return differs.empty() ? of.name : fmt::format("{} ({})", of.name, differs);
+}
+
 Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster) {
   for (const auto& run : sweep.runs) {
     const std::int64_t needed =
@@ -541,18 +564,12 @@ Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster
 
 Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& options) {
   SHARDSWEEP_TRY(check_worlds(sweep, options.cluster));
-  // Rows of one name may differ in shape: a cell is known by the name.
-  std::map<std::string, std::int64_t> sizes;
-  for (const auto& run : sweep.runs) {
-    auto& size = sizes[sweep.model_of(run).name];
-    size = std::max(size, parameters(sweep.model_of(run)));
-  }
-  std::map<CellKey, std::vector<const RecordedRun*>> cells;
+  // Rows of one name may differ in shape: layouts of two shapes do not compete.
+  std::map<std::pair<CellKey, std::int32_t>, std::vector<const RecordedRun*>> cells;
   for (const auto& run : sweep.runs) {
     auto key = cell_of(sweep.model_of(run), run.point);
-    key.parameters = sizes.at(key.model);
     key.nodes = run.nodes;
-    cells[key].push_back(&run);
+    cells[{std::move(key), run.point.model}].push_back(&run);
   }
   ReplayReport report;
   const auto conditions = conditions_of(sweep);
@@ -560,6 +577,7 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
   for (const auto& [key, runs] : cells) {
     auto played = CellReplay(sweep, options, runs, fitted(sweep, options, runs), conditions)
                       .play(lessons);
+    played.score.model = name_of_shape(sweep, key.second);
     report.cells.push_back(std::move(played.score));
     report.stories.push_back(std::move(played.story));
   }

@@ -82,6 +82,7 @@ struct ReplayCell {
 struct ReplayedRow {
   int line = 0;  ///< of the table
   Point point;
+  std::string kernel;  ///< empty: the table names none
   Outcome outcome = Outcome::crashed;
   std::optional<double> tokens_per_s_per_gpu;  ///< measured
   double gpu_hours = 0;                        ///< of its launch

@@ -9,6 +9,8 @@
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 #include "text/units.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/point_words.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -104,8 +106,14 @@ class LayoutJudge {
     JudgedLayouts found;
     found.left_out_by_constraint = plan.left_out_by_constraint;
     found.why_left_out = why_nothing_runs(plan);
+    std::string why_refused;
     for (const auto& trial : plan.trials) {
       if (is_no_plan(trial.point.layout)) continue;
+      if (auto refusal = refusal_of(trial.point); !refusal.empty()) {
+        ++found.left_out_by_constraint["trainer"];
+        if (why_refused.empty()) why_refused = std::move(refusal);
+        continue;
+      }
       ++found.judged;
       SuggestedLayout layout{.point = trial.point,
                              .guess = predictor_.guess(request_.model, trial.point),
@@ -118,6 +126,7 @@ class LayoutJudge {
       auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
       list.push_back(std::move(layout));
     }
+    if (found.judged == 0 && !why_refused.empty()) found.why_left_out = why_refused;
     for (auto* list : {&found.fitting, &found.doubtful}) {
       std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
         return a.guess.step_s < b.guess.step_s;
@@ -136,12 +145,24 @@ class LayoutJudge {
     return lock_of(*find_axis(name)) != nullptr;
   }
 
-  /// A pipeline that gathers in every micro-batch is no plan, nor is tp without its rows:
+  /// A pipeline that gathers in every micro-batch is no plan, nor is a stage of ZeRO that the
+  /// trainer has in another mode alone, nor tp without its rows:
   /// unless somebody asks for it. Virtual stages without a pipeline start in no trainer.
   [[nodiscard]] bool is_no_plan(const Layout& at) const {
     if (at.vpp > 1 && at.pp == 1) return true;
-    if (at.zero >= 2 && at.pp > 1 && !locks("zero")) return true;
+    const bool gathers = at.zero >= 2 && at.pp > 1;
+    if ((gathers || at.zero > request_.family->usual_zero) && !locks("zero")) return true;
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
+  }
+
+  /// What the trainer, told of a layout, has no words for; empty: it can run it.
+  [[nodiscard]] std::string refusal_of(const Point& point) const {
+    const auto trainer = request_.family->words;
+    if (trainer.empty()) return {};
+    auto told = layout_of_point(point);
+    told.layers = request_.model.layers;
+    const auto written = configuration_of(trainer, told);
+    return written ? std::string() : written.error().what;
   }
 
   [[nodiscard]] Result<void> check() const {
@@ -390,7 +411,8 @@ class Suggester {
   /// Memory only if a layout got as far as being judged by it.
   [[nodiscard]] std::string why_none() {
     const auto& left_out = all_.left_out_by_constraint;
-    if (suggestion_.layouts_judged > 0 || left_out.contains("memory"))
+    const bool refused = suggestion_.layouts_judged == 0 && left_out.contains("trainer");
+    if (!refused && (suggestion_.layouts_judged > 0 || left_out.contains("memory")))
       return "Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.";
     const auto samples = request_.global_batch_tokens / request_.seq_len;
     const auto odd = odd_ranks();

@@ -21,6 +21,7 @@ struct Shape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
   double query;                                        // values of all heads' queries
   double experts, chosen, expert_ffn, shared_ffn, dense_layers, ep, expert_replicas;
+  double expert_tp;                                 // ranks that split each expert
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
   double head;                                      // the stage that has it
   double element;
@@ -39,6 +40,7 @@ struct Shape {
         dense_layers(model.experts > 0 ? real(model.dense_layers) : layers),
         ep(point.layout.ep),
         expert_replicas(point.layout.expert_replicas()),
+        expert_tp(point.layout.expert_tp()),
         seq(real(point.seq_len) / point.layout.cp),
         whole_seq(point.seq_len),
         batch(point.layout.micro_batch),
@@ -56,13 +58,20 @@ struct Shape {
   [[nodiscard]] double attention_matrices() const {
     return 2 * hidden * query * (1 + kv_share);
   }
-  /// Of a layer with experts: what tp divides beside them, its router, and the experts that a
-  /// rank of ep has.
+  /// Of a layer with experts: what tp divides beside them, its router, and what a rank has of
+  /// them.
   [[nodiscard]] double beside_experts() const {
     return attention_matrices() + 3 * hidden * shared_ffn;
   }
   [[nodiscard]] double router() const { return hidden * experts; }
-  [[nodiscard]] double own_experts() const { return 3 * hidden * expert_ffn * experts / ep; }
+  [[nodiscard]] double own_experts() const {
+    return 3 * hidden * expert_ffn * experts / ep / expert_tp;
+  }
+  /// Ranks that divide the rows on their way to experts: where no tp splits an expert, each has
+  /// those of its own part of the sequence.
+  [[nodiscard]] double row_parts(bool sequence_parallel) const {
+    return sequence_parallel && expert_tp < tp ? tp / expert_tp : 1;
+  }
   /// Of the layers of a stage, those without experts: the first ones of the model.
   [[nodiscard]] double dense_of(double before, double here) const {
     return std::clamp(dense_layers - before, 0.0, here);

@@ -102,63 +102,92 @@ class Strides {
   std::int64_t cp_;
 };
 
-Link link_of(const ClusterSpec& cluster, const Members& group) {
-  const double inside = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;
-  const auto members = on_a_node(group, cluster.gpus_per_node);
-  if (members == group.size()) return {inside, cluster.intra_node_latency_us * micro, false};
-  double bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency *
-                     static_cast<double>(members);
-  if (cluster.inter_node_group_bandwidth > 0)
-    bandwidth = std::min(bandwidth, cluster.inter_node_group_bandwidth);
-  if (inside > 0) bandwidth = std::min(bandwidth, inside);
-  return {bandwidth, cluster.inter_node_latency_us * micro, true};
-}
+/// Bandwidths that a trainer's collectives reach.
+class Reached {
+ public:
+  Reached(const ClusterSpec& cluster, const LinkShares& shares)
+      : cluster_(cluster),
+        inside_(cluster.intra_node_bandwidth * cluster.intra_node_efficiency * shares.inside),
+        adapter_(cluster.inter_node_bandwidth * cluster.inter_node_efficiency * shares.between),
+        adapters_(cluster.inter_node_bandwidth * cluster.gpus_per_node * shares.adapters),
+        waits_(shares.waits) {}
 
-Exchange exchange_of(const ClusterSpec& cluster, const Members& group) {
-  const auto members = static_cast<double>(on_a_node(group, cluster.gpus_per_node));
-  const auto all = static_cast<double>(group.size());
-  Exchange exchange;
-  exchange.inside_share = (members - 1) / all;
-  exchange.outside_share = (all - members) / all;
-  exchange.inside_bandwidth = cluster.intra_node_bandwidth * cluster.intra_node_efficiency;
-  exchange.outside_bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
-  if (group.size() > 1)
-    exchange.latency_s = hops_inside * cluster.intra_node_latency_us * micro;
-  if (exchange.outside_share > 0) {
-    exchange.latency_s = hops_between * std::log2(all) * cluster.inter_node_latency_us * micro;
+  [[nodiscard]] double adapter() const { return adapter_; }
+
+  [[nodiscard]] Link link(const Members& group) const {
+    const auto members = on_a_node(group, cluster_.gpus_per_node);
+    if (members == group.size())
+      return {inside_, cluster_.intra_node_latency_us * micro, false};
+    double bandwidth = adapter_ * static_cast<double>(members);
+    if (members > 1) bandwidth = std::min(bandwidth, adapters_);
+    if (cluster_.inter_node_group_bandwidth > 0)
+      bandwidth = std::min(bandwidth, cluster_.inter_node_group_bandwidth);
+    if (inside_ > 0) bandwidth = std::min(bandwidth, inside_);
+    return {bandwidth, cluster_.inter_node_latency_us * micro, true};
   }
-  return exchange;
-}
+
+  [[nodiscard]] Exchange exchange(const Members& group) const {
+    const auto members = static_cast<double>(on_a_node(group, cluster_.gpus_per_node));
+    const auto all = static_cast<double>(group.size());
+    Exchange exchange;
+    exchange.nodes = all / members;
+    exchange.inside_share = (members - 1) / all;
+    exchange.outside_share = (all - members) / all;
+    exchange.inside_bandwidth = inside_;
+    exchange.outside_bandwidth = adapter_;
+    if (group.size() > 1)
+      exchange.latency_s = hops_inside * cluster_.intra_node_latency_us * micro;
+    if (exchange.outside_share > 0) {
+      exchange.latency_s =
+          hops_between * waits_ * std::log2(all) * cluster_.inter_node_latency_us * micro;
+    }
+    return exchange;
+  }
+
+ private:
+  const ClusterSpec& cluster_;
+  double inside_;
+  double adapter_;
+  double adapters_;  // of a node
+  double waits_;
+};
 
 }  // namespace
 
-double Exchange::seconds(double bytes) const {
+double Exchange::seconds(double bytes, double copies, bool once_per_node) const {
   const auto moving = [](double amount, double bandwidth) {
     return bandwidth > 0 ? amount / bandwidth : 0;
   };
-  return latency_s + std::max(moving(inside_share * bytes, inside_bandwidth),
-                              moving(outside_share * bytes, outside_bandwidth));
+  double outside = outside_share * copies;
+  // Of the other nodes those that one of its copies goes to.
+  if (once_per_node)
+    outside = std::min(outside, (nodes - 1) * (1 - std::pow(1 - 1 / nodes, copies)));
+  return latency_s + std::max(moving(inside_share * copies * bytes, inside_bandwidth),
+                              moving(outside * bytes, outside_bandwidth));
 }
 
-Links links_of(const ClusterSpec& cluster, const Layout& layout) {
+Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShares& shares) {
   const Strides strides(layout);
+  const Reached reached(cluster, shares);
   const Members tp{{strides.of(Dimension::tp), layout.tp}};
   const Members pp{{strides.of(Dimension::pp), layout.pp}};
   const Members cp{{strides.of(Dimension::cp), layout.cp}};
   // Between two stages only the neighbours talk, but some pair of them crosses; each rank has
   // its own adapter for that.
-  auto stages = link_of(cluster, pp);
-  if (stages.crosses)
-    stages.bandwidth = cluster.inter_node_bandwidth * cluster.inter_node_efficiency;
+  auto stages = reached.link(pp);
+  if (stages.crosses) stages.bandwidth = reached.adapter();
   const std::int64_t shards = layout.shard_ranks();
-  return {link_of(cluster, tp),
+  // Beyond the ranks of dp and cp experts are spread over those of tp too.
+  const Members experts =
+      layout.ep > layout.data_ranks() ? Members{{1, layout.ep}} : strides.data(1, layout.ep);
+  return {reached.link(tp),
           stages,
-          link_of(cluster, strides.data(1, shards)),
-          link_of(cluster, strides.data(shards, layout.dp_replicate)),
-          link_of(cluster, cp),
-          link_of(cluster, strides.data(layout.ep, layout.expert_replicas())),
-          exchange_of(cluster, cp),
-          exchange_of(cluster, strides.data(1, layout.ep))};
+          reached.link(strides.data(1, shards)),
+          reached.link(strides.data(shards, layout.dp_replicate)),
+          reached.link(cp),
+          reached.link(strides.data(layout.ep, layout.expert_replicas())),
+          reached.exchange(cp),
+          reached.exchange(experts)};
 }
 
 }  // namespace shardsweep

@@ -9,10 +9,21 @@
 
 namespace shardsweep {
 
-/// Latencies of one small message that a collective takes, fitted to the Ultra-Scale
-/// Playbook's sweep: inside a node; between nodes, per doubling of the group.
+/// Latencies of one small message that NCCL's collectives take: inside a node; between nodes,
+/// per doubling of the group.
 inline constexpr double hops_inside = 5;
-inline constexpr double hops_between = 24;
+inline constexpr double hops_between = 2;
+
+/// Of what a cluster's links reach in collectives, what a trainer's own collectives do: small
+/// messages, copies beside them, one communicator at a time.
+struct LinkShares {
+  double inside = 1;
+  double between = 1;
+  /// Of all adapters of a node (the data sheet's bandwidth), what a ring over several reaches.
+  double adapters = 1;
+  /// Between nodes, how many times NCCL's latency a collective takes.
+  double waits = 1;
+};
 
 struct Link {
   double bandwidth = 0;  ///< bytes/s per rank that a ring reaches; 0: unknown, taken as free
@@ -28,8 +39,12 @@ struct Exchange {
   double inside_bandwidth = 0;   ///< bytes/s per rank; 0: unknown, taken as free
   double outside_bandwidth = 0;  ///< the same, of its own adapter
   double latency_s = 0;          ///< of the whole exchange, without its bytes
-  /// Seconds in which each rank sends `bytes`, its own part included.
-  [[nodiscard]] double seconds(double bytes) const;
+  double nodes = 1;              ///< that the group lies on
+  /// Seconds in which each rank sends `copies` of `bytes`, each to a rank of its own choice,
+  /// the own one included. `once_per_node`: a node gets one of its copies and hands it on by
+  /// its own links.
+  [[nodiscard]] double seconds(double bytes, double copies = 1,
+                               bool once_per_node = false) const;
 };
 
 struct Links {
@@ -45,7 +60,9 @@ struct Links {
 /// Ranks of a group of `size` with `stride` between neighbours lie on one node, or a ring of
 /// them crosses nodes. Then each node sends through the adapters of its members of the group,
 /// as the other groups use the others: bandwidth is inter_node_bandwidth times the members per
-/// node, at most inter_node_group_bandwidth and what links inside the node carry.
-[[nodiscard]] Links links_of(const ClusterSpec& cluster, const Layout& layout);
+/// node, at most inter_node_group_bandwidth and what links inside the node carry; all of them
+/// by the trainer's shares.
+[[nodiscard]] Links links_of(const ClusterSpec& cluster, const Layout& layout,
+                             const LinkShares& shares = {});
 
 }  // namespace shardsweep

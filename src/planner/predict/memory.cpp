@@ -166,8 +166,10 @@ LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& hab
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto layer = layer_activations(shape, habits, point.layout.recompute,
                                        attention_bytes(shape, habits), experts);
-  return {layer.between / between + layer.inside / shape.tp + layer.routed,
-          layer.kept_between / between + layer.kept_inside / shape.tp + layer.kept_routed};
+  const double parts = shape.row_parts(point.layout.sequence_parallel);
+  return {
+      layer.between / between + layer.inside / shape.tp + layer.routed / parts,
+      layer.kept_between / between + layer.kept_inside / shape.tp + layer.kept_routed / parts};
 }
 
 // Where a stage has layers with and without experts, the mean of what they keep.
@@ -220,7 +222,8 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   bytes += shared_sequence_bytes(shape, layout);
   // Gradients of dispatched rows as they leave and, if other ranks have the experts, as they
   // come.
-  bytes += shape.chosen * row * (layout.ep > 1 ? 2 : 1);
+  bytes +=
+      shape.chosen * row * (layout.ep > 1 ? 2 : 1) / shape.row_parts(layout.sequence_parallel);
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
@@ -228,7 +231,7 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   if (layout.zero >= 3) {
     double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
     if (shape.experts > 0) {
-      layer = (shape.beside_experts() + shape.own_experts()) / shape.tp + shape.router() +
+      layer = shape.beside_experts() / shape.tp + shape.own_experts() + shape.router() +
               2 * shape.hidden;
     }
     const double embedding = shape.vocab * shape.hidden / shape.tp;
@@ -257,7 +260,7 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
   count.shared = dense * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
   count.shared +=
       sparse * (shape.beside_experts() / shape.tp + shape.router() + 2 * shape.hidden);
-  count.experts = sparse * shape.own_experts() / shape.tp;
+  count.experts = sparse * shape.own_experts();
   if (first) count.shared += embedding;
   // Tied embeddings are one tensor on one stage, two copies on two.
   if (last && !(first && tied)) count.shared += embedding;
@@ -434,7 +437,7 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
       (shape.dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
        (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden) /
       split;
-  const double experts = with_experts * shape.own_experts() / split;
+  const double experts = with_experts * shape.own_experts() / shape.pp;
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
   const auto spread = state_bytes(point, gradient, shape.expert_replicas);
   MemoryEstimate estimate;

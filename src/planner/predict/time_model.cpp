@@ -21,7 +21,7 @@ namespace {
 /// As hops_inside and hops_between, for a bucket of gradients, of which several are on their
 /// way.
 constexpr double bucket_hops_inside = 2;
-constexpr double bucket_hops_between = 8;
+constexpr double bucket_hops_between = hops_between / 3;
 
 /// Bytes per probability that attention without flash moves, forward and backward: scores,
 /// softmax and its product, in bf16 and fp32.
@@ -84,19 +84,21 @@ class TimeModel {
         family_(family),
         memory_(memory),
         traits_(traits),
-        links_(links_of(cluster, point.layout)),
+        links_(links_of(cluster, point.layout, family.links)),
         tokens_(real(point.seq_len) / point.layout.cp * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
     const auto& peak = cluster.peak(point.dtype);
     nominal_ = !peak.has_value();
-    rate_ = peak.value_or(nominal_flops) * (nominal_ ? 1 : cluster.gemm_efficiency);
+    const double gemm = nominal_ ? 1 : cluster.gemm_efficiency * family.gemm_share;
+    rate_ = peak.value_or(nominal_flops) * gemm;
     // Of FP8 it is the layers' products alone.
     const double beside = is_fp8(point.dtype)
                               ? cluster.peak(Dtype::bf16).value_or(peak.value_or(nominal_flops))
                               : peak.value_or(nominal_flops);
-    head_rate_ = beside * (nominal_ ? 1 : cluster.gemm_efficiency);
-    attention_rate_ = beside * (nominal_ ? 1 : cluster.attention_efficiency);
+    head_rate_ = beside * gemm;
+    attention_rate_ =
+        beside * (nominal_ ? 1 : cluster.attention_efficiency * family.attention_share);
   }
 
   [[nodiscard]] TimeEstimate estimate() const {
@@ -163,7 +165,8 @@ class TimeModel {
 
   // Of the stages the first has most layers and the last the head; first layers may be dense.
   [[nodiscard]] Slot slowest() const {
-    const auto layer = layer_slot(matrices_ / layout_.tp, matrices_ / layout_.tp, false);
+    const double matrices = matrices_ / layout_.tp;
+    const auto layer = layer_slot({.multiplied = matrices, .held = matrices});
     auto most = stage_slot(layer, 0);
     if (layout_.pp == 1) return most;
     for (const auto stage :
@@ -211,33 +214,65 @@ class TimeModel {
 
   // Of a layer with experts: each of its ranks multiplies as many rows as its tokens choose, by
   // the matrices of its own experts. Rows go to experts and come back, and so do gradients.
+  // Where ranks of tp have a part of the sequence each, they send that; experts that no tp
+  // splits need no rows of the other parts.
   [[nodiscard]] Slot sparse_slot() const {
+    const double tp = layout_.tp;
     const double chosen = real(model_.experts_per_token);
     const double router = real(model_.hidden) * real(model_.experts);
-    const auto local = [&](double experts) {
-      return (sparse_layer_parameters(model_, experts) - router) / layout_.tp + router;
-    };
-    Slot slot = layer_slot(local(chosen), local(real(model_.experts) / layout_.ep), true);
-    const double exchanges = layout_.recompute == Recompute::full ? 6 : 4;
-    if (layout_.ep > 1) slot.tp += exchanges * links_.rows.seconds(chosen * row_bytes());
+    const double expert = 3 * real(model_.hidden) * real(model_.expert_ffn);
+    const double beside = (sparse_layer_parameters(model_, 0) - router) / tp + router;
+    const double expert_tp = layout_.expert_tp();
+    Slot slot =
+        layer_slot({.multiplied = beside,
+                    .narrow = chosen * expert / tp,
+                    .held = beside + real(model_.experts) / layout_.ep * expert / expert_tp,
+                    .experts = true});
+    const bool splits = expert_tp > 1 || model_.shared_experts > 0;
+    if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full()) / 2;
+    const double exchanges = is_full() ? 6 : 4;
+    const double sent =
+        family_.sends_parts && layout_.sequence_parallel ? row_bytes() / tp : row_bytes();
+    if (layout_.ep > 1)
+      slot.tp += exchanges * links_.rows.seconds(sent, chosen, family_.once_per_node);
     return slot;
   }
 
-  // `multiplied` and `held`: parameters of a rank's matrices that a token meets, and that there
-  // are. Backward costs two forwards, and flash attention's half one more; full recomputation
-  // adds a forward.
-  [[nodiscard]] Slot layer_slot(double multiplied, double held, bool experts) const {
+  /// Parameters of a rank's matrices in one layer.
+  struct Matrices {
+    double multiplied = 0;  ///< that each token meets
+    double narrow = 0;      ///< the same, of experts
+    double held = 0;        ///< that there are
+    bool experts = false;
+  };
+
+  [[nodiscard]] bool is_full() const { return layout_.recompute == Recompute::full; }
+
+  /// Seconds per parameter of an expert and token, in units of those of other matrices.
+  [[nodiscard]] double narrowness() const {
+    const double columns = real(model_.expert_ffn) / layout_.expert_tp();
+    const double lost = family_.narrow_columns * (is_fp8(point_.dtype) ? 2 : 1);
+    return 1 + lost / columns;
+  }
+
+  // Backward costs two forwards, and flash attention's half one more; full recomputation adds a
+  // forward.
+  [[nodiscard]] Slot layer_slot(const Matrices& of) const {
     const double tp = layout_.tp;
-    const bool full = layout_.recompute == Recompute::full;
+    const bool full = is_full();
     const double again = full ? (3 + family_.recomputed_again) / 3 : 1;
+    const double multiplied =
+        of.narrow > 0 ? of.multiplied + of.narrow * narrowness() : of.multiplied;
     const double hidden = real(model_.hidden);
     Slot slot;
     const double attention_s =
         7 * tokens_ * real(model_.query_width()) * point_.seq_len / tp / attention_rate_;
-    slot.products = again * (6 * tokens_ * multiplied / rate_ + attention_s);
+    const bool selective = layout_.recompute == Recompute::selective;
+    const double products_again = selective ? (3 + family_.selective_again) / 3 : again;
+    slot.products = products_again * 6 * tokens_ * multiplied / rate_ + again * attention_s;
     slot.weight_gradients = 2 * tokens_ * multiplied / rate_;
     double moved = family_.activation_passes *
-                   layer_activation_bytes(model_, point_, memory_, {true, true}, experts);
+                   layer_activation_bytes(model_, point_, memory_, {true, true}, of.experts);
     if (!traits_.flash_attention.value_or(true)) {
       moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
     }
@@ -245,9 +280,9 @@ class TimeModel {
       const double between = layout_.sequence_parallel ? tp : 1;
       moved += 2 * norm_traffic * tokens_ * hidden / between;
     }
-    if (is_fp8(point_.dtype)) moved += quantized_bytes();
+    if (is_fp8(point_.dtype)) moved += quantized_bytes(of);
     slot.memory =
-        moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * held);
+        moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * of.held);
     slot.tp = tp_layer_s(full) + again * context_layer_s(attention_s);
     slot.host = again * launch_layer_s();
     return slot;
@@ -272,16 +307,25 @@ class TimeModel {
 
   // What a product multiplies is read, where its own largest magnitude scales it twice, and
   // written in 8 bits: inputs and weights for forward and once more for backward, gradients in
-  // two orders.
-  [[nodiscard]] double quantized_bytes() const {
+  // two orders. Fused, inputs are written in both orders by what makes them, and weights are
+  // quantized for the first micro-batch alone.
+  [[nodiscard]] double quantized_bytes(const Matrices& of) const {
     const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
     const double hidden = real(model_.hidden);
     const double tp = layout_.tp;
     const double query = real(model_.query_width());
     const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * query;
-    const double inputs = tokens_ * (2 * hidden + (query + real(model_.ffn)) / tp);
-    const double gradients = tokens_ * (2 * hidden + (qkv + 2 * real(model_.ffn)) / tp);
-    return 2 * (read + 1) * (inputs + matrices_ / tp) + (read + 2) * gradients;
+    const double routed = of.experts ? real(model_.experts_per_token) : 0;
+    const double rows = of.experts ? routed / tp + (model_.shared_experts > 0 ? 1 : 0) : 1;
+    const double ffn = of.experts
+                           ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
+                           : real(model_.ffn);
+    const double inputs = tokens_ * ((1 + rows) * hidden + (query + ffn) / tp);
+    const double gradients = tokens_ * ((1 + rows) * hidden + (qkv + 2 * ffn) / tp);
+    if (family_.fused_quantization)
+      return 2 * (inputs + (read + 1) * of.held / layout_.grad_accum) +
+             (element_ + 2) * gradients;
+    return 2 * (read + 1) * (inputs + of.held) + (read + 2) * gradients;
   }
 
   [[nodiscard]] double launch_layer_s() const {
@@ -299,7 +343,7 @@ class TimeModel {
     const double operations = sequence ? (full ? 14 : 10) : (full ? 6 : 4);
     const double sent = rows * row_bytes() * (1 - 1.0 / layout_.tp);
     const double hops =
-        links_.tp.crosses ? hops_between * std::log2(real(layout_.tp)) : hops_inside;
+        links_.tp.crosses ? between(hops_between) * std::log2(real(layout_.tp)) : hops_inside;
     return family_.tp_exposed * moving_s(links_.tp, sent) +
            operations * hops * links_.tp.latency_s;
   }
@@ -311,6 +355,9 @@ class TimeModel {
     return layout_.vpp * (moving_s(links_.pp, row_bytes() / shards) + 2 * links_.pp.latency_s +
                           family_.stage_message_s);
   }
+
+  /// Hops between nodes, as the trainer's collectives wait for them.
+  [[nodiscard]] double between(double hops) const { return hops * family_.links.waits; }
 
   [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
 
@@ -325,7 +372,7 @@ class TimeModel {
 
   [[nodiscard]] double local_experts() const {
     return sparse_layers(0) * 3 * real(model_.hidden) * real(model_.expert_ffn) *
-           real(model_.experts) / layout_.ep / layout_.tp;
+           real(model_.experts) / layout_.ep / layout_.expert_tp();
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -353,7 +400,8 @@ class TimeModel {
     const double shards = layout_.shard_ranks();
     if (shards == 1) return 0;
     const double local = local_parameters();
-    const double hops = links_.shard.crosses ? bucket_hops_between : bucket_hops_inside;
+    const double hops =
+        links_.shard.crosses ? between(bucket_hops_between) : bucket_hops_inside;
     const double buckets = local * element_ / (layout_.bucket_mb * mib);
     double seconds = buckets * hops * links_.shard.latency_s * std::log2(shards);
     if (layout_.zero == 1 || layout_.zero == 2) {

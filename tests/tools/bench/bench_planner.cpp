@@ -77,13 +77,18 @@ Refits refits_of(const Case& c) {
   return refits;
 }
 
+/// A cell's model is told with its shape where a name has several.
+bool is_of(const ReplayCell& cell, const std::string& name) {
+  return cell.model == name || cell.model.starts_with(name + " (");
+}
+
 std::vector<Played> cells_of(Case c, const Refits& refits, const SearchUntil& until) {
   if (refits.empty()) return replayed(c, until);
   std::vector<Played> cells;
   for (const auto& [name, family] : refits) {
     c.family = family;
     for (auto& one : replayed(c, until)) {
-      if (one.cell.model == name) cells.push_back(std::move(one));
+      if (is_of(one.cell, name)) cells.push_back(std::move(one));
     }
   }
   return cells;

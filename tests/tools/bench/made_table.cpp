@@ -199,8 +199,7 @@ class Machine {
         truth_(cluster_, family_),
         misfit_(random),
         memory_(random),
-        noise_(random.between(0.01, 0.04)),
-        retries_(told.family.retries_near_the_limit) {}
+        noise_(random.between(0.01, 0.04)) {}
 
   void measure(const ModelSpec& model, RecordedRun& run) {
     const auto traits = traits_of_kernel(run.kernel);
@@ -222,7 +221,8 @@ class Machine {
     if (run.nodes > 1 && random_.one_in(slow_networks))
       speed += std::log(random_.between(0.4, 0.9));
     constexpr double nearly_full = 0.96;
-    if (retries_ && filled > nearly_full) {
+    // Whether the planner expects it of this trainer or not.
+    if (filled > nearly_full) {
       run.oom_error = true;
       speed += std::log(random_.between(0.25, 0.8));
     }
@@ -237,7 +237,6 @@ class Machine {
   Misfit misfit_;
   TrueMemory memory_;
   double noise_;
-  bool retries_;  // it slows down where memory is scarce
 };
 
 template <typename Value>

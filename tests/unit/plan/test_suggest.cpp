@@ -70,6 +70,39 @@ TEST_CASE("what is suggested fits and reaches the batch and is fastest first") {
   CHECK(suggestion.layouts_fitting < suggestion.layouts_judged);
 }
 
+TEST_CASE("only what the trainer can run is suggested") {
+  const auto first_of = [](const std::string& family, std::int32_t nodes) {
+    auto of = request(nodes, 1 << 20);
+    of.family = *find_family(family);
+    return suggested(of).layouts;
+  };
+  for (const std::int32_t nodes : {1, 2, 8, 32}) {
+    for (const auto& layout : first_of("nanotron", nodes)) {
+      CHECK(layout.point.layout.zero <= 1);
+      CHECK(layout.point.layout.recompute != Recompute::selective);
+    }
+    for (const auto& layout : first_of("megatron", nodes))
+      CHECK(layout.point.layout.zero <= 1);
+    for (const auto& layout : first_of("fsdp", nodes))
+      CHECK(layout.point.layout.zero != 1);
+    CHECK_FALSE(first_of("nanotron", nodes).empty());
+    CHECK_FALSE(first_of("megatron", nodes).empty());
+    CHECK_FALSE(first_of("fsdp", nodes).empty());
+  }
+}
+
+TEST_CASE("what somebody asks for and the trainer can't run is refused in its own words") {
+  auto of = request(1, 1 << 20);
+  of.locks = {{find_axis("zero"), false, {3}}};
+  of.family = *find_family("nanotron");
+  const auto refused = suggested(of);
+  CHECK(refused.layouts.empty());
+  CHECK(says(refused.memory, "No layout can run: nanotron has no words for zero 3."));
+  // Megatron has another mode for it, which nobody is led into.
+  of.family = *find_family("megatron");
+  CHECK_FALSE(suggested(of).layouts.empty());
+}
+
 TEST_CASE("the first step says with numbers what fits") {
   const auto suggestion = suggested(request(1, 1 << 20));
   CHECK(says(suggestion.memory, "One sample on one GPU needs "));

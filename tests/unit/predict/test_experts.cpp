@@ -68,9 +68,13 @@ double state_gib(const MemoryEstimate& estimate) {
   return static_cast<double>(bytes) / gib;
 }
 
+TimeEstimate time_of(const ModelSpec& model, const Point& point, const TimeFamily& family) {
+  const auto& memory = (*find_family("megatron"))->memory;
+  return estimate_time(model, nodes_of_eight(), point, family, memory);
+}
+
 TimeEstimate time_of(const ModelSpec& model, const Point& point) {
-  const auto& family = **find_family("megatron");
-  return estimate_time(model, nodes_of_eight(), point, family.time, family.memory);
+  return time_of(model, point, (*find_family("megatron"))->time);
 }
 
 }  // namespace
@@ -166,30 +170,73 @@ TEST_CASE("a token pays for the experts that it takes, and for its way to them")
   auto dense = model;
   dense.experts = dense.experts_per_token = dense.expert_ffn = 0;
   dense.ffn = 2 * model.ffn;
+  auto family = (*find_family("megatron"))->time;
+  family.once_per_node = false;
   auto point = testing::point_of(8, 1, 1);
-  // As a dense layer twice as wide, but for the router.
-  CHECK(time_of(model, point).compute_s ==
-        doctest::Approx(time_of(dense, point).compute_s).epsilon(0.001));
-  CHECK(time_of(model, point).tp_s == 0);
+  // As a dense layer twice as wide, but for the router, if narrow products cost no more.
+  auto even = family;
+  even.narrow_columns = 0;
+  CHECK(time_of(model, point, even).compute_s ==
+        doctest::Approx(time_of(dense, point, even).compute_s).epsilon(0.001));
+  CHECK(time_of(model, point, family).compute_s > 1.01 * time_of(dense, point).compute_s);
+  CHECK(time_of(model, point, family).tp_s == 0);
   CHECK(flops_per_token(model, 4096) ==
         doctest::Approx(flops_per_token(dense, 4096)).epsilon(0.001));
   // Two rows of a token leave and come back, and so do gradients: of 8 ranks 7 are others.
   point.layout.ep = 8;
-  const double rows = 2.0 * 4096 * 4096 * 2;
-  const double inside = 450e9 * 0.53;
+  const double row = 2.0 * 4096 * 4096;
+  const double rows = 2 * row;
+  const double inside = 450e9 * 0.7;
   const double exchanges = 4 * 32 * 8;
-  CHECK(time_of(model, point).tp_s ==
+  CHECK(time_of(model, point, family).tp_s ==
         doctest::Approx(exchanges * (rows * 7 / 8 / inside + 5 * 3e-6)));
   // Over two nodes half of the ranks are elsewhere, and the adapter carries their rows.
   auto wide = model;
   wide.experts = 16;
   auto two_nodes = testing::point_of(16, 1, 1);
   two_nodes.layout.ep = 16;
-  const double outside = 50e9 * 0.54;
-  CHECK(time_of(wide, two_nodes).tp_s ==
-        doctest::Approx(exchanges * (rows / 2 / outside + 24 * 4 * 8e-6)));
+  const double outside = 50e9 * 0.8;
+  const double waits = 2 * 4 * 8e-6;
+  CHECK(time_of(wide, two_nodes, family).tp_s ==
+        doctest::Approx(exchanges * (rows / 2 / outside + waits)));
+  // Once per node: of two rows one at most goes there, and in one of four cases none.
+  family.once_per_node = true;
+  CHECK(time_of(wide, two_nodes, family).tp_s ==
+        doctest::Approx(exchanges * (row * 3 / 4 / outside + waits)));
   // With ep fewer ranks reduce the gradients of an expert.
   CHECK(time_of(model, point).dp_s < time_of(model, testing::point_of(8, 1, 1)).dp_s);
+}
+
+TEST_CASE("with sequence parallelism a rank sends the rows of its own part to experts") {
+  const auto model = mixtral();
+  auto point = testing::point_of(4, 2, 1);
+  point.layout.sequence_parallel = true;
+  const double without = time_of(model, point).tp_s;
+  point.layout.ep = 4;
+  auto whole = (*find_family("megatron"))->time;
+  whole.sends_parts = false;
+  const double latency = 4 * 32 * 8 * 5 * 3e-6;
+  const double parts_s = time_of(model, point).tp_s - without - latency;
+  const double whole_s = time_of(model, point, whole).tp_s - without - latency;
+  CHECK(parts_s == doctest::Approx(whole_s / 2));
+}
+
+TEST_CASE("experts that are spread over tp are whole on their rank, and need no other rows") {
+  auto model = mixtral();
+  model.experts = 16;
+  auto point = testing::point_of(8, 2, 1);
+  point.layout.sequence_parallel = true;
+  point.layout.ep = 8;
+  CHECK(point.layout.expert_tp() == 2);
+  const auto& memory = (*find_family("megatron"))->memory;
+  const double split = state_gib(estimate_memory(model, point, memory));
+  const double with_tp = time_of(model, point).tp_s;
+  point.layout.ep = 16;
+  CHECK(point.layout.expert_tp() == 1);
+  CHECK(point.layout.expert_replicas() == 1);
+  // One expert in place of halves of two.
+  CHECK(state_gib(estimate_memory(model, point, memory)) == doctest::Approx(split));
+  CHECK(time_of(model, point).tp_s < with_tp);
 }
 
 TEST_CASE("heads that are exchanged for tokens cost four messages, and no ring") {
@@ -201,5 +248,5 @@ TEST_CASE("heads that are exchanged for tokens cost four messages, and no ring")
   const double query = 2.0 * 32768 / 4 * 4096;
   const double sent = 2 * (query * 1.5 + query) * 3 / 4;  // queries, keys, values; output
   CHECK(time_of(model, point).tp_s ==
-        doctest::Approx(32 * 8 * (sent / (450e9 * 0.53) + 4 * 5 * 3e-6)));
+        doctest::Approx(32 * 8 * (sent / (450e9 * 0.7) + 4 * 5 * 3e-6)));
 }

@@ -320,6 +320,27 @@ TEST_CASE("a replay tells each launch with its reason, and what was left out wit
   }
 }
 
+TEST_CASE("layouts of two shapes under one name do not compete") {
+  auto sweep = table_of(one_cell);
+  auto wider = llama3_8b();
+  wider.kv_heads = 32;
+  sweep.models.push_back(wider);
+  auto slow = table_of({{1, 2, 2, 1, Outcome::completed, 900}}).runs;
+  slow.front().point.model = 1;
+  slow.front().kernel = "flash_attn2";
+  sweep.runs.push_back(slow.front());
+  const auto report =
+      replay(sweep, {.cluster = h100(), .family = *find_family("nanotron"), .search = {}});
+  REQUIRE(report);
+  REQUIRE(report->cells.size() == 2);
+  CHECK(report->cells[0].model == llama3_8b().name + " (kv_heads 8)");
+  CHECK(report->cells[0].points == 8);
+  CHECK(report->cells[1].model == llama3_8b().name + " (kv_heads 32)");
+  CHECK(report->cells[1].runs_to_best == 1);
+  CHECK(report->cells[1].regret_at_stop == 0);
+  CHECK(report->stories[1].launches.front().row.kernel == "flash_attn2");
+}
+
 TEST_CASE("a replay fits the time model to rows of other models, of other cells, or of all") {
   // One model, ten times as slow as predicted on two nodes, and as predicted on one.
   std::vector<Made> rows = one_cell;
