@@ -33,6 +33,11 @@ class LoggingDevice final : public MetaDevice {
     else
       log_.emplace_back(gemm.accumulate == Accumulate::yes ? "add gradient" : "set gradient");
   }
+  void raise_amax(float*, const void*, i64) override { log_.emplace_back("amax"); }
+  void quantize(const Quantization& q) override {
+    log_.emplace_back(q.straight != nullptr && q.transposed != nullptr ? "quantize twice"
+                                                                       : "quantize");
+  }
   void adamw(void*, void*, const void*, i64, const AdamW& settings) override {
     log_.emplace_back(settings.square_sum == nullptr ? "unclipped update" : "update");
   }
@@ -251,6 +256,29 @@ TEST_CASE("gradients are clipped by a number that the host learns after the upda
   CHECK(rank.count("unclipped update") == 0);
   CHECK(rank.count("download") == 1);
   CHECK(rank.log.back() == "download");
+}
+
+TEST_CASE("weights are put into 8 bits once per train step, unless they come and go") {
+  for (const i64 zero : {0, 2, 3})
+    for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+      CAPTURE(zero);
+      CAPTURE(scaling_name(scaling));
+      Layout layout;
+      layout.dp = 2;
+      layout.zero = zero;
+      layout.grad_accum = 3;
+      layout.fp8 = scaling;
+      Rank rank(layout, Transport::holds_none);
+      rank.train(0);
+      rank.log.clear();
+      rank.train(1);
+      // Four products of each layer. Gradients of their results always go both ways.
+      const i64 products = 4 * rank.shape.layers;
+      const i64 weights = zero == 3 ? 0 : products;
+      CHECK(rank.count("quantize twice") == products * layout.grad_accum + weights);
+      // Inputs, forward and backward; and weights that are not kept.
+      CHECK(rank.count("quantize") == (zero == 3 ? 4 : 2) * products * layout.grad_accum);
+    }
 }
 
 TEST_CASE("reductions hold backward back only if they hold memory") {

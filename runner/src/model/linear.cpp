@@ -11,12 +11,24 @@ Fp8Operand in_fp8(const RankContext& c, const LinearWeights& w, ProductRole role
   const i64 rows = role == ProductRole::weight ? w.out : c.extents.tokens;
   const i64 columns = role == ProductRole::gradient ? w.out : w.in;
   const Element element = role == ProductRole::gradient ? Element::e5m2 : Element::e4m3;
-  return {c,
-          {values, rows, columns},
-          element,
-          order,
-          c.fp8->tensor(w.unit.unit->layer, w.first, role)};
+  Fp8Operand operand(c, MemoryClass::workspace, {rows, columns}, element, order);
+  operand.fill(c, values, c.fp8->magnitude(w.unit.unit->layer, w.first, role));
+  return operand;
 }
+
+/// The train step's, or some of its own where they are not kept.
+class Fp8Weights {
+ public:
+  Fp8Weights(const RankContext& c, const LinearWeights& w, Order order)
+      : kept_(c.fp8->kept_weights(w.unit.unit->layer, w.first, w.data(), {w.out, w.in})) {
+    if (kept_ == nullptr) own_.emplace(in_fp8(c, w, ProductRole::weight, w.data(), order));
+  }
+  const Fp8Operand& operand() const { return kept_ != nullptr ? *kept_ : *own_; }
+
+ private:
+  const Fp8Operand* kept_;
+  std::optional<Fp8Operand> own_;
+};
 
 /// An operand's rows along the sum, in the order that is wanted.
 struct Fp8Rows {
@@ -48,7 +60,8 @@ Gemm product_of(const Fp8Rows& a, const Fp8Rows& b, i64 k, void* c) {
 void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w) {
   if (c.fp8 != nullptr) {
     const Fp8Operand x8 = in_fp8(c, w, ProductRole::input, x, Order::straight);
-    const Fp8Operand w8 = in_fp8(c, w, ProductRole::weight, w.data(), Order::straight);
+    const Fp8Weights weights(c, w, Order::straight);
+    const Fp8Operand& w8 = weights.operand();
     c.device.gemm(
         product_of({x8, x8.straight(), c.extents.tokens}, {w8, w8.straight(), w.out}, w.in, y));
     return;
@@ -74,8 +87,8 @@ LinearGradients::LinearGradients(const RankContext& context, const LinearWeights
 
 void LinearGradients::to_input(void* dx) const {
   if (dy8_) {
-    const Fp8Operand w8 =
-        in_fp8(context_, w_, ProductRole::weight, w_.data(), Order::transposed);
+    const Fp8Weights weights(context_, w_, Order::transposed);
+    const Fp8Operand& w8 = weights.operand();
     context_.device.gemm(product_of({*dy8_, dy8_->straight(), context_.extents.tokens},
                                     {w8, w8.transposed(), w_.in}, w_.out, dx));
     return;

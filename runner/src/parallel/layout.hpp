@@ -74,6 +74,8 @@ struct Layout {
   i64 global_batch() const { return dp * micro_batch * grad_accum; }
   /// Ranks that share one copy of what ZeRO shards.
   i64 shard_ranks() const { return data_ranks() / dp_replicate; }
+  /// A rank has no weights whole but for the units at work.
+  bool shards_weights() const { return zero == 3; }
   /// Ranks with the same experts.
   i64 expert_replicas() const { return data_ranks() / ep; }
 };

@@ -271,8 +271,9 @@ class TimeModel {
   }
 
   // What a product multiplies is read, where its own largest magnitude scales it twice, and
-  // written in 8 bits: inputs and weights for forward and once more for backward, gradients in
-  // two orders.
+  // written in 8 bits: inputs for forward and once more for backward, gradients in two orders,
+  // weights too, by the first micro-batch for all of a train step; gathered ones (ZeRO 3) as
+  // inputs.
   [[nodiscard]] double quantized_bytes() const {
     const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
     const double hidden = real(model_.hidden);
@@ -281,7 +282,10 @@ class TimeModel {
     const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * query;
     const double inputs = tokens_ * (2 * hidden + (query + real(model_.ffn)) / tp);
     const double gradients = tokens_ * (2 * hidden + (qkv + 2 * real(model_.ffn)) / tp);
-    return 2 * (read + 1) * (inputs + matrices_ / tp) + (read + 2) * gradients;
+    const double matrices = matrices_ / tp;
+    const double weights = layout_.zero == 3 ? 2 * (read + 1) * matrices
+                                             : (read + 2) * matrices / layout_.grad_accum;
+    return 2 * (read + 1) * inputs + (read + 2) * gradients + weights;
   }
 
   [[nodiscard]] double launch_layer_s() const {
