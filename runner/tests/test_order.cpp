@@ -33,6 +33,20 @@ class LoggingDevice final : public MetaDevice {
     else
       log_.emplace_back(gemm.accumulate == Accumulate::yes ? "add gradient" : "set gradient");
   }
+  void rms_norm_to_8_bits(void*, const void*, const void*, i64, i64,
+                          const Quantization& left) override {
+    log_left(left);
+  }
+  void add_rms_norm_to_8_bits(const AddedNorm&, i64, i64, const Quantization& left) override {
+    log_left(left);
+  }
+  void swiglu_to_8_bits(void*, const void*, i64, i64, const Quantization& left) override {
+    log_left(left);
+  }
+  void swiglu_backward_to_8_bits(void*, const void*, i64, i64,
+                                 const Quantization& left) override {
+    log_left(left);
+  }
   void raise_amax(float*, const void*, i64) override { log_.emplace_back("amax"); }
   void quantize(const Quantization& q) override {
     log_.emplace_back(q.straight != nullptr && q.transposed != nullptr ? "quantize twice"
@@ -52,6 +66,9 @@ class LoggingDevice final : public MetaDevice {
   i64 most_zeroed = 0;
 
  private:
+  void log_left(const Quantization& left) {
+    log_.emplace_back(left.limit == nullptr ? "makes and measures" : "makes 8 bits");
+  }
   Log& log_;
 };
 
@@ -258,6 +275,26 @@ TEST_CASE("gradients are clipped by a number that the host learns after the upda
   CHECK(rank.log.back() == "download");
 }
 
+namespace {
+
+/// Of so many passes of layers, what is done for FP8 beside weights.
+struct Passes {
+  i64 made;         // by the kernels that make values
+  i64 reads;        // for a magnitude alone
+  i64 one_order;    // inputs, forward and backward
+  i64 both_orders;  // gradients
+};
+Passes passes_in_fp8(i64 layers, bool delayed, bool gathers_norms) {
+  // Two norms and the activated rows, and the gradient of gate and up. Attention's output and
+  // the other three gradients are read, and rows of norms that are gathered first.
+  const i64 inputs = gathers_norms ? 1 : 3;
+  const i64 read_inputs = 4 - inputs;
+  if (delayed) return {(inputs + 1) * layers, 0, (read_inputs + 4) * layers, 3 * layers};
+  return {(inputs + 1) * layers, (read_inputs + 3) * layers, 8 * layers, 4 * layers};
+}
+
+}  // namespace
+
 TEST_CASE("weights are put into 8 bits once per train step, unless they come and go") {
   for (const i64 zero : {0, 2, 3})
     for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
@@ -272,12 +309,41 @@ TEST_CASE("weights are put into 8 bits once per train step, unless they come and
       rank.train(0);
       rank.log.clear();
       rank.train(1);
-      // Four products of each layer. Gradients of their results always go both ways.
+      // The largest magnitude of each is found out for it alone; gradients and weights that are
+      // gathered have theirs anew.
+      const bool delayed = scaling == Scaling::delayed;
+      const Passes all = passes_in_fp8(rank.shape.layers * layout.grad_accum, delayed,
+                                       layout.sequence_parallel);
+      // Four products of each layer.
       const i64 products = 4 * rank.shape.layers;
-      const i64 weights = zero == 3 ? 0 : products;
-      CHECK(rank.count("quantize twice") == products * layout.grad_accum + weights);
-      // Inputs, forward and backward; and weights that are not kept.
-      CHECK(rank.count("quantize") == (zero == 3 ? 4 : 2) * products * layout.grad_accum);
+      const i64 uses = 2 * products * layout.grad_accum;
+      CHECK(rank.count("quantize twice") == all.both_orders + (zero == 3 ? 0 : products));
+      CHECK(rank.count("quantize") == all.one_order + (zero == 3 ? uses : 0));
+      if (!delayed) CHECK(rank.count("amax") == all.reads + (zero == 3 ? uses : products));
+    }
+}
+
+TEST_CASE("norms and SwiGLU leave what they make in 8 bits, or tell how large it is") {
+  for (const bool sequence_parallel : {false, true})
+    for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+      CAPTURE(sequence_parallel);
+      CAPTURE(scaling_name(scaling));
+      Layout layout;
+      layout.tp = 2;
+      layout.sequence_parallel = sequence_parallel;
+      layout.fp8 = scaling;
+      Rank rank(layout, Transport::holds_none);
+      rank.train(0);
+      rank.log.clear();
+      rank.train(1);
+      const bool delayed = scaling == Scaling::delayed;
+      const i64 products = 4 * rank.shape.layers;
+      const Passes all = passes_in_fp8(rank.shape.layers, delayed, sequence_parallel);
+      CHECK(rank.count("makes and measures") == (delayed ? 0 : all.made));
+      CHECK(rank.count("makes 8 bits") == (delayed ? all.made : 0));
+      CHECK(rank.count("amax") == (delayed ? 0 : all.reads + products));
+      CHECK(rank.count("quantize") == all.one_order);
+      CHECK(rank.count("quantize twice") == all.both_orders + products);
     }
 }
 

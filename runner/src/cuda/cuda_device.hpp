@@ -61,6 +61,10 @@ class CudaDevice final : public Device {
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
   void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) override;
+  void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
+                          const Quantization& left) override;
+  void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
+                              const Quantization& left) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
   void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
@@ -89,6 +93,10 @@ class CudaDevice final : public Device {
                        const Placed& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
+  void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
+                        const Quantization& left) override;
+  void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
+                                 const Quantization& left) override;
   void embed(void* y, const void* table, const std::int32_t* ids,
              const EmbeddingShape& shape) override;
   void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,

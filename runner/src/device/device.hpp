@@ -166,6 +166,13 @@ class Device : public Allocator {
   virtual void accumulate(void* y, const void* x, i64 count) = 0;
   /// y[tokens, hidden] = x / rms(x) · w.
   virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
+  // What makes values may leave them in 8 bits at once, or without a limit their magnitude
+  // alone, raising `seen`: `left` has where. Else they would have to be read again.
+  virtual void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
+                                  const Quantization& left) {
+    rms_norm(y, x, w, tokens, hidden);
+    leave(left);
+  }
   /// Of the sum of two streams, which is kept: sum = a + b, y = sum / rms(sum) · w.
   struct AddedNorm {
     void* sum;
@@ -177,6 +184,11 @@ class Device : public Allocator {
   virtual void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
     add(n.sum, n.a, n.b, tokens * hidden);
     rms_norm(n.y, n.sum, n.w, tokens, hidden);
+  }
+  virtual void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
+                                      const Quantization& left) {
+    add_rms_norm(n, tokens, hidden);
+    leave(left);
   }
   /// dx += gradient to x; dw += gradient to w (gradient format).
   struct RmsNormGradient {
@@ -306,6 +318,17 @@ class Device : public Allocator {
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;
   /// Overwrites gate_up by its gradient.
   virtual void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) = 0;
+  virtual void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
+                                const Quantization& left) {
+    swiglu(y, gate_up, tokens, ffn);
+    leave(left);
+  }
+  /// With a limit gate_up's gradient is there in 8 bits alone.
+  virtual void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
+                                         const Quantization& left) {
+    swiglu_backward(gate_up, dy, tokens, ffn);
+    leave(left);
+  }
 
   /// Rows of ids in [first, first + rows) are copied from `table`, all others are zero.
   struct EmbeddingShape {
@@ -364,6 +387,15 @@ class Device : public Allocator {
   virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
   /// Host values of `count` gradients, for tests and checks.
   virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;
+
+ private:
+  /// Of values that are there.
+  void leave(const Quantization& left) {
+    if (left.limit == nullptr)
+      raise_amax(left.seen, left.values, left.rows * left.columns);
+    else
+      quantize(left);
+  }
 };
 
 }  // namespace shardbench

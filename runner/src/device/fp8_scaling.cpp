@@ -118,16 +118,32 @@ void Fp8Operand::fill(const RankContext& c, const void* values, const Magnitude&
     c.device.raise_amax(amax, values, shape_.rows * shape_.columns);
     limit = amax;
   }
-  c.device.quantize(
-      {.values = values,
-       .rows = shape_.rows,
-       .columns = shape_.columns,
-       .element = element_,
-       .straight = order_ == Order::transposed ? nullptr : block_.data(),
-       .transposed = order_ == Order::straight ? nullptr : block_.data() + transposed_at_,
-       .limit = limit,
-       .unit = floats(),
-       .seen = magnitude.seen});
+  c.device.quantize(filling(values, {limit, magnitude.seen}));
+}
+
+Device::Quantization Fp8Operand::filling(const void* values, const Magnitude& magnitude) const {
+  return {.values = values,
+          .rows = shape_.rows,
+          .columns = shape_.columns,
+          .element = element_,
+          .straight = order_ == Order::transposed ? nullptr : block_.data(),
+          .transposed = order_ == Order::straight ? nullptr : block_.data() + transposed_at_,
+          .limit = magnitude.limit,
+          .unit = floats(),
+          .seen = magnitude.seen};
+}
+
+Fp8Magnitudes::Fp8Magnitudes(const RankContext& c)
+    : block_(c.memory.allocate(MemoryClass::activations, (products_of_layer + 1) * float_bytes,
+                               "magnitudes for FP8")) {
+  c.device.zero(block_.data(), block_.bytes());
+}
+
+float* Fp8Magnitudes::of(TensorKind first, ProductRole role) const {
+  check(role == ProductRole::input || first == TensorKind::gate,
+        "inputs have magnitudes, and the gradient of gate and up");
+  const i64 at = role == ProductRole::input ? product_index(first) : products_of_layer;
+  return reinterpret_cast<float*>(block_.data()) + at;
 }
 
 }  // namespace shardbench

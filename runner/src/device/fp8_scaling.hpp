@@ -38,6 +38,8 @@ class Fp8Operand {
              Order order);
   /// From `values` in the context's format.
   void fill(const RankContext& context, const void* values, const Magnitude& magnitude);
+  /// What fills it from `values`, by a limit.
+  Device::Quantization filling(const void* values, const Magnitude& magnitude) const;
 
   Element element() const { return element_; }
   const void* straight() const { return block_.data(); }
@@ -61,6 +63,7 @@ class Fp8Scaling {
   explicit Fp8Scaling(const RankContext& context);
 
   void begin_step(i64 step);
+  bool delayed() const { return delayed_; }
   /// Delayed: the ranks agree on what they saw.
   void end_step();
 
@@ -89,6 +92,20 @@ class Fp8Scaling {
   i64 step_ = 0;
   std::vector<Kept> kept_;  // of the rank's products; none where weights come and go
   Block state_;  // limits, seen, history: `tensors_` floats each, the last for each step kept
+};
+
+/// The largest magnitudes of a layer's inputs in one micro-batch, and of the gradient that
+/// SwiGLU's backward makes: from the kernel that makes the values to the last product of them.
+/// Delayed scaling needs them in the first train step alone.
+class Fp8Magnitudes {
+ public:
+  Fp8Magnitudes() = default;
+  /// All 0.
+  explicit Fp8Magnitudes(const RankContext& context);
+  float* of(TensorKind first, ProductRole role) const;
+
+ private:
+  Block block_;
 };
 
 }  // namespace shardbench

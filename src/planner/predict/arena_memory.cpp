@@ -153,7 +153,7 @@ double fp8_weights(const ArenaStage& at) {
 
 // FP8: a product's operands in 8 bits beside what else is there, gradients of outputs in two
 // orders.
-double fp8_piece(const ArenaStage& at) {
+double fp8_piece(const ArenaStage& at, Dtype dtype) {
   const double whole = at.whole_row();
   const double gathered = at.sequence_parallel ? value_bytes * whole : 0;
   const double sums = at.sequence_parallel ? value_bytes * at.row() : 0;
@@ -172,8 +172,11 @@ double fp8_piece(const ArenaStage& at) {
   const double to_norm = (value_bytes + 2) * queries + std::max(query, sums + whole);
   // dy in two orders, or the partial gradient of the norm's output.
   const double beside = gathered + 2 * whole;
-  return std::max(forward,
-                  beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm}));
+  // With delayed scales SwiGLU's backward leaves its gradient in 8 bits, in both orders.
+  const double through_swiglu =
+      dtype == Dtype::fp8_delayed ? gathered + (value_bytes + 4) * activated : 0;
+  return std::max({forward, through_swiglu,
+                   beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm})});
 }
 
 // What the runner plans for attention's backward, whichever of its ways computes it: its own
@@ -241,7 +244,7 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
   put(MemoryClass::communication, communication_piece(at));
   const double workspace = workspace_piece(at);
   put(MemoryClass::logits,
-      is_fp8(point.dtype) ? std::max(workspace, fp8_piece(at)) : workspace);
+      is_fp8(point.dtype) ? std::max(workspace, fp8_piece(at, point.dtype)) : workspace);
   return estimate;
 }
 

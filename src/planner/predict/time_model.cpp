@@ -270,22 +270,33 @@ class TimeModel {
                     messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
   }
 
-  // What a product multiplies is read, where its own largest magnitude scales it twice, and
-  // written in 8 bits: inputs for forward and once more for backward, gradients in two orders,
-  // weights too, by the first micro-batch for all of a train step; gathered ones (ZeRO 3) as
-  // inputs.
+  // What a product multiplies is written in 8 bits: inputs for forward and once more for
+  // backward, gradients in two orders, weights too, by the first micro-batch for all of a train
+  // step; gathered ones (ZeRO 3) as inputs. It is read before, and once more where its own
+  // largest magnitude scales it and nothing has told that yet. Norms and SwiGLU tell it, or
+  // leave it in 8 bits, of which nothing is read then.
   [[nodiscard]] double quantized_bytes() const {
-    const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
+    const bool current = point_.dtype == Dtype::fp8;
+    const double read = current ? 2 * element_ : element_;
+    const double made = current ? element_ : 0;
     const double hidden = real(model_.hidden);
     const double tp = layout_.tp;
     const double query = real(model_.query_width());
+    const double ffn = real(model_.ffn);
     const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * query;
-    const double inputs = tokens_ * (2 * hidden + (query + real(model_.ffn)) / tp);
-    const double gradients = tokens_ * (2 * hidden + (qkv + 2 * real(model_.ffn)) / tp);
+    const double norms = tokens_ * 2 * hidden;
+    const double normed = layout_.sequence_parallel ? read : made;
+    const double inputs = norms + tokens_ * (query + ffn) / tp;
+    const double forward = normed * norms + tokens_ * (read * query + made * ffn) / tp + inputs;
+    const double again = (element_ + 1) * inputs;
+    const double gate_up = tokens_ * 2 * ffn / tp;
+    // Those that SwiGLU's backward leaves in 8 bits are not written as values either.
+    const double gradients = (read + 2) * tokens_ * (2 * hidden + qkv / tp) +
+                             (current ? made + 2 : 2 - element_) * gate_up;
     const double matrices = matrices_ / tp;
     const double weights = layout_.zero == 3 ? 2 * (read + 1) * matrices
                                              : (read + 2) * matrices / layout_.grad_accum;
-    return 2 * (read + 1) * inputs + (read + 2) * gradients + weights;
+    return forward + again + gradients + weights;
   }
 
   [[nodiscard]] double launch_layer_s() const {
