@@ -59,6 +59,8 @@ class LoggingDevice final : public MetaDevice {
                             const SeenKeys&) override {
     log_.emplace_back("attend more backward");
   }
+  void upload(void*, const void*, i64) override { log_.emplace_back("upload"); }
+  void dispatch(const Dispatch&, const RouteShape&) override { log_.emplace_back("dispatch"); }
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
     log_.emplace_back("embed");
   }
@@ -112,10 +114,20 @@ class LoggingCommunicator final : public Communicator {
   Token last_ = 0;
 };
 
+constexpr ModelShape toy{.layers = 3,
+                         .hidden = 64,
+                         .ffn = 128,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .vocab = 100,
+                         .seq_len = 16};
+
 /// Rank 0 of a toy whose dp, tp and pp nobody else has.
 struct Rank {
-  explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory)
-      : layout(of_run),
+  explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory,
+                const ModelShape& of_model = toy)
+      : shape(of_model),
+        layout(of_run),
         groups(make_groups(layout, 0, 1,
                            [this, transport](const Group& group) {
                              return std::make_unique<LoggingCommunicator>(memory, 0, group,
@@ -142,13 +154,7 @@ struct Rank {
   }
 
   Log log;
-  ModelShape shape{.layers = 3,
-                   .hidden = 64,
-                   .ffn = 128,
-                   .heads = 4,
-                   .kv_heads = 2,
-                   .vocab = 100,
-                   .seq_len = 16};
+  ModelShape shape;
   Layout layout;
   LoggingDevice device{Dtype::bf16, log};
   Memory memory{device, std::nullopt};
@@ -425,6 +431,112 @@ TEST_CASE("the ring's gradients to keys travel while the next ones are computed"
        at = order.find(of_layer, at + of_layer.size()))
     ++layers;
   CHECK(layers == rank.shape.layers);
+}
+
+namespace {
+
+ModelShape mixture() {
+  ModelShape shape = toy;
+  shape.experts = 8;
+  shape.experts_per_token = 2;
+  shape.expert_ffn = 32;
+  shape.shared_experts = 1;
+  return shape;
+}
+
+/// Of dp 4, whose ranks share the experts.
+Layout spread(MoeRouting routing) {
+  Layout layout;
+  layout.dp = 4;
+  layout.ep = 4;
+  layout.grad_accum = 2;
+  layout.moe_routing = routing;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("who goes where is told once if it is pinned, and by the device if it is learned") {
+  for (const MoeRouting routing :
+       {MoeRouting::balanced, MoeRouting::skewed, MoeRouting::learned}) {
+    CAPTURE(moe_routing_name(routing));
+    Layout layout = spread(routing);
+    // Under a capacity the host has nothing to learn from the device.
+    if (routing == MoeRouting::learned) layout.moe_capacity = 1.25;
+    Rank rank(layout, Transport::holds_none, mixture());
+    rank.train(0);
+    rank.log.clear();
+    rank.train(1);
+    const bool learned = routing == MoeRouting::learned;
+    CHECK(rank.count("dispatch") == (learned ? rank.shape.layers * layout.grad_accum : 0));
+    CHECK(rank.count("upload") == 0);
+    CHECK(rank.count("download") == 1);  // the gradients' norm
+  }
+}
+
+TEST_CASE("each expert has one product of all rows that have come") {
+  const Layout layout = spread(MoeRouting::balanced);
+  Rank rank(layout, Transport::holds_none, mixture());
+  rank.train(0);
+  // Forward and backward of q k v, out, gate and up, down and router; the head.
+  constexpr i64 of_layer = 5;
+  const i64 own = 2;
+  const i64 passes = rank.shape.layers * layout.grad_accum;
+  CHECK(rank.count("product") == 2 * (of_layer + 2 * own) * passes + 2 * layout.grad_accum);
+  CHECK(rank.count("set gradient") + rank.count("add gradient") ==
+        (of_layer + 2 * own) * passes + layout.grad_accum);
+}
+
+namespace {
+
+/// s: rows start to another rank, w: they are waited for, p: a product.
+std::string order_of_exchange(const Log& log) {
+  std::string order;
+  for (const std::string& entry : log) {
+    char what = 0;
+    if (entry == "ep starts send") what = 's';
+    if (entry.find("ep waits") == 0) what = 'w';
+    if (entry == "product" || entry == "set gradient") what = 'p';
+    // Those to all ranks are one.
+    const bool again = !order.empty() && order.back() == what && what != 'p';
+    if (what != 0 && !again) order += what;
+  }
+  return order;
+}
+
+i64 times(const std::string& text, const std::string& part) {
+  i64 count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("rows of experts travel under the shared ones as the record says of a profile") {
+  for (const Profile& profile : profiles()) {
+    CAPTURE(profile.name);
+    Layout layout = spread(MoeRouting::balanced);
+    layout.grad_accum = 1;
+    layout.habits = profile.habits;
+    Rank rank(layout, Transport::holds_none, mixture());
+    rank.train(0);
+    const std::string order = order_of_exchange(rank.log);
+    CAPTURE(order);
+    const std::string told = profile_json(profile, layout);
+    const auto says = [&](const std::string& how) {
+      return told.find("\"experts_overlap_shared_ones\":\"" + how + '"') != std::string::npos;
+    };
+    // Four exchanges for each layer: forward under gate and up, and back under down; backward
+    // under both products of down, and back under the gradient to the input of gate and up.
+    const i64 layers = rank.shape.layers;
+    CHECK(times(order, "s") == 4 * layers);
+    const i64 hidden = times(order, "spw") + times(order, "sppw");
+    CHECK(says("both ways") == (hidden == 4 * layers));
+    CHECK(says("way back") == (hidden == layers));
+    CHECK(says("none") == (hidden == 0));
+  }
 }
 
 namespace {

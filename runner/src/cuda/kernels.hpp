@@ -112,6 +112,8 @@ void route_backward(gpu::Stream stream, const RouteGradient& g,
                     const Device::RouteShape& shape);
 void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choices, i64 seq_len,
                    float scale, const Device::RouteShape& shape);
+/// `d.counts` are floats.
+void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& shape);
 void gather_rows(gpu::Stream stream, const Device::Gathered& g);
 /// As Device::Placed.
 struct PlacedRows {

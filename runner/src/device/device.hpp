@@ -288,6 +288,17 @@ class Device : public Allocator {
   /// counts [sequences, experts], in gradient format: scale · how often each was chosen.
   virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
                              double scale, const RouteShape& shape) = 0;
+  /// Each choice of a token gets a row, those of the first expert first, in the order of the
+  /// tokens. Under a capacity each expert has as many rows: rows without a token have none to
+  /// read, tokens without a row are dropped.
+  struct Dispatch {
+    const std::int32_t* choices;  // [tokens, chosen]
+    std::int32_t* source;         // [rows]: the row's token; -1: none
+    std::int32_t* places;         // [tokens, chosen]: the choice's row; -1: dropped
+    void* counts;                 // [experts], gradient format: rows of each
+    i64 capacity;                 // 0: all choices have a row
+  };
+  virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
   struct Gathered {
     void* to;

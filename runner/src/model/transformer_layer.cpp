@@ -149,11 +149,18 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
     c.device.add_rms_norm(norm, e.rows, e.hidden);
   if (width > 0)
     s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * width, "gate and up");
+  // Rows of experts travel under the products that all tokens go through, as the profile has
+  // it.
+  std::optional<ExpertsForward> experts;
+  const ExpertOverlap overlap = c.layout.habits.expert_overlap;
   {
     FullRows full(c, s.norm2);
+    if (w.experts != nullptr) experts.emplace(c, w, full.data(), s.experts);
+    if (experts && overlap != ExpertOverlap::both_ways) experts->compute();
+    if (experts && overlap == ExpertOverlap::none) experts->finish();
     if (width > 0) linear(c, s.gate_up.data(), full.data(), gate, into_gate);
-    if (w.experts != nullptr) experts_forward(c, w, full.data(), s.experts);
   }
+  if (experts && overlap == ExpertOverlap::both_ways) experts->compute();
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm2.reset();
   const LinearWeights down{w, TensorKind::down, width, e.hidden};
@@ -164,7 +171,8 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
     linear(c, partial.data(), s.activated.data(), down, into_down);
   else
     c.device.zero(partial.data(), partial.bytes());
-  if (w.experts != nullptr) add_outputs(c, s.experts, partial.data());
+  if (experts && overlap != ExpertOverlap::none) experts->finish();
+  if (experts) add_outputs(c, s.experts, partial.data());
   if (dropped.norms_and_product) {
     s.activated.reset();
     s.experts.activated.reset();
@@ -236,6 +244,7 @@ Block product_backward(const RankContext& c, const UnitView& w, const WeightSide
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
   const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy, p.made);
+  if (experts != nullptr) experts->compute();
   if (p.out > 0)
     gradients.to_input(partial.data());
   else
@@ -260,6 +269,7 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * width, "gradient of activated rows");
     FullRows dy(c, stream);
+    if (w.experts != nullptr) experts.emplace(c, w, *side.now, s.experts, dy.data());
     if (width > 0) {
       {
         const LinearGradients gradients(c, {w, TensorKind::down, width, e.hidden}, dy.data());
@@ -274,7 +284,6 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
       else
         c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, width);
     }
-    if (w.experts != nullptr) experts.emplace(c, w, *side.now, s.experts, dy.data());
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
   const Block dy = product_backward(

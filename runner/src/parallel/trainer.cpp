@@ -24,6 +24,10 @@ Trainer::Trainer(const RankContext& context, const Groups& groups, u64 seed)
       schedule_(make_schedule(context.layout.schedule, pipeline_, context.at.pp)),
       seed_(seed),
       parameters_(context_, groups, seed) {
+  if (KnownRouting::exists(context_)) {
+    routing_.emplace(context_);
+    context_.routing = &*routing_;
+  }
   if (context_.layout.fp8 == Scaling::none) return;
   fp8_.emplace(context_);
   context_.fp8 = &*fp8_;

@@ -106,6 +106,7 @@ class Trainer {
   std::vector<Action> schedule_;
   u64 seed_;
   std::optional<Fp8Scaling> fp8_;
+  std::optional<KnownRouting> routing_;
   ParameterStore parameters_;
   std::vector<InFlight> in_flight_;  // micro-batches of the first chunk, of the second, …
   /// Marked as it is given to the device, told when the device has done it.

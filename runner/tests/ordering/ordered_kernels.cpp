@@ -214,6 +214,14 @@ void count_choices(gpu::Stream s, float* counts, const std::int32_t* choices, i6
        {floats(counts, shape.tokens / seq_len * shape.experts)});
 }
 
+void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape& shape) {
+  const i64 choices = shape.tokens * shape.chosen;
+  const i64 rows = d.capacity == 0 ? choices : shape.experts * d.capacity;
+  work(s, "dispatch", {ids(d.choices, choices)},
+       {ids(d.source, rows), ids(d.places, choices),
+        floats(static_cast<const float*>(d.counts), shape.experts)});
+}
+
 void gather_rows(gpu::Stream s, const Device::Gathered& g) {
   const i64 row = g.width * i64{sizeof(Bf16)};
   work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)},
