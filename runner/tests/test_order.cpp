@@ -433,6 +433,39 @@ TEST_CASE("the ring's gradients to keys travel while the next ones are computed"
   CHECK(layers == rank.shape.layers);
 }
 
+TEST_CASE("interleaved stages' messages travel under the pieces between") {
+  Layout layout;
+  layout.pp = 2;
+  layout.vpp = 2;
+  layout.grad_accum = 8;
+  ModelShape deep = toy;
+  deep.layers = 4;
+  Rank rank(layout, Transport::holds_none, deep);
+  rank.train(0);
+  // Of each message that is received, whether products lie between its start and its use.
+  std::vector<i64> products_at_start{0};  // by token, which count from 1
+  std::vector<bool> received{false};
+  i64 products = 0;
+  i64 hidden = 0;
+  i64 exposed = 0;
+  for (const std::string& entry : rank.log) {
+    if (entry.find("pp starts sum") == 0) break;
+    if (entry == "product" || entry.find(" gradient") != std::string::npos) ++products;
+    if (entry.find("pp starts") == 0) {
+      products_at_start.push_back(products);
+      received.push_back(entry == "pp starts receive");
+    }
+    constexpr std::string_view waits = "pp waits for ";
+    if (entry.find(waits) != 0) continue;
+    const auto token = static_cast<std::size_t>(std::stoll(entry.substr(waits.size())));
+    if (received[token]) ++(products > products_at_start[token] ? hidden : exposed);
+  }
+  // The second chunk's inputs, and both chunks' gradients, of which the last stage needs none.
+  CHECK(hidden + exposed == 3 * layout.grad_accum);
+  // At both ends of a train step there is nothing between: a rank is 4 pieces ahead.
+  CHECK(exposed <= 2 * 4);
+}
+
 namespace {
 
 ModelShape mixture() {
