@@ -86,6 +86,7 @@ struct TensorRegion {
   i64 first_column = 0;
   i64 global_columns = 0;
   bool ones = false;  // norm weights start at 1, all others normally distributed
+  double deviation = 0.02;
 };
 
 struct AdamW {
