@@ -57,7 +57,8 @@ class ActivationWalk {
 
  private:
   void step(const Action& action) {
-    if (action.kind == ActionKind::transfer) return transfer(action.messages);
+    end_travel(action);
+    if (action.kind == ActionKind::transfer) return transfer(action);
     if (action.kind == ActionKind::forward) return forward(action.piece);
     if (action.kind == ActionKind::input_gradient) return input_gradient(action.piece);
     if (action.kind == ActionKind::weight_gradient) return weight_gradient(action.piece);
@@ -69,11 +70,22 @@ class ActivationWalk {
   }
   void note(i64 beside) { peak_ = std::max(peak_, held_ + beside); }
 
-  void transfer(const std::vector<Message>& messages) {
-    for (const Message& m : messages)
+  void transfer(const Action& action) {
+    for (const Message& m : action.messages)
       if (m.side == Side::receive) hold(stream_);
-    for (const Message& m : messages)
-      if (m.side == Side::send) held_ -= stream_;
+    for (const Message& m : action.messages) {
+      if (m.side == Side::receive) continue;
+      if (action.ahead)
+        leaving_.push_back(m);
+      else
+        held_ -= stream_;
+    }
+  }
+  /// What was sent ahead is held until it has ended.
+  void end_travel(const Action& action) {
+    const auto ended = [&](const Message& m) { return ends_before(m, action); };
+    held_ -= stream_ * std::count_if(leaving_.begin(), leaving_.end(), ended);
+    leaving_.erase(std::remove_if(leaving_.begin(), leaving_.end(), ended), leaving_.end());
   }
   i64 kept(const Piece& piece) const {
     return s_.layers(piece) * values_.kept * s_.e + (s_.begins(piece) ? s_.tokens * 4 : 0);
@@ -131,6 +143,7 @@ class ActivationWalk {
   const Stage& s_;
   PieceValues values_;
   i64 stream_;
+  std::vector<Message> leaving_;
   i64 held_ = 0;
   i64 peak_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL on one GPU: one rank is all that it takes there. Its operations, given by the table that
 // shardbench uses, leave what they should in the GPU's memory.
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/gpu.hpp"
@@ -64,10 +65,50 @@ class Check {
     world.finalize();
     std::printf("NCCL %s: %d operations, %d wrong\n",
                 nccl_version_name(library_.version).c_str(), done_, wrong_);
+    for (const NcclCalls calls : {NcclCalls::blocking, NcclCalls::polled})
+      time_calls(device, calls);
     return wrong_ == 0 ? 0 : 1;
   }
 
  private:
+  /// What a message to itself costs the host, as a pipeline or a ring gives them.
+  void time_calls(CudaDevice& device, NcclCalls calls) {
+    constexpr int repeats = 2000;
+    constexpr std::size_t values = 1024;
+    GpuCommStream stream(device.stream(), GpuCommStream::Kind::own);
+    NcclWorld world(library_.table,
+                    {[](const Group&, const NcclUniqueId& own) { return own; },
+                     [] { sleep_ms(1); }, limit_s, NcclOrder::by_nccl, std::nullopt, calls});
+    const Group alone{"alone", 1, {0}};
+    NcclComm* comm = world.communicator(alone, 0, stream);
+    constexpr i64 bytes = 2 * static_cast<i64>(values * sizeof(float));
+    std::byte* data = device.allocate(bytes);
+    const NcclTable& nccl = library_.table;
+    const auto message = [&] {
+      world.run(comm, alone, "send and receive", [&] {
+        (void)nccl.group_start();
+        (void)nccl.send(data, values, NcclDtype::fp32, 0, comm, stream.native());
+        (void)nccl.receive(data + bytes / 2, values, NcclDtype::fp32, 0, comm, stream.native());
+        return nccl.group_end();
+      });
+    };
+    for (int i = 0; i < repeats / 10; ++i)
+      message();
+    stream.hold_compute(stream.mark());
+    device.synchronize();
+    const TimePoint start = now();
+    for (int i = 0; i < repeats; ++i)
+      message();
+    const double host_s = seconds_since(start);
+    stream.hold_compute(stream.mark());
+    device.synchronize();
+    std::printf("%s calls: %.1f us of the host for each, %.0f calls/s; %.1f us with the GPU\n",
+                std::string(nccl_calls_name(calls)).c_str(), host_s / repeats * 1e6,
+                repeats / host_s, seconds_since(start) / repeats * 1e6);
+    device.release(data, bytes);
+    world.finalize();
+  }
+
   void check_operation(CudaDevice& device, GpuCommStream& stream, const char* what,
                        const std::function<void(float*, float*)>& give) {
     std::vector<float> expected(static_cast<std::size_t>(count));

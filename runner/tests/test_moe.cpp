@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes with experts: their counts, who chooses what, and what is refused.
+#include "device/cpu_device.hpp"
 #include "device/cpu_platform.hpp"
 #include "measurement/meta_run.hpp"
 #include "model/moe_routing.hpp"
@@ -49,7 +50,23 @@ std::string refused(const ModelShape& model, const Layout& layout) {
 std::vector<i64> rows_by_expert(MoeRouting routing) {
   const AttentionShape tokens{.batch = 2, .seq_len = sequence};
   const auto choices = pinned_choices(small(), routing, tokens, {0, sequence / 2});
-  return dispatch_of(choices, small(), 0).sent;
+  return shardbench::rows_by_expert(choices, small(), 0);
+}
+
+struct Dispatched {
+  std::vector<std::int32_t> source;
+  std::vector<std::int32_t> places;
+  std::vector<double> counts;
+};
+/// Of three tokens that choose two experts each.
+Dispatched dispatched(const std::vector<std::int32_t>& choices, i64 rows, i64 capacity) {
+  CpuDevice<double> device;
+  Dispatched d{std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
+               std::vector<std::int32_t>(choices.size()),
+               std::vector<double>(static_cast<std::size_t>(small().experts))};
+  device.dispatch({choices.data(), d.source.data(), d.places.data(), d.counts.data(), capacity},
+                  {3, small().experts, 2});
+  return d;
 }
 
 }  // namespace
@@ -69,19 +86,17 @@ TEST_CASE("pinned routing is balanced, or gives the first experts half of the ro
 }
 
 TEST_CASE("each choice has a row of its expert, in the order of the tokens") {
-  const ModelShape m = small();
-  const std::vector<std::int32_t> choices{3, 0, 3, 1, 0, 3};
-  const Dispatch d = dispatch_of(choices, m, 0);
-  CHECK(d.sent == std::vector<i64>{2, 1, 0, 3, 0, 0, 0, 0});
+  const Dispatched d = dispatched({3, 0, 3, 1, 0, 3}, 6, 0);
+  CHECK(d.counts == std::vector<double>{2, 1, 0, 3, 0, 0, 0, 0});
   CHECK(d.source == std::vector<std::int32_t>{0, 2, 1, 0, 1, 2});
   CHECK(d.places == std::vector<std::int32_t>{3, 0, 4, 2, 1, 5});
 }
 
 TEST_CASE("beyond the capacity tokens are dropped, below it rows have no token") {
   const ModelShape m = small();
-  const std::vector<std::int32_t> choices{3, 0, 3, 1, 0, 3};
-  const Dispatch d = dispatch_of(choices, m, 2);
-  CHECK(d.sent == std::vector<i64>(8, 2));
+  const Dispatched d = dispatched({3, 0, 3, 1, 0, 3}, 16, 2);
+  CHECK(d.counts == std::vector<double>(8, 2));
+  CHECK(shardbench::rows_by_expert({3, 0, 3, 1, 0, 3}, m, 2) == std::vector<i64>(8, 2));
   CHECK(d.places == std::vector<std::int32_t>{6, 0, 7, 2, 1, -1});
   CHECK(std::count(d.source.begin(), d.source.end(), -1) == 11);
   Layout layout;
@@ -89,6 +104,17 @@ TEST_CASE("beyond the capacity tokens are dropped, below it rows have no token")
   CHECK(expert_capacity(m, layout, sequence) == 5);  // of 4 in balance
   layout.moe_capacity = 0;
   CHECK(expert_capacity(m, layout, sequence) == 0);
+}
+
+TEST_CASE("rows that come by rank get an order by expert, and the way back") {
+  // Of rank 0 two rows for expert a and one for b, of rank 1 none and two, of rank 2 one and
+  // one.
+  const RunOrder order = run_order({2, 1, 0, 2, 1, 1}, 2);
+  CHECK(order.runs == std::vector<i64>{3, 4});
+  CHECK(order.by_expert == std::vector<std::int32_t>{0, 1, 5, 2, 3, 4, 6});
+  for (std::size_t i = 0; i < order.by_expert.size(); ++i)
+    CHECK(order.by_rank[static_cast<std::size_t>(order.by_expert[i])] ==
+          static_cast<std::int32_t>(i));
 }
 
 TEST_CASE("what experts can't do is refused with its reason") {

@@ -33,6 +33,25 @@ class LoggingDevice final : public MetaDevice {
     else
       log_.emplace_back(gemm.accumulate == Accumulate::yes ? "add gradient" : "set gradient");
   }
+  void rms_norm_to_8_bits(void*, const void*, const void*, i64, i64,
+                          const Quantization& left) override {
+    log_left(left);
+  }
+  void add_rms_norm_to_8_bits(const AddedNorm&, i64, i64, const Quantization& left) override {
+    log_left(left);
+  }
+  void swiglu_to_8_bits(void*, const void*, i64, i64, const Quantization& left) override {
+    log_left(left);
+  }
+  void swiglu_backward_to_8_bits(void*, const void*, i64, i64,
+                                 const Quantization& left) override {
+    log_left(left);
+  }
+  void raise_amax(float*, const void*, i64) override { log_.emplace_back("amax"); }
+  void quantize(const Quantization& q) override {
+    log_.emplace_back(q.straight != nullptr && q.transposed != nullptr ? "quantize twice"
+                                                                       : "quantize");
+  }
   void adamw(void*, void*, const void*, i64, const AdamW& settings) override {
     log_.emplace_back(settings.square_sum == nullptr ? "unclipped update" : "update");
   }
@@ -40,6 +59,8 @@ class LoggingDevice final : public MetaDevice {
                             const SeenKeys&) override {
     log_.emplace_back("attend more backward");
   }
+  void upload(void*, const void*, i64) override { log_.emplace_back("upload"); }
+  void dispatch(const Dispatch&, const RouteShape&) override { log_.emplace_back("dispatch"); }
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
     log_.emplace_back("embed");
   }
@@ -47,6 +68,9 @@ class LoggingDevice final : public MetaDevice {
   i64 most_zeroed = 0;
 
  private:
+  void log_left(const Quantization& left) {
+    log_.emplace_back(left.limit == nullptr ? "makes and measures" : "makes 8 bits");
+  }
   Log& log_;
 };
 
@@ -90,10 +114,20 @@ class LoggingCommunicator final : public Communicator {
   Token last_ = 0;
 };
 
+constexpr ModelShape toy{.layers = 3,
+                         .hidden = 64,
+                         .ffn = 128,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .vocab = 100,
+                         .seq_len = 16};
+
 /// Rank 0 of a toy whose dp, tp and pp nobody else has.
 struct Rank {
-  explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory)
-      : layout(of_run),
+  explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory,
+                const ModelShape& of_model = toy)
+      : shape(of_model),
+        layout(of_run),
         groups(make_groups(layout, 0, 1,
                            [this, transport](const Group& group) {
                              return std::make_unique<LoggingCommunicator>(memory, 0, group,
@@ -120,13 +154,7 @@ struct Rank {
   }
 
   Log log;
-  ModelShape shape{.layers = 3,
-                   .hidden = 64,
-                   .ffn = 128,
-                   .heads = 4,
-                   .kv_heads = 2,
-                   .vocab = 100,
-                   .seq_len = 16};
+  ModelShape shape;
   Layout layout;
   LoggingDevice device{Dtype::bf16, log};
   Memory memory{device, std::nullopt};
@@ -253,6 +281,78 @@ TEST_CASE("gradients are clipped by a number that the host learns after the upda
   CHECK(rank.log.back() == "download");
 }
 
+namespace {
+
+/// Of so many passes of layers, what is done for FP8 beside weights.
+struct Passes {
+  i64 made;         // by the kernels that make values
+  i64 reads;        // for a magnitude alone
+  i64 one_order;    // inputs, forward and backward
+  i64 both_orders;  // gradients
+};
+Passes passes_in_fp8(i64 layers, bool delayed, bool gathers_norms) {
+  // Two norms and the activated rows, and the gradient of gate and up. Attention's output and
+  // the other three gradients are read, and rows of norms that are gathered first.
+  const i64 inputs = gathers_norms ? 1 : 3;
+  const i64 read_inputs = 4 - inputs;
+  if (delayed) return {(inputs + 1) * layers, 0, (read_inputs + 4) * layers, 3 * layers};
+  return {(inputs + 1) * layers, (read_inputs + 3) * layers, 8 * layers, 4 * layers};
+}
+
+}  // namespace
+
+TEST_CASE("weights are put into 8 bits once per train step, unless they come and go") {
+  for (const i64 zero : {0, 2, 3})
+    for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+      CAPTURE(zero);
+      CAPTURE(scaling_name(scaling));
+      Layout layout;
+      layout.dp = 2;
+      layout.zero = zero;
+      layout.grad_accum = 3;
+      layout.fp8 = scaling;
+      Rank rank(layout, Transport::holds_none);
+      rank.train(0);
+      rank.log.clear();
+      rank.train(1);
+      // The largest magnitude of each is found out for it alone; gradients and weights that are
+      // gathered have theirs anew.
+      const bool delayed = scaling == Scaling::delayed;
+      const Passes all = passes_in_fp8(rank.shape.layers * layout.grad_accum, delayed,
+                                       layout.sequence_parallel);
+      // Four products of each layer.
+      const i64 products = 4 * rank.shape.layers;
+      const i64 uses = 2 * products * layout.grad_accum;
+      CHECK(rank.count("quantize twice") == all.both_orders + (zero == 3 ? 0 : products));
+      CHECK(rank.count("quantize") == all.one_order + (zero == 3 ? uses : 0));
+      if (!delayed) CHECK(rank.count("amax") == all.reads + (zero == 3 ? uses : products));
+    }
+}
+
+TEST_CASE("norms and SwiGLU leave what they make in 8 bits, or tell how large it is") {
+  for (const bool sequence_parallel : {false, true})
+    for (const Scaling scaling : {Scaling::current, Scaling::delayed}) {
+      CAPTURE(sequence_parallel);
+      CAPTURE(scaling_name(scaling));
+      Layout layout;
+      layout.tp = 2;
+      layout.sequence_parallel = sequence_parallel;
+      layout.fp8 = scaling;
+      Rank rank(layout, Transport::holds_none);
+      rank.train(0);
+      rank.log.clear();
+      rank.train(1);
+      const bool delayed = scaling == Scaling::delayed;
+      const i64 products = 4 * rank.shape.layers;
+      const Passes all = passes_in_fp8(rank.shape.layers, delayed, sequence_parallel);
+      CHECK(rank.count("makes and measures") == (delayed ? 0 : all.made));
+      CHECK(rank.count("makes 8 bits") == (delayed ? all.made : 0));
+      CHECK(rank.count("amax") == (delayed ? 0 : all.reads + products));
+      CHECK(rank.count("quantize") == all.one_order);
+      CHECK(rank.count("quantize twice") == all.both_orders + products);
+    }
+}
+
 TEST_CASE("reductions hold backward back only if they hold memory") {
   for (const i64 zero : {0, 1, 2, 3})
     for (const Transport transport : {Transport::holds_memory, Transport::holds_none}) {
@@ -331,6 +431,145 @@ TEST_CASE("the ring's gradients to keys travel while the next ones are computed"
        at = order.find(of_layer, at + of_layer.size()))
     ++layers;
   CHECK(layers == rank.shape.layers);
+}
+
+TEST_CASE("interleaved stages' messages travel under the pieces between") {
+  Layout layout;
+  layout.pp = 2;
+  layout.vpp = 2;
+  layout.grad_accum = 8;
+  ModelShape deep = toy;
+  deep.layers = 4;
+  Rank rank(layout, Transport::holds_none, deep);
+  rank.train(0);
+  // Of each message that is received, whether products lie between its start and its use.
+  std::vector<i64> products_at_start{0};  // by token, which count from 1
+  std::vector<bool> received{false};
+  i64 products = 0;
+  i64 hidden = 0;
+  i64 exposed = 0;
+  for (const std::string& entry : rank.log) {
+    if (entry.find("pp starts sum") == 0) break;
+    if (entry == "product" || entry.find(" gradient") != std::string::npos) ++products;
+    if (entry.find("pp starts") == 0) {
+      products_at_start.push_back(products);
+      received.push_back(entry == "pp starts receive");
+    }
+    constexpr std::string_view waits = "pp waits for ";
+    if (entry.find(waits) != 0) continue;
+    const auto token = static_cast<std::size_t>(std::stoll(entry.substr(waits.size())));
+    if (received[token]) ++(products > products_at_start[token] ? hidden : exposed);
+  }
+  // The second chunk's inputs, and both chunks' gradients, of which the last stage needs none.
+  CHECK(hidden + exposed == 3 * layout.grad_accum);
+  // At both ends of a train step there is nothing between: a rank is 4 pieces ahead.
+  CHECK(exposed <= 2 * 4);
+}
+
+namespace {
+
+ModelShape mixture() {
+  ModelShape shape = toy;
+  shape.experts = 8;
+  shape.experts_per_token = 2;
+  shape.expert_ffn = 32;
+  shape.shared_experts = 1;
+  return shape;
+}
+
+/// Of dp 4, whose ranks share the experts.
+Layout spread(MoeRouting routing) {
+  Layout layout;
+  layout.dp = 4;
+  layout.ep = 4;
+  layout.grad_accum = 2;
+  layout.moe_routing = routing;
+  return layout;
+}
+
+}  // namespace
+
+TEST_CASE("who goes where is told once if it is pinned, and by the device if it is learned") {
+  for (const MoeRouting routing :
+       {MoeRouting::balanced, MoeRouting::skewed, MoeRouting::learned}) {
+    CAPTURE(moe_routing_name(routing));
+    Layout layout = spread(routing);
+    // Under a capacity the host has nothing to learn from the device.
+    if (routing == MoeRouting::learned) layout.moe_capacity = 1.25;
+    Rank rank(layout, Transport::holds_none, mixture());
+    rank.train(0);
+    rank.log.clear();
+    rank.train(1);
+    const bool learned = routing == MoeRouting::learned;
+    CHECK(rank.count("dispatch") == (learned ? rank.shape.layers * layout.grad_accum : 0));
+    CHECK(rank.count("upload") == 0);
+    CHECK(rank.count("download") == 1);  // the gradients' norm
+  }
+}
+
+TEST_CASE("each expert has one product of all rows that have come") {
+  const Layout layout = spread(MoeRouting::balanced);
+  Rank rank(layout, Transport::holds_none, mixture());
+  rank.train(0);
+  // Forward and backward of q k v, out, gate and up, down and router; the head.
+  constexpr i64 of_layer = 5;
+  const i64 own = 2;
+  const i64 passes = rank.shape.layers * layout.grad_accum;
+  CHECK(rank.count("product") == 2 * (of_layer + 2 * own) * passes + 2 * layout.grad_accum);
+  CHECK(rank.count("set gradient") + rank.count("add gradient") ==
+        (of_layer + 2 * own) * passes + layout.grad_accum);
+}
+
+namespace {
+
+/// s: rows start to another rank, w: they are waited for, p: a product.
+std::string order_of_exchange(const Log& log) {
+  std::string order;
+  for (const std::string& entry : log) {
+    char what = 0;
+    if (entry == "ep starts send") what = 's';
+    if (entry.find("ep waits") == 0) what = 'w';
+    if (entry == "product" || entry == "set gradient") what = 'p';
+    // Those to all ranks are one.
+    const bool again = !order.empty() && order.back() == what && what != 'p';
+    if (what != 0 && !again) order += what;
+  }
+  return order;
+}
+
+i64 times(const std::string& text, const std::string& part) {
+  i64 count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("rows of experts travel under the shared ones as the record says of a profile") {
+  for (const Profile& profile : profiles()) {
+    CAPTURE(profile.name);
+    Layout layout = spread(MoeRouting::balanced);
+    layout.grad_accum = 1;
+    layout.habits = profile.habits;
+    Rank rank(layout, Transport::holds_none, mixture());
+    rank.train(0);
+    const std::string order = order_of_exchange(rank.log);
+    CAPTURE(order);
+    const std::string told = profile_json(profile, layout);
+    const auto says = [&](const std::string& how) {
+      return told.find("\"experts_overlap_shared_ones\":\"" + how + '"') != std::string::npos;
+    };
+    // Four exchanges for each layer: forward under gate and up, and back under down; backward
+    // under both products of down, and back under the gradient to the input of gate and up.
+    const i64 layers = rank.shape.layers;
+    CHECK(times(order, "s") == 4 * layers);
+    const i64 hidden = times(order, "spw") + times(order, "sppw");
+    CHECK(says("both ways") == (hidden == 4 * layers));
+    CHECK(says("way back") == (hidden == layers));
+    CHECK(says("none") == (hidden == 0));
+  }
 }
 
 namespace {

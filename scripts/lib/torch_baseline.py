@@ -88,6 +88,10 @@ class Model(torch.nn.Module):
         self.head = torch.nn.Linear(shape.hidden, shape.padded_vocab, bias=False)
         if shape.tied:
             self.head.weight = self.embedding.weight
+        # As shardbench has them: norms are 1, all else normal.
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.normal_(parameter, std=0.02)
 
     def forward(self, ids, targets, cos, sin):
         x = self.embedding(ids)

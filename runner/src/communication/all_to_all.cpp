@@ -2,6 +2,7 @@
 #include "communication/all_to_all.hpp"
 
 #include <cstddef>
+#include <utility>
 
 namespace shardbench {
 namespace {
@@ -19,24 +20,33 @@ void each_part(const RankContext& c, const PartsOfMembers& parts, Call call) {
 
 }  // namespace
 
-void all_to_all(const RankContext& c, Communicator& group, const PartsOfMembers& in,
-                const PartsOfMembers& out) {
-  std::vector<Token> tokens;
+Exchange::Exchange(const RankContext& c, Communicator& group, const PartsOfMembers& in,
+                   const PartsOfMembers& out)
+    : group_(group) {
   std::byte* own = nullptr;
   each_part(c, in, [&](i64 member, std::byte* at, i64 count) {
     if (member == group.rank())
       own = at;
     else
-      tokens.push_back(group.receive(at, count, c.value_dtype(), member));
+      tokens_.push_back(group.receive(at, count, c.value_dtype(), member));
   });
   each_part(c, out, [&](i64 member, const std::byte* at, i64 count) {
     if (member == group.rank())
       c.device.copy(own, at, c.value_bytes(count));
     else
-      tokens.push_back(group.send(at, count, c.value_dtype(), member));
+      tokens_.push_back(group.send(at, count, c.value_dtype(), member));
   });
-  for (const Token token : tokens)
-    group.wait(token);
+  group.start_messages();
+}
+
+void Exchange::wait() {
+  for (const Token token : std::exchange(tokens_, {}))
+    group_.wait(token);
+}
+
+void all_to_all(const RankContext& c, Communicator& group, const PartsOfMembers& in,
+                const PartsOfMembers& out) {
+  Exchange(c, group, in, out).wait();
 }
 
 }  // namespace shardbench

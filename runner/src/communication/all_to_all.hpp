@@ -15,9 +15,22 @@ struct PartsOfMembers {
   std::vector<i64> counts;
 };
 
-/// Part i of `out` goes to member i, part i of `in` comes from it. Returns when work that is
-/// given to the device from now on finds it. Messages, which start together: NCCL has no
-/// collective for it, and a flight recorder tells which member does not come.
+/// Part i of `out` goes to member i, part i of `in` comes from it. Messages, which start
+/// together: NCCL has no collective for it, and a flight recorder tells which member does not
+/// come. Both buffers are the exchange's until it has been waited for.
+class Exchange {
+ public:
+  Exchange(const RankContext& context, Communicator& group, const PartsOfMembers& in,
+           const PartsOfMembers& out);
+  /// Returns when work that is given to the device from now on finds what has come.
+  void wait();
+
+ private:
+  Communicator& group_;
+  std::vector<Token> tokens_;
+};
+
+/// The same at once.
 void all_to_all(const RankContext& context, Communicator& group, const PartsOfMembers& in,
                 const PartsOfMembers& out);
 

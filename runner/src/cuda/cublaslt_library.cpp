@@ -29,7 +29,8 @@ void accept(cublasStatus_t answer, const char* call) {
 /// Owns the descriptions of one product.
 class Description {
  public:
-  explicit Description(const GemmKey& g) {
+  /// `memory`: any of the GPU's.
+  Description(const GemmKey& g, const std::byte* memory) {
     const bool ta = g.transpose_a;
     const bool tb = g.transpose_b;
     const cudaDataType output = g.gradient_output ? CUDA_R_32F : CUDA_R_16BF;
@@ -41,6 +42,9 @@ class Description {
       // Engine has it, and not for gradients.
       const std::int8_t fast = g.element_a == g.element_b ? 1 : 0;
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, fast);
+      // Algorithms are asked for before the operands are there: those that can't scale by what
+      // lies in memory must not be among them.
+      set_scales(memory, memory);
     }
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSA, tb);
     set_transpose(CUBLASLT_MATMUL_DESC_TRANSB, ta);
@@ -84,10 +88,7 @@ class Description {
 
   void run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& algorithm,
            void* workspace, gpu::Stream stream) const {
-    if (in_fp8_) {
-      set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, g.unit_b);
-      set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, g.unit_a);
-    }
+    if (in_fp8_) set_scales(g.unit_b, g.unit_a);
     const float one = 1;
     const float beta = g.accumulate == Accumulate::yes ? 1.0F : 0.0F;
     accept(cublasLtMatmul(handle, product_, &one, g.b, left_, g.a, right_, &beta, g.c, output_,
@@ -114,6 +115,10 @@ class Description {
     accept(cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof value),
            "cublasLtMatmulDescSetAttribute");
   }
+  void set_scales(const void* left, const void* right) const {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, left);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, right);
+  }
   void set_transpose(cublasLtMatmulDescAttributes_t operand, bool transposed) const {
     set(operand, transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   }
@@ -136,7 +141,7 @@ class CublasLtProduct final : public PreparedProduct {
   CublasLtProduct(cublasLtHandle_t handle, std::byte* workspace, const GemmKey& key)
       : handle_(handle),
         workspace_(workspace),
-        description_(key),
+        description_(key, workspace),
         algorithms_(
             description_.algorithms(handle, static_cast<std::uint32_t>(key.alignment))) {
     if (algorithms_.empty())

@@ -35,6 +35,10 @@ kernels::PlacedRows rows_of(const Device::Placed& p) {
           p.row_count,    p.width};
 }
 
+kernels::AddedNorm added_norm(const Device::AddedNorm& n) {
+  return {values(n.sum), values(n.y), values(n.a), values(n.b), values(n.w)};
+}
+
 bool same(const AttentionShape& a, const AttentionShape& b) {
   return a.batch == b.batch && a.seq_len == b.seq_len && a.heads == b.heads &&
          a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.more_keys == b.more_keys;
@@ -118,10 +122,18 @@ void CudaDevice::rms_norm(void* y, const void* x, const void* w, i64 tokens, i64
   kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden);
 }
 
+void CudaDevice::rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens,
+                                    i64 hidden, const Quantization& left) {
+  kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden, &left);
+}
+
 void CudaDevice::add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
-  kernels::add_rms_norm(stream_,
-                        {values(n.sum), values(n.y), values(n.a), values(n.b), values(n.w)},
-                        tokens, hidden);
+  kernels::add_rms_norm(stream_, added_norm(n), tokens, hidden);
+}
+
+void CudaDevice::add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
+                                        const Quantization& left) {
+  kernels::add_rms_norm(stream_, added_norm(n), tokens, hidden, &left);
 }
 
 void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) {
@@ -237,6 +249,16 @@ void CudaDevice::swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) {
 
 void CudaDevice::swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) {
   kernels::swiglu_backward(stream_, values(gate_up), values(dy), tokens, ffn);
+}
+
+void CudaDevice::swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
+                                  const Quantization& left) {
+  kernels::swiglu(stream_, values(y), values(gate_up), tokens, ffn, &left);
+}
+
+void CudaDevice::swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
+                                           const Quantization& left) {
+  kernels::swiglu_backward(stream_, values(gate_up), values(dy), tokens, ffn, &left);
 }
 
 void CudaDevice::embed(void* y, const void* table, const std::int32_t* ids,

@@ -61,6 +61,10 @@ class CudaDevice final : public Device {
   void accumulate(void* y, const void* x, i64 count) override;
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
   void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) override;
+  void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
+                          const Quantization& left) override;
+  void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
+                              const Quantization& left) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
   void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
@@ -83,12 +87,19 @@ class CudaDevice final : public Device {
   void route_backward(const RouteGradient& g, const RouteShape& shape) override;
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
                      const RouteShape& shape) override;
+  void dispatch(const Dispatch& d, const RouteShape& shape) override {
+    kernels::dispatch(stream_, d, shape);
+  }
   void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
   void add_placed(void* y, const Placed& placed) override;
   void placed_backward(void* d_rows, void* d_weights, const void* dy,
                        const Placed& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
+  void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
+                        const Quantization& left) override;
+  void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
+                                 const Quantization& left) override;
   void embed(void* y, const void* table, const std::int32_t* ids,
              const EmbeddingShape& shape) override;
   void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,

@@ -76,7 +76,9 @@ class CudaPlatform final : public Platform {
         most_blocks_(nccl_.order == NcclOrder::by_room
                          ? blocks_for_room(streams_.used_by(options.layout),
                                            static_cast<int>(facts_.multiprocessors))
-                         : std::nullopt) {
+                         : std::nullopt),
+        nccl_calls_(options.nccl_blocking ? NcclCalls::blocking : NcclCalls::polled),
+        registers_(options.nccl_register) {
     if (options.layout.fp8 != Scaling::none && facts_.compute_capability < fp8_capability)
       fail(ErrorClass::invalid_layout, "FP8 needs a GPU of compute capability 8.9 or later; " +
                                            facts_.name + " has " +
@@ -110,6 +112,7 @@ class CudaPlatform final : public Platform {
       settings.text(name, value);
     start.text("nccl", nccl_version_name(nccl_.version))
         .text("nccl_order", nccl_order_name(nccl_.order))
+        .text("nccl_calls", nccl_calls_name(nccl_calls_))
         .raw("nccl_settings", settings.str());
   }
 
@@ -125,7 +128,7 @@ class CudaPlatform final : public Platform {
   }
 
   void reserved(const Memory& memory) override {
-    if (!world_) return;
+    if (!world_ || !registers_) return;
     for (const Memory::Extent& arena : memory.reserved_extents())
       world_->register_memory(arena.base, arena.bytes);
   }
@@ -174,7 +177,7 @@ class CudaPlatform final : public Platform {
                                          [&mesh = c.mesh] {
                                            mesh.wait_event(Deadline::in(connect_pause_s));
                                          },
-                                         c.limit_s, nccl_.order, most_blocks_});
+                                         c.limit_s, nccl_.order, most_blocks_, nccl_calls_});
   }
 
   void choose_attention(const Options& options) {
@@ -205,6 +208,8 @@ class CudaPlatform final : public Platform {
   Mesh* mesh_ = nullptr;
   CommStreams streams_;
   std::optional<int> most_blocks_;  // of a kernel of NCCL
+  NcclCalls nccl_calls_;
+  bool registers_;
   std::optional<NcclWorld> world_;
 };
 

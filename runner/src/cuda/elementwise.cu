@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of buffers, SwiGLU, and the rotation of queries and keys by their position.
+#include "cuda/eight_bits.hpp"
 #include "cuda/kernels.hpp"
+#include "cuda/swiglu.hpp"
 #include "cuda/vectors.hpp"
 
 namespace shardbench::kernels {
@@ -35,10 +37,6 @@ struct AddTo {
   }
 };
 
-__device__ float sigmoid(float x) {
-  return 1.0F / (1.0F + expf(-x));
-}
-
 /// Where the gate of element i of [tokens, ffn] lies in rows of [gates | up values]. Vectors
 /// are counted in 32 bits, whose division is much cheaper.
 template <int width>
@@ -52,15 +50,21 @@ struct Swiglu {
   const Bf16* gate_up;
   i64 ffn;
 
-  template <int width>
-  __device__ void operator()(i64 i, Width<width>) const {
+  template <int width, typename Left>
+  __device__ void leave(i64 i, Width<width>, Left& left) const {
     const Bf16* gates = gate_up + gate_of<width>(i, ffn);
     const Floats<width> gate = load<width>(gates);
     const Floats<width> up = load<width>(gates + ffn);
     Floats<width> out;
     for (int e = 0; e < width; ++e)
-      out.at[e] = gate.at[e] * sigmoid(gate.at[e]) * up.at[e];
+      out.at[e] = swiglu_of(gate.at[e], up.at[e]);
     store(y + i, out);
+    left.take(i, out);
+  }
+  template <int width>
+  __device__ void operator()(i64 i, Width<width> at) const {
+    LeavesNothing nothing;
+    leave(i, at, nothing);
   }
 };
 
@@ -69,22 +73,51 @@ struct SwigluGradient {
   const Bf16* dy;
   i64 ffn;
 
-  template <int width>
-  __device__ void operator()(i64 i, Width<width>) const {
-    Bf16* gates = gate_up + gate_of<width>(i, ffn);
+  template <int width, typename Left>
+  __device__ void leave(i64 i, Width<width>, Left& left) const {
+    const i64 at = gate_of<width>(i, ffn);
+    Bf16* gates = gate_up + at;
     Floats<width> gate = load<width>(gates);
     Floats<width> up = load<width>(gates + ffn);
     const Floats<width> d = load<width>(dy + i);
     for (int e = 0; e < width; ++e) {
-      const float s = sigmoid(gate.at[e]);
-      const float silu = gate.at[e] * s;
-      gate.at[e] = d.at[e] * up.at[e] * (s + silu * (1.0F - s));
-      up.at[e] = d.at[e] * silu;
+      const GateUp gradient = swiglu_gradient(gate.at[e], up.at[e], d.at[e]);
+      gate.at[e] = gradient.gate;
+      up.at[e] = gradient.up;
     }
     store(gates, gate);
     store(gates + ffn, up);
+    left.take(at, gate);
+    left.take(at + ffn, up);
+  }
+  template <int width>
+  __device__ void operator()(i64 i, Width<width> at) const {
+    LeavesNothing nothing;
+    leave(i, at, nothing);
   }
 };
+
+template <int width, typename F>
+__global__ void for_each_leaving(i64 count, F f, Leaves8Bits left) {
+  visit<width>(0, count, Worker{global_thread(), global_threads()},
+               [&]<int n>(i64 i, Width<n> at) { f.leave(i, at, left); });
+  left.end();
+}
+
+/// Blocks few enough that the end of each, which waits for its threads, does not show.
+template <typename F>
+void for_each_to_8_bits(const char* name, gpu::Stream stream, i64 count, bool vectors, F f,
+                        const Device::Quantization& q) {
+  constexpr int threads = 256;
+  constexpr i64 most_blocks = 2048;
+  if (count == 0) return;
+  const i64 items = vectors ? blocks_for(count, 8) : count;
+  const Launch shape{name, stream, std::min(blocks_for(items, threads), most_blocks), threads};
+  if (vectors)
+    launch(for_each_leaving<8, F>, shape, count, f, Leaves8Bits(q));
+  else
+    launch(for_each_leaving<1, F>, shape, count, f, Leaves8Bits(q));
+}
 
 /// Whether rows are made of whole vectors; and 32 bits count them.
 bool has_vector_rows(i64 tokens, i64 ffn) {
@@ -221,14 +254,26 @@ void accumulate(gpu::Stream stream, float* y, const float* x, i64 count) {
   for_each<4>("accumulate", stream, count, aligned(y, x), AddTo{y, x});
 }
 
-void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn) {
-  for_each<8>("swiglu", stream, tokens * ffn, has_vector_rows(tokens, ffn),
-              Swiglu{y, gate_up, ffn});
+void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
+            const Device::Quantization* left) {
+  const bool vectors = has_vector_rows(tokens, ffn);
+  const Swiglu f{y, gate_up, ffn};
+  if (left == nullptr)
+    for_each<8>("swiglu", stream, tokens * ffn, vectors, f);
+  else
+    for_each_to_8_bits("swiglu", stream, tokens * ffn, vectors, f, *left);
 }
 
-void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn) {
-  for_each<8>("swiglu_backward", stream, tokens * ffn, has_vector_rows(tokens, ffn),
-              SwigluGradient{gate_up, dy, ffn});
+void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
+                     const Device::Quantization* left) {
+  const bool vectors = has_vector_rows(tokens, ffn);
+  const SwigluGradient f{gate_up, dy, ffn};
+  if (left == nullptr)
+    for_each<8>("swiglu_backward", stream, tokens * ffn, vectors, f);
+  else if (left->limit == nullptr)
+    for_each_to_8_bits("swiglu_backward", stream, tokens * ffn, vectors, f, *left);
+  else
+    swiglu_backward_to_8_bits(stream, dy, *left);
 }
 
 void copy_columns(gpu::Stream stream, const Device::Columns& c) {

@@ -130,6 +130,62 @@ __global__ void count_kernel(float* counts, const std::int32_t* choices, i64 of_
     atomic_add(counts + i / of_sequence * experts + choices[i], scale);
 }
 
+constexpr int dispatch_threads = 256;
+
+/// Block per expert.
+__global__ void count_rows(float* counts, const std::int32_t* choices, i64 count,
+                           i64 capacity) {
+  const int expert = static_cast<int>(blockIdx.x);
+  int own = 0;
+  for (i64 i = threadIdx.x; i < count && capacity == 0; i += blockDim.x)
+    own += choices[i] == expert ? 1 : 0;
+  own = block_sum(own);
+  if (threadIdx.x == 0)
+    counts[expert] = capacity == 0 ? static_cast<float>(own) : static_cast<float>(capacity);
+}
+
+/// What the threads before this one have.
+__device__ int sum_before(int own) {
+  SHARDBENCH_SHARED(int, of_threads, dispatch_threads);
+  const int thread = static_cast<int>(threadIdx.x);
+  of_threads[thread] = own;
+  sync_block();
+  int before = 0;
+  for (int other = 0; other < thread; ++other)
+    before += of_threads[other];
+  sync_block();
+  return before;
+}
+
+/// Block per expert. A thread has choices that follow each other, so that rows are in the order
+/// of the tokens, whichever thread is first.
+__global__ void place_rows(Device::Dispatch d, i64 count, i64 chosen) {
+  const int expert = static_cast<int>(blockIdx.x);
+  const auto* counts = static_cast<const float*>(d.counts);
+  i64 first = 0;
+  for (int e = 0; e < expert; ++e)
+    first += static_cast<i64>(counts[e]);
+  const auto rows = static_cast<i64>(counts[expert]);
+  const i64 share = (count + blockDim.x - 1) / blockDim.x;
+  const i64 from = threadIdx.x * share;
+  const i64 to = from + share < count ? from + share : count;
+  int own = 0;
+  for (i64 i = from; i < to; ++i)
+    own += d.choices[i] == expert ? 1 : 0;
+  i64 row = sum_before(own);
+  for (i64 i = from; i < to; ++i) {
+    if (d.choices[i] != expert) continue;
+    const bool dropped = row >= rows;
+    d.places[i] = dropped ? -1 : static_cast<std::int32_t>(first + row);
+    if (!dropped) d.source[first + row] = static_cast<std::int32_t>(i / chosen);
+    ++row;
+  }
+  // What is left of a capacity.
+  const int taken = block_sum(own);
+  for (i64 free = taken + static_cast<i64>(threadIdx.x); free < rows; free += blockDim.x)
+    d.source[first + free] = -1;
+}
+
 /// Block per row.
 template <int width>
 __global__ void gather_kernel(Bf16* to, const Bf16* from, const std::int32_t* index,
@@ -218,6 +274,14 @@ void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choice
          Launch{"count_choices", stream, std::min(blocks_for(count, threads), most_blocks),
                 threads},
          counts, choices, seq_len * s.chosen, scale, s.experts, count);
+}
+
+void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& s) {
+  const i64 count = s.tokens * s.chosen;
+  launch(count_rows, Launch{"count_rows", stream, s.experts, dispatch_threads},
+         static_cast<float*>(d.counts), d.choices, count, d.capacity);
+  launch(place_rows, Launch{"place_rows", stream, s.experts, dispatch_threads}, d, count,
+         s.chosen);
 }
 
 void gather_rows(gpu::Stream stream, const Device::Gathered& g) {

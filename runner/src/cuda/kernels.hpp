@@ -20,8 +20,10 @@ void raise_amax(gpu::Stream stream, float* amax, const Bf16* values, i64 count);
 void quantize(gpu::Stream stream, const Device::Quantization& q);
 void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
 
-void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens,
-              i64 hidden);
+// What makes values leaves them in 8 bits, or their magnitude, if it is told `left`.
+
+void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+              const Device::Quantization* left = nullptr);
 struct AddedNorm {
   Bf16* sum;
   Bf16* y;
@@ -29,7 +31,8 @@ struct AddedNorm {
   const Bf16* b;
   const Bf16* w;
 };
-void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden);
+void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden,
+                  const Device::Quantization* left = nullptr);
 struct RmsNormGradient {
   Bf16* dx;   // added to
   float* dw;  // added to
@@ -109,6 +112,8 @@ void route_backward(gpu::Stream stream, const RouteGradient& g,
                     const Device::RouteShape& shape);
 void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choices, i64 seq_len,
                    float scale, const Device::RouteShape& shape);
+/// `d.counts` are floats.
+void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& shape);
 void gather_rows(gpu::Stream stream, const Device::Gathered& g);
 /// As Device::Placed.
 struct PlacedRows {
@@ -124,8 +129,14 @@ void add_placed(gpu::Stream stream, Bf16* y, const PlacedRows& placed);
 void placed_backward(gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
                      const PlacedRows& placed);
 
-void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn);
-void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn);
+void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
+            const Device::Quantization* left = nullptr);
+/// With a limit in `left` it leaves `gate_up` as it is.
+void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
+                     const Device::Quantization* left = nullptr);
+/// The same in 8 bits alone: q.values are the gates and up values.
+void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy,
+                               const Device::Quantization& q);
 
 void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* ids,
            const Device::EmbeddingShape& shape);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMSNorm and its gradient: y = x · r · w with r = 1 / sqrt(mean(x²) + epsilon).
+#include "cuda/eight_bits.hpp"
 #include "cuda/kernels.hpp"
 #include "cuda/vectors.hpp"
 
@@ -13,8 +14,8 @@ __device__ float inverse_rms(float square_sum, i64 hidden) {
 }
 
 /// Block per row. The second reading comes from the L1 cache, which holds all rows at work.
-template <int width>
-__global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden) {
+template <int width, typename Left>
+__global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden, Left left) {
   const Bf16* in = x + blockIdx.x * hidden;
   Bf16* out = y + blockIdx.x * hidden;
   float squares = 0;
@@ -30,12 +31,14 @@ __global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden
     for (int e = 0; e < n; ++e)
       values.at[e] *= scale * weight.at[e];
     store(out + j, values);
+    left.take(blockIdx.x * hidden + j, values);
   });
+  left.end();
 }
 
 /// The same of a sum, which is written as it is rounded, and read back from the L1 cache.
-template <int width>
-__global__ void normalize_sums(AddedNorm n, i64 hidden) {
+template <int width, typename Left>
+__global__ void normalize_sums(AddedNorm n, i64 hidden, Left left) {
   const i64 start = blockIdx.x * hidden;
   float squares = 0;
   visit<width>(0, hidden, worker_of_block(), [&]<int count>(i64 j, Width<count>) {
@@ -54,7 +57,9 @@ __global__ void normalize_sums(AddedNorm n, i64 hidden) {
     for (int e = 0; e < count; ++e)
       values.at[e] *= scale * weight.at[e];
     store(n.y + start + j, values);
+    left.take(start + j, values);
   });
+  left.end();
 }
 
 /// What both gradients need of a row: r, and its part of the gradient along x,
@@ -199,24 +204,41 @@ void launch_by_vectors(gpu::Stream stream, const RmsNormGradient& g, i64 tokens,
          g, tokens, hidden);
 }
 
-}  // namespace
-
-void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens,
-              i64 hidden) {
-  if (tokens == 0) return;
-  const bool vectors = hidden % 8 == 0 && aligned(y, x, w);
-  // Two vectors for each thread: enough loads under way, and few partial sums.
-  const int threads = block_threads(blocks_for(hidden, vectors ? 16 : 2), 1024);
-  launch(vectors ? normalize_rows<8> : normalize_rows<1>,
-         Launch{"rms_norm", stream, tokens, threads}, y, x, w, hidden);
+/// Two vectors for each thread: enough loads under way, and few partial sums.
+Launch over_rows(const char* name, gpu::Stream stream, i64 tokens, i64 hidden, bool vectors) {
+  return {name, stream, tokens, block_threads(blocks_for(hidden, vectors ? 16 : 2), 1024)};
 }
 
-void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden) {
+}  // namespace
+
+void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+              const Device::Quantization* left) {
+  const bool vectors = hidden % 8 == 0 && aligned(y, x, w);
+  const auto run = [&](auto leaves) {
+    using Left = decltype(leaves);
+    launch(vectors ? normalize_rows<8, Left> : normalize_rows<1, Left>,
+           over_rows("rms_norm", stream, tokens, hidden, vectors), y, x, w, hidden, leaves);
+  };
   if (tokens == 0) return;
+  if (left == nullptr)
+    run(LeavesNothing{});
+  else
+    run(Leaves8Bits(*left));
+}
+
+void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden,
+                  const Device::Quantization* left) {
   const bool vectors = hidden % 8 == 0 && aligned(n.sum, n.y, n.a, n.b, n.w);
-  const int threads = block_threads(blocks_for(hidden, vectors ? 16 : 2), 1024);
-  launch(vectors ? normalize_sums<8> : normalize_sums<1>,
-         Launch{"add_rms_norm", stream, tokens, threads}, n, hidden);
+  const auto run = [&](auto leaves) {
+    using Left = decltype(leaves);
+    launch(vectors ? normalize_sums<8, Left> : normalize_sums<1, Left>,
+           over_rows("add_rms_norm", stream, tokens, hidden, vectors), n, hidden, leaves);
+  };
+  if (tokens == 0) return;
+  if (left == nullptr)
+    run(LeavesNothing{});
+  else
+    run(Leaves8Bits(*left));
 }
 
 void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens, i64 hidden) {

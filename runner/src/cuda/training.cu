@@ -7,8 +7,6 @@
 namespace shardbench::kernels {
 namespace {
 
-constexpr double initial_deviation = 0.02;
-
 /// Block per token.
 template <int width>
 __global__ void embed_rows(Bf16* y, const Bf16* table, const std::int32_t* ids,
@@ -43,7 +41,7 @@ struct InitialWeight {
     const i64 row = region.first_row + i / region.columns;
     const i64 column = region.first_column + i % region.columns;
     const auto element = static_cast<u64>(row * region.global_columns + column);
-    const double value = region.ones ? 1.0 : initial_deviation * normal_from(mix(key, element));
+    const double value = region.ones ? 1.0 : region.deviation * normal_from(mix(key, element));
     weight[i] = narrow(static_cast<float>(value));
   }
 };

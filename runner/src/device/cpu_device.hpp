@@ -52,6 +52,7 @@ class CpuDevice final : public Device {
   void route_backward(const RouteGradient& g, const RouteShape& shape) override;
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
                      const RouteShape& shape) override;
+  void dispatch(const Dispatch& d, const RouteShape& shape) override;
   void gather_rows(const Gathered& gathered) override;
   void add_placed(void* y, const Placed& placed) override;
   void placed_backward(void* d_rows, void* d_weights, const void* dy,

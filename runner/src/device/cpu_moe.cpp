@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <numeric>
+#include <vector>
 
 namespace shardbench {
 namespace {
@@ -91,6 +93,27 @@ void CpuDevice<T>::count_choices(void* counts, const std::int32_t* choices, i64 
 }
 
 template <typename T>
+void CpuDevice<T>::dispatch(const Dispatch& d, const RouteShape& s) {
+  const i64 choices = s.tokens * s.chosen;
+  std::vector<i64> rows(static_cast<std::size_t>(s.experts), d.capacity);
+  for (i64 i = 0; i < choices && d.capacity == 0; ++i)
+    ++rows[static_cast<std::size_t>(d.choices[i])];
+  std::transform(rows.begin(), rows.end(), static_cast<T*>(d.counts),
+                 [](i64 count) { return static_cast<T>(count); });
+  std::vector<i64> end(rows.size());
+  std::partial_sum(rows.begin(), rows.end(), end.begin());
+  std::fill_n(d.source, end.back(), -1);
+  std::vector<i64> next(rows.size());
+  std::transform(end.begin(), end.end(), rows.begin(), next.begin(), std::minus<>());
+  for (i64 i = 0; i < choices; ++i) {
+    const auto expert = static_cast<std::size_t>(d.choices[i]);
+    const bool dropped = next[expert] == end[expert];
+    d.places[i] = dropped ? -1 : static_cast<std::int32_t>(next[expert]);
+    if (!dropped) d.source[next[expert]++] = static_cast<std::int32_t>(i / s.chosen);
+  }
+}
+
+template <typename T>
 void CpuDevice<T>::gather_rows(const Gathered& g) {
   for (i64 i = 0; i < g.rows; ++i) {
     T* row = static_cast<T*>(g.to) + i * g.width;
@@ -136,6 +159,7 @@ void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy
   template void CpuDevice<T>::route_backward(const RouteGradient&, const RouteShape&); \
   template void CpuDevice<T>::count_choices(void*, const std::int32_t*, i64, double,   \
                                             const RouteShape&);                        \
+  template void CpuDevice<T>::dispatch(const Dispatch&, const RouteShape&);            \
   template void CpuDevice<T>::gather_rows(const Gathered&);                            \
   template void CpuDevice<T>::add_placed(void*, const Placed&);                        \
   template void CpuDevice<T>::placed_backward(void*, void*, const void*, const Placed&);

@@ -9,11 +9,7 @@
 #include <limits>
 
 namespace shardbench {
-namespace {
-
-constexpr double initial_deviation = 0.02;
-
-}  // namespace
+namespace {}  // namespace
 
 template <typename T>
 void CpuDevice<T>::embed(void* y, const void* table, const std::int32_t* ids,
@@ -96,7 +92,7 @@ void CpuDevice<T>::initialize(void* weight, const TensorRegion& region, u64 seed
           (region.first_row + i) * region.global_columns + region.first_column + j;
       const double value =
           region.ones ? 1.0
-                      : initial_deviation * normal_from(mix(key, static_cast<u64>(global)));
+                      : region.deviation * normal_from(mix(key, static_cast<u64>(global)));
       out[i * region.columns + j] = static_cast<T>(value);
     }
   }

@@ -86,6 +86,7 @@ struct TensorRegion {
   i64 first_column = 0;
   i64 global_columns = 0;
   bool ones = false;  // norm weights start at 1, all others normally distributed
+  double deviation = 0.02;
 };
 
 struct AdamW {
@@ -166,6 +167,13 @@ class Device : public Allocator {
   virtual void accumulate(void* y, const void* x, i64 count) = 0;
   /// y[tokens, hidden] = x / rms(x) · w.
   virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
+  // What makes values may leave them in 8 bits at once, or without a limit their magnitude
+  // alone, raising `seen`: `left` has where. Else they would have to be read again.
+  virtual void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
+                                  const Quantization& left) {
+    rms_norm(y, x, w, tokens, hidden);
+    leave(left);
+  }
   /// Of the sum of two streams, which is kept: sum = a + b, y = sum / rms(sum) · w.
   struct AddedNorm {
     void* sum;
@@ -177,6 +185,11 @@ class Device : public Allocator {
   virtual void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
     add(n.sum, n.a, n.b, tokens * hidden);
     rms_norm(n.y, n.sum, n.w, tokens, hidden);
+  }
+  virtual void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
+                                      const Quantization& left) {
+    add_rms_norm(n, tokens, hidden);
+    leave(left);
   }
   /// dx += gradient to x; dw += gradient to w (gradient format).
   struct RmsNormGradient {
@@ -276,6 +289,17 @@ class Device : public Allocator {
   /// counts [sequences, experts], in gradient format: scale · how often each was chosen.
   virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
                              double scale, const RouteShape& shape) = 0;
+  /// Each choice of a token gets a row, those of the first expert first, in the order of the
+  /// tokens. Under a capacity each expert has as many rows: rows without a token have none to
+  /// read, tokens without a row are dropped.
+  struct Dispatch {
+    const std::int32_t* choices;  // [tokens, chosen]
+    std::int32_t* source;         // [rows]: the row's token; -1: none
+    std::int32_t* places;         // [tokens, chosen]: the choice's row; -1: dropped
+    void* counts;                 // [experts], gradient format: rows of each
+    i64 capacity;                 // 0: all choices have a row
+  };
+  virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
   struct Gathered {
     void* to;
@@ -306,6 +330,17 @@ class Device : public Allocator {
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;
   /// Overwrites gate_up by its gradient.
   virtual void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) = 0;
+  virtual void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
+                                const Quantization& left) {
+    swiglu(y, gate_up, tokens, ffn);
+    leave(left);
+  }
+  /// With a limit gate_up's gradient is there in 8 bits alone.
+  virtual void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
+                                         const Quantization& left) {
+    swiglu_backward(gate_up, dy, tokens, ffn);
+    leave(left);
+  }
 
   /// Rows of ids in [first, first + rows) are copied from `table`, all others are zero.
   struct EmbeddingShape {
@@ -364,6 +399,15 @@ class Device : public Allocator {
   virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
   /// Host values of `count` gradients, for tests and checks.
   virtual void read_gradient(double* host, const void* gradient, i64 count) = 0;
+
+ private:
+  /// Of values that are there.
+  void leave(const Quantization& left) {
+    if (left.limit == nullptr)
+      raise_amax(left.seen, left.values, left.rows * left.columns);
+    else
+      quantize(left);
+  }
 };
 
 }  // namespace shardbench

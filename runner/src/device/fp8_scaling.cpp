@@ -4,6 +4,8 @@
 #include "base/error.hpp"
 #include "schedules/schedule.hpp"
 
+#include <utility>
+
 namespace shardbench {
 namespace {
 
@@ -38,6 +40,8 @@ Fp8Scaling::Fp8Scaling(const RankContext& context)
   for (const LayerRange& chunk : chunks_)
     layers += chunk.count;
   tensors_ = layers * products_of_layer * product_roles;
+  if (!context.layout.shards_weights())
+    kept_.resize(static_cast<std::size_t>(layers * products_of_layer));
   if (!delayed_) return;
   state_ = context.memory.allocate(MemoryClass::optimizer,
                                    (2 + history_steps) * tensors_ * float_bytes,
@@ -60,11 +64,33 @@ i64 Fp8Scaling::place_of(i64 layer) const {
   fail(ErrorClass::internal, "a rank has no such layer");
 }
 
-Fp8Scaling::Tensor Fp8Scaling::tensor(i64 layer, TensorKind first, ProductRole role) const {
+i64 Fp8Scaling::product_of(i64 layer, TensorKind first) const {
+  return place_of(layer) * products_of_layer + product_index(first);
+}
+
+void Fp8Scaling::begin_step(i64 step) {
+  step_ = step;
+  for (Kept& kept : kept_)
+    kept.of_this_step = false;
+}
+
+Fp8Operand::Magnitude Fp8Scaling::magnitude(i64 layer, TensorKind first,
+                                            ProductRole role) const {
   if (!delayed_) return {};
-  const i64 product = place_of(layer) * products_of_layer + product_index(first);
-  const i64 at = product * product_roles + static_cast<i64>(role);
+  const i64 at = product_of(layer, first) * product_roles + static_cast<i64>(role);
   return {step_ == 0 ? nullptr : array(0) + at, array(1) + at};
+}
+
+const Fp8Operand* Fp8Scaling::kept_weights(i64 layer, TensorKind first, const void* values,
+                                           const Fp8Operand::Shape& shape) {
+  if (kept_.empty()) return nullptr;
+  Kept& kept = kept_[static_cast<std::size_t>(product_of(layer, first))];
+  if (!kept.weights)
+    kept.weights.emplace(context_, MemoryClass::parameters, shape, Element::e4m3,
+                         Fp8Operand::Order::both);
+  if (!std::exchange(kept.of_this_step, true))
+    kept.weights->fill(context_, values, magnitude(layer, first, ProductRole::weight));
+  return &*kept.weights;
 }
 
 void Fp8Scaling::end_step() {
@@ -75,36 +101,49 @@ void Fp8Scaling::end_step() {
       {array(0), array(1), array(2), tensors_, history_steps, step_ % history_steps});
 }
 
-Fp8Operand::Fp8Operand(const RankContext& c, const Source& source, Element element, Order order,
-                       const Fp8Scaling::Tensor& tensor)
-    : element_(element) {
-  const i64 count = source.rows * source.columns;
-  const i64 bytes = round_up(count, vector_bytes);
+Fp8Operand::Fp8Operand(const RankContext& c, MemoryClass kind, const Shape& shape,
+                       Element element, Order order)
+    : shape_(shape), element_(element), order_(order) {
+  const i64 bytes = round_up(shape.rows * shape.columns, vector_bytes);
   transposed_at_ = order == Order::both ? bytes : 0;
   floats_at_ = transposed_at_ + bytes;
-  block_ = c.memory.allocate(MemoryClass::workspace, floats_at_ + operand_floats * float_bytes,
-                             "operand in FP8");
-  auto* floats = reinterpret_cast<float*>(block_.data() + floats_at_);
-  const float* limit = tensor.limit;
-  if (limit == nullptr) {
-    c.device.zero(floats + 1, float_bytes);
-    c.device.raise_amax(floats + 1, source.values, count);
-    limit = floats + 1;
-  }
-  c.device.quantize(
-      {.values = source.values,
-       .rows = source.rows,
-       .columns = source.columns,
-       .element = element,
-       .straight = order == Order::transposed ? nullptr : block_.data(),
-       .transposed = order == Order::straight ? nullptr : block_.data() + transposed_at_,
-       .limit = limit,
-       .unit = floats,
-       .seen = tensor.seen});
+  block_ = c.memory.allocate(kind, floats_at_ + operand_floats * float_bytes, "operand in FP8");
 }
 
-const float* Fp8Operand::unit() const {
-  return reinterpret_cast<const float*>(block_.data() + floats_at_);
+void Fp8Operand::fill(const RankContext& c, const void* values, const Magnitude& magnitude) {
+  const float* limit = magnitude.limit;
+  if (limit == nullptr) {
+    float* amax = floats() + 1;
+    c.device.zero(amax, float_bytes);
+    c.device.raise_amax(amax, values, shape_.rows * shape_.columns);
+    limit = amax;
+  }
+  c.device.quantize(filling(values, {limit, magnitude.seen}));
+}
+
+Device::Quantization Fp8Operand::filling(const void* values, const Magnitude& magnitude) const {
+  return {.values = values,
+          .rows = shape_.rows,
+          .columns = shape_.columns,
+          .element = element_,
+          .straight = order_ == Order::transposed ? nullptr : block_.data(),
+          .transposed = order_ == Order::straight ? nullptr : block_.data() + transposed_at_,
+          .limit = magnitude.limit,
+          .unit = floats(),
+          .seen = magnitude.seen};
+}
+
+Fp8Magnitudes::Fp8Magnitudes(const RankContext& c)
+    : block_(c.memory.allocate(MemoryClass::activations, (products_of_layer + 1) * float_bytes,
+                               "magnitudes for FP8")) {
+  c.device.zero(block_.data(), block_.bytes());
+}
+
+float* Fp8Magnitudes::of(TensorKind first, ProductRole role) const {
+  check(role == ProductRole::input || first == TensorKind::gate,
+        "inputs have magnitudes, and the gradient of gate and up");
+  const i64 at = role == ProductRole::input ? product_index(first) : products_of_layer;
+  return reinterpret_cast<float*>(block_.data()) + at;
 }
 
 }  // namespace shardbench

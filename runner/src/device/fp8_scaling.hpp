@@ -3,11 +3,15 @@
 // scaling takes it from the tensor itself, delayed scaling from the largest magnitude that all
 // ranks of tp and dp saw in the last train steps. The first train step has none before it and
 // scales as current scaling does.
+//
+// A rank that has its weights whole puts them into 8 bits once per train step, in both orders,
+// as Transformer Engine does; gathered ones (ZeRO 3) go with the memory that they lie in.
 #pragma once
 
 #include "device/fp8.hpp"
 #include "parallel/rank_context.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace shardbench {
@@ -16,56 +20,91 @@ namespace shardbench {
 enum class ProductRole { input, weight, gradient };
 constexpr i64 product_roles = 3;
 
+/// One operand in 8 bits, in the orders that products read.
+class Fp8Operand {
+ public:
+  enum class Order { straight, transposed, both };
+  struct Shape {
+    i64 rows;
+    i64 columns;
+  };
+  /// How large its values are.
+  struct Magnitude {
+    const float* limit = nullptr;  // null: found out by reading them
+    float* seen = nullptr;         // raised to what they reach; null: nobody asks
+  };
+  /// Nothing in it yet.
+  Fp8Operand(const RankContext& context, MemoryClass kind, const Shape& shape, Element element,
+             Order order);
+  /// From `values` in the context's format.
+  void fill(const RankContext& context, const void* values, const Magnitude& magnitude);
+  /// What fills it from `values`, by a limit.
+  Device::Quantization filling(const void* values, const Magnitude& magnitude) const;
+
+  Element element() const { return element_; }
+  const void* straight() const { return block_.data(); }
+  const void* transposed() const { return block_.data() + transposed_at_; }
+  const float* unit() const { return floats(); }
+
+ private:
+  float* floats() const { return reinterpret_cast<float*>(block_.data() + floats_at_); }
+
+  Shape shape_;
+  Element element_;
+  Order order_;
+  i64 transposed_at_;
+  i64 floats_at_;
+  Block block_;
+};
+
 class Fp8Scaling {
  public:
   /// `context` outlives it.
   explicit Fp8Scaling(const RankContext& context);
 
-  void begin_step(i64 step) { step_ = step; }
+  void begin_step(i64 step);
+  bool delayed() const { return delayed_; }
   /// Delayed: the ranks agree on what they saw.
   void end_step();
 
-  /// Where a tensor's magnitudes are kept; null where current scaling needs none.
-  struct Tensor {
-    const float* limit = nullptr;  // null: the tensor's own
-    float* seen = nullptr;
-  };
-  /// Of a layer's product, whose weights begin with `first`.
-  Tensor tensor(i64 layer, TensorKind first, ProductRole role) const;
+  /// Of a tensor of a layer's product, whose weights begin with `first`: where its magnitudes
+  /// are kept; nowhere under current scaling.
+  Fp8Operand::Magnitude magnitude(i64 layer, TensorKind first, ProductRole role) const;
+  /// A product's weights in both orders, made when a train step first asks for them. Null: they
+  /// are not kept.
+  const Fp8Operand* kept_weights(i64 layer, TensorKind first, const void* values,
+                                 const Fp8Operand::Shape& shape);
 
  private:
+  struct Kept {
+    std::optional<Fp8Operand> weights;
+    bool of_this_step = false;
+  };
+
   float* array(i64 index) const;
   i64 place_of(i64 layer) const;
+  i64 product_of(i64 layer, TensorKind first) const;
 
   const RankContext& context_;
   bool delayed_;
   std::vector<LayerRange> chunks_;
   i64 tensors_;
   i64 step_ = 0;
+  std::vector<Kept> kept_;  // of the rank's products; none where weights come and go
   Block state_;  // limits, seen, history: `tensors_` floats each, the last for each step kept
 };
 
-/// One operand in 8 bits, in the orders that products read; its memory is workspace.
-class Fp8Operand {
+/// The largest magnitudes of a layer's inputs in one micro-batch, and of the gradient that
+/// SwiGLU's backward makes: from the kernel that makes the values to the last product of them.
+/// Delayed scaling needs them in the first train step alone.
+class Fp8Magnitudes {
  public:
-  enum class Order { straight, transposed, both };
-  struct Source {
-    const void* values;
-    i64 rows;
-    i64 columns;
-  };
-  Fp8Operand(const RankContext& context, const Source& source, Element element, Order order,
-             const Fp8Scaling::Tensor& tensor);
-
-  Element element() const { return element_; }
-  const void* straight() const { return block_.data(); }
-  const void* transposed() const { return block_.data() + transposed_at_; }
-  const float* unit() const;
+  Fp8Magnitudes() = default;
+  /// All 0.
+  explicit Fp8Magnitudes(const RankContext& context);
+  float* of(TensorKind first, ProductRole role) const;
 
  private:
-  Element element_;
-  i64 transposed_at_;
-  i64 floats_at_;
   Block block_;
 };
 

@@ -55,6 +55,7 @@ class MetaDevice : public Device {
   void route(const Route&, const RouteShape&) override {}
   void route_backward(const RouteGradient&, const RouteShape&) override {}
   void count_choices(void*, const std::int32_t*, i64, double, const RouteShape&) override {}
+  void dispatch(const Dispatch&, const RouteShape&) override {}
   void gather_rows(const Gathered&) override {}
   void add_placed(void*, const Placed&) override {}
   void placed_backward(void*, void*, const void*, const Placed&) override {}

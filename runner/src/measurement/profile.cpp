@@ -25,10 +25,10 @@ const std::vector<Profile>& profiles() {
       // Pads to 128 · tp, recomputes the attention core, gathers parameters under the next
       // forward, sums over tp beside the weights' gradient: for that it asks for one queue of
       // the GPU, so that the sum starts before the product beside it. Its distributed optimizer
-      // is ZeRO 1.
+      // is ZeRO 1. Shared experts under the exchange of rows are an option.
       {.name = "megatron",
        .trainer = "Megatron-LM",
-       .habits = {.selective = Selective::attention, .one_queue = true},
+       .habits = {.selective = Selective::attention, .expert_overlap = ExpertOverlap::none},
        .most_zero = 1,
        .always_shards_weights = false,
        .optimizer = fp32_state},
@@ -37,15 +37,20 @@ const std::vector<Profile>& profiles() {
        .trainer = "nanotron",
        .habits = {.vocab_multiple = 1,
                   .selective = Selective::attention,
-                  .gather_overlap = false},
+                  .gather_overlap = false,
+                  .expert_overlap = ExpertOverlap::none,
+                  .one_queue = true},
        .most_zero = 1,
        .always_shards_weights = false,
        .optimizer = fp32_state},
       // FSDP2: weights, gradients and state are sharded over dp. Selective keeps products and
-      // attention. Sums over tp are waited for: its asynchronous tp is an option.
+      // attention. Sums over tp are waited for: its asynchronous tp is an option. Shared
+      // experts run between the experts' products and the use of what comes back.
       {.name = "torchtitan",
        .trainer = "torchtitan",
-       .habits = {.vocab_multiple = 1, .tp_overlap = false},
+       .habits = {.vocab_multiple = 1,
+                  .tp_overlap = false,
+                  .expert_overlap = ExpertOverlap::way_back},
        .most_zero = 3,
        .always_shards_weights = true,
        .optimizer = fp32_state},
@@ -92,6 +97,7 @@ std::string profile_json(const Profile& profile, const Layout& layout) {
       .boolean("weight_gather_overlaps_forward",
                (layout.zero == 1 || layout.zero == 2) && layout.overlap && h.gather_overlap)
       .boolean("tp_sum_overlaps_weight_gradient", layout.tp > 1 && h.tp_overlap)
+      .text("experts_overlap_shared_ones", expert_overlap_name(h.expert_overlap))
       .boolean("one_queue", h.one_queue)
       .text("selective_recompute", selective_name(h.selective))
       .number("dropout", 0)

@@ -22,17 +22,50 @@ struct LinearWeights {
   const void* data() const { return unit.at(first); }
 };
 
+/// An operand of a product in FP8 that the kernel that makes its values leaves in 8 bits, or
+/// whose magnitude it finds out, as Transformer Engine's norms and SwiGLU do: by delayed
+/// scaling its scale is known before. Without FP8 it is nothing.
+class MadeOperand {
+ public:
+  /// Its magnitude lies in `magnitudes`. `whole`: the kernel makes all rows of the operand;
+  /// under sequence parallelism a norm makes a part.
+  MadeOperand(const RankContext& context, const LinearWeights& w, ProductRole role,
+              const Fp8Magnitudes& magnitudes, bool whole);
+  /// What the kernel is to leave of `values`; nothing: values alone.
+  std::optional<Device::Quantization> left(const void* values);
+  /// Once, when the values are there and gathered.
+  Fp8Operand take(const void* values);
+
+ private:
+  void allocate();
+
+  const RankContext& c_;
+  bool whole_;
+  Fp8Operand::Shape shape_{};
+  ProductRole role_;
+  Fp8Operand::Magnitude agreed_;
+  float* own_ = nullptr;
+  bool told_ = false;  // the maker has left what it was told to
+  std::optional<Fp8Operand> made_;
+};
+
 /// y[tokens, out] = x[tokens, in] · wᵀ
+void linear(const RankContext& context, void* y, const void* x, const LinearWeights& w,
+            MadeOperand& made);
+/// The same over values.
 void linear(const RankContext& context, void* y, const void* x, const LinearWeights& w);
 
 /// The two products of backward; `dy` [tokens, out] stays until both are done.
 class LinearGradients {
  public:
-  LinearGradients(const RankContext& context, const LinearWeights& w, const void* dy);
+  /// `made`: dy, if its maker has left it in 8 bits.
+  LinearGradients(const RankContext& context, const LinearWeights& w, const void* dy,
+                  MadeOperand* made = nullptr);
   /// dx[tokens, in] = dy · w
   void to_input(void* dx) const;
-  /// dw[out, in] += dyᵀ · x
-  void to_weights(const UnitView& gradients, const void* x) const;
+  /// dw[out, in] += dyᵀ · x. In FP8 `magnitudes` has that of x since forward.
+  void to_weights(const UnitView& gradients, const void* x,
+                  const Fp8Magnitudes& magnitudes = {}) const;
 
  private:
   const RankContext& context_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/moe_layer.hpp"
 
-#include "communication/all_to_all.hpp"
 #include "model/context_attention.hpp"
 #include "model/linear.hpp"
 #include "model/moe_routing.hpp"
@@ -26,10 +25,29 @@ Device::RouteShape route_shape(const RankContext& c) {
   return {c.extents.tokens, c.shape.experts, c.shape.experts_per_token};
 }
 
+const std::int32_t* integers(const Block& block) {
+  return reinterpret_cast<const std::int32_t*>(block.data());
+}
+
+/// Choices and places are pinned, or this micro-batch's.
+bool has_pinned_places(const RankContext& c) {
+  return c.routing != nullptr && c.routing->has_places();
+}
+const std::int32_t* choices_of(const RankContext& c, const ExpertActivations& s) {
+  return has_pinned_places(c) ? c.routing->choices() : integers(s.choices);
+}
+/// How many rows each expert has does not depend on the logits.
+bool has_sure_counts(const Layout& layout) {
+  return layout.moe_routing != MoeRouting::learned || layout.moe_capacity > 0;
+}
+const RowOrders& orders_of(const RankContext& c, const ExpertActivations& s) {
+  return has_sure_counts(c.layout) ? c.routing->orders() : s.orders;
+}
+
 Device::Placed placed(const RankContext& c, const ExpertActivations& s, const Block& rows,
                       const void* weights) {
   return {rows.data(),
-          reinterpret_cast<const std::int32_t*>(s.places.data()),
+          has_pinned_places(c) ? c.routing->places() : integers(s.places),
           weights,
           c.extents.tokens,
           c.shape.experts_per_token,
@@ -65,80 +83,70 @@ i64 capacity_of(const RankContext& c) {
   return expert_capacity(c.shape, c.layout, c.extents.tokens);
 }
 
-/// Rows of each ep rank for each expert, [ep, experts], where they depend on the logits.
-std::vector<i64> told_counts(const RankContext& c, const std::vector<i64>& own) {
-  const i64 experts = c.shape.experts;
-  const bool single = c.gradient_dtype() != Dtype::fp64;
-  std::vector<float> floats(own.begin(), own.end());
-  std::vector<double> doubles(own.begin(), own.end());
-  const Block mine = c.statistics(MemoryClass::communication, experts, "counts of rows");
-  const Block all =
-      c.statistics(MemoryClass::communication, experts * c.layout.ep, "counts of all rows");
-  if (single)
-    c.device.upload(mine.data(), floats.data(), mine.bytes());
-  else
-    c.device.upload(mine.data(), doubles.data(), mine.bytes());
-  c.ep.wait(c.ep.all_gather(mine.data(), all.data(), experts, c.gradient_dtype()));
-  floats.resize(static_cast<std::size_t>(experts * c.layout.ep));
-  doubles.resize(floats.size());
-  if (single) {
-    c.device.download(floats.data(), all.data(), all.bytes());
-    doubles.assign(floats.begin(), floats.end());
-  } else {
-    c.device.download(doubles.data(), all.data(), all.bytes());
-  }
-  std::vector<i64> counts(doubles.size());
-  std::transform(doubles.begin(), doubles.end(), counts.begin(),
+/// Numbers in gradient format.
+std::vector<i64> read_counts(const RankContext& c, const Block& counts) {
+  std::vector<double> read(
+      static_cast<std::size_t>(counts.bytes() / dtype_size(c.gradient_dtype())));
+  c.device.read_gradient(read.data(), counts.data(), static_cast<i64>(read.size()));
+  std::vector<i64> rows(read.size());
+  std::transform(read.begin(), read.end(), rows.begin(),
                  [](double count) { return static_cast<i64>(std::llround(count)); });
-  return counts;
-}
-
-/// The same where everyone knows what the others choose.
-std::vector<i64> known_counts(const RankContext& c) {
-  const i64 first = data_index(c.layout, c.at) / c.layout.ep * c.layout.ep;
-  std::vector<i64> counts;
-  for (i64 i = 0; i < c.layout.ep; ++i) {
-    const Dispatch d = dispatch_of(pinned_by(c, first + i, routing_of(c)), c.shape, 0);
-    counts.insert(counts.end(), d.sent.begin(), d.sent.end());
-  }
-  return counts;
-}
-
-ExpertRows rows_of(const RankContext& c, std::vector<i64> sent) {
-  const i64 own = own_experts(c);
-  ExpertRows rows{std::move(sent), {}};
-  if (c.layout.ep == 1) {
-    rows.received = rows.sent;
-    return rows;
-  }
-  if (const i64 capacity = capacity_of(c); capacity > 0) {
-    rows.received.assign(static_cast<std::size_t>(c.shape.experts), capacity);
-    return rows;
-  }
-  std::vector<i64> counts;
-  if (c.layout.moe_routing == MoeRouting::learned) counts = told_counts(c, rows.sent);
-  if (!c.device.computes() || c.layout.moe_routing != MoeRouting::learned)
-    counts = known_counts(c);
-  for (i64 peer = 0; peer < c.layout.ep; ++peer)
-    for (i64 e = 0; e < own; ++e)
-      rows.received.push_back(
-          counts[static_cast<std::size_t>(peer * c.shape.experts + c.ep.rank() * own + e)]);
   return rows;
 }
 
-/// Fills choices, and probabilities, which are logits before.
-std::vector<std::int32_t> choose(const RankContext& c, ExpertActivations& s) {
-  const MoeRouting routing = routing_of(c);
-  std::vector<std::int32_t> choices(
-      static_cast<std::size_t>(c.extents.tokens * c.shape.experts_per_token));
-  const bool pinned = routing != MoeRouting::learned;
-  if (pinned) choices = pinned_by(c, data_index(c.layout, c.at), routing);
-  s.choices = uploaded(c, MemoryClass::activations, choices, "choices of experts");
-  c.device.route({s.probabilities.data(), s.weights.data(),
-                  reinterpret_cast<std::int32_t*>(s.choices.data()), pinned},
-                 route_shape(c));
-  if (!pinned) c.device.download(choices.data(), s.choices.data(), s.choices.bytes());
-  return choices;
+/// Rows for this rank's experts: of all counts [ep, experts] those.
+std::vector<i64> received_of(const RankContext& c, const std::vector<i64>& counts) {
+  const i64 own = own_experts(c);
+  std::vector<i64> received;
+  for (i64 peer = 0; peer < c.layout.ep; ++peer)
+    for (i64 e = 0; e < own; ++e)
+      received.push_back(
+          counts[static_cast<std::size_t>(peer * c.shape.experts + c.ep.rank() * own + e)]);
+  return received;
+}
+
+/// Where everyone knows what the others choose: no data tell it.
+ExpertRows known_rows(const RankContext& c) {
+  const i64 capacity = capacity_of(c);
+  const auto of = [&](i64 data_rank) {
+    return rows_by_expert(pinned_by(c, data_rank, routing_of(c)), c.shape, capacity);
+  };
+  const i64 self = data_index(c.layout, c.at);
+  const i64 first = self / c.layout.ep * c.layout.ep;
+  std::vector<i64> counts;
+  for (i64 i = 0; i < c.layout.ep; ++i) {
+    const std::vector<i64> sent = of(first + i);
+    counts.insert(counts.end(), sent.begin(), sent.end());
+  }
+  return {of(self), received_of(c, counts)};
+}
+
+/// Where counts depend on the logits the host waits for them: as many numbers as there are
+/// experts, of each ep rank.
+ExpertRows told_rows(const RankContext& c, const Block& own_counts) {
+  const i64 experts = c.shape.experts;
+  Block all;
+  if (c.layout.ep > 1) {
+    all = c.statistics(MemoryClass::communication, experts * c.layout.ep, "counts of all rows");
+    c.ep.wait(c.ep.all_gather(own_counts.data(), all.data(), experts, c.gradient_dtype()));
+  }
+  if (c.routing != nullptr) return c.routing->counts();  // the meta device's
+  const std::vector<i64> counts = read_counts(c, c.layout.ep > 1 ? all : own_counts);
+  const auto sent = counts.begin() + c.ep.rank() * experts;
+  return {{sent, sent + experts}, received_of(c, counts)};
+}
+
+/// Without ep, or with one expert on each rank, rows that come by rank lie by expert.
+RowOrders row_orders(const RankContext& c, MemoryClass kind, const ExpertRows& counts) {
+  if (c.layout.ep == 1 || own_experts(c) == 1) return {};
+  const RunOrder order = run_order(counts.received, own_experts(c));
+  return {uploaded(c, kind, order.by_expert, "rows by expert"),
+          uploaded(c, kind, order.by_rank, "rows by rank")};
+}
+
+/// Each row that leaves, with its token.
+void dispatch(const RankContext& c, const Device::Dispatch& d) {
+  c.device.dispatch(d, route_shape(c));
 }
 
 // The exchange.
@@ -153,19 +161,14 @@ PartsOfMembers by_peer(const RankContext& c, const Block& rows,
   return parts;
 }
 
-/// Of this rank's tokens to their experts; without ep they are there.
-Block to_experts(const RankContext& c, const ExpertRows& counts, Block rows, MemoryClass kind) {
-  if (c.layout.ep == 1) return rows;
-  Block out = c.values(kind, sum_of(counts.received) * c.extents.hidden, "rows of experts");
-  all_to_all(c, c.ep, by_peer(c, out, counts.received), by_peer(c, rows, counts.sent));
-  return out;
-}
-
-/// What experts have made of them, back to their tokens.
-Block to_tokens(const RankContext& c, const ExpertRows& counts, Block rows, MemoryClass kind) {
-  if (c.layout.ep == 1) return rows;
-  Block out = c.values(kind, sum_of(counts.sent) * c.extents.hidden, "outputs of experts");
-  all_to_all(c, c.ep, by_peer(c, out, counts.sent), by_peer(c, rows, counts.received));
+/// The rows in the other order, in memory of their own.
+Block reordered(const RankContext& c, Block rows, const Block& order, MemoryClass kind,
+                std::string_view what) {
+  if (!order) return rows;
+  const i64 count = order.bytes() / i64{sizeof(std::int32_t)};
+  Block out = c.values(kind, count * c.extents.hidden, what);
+  c.device.gather_rows(
+      {out.data(), rows.data(), integers(order), count, count, c.extents.hidden});
   return out;
 }
 
@@ -175,8 +178,8 @@ MemoryClass unless_travelling(const RankContext& c, MemoryClass kind) {
 
 // Products.
 
-/// The rows of one expert that one rank has sent, and its matrices, as numbers of slots.
-struct Chunk {
+/// The rows of one expert, and its matrices, as numbers of slots.
+struct Run {
   i64 first;
   i64 rows;
   std::size_t gate;
@@ -184,14 +187,17 @@ struct Chunk {
 };
 
 template <typename Work>
-void each_chunk(const RankContext& c, const ExpertRows& counts, Work work) {
+void each_run(const RankContext& c, const ExpertRows& counts, Work work) {
   constexpr std::size_t matrices = 3;
   const auto own = static_cast<std::size_t>(own_experts(c));
   i64 first = 0;
-  for (std::size_t i = 0; i < counts.received.size(); ++i) {
-    const std::size_t gate = i % own * matrices;
-    if (counts.received[i] > 0) work(Chunk{first, counts.received[i], gate, gate + 2});
-    first += counts.received[i];
+  for (std::size_t expert = 0; expert < own; ++expert) {
+    i64 rows = 0;
+    for (std::size_t i = expert; i < counts.received.size(); i += own)
+      rows += counts.received[i];
+    const std::size_t gate = expert * matrices;
+    if (rows > 0) work(Run{first, rows, gate, gate + 2});
+    first += rows;
   }
 }
 
@@ -249,7 +255,7 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   const i64 width = c.extents.expert_ffn;
   const i64 rows = sum_of(s.counts.received);
   s.gate_up = c.values(MemoryClass::activations, rows * 2 * width, "gate and up of experts");
-  each_chunk(c, s.counts, [&](const Chunk& k) {
+  each_run(c, s.counts, [&](const Run& k) {
     multiply(c, forward_product(k.rows, h, 2 * width),
              s.rows.data() + c.value_bytes(k.first * h), matrix(w, k.gate),
              s.gate_up.data() + c.value_bytes(k.first * 2 * width));
@@ -257,7 +263,7 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   s.activated = activate(c, s);
   Block made =
       c.values(unless_travelling(c, MemoryClass::activations), rows * h, "outputs of experts");
-  each_chunk(c, s.counts, [&](const Chunk& k) {
+  each_run(c, s.counts, [&](const Run& k) {
     multiply(c, forward_product(k.rows, width, h),
              s.activated.data() + c.value_bytes(k.first * width), matrix(w, k.down),
              made.data() + c.value_bytes(k.first * h));
@@ -265,30 +271,133 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   return made;
 }
 
+/// Logits become probabilities; who goes where is told, unless it is pinned.
+void route(const RankContext& c, ExpertActivations& s, Block& source) {
+  const Device::RouteShape shape = route_shape(c);
+  const i64 count = shape.tokens * shape.chosen;
+  const auto ids = [&](MemoryClass kind, i64 of, std::string_view what) {
+    return c.memory.allocate(kind, of * i64{sizeof(std::int32_t)}, what);
+  };
+  const auto chosen_by = [&](const std::int32_t* choices, bool pinned) {
+    // Pinned ones are only read.
+    c.device.route(
+        {s.probabilities.data(), s.weights.data(), const_cast<std::int32_t*>(choices), pinned},
+        shape);
+  };
+  if (has_pinned_places(c)) {
+    chosen_by(c.routing->choices(), true);
+    s.counts = c.routing->counts();
+    return;
+  }
+  s.choices = ids(MemoryClass::activations, count, "choices of experts");
+  chosen_by(integers(s.choices), false);
+  s.places = ids(MemoryClass::activations, count, "places of rows");
+  const i64 capacity = capacity_of(c);
+  source = ids(MemoryClass::workspace, capacity > 0 ? capacity * shape.experts : count,
+               "rows' tokens");
+  const Block counts =
+      c.statistics(MemoryClass::communication, shape.experts, "counts of rows");
+  dispatch(c, {integers(s.choices), reinterpret_cast<std::int32_t*>(source.data()),
+               reinterpret_cast<std::int32_t*>(s.places.data()), counts.data(), capacity});
+  if (has_sure_counts(c.layout)) {
+    s.counts = c.routing->counts();
+    return;
+  }
+  s.counts = told_rows(c, counts);
+  s.orders = row_orders(c, MemoryClass::activations, s.counts);
+}
+
 }  // namespace
 
-void experts_forward(const RankContext& c, const UnitView& w, const void* x,
-                     ExpertActivations& s) {
+KnownRouting::KnownRouting(const RankContext& c) : counts_(known_rows(c)) {
+  const MoeRouting routing = c.layout.moe_routing;
+  constexpr MemoryClass kind = MemoryClass::activations;
+  if (has_sure_counts(c.layout)) orders_ = row_orders(c, kind, counts_);
+  if (routing == MoeRouting::learned) return;
+  const std::vector<std::int32_t> choices = pinned_by(c, data_index(c.layout, c.at), routing);
+  choices_ = uploaded(c, kind, choices, "choices of experts");
+  const auto bytes = static_cast<i64>(choices.size() * sizeof(std::int32_t));
+  places_ = c.memory.allocate(kind, bytes, "places of rows");
+  source_ =
+      c.memory.allocate(kind, sum_of(counts_.sent) * i64{sizeof(std::int32_t)}, "rows' tokens");
+  const Block counts =
+      c.statistics(MemoryClass::communication, c.shape.experts, "counts of rows");
+  dispatch(c, {integers(choices_), reinterpret_cast<std::int32_t*>(source_.data()),
+               reinterpret_cast<std::int32_t*>(places_.data()), counts.data(), capacity_of(c)});
+}
+
+bool KnownRouting::exists(const RankContext& c) {
+  return c.shape.experts > 0 && (has_sure_counts(c.layout) || !c.device.computes());
+}
+const std::int32_t* KnownRouting::choices() const {
+  return integers(choices_);
+}
+const std::int32_t* KnownRouting::places() const {
+  return integers(places_);
+}
+const std::int32_t* KnownRouting::source() const {
+  return integers(source_);
+}
+
+RowTravel::RowTravel(const RankContext& c, const ExpertRows& counts, Block rows, Way way,
+                     MemoryClass kind)
+    : leaving_(std::move(rows)) {
+  if (c.layout.ep == 1) return;
+  const bool to_experts = way == Way::to_experts;
+  const std::vector<i64>& to = to_experts ? counts.received : counts.sent;
+  const std::vector<i64>& from = to_experts ? counts.sent : counts.received;
+  arriving_ = c.values(kind, sum_of(to) * c.extents.hidden,
+                       to_experts ? "rows of experts" : "outputs of experts");
+  exchange_.emplace(c, c.ep, by_peer(c, arriving_, to), by_peer(c, leaving_, from));
+}
+
+void RowTravel::wait() {
+  if (exchange_) exchange_->wait();
+}
+
+Block RowTravel::take() {
+  if (!exchange_) return std::move(leaving_);
+  wait();
+  leaving_.reset();
+  return std::move(arriving_);
+}
+
+ExpertsForward::ExpertsForward(const RankContext& c, const UnitView& w, const void* x,
+                               ExpertActivations& s)
+    : c_(c), w_(w), s_(s) {
   const i64 h = c.extents.hidden;
-  const Device::RouteShape route = route_shape(c);
-  s.probabilities = c.values(MemoryClass::activations, route.tokens * route.experts,
+  const Device::RouteShape shape = route_shape(c);
+  s.probabilities = c.values(MemoryClass::activations, shape.tokens * shape.experts,
                              "probabilities of experts");
-  linear(c, s.probabilities.data(), x, {w, TensorKind::router, h, route.experts});
+  linear(c, s.probabilities.data(), x, {w, TensorKind::router, h, shape.experts});
   s.weights =
-      c.values(MemoryClass::activations, route.tokens * route.chosen, "weights of experts");
-  Dispatch dispatch = dispatch_of(choose(c, s), c.shape, capacity_of(c));
-  s.places = uploaded(c, MemoryClass::activations, dispatch.places, "places of rows");
-  const auto leaving = static_cast<i64>(dispatch.source.size());
+      c.values(MemoryClass::activations, shape.tokens * shape.chosen, "weights of experts");
+  Block source;
+  route(c, s, source);
+  const i64 leaving = sum_of(s.counts.sent);
   Block rows =
       c.values(unless_travelling(c, MemoryClass::activations), leaving * h, "rows for experts");
-  {
-    const Block source = uploaded(c, MemoryClass::workspace, dispatch.source, "rows' tokens");
-    c.device.gather_rows({rows.data(), x, reinterpret_cast<std::int32_t*>(source.data()),
-                          leaving, route.tokens, h});
-  }
-  s.counts = rows_of(c, std::move(dispatch.sent));
-  s.rows = to_experts(c, s.counts, std::move(rows), MemoryClass::activations);
-  s.outputs = to_tokens(c, s.counts, apply_experts(c, *w.experts, s), MemoryClass::activations);
+  c.device.gather_rows({rows.data(), x, source ? integers(source) : c.routing->source(),
+                        leaving, shape.tokens, h});
+  const bool reorders = static_cast<bool>(orders_of(c, s).by_expert);
+  travel_.emplace(c, s.counts, std::move(rows), RowTravel::Way::to_experts,
+                  reorders ? MemoryClass::workspace : MemoryClass::activations);
+}
+
+void ExpertsForward::compute() {
+  const RowOrders& orders = orders_of(c_, s_);
+  s_.rows = reordered(c_, travel_->take(), orders.by_expert, MemoryClass::activations,
+                      "rows by expert");
+  travel_.reset();
+  Block made = reordered(c_, apply_experts(c_, *w_.experts, s_), orders.by_rank,
+                         MemoryClass::workspace, "outputs by rank");
+  travel_.emplace(c_, s_.counts, std::move(made), RowTravel::Way::to_tokens,
+                  MemoryClass::activations);
+}
+
+void ExpertsForward::finish() {
+  s_.outputs = travel_->take();
+  travel_.reset();
 }
 
 void add_outputs(const RankContext& c, const ExpertActivations& s, void* sum) {
@@ -300,14 +409,22 @@ ExpertsBackward::ExpertsBackward(const RankContext& context, const UnitView& wei
                                  const void* dy)
     : c_(context), w_(weights), g_(gradients), s_(saved) {
   const Device::RouteShape route = route_shape(c_);
-  d_outputs_ = c_.values(MemoryClass::workspace, sum_of(s_.counts.sent) * c_.extents.hidden,
-                         "gradient of experts' outputs");
-  c_.device.zero(d_outputs_.data(), d_outputs_.bytes());
+  Block d_outputs =
+      c_.values(MemoryClass::workspace, sum_of(s_.counts.sent) * c_.extents.hidden,
+                "gradient of experts' outputs");
+  c_.device.zero(d_outputs.data(), d_outputs.bytes());
   d_weights_ = c_.values(MemoryClass::workspace, route.tokens * route.chosen,
                          "gradient of experts' weights");
-  c_.device.placed_backward(d_outputs_.data(), d_weights_.data(), dy,
+  c_.device.placed_backward(d_outputs.data(), d_weights_.data(), dy,
                             placed(c_, s_, s_.outputs, s_.weights.data()));
   s_.outputs.reset();
+  send(std::move(d_outputs), RowTravel::Way::to_experts);
+}
+
+/// Waits at once if the profile hides nothing of it.
+void ExpertsBackward::send(Block rows, RowTravel::Way way) {
+  travel_.emplace(c_, s_.counts, std::move(rows), way, MemoryClass::workspace);
+  if (c_.layout.habits.expert_overlap != ExpertOverlap::both_ways) travel_->wait();
 }
 
 /// The gradient of what the experts have made becomes that of their rows.
@@ -322,7 +439,7 @@ void ExpertsBackward::through_experts(Block& d_made) {
   {
     const Block d_activated =
         c_.values(MemoryClass::workspace, rows * width, "gradient of experts' activated rows");
-    each_chunk(c_, s_.counts, [&](const Chunk& k) {
+    each_run(c_, s_.counts, [&](const Run& k) {
       const std::byte* dy = d_made.data() + c_.value_bytes(k.first * h);
       multiply(c_, input_product(k.rows, width, h), dy, matrix(w, k.down),
                d_activated.data() + c_.value_bytes(k.first * width));
@@ -332,7 +449,7 @@ void ExpertsBackward::through_experts(Block& d_made) {
     s_.activated.reset();
     c_.device.swiglu_backward(s_.gate_up.data(), d_activated.data(), rows, width);
   }
-  each_chunk(c_, s_.counts, [&](const Chunk& k) {
+  each_run(c_, s_.counts, [&](const Run& k) {
     const std::byte* dy = s_.gate_up.data() + c_.value_bytes(k.first * 2 * width);
     multiply(c_, input_product(k.rows, h, 2 * width), dy, matrix(w, k.gate),
              d_made.data() + c_.value_bytes(k.first * h));
@@ -351,7 +468,7 @@ void ExpertsBackward::through_router(void* dx) {
   const AttentionShape& a = c_.extents.attention;
   d_logits_ = c_.values(MemoryClass::workspace, route.tokens * route.experts,
                         "gradient of router logits");
-  const auto* choices = reinterpret_cast<const std::int32_t*>(s_.choices.data());
+  const std::int32_t* choices = choices_of(c_, s_);
   Block balance;
   if (c_.layout.moe_aux_loss > 0 && c_.at.tp == 0) {
     const i64 count = a.batch * route.experts;
@@ -372,11 +489,23 @@ void ExpertsBackward::through_router(void* dx) {
   multiply(c_, gemm, d_logits_.data(), w_.at(TensorKind::router), dx);
 }
 
-void ExpertsBackward::add_input_gradient(void* dx) {
-  Block d_made = to_experts(c_, s_.counts, std::move(d_outputs_), MemoryClass::workspace);
+void ExpertsBackward::compute() {
+  const RowOrders& orders = orders_of(c_, s_);
+  Block d_made = reordered(c_, travel_->take(), orders.by_expert, MemoryClass::workspace,
+                           "gradients by expert");
+  travel_.reset();
   through_experts(d_made);
-  const Block d_rows = to_tokens(c_, s_.counts, std::move(d_made), MemoryClass::workspace);
-  c_.device.add_placed(dx, placed(c_, s_, d_rows, nullptr));
+  send(reordered(c_, std::move(d_made), orders.by_rank, MemoryClass::workspace,
+                 "gradients by rank"),
+       RowTravel::Way::to_tokens);
+}
+
+void ExpertsBackward::add_input_gradient(void* dx) {
+  {
+    const Block d_rows = travel_->take();
+    c_.device.add_placed(dx, placed(c_, s_, d_rows, nullptr));
+  }
+  travel_.reset();
   through_router(dx);
 }
 

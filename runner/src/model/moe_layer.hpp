@@ -5,8 +5,10 @@
 // the router's gradient are partial sums over tp.
 #pragma once
 
+#include "communication/all_to_all.hpp"
 #include "parallel/rank_context.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace shardbench {
@@ -17,37 +19,103 @@ struct ExpertRows {
   std::vector<i64> received;  // [ep, own experts]
 };
 
-/// What forward leaves for backward; "rows" are those that have come to this rank's experts.
+/// Rows that lie by the ranks that sent them, or by their experts: the places of one order in
+/// the other, int32. Empty where both are the same.
+struct RowOrders {
+  Block by_expert;
+  Block by_rank;
+};
+
+/// What no data tell of who goes where, the same in all layers and micro-batches and found out
+/// once: under pinned routing all of it, under a capacity how many rows there are. The meta
+/// device has no logits: there a learned routing has the counts of a balanced one.
+class KnownRouting {
+ public:
+  explicit KnownRouting(const RankContext& context);
+
+  static bool exists(const RankContext& context);
+  /// False: the counts alone, with the orders if they are sure.
+  bool has_places() const { return static_cast<bool>(choices_); }
+  const std::int32_t* choices() const;
+  const std::int32_t* places() const;
+  const std::int32_t* source() const;
+  const ExpertRows& counts() const { return counts_; }
+  const RowOrders& orders() const { return orders_; }
+
+ private:
+  ExpertRows counts_;
+  Block choices_;  // [tokens, experts_per_token]
+  Block places_;   // the same
+  Block source_;   // [rows that leave]
+  RowOrders orders_;
+};
+
+/// What forward leaves for backward; "rows" are those that have come to this rank's experts,
+/// those of one expert after the other's.
 struct ExpertActivations {
   ExpertRows counts;
   Block probabilities;  // [tokens, experts]
   Block weights;        // [tokens, experts_per_token]
-  Block choices;        // the same, int32
-  Block places;         // the same, int32
+  Block choices;        // the same, int32; none where routing is pinned
+  Block places;         // likewise
+  RowOrders orders;     // likewise
   Block rows;           // [rows, hidden]
   Block gate_up;        // [rows, 2·expert_ffn / tp]
   Block activated;      // [rows, expert_ffn / tp]
   Block outputs;        // [rows that left, hidden], partial over tp
 };
 
-/// x [tokens, hidden]; `weights` of a layer that has experts. Leaves the outputs.
-void experts_forward(const RankContext& context, const UnitView& weights, const void* x,
-                     ExpertActivations& saved);
+/// Rows on their way over ep, with the memory that they leave and come to.
+class RowTravel {
+ public:
+  enum class Way { to_experts, to_tokens };
+  /// Without ep they have come.
+  RowTravel(const RankContext& context, const ExpertRows& counts, Block rows, Way way,
+            MemoryClass kind);
+  void wait();
+  Block take();
+
+ private:
+  Block leaving_;
+  Block arriving_;
+  std::optional<Exchange> exchange_;
+};
+
+/// Forward in the order of the calls. Between them rows travel.
+class ExpertsForward {
+ public:
+  /// x [tokens, hidden], read at once; `weights` of a layer that has experts.
+  ExpertsForward(const RankContext& context, const UnitView& weights, const void* x,
+                 ExpertActivations& saved);
+  void compute();
+  /// Leaves the outputs.
+  void finish();
+
+ private:
+  const RankContext& c_;
+  const UnitView& w_;
+  ExpertActivations& s_;
+  std::optional<RowTravel> travel_;
+};
+
 /// sum [tokens, hidden] += each token's outputs by their weights.
 void add_outputs(const RankContext& context, const ExpertActivations& saved, void* sum);
 
 /// Backward in the order of the calls; uses up `saved`.
 class ExpertsBackward {
  public:
-  /// dy [tokens, hidden]: the gradient of add_outputs' sum, read at once.
+  /// dy [tokens, hidden]: the gradient of add_outputs' sum, read at once. Rows travel.
   ExpertsBackward(const RankContext& context, const UnitView& weights,
                   const UnitView& gradients, ExpertActivations& saved, const void* dy);
-  /// dx [tokens, hidden] +=, partial over tp. Adds to the experts' gradients.
+  /// Adds to the experts' gradients. Rows travel back.
+  void compute();
+  /// dx [tokens, hidden] +=, partial over tp.
   void add_input_gradient(void* dx);
   /// Adds to the router's gradient.
   void to_router(const void* x) const;
 
  private:
+  void send(Block rows, RowTravel::Way way);
   void through_experts(Block& d_made);
   void through_router(void* dx);
 
@@ -55,7 +123,7 @@ class ExpertsBackward {
   const UnitView& w_;
   const UnitView& g_;
   ExpertActivations& s_;
-  Block d_outputs_;
+  std::optional<RowTravel> travel_;
   Block d_weights_;
   Block d_logits_;
 };

@@ -6,32 +6,34 @@
 
 namespace shardbench {
 
-Dispatch dispatch_of(const std::vector<std::int32_t>& choices, const ModelShape& shape,
-                     i64 capacity) {
-  const auto experts = static_cast<std::size_t>(shape.experts);
-  Dispatch d;
-  d.sent.assign(experts, capacity);
+std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
+                                const ModelShape& shape, i64 capacity) {
+  std::vector<i64> rows(static_cast<std::size_t>(shape.experts), capacity);
   if (capacity == 0)
     for (const std::int32_t expert : choices)
-      ++d.sent[static_cast<std::size_t>(expert)];
-  std::vector<i64> next(experts, 0);
-  std::vector<i64> end(experts, 0);
+      ++rows[static_cast<std::size_t>(expert)];
+  return rows;
+}
+
+RunOrder run_order(const std::vector<i64>& counts, i64 own) {
+  RunOrder order;
+  order.runs.assign(static_cast<std::size_t>(own), 0);
+  std::vector<i64> first(counts.size());
   i64 rows = 0;
-  for (std::size_t e = 0; e < experts; ++e) {
-    next[e] = rows;
-    rows += d.sent[e];
-    end[e] = rows;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    first[i] = rows;
+    rows += counts[i];
+    order.runs[i % order.runs.size()] += counts[i];
   }
-  d.source.assign(static_cast<std::size_t>(rows), -1);
-  d.places.assign(choices.size(), -1);
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const auto e = static_cast<std::size_t>(choices[i]);
-    if (next[e] == end[e]) continue;
-    d.places[i] = static_cast<std::int32_t>(next[e]);
-    d.source[static_cast<std::size_t>(next[e]++)] =
-        static_cast<std::int32_t>(static_cast<i64>(i) / shape.experts_per_token);
-  }
-  return d;
+  order.by_rank.resize(static_cast<std::size_t>(rows));
+  for (std::size_t expert = 0; expert < order.runs.size(); ++expert)
+    for (std::size_t i = expert; i < counts.size(); i += order.runs.size())
+      for (i64 row = first[i]; row < first[i] + counts[i]; ++row) {
+        order.by_rank[static_cast<std::size_t>(row)] =
+            static_cast<std::int32_t>(order.by_expert.size());
+        order.by_expert.push_back(static_cast<std::int32_t>(row));
+      }
+  return order;
 }
 
 i64 expert_capacity(const ModelShape& shape, const Layout& layout, i64 tokens) {

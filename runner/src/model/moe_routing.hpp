@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the rows of a mixture of experts go: on the host, from what each token has chosen.
+// Where the rows of a mixture of experts go, as far as the host has to know it.
 #pragma once
 
 #include "device/device.hpp"
@@ -10,17 +10,18 @@
 
 namespace shardbench {
 
-/// Rows that leave a rank, those for the first expert first. Under a capacity each expert gets
-/// the same number: rows without a token are zero, tokens without a row are dropped.
-struct Dispatch {
-  std::vector<std::int32_t> source;  // token of each row; -1: none
-  std::vector<std::int32_t> places;  // [tokens, experts_per_token]: the row; -1: dropped
-  std::vector<i64> sent;             // rows for each expert
-};
+/// Rows for each expert; `choices` as below, `capacity` 0: all have a row.
+std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
+                                const ModelShape& shape, i64 capacity);
 
-/// `choices` [tokens, experts_per_token]; `capacity` 0: all have a row.
-Dispatch dispatch_of(const std::vector<std::int32_t>& choices, const ModelShape& shape,
-                     i64 capacity);
+/// Where rows lie that come by rank, from each of `peers` ranks those of its `own` experts, if
+/// they lie by expert; and the other way round. `counts` [peers, own].
+struct RunOrder {
+  std::vector<std::int32_t> by_expert;  // of each row by expert, its number by rank
+  std::vector<std::int32_t> by_rank;
+  std::vector<i64> runs;  // rows of each own expert
+};
+RunOrder run_order(const std::vector<i64>& counts, i64 own);
 
 /// Rows that one expert takes from one rank's micro-batch: ceil(factor · tokens ·
 /// experts_per_token / experts); 0 for dropless.

@@ -10,10 +10,16 @@
 namespace shardbench {
 namespace {
 
-Block normed(const RankContext& c, const Block& x, const void* w, std::string_view what) {
+/// `made`: as the operand of the next product; null: it has been one already.
+Block normed(const RankContext& c, const Block& x, const void* w, std::string_view what,
+             MadeOperand* made = nullptr) {
   const Extents& e = c.extents;
   Block y = c.values(MemoryClass::activations, e.rows * e.hidden, what);
-  c.device.rms_norm(y.data(), x.data(), w, e.rows, e.hidden);
+  const auto left = made != nullptr ? made->left(y.data()) : std::nullopt;
+  if (left)
+    c.device.rms_norm_to_8_bits(y.data(), x.data(), w, e.rows, e.hidden, *left);
+  else
+    c.device.rms_norm(y.data(), x.data(), w, e.rows, e.hidden);
   return y;
 }
 
@@ -22,11 +28,25 @@ i64 dense_width(const RankContext& c, const UnitView& w) {
   return c.shape.dense_width(w.unit->layer) / c.layout.tp;
 }
 
-Block activated_rows(const RankContext& c, const Block& gate_up, i64 width) {
+Block activated_rows(const RankContext& c, const Block& gate_up, i64 width,
+                     MadeOperand* made = nullptr) {
   const Extents& e = c.extents;
   Block y = c.values(MemoryClass::activations, e.tokens * width, "activated rows");
-  c.device.swiglu(y.data(), gate_up.data(), e.tokens, width);
+  const auto left = made != nullptr ? made->left(y.data()) : std::nullopt;
+  if (left)
+    c.device.swiglu_to_8_bits(y.data(), gate_up.data(), e.tokens, width, *left);
+  else
+    c.device.swiglu(y.data(), gate_up.data(), e.tokens, width);
   return y;
+}
+
+/// An input whose maker sees all of it, or a norm's.
+MadeOperand input_of(const RankContext& c, const LinearWeights& w, const LayerActivations& s) {
+  return {c, w, ProductRole::input, s.magnitudes, true};
+}
+MadeOperand normed_input(const RankContext& c, const LinearWeights& w,
+                         const LayerActivations& s) {
+  return {c, w, ProductRole::input, s.magnitudes, !c.sequence_parallel()};
 }
 
 /// stream += partial sums of a branch, in a block of its own.
@@ -87,11 +107,14 @@ Block attention_forward(const RankContext& c, const UnitView& w, Recompute recom
                         LayerActivations& s) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
-  s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
+  if (c.fp8 != nullptr) s.magnitudes = Fp8Magnitudes(c);
+  const LinearWeights to_qkv{w, TensorKind::q, e.hidden, a.row()};
+  MadeOperand into_qkv = normed_input(c, to_qkv, s);
+  s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1", &into_qkv);
   s.qkv = c.values(MemoryClass::activations, e.tokens * a.row(), "q, k, v");
   {
     FullRows full(c, s.norm1);
-    linear(c, s.qkv.data(), full.data(), {w, TensorKind::q, e.hidden, a.row()});
+    linear(c, s.qkv.data(), full.data(), to_qkv, into_qkv);
   }
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm1.reset();
@@ -99,7 +122,9 @@ Block attention_forward(const RankContext& c, const UnitView& w, Recompute recom
   const i64 width = a.heads * a.head_dim;
   attend(c, s, Attending::first);
   Block partial = partial_sum(c);
-  linear(c, partial.data(), s.attended.data(), {w, TensorKind::o, width, e.hidden});
+  const LinearWeights out{w, TensorKind::o, width, e.hidden};
+  MadeOperand into_out = input_of(c, out, s);
+  linear(c, partial.data(), s.attended.data(), out, into_out);
   if (dropped.core) {
     s.attended.reset();
     s.lse.reset();
@@ -113,27 +138,41 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   const Extents& e = c.extents;
   s.residual_mid = std::move(branch);
   s.norm2 = c.values(MemoryClass::activations, e.rows * e.hidden, "norm 2");
-  c.device.add_rms_norm({s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
-                         s.residual_in.data(), w.at(TensorKind::mlp_norm)},
-                        e.rows, e.hidden);
   const i64 width = dense_width(c, w);
+  const LinearWeights gate{w, TensorKind::gate, e.hidden, 2 * width};
+  MadeOperand into_gate = normed_input(c, gate, s);
+  const Device::AddedNorm norm{s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
+                               s.residual_in.data(), w.at(TensorKind::mlp_norm)};
+  if (const auto left = into_gate.left(s.norm2.data()))
+    c.device.add_rms_norm_to_8_bits(norm, e.rows, e.hidden, *left);
+  else
+    c.device.add_rms_norm(norm, e.rows, e.hidden);
   if (width > 0)
     s.gate_up = c.values(MemoryClass::activations, e.tokens * 2 * width, "gate and up");
+  // Rows of experts travel under the products that all tokens go through, as the profile has
+  // it.
+  std::optional<ExpertsForward> experts;
+  const ExpertOverlap overlap = c.layout.habits.expert_overlap;
   {
     FullRows full(c, s.norm2);
-    if (width > 0)
-      linear(c, s.gate_up.data(), full.data(), {w, TensorKind::gate, e.hidden, 2 * width});
-    if (w.experts != nullptr) experts_forward(c, w, full.data(), s.experts);
+    if (w.experts != nullptr) experts.emplace(c, w, full.data(), s.experts);
+    if (experts && overlap != ExpertOverlap::both_ways) experts->compute();
+    if (experts && overlap == ExpertOverlap::none) experts->finish();
+    if (width > 0) linear(c, s.gate_up.data(), full.data(), gate, into_gate);
   }
+  if (experts && overlap == ExpertOverlap::both_ways) experts->compute();
   const Dropped dropped = dropped_by(c, recompute);
   if (dropped.norms_and_product) s.norm2.reset();
-  if (width > 0) s.activated = activated_rows(c, s.gate_up, width);
+  const LinearWeights down{w, TensorKind::down, width, e.hidden};
+  MadeOperand into_down = input_of(c, down, s);
+  if (width > 0) s.activated = activated_rows(c, s.gate_up, width, &into_down);
   Block partial = partial_sum(c);
   if (width > 0)
-    linear(c, partial.data(), s.activated.data(), {w, TensorKind::down, width, e.hidden});
+    linear(c, partial.data(), s.activated.data(), down, into_down);
   else
     c.device.zero(partial.data(), partial.bytes());
-  if (w.experts != nullptr) add_outputs(c, s.experts, partial.data());
+  if (experts && overlap != ExpertOverlap::none) experts->finish();
+  if (experts) add_outputs(c, s.experts, partial.data());
   if (dropped.norms_and_product) {
     s.activated.reset();
     s.experts.activated.reset();
@@ -193,6 +232,8 @@ struct NormedProduct {
   const void* dy;  // [tokens, out]
   TensorKind first;
   i64 out;
+  const Fp8Magnitudes& magnitudes;
+  MadeOperand* made = nullptr;  // dy
 };
 
 Block product_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
@@ -202,14 +243,15 @@ Block product_backward(const RankContext& c, const UnitView& w, const WeightSide
   if (side.now != nullptr) full.emplace(c, p.normed);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
-  const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy);
+  const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy, p.made);
+  if (experts != nullptr) experts->compute();
   if (p.out > 0)
     gradients.to_input(partial.data());
   else
     c.device.zero(partial.data(), partial.bytes());
   if (experts != nullptr) experts->add_input_gradient(partial.data());
   RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
-  if (full && p.out > 0) gradients.to_weights(*side.now, full->data());
+  if (full && p.out > 0) gradients.to_weights(*side.now, full->data(), p.magnitudes);
   if (full && experts != nullptr) experts->to_router(full->data());
   return sum.take();
 }
@@ -220,24 +262,34 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
   const i64 width = dense_width(c, w);
   if (!s.activated && width > 0) s.activated = activated_rows(c, s.gate_up, width);
   leave_copy(c, side, &WeightWork::d_out, stream);
+  MadeOperand d_gate_up(c, {w, TensorKind::gate, e.hidden, 2 * width}, ProductRole::gradient,
+                        s.magnitudes, true);
   std::optional<ExpertsBackward> experts;
   {
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * width, "gradient of activated rows");
     FullRows dy(c, stream);
-    if (width > 0) {
-      const LinearGradients gradients(c, {w, TensorKind::down, width, e.hidden}, dy.data());
-      gradients.to_input(d_activated.data());
-      if (side.now != nullptr) gradients.to_weights(*side.now, s.activated.data());
-      leave(side, &WeightWork::activated, s.activated);
-      c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, width);
-    }
     if (w.experts != nullptr) experts.emplace(c, w, *side.now, s.experts, dy.data());
+    if (width > 0) {
+      {
+        const LinearGradients gradients(c, {w, TensorKind::down, width, e.hidden}, dy.data());
+        gradients.to_input(d_activated.data());
+        if (side.now != nullptr)
+          gradients.to_weights(*side.now, s.activated.data(), s.magnitudes);
+      }
+      leave(side, &WeightWork::activated, s.activated);
+      if (const auto left = d_gate_up.left(s.gate_up.data()))
+        c.device.swiglu_backward_to_8_bits(s.gate_up.data(), d_activated.data(), e.tokens,
+                                           width, *left);
+      else
+        c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, width);
+    }
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
-  const Block dy =
-      product_backward(c, w, side, {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * width},
-                       experts ? &*experts : nullptr);
+  const Block dy = product_backward(
+      c, w, side,
+      {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * width, s.magnitudes, &d_gate_up},
+      experts ? &*experts : nullptr);
   experts.reset();
   s.experts = {};
   leave(side, &WeightWork::norm2, s.norm2);
@@ -274,7 +326,7 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& si
     FullRows dy(c, stream);
     const LinearGradients gradients(c, {w, TensorKind::o, width, e.hidden}, dy.data());
     gradients.to_input(d_attended.data());
-    if (side.now != nullptr) gradients.to_weights(*side.now, s.attended.data());
+    if (side.now != nullptr) gradients.to_weights(*side.now, s.attended.data(), s.magnitudes);
   }
   const MemoryClass kind =
       side.now != nullptr ? MemoryClass::workspace : MemoryClass::activations;
@@ -292,7 +344,8 @@ void attention_backward(const RankContext& c, const UnitView& w, const WeightSid
   s.lse.reset();
   if (!s.norm1) s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
   const Block dy = product_backward(
-      c, w, side, {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row()});
+      c, w, side,
+      {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row(), s.magnitudes});
   leave(side, &WeightWork::norm1, s.norm1);
   leave(side, &WeightWork::d_qkv, d_qkv);
   norm_backward(c, dy, {s.residual_in, w, side, TensorKind::attention_norm}, stream);
@@ -342,6 +395,7 @@ Block layer_forward(const RankContext& context, const UnitView& weights, Recompu
     saved.gate_up.reset();
     saved.residual_mid.reset();
     saved.experts = {};
+    saved.magnitudes = {};
   }
   return out;
 }

@@ -3,6 +3,7 @@
 // each with its residual. Every product and every crossing between TP ranks is visible here.
 #pragma once
 
+#include "device/fp8_scaling.hpp"
 #include "model/moe_layer.hpp"
 #include "parallel/rank_context.hpp"
 
@@ -22,6 +23,7 @@ struct LayerActivations {
   Block gate_up;       // [tokens, 2·ffn / tp]; of experts, those that all tokens have
   Block activated;     // [tokens, ffn / tp]
   ExpertActivations experts;
+  Fp8Magnitudes magnitudes;
 };
 
 /// Takes residual_in out of `saved` as input; returns the residual stream after the layer.

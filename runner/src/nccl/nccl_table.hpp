@@ -96,6 +96,13 @@ enum class NcclOrder { by_room, by_nccl, by_events };
 std::string_view nccl_order_name(NcclOrder order);
 constexpr int nccl_orders_launches_from = 22600;
 
+/// Communicators that block hand work to the GPU within each call; others by a thread that the
+/// call starts, whose end is polled.
+enum class NcclCalls { polled, blocking };
+constexpr std::string_view nccl_calls_name(NcclCalls calls) {
+  return calls == NcclCalls::blocking ? "blocking" : "polled";
+}
+
 /// NCCL as loaded, or the sentence that says why not.
 struct NcclLibrary {
   NcclTable table;

@@ -30,7 +30,16 @@ NcclUniqueId share_id(Communicator& sockets, const NcclUniqueId& own) {
 }
 
 NcclWorld::NcclWorld(const NcclTable& table, NcclHost host)
-    : table_(table), host_(std::move(host)) {}
+    : table_(table), host_(std::move(host)) {
+  if (host_.calls == NcclCalls::blocking)
+    guard_.emplace(
+        host_.pause,
+        [this](const std::string& what) {
+          fail(ErrorClass::timeout, what + " was not accepted by NCCL within " +
+                                        std::to_string(host_.limit_s) + " s");
+        },
+        host_.limit_s);
+}
 
 NcclWorld::~NcclWorld() {
   abort_all();
@@ -46,11 +55,13 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
   }
   const NcclUniqueId id = host_.exchange_id(group, own);
   NcclConfig config;
-  config.blocking = 0;
+  config.blocking = host_.calls == NcclCalls::blocking ? 1 : 0;
   if (host_.most_blocks) config.max_ctas = *host_.most_blocks;
   NcclComm* comm = nullptr;
-  const NcclResult result = table_.comm_init_rank_config(
-      &comm, static_cast<int>(group.members.size()), id, static_cast<int>(index), &config);
+  const NcclResult result = guarded(group, "connecting", [&] {
+    return table_.comm_init_rank_config(&comm, static_cast<int>(group.members.size()), id,
+                                        static_cast<int>(index), &config);
+  });
   if (comm != nullptr) made_.push_back({comm, group, &stream, {}});
   if (comm == nullptr && result == NcclResult::in_progress)
     fail(ErrorClass::comm_error, "NCCL gave no communicator for group " + group.name);
@@ -60,7 +71,12 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
 
 void NcclWorld::run(NcclComm* comm, const Group& group, const std::string& what,
                     const std::function<NcclResult()>& call) {
-  settle(comm, group, what, call());
+  settle(comm, group, what, guarded(group, what, call));
+}
+
+NcclResult NcclWorld::guarded(const Group& group, const std::string& what,
+                              const std::function<NcclResult()>& call) {
+  return guard_ ? guard_->during(what + " in group " + group.name, call) : call();
 }
 
 /// Polls until `comm` is no longer in progress.
@@ -162,7 +178,8 @@ void NcclWorld::finalize() {
   while (!made_.empty()) {
     const Made made = std::move(made_.back());
     made_.pop_back();
-    const NcclResult result = table_.comm_destroy(made.comm);
+    const NcclResult result =
+        guarded(made.group, "destroying", [&] { return table_.comm_destroy(made.comm); });
     if (result != NcclResult::success) fail_with(nullptr, made.group, "destroying", result);
   }
 }

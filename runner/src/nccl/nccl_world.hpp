@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's communicators of one rank, from their making to their end. They do not block, so that
-// any of them can be aborted at any point: whatever is still in progress is polled here, with a
-// deadline of our own, and nothing else of the program calls NCCL meanwhile.
+// NCCL's communicators of one rank, from their making to their end. Any of them can be aborted
+// at any point. If they do not block, whatever is still in progress is polled here, with a
+// deadline of our own, and nothing else of the program calls NCCL meanwhile. If they block, a
+// second thread has the deadline, and may abort them (call_guard.hpp).
 //
 // Kernels of several communicators on one GPU must not wait for each other in a circle over the
 // ranks: see NcclOrder. Whatever keeps them from it, the host's calls are in one order on all
@@ -9,6 +10,7 @@
 #pragma once
 
 #include "communication/communicator.hpp"
+#include "nccl/call_guard.hpp"
 #include "nccl/comm_stream.hpp"
 #include "nccl/nccl_table.hpp"
 
@@ -33,6 +35,7 @@ struct NcclHost {
   NcclOrder order = NcclOrder::by_nccl;
   /// How many blocks a kernel may have; nothing: as many as NCCL likes.
   std::optional<int> most_blocks = std::nullopt;
+  NcclCalls calls = NcclCalls::polled;
 };
 
 /// An exchange_id over `sockets`, a communicator of host memory with the group's members.
@@ -92,8 +95,12 @@ class NcclWorld {
   [[noreturn]] void fail_with(NcclComm* comm, const Group& group, const std::string& what,
                               NcclResult result);
 
+  NcclResult guarded(const Group& group, const std::string& what,
+                     const std::function<NcclResult()>& call);
+
   const NcclTable& table_;
   NcclHost host_;
+  std::optional<CallGuard> guard_;
   std::vector<Made> made_;
   i64 registered_bytes_ = 0;
   struct Turn {

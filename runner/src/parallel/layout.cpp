@@ -50,6 +50,11 @@ std::string_view selective_name(Selective selective) {
   return selective == Selective::attention ? "attention" : "norms and activated rows";
 }
 
+std::string_view expert_overlap_name(ExpertOverlap overlap) {
+  constexpr std::array<std::string_view, 3> names{"none", "way back", "both ways"};
+  return names[static_cast<std::size_t>(overlap)];
+}
+
 std::string_view context_mode_name(ContextMode mode) {
   return mode == ContextMode::ulysses ? "ulysses" : "ring";
 }

@@ -33,13 +33,18 @@ enum class MoeRouting { learned, balanced, skewed };
 /// What `recompute: selective` computes again.
 enum class Selective { norms_and_product, attention };
 
+/// When the exchange of experts' rows travels under the experts that all tokens have: never, as
+/// forward takes rows back, or always.
+enum class ExpertOverlap { none, way_back, both_ways };
+
 /// What trainers with the same layout do differently (profile.hpp).
 struct Habits {
   i64 vocab_multiple = 128;  // each tp rank's part of the vocabulary is padded to it
   Selective selective = Selective::norms_and_product;
   bool gather_overlap = true;  // ZeRO 1 and 2: updated weights travel under the next forward
   bool tp_overlap = true;      // a gradient's sum over tp travels under the weights' gradient
-  bool one_queue = false;      // CUDA_DEVICE_MAX_CONNECTIONS=1, unless it is set
+  ExpertOverlap expert_overlap = ExpertOverlap::both_ways;
+  bool one_queue = false;  // CUDA_DEVICE_MAX_CONNECTIONS=1, unless it is set
 };
 
 struct Layout {
@@ -74,12 +79,15 @@ struct Layout {
   i64 global_batch() const { return dp * micro_batch * grad_accum; }
   /// Ranks that share one copy of what ZeRO shards.
   i64 shard_ranks() const { return data_ranks() / dp_replicate; }
+  /// A rank has no weights whole but for the units at work.
+  bool shards_weights() const { return zero == 3; }
   /// Ranks with the same experts.
   i64 expert_replicas() const { return data_ranks() / ep; }
 };
 
 std::string_view recompute_name(Recompute recompute);
 std::string_view selective_name(Selective selective);
+std::string_view expert_overlap_name(ExpertOverlap overlap);
 std::string_view context_mode_name(ContextMode mode);
 std::string_view moe_routing_name(MoeRouting routing);
 std::string_view schedule_name(ScheduleKind schedule);

@@ -76,7 +76,7 @@ class ParameterStore {
     bool completes;  // after it, owned gradients are the sum over the shard group
   };
   bool shards_gradients() const { return context_.layout.zero >= 2; }
-  bool shards_weights() const { return context_.layout.zero == 3; }
+  bool shards_weights() const { return context_.layout.shards_weights(); }
   /// Ranks that share the unit under ZeRO.
   Communicator& shard_of(const Unit& unit) const { return unit.spread ? edp_ : shard_; }
   void initialize_weights(u64 seed);

@@ -30,7 +30,8 @@ struct Extents {
 Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
                    Dtype values);
 
-class Fp8Scaling;  // fp8_scaling.hpp
+class Fp8Scaling;    // fp8_scaling.hpp
+class KnownRouting;  // moe_layer.hpp
 
 /// References outlive the context. Groups of size 1 are there too, and do nothing.
 struct RankContext {
@@ -46,7 +47,8 @@ struct RankContext {
   Extents extents;
   double loss_scale;  // 1 / tokens of the global batch: the one place where the mean is taken
 
-  Fp8Scaling* fp8 = nullptr;  // of the layers' products; null: they are over values
+  Fp8Scaling* fp8 = nullptr;              // of the layers' products; null: they are over values
+  const KnownRouting* routing = nullptr;  // what is known of it; null: nothing
 
   bool sequence_parallel() const { return layout.sequence_parallel && layout.tp > 1; }
   Dtype value_dtype() const { return device.precision().value; }

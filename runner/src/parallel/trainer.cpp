@@ -24,6 +24,10 @@ Trainer::Trainer(const RankContext& context, const Groups& groups, u64 seed)
       schedule_(make_schedule(context.layout.schedule, pipeline_, context.at.pp)),
       seed_(seed),
       parameters_(context_, groups, seed) {
+  if (KnownRouting::exists(context_)) {
+    routing_.emplace(context_);
+    context_.routing = &*routing_;
+  }
   if (context_.layout.fp8 == Scaling::none) return;
   fp8_.emplace(context_);
   context_.fp8 = &*fp8_;
@@ -244,23 +248,49 @@ void Trainer::weight_gradient(const Piece& piece) {
   flight.work.clear();
 }
 
-void Trainer::transfer(const std::vector<Message>& messages) {
+void Trainer::transfer(const Action& action) {
   const i64 count = context_.extents.rows * context_.extents.hidden;
   const Dtype dtype = context_.value_dtype();
-  std::vector<Token> tokens;
-  for (const Message& message : messages) {
+  std::vector<Travelling> started;
+  for (const Message& message : action.messages) {
     InFlight& flight = flight_of(message.piece);
     if (message.side == Side::receive) {
       flight.arriving = context_.values(MemoryClass::activations, count, "received stream");
-      tokens.push_back(pp_.receive(flight.arriving.data(), count, dtype, message.peer));
+      started.push_back(
+          {message, pp_.receive(flight.arriving.data(), count, dtype, message.peer)});
     } else {
-      tokens.push_back(pp_.send(flight.leaving.data(), count, dtype, message.peer));
+      started.push_back({message, pp_.send(flight.leaving.data(), count, dtype, message.peer)});
     }
   }
-  for (const Token token : tokens)
-    pp_.wait(token);
-  for (const Message& message : messages)
-    if (message.side == Side::send) flight_of(message.piece).leaving.reset();
+  if (action.ahead) {
+    pp_.start_messages();
+    travelling_.insert(travelling_.end(), started.begin(), started.end());
+    return;
+  }
+  for (const Travelling& one : started)
+    pp_.wait(one.token);
+  for (const Travelling& one : started)
+    if (one.message.side == Side::send) flight_of(one.message.piece).leaving.reset();
+}
+
+/// Of those that were sent ahead.
+template <typename Which>
+void Trainer::end_travel(Which which) {
+  if (std::none_of(travelling_.begin(), travelling_.end(),
+                   [&](const Travelling& one) { return which(one.message); }))
+    return;
+  const Mark start = context_.device.mark();
+  std::vector<Travelling> left;
+  for (const Travelling& one : travelling_) {
+    if (!which(one.message)) {
+      left.push_back(one);
+      continue;
+    }
+    pp_.wait(one.token);
+    if (one.message.side == Side::send) flight_of(one.message.piece).leaving.reset();
+  }
+  travelling_ = std::move(left);
+  spend(&PhaseTimes::transfer_s, start);
 }
 
 /// What the device was given since `start`.
@@ -269,10 +299,11 @@ void Trainer::spend(double PhaseTimes::*phase, const Mark& start) {
 }
 
 void Trainer::run(i64 step, const Action& action) {
+  end_travel([&](const Message& message) { return ends_before(message, action); });
   const Mark start = context_.device.mark();
   switch (action.kind) {
     case ActionKind::transfer:
-      transfer(action.messages);
+      transfer(action);
       spend(&PhaseTimes::transfer_s, start);
       break;
     case ActionKind::forward:
@@ -301,6 +332,7 @@ void Trainer::compute_gradients(i64 step) {
       static_cast<std::size_t>(pipeline_.chunks * pipeline_.micro_batches));
   for (const Action& action : schedule_)
     run(step, action);
+  end_travel([](const Message&) { return true; });
   const Mark start = context_.device.mark();
   parameters_.finish_reduction();
   if (fp8_) fp8_->end_step();

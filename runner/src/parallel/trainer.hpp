@@ -97,7 +97,9 @@ class Trainer {
   std::size_t table_unit() const;
   ParameterStore::MicroBatch place_of(const Piece& piece) const;
   void run(i64 step, const Action& action);
-  void transfer(const std::vector<Message>& messages);
+  void transfer(const Action& action);
+  template <typename Which>
+  void end_travel(Which which);
   void spend(double PhaseTimes::*phase, const Mark& start);
 
   RankContext context_;
@@ -106,7 +108,14 @@ class Trainer {
   std::vector<Action> schedule_;
   u64 seed_;
   std::optional<Fp8Scaling> fp8_;
+  std::optional<KnownRouting> routing_;
   ParameterStore parameters_;
+  /// Sent ahead.
+  struct Travelling {
+    Message message;
+    Token token;
+  };
+  std::vector<Travelling> travelling_;
   std::vector<InFlight> in_flight_;  // micro-batches of the first chunk, of the second, …
   /// Marked as it is given to the device, told when the device has done it.
   struct Spent {

@@ -310,6 +310,12 @@ void add_run_flags(std::vector<Flag>& f) {
       std::array<std::pair<const char*, const char*>, 4>{
           {{"socket", "socket"}, {"nccl", "nccl"}, {"staged", "staged"}, {"null", "null"}}},
       [](Options& o) -> std::string& { return o.comm; }));
+  f.push_back(switch_flag("nccl-blocking",
+                          "NCCL gives work to the GPU within each call (default on)",
+                          [](Options& o) -> bool& { return o.nccl_blocking; }));
+  f.push_back(switch_flag("nccl-register",
+                          "let NCCL send from the arenas and into them without copies",
+                          [](Options& o) -> bool& { return o.nccl_register; }));
   f.push_back(text_flag("records", "file for JSON lines; rank k writes FILE.k",
                         [](Options& o) -> std::string& { return o.records; }));
   f.push_back(text_flag("recorder", "folder for the flight recorders",

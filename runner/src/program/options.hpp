@@ -26,6 +26,8 @@ struct Options {
   Dtype dtype = Dtype::fp32;
   std::string device = "cpu";
   std::string comm;  // empty: what the device uses
+  bool nccl_blocking = true;
+  bool nccl_register = false;
   i64 warmup = 2;
   i64 steps = 5;
   u64 seed = 1;

@@ -3,10 +3,11 @@
 // rank in groups of p, the first chunk first, backwards from the last chunk. A rank is
 // 2(p − rank − 1) + (v − 1)p forwards ahead.
 //
-// What a rank does between two exchanges is a slot: a forward, a backward, or one of each. In
-// the exchange after a slot its results leave and what the next one needs arrives. Neighbours
-// are two forwards apart, so that both sides of an exchange hold the same messages. A rank that
-// has fewer forwards than it would be ahead ends the last of them with an exchange of its own.
+// A slot is a forward, a backward, or one of each. After a forward its output leaves and the
+// next slot's input comes, under the slot's backward; after a backward gradients do so, under
+// the next slot's forward, as Megatron-LM has it. So in the middle of a train step nothing
+// waits for messages that are shorter than a piece. Neighbours are two forwards apart, so that
+// both sides of an exchange hold the same messages.
 #include "schedules/schedule_builder.hpp"
 
 #include <algorithm>
@@ -18,7 +19,6 @@ namespace {
 struct Slot {
   std::optional<Piece> forward;
   std::optional<Piece> backward;
-  bool apart = false;  // what arrives for the next slot is an exchange of its own
 };
 
 /// The `ordinal`-th piece that goes forward.
@@ -40,7 +40,6 @@ std::vector<Slot> slots_of(const Pipeline& pipeline, i64 rank) {
   std::vector<Slot> slots;
   for (i64 i = 0; i < ahead; ++i)
     slots.push_back({forward_piece(pipeline, i), std::nullopt});
-  if (wanted > total) slots.back().apart = true;
   for (i64 i = ahead; i < total; ++i)
     slots.push_back({forward_piece(pipeline, i), backward_piece(pipeline, i - ahead)});
   for (i64 i = total - ahead; i < total; ++i)
@@ -48,20 +47,20 @@ std::vector<Slot> slots_of(const Pipeline& pipeline, i64 rank) {
   return slots;
 }
 
-void ask_for(ScheduleBuilder& b, const Slot& slot) {
-  if (slot.forward) b.receive_input(*slot.forward);
-  if (slot.backward) b.receive_gradient(*slot.backward);
-}
-
-void fill(ScheduleBuilder& b, const Slot& slot) {
+/// With what arrives for the next slot.
+void fill(ScheduleBuilder& b, const Slot& slot, const Slot& next) {
   if (slot.forward) {
     b.compute(ActionKind::forward, *slot.forward);
     b.send_output(*slot.forward);
   }
+  if (next.forward) b.receive_input(*next.forward);
+  b.exchange_ahead();
   if (slot.backward) {
     b.compute(ActionKind::backward, *slot.backward);
     b.send_gradient(*slot.backward);
   }
+  if (next.backward) b.receive_gradient(*next.backward);
+  b.exchange_ahead();
 }
 
 }  // namespace
@@ -69,14 +68,9 @@ void fill(ScheduleBuilder& b, const Slot& slot) {
 std::vector<Action> interleaved(const Pipeline& pipeline, i64 rank) {
   ScheduleBuilder b(pipeline, rank);
   const std::vector<Slot> slots = slots_of(pipeline, rank);
-  ask_for(b, slots.front());
-  b.exchange();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    fill(b, slots[i]);
-    if (slots[i].apart) b.exchange();
-    if (i + 1 < slots.size()) ask_for(b, slots[i + 1]);
-    b.exchange();
-  }
+  fill(b, {}, slots.front());
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    fill(b, slots[i], i + 1 < slots.size() ? slots[i + 1] : Slot{});
   return b.take();
 }
 

@@ -9,10 +9,18 @@
 namespace shardbench {
 
 void ScheduleBuilder::exchange() {
+  transfer(false);
+}
+
+void ScheduleBuilder::exchange_ahead() {
+  transfer(true);
+}
+
+void ScheduleBuilder::transfer(bool ahead) {
   if (messages_.empty()) return;
   std::stable_partition(messages_.begin(), messages_.end(),
                         [](const Message& m) { return m.side == Side::receive; });
-  actions_.push_back({ActionKind::transfer, {}, std::exchange(messages_, {})});
+  actions_.push_back({ActionKind::transfer, {}, std::exchange(messages_, {}), ahead});
 }
 
 void ScheduleBuilder::before(Side side, Flow flow, const Piece& piece) {
@@ -28,6 +36,12 @@ void ScheduleBuilder::behind(Side side, Flow flow, const Piece& piece) {
 void ScheduleBuilder::with(i64 stage, Side side, Flow flow, const Piece& piece) {
   const i64 peer = pipeline_.rank_of(stage);
   if (peer != rank_) messages_.push_back({side, flow, piece, peer});
+}
+
+bool ends_before(const Message& message, const Action& action) {
+  if (action.kind != ActionKind::transfer) return message.piece == action.piece;
+  return message.side == Side::send && !action.messages.empty() &&
+         action.messages.front().flow == message.flow;
 }
 
 Pipeline pipeline_of(const Layout& layout) {
@@ -72,7 +86,8 @@ void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, 
   for (const Action& action : actions) {
     if (action.kind == ActionKind::transfer) {
       for (const Message& m : action.messages)
-        SHARDBENCH_INVARIANT(m.peer >= 0 && m.peer < pipeline.ranks && m.peer != rank,
+        SHARDBENCH_INVARIANT(m.peer >= 0 && m.peer < pipeline.ranks && m.peer != rank &&
+                                 (!action.ahead || m.flow == action.messages.front().flow),
                              "a message goes to another rank of the pipeline", rank, m.peer,
                              pipeline.ranks);
       continue;

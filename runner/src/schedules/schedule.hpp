@@ -36,12 +36,18 @@ struct Message {
   i64 peer;
 };
 
-/// A transfer starts its messages together, and ends when all of them have ended.
+/// A transfer starts its messages together. It ends when all of them have ended; or it is sent
+/// ahead, and they travel under what is computed next: what is received until its piece is
+/// computed, what is sent until that, or until the next transfer of the same flow.
 struct Action {
   ActionKind kind;
   Piece piece = {};                    // of all kinds but transfer
   std::vector<Message> messages = {};  // of a transfer; what is received comes first
+  bool ahead = false;                  // of a transfer, whose messages are of one flow then
 };
+
+/// Whether a message that was sent ahead has to have ended before that action.
+bool ends_before(const Message& message, const Action& action);
 
 struct Pipeline {
   i64 ranks = 1;

@@ -24,10 +24,13 @@ class ScheduleBuilder {
 
   /// Ends the messages so far, as one transfer.
   void exchange();
+  /// Lets them travel under what comes next.
+  void exchange_ahead();
 
   std::vector<Action> take() { return std::move(actions_); }
 
  private:
+  void transfer(bool ahead);
   void before(Side side, Flow flow, const Piece& piece);
   void with(i64 stage, Side side, Flow flow, const Piece& piece);
   void behind(Side side, Flow flow, const Piece& piece);

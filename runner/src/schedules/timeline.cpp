@@ -21,6 +21,11 @@ struct MessageMeeting {
   MessageContent content;
 };
 
+struct Travelling {
+  Message message;
+  MessagePlace place;
+};
+
 class ScheduleSimulation {
  public:
   ScheduleSimulation(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
@@ -41,7 +46,8 @@ class ScheduleSimulation {
     Timeline timeline{stuck_, 0, ranks_.front().busy};
     for (const Rank& rank : ranks_) {
       timeline.length = std::max(timeline.length, rank.time);
-      if (rank.at < rank.actions.size() && timeline.stuck.empty())
+      const bool waits = rank.at < rank.actions.size() || !rank.travelling.empty();
+      if (waits && timeline.stuck.empty())
         timeline.stuck = "rank " + std::to_string(rank.number) + " waits in its action " +
                          std::to_string(rank.at) + " for ever";
     }
@@ -57,6 +63,7 @@ class ScheduleSimulation {
     double time = 0;
     double busy = 0;
     std::vector<MessagePlace> places = {};           // of the transfer's messages
+    std::vector<Travelling> travelling = {};         // of those that were sent ahead
     std::map<std::pair<i64, Side>, i64> order = {};  // messages so far, by peer
   };
 
@@ -69,20 +76,48 @@ class ScheduleSimulation {
 
   /// False where the rank waits or has ended.
   bool step(Rank& rank) {
-    if (rank.at == rank.actions.size()) return false;
+    if (rank.at == rank.actions.size())
+      return !rank.travelling.empty() && end_travel(rank, [](const Message&) { return true; });
     const Action& action = rank.actions[rank.at];
+    if (!end_travel(rank, [&](const Message& m) { return ends_before(m, action); }))
+      return false;
     if (action.kind != ActionKind::transfer) {
       rank.time += cost(action.kind);
       rank.busy += cost(action.kind);
-      ++rank.at;
-      return true;
+      return go_on(rank);
     }
     if (!rank.arrived) arrive(rank, action);
-    const std::optional<double> end = end_of(rank, action);
-    if (!end) return false;
-    rank.time = *end;
+    if (action.ahead) {
+      for (std::size_t i = 0; i < action.messages.size(); ++i)
+        rank.travelling.push_back({action.messages[i], rank.places[i]});
+      return go_on(rank);
+    }
+    for (std::size_t i = 0; i < action.messages.size(); ++i)
+      if (!met(rank.places[i], action.messages[i].side)) return false;
+    for (std::size_t i = 0; i < action.messages.size(); ++i)
+      rank.time = std::max(rank.time, *met(rank.places[i], action.messages[i].side));
+    return go_on(rank);
+  }
+
+  static bool go_on(Rank& rank) {
     rank.arrived = false;
     ++rank.at;
+    return true;
+  }
+
+  /// False where one of those messages has not met its other side.
+  template <typename Which>
+  bool end_travel(Rank& rank, Which which) {
+    for (auto at = rank.travelling.begin(); at != rank.travelling.end();) {
+      if (!which(at->message)) {
+        ++at;
+        continue;
+      }
+      const std::optional<double> end = met(at->place, at->message.side);
+      if (!end) return false;
+      rank.time = std::max(rank.time, *end);
+      at = rank.travelling.erase(at);
+    }
     return true;
   }
 
@@ -110,18 +145,12 @@ class ScheduleSimulation {
     }
   }
 
-  /// When the transfer ends; nothing where a message has not met its other side.
-  std::optional<double> end_of(const Rank& rank, const Action& action) const {
-    double end = rank.time;
-    for (std::size_t i = 0; i < action.messages.size(); ++i) {
-      const MessageMeeting& meeting = meetings_.at(rank.places[i]);
-      const bool sends = action.messages[i].side == Side::send;
-      if (sends && channels_ == Channels::buffered) continue;
-      const std::optional<double>& other = sends ? meeting.received : meeting.sent;
-      if (!other) return std::nullopt;
-      end = std::max(end, *other);
-    }
-    return end;
+  /// When a message ends on that side; nothing if it has not met its other side.
+  std::optional<double> met(const MessagePlace& place, Side side) const {
+    const MessageMeeting& meeting = meetings_.at(place);
+    if (side == Side::send && channels_ == Channels::buffered) return meeting.sent;
+    if (!meeting.sent || !meeting.received) return std::nullopt;
+    return std::max(*meeting.sent, *meeting.received);
   }
 
   Pipeline pipeline_;

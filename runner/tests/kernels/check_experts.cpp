@@ -213,6 +213,35 @@ void check_placed_backward(Checks& checks, const PlacedCase& c) {
              worst_share(d_weights.read(), want_weights, {bf16_rounding, cancelled}), 1);
 }
 
+/// Many choices for each thread, experts that nobody chooses, and rows without a token.
+void check_dispatch(Checks& checks, const RouteShape& s, i64 capacity) {
+  auto choices = random_choices(checks, s);
+  for (std::size_t i = 0; i < choices.size(); i += 3)
+    choices[i] = 0;  // more than a capacity
+  const i64 rows = capacity == 0 ? s.tokens * s.chosen : s.experts * capacity;
+  const std::vector<std::int32_t> other(static_cast<std::size_t>(rows), -7);
+  const std::vector<std::int32_t> unplaced(choices.size(), -7);
+  std::vector<std::int32_t> source = other;
+  std::vector<std::int32_t> places = unplaced;
+  std::vector<double> counts(static_cast<std::size_t>(s.experts));
+  reference().dispatch({choices.data(), source.data(), places.data(), counts.data(), capacity},
+                       s);
+  const Operand device_choices(checks, choices);
+  const Operand device_source(checks, other, 1);
+  const Operand device_places(checks, unplaced, 1);
+  const Operand device_counts(checks, std::vector<float>(counts.size()), 1);
+  kernels::dispatch(checks.stream(),
+                    {device_choices.data(), device_source.data(), device_places.data(),
+                     device_counts.data(), capacity},
+                    s);
+  const std::string shape = shape_words(s) + ", capacity " + std::to_string(capacity);
+  checks.row("dispatch: tokens", shape, same_or_not(device_source.read(), to_doubles(source)),
+             0);
+  checks.row("dispatch: places", shape, same_or_not(device_places.read(), to_doubles(places)),
+             0);
+  checks.row("dispatch: counts", shape, same_or_not(device_counts.read(), counts), 0);
+}
+
 void check_routing(Checks& checks, const RouteShape& s, i64 sequences) {
   check_route(checks, s, false);
   check_route(checks, s, true);
@@ -233,6 +262,10 @@ void check_experts(Checks& checks) {
   for (const RouteShape& s : {RouteShape{6, 2, 1}, {6, 4, 4}, {12, 33, 3}, {20, 256, 8}})
     check_routing(checks, s, 2);
   check_route_of_nan(checks, {8, 40, 6});
+  for (const i64 capacity : {0, 1, 24}) {
+    check_dispatch(checks, {6, 4, 2}, capacity);
+    check_dispatch(checks, {300, 33, 3}, capacity);
+  }
   for (const i64 width : {7, 96, 1032}) {
     check_gather_rows(checks, 13, width, 0);
     check_gather_rows(checks, 13, width, 1);

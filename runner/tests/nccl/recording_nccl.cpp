@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recording_nccl.hpp"
 
+#include "base/clock.hpp"
+
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
 namespace shardbench {
 
 struct NcclComm {
-  NcclFate fate;
-  i64 size;
-  i64 index;
+  NcclFate fate = {};
+  i64 size = 0;
+  i64 index = 0;
   int polls_left = 0;
   bool is_busy = false;  // until the test says otherwise
   bool hangs = false;
+  bool blocks = false;
+  std::atomic<bool> is_aborted = false;
   NcclResult error = NcclResult::success;
 };
 
@@ -40,12 +45,15 @@ struct RecordingFunctions {
                          NcclConfig* config) {
     if (config->magic != 0xcafebeef || config->size != sizeof(NcclConfig))
       current->misuse("init with a config that NCCL would not know");
-    if (config->blocking != 0) current->misuse("init of a communicator that blocks");
     if (index < 0 || index >= size || size < 2) current->misuse("init of no place in a group");
     current->most_blocks.push_back(config->max_ctas);
-    current->comms_.push_back(std::make_unique<NcclComm>(
-        NcclComm{{current->rank_, id.internal.data()}, size, index}));
-    *comm = current->comms_.back().get();
+    current->comms_.push_back(std::make_unique<NcclComm>());
+    NcclComm& made = *current->comms_.back();
+    made.fate = {current->rank_, id.internal.data()};
+    made.size = size;
+    made.index = index;
+    made.blocks = config->blocking != 0;
+    *comm = &made;
     return current->begin(**comm);
   }
   static NcclResult get_async_error(NcclComm* comm, NcclResult* state) {
@@ -62,6 +70,7 @@ struct RecordingFunctions {
     if (current->group_depth_ == 0 && current->another_lives(*comm))
       current->misuse("abort alone while another communicator's kernel may stand before it");
     current->aborts.push_back("abort " + comm->fate.comm);
+    comm->is_aborted = true;
     while (current->hangs_in_abort_)
       ::pause();
     return NcclResult::success;
@@ -197,9 +206,17 @@ NcclResult RecordingNccl::begin(NcclComm& comm) {
   const i64 request = requests_++;
   comm.polls_left = polls_;
   comm.hangs = request == hang_at_;
+  if (comm.blocks && comm.hangs) {
+    // One that has no address yet can't be aborted.
+    while (!comm.is_aborted)
+      sleep_ms(1);
+    return NcclResult::internal_error;
+  }
+  if (comm.blocks) comm.polls_left = 0;
   if (request == fail_at_ && told_ == Told::at_once) return failure_;
   if (request == fail_at_) comm.error = failure_;
-  comm.is_busy = is_over_ != nullptr;
+  comm.is_busy = is_over_ != nullptr && !comm.blocks;
+  if (comm.blocks) return NcclResult::success;
   return comm.hangs || polls_ > 0 || comm.is_busy ? NcclResult::in_progress
                                                   : NcclResult::success;
 }

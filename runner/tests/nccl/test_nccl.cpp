@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 
@@ -25,14 +26,14 @@ constexpr double short_limit_s = 0.05;
 /// One rank with a group of `size` ranks on one stream.
 struct Fixture {
   explicit Fixture(i64 size = 2, i64 rank = 0, double limit_s = 60.0,
-                   NcclOrder order = NcclOrder::by_nccl)
+                   NcclOrder order = NcclOrder::by_nccl, NcclCalls calls = NcclCalls::polled)
       : world(table, {[](const Group&, const NcclUniqueId& own) { return own; },
                       [this] {
                         ++pauses;
                         if (on_pause) on_pause();
                         sleep_ms(1);
                       },
-                      limit_s, order}) {
+                      limit_s, order, std::nullopt, calls}) {
     nccl.as_rank(rank);
     for (i64 member = 0; member < size; ++member)
       group.members.push_back(member);
@@ -46,7 +47,7 @@ struct Fixture {
 
   RecordingNccl nccl;
   NcclTable table = RecordingNccl::table();
-  int pauses = 0;
+  std::atomic<int> pauses = 0;
   std::function<void()> on_pause;
   RecordingStream stream;
   std::unique_ptr<Device> device = make_cpu_device(Dtype::fp32);
@@ -343,6 +344,59 @@ TEST_CASE("a rank whose operation NCCL does not take says which") {
         }) ==
         "timeout: send to rank 1, receive from rank 1 in group dp was not accepted by NCCL "
         "within 0.050000 s");
+}
+
+namespace {
+
+/// One rank of two whose communicators block.
+struct BlockingFixture : Fixture {
+  explicit BlockingFixture(double limit_s = 60.0)
+      : Fixture(2, 0, limit_s, NcclOrder::by_nccl, NcclCalls::blocking) {}
+};
+
+}  // namespace
+
+TEST_CASE("communicators that block are not polled") {
+  BlockingFixture f;
+  f.nccl.stay_in_progress_until([] { return false; });
+  NcclCommunicator& group = f.connect();
+  group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+  group.wait(group.send(f.values.data(), 8, Dtype::fp32, 1));
+  CHECK(f.items().size() == 2);
+  f.made.clear();
+  f.world.finalize();
+  CHECK(f.nccl.fates().front().destroyed == 1);
+  CHECK(f.nccl.misuses.empty());
+}
+
+TEST_CASE("a call that blocks for too long is named") {
+  CHECK(outcome_of([] {
+          BlockingFixture f(short_limit_s);
+          f.nccl.hang_at(0);
+          f.connect();
+        }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
+  CHECK(outcome_of([] {
+          BlockingFixture f(short_limit_s);
+          NcclCommunicator& group = f.connect();
+          f.nccl.hang_at(1);
+          group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+        }) == "timeout: all_reduce in group dp was not accepted by NCCL within 0.050000 s");
+}
+
+TEST_CASE("a rank that stands in a call hears of its peers, and the call ends by an abort") {
+  CHECK(outcome_of([] {
+          BlockingFixture f;
+          NcclCommunicator& group = f.connect();
+          f.on_pause = [&] {
+            f.world.abort_all();
+            // The call ends here, and the first thread waits for its turn.
+            fail(ErrorClass::peer_lost, f.nccl.fates().front().aborted == 1
+                                            ? "rank 1 is gone"
+                                            : "the communicator was not aborted");
+          };
+          f.nccl.hang_at(1);
+          group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+        }) == "peer_lost: rank 1 is gone");
 }
 
 TEST_CASE("errors of NCCL come with its own words") {

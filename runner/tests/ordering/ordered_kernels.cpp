@@ -72,16 +72,29 @@ void raise_amax(gpu::Stream s, float* amax, const Bf16* from, i64 count) {
   work(s, "raise_amax", {values(from, count), floats(amax, 1)}, {floats(amax, 1)});
 }
 
-void quantize(gpu::Stream s, const Device::Quantization& q) {
+namespace {
+
+/// What values in 8 bits take and give beside the values.
+void add_left(std::vector<Range>& reads, std::vector<Range>& writes,
+              const Device::Quantization& q) {
   const i64 count = q.rows * q.columns;
-  std::vector<Range> reads{{q.values, count * i64{sizeof(Bf16)}}, floats(q.limit, 1)};
-  std::vector<Range> writes{floats(q.unit, 1)};
+  if (q.limit != nullptr) {
+    reads.push_back(floats(q.limit, 1));
+    writes.push_back(floats(q.unit, 1));
+  }
   if (q.straight != nullptr) writes.push_back({q.straight, count});
   if (q.transposed != nullptr) writes.push_back({q.transposed, count});
-  if (q.seen != nullptr) {
-    reads.push_back(floats(q.seen, 1));
-    writes.push_back(floats(q.seen, 1));
-  }
+  if (q.seen == nullptr) return;
+  reads.push_back(floats(q.seen, 1));
+  writes.push_back(floats(q.seen, 1));
+}
+
+}  // namespace
+
+void quantize(gpu::Stream s, const Device::Quantization& q) {
+  std::vector<Range> reads{{q.values, q.rows * q.columns * i64{sizeof(Bf16)}}};
+  std::vector<Range> writes;
+  add_left(reads, writes, q);
   work(s, "quantize", reads, writes);
 }
 
@@ -99,15 +112,28 @@ void accumulate(gpu::Stream s, float* y, const float* x, i64 count) {
   work(s, "accumulate", {floats(y, count), floats(x, count)}, {floats(y, count)});
 }
 
-void rms_norm(gpu::Stream s, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden) {
-  work(s, "rms_norm", {values(x, tokens * hidden), values(w, hidden)},
-       {values(y, tokens * hidden)});
+namespace {
+
+/// With what it leaves in 8 bits.
+void making(gpu::Stream s, const char* name, std::vector<Range> reads,
+            std::vector<Range> writes, const Device::Quantization* left) {
+  if (left != nullptr) add_left(reads, writes, *left);
+  work(s, name, reads, writes);
 }
 
-void add_rms_norm(gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden) {
+}  // namespace
+
+void rms_norm(gpu::Stream s, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+              const Device::Quantization* left) {
+  making(s, "rms_norm", {values(x, tokens * hidden), values(w, hidden)},
+         {values(y, tokens * hidden)}, left);
+}
+
+void add_rms_norm(gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden,
+                  const Device::Quantization* left) {
   const i64 count = tokens * hidden;
-  work(s, "add_rms_norm", {values(n.a, count), values(n.b, count), values(n.w, hidden)},
-       {values(n.sum, count), values(n.y, count)});
+  making(s, "add_rms_norm", {values(n.a, count), values(n.b, count), values(n.w, hidden)},
+         {values(n.sum, count), values(n.y, count)}, left);
 }
 
 void rms_norm_backward(gpu::Stream s, const RmsNormGradient& g, i64 tokens, i64 hidden) {
@@ -188,6 +214,14 @@ void count_choices(gpu::Stream s, float* counts, const std::int32_t* choices, i6
        {floats(counts, shape.tokens / seq_len * shape.experts)});
 }
 
+void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape& shape) {
+  const i64 choices = shape.tokens * shape.chosen;
+  const i64 rows = d.capacity == 0 ? choices : shape.experts * d.capacity;
+  work(s, "dispatch", {ids(d.choices, choices)},
+       {ids(d.source, rows), ids(d.places, choices),
+        floats(static_cast<const float*>(d.counts), shape.experts)});
+}
+
 void gather_rows(gpu::Stream s, const Device::Gathered& g) {
   const i64 row = g.width * i64{sizeof(Bf16)};
   work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)},
@@ -231,13 +265,17 @@ void attention_backward(gpu::Stream s, const AttentionGradient& g, const Attenti
        {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}});
 }
 
-void swiglu(gpu::Stream s, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn) {
-  work(s, "swiglu", {values(gate_up, 2 * tokens * ffn)}, {values(y, tokens * ffn)});
+void swiglu(gpu::Stream s, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
+            const Device::Quantization* left) {
+  making(s, "swiglu", {values(gate_up, 2 * tokens * ffn)}, {values(y, tokens * ffn)}, left);
 }
 
-void swiglu_backward(gpu::Stream s, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn) {
+void swiglu_backward(gpu::Stream s, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
+                     const Device::Quantization* left) {
   const Range both = values(gate_up, 2 * tokens * ffn);
-  work(s, "swiglu_backward", {both, values(dy, tokens * ffn)}, {both});
+  std::vector<Range> writes;
+  if (left == nullptr || left->limit == nullptr) writes.push_back(both);
+  making(s, "swiglu_backward", {both, values(dy, tokens * ffn)}, writes, left);
 }
 
 void embed(gpu::Stream s, Bf16* y, const Bf16* table, const std::int32_t* id,

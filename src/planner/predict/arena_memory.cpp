@@ -144,28 +144,39 @@ double communication_piece(const ArenaStage& at) {
   return square_sum + most;
 }
 
+// FP8: the layers' matrices in 8 bits, in two orders, for a train step; but gathered ones
+// (ZeRO 3) as operands.
+double fp8_weights(const ArenaStage& at) {
+  if (at.layout.zero == 3) return 0;
+  return 2 * at.layers * (at.hidden * (at.qkv + at.hidden / at.tp + 3 * at.ffn / at.tp));
+}
+
 // FP8: a product's operands in 8 bits beside what else is there, gradients of outputs in two
 // orders.
-double fp8_piece(const ArenaStage& at) {
+double fp8_piece(const ArenaStage& at, Dtype dtype) {
   const double whole = at.whole_row();
   const double gathered = at.sequence_parallel ? value_bytes * whole : 0;
   const double sums = at.sequence_parallel ? value_bytes * at.row() : 0;
   const double queries = at.tokens * at.qkv;
   const double attended = whole / at.tp;
   const double activated = at.tokens * at.ffn / at.tp;
-  const double down = at.hidden * at.ffn / at.tp;
-  const double out = at.hidden * at.hidden / at.tp;
-  const double forward = gathered + std::max({whole + at.hidden * at.qkv, whole + 2 * down,
-                                              attended + out, activated + down});
+  const double gathers_weights = at.layout.zero == 3 ? 1 : 0;
+  const double down = gathers_weights * at.hidden * at.ffn / at.tp;
+  const double out = gathers_weights * at.hidden * at.hidden / at.tp;
+  const double query = gathers_weights * at.hidden * at.qkv;
+  const double forward =
+      gathered + std::max({whole + query, whole + 2 * down, attended + out, activated + down});
   const double to_activated = value_bytes * activated + std::max(down, activated);
   const double to_attended = value_bytes * attended + std::max(out, attended);
   const double to_mlp_norm = 4 * activated + std::max(2 * down, sums + whole);
-  const double to_norm =
-      (value_bytes + 2) * queries + std::max(at.hidden * at.qkv, sums + whole);
+  const double to_norm = (value_bytes + 2) * queries + std::max(query, sums + whole);
   // dy in two orders, or the partial gradient of the norm's output.
   const double beside = gathered + 2 * whole;
-  return std::max(forward,
-                  beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm}));
+  // With delayed scales SwiGLU's backward leaves its gradient in 8 bits, in both orders.
+  const double through_swiglu =
+      dtype == Dtype::fp8_delayed ? gathered + (value_bytes + 4) * activated : 0;
+  return std::max({forward, through_swiglu,
+                   beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm})});
 }
 
 // What the runner plans for attention's backward, whichever of its ways computes it: its own
@@ -223,7 +234,9 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
   const double weights = zero == 3 ? real(whole_weights(at.whole_units(value_bytes))) : 0;
   const double gradients =
       zero >= 2 ? real(whole_gradients(at.whole_units(gradient_bytes), passes)) : 0;
-  put(MemoryClass::weights, value_bytes * (zero == 3 ? count / at.shards : count) + weights);
+  const double in_8_bits = is_fp8(point.dtype) ? fp8_weights(at) : 0;
+  put(MemoryClass::weights,
+      value_bytes * (zero == 3 ? count / at.shards : count) + weights + in_8_bits);
   put(MemoryClass::gradients,
       gradient_bytes * (zero >= 2 ? count / at.shards : count) + gradients);
   put(MemoryClass::optimizer, optimizer_bytes * (zero >= 1 ? count / at.shards : count));
@@ -231,7 +244,7 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
   put(MemoryClass::communication, communication_piece(at));
   const double workspace = workspace_piece(at);
   put(MemoryClass::logits,
-      is_fp8(point.dtype) ? std::max(workspace, fp8_piece(at)) : workspace);
+      is_fp8(point.dtype) ? std::max(workspace, fp8_piece(at, point.dtype)) : workspace);
   return estimate;
 }
 

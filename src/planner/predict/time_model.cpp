@@ -305,12 +305,16 @@ class TimeModel {
                     messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
   }
 
-  // What a product multiplies is read, where its own largest magnitude scales it twice, and
-  // written in 8 bits: inputs and weights for forward and once more for backward, gradients in
-  // two orders. Fused, inputs are written in both orders by what makes them, and weights are
-  // quantized for the first micro-batch alone.
+  // What a product multiplies is written in 8 bits: inputs for forward and once more for
+  // backward, gradients in two orders, weights too, by the first micro-batch for all of a train
+  // step; gathered ones (ZeRO 3) as inputs. It is read before, and once more where its own
+  // largest magnitude scales it and nothing has told that yet. Norms and SwiGLU tell it, or
+  // leave it in 8 bits, of which nothing is read then. Where a family fuses all of it, what
+  // makes inputs writes them in both orders.
   [[nodiscard]] double quantized_bytes(const Matrices& of) const {
-    const double read = point_.dtype == Dtype::fp8 ? 2 * element_ : element_;
+    const bool current = point_.dtype == Dtype::fp8;
+    const double read = current ? 2 * element_ : element_;
+    const double made = current ? element_ : 0;
     const double hidden = real(model_.hidden);
     const double tp = layout_.tp;
     const double query = real(model_.query_width());
@@ -320,12 +324,22 @@ class TimeModel {
     const double ffn = of.experts
                            ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
                            : real(model_.ffn);
-    const double inputs = tokens_ * ((1 + rows) * hidden + (query + ffn) / tp);
-    const double gradients = tokens_ * ((1 + rows) * hidden + (qkv + 2 * ffn) / tp);
+    const double norms = tokens_ * (1 + rows) * hidden;
+    const double inputs = norms + tokens_ * (query + ffn) / tp;
+    const double gate_up = tokens_ * 2 * ffn / tp;
+    const double into_layer = norms + tokens_ * qkv / tp;  // gradients but for gate_up
     if (family_.fused_quantization)
       return 2 * (inputs + (read + 1) * of.held / layout_.grad_accum) +
-             (element_ + 2) * gradients;
-    return 2 * (read + 1) * (inputs + of.held) + (read + 2) * gradients;
+             (element_ + 2) * (into_layer + gate_up);
+    const double normed = layout_.sequence_parallel ? read : made;
+    const double forward = normed * norms + tokens_ * (read * query + made * ffn) / tp + inputs;
+    const double again = (element_ + 1) * inputs;
+    // Those that SwiGLU's backward leaves in 8 bits are not written as values either.
+    const double gradients =
+        (read + 2) * into_layer + (current ? made + 2 : 2 - element_) * gate_up;
+    const double weights = layout_.zero == 3 ? 2 * (read + 1) * of.held
+                                             : (read + 2) * of.held / layout_.grad_accum;
+    return forward + again + gradients + weights;
   }
 
   [[nodiscard]] double launch_layer_s() const {
