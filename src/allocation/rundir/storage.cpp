@@ -38,7 +38,7 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 }
 
 // An attempt's first files fit into it.
-constexpr std::size_t tried_bytes = 64 * 1024;
+constexpr std::size_t tried_bytes = std::size_t{64} * 1024;
 
 StorageFault fault_of(int error) {
   return {storage_problem(error).value_or(StorageProblem::broken), std::strerror(error)};

@@ -247,6 +247,7 @@ void RandomRun::begin_unreadable() {
   read_error_ = one_in(2) ? ESTALE : EIO;
   unreadable_until_ = now + drawn(for_s, site.random) * second;
   readable_since_ = readable_at_ = 0;
+  unreadable_files_ = one_in(3) ? 0 : 1 + site.random() % 1000;
 }
 
 void RandomRun::let_daemon_read(bool acts) {
@@ -254,7 +255,8 @@ void RandomRun::let_daemon_read(bool acts) {
   if (!acts) return let_reads_pass();
   if (now < unreadable_until_)
     return fail_reads(read_error_,
-                      {site.home.allocations().string(), site.home.attempts().string()});
+                      {site.home.allocations().string(), site.home.attempts().string()},
+                      unreadable_files_);
   if (readable_since_ == 0) readable_since_ = now;
   readable_at_ = now;
 }

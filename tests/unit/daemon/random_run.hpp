@@ -84,8 +84,9 @@ class RandomRun {
   std::int64_t steps_ = 0;
   std::int64_t looked_at_ = -1;  ///< commits at the last look
   bool faults_ = false;
-  int read_error_ = 0;            ///< of reads of the daemon
-  Timestamp readable_since_ = 0;  ///< the first pass after that, and the last one
+  std::size_t unreadable_files_ = 0;  ///< of the daemon: which ones; 0: all
+  int read_error_ = 0;                ///< of reads of the daemon
+  Timestamp readable_since_ = 0;      ///< the first pass after that, and the last one
   Timestamp readable_at_ = 0;
   Timestamp unreadable_until_ = 0;  ///< the same: until then
   int starts_in_black_hole_ = 0;    ///< since nobody else has failed, and its node was trusted
