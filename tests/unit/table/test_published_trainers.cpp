@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is predicted for other people's trainers before anything has run, against what they
-// publish. SHARDSWEEP_PUBLISHED_DATA names the folder of the tables; no time was fitted to a row
-// of them.
+// publish. SHARDSWEEP_PUBLISHED_DATA names the folder of the tables; no time was fitted to a
+// row of them.
 #include "predict/family.hpp"
 #include "predict/memory_score.hpp"
 #include "text/pieces.hpp"
