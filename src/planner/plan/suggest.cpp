@@ -155,13 +155,12 @@ class LayoutJudge {
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }
 
-  /// What the trainer, told of a layout, has no words for; empty: it can run it.
+  /// What the trainer, told of a layout, has no words for; empty: it can run it. Stages of
+  /// unequal layers it can run too, with words of its own.
   [[nodiscard]] std::string refusal_of(const Point& point) const {
     const auto trainer = request_.family->words;
     if (trainer.empty()) return {};
-    auto told = layout_of_point(point);
-    told.layers = request_.model.layers;
-    const auto written = configuration_of(trainer, told);
+    const auto written = configuration_of(trainer, layout_of_point(point));
     return written ? std::string() : written.error().what;
   }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is predicted for other people's trainers before anything has run, against what they
-// publish. SHARDSWEEP_PUBLISHED_DATA names the folder of the tables; nothing was fitted to a
+// publish. SHARDSWEEP_PUBLISHED_DATA names the folder of the tables; no time was fitted to a
 // row of them.
 #include "predict/family.hpp"
 #include "predict/memory_score.hpp"
