@@ -63,9 +63,9 @@ struct StatusSql {
       WHERE e.sweep = ?1 AND e.kind = 'paused' AND s.state = 'paused'
         AND e.id = (SELECT max(id) FROM events WHERE sweep = ?1 AND kind = 'paused')
     UNION ALL SELECT job_name || iif(claimed_at = 0, ': its nodes are there, its lead has not started yet',
-        iif(control_since > 0, ': a control run is on its nodes', ': no trial has started on its nodes yet'))
+        iif(control_since > 0, ': a control run is on its nodes',
+          iif(draining, ': it gives its nodes back', ': no trial has started on its nodes yet')))
       FROM allocations WHERE sweep = ?1 AND state <> 'ended' AND job_state = 'running'
-        AND draining = 0
         AND NOT EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND state = 'running')
         AND EXISTS (SELECT 1 FROM trials WHERE sweep = ?1 AND hidden = 0
           AND state IN ('planned', 'queued'))

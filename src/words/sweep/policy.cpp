@@ -94,7 +94,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"daemon", "claim_limit", PolicyUnit::seconds, at<&Policy::claim_limit_s>, 0.5, day_s, "longest wait for a started allocation to claim its work; a prolog may take minutes"},
     {"daemon", "lead_limit", PolicyUnit::seconds, at<&Policy::lead_limit_s>, 2, day_s, "an allocation whose lead is silent for so long is cancelled"},
     {"daemon", "file_delay", PolicyUnit::seconds, at<&Policy::file_delay_s>, 0, 3600, "on a network file system: time until a file shows what another host has written"},
-    {"daemon", "records_limit", PolicyUnit::seconds, at<&Policy::records_limit_s>, 0.1, 3600, "records that are there and can't be read are tried again for so long; then their trial is lost"},
+    {"daemon", "records_limit", PolicyUnit::seconds, at<&Policy::records_limit_s>, 0.1, 3600, "records and lines of a lead that can't be read are tried again for so long; then their trial is lost"},
     {"daemon", "query_limit", PolicyUnit::seconds, at<&Policy::query_limit_s>, 1, 3600, "longest wait for squeue, sacct and scancel"},
     {"daemon", "stall", PolicyUnit::seconds, at<&Policy::stall_s>, 1, day_s * 30, "a sweep that holds nodes without starting or ending an attempt for so long is reported"},
     {"daemon", "blind", PolicyUnit::seconds, at<&Policy::blind_s>, 1, day_s, "a scheduler that does not answer for so long is reported"},

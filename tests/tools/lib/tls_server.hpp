@@ -32,7 +32,7 @@ class Authority {
         (std::filesystem::temp_directory_path() / "shardsweep-tls-XXXXXX").string();
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     folder_ = pattern;
-    std::ofstream(file("index"));
+    const std::ofstream index(file("index"));
     std::ofstream(file("settings"))
         << "[ca]\ndefault_ca = site\n[site]\ndatabase = " << file("index")
         << "\nnew_certs_dir = " << pattern

@@ -33,6 +33,23 @@ TEST_CASE("status says what a sweep waits for while its nodes run no trial") {
   CHECK(c.status().waiting.ends_with(": a control run is on its nodes"));
 }
 
+TEST_CASE("status says what a sweep waits for while the one job that it may have leaves") {
+  Case c({.settings = "control: {tp: 8}\nlimits: {max_allocations: 1}\nlane: {length: 1}\n"});
+  c.start_job(c.job());
+  c.run_attempt(c.job(), Outcome::completed);
+  REQUIRE(c.trials() == "queued planned");  // that was the control
+  c.pass(12);
+  c.run_attempt(c.job(), Outcome::completed);
+  c.pass(12);
+  REQUIRE(c.trials() == "completed planned");
+  CHECK(c.status().waiting.ends_with(": it gives its nodes back"));
+  c.job().lead->hear(c.random, c.slurm.lead_time(c.job()));
+  REQUIRE(c.job().lead->start_next(c.slurm.lead_time(c.job())));
+  REQUIRE(c.job().lead->runs_extra());
+  c.pass(12);
+  CHECK(c.status().waiting.ends_with(": a control run is on its nodes"));
+}
+
 TEST_CASE("a sweep is submitted and measured, and its daemon leaves") {
   Case c;
   CHECK(c.slurm.jobs.size() == 1);
