@@ -616,6 +616,9 @@ TEST_CASE("a run overlaps what its record says of its profile") {
       CHECK(is_told(profile, sharded, "weight_gather_overlaps_forward") ==
             (rank.log.back() == "download" &&
              rank.last("shard starts gather") > rank.last("shard waits for 10")));
+      // Two trainers ask for one queue: their overlap of tp relies on it.
+      CHECK(is_told(profile, sharded, "one_queue") ==
+            (profile.name == "megatron" || profile.name == "nanotron"));
       Layout cut = of_profile(profile, 1, 2);
       cut.overlap = overlap;
       Rank summed(cut, Transport::holds_none);
