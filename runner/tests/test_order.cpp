@@ -507,17 +507,26 @@ TEST_CASE("who goes where is told once if it is pinned, and by the device if it 
   }
 }
 
-TEST_CASE("each expert has one product of all rows that have come") {
-  const Layout layout = spread(MoeRouting::balanced);
-  Rank rank(layout, Transport::holds_none, mixture());
-  rank.train(0);
-  // Forward and backward of q k v, out, gate and up, down and router; the head.
-  constexpr i64 of_layer = 5;
-  const i64 own = 2;
-  const i64 passes = rank.shape.layers * layout.grad_accum;
-  CHECK(rank.count("product") == 2 * (of_layer + 2 * own) * passes + 2 * layout.grad_accum);
-  CHECK(rank.count("set gradient") + rank.count("add gradient") ==
-        (of_layer + 2 * own) * passes + layout.grad_accum);
+TEST_CASE(
+    "an expert has one product of all rows that have come, those with as many one launch") {
+  for (const MoeRouting routing : {MoeRouting::balanced, MoeRouting::skewed}) {
+    CAPTURE(moe_routing_name(routing));
+    Layout layout = spread(routing);
+    ModelShape model = mixture();
+    // Of a rank's four experts under skewed routing the first has more rows than the others.
+    model.experts = 16;
+    model.experts_per_token = routing == MoeRouting::skewed ? 1 : 2;
+    Rank rank(layout, Transport::holds_none, model);
+    rank.train(0);
+    const i64 launches = routing == MoeRouting::skewed ? 2 : 1;
+    // Forward and backward of q k v, out, gate and up, down and router; the head.
+    constexpr i64 of_layer = 5;
+    const i64 passes = rank.shape.layers * layout.grad_accum;
+    CHECK(rank.count("product") ==
+          2 * (of_layer + 2 * launches) * passes + 2 * layout.grad_accum);
+    CHECK(rank.count("set gradient") + rank.count("add gradient") ==
+          (of_layer + 2 * launches) * passes + layout.grad_accum);
+  }
 }
 
 namespace {
@@ -607,6 +616,9 @@ TEST_CASE("a run overlaps what its record says of its profile") {
       CHECK(is_told(profile, sharded, "weight_gather_overlaps_forward") ==
             (rank.log.back() == "download" &&
              rank.last("shard starts gather") > rank.last("shard waits for 10")));
+      // Two trainers ask for one queue: their overlap of tp relies on it.
+      CHECK(is_told(profile, sharded, "one_queue") ==
+            (profile.name == "megatron" || profile.name == "nanotron"));
       Layout cut = of_profile(profile, 1, 2);
       cut.overlap = overlap;
       Rank summed(cut, Transport::holds_none);

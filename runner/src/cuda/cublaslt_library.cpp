@@ -51,6 +51,10 @@ class Description {
     left_ = layout(type_of(g.element_b), tb ? g.k : g.n, tb ? g.n : g.k, g.ldb);
     right_ = layout(type_of(g.element_a), ta ? g.m : g.k, ta ? g.k : g.m, g.lda);
     output_ = layout(output, g.n, g.m, g.ldc);
+    if (g.batch == 1) return;
+    set_batch(left_, g.batch, g.step_b);
+    set_batch(right_, g.batch, g.step_a);
+    set_batch(output_, g.batch, g.step_c);
   }
   ~Description() {
     (void)cublasLtMatrixLayoutDestroy(left_);
@@ -109,6 +113,15 @@ class Description {
   static cudaDataType type_of(Element element) {
     if (element == Element::value) return CUDA_R_16BF;
     return element == Element::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+  }
+  static void set_batch(cublasLtMatrixLayout_t layout, i64 batch, std::int64_t step) {
+    const auto count = static_cast<std::int32_t>(batch);
+    accept(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                            sizeof count),
+           "cublasLtMatrixLayoutSetAttribute");
+    accept(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &step, sizeof step),
+           "cublasLtMatrixLayoutSetAttribute");
   }
   template <typename T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {

@@ -59,13 +59,14 @@ i64 bytes_of(Element element) {
   return element == Element::value ? i64{sizeof(Bf16)} : 1;
 }
 i64 bytes_a(const GemmKey& key) {
-  return key.rows_a() * key.lda * bytes_of(key.element_a);
+  return (key.rows_a() * key.lda + (key.batch - 1) * key.step_a) * bytes_of(key.element_a);
 }
 i64 bytes_b(const GemmKey& key) {
-  return key.rows_b() * key.ldb * bytes_of(key.element_b);
+  return (key.rows_b() * key.ldb + (key.batch - 1) * key.step_b) * bytes_of(key.element_b);
 }
 i64 bytes_c(const GemmKey& key) {
-  return key.m * key.ldc * dtype_size(key.gradient_output ? Dtype::fp32 : Dtype::bf16);
+  return (key.m * key.ldc + (key.batch - 1) * key.step_c) *
+         dtype_size(key.gradient_output ? Dtype::fp32 : Dtype::bf16);
 }
 
 i64 most_bytes(const std::vector<GemmKey>& keys, i64 (*bytes)(const GemmKey&)) {
@@ -108,7 +109,11 @@ Gemm gemm_of(const GemmKey& key, const Operands& operands) {
           .element_a = key.element_a,
           .element_b = key.element_b,
           .unit_a = operands.unit,
-          .unit_b = operands.unit};
+          .unit_b = operands.unit,
+          .batch = key.batch,
+          .step_a = key.step_a,
+          .step_b = key.step_b,
+          .step_c = key.step_c};
 }
 
 std::string operands_name(const GemmKey& key) {
@@ -189,6 +194,7 @@ std::string MatrixProducts::choices_json() const {
                           .integer("m", key.m)
                           .integer("n", key.n)
                           .integer("k", key.k)
+                          .integer("batch", key.batch)
                           .text("operands", operands_name(key))
                           .text("output", key.gradient_output ? "fp32" : "bf16")
                           .boolean("accumulate", key.accumulate)

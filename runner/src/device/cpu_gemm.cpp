@@ -94,10 +94,17 @@ void multiply(const Gemm& g, T) {
 template <typename T>
 void CpuDevice<T>::gemm(const Gemm& g) {
   if (g.m == 0 || g.n == 0) return;
-  if (g.element_a == Element::value)
-    multiply(g, T{});
-  else
+  if (g.element_a != Element::value) {
     multiply_fp8(g);
+    return;
+  }
+  for (i64 i = 0; i < g.batch; ++i) {
+    Gemm one = g;
+    one.a = static_cast<const T*>(g.a) + i * g.step_a;
+    one.b = static_cast<const T*>(g.b) + i * g.step_b;
+    one.c = static_cast<T*>(g.c) + i * g.step_c;
+    multiply(one, T{});
+  }
 }
 
 template void CpuDevice<float>::gemm(const Gemm&);

@@ -40,6 +40,12 @@ struct Gemm {
   Element element_b = Element::value;
   const float* unit_a = nullptr;  // in the device's memory: what a 1 in 8 bits stands for
   const float* unit_b = nullptr;
+  /// So many products of one shape, over values; from one to the next operands and result lie
+  /// so many elements further.
+  i64 batch = 1;
+  i64 step_a = 0;
+  i64 step_b = 0;
+  i64 step_c = 0;
 };
 
 struct GemmKey;  // gemm_key.hpp

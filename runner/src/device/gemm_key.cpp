@@ -28,6 +28,10 @@ GemmKey key_of(const Gemm& g) {
           .gradient_output = g.gradient_output,
           .element_a = g.element_a,
           .element_b = g.element_b,
+          .batch = g.batch,
+          .step_a = g.step_a,
+          .step_b = g.step_b,
+          .step_c = g.step_c,
           .alignment = std::min({alignment_of(g.a), alignment_of(g.b), alignment_of(g.c)})};
 }
 

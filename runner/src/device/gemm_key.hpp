@@ -22,6 +22,10 @@ struct GemmKey {
   bool gradient_output = false;
   Element element_a = Element::value;
   Element element_b = Element::value;
+  i64 batch = 1;
+  i64 step_a = 0;
+  i64 step_b = 0;
+  i64 step_c = 0;
   /// The largest power of two, up to most_alignment, that divides all three addresses.
   i64 alignment = 0;
   auto operator<=>(const GemmKey&) const = default;  // NOLINT(modernize-use-nullptr)

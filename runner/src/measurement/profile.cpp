@@ -28,11 +28,14 @@ const std::vector<Profile>& profiles() {
       // is ZeRO 1. Shared experts under the exchange of rows are an option.
       {.name = "megatron",
        .trainer = "Megatron-LM",
-       .habits = {.selective = Selective::attention, .expert_overlap = ExpertOverlap::none},
+       .habits = {.selective = Selective::attention,
+                  .expert_overlap = ExpertOverlap::none,
+                  .one_queue = true},
        .most_zero = 1,
        .always_shards_weights = false,
        .optimizer = fp32_state},
-      // Pads to tp alone; gathers weights after the update, before the next step.
+      // Pads to tp alone; gathers weights after the update, before the next step. Its
+      // asynchronous tp refuses to run without one queue.
       {.name = "nanotron",
        .trainer = "nanotron",
        .habits = {.vocab_multiple = 1,

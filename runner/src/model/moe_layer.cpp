@@ -178,31 +178,50 @@ MemoryClass unless_travelling(const RankContext& c, MemoryClass kind) {
 
 // Products.
 
-/// The rows of one expert, and its matrices, as numbers of slots.
+/// The rows of one expert, and its matrices, as numbers of slots; or of several that follow
+/// each other and have as many.
 struct Run {
   i64 first;
   i64 rows;
   std::size_t gate;
   std::size_t down;
+  i64 experts = 1;
 };
+constexpr std::size_t matrices_of_expert = 3;
 
+/// Experts with as many rows are one launch: all of them under a balanced routing or a
+/// capacity.
 template <typename Work>
 void each_run(const RankContext& c, const ExpertRows& counts, Work work) {
-  constexpr std::size_t matrices = 3;
   const auto own = static_cast<std::size_t>(own_experts(c));
+  std::optional<Run> run;
   i64 first = 0;
   for (std::size_t expert = 0; expert < own; ++expert) {
     i64 rows = 0;
     for (std::size_t i = expert; i < counts.received.size(); i += own)
       rows += counts.received[i];
-    const std::size_t gate = expert * matrices;
-    if (rows > 0) work(Run{first, rows, gate, gate + 2});
+    if (run && run->rows == rows) {
+      ++run->experts;
+    } else {
+      if (run && run->rows > 0) work(*run);
+      const std::size_t gate = expert * matrices_of_expert;
+      run = Run{first, rows, gate, gate + 2};
+    }
     first += rows;
   }
+  if (run && run->rows > 0) work(*run);
 }
 
 std::byte* matrix(const UnitView& view, std::size_t slot) {
   return view.base + view.unit->slots[slot].offset * view.element_bytes;
+}
+
+/// Values from one expert's matrices to those of the next one.
+i64 matrix_step(const UnitView& view) {
+  const auto& slots = view.unit->slots;
+  return slots.size() > matrices_of_expert
+             ? slots[matrices_of_expert].offset - slots.front().offset
+             : 0;
 }
 
 /// y[rows, out] = x[rows, in] · Wᵀ
@@ -241,6 +260,16 @@ void multiply(const RankContext& c, Gemm gemm, const void* a, const void* b, voi
   c.device.gemm(gemm);
 }
 
+/// The same for each expert of a run: rows follow each other, matrices lie `step` apart.
+Gemm by_expert(const Run& run, Gemm gemm, i64 step) {
+  if (run.experts == 1) return gemm;
+  gemm.batch = run.experts;
+  gemm.step_a = run.rows * gemm.lda;
+  gemm.step_b = gemm.gradient_output ? run.rows * gemm.ldb : step;
+  gemm.step_c = gemm.gradient_output ? step : run.rows * gemm.ldc;
+  return gemm;
+}
+
 Block activate(const RankContext& c, const ExpertActivations& s) {
   const i64 width = c.extents.expert_ffn;
   const i64 rows = sum_of(s.counts.received);
@@ -256,7 +285,7 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   const i64 rows = sum_of(s.counts.received);
   s.gate_up = c.values(MemoryClass::activations, rows * 2 * width, "gate and up of experts");
   each_run(c, s.counts, [&](const Run& k) {
-    multiply(c, forward_product(k.rows, h, 2 * width),
+    multiply(c, by_expert(k, forward_product(k.rows, h, 2 * width), matrix_step(w)),
              s.rows.data() + c.value_bytes(k.first * h), matrix(w, k.gate),
              s.gate_up.data() + c.value_bytes(k.first * 2 * width));
   });
@@ -264,7 +293,7 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   Block made =
       c.values(unless_travelling(c, MemoryClass::activations), rows * h, "outputs of experts");
   each_run(c, s.counts, [&](const Run& k) {
-    multiply(c, forward_product(k.rows, width, h),
+    multiply(c, by_expert(k, forward_product(k.rows, width, h), matrix_step(w)),
              s.activated.data() + c.value_bytes(k.first * width), matrix(w, k.down),
              made.data() + c.value_bytes(k.first * h));
   });
@@ -441,9 +470,9 @@ void ExpertsBackward::through_experts(Block& d_made) {
         c_.values(MemoryClass::workspace, rows * width, "gradient of experts' activated rows");
     each_run(c_, s_.counts, [&](const Run& k) {
       const std::byte* dy = d_made.data() + c_.value_bytes(k.first * h);
-      multiply(c_, input_product(k.rows, width, h), dy, matrix(w, k.down),
-               d_activated.data() + c_.value_bytes(k.first * width));
-      multiply(c_, weight_product(k.rows, width, h), dy,
+      multiply(c_, by_expert(k, input_product(k.rows, width, h), matrix_step(w)), dy,
+               matrix(w, k.down), d_activated.data() + c_.value_bytes(k.first * width));
+      multiply(c_, by_expert(k, weight_product(k.rows, width, h), matrix_step(g)), dy,
                s_.activated.data() + c_.value_bytes(k.first * width), matrix(g, k.down));
     });
     s_.activated.reset();
@@ -451,9 +480,9 @@ void ExpertsBackward::through_experts(Block& d_made) {
   }
   each_run(c_, s_.counts, [&](const Run& k) {
     const std::byte* dy = s_.gate_up.data() + c_.value_bytes(k.first * 2 * width);
-    multiply(c_, input_product(k.rows, h, 2 * width), dy, matrix(w, k.gate),
-             d_made.data() + c_.value_bytes(k.first * h));
-    multiply(c_, weight_product(k.rows, h, 2 * width), dy,
+    multiply(c_, by_expert(k, input_product(k.rows, h, 2 * width), matrix_step(w)), dy,
+             matrix(w, k.gate), d_made.data() + c_.value_bytes(k.first * h));
+    multiply(c_, by_expert(k, weight_product(k.rows, h, 2 * width), matrix_step(g)), dy,
              s_.rows.data() + c_.value_bytes(k.first * h), matrix(g, k.gate));
   });
   s_.gate_up.reset();

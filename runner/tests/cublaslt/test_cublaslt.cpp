@@ -21,6 +21,8 @@ using Attributes = std::map<int, std::vector<unsigned char>>;
 Attributes described;
 Attributes when_asked;
 Attributes when_run;
+std::vector<std::int32_t> batches;  // of the layouts, in the order of their making
+std::vector<std::int64_t> steps;
 
 template <typename T>
 T value_of(const Attributes& attributes, int attribute) {
@@ -79,6 +81,15 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t*, cudaDataType, uint64_t,
                                           uint64_t, int64_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, size_t) {
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
+    steps.push_back(*static_cast<const std::int64_t*>(value));
+  else
+    batches.push_back(*static_cast<const std::int32_t*>(value));
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t) {
@@ -143,4 +154,18 @@ TEST_CASE("a product in bf16 has no scales") {
   CHECK(when_asked.count(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER) == 0);
   prepared->run({}, {}, 0);
   CHECK(when_run.count(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER) == 0);
+}
+
+TEST_CASE("several products of one shape are one, with steps between operands") {
+  const auto library = make_product_library();
+  GemmKey key = product(Element::value, Element::value);
+  (void)library->prepare(key);
+  CHECK(batches.empty());
+  key.batch = 4;
+  key.step_a = 1;
+  key.step_b = 2;
+  key.step_c = 3;
+  (void)library->prepare(key);
+  CHECK(batches == std::vector<std::int32_t>{4, 4, 4});
+  CHECK(steps == std::vector<std::int64_t>{2, 1, 3});
 }

@@ -72,10 +72,22 @@ class EmulatedProduct final : public PreparedProduct {
     check(key_of(g) == key_, "a product is of the key that it was prepared for");
     if (candidates() > 1) runs().push_back({key_, candidate, g.c});
     emulator::advance_clock(delays_s()[candidate]);
-    multiply(g);
+    for (i64 i = 0; i < g.batch; ++i)
+      multiply(one_of(g, i));
   }
 
  private:
+  static Gemm one_of(const Gemm& g, i64 i) {
+    if (g.batch == 1) return g;
+    Gemm one = g;
+    one.batch = 1;
+    one.a = static_cast<const Bf16*>(g.a) + i * g.step_a;
+    one.b = static_cast<const Bf16*>(g.b) + i * g.step_b;
+    const i64 element = g.gradient_output ? i64{sizeof(float)} : i64{sizeof(Bf16)};
+    one.c = static_cast<std::byte*>(g.c) + i * g.step_c * element;
+    return one;
+  }
+
   void multiply(const Gemm& g) {
     const bool ta = g.transpose_a == Transpose::yes;
     const bool tb = g.transpose_b == Transpose::yes;

@@ -8,6 +8,7 @@
 #include "emulated_gpu.hpp"
 #include "measurement/meta_run.hpp"
 #include "measurement/microbench.hpp"
+#include "measurement/profile.hpp"
 #include "parallel/groups.hpp"
 #include "parallel/trainer.hpp"
 #include "program/options.hpp"
@@ -81,6 +82,35 @@ struct ThreeCandidates {
 };
 
 }  // namespace
+
+TEST_CASE(
+    "work starts in the host's order for the trainers that ask for it, unless it is set") {
+  constexpr const char* variable = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const auto connections = [](const Profile& profile) {
+    Options options = toy();
+    options.device = "cuda";
+    options.comm = "staged";
+    options.layout.habits.one_queue = profile.habits.one_queue;
+    JsonObject start;
+    cuda_platform().open(options)->describe(start);
+    const std::string text = start.str();
+    const std::string key = R"("cuda_connections":")";
+    const std::size_t at = text.find(key);
+    REQUIRE(at != std::string::npos);
+    return text.substr(at + key.size(), 1);
+  };
+  const std::map<std::string, std::string> wanted{
+      {"own", "\""}, {"megatron", "1"}, {"nanotron", "1"}, {"torchtitan", "\""}};
+  REQUIRE(profiles().size() == wanted.size());
+  for (const Profile& profile : profiles()) {
+    CAPTURE(profile.name);
+    ::unsetenv(variable);
+    CHECK(connections(profile) == wanted.at(std::string(profile.name)));
+    ::setenv(variable, "8", 1);
+    CHECK(connections(profile) == "8");
+  }
+  ::unsetenv(variable);
+}
 
 TEST_CASE("algorithms are settled before training, each as often, and the fastest works") {
   const ThreeCandidates candidates;

@@ -140,6 +140,9 @@ void check_training(Checks& checks) {
       check_embed_backward(checks, {tokens, hidden, 11, 11});
     }
   check_initialize(checks, {.tensor = 3, .rows = 17, .columns = 40, .global_columns = 40}, 0);
+  check_initialize(
+      checks, {.tensor = 3, .rows = 17, .columns = 40, .global_columns = 40, .deviation = 1},
+      0);
   check_initialize(checks,
                    {.tensor = 9,
                     .rows = 13,

@@ -35,9 +35,17 @@ class OrderedProduct final : public PreparedProduct {
     const bool ta = g.transpose_a == Transpose::yes;
     const bool tb = g.transpose_b == Transpose::yes;
     if (g.element_a != Element::value) return run_fp8(stream, g);
-    const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
-    std::vector<Range> reads{matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16),
-                             matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16)};
+    const auto all = [&](Range range, i64 step, Dtype dtype) {
+      range.bytes += (g.batch - 1) * step * dtype_size(dtype);
+      return range;
+    };
+    const Dtype output = g.gradient_output ? Dtype::fp32 : Dtype::bf16;
+    const Range c = all(matrix(g.c, g.m, g.n, g.ldc, output), g.step_c, output);
+    std::vector<Range> reads{
+        all(matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16), g.step_a,
+            Dtype::bf16),
+        all(matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16), g.step_b,
+            Dtype::bf16)};
     if (g.accumulate == Accumulate::yes) reads.push_back(c);
     work(stream, "product", reads, {c});
   }
