@@ -119,12 +119,12 @@ void CudaDevice::accumulate(void* y, const void* x, i64 count) {
 }
 
 void CudaDevice::rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) {
-  kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden);
+  kernels::rms_norm(stream_, {values(y), values(x), values(w)}, tokens, hidden);
 }
 
 void CudaDevice::rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens,
                                     i64 hidden, const Quantization& left) {
-  kernels::rms_norm(stream_, values(y), values(x), values(w), tokens, hidden, &left);
+  kernels::rms_norm(stream_, {values(y), values(x), values(w)}, tokens, hidden, &left);
 }
 
 void CudaDevice::add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {

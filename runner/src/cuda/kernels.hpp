@@ -22,7 +22,12 @@ void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
 
 // What makes values leaves them in 8 bits, or their magnitude, if it is told `left`.
 
-void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+struct Norm {
+  Bf16* y;
+  const Bf16* x;
+  const Bf16* w;
+};
+void rms_norm(gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden,
               const Device::Quantization* left = nullptr);
 struct AddedNorm {
   Bf16* sum;

@@ -211,13 +211,14 @@ Launch over_rows(const char* name, gpu::Stream stream, i64 tokens, i64 hidden, b
 
 }  // namespace
 
-void rms_norm(gpu::Stream stream, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+void rms_norm(gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden,
               const Device::Quantization* left) {
-  const bool vectors = hidden % 8 == 0 && aligned(y, x, w);
+  const bool vectors = hidden % 8 == 0 && aligned(n.y, n.x, n.w);
   const auto run = [&](auto leaves) {
     using Left = decltype(leaves);
     launch(vectors ? normalize_rows<8, Left> : normalize_rows<1, Left>,
-           over_rows("rms_norm", stream, tokens, hidden, vectors), y, x, w, hidden, leaves);
+           over_rows("rms_norm", stream, tokens, hidden, vectors), n.y, n.x, n.w, hidden,
+           leaves);
   };
   if (tokens == 0) return;
   if (left == nullptr)

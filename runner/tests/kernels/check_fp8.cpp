@@ -157,7 +157,8 @@ void check_norms_to_8_bits(Checks& checks, i64 tokens, i64 hidden, i64 weight_of
                               {sum.data(), to.data(), x.data(), other.data(), w.data()}, tokens,
                               hidden, left);
       else
-        kernels::rms_norm(checks.stream(), to.data(), x.data(), w.data(), tokens, hidden, left);
+        kernels::rms_norm(checks.stream(), {to.data(), x.data(), w.data()}, tokens, hidden,
+                          left);
     };
     make(want, nullptr);
     LeftBeside scaled(checks, tokens, hidden, Element::e4m3, false);

@@ -14,7 +14,7 @@ void check_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset) {
   const Operand y(checks, std::vector<Bf16>(x.size()));
   const Operand device_x(checks, x);
   const Operand device_w(checks, w, weight_offset);
-  kernels::rms_norm(checks.stream(), y.data(), device_x.data(), device_w.data(), tokens,
+  kernels::rms_norm(checks.stream(), {y.data(), device_x.data(), device_w.data()}, tokens,
                     hidden);
   checks.row("rms_norm", words("tokens", tokens, "hidden", hidden),
              worst_share(y.read(), want, {bf16_rounding}), 1);
@@ -31,7 +31,7 @@ void check_added_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset)
   const Operand want(checks, std::vector<Bf16>(a.size()));
   kernels::add(checks.stream(), want_sum.data(), want_sum.data(), device_b.data(),
                tokens * hidden);
-  kernels::rms_norm(checks.stream(), want.data(), want_sum.data(), device_w.data(), tokens,
+  kernels::rms_norm(checks.stream(), {want.data(), want_sum.data(), device_w.data()}, tokens,
                     hidden);
   const Operand sum(checks, a);
   const Operand y(checks, std::vector<Bf16>(a.size()));

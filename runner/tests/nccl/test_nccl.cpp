@@ -383,20 +383,26 @@ TEST_CASE("a call that blocks for too long is named") {
         }) == "timeout: all_reduce in group dp was not accepted by NCCL within 0.050000 s");
 }
 
+namespace {
+
+/// A peer tells of its error while the first thread stands in a call, which the abort ends;
+/// then the thread waits for its turn, and the rank leaves.
+void hear_of_a_peer_within_a_call() {
+  BlockingFixture f;
+  NcclCommunicator& group = f.connect();
+  f.on_pause = [&] {
+    f.world.abort_all();
+    const bool aborted = f.nccl.fates().front().aborted == 1;
+    fail(ErrorClass::peer_lost, aborted ? "rank 1 is gone" : "nothing was aborted");
+  };
+  f.nccl.hang_at(1);
+  group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+}
+
+}  // namespace
+
 TEST_CASE("a rank that stands in a call hears of its peers, and the call ends by an abort") {
-  CHECK(outcome_of([] {
-          BlockingFixture f;
-          NcclCommunicator& group = f.connect();
-          f.on_pause = [&] {
-            f.world.abort_all();
-            // The call ends here, and the first thread waits for its turn.
-            fail(ErrorClass::peer_lost, f.nccl.fates().front().aborted == 1
-                                            ? "rank 1 is gone"
-                                            : "the communicator was not aborted");
-          };
-          f.nccl.hang_at(1);
-          group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
-        }) == "peer_lost: rank 1 is gone");
+  CHECK(outcome_of(hear_of_a_peer_within_a_call) == "peer_lost: rank 1 is gone");
 }
 
 TEST_CASE("errors of NCCL come with its own words") {

@@ -131,10 +131,10 @@ void making(gpu::Stream s, const char* name, std::vector<Range> reads,
 
 }  // namespace
 
-void rms_norm(gpu::Stream s, Bf16* y, const Bf16* x, const Bf16* w, i64 tokens, i64 hidden,
+void rms_norm(gpu::Stream s, const Norm& n, i64 tokens, i64 hidden,
               const Device::Quantization* left) {
-  making(s, "rms_norm", {values(x, tokens * hidden), values(w, hidden)},
-         {values(y, tokens * hidden)}, left);
+  making(s, "rms_norm", {values(n.x, tokens * hidden), values(n.w, hidden)},
+         {values(n.y, tokens * hidden)}, left);
 }
 
 void add_rms_norm(gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden,
