@@ -64,7 +64,7 @@ struct AttemptPaths {
 
 enum class Readers : std::uint8_t {
   all,
-  owner,  ///< nobody else: there may be secrets in it
+  owner,         ///< nobody else: there may be secrets in it
   owner_starts,  ///< the same, of a program: as soon as it is there, it can be started
 };
 
