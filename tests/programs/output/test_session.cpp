@@ -73,7 +73,7 @@ std::string without_chance(std::string text) {
   static const std::regex daemon{"(started a daemon: …|daemon: .*|no daemon runs.*)\n"};
   static const std::regex ends{"Its trials have ended\\. Waiting for its last job to end\\.\n"};
   // Nor what it waits for when it is looked at.
-  static const std::regex waits{"even: even-n1_[0-9a-f]+:[^$]*?(yet|nodes)\n"};
+  static const std::regex waits{"even: even-n1_[0-9a-f]+:[^$]*?(yet|nodes|back)\n"};
   // A rank may be gone before its environment is read: then its record is missing.
   static const std::regex records{"records\\.jsonl +[0-9.]+ (K?i?B)"};
   // A time in it may have fewer digits.
