@@ -148,11 +148,11 @@ class Device : public Allocator {
     i64 rows;
     i64 columns;
     Element element;
-    void* straight;    // [rows, columns]; null: not wanted
-    void* transposed;  // [columns, rows]; likewise
-    const float* limit;
-    float* unit;  // is told what a 1 stands for
-    float* seen;  // is raised to the largest magnitude; null: not wanted
+    void* straight = nullptr;    // [rows, columns]; null: not wanted
+    void* transposed = nullptr;  // [columns, rows]; likewise
+    const float* limit = nullptr;
+    float* unit = nullptr;  // is told what a 1 stands for
+    float* seen = nullptr;  // is raised to the largest magnitude; null: not wanted
   };
   virtual void quantize(const Quantization& q) = 0;
   /// What `tensors` tensors were seen to reach takes its place in their history, and they start
