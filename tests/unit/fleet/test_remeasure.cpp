@@ -39,25 +39,32 @@ struct PlayedAgain {
       plan = plan_remeasure(rows, input);
       if (plan.over) return;
       REQUIRE_FALSE(plan.due.empty());
-      for (const NewFinal& one : plan.due) {
-        const auto base = std::find_if(rows.begin(), rows.end(),
-                                       [&](const FinalsRow& row) { return row.id == one.of; });
-        REQUIRE(base != rows.end());
-        ++runs;
-        rows.push_back({.id = 1000 + runs,
-                        .final_of = one.of,
-                        .again = one.again,
-                        .software = one.software,
-                        .final_round = one.round,
-                        .cell = base->cell,
-                        .layout = base->layout,
-                        .allocation = 7,
-                        .tokens_per_s_per_gpu = speed(one)});
-      }
+      for (const NewFinal& one : plan.due)
+        run(one, speed(one));
     }
     FAIL("it does not end");
   }
+
+  void run(const NewFinal& one, double speed) {
+    const auto base = std::find_if(rows.begin(), rows.end(),
+                                   [&](const FinalsRow& row) { return row.id == one.of; });
+    REQUIRE(base != rows.end());
+    ++runs;
+    rows.push_back({.id = 1000 + runs,
+                    .final_of = one.of,
+                    .again = one.again,
+                    .software = one.software,
+                    .final_round = one.round,
+                    .cell = base->cell,
+                    .layout = base->layout,
+                    .allocation = 7,
+                    .tokens_per_s_per_gpu = speed});
+  }
 };
+
+RemeasureInput new_program() {
+  return {.asked = {.on = RemeasureOn::runner}, .was = "old", .is = "new"};
+}
 
 }  // namespace
 
@@ -116,7 +123,9 @@ TEST_CASE("a layout that fails now and was measured before is a regression") {
 }
 
 TEST_CASE("a changed program runs in pairs with the one before it in alternating order") {
-  const RemeasureInput input{.was = "aaaaaaaaaaaaaaaa", .is = "bbbbbbbbbbbbbbbb"};
+  const RemeasureInput input{.asked = {.on = RemeasureOn::runner},
+                             .was = "aaaaaaaaaaaaaaaa",
+                             .is = "bbbbbbbbbbbbbbbb"};
   std::vector<FinalsRow> rows{ranked_run(1, 100)};
   auto plan = plan_remeasure(rows, input);
   REQUIRE(plan.due.size() == 2);
@@ -146,12 +155,12 @@ TEST_CASE("beside a noise of 2 % a change of 5 % is found and none is made up") 
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal(0, 0.02);
-    PlayedAgain slow{{ranked_run(1, 100)}, {.was = "old", .is = "new"}};
+    PlayedAgain slow{{ranked_run(1, 100)}, new_program()};
     slow.play([&](const NewFinal& one) {
       return (one.before ? 100 : 95) * std::exp(normal(random));
     });
     found += slow.plan.found[0].slower ? 1 : 0;
-    PlayedAgain same{{ranked_run(1, 100)}, {.was = "old", .is = "new"}};
+    PlayedAgain same{{ranked_run(1, 100)}, new_program()};
     same.play([&](const NewFinal&) { return 100 * std::exp(normal(random)); });
     alarms += same.plan.found[0].slower ? 1 : 0;
   }
@@ -161,7 +170,7 @@ TEST_CASE("beside a noise of 2 % a change of 5 % is found and none is made up") 
 }
 
 TEST_CASE("a new program that never comes to a result is a regression if the old one does") {
-  PlayedAgain played{{ranked_run(1, 100)}, {.was = "old", .is = "new"}};
+  PlayedAgain played{{ranked_run(1, 100)}, new_program()};
   played.play([](const NewFinal& one) { return one.before ? 100 : 0; });
   CHECK(played.runs == 4);
   CHECK(played.plan.found[0].slower);
