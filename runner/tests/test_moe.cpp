@@ -110,7 +110,6 @@ TEST_CASE("rows that come by rank get an order by expert, and the way back") {
   // Of rank 0 two rows for expert a and one for b, of rank 1 none and two, of rank 2 one and
   // one.
   const RunOrder order = run_order({2, 1, 0, 2, 1, 1}, 2);
-  CHECK(order.runs == std::vector<i64>{3, 4});
   CHECK(order.by_expert == std::vector<std::int32_t>{0, 1, 5, 2, 3, 4, 6});
   for (std::size_t i = 0; i < order.by_expert.size(); ++i)
     CHECK(order.by_rank[static_cast<std::size_t>(order.by_expert[i])] ==

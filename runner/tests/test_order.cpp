@@ -140,6 +140,12 @@ struct Rank {
     trainer.compute_gradients(step);
     trainer.update(step);
   }
+  /// Leaves the second train step alone in the log.
+  void train_twice() {
+    train(0);
+    log.clear();
+    train(1);
+  }
   i64 count(const std::string& what) const { return std::count(log.begin(), log.end(), what); }
   std::ptrdiff_t last(const std::string& what) const {
     return log.rend() - std::find(log.rbegin(), log.rend(), what) - 1;
@@ -222,9 +228,7 @@ TEST_CASE("updated weights are gathered while the next step begins") {
     layout.zero = 1;
     layout.overlap = overlap;
     Rank rank(layout);
-    rank.train(0);
-    rank.log.clear();
-    rank.train(1);
+    rank.train_twice();
     const auto update = rank.first("update");
     const auto waits =
         std::count_if(rank.log.begin() + update, rank.log.end(), [](const std::string& entry) {
@@ -312,9 +316,7 @@ TEST_CASE("weights are put into 8 bits once per train step, unless they come and
       layout.grad_accum = 3;
       layout.fp8 = scaling;
       Rank rank(layout, Transport::holds_none);
-      rank.train(0);
-      rank.log.clear();
-      rank.train(1);
+      rank.train_twice();
       // The largest magnitude of each is found out for it alone; gradients and weights that are
       // gathered have theirs anew.
       const bool delayed = scaling == Scaling::delayed;
@@ -339,9 +341,7 @@ TEST_CASE("norms and SwiGLU leave what they make in 8 bits, or tell how large it
       layout.sequence_parallel = sequence_parallel;
       layout.fp8 = scaling;
       Rank rank(layout, Transport::holds_none);
-      rank.train(0);
-      rank.log.clear();
-      rank.train(1);
+      rank.train_twice();
       const bool delayed = scaling == Scaling::delayed;
       const i64 products = 4 * rank.shape.layers;
       const Passes all = passes_in_fp8(rank.shape.layers, delayed, sequence_parallel);
@@ -497,9 +497,7 @@ TEST_CASE("who goes where is told once if it is pinned, and by the device if it 
     // Under a capacity the host has nothing to learn from the device.
     if (routing == MoeRouting::learned) layout.moe_capacity = 1.25;
     Rank rank(layout, Transport::holds_none, mixture());
-    rank.train(0);
-    rank.log.clear();
-    rank.train(1);
+    rank.train_twice();
     const bool learned = routing == MoeRouting::learned;
     CHECK(rank.count("dispatch") == (learned ? rank.shape.layers * layout.grad_accum : 0));
     CHECK(rank.count("upload") == 0);

@@ -4,8 +4,8 @@
 #include "base/error.hpp"
 
 #include "base/clock.hpp"
+#include "base/signals.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -44,10 +44,7 @@ Installed& installed() {
 
 /// A thread of its own: the handler may stand in a call that no signal ends.
 void leave_within(double seconds, int code) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     std::thread([seconds, code] {
       sleep_ms(static_cast<int>(seconds * 1e3));
@@ -56,7 +53,6 @@ void leave_within(double seconds, int code) {
   } catch (const std::system_error&) {
     // No thread is to be had: the handler goes without a bound.
   }
-  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace

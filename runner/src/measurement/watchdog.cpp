@@ -2,6 +2,7 @@
 #include "measurement/watchdog.hpp"
 
 #include "base/clock.hpp"
+#include "base/signals.hpp"
 
 #include <execinfo.h>
 #include <unistd.h>
@@ -44,13 +45,8 @@ void install_backtrace_handler() {
 
 Watchdog::Watchdog(FlightRecorder& recorder, std::function<void(const Error&)> on_expiry)
     : recorder_(recorder), on_expiry_(std::move(on_expiry)), since_s_(unix_time_s()) {
-  // Signals are for the main thread: its backtrace is the one that is asked for.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { watch(); });
-  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Watchdog::~Watchdog() {

@@ -17,17 +17,16 @@ std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
 
 RunOrder run_order(const std::vector<i64>& counts, i64 own) {
   RunOrder order;
-  order.runs.assign(static_cast<std::size_t>(own), 0);
+  const auto experts = static_cast<std::size_t>(own);
   std::vector<i64> first(counts.size());
   i64 rows = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     first[i] = rows;
     rows += counts[i];
-    order.runs[i % order.runs.size()] += counts[i];
   }
   order.by_rank.resize(static_cast<std::size_t>(rows));
-  for (std::size_t expert = 0; expert < order.runs.size(); ++expert)
-    for (std::size_t i = expert; i < counts.size(); i += order.runs.size())
+  for (std::size_t expert = 0; expert < experts; ++expert)
+    for (std::size_t i = expert; i < counts.size(); i += experts)
       for (i64 row = first[i]; row < first[i] + counts[i]; ++row) {
         order.by_rank[static_cast<std::size_t>(row)] =
             static_cast<std::int32_t>(order.by_expert.size());

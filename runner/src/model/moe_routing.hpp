@@ -19,7 +19,6 @@ std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
 struct RunOrder {
   std::vector<std::int32_t> by_expert;  // of each row by expert, its number by rank
   std::vector<std::int32_t> by_rank;
-  std::vector<i64> runs;  // rows of each own expert
 };
 RunOrder run_order(const std::vector<i64>& counts, i64 own);
 

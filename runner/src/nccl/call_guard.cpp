@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nccl/call_guard.hpp"
 
-#include <pthread.h>
+#include "base/signals.hpp"
 
-#include <csignal>
 #include <utility>
 
 namespace shardbench {
@@ -18,13 +17,8 @@ CallGuard::CallGuard(std::function<void()> look,
                      std::function<void(const std::string&)> too_late, double limit_s)
     : look_(std::move(look)), too_late_(std::move(too_late)), limit_s_(limit_s) {
   turn_.lock();
-  // Signals are for the main thread.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  (void)::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { watch(); });
-  (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 CallGuard::~CallGuard() {
