@@ -12,9 +12,10 @@
 // with this file instead says by fail_calls.hpp what fails.
 #include "tools/fakes/fail_calls.hpp"
 
+#include "tools/fakes/descriptor_path.hpp"
+
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -89,14 +90,6 @@ std::string failed_here;
 bool is_under(const std::string& path) {
   const std::string& under = plan().under;
   return path.compare(0, under.size(), under) == 0;
-}
-
-std::string path_of(int descriptor) {
-  char link[64];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink(link, path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "";
 }
 
 std::string path_at(int folder, const char* name) {

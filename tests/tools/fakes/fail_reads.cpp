@@ -3,9 +3,10 @@
 #undef _FORTIFY_SOURCE
 #include "tools/fakes/fail_reads.hpp"
 
+#include "tools/fakes/descriptor_path.hpp"
+
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -43,14 +43,6 @@ bool fails(const std::string& path) {
   ++failed;
   errno = error_now;
   return true;
-}
-
-std::string path_of(int descriptor) {
-  char link[64];
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink(link, path, sizeof path);
-  return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "";
 }
 
 bool fails_at(int folder, const char* name) {
