@@ -448,8 +448,12 @@ struct LineFolder {
   }
 };
 
-bool is_open_in(const World& world, AttemptId id, AllocationId allocation) {
-  return world.index().assigned_to(allocation).open.contains(id);
+/// The end of an attempt that is open is no news of old: its records could not be read when the
+/// lines behind it were folded, by this daemon or by one before it.
+bool was_set_aside(const World& world, const FromLead& line, AllocationId allocation) {
+  const auto* ended = std::get_if<Ended>(&line.body);
+  return ended != nullptr &&
+         world.index().assigned_to(allocation).open.contains(ended->attempt);
 }
 
 }  // namespace
@@ -458,22 +462,13 @@ void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const F
                const std::optional<RecordsSummary>& records) {
   const AllocationRow* row = fold.world.allocation(allocation);
   if (row == nullptr) return;
-  const auto* ended = std::get_if<Ended>(&line.body);
-  // The end of an attempt that is open is no news of old: its records could not be read when
-  // the lines behind it were folded, by this daemon or by one before it.
-  const bool set_aside = ended != nullptr && line.n <= row->from_lead_n &&
-                         is_open_in(fold.world, ended->attempt, allocation);
-  if (set_aside) {
-    auto edit = fold.world.edit(*row);
-    std::visit(LineFolder{fold, policy, *edit, line.t, records}, line.body);
-    return;
-  }
-  if (line.n <= row->from_lead_n) return;
+  const bool is_new = line.n > row->from_lead_n;
+  if (!is_new && !was_set_aside(fold.world, line, allocation)) return;
   // A beat alone is no news: it is not worth a transaction.
   if (std::holds_alternative<Beat>(line.body))
     return fold.world.hear_beat(*row, line.n, line.t, fold.now);
   auto edit = fold.world.edit(*row);
-  fold.world.hear_beat(*row, line.n, line.t, fold.now);
+  if (is_new) fold.world.hear_beat(*row, line.n, line.t, fold.now);
   std::visit(LineFolder{fold, policy, *edit, line.t, records}, line.body);
 }
 

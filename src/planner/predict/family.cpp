@@ -96,9 +96,13 @@ MemoryFamily fsdp() {
 /// in products, 35 % in attention, 53 and 54 % of the links, 156 GB/s in a ring over a node's
 /// adapters, and 24 latencies for each doubling of a group.
 void reach_as_nanotron(TimeFamily& family) {
-  family.gemm_share = 0.55 / 0.7;
-  family.attention_share = 0.35 / 0.55;
-  family.links = {.inside = 0.53 / 0.7, .between = 0.54 / 0.8, .adapters = 0.39, .waits = 12};
+  const ClusterSpec good{};
+  family.gemm_share = 0.55 / good.gemm_efficiency;
+  family.attention_share = 0.35 / good.attention_efficiency;
+  family.links = {.inside = 0.53 / good.intra_node_efficiency,
+                  .between = 0.54 / good.inter_node_efficiency,
+                  .adapters = 0.39,
+                  .waits = 12};
 }
 
 // Fitted to the 755 completed runs of the playbook's 1B, 9B and 469B models with one software
@@ -150,7 +154,7 @@ TimeFamily megatron_time() {
 // product again.
 TimeFamily fsdp_time() {
   TimeFamily family;
-  family.attention_share = 0.35 / 0.55;
+  family.attention_share = 0.35 / ClusterSpec{}.attention_efficiency;
   family.activation_passes = 6;
   family.selective_again = 0.5;
   family.sends_parts = true;

@@ -291,7 +291,9 @@ OrderedJson remeasure() {
   auto& properties = map["properties"];
   const auto meaning = [&](const char* key) { return properties[key]["description"]; };
   properties["every"] = {{"$ref", "#/definitions/duration"}, {"description", meaning("every")}};
-  properties["on"] = {{"enum", {"time", "runner", "image"}}, {"description", meaning("on")}};
+  auto on = one_of(word_table<RemeasureOn>);
+  on["description"] = meaning("on");
+  properties["on"] = std::move(on);
   properties["layouts"] = {{"type", "string"},
                            {"pattern", "^best ([1-9]|1[0-6])$"},
                            {"description", meaning("layouts")}};
