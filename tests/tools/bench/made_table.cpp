@@ -152,11 +152,12 @@ class TrueMemory {
 
 /// All layouts of one cell that a trainer may be asked for.
 std::vector<Point> layouts(std::int32_t nodes, std::int32_t gpus_per_node,
-                           std::string_view family) {
+                           std::string_view family, const ModelSpec& model) {
   std::vector<Point> points;
   const auto gpus = nodes * gpus_per_node;
   const auto add = [&](std::int32_t tp, std::int32_t pp, std::int32_t micro_batch,
                        std::int32_t zero, Recompute recompute) {
+    if (model.heads % tp != 0 || model.kv_heads % tp != 0 || pp > model.layers) return;
     Point point{.nodes = nodes, .gpus = gpus, .seq_len = seq_len};
     auto& at = point.layout;
     at.tp = tp;
@@ -266,7 +267,7 @@ Case made_table(std::uint64_t seed, const std::filesystem::path& presets) {
     if (number == 1 && model == made.sweep.models.front()) break;
     made.sweep.models.push_back(model);
     for (const std::int32_t nodes : {1, 4, 16}) {
-      auto points = layouts(nodes, made.cluster.gpus_per_node, family->name);
+      auto points = layouts(nodes, made.cluster.gpus_per_node, family->name, model);
       shuffle(points, random);
       points.resize(std::min(points.size(), most_rows / kernels.size()));
       for (const auto& point : points) {
