@@ -11,6 +11,7 @@
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
 #include "predict/memory_score.hpp"
+#include "search/readings.hpp"
 #include "search/sweep_search.hpp"
 
 #include <fmt/format.h>
@@ -98,13 +99,13 @@ std::string software_of(const std::vector<std::size_t>& conditions, const Record
 /// Rows that share what a lane shares, and all that no axis says. One of which an axis is
 /// unknown is alone: of two that look alike one may have had a third of the other's memory, and
 /// no OOM of one says anything of the other.
-LaneHash lane_of(const RecordedRun& run, const std::string& software) {
+LaneHash lane_of(const SearchPoint& point, int line) {
   LaneHash lane;
   for (const auto& axis : axes()) {
-    if (axis.in_lane_key) lane.add(axis.get(run.point));
+    if (axis.in_lane_key) lane.add(axis.get(point.point));
   }
-  lane.add(software);
-  if (run.unknown.any()) lane.add(std::int64_t{run.line});
+  lane.add(point.software);
+  if (point.unknown.any()) lane.add(std::int64_t{line});
   return lane;
 }
 
@@ -245,8 +246,11 @@ class CellReplay {
       rows_.push_back(
           {run,
            {sweep.model_of(*run), run->point, traits, unknown, software_of(conditions, *run)},
-           lane_of(*run, software_of(conditions, *run))});
+           {}});
     }
+    doubt_kernels();
+    for (auto& row : rows_)
+      row.lane = lane_of(row.point, row.run->line);
   }
 
   struct Played {
@@ -281,6 +285,16 @@ class CellReplay {
   }
 
  private:
+  /// Rows that look alike differ in what their table leaves out: without a column of kernels
+  /// most likely in that.
+  void doubt_kernels() {
+    std::map<std::string, std::size_t> alike;
+    for (const auto& row : rows_)
+      ++alike[look_of(row.point)];
+    for (auto& row : rows_)
+      row.point.unknown.attention |= row.run->kernel.empty() && alike[look_of(row.point)] > 1;
+  }
+
   /// Judges and orders the rows as a plan does.
   void plan() {
     SweepSpec spec;

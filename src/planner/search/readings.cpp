@@ -95,11 +95,15 @@ std::vector<double> ReadingBelief::learn(std::span<const std::size_t> kinds,
   return likely;
 }
 
-std::size_t CellReadings::add(const SearchPoint& point) {
+std::string look_of(const SearchPoint& point) {
   std::string look = point.software;
   for (const auto& axis : axes())
     look += fmt::format("|{}", axis.get(point.point));
-  const auto [found, fresh] = look_of_.try_emplace(std::move(look), looks_.size());
+  return look;
+}
+
+std::size_t CellReadings::add(const SearchPoint& point) {
+  const auto [found, fresh] = look_of_.try_emplace(look_of(point), looks_.size());
   if (fresh) looks_.emplace_back();
   ++looks_[found->second].points;
   return found->second;

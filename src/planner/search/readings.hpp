@@ -27,6 +27,9 @@ struct Reading {
   RunTraits traits;
 };
 
+/// All that is known of a point: its table does not tell points apart whose looks are equal.
+[[nodiscard]] std::string look_of(const SearchPoint& point);
+
 /// All that a point's table leaves open: one, its own, where nothing is. Of an unknown ZeRO
 /// stage 0 and 1 stand for what sweeps use with a pipeline, 3 besides without one.
 [[nodiscard]] std::vector<Reading> readings_of(const SearchPoint& point);
@@ -48,8 +51,7 @@ class ReadingBelief {
 /// Which layout each point of a cell is.
 class CellReadings {
  public:
-  /// Of a point with several readings: its look, which points share that its table does not
-  /// tell apart.
+  /// Of a point with several readings: the number of its look.
   [[nodiscard]] std::size_t add(const SearchPoint& point);
   /// How likely each reading is, adding up to one.
   [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds,

@@ -160,6 +160,27 @@ TEST_CASE("an OOM says nothing of a row where it is unknown what both needed") {
   }
 }
 
+TEST_CASE("of rows that look alike none says what the others need") {
+  // Two kernels, of a table that has no column for them: one ran out of memory, twice.
+  const std::vector<Made> rows{{1, 2, 1, 1, oom, 0},
+                               {1, 2, 1, 1, Outcome::completed, 7000},
+                               {1, 2, 1, 2, oom, 0},
+                               {1, 2, 1, 2, Outcome::completed, 7500}};
+  auto told = table_of(rows);
+  for (auto& run : told.runs)
+    run.kernel = run.outcome == oom ? "torch" : "flash_attn2";
+  for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
+    const SearchSettings search{.policy = policy};
+    CHECK(replayed(rows, search).cells.front().good_left_out == 0);
+    const auto report =
+        replay(told, {.cluster = h100(), .family = *find_family("nanotron"), .search = search});
+    REQUIRE(report);
+    CHECK(report->cells.front().good_left_out == 0);
+    // With its name, what has run out of memory says so of larger micro-batches.
+    CHECK(report->cells.front().left_out == 1);
+  }
+}
+
 TEST_CASE("runs are counted as they are launched and regret where it stops") {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until.runs = 1;
