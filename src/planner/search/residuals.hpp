@@ -24,8 +24,9 @@ namespace shardsweep {
 /// Where a layout lies: log2 of degrees and sizes, so that one doubling is one unit.
 inline constexpr std::size_t feature_count = 11;
 using Features = std::array<double, feature_count>;
-/// One number for each part of a step, as in TimeEstimate::weights.
-inline constexpr std::size_t part_count = 7;
+/// One number for each part of a step, as in TimeEstimate::weights; one more for tensor
+/// parallelism between nodes.
+inline constexpr std::size_t part_count = 8;
 using Parts = std::array<double, part_count>;
 
 /// A layout that has been measured, or may be.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -11,38 +12,52 @@ double log2_of(std::int64_t value) {
   return std::log2(static_cast<double>(std::max<std::int64_t>(value, 1)));
 }
 
+bool tp_leaves_node(const Layout& layout, const ClusterSpec& cluster) {
+  return cluster.gpus_per_node > 0 && layout.tp > cluster.gpus_per_node;
+}
+
 /// Lengths over which errors of predictions resemble each other are about a doubling of a
 /// degree; what switches a mechanism on is as far away as that.
 Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
   const auto& layout = at.point.layout;
   constexpr double degree = 0.7;
   constexpr double size = 0.5;
-  const bool tp_leaves_node = cluster.gpus_per_node > 0 && layout.tp > cluster.gpus_per_node;
-  return {degree * log2_of(layout.tp),
-          degree * log2_of(layout.pp),
-          size * log2_of(layout.micro_batch),
-          size * log2_of(layout.grad_accum),
-          degree * (layout.zero > 0 ? 1.0 : 0.0) + 0.3 * layout.zero,
-          degree * static_cast<double>(layout.recompute),
-          (layout.sequence_parallel ? 0.5 : 0.0) + (tp_leaves_node ? 1.0 : 0.0),
-          (layout.pp > 1 ? 1.0 : 0.0),
-          (at.traits.flash_attention.value_or(true) ? 0.0 : 1.0) +
-              (at.traits.fused_norm.value_or(false) ? 0.5 : 0.0),
-          0.3 * log2_of(at.point.gpus),
-          0.3 * log2_of(parameters(at.model))};
+  return {
+      degree * log2_of(layout.tp),
+      degree * log2_of(layout.pp),
+      size * log2_of(layout.micro_batch),
+      size * log2_of(layout.grad_accum),
+      degree * (layout.zero > 0 ? 1.0 : 0.0) + 0.3 * layout.zero,
+      degree * static_cast<double>(layout.recompute),
+      (layout.sequence_parallel ? 0.5 : 0.0) + (tp_leaves_node(layout, cluster) ? 1.0 : 0.0),
+      (layout.pp > 1 ? 1.0 : 0.0),
+      (at.traits.flash_attention.value_or(true) ? 0.0 : 1.0) +
+          (at.traits.fused_norm.value_or(false) ? 0.5 : 0.0),
+      0.3 * log2_of(at.point.gpus),
+      0.3 * log2_of(parameters(at.model))};
 }
+
+// Of parts. A group of tensor-parallel ranks that leaves its node waits for another network,
+// and errors of one say nothing of the other.
+constexpr std::size_t tp_inside_node = 3;
+constexpr std::size_t tp_between_nodes = part_count - 1;
 
 /// Which share of a step each part takes, in the order of TimeEstimate::weights. Not those
 /// weights: they say what a small change does, and of a transfer that is half hidden even more
 /// than its share; errors are not small, and shares add up to one.
-Parts shares_of(const TimeEstimate& time) {
+Parts shares_of(const TimeEstimate& time, bool between_nodes) {
   const double slot = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
   const double each = (slot > 0 ? (slot + time.bubble_s) / slot : 1) / time.step_s;
-  return {each * time.compute_s,      each * time.memory_s,    each * time.launch_s,
-          each * time.tp_s,           time.dp_s / time.step_s, each * time.pp_s,
-          time.update_s / time.step_s};
+  Parts parts{each * time.compute_s,       each * time.memory_s,
+              each * time.launch_s,        each * time.tp_s,
+              time.dp_s / time.step_s,     each * time.pp_s,
+              time.update_s / time.step_s, 0};
+  if (between_nodes) std::swap(parts[tp_inside_node], parts[tp_between_nodes]);
+  return parts;
 }
 
+/// Jobs of one published table reached 13 or 178 GB/s between their nodes: ln(178 / 13) / 2.6.
+constexpr double tp_between_nodes_sigma = 1;
 /// A factor of four either way, uniform in its logarithm.
 constexpr double unknown_rate_sigma = 0.8;
 /// Of a machine of which nothing is known, twice as far.
@@ -60,14 +75,16 @@ constexpr double noise_of_unknown = 0.07;
 
 ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
   ResidualPrior prior;
-  std::copy_n(part_sigmas().begin(), part_count, prior.parts.begin());
+  std::copy_n(part_sigmas().begin(), part_count - 1, prior.parts.begin());
+  prior.parts[tp_between_nodes] = tp_between_nodes_sigma;
   if (on_cpu) prior.scale = shared_cpu_scale_sigma;
   if (on_cpu || unknown.compute) prior.noise = noise_of_unknown;
   const double of_compute = unknown.compute ? unknown_rate_sigma : 0;
   const double of_memory = unknown.compute || unknown.memory ? unknown_rate_sigma : 0;
   const double of_links =
       unknown.compute || unknown.inside || unknown.between ? unknown_rate_sigma : 0;
-  prior.unknown = {of_compute, of_memory, of_compute, of_links, of_links, of_links, of_memory};
+  prior.unknown = {of_compute, of_memory, of_compute, of_links,
+                   of_links,   of_links,  of_memory,  of_links};
   if (unknown.compute) {
     prior.scale = unknown_scale_sigma;
     prior.own = unknown_own_sigma;
@@ -84,8 +101,9 @@ SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
     : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty())) {}
 
 ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
-  return {features_of(point, cluster_), shares_of(time), structure_of(point.point),
-          point.point.layout.micro_batch, own_cell};
+  return {features_of(point, cluster_),
+          shares_of(time, tp_leaves_node(point.point.layout, cluster_)),
+          structure_of(point.point), point.point.layout.micro_batch, own_cell};
 }
 
 ResidualPrior SpeedBelief::prior() const {
