@@ -263,7 +263,7 @@ std::string Judge::why(const GridPoint& at, const Finding& finding) const {
     case batch:
       return why_batch(at);
     case memory:
-      return why_memory(at.point);
+      return too_large(predictor_.certain_memory(model_of(at.point), at.point), sweep_.cluster);
     case exclude: {
       const auto& rule = sweep_.excludes[static_cast<std::size_t>(finding.rule)];
       if (rule.why.empty()) return fmt::format("excluded where {}", rule.when);
@@ -387,8 +387,7 @@ std::string Judge::why_runner(const Point& point, const Finding& finding) const 
                      axis.name, choice, value);
 }
 
-std::string Judge::why_memory(const Point& point) const {
-  const auto bound = predictor_.certain_memory(model_of(point), point);
+std::string too_large(const MemoryEstimate& bound, const ClusterSpec& cluster) {
   std::string parts;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (bound.bytes[i] == 0) continue;
@@ -396,8 +395,8 @@ std::string Judge::why_memory(const Point& point) const {
                          bytes_text(static_cast<double>(bound.bytes[i])));
   }
   return fmt::format("needs at least {} per GPU ({}), and {} has {}",
-                     bytes_text(static_cast<double>(bound.total())), parts, sweep_.cluster.name,
-                     bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)));
+                     bytes_text(static_cast<double>(bound.total())), parts, cluster.name,
+                     bytes_text(static_cast<double>(cluster.memory_bytes)));
 }
 
 }  // namespace shardsweep

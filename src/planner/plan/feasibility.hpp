@@ -68,7 +68,6 @@ class Judge {
   [[nodiscard]] std::string why_batch(const GridPoint& at) const;
   [[nodiscard]] std::string why_shape(const Point& point, int constraint) const;
   [[nodiscard]] std::string why_runner(const Point& point, const Finding& finding) const;
-  [[nodiscard]] std::string why_memory(const Point& point) const;
   [[nodiscard]] const ModelSpec& model_of(const Point& point) const {
     return sweep_.models[static_cast<std::size_t>(point.model)];
   }
@@ -87,5 +86,8 @@ class Judge {
   std::int64_t asked_excludes_ = 0;
   std::vector<std::int64_t> removed_;
 };
+
+/// "needs at least 87 GiB per GPU (…), and … has …".
+[[nodiscard]] std::string too_large(const MemoryEstimate& bound, const ClusterSpec& cluster);
 
 }  // namespace shardsweep

@@ -107,6 +107,8 @@ class LayoutJudge {
     found.left_out_by_constraint = plan.left_out_by_constraint;
     found.why_left_out = why_nothing_runs(plan);
     std::string why_refused;
+    std::optional<MemoryEstimate>
+        least;  // of those that are too large, as their trainer is used
     for (const auto& trial : plan.trials) {
       if (is_no_plan(trial.point.layout)) continue;
       if (auto refusal = refusal_of(trial.point); !refusal.empty()) {
@@ -121,12 +123,18 @@ class LayoutJudge {
                              .mfu = 0,
                              .limit = {}};
       hold_against_runs(layout);
-      if (layout.guess.memory.fit == Fit::never) continue;
+      if (layout.guess.memory.fit == Fit::never) {
+        const auto bound = predictor_.least_memory(request_.model, trial.point);
+        if (!least || bound.total() < least->total()) least = bound;
+        continue;
+      }
       describe(layout);
       auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
       list.push_back(std::move(layout));
     }
     if (found.judged == 0 && !why_refused.empty()) found.why_left_out = why_refused;
+    if (least && found.fitting.empty() && found.doubtful.empty())
+      found.why_left_out = too_large(*least, request_.cluster);
     for (auto* list : {&found.fitting, &found.doubtful}) {
       std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
         return a.guess.step_s < b.guess.step_s;

@@ -29,6 +29,9 @@ struct Family {
   /// How far the constants of `least` may be off in somebody else's sweep. 0: they are the
   /// runner's own, and exact.
   double constants_off_by = 0.25;
+  /// Of the optimizer's state, the share that is certain: what is there is Adam's master copy
+  /// and two moments in fp32, 12 bytes for each parameter in 16 bits.
+  double certain_optimizer = 1;
   TimeFamily time;
   /// What a trainer reports is its first rank's: the first stage.
   bool reports_first_stage = false;

@@ -195,11 +195,18 @@ MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
 
 MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& point,
                                          const RunTraits& traits) const {
-  const auto sure = optimistic_memory(model, point, traits);
+  const auto certain = [&](MemoryEstimate bytes) {
+    auto& optimizer = bytes.bytes[static_cast<std::size_t>(MemoryClass::optimizer)];
+    if (is_half(point.dtype))
+      optimizer = static_cast<std::int64_t>(family_->certain_optimizer *
+                                            static_cast<double>(optimizer));
+    return bytes;
+  };
+  const auto sure = certain(optimistic_memory(model, point, traits));
   // Memory of processes is their host's to give: it is no device that ends at its size.
   if (cluster_.gpu.empty()) return sure;
   auto least = family_->constants_off_by > 0
-                   ? least_memory(model, point, traits)
+                   ? certain(least_memory(model, point, traits))
                    : estimate_memory(model, point, family_->memory, traits);
   for (auto& bytes : least.bytes)
     bytes -= static_cast<std::int64_t>(family_->constants_off_by * static_cast<double>(bytes));

@@ -237,6 +237,18 @@ TEST_CASE("memory leaves a point out only where no constant that is in doubt mak
     CHECK(doubted.certain_memory(model, at.point).total() <
           exact.certain_memory(model, at.point).total());
   }
+  // Nanotron has no optimizer that keeps less than Adam in fp32; others have.
+  const auto optimizer = [&](const char* runner) {
+    const Predictor of(h100(), family_of_runner(runner));
+    const auto bytes = of.certain_memory(sweep.models.front(), at.point).bytes;
+    return static_cast<double>(bytes[static_cast<std::size_t>(MemoryClass::optimizer)]) /
+           static_cast<double>(bytes[static_cast<std::size_t>(MemoryClass::weights)]);
+  };
+  CHECK(optimizer("nanotron") == doctest::Approx(6));
+  for (const auto* runner : {"megatron", "fsdp", "mine"}) {
+    CAPTURE(runner);
+    CHECK(optimizer(runner) == doctest::Approx(2));
+  }
   CHECK(exact.certain_memory(sweep.models.front(), at.point).total() ==
         exact.guess_memory(sweep.models.front(), at.point).estimate.total());
   sweep.cluster.memory_bytes = 0;  // unknown
