@@ -82,13 +82,16 @@ MemoryFamily megatron_least() {
 // PyTorch FSDP with mixed precision, as torchtitan and llm-foundry use it: fp32 shards of
 // weights, gradients and moments (16 bytes per parameter, here as 2 + 2 + 12), units gathered
 // in bf16; the loss in fp32 with its gradient beside it. Within 4 % of torchtitan's 8B tables
-// (docs/performance, H100, selective recomputation, 8 and 128 ranks).
+// (docs/performance, H100, selective recomputation, 8 and 128 ranks). In a pipeline torchtitan
+// gathers once (reshard_after_forward), and FSDP2 sums unreduced gradients in the type in which
+// it reduces them.
 MemoryFamily fsdp() {
   MemoryFamily family;
   family.name = "fsdp";
   family.bf16_gradient_bytes = 2;
   family.logits_bytes = 8;
   family.overhead_bytes = 1.5 * gib;
+  family.whole_in_pipeline = true;
   return family;
 }
 

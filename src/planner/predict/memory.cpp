@@ -361,9 +361,16 @@ class Stage {
     const double gradient = habits_.family.bf16_gradient_bytes;
     const auto shared = state_bytes(point_, gradient, point_.layout.shard_ranks());
     const auto experts = state_bytes(point_, gradient, shape_.expert_replicas);
-    return {parts_.shared * shared.weights + parts_.experts * experts.weights,
-            parts_.shared * shared.gradients + parts_.experts * experts.gradients,
-            parts_.shared * shared.optimizer + parts_.experts * experts.optimizer};
+    StateBytes held{parts_.shared * shared.weights + parts_.experts * experts.weights,
+                    parts_.shared * shared.gradients + parts_.experts * experts.gradients,
+                    parts_.shared * shared.optimizer + parts_.experts * experts.optimizer};
+    const auto& layout = point_.layout;
+    constexpr double fp32 = 4;
+    if (habits_.family.whole_in_pipeline && layout.pp > 1 && layout.data_ranks() > 1) {
+      if (layout.zero >= 2) held.gradients = std::max(held.gradients, count_ * fp32);
+      if (layout.zero >= 3) held.weights += count_ * shape_.element;
+    }
+    return held;
   }
 
   [[nodiscard]] double transfer_bytes(Moment moment) const {

@@ -93,6 +93,10 @@ struct MemoryFamily {
   double step_gather_bytes = 0;  ///< per parameter and ZeRO 1: gathered after the update
   double tp_buffer_rows = 0;     ///< whole rows (not / t) that TP gathers into
   double tp_retained_rows = 0;   ///< whole rows that await their collective, where p = 1
+
+  /// ZeRO 2 and 3 in a pipeline: once gathered, weights stay whole, and gradients are summed
+  /// whole in fp32 until the last micro-batch, so that no micro-batch has a collective.
+  bool whole_in_pipeline = false;
 };
 
 /// shardbench on GPUs: fp32 main gradients as Megatron; no probabilities kept; 0.5 GB of

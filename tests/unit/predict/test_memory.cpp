@@ -407,3 +407,23 @@ TEST_CASE("every family's bound is below its estimate and grows with the micro-b
     }
   }
 }
+
+TEST_CASE("FSDP holds a stage's weights and gradients whole until the last micro-batch") {
+  const auto model = llama3_8b();
+  const auto& family = (*find_family("fsdp"))->memory;
+  auto sharded = family;
+  sharded.whole_in_pipeline = false;
+  const auto state = [&](std::int32_t pp, const MemoryFamily& of) {
+    auto point = three_degrees(8, 1, pp);
+    point.layout.zero = 3;
+    const auto bytes = estimate_memory(model, point, of).bytes;
+    return std::pair(bytes[static_cast<std::size_t>(MemoryClass::weights)],
+                     bytes[static_cast<std::size_t>(MemoryClass::gradients)]);
+  };
+  CHECK(state(1, family) == state(1, sharded));
+  const auto [weights, gradients] = state(2, family);
+  const auto [parts, sums] = state(2, sharded);
+  // Of 16-bit shards of an eighth: weights once more whole, gradients in fp32.
+  CHECK(weights == doctest::Approx(9.0 * static_cast<double>(parts)));
+  CHECK(gradients == doctest::Approx(16.0 * static_cast<double>(sums)));
+}
