@@ -55,7 +55,7 @@ inline constexpr auto described<ModelSpec> = [] {
       Key{"heads", &M::heads, {count, "attention heads", 1, 1 << 16, "num_attention_heads"}},
       Key{"kv_heads", &M::kv_heads, {count, "key and value heads", 1, 1 << 16, "num_key_value_heads", {}, "heads"}},
       Key{"vocab", &M::vocab, {count, "size of the vocabulary", 1, 1 << 26, "vocab_size"}},
-      Key{"head_dim", &M::head_dim, {count, "values of one head", 0, 1 << 16, "head_size", {}, "hidden / heads"}, optional},
+      Key{"head_dim", &M::head_dim, {count, "values of one head; 0: hidden / heads", 0, 1 << 16, "head_size", {}, "hidden / heads"}, optional},
       Key{"experts", &M::experts, {count, "experts of each layer; 0: all layers are dense", 0, 1 << 16, "num_experts", {}, "0"}, optional},
       Key{"experts_per_token", &M::experts_per_token, {count, "experts that a router chooses for a token", 0, 1 << 16, "num_experts_per_tok"}, optional},
       Key{"expert_ffn", &M::expert_ffn, {count, "width of one expert", 0, 1 << 22, "moe_intermediate_size"}, optional},
@@ -74,6 +74,7 @@ struct ShapeField {
   bool optional;           ///< 0 where a model has no such thing
   std::string_view alias;  ///< in other trainers' and libraries' files
   std::int64_t most;
+  std::string_view meaning;
 };
 /// The numbers among the keys of a model: all but tied_embeddings and note.
 inline constexpr auto shape_fields = [] {
@@ -82,8 +83,8 @@ inline constexpr auto shape_fields = [] {
   visit_fields<ModelSpec>([&](const auto& key) {
     using Member = std::remove_cvref_t<decltype(key.member)>;
     if constexpr (std::is_same_v<Member, std::int64_t ModelSpec::*>)
-      fields.at(at++) = {key.name, key.member, key.is(Flag::optional), key.facts.alias,
-                         key.facts.most};
+      fields.at(at++) = {key.name,        key.member,     key.is(Flag::optional),
+                         key.facts.alias, key.facts.most, key.facts.meaning};
   });
   return fields;
 }();

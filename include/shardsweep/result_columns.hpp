@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The views that others may rely on, column by column. Axes and metrics have their meaning in
-// their own tables; the views are those of store/views.sql, and a test compares them.
+// The views that others may rely on, column by column. Axes, metrics and a model's numbers have
+// their meaning in their own tables; the views are those of store/views.sql, and a test
+// compares them.
 #pragma once
 
 #include <shardsweep/axis_table.hpp>
+#include <shardsweep/model.hpp>
 
 #include <algorithm>
 #include <array>
@@ -29,7 +31,7 @@ inline constexpr std::array<ViewColumn, 6> first{{
 }};
 
 // The axes stand between the two.
-inline constexpr std::array<ViewColumn, 67> last{{
+inline constexpr std::array<ViewColumn, 30> measured{{
     {"repeat", "", "number of this run of its layout, from 1"},
     {"global_batch", "samples", "samples per train step of all ranks"},
     {"vars", "", "free axes as a JSON object; each is a column of its own in `results`"},
@@ -60,18 +62,10 @@ inline constexpr std::array<ViewColumn, 67> last{{
     {"predicted_train_step_s", "s", "predicted train step; NULL: not known"},
     {"predicted_attempt_s", "s", "predicted run, from its start to its end; NULL: not known"},
     {"predicted_tokens_per_s_per_gpu", "tokens/s/GPU", "predicted speed; NULL: not known"},
-    {"layers", "", "layers of the model"},
-    {"hidden", "", "hidden size of the model"},
-    {"ffn", "", "size of its feed-forward part"},
-    {"heads", "", "attention heads"},
-    {"kv_heads", "", "heads of keys and values"},
-    {"vocab", "", "size of the vocabulary"},
-    {"head_dim", "", "values of one head; 0: hidden / heads"},
-    {"experts", "", "experts of each layer; 0: all layers are dense"},
-    {"experts_per_token", "", "experts that a token goes through"},
-    {"expert_ffn", "", "width of one expert"},
-    {"shared_experts", "", "experts that every token goes through"},
-    {"dense_layers", "", "first layers without experts"},
+}};
+
+// A model's numbers stand between the two.
+inline constexpr std::array<ViewColumn, 25> last{{
     {"runner", "", "name of the program that measured"},
     {"runner_version", "", "its version"},
     {"flops_model", "", "FLOPs formula behind mfu and tflops_per_gpu"},
@@ -109,12 +103,16 @@ inline constexpr std::array<ViewColumn, 67> last{{
 
 /// `results` and `all_results`: a row per trial.
 inline constexpr auto result_columns = [] {
-  using result_parts::first;
-  using result_parts::last;
-  std::array<ViewColumn, first.size() + axis_table.size() + last.size()> all{};
+  using namespace result_parts;
+  std::array<ViewColumn, first.size() + axis_table.size() + measured.size() +
+                             shape_fields.size() + last.size()>
+      all{};
   auto* next = std::copy(first.begin(), first.end(), all.begin());
   for (const auto& axis : axis_table)
     *next++ = {axis.name, "", ""};
+  next = std::copy(measured.begin(), measured.end(), next);
+  for (const auto& field : shape_fields)
+    *next++ = {field.name, "", field.meaning};
   std::copy(last.begin(), last.end(), next);
   return all;
 }();

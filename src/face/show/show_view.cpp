@@ -52,11 +52,12 @@ bool is_of_interest(std::string_view name, const Value& value) {
   }
   if (name == "exit_code" && value == Value(std::int64_t{-1})) return false;
   // Of a model 0 means that it has none, or that the usual holds.
-  constexpr std::array<std::string_view, 10> none_by_zero{
-      "nodes",   "revoked",           "leaked",     "signal",         "head_dim",
-      "experts", "experts_per_token", "expert_ffn", "shared_experts", "dense_layers"};
+  constexpr std::array<std::string_view, 4> none_by_zero{"nodes", "revoked", "leaked",
+                                                         "signal"};
   const bool zero_is_none =
-      std::find(none_by_zero.begin(), none_by_zero.end(), name) != none_by_zero.end();
+      std::find(none_by_zero.begin(), none_by_zero.end(), name) != none_by_zero.end() ||
+      std::any_of(shape_fields.begin(), shape_fields.end(),
+                  [&](const ShapeField& one) { return one.optional && one.name == name; });
   return !(none && zero_is_none) && word_in(value) != "{}";
 }
 

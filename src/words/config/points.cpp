@@ -10,6 +10,7 @@
 #include "yaml/readers.hpp"
 
 #include <shardsweep/metric.hpp>
+#include <shardsweep/result_columns.hpp>
 
 #include <fmt/format.h>
 
@@ -25,17 +26,13 @@ constexpr std::size_t most_var_bytes = 256;
 constexpr std::size_t most_vars = 64;
 
 // clang-format off
-// A var is a column beside these, and a word in the SQL of `exclude` and `--where`.
-constexpr std::array taken_columns{
-    "allocation", "attempt", "attempt_id", "attempts", "cause", "charged", "cluster",
-    "code_hash", "constraint", "contaminated", "control_ratio", "detail", "elsewhere", "ended_at", "ffn", "flops_model",
-    "global_batch", "global_batch_size", "global_batch_tokens", "hash", "heads", "hidden",
-    "hidden_size", "hosts", "id", "identity", "image_digest", "implausible", "in_file", "kv_heads", "lane",
-    "layers", "layout", "mark", "name", "network_ratio", "outcome", "params", "position",
-    "predicted_attempt_s", "predicted_memory_bytes", "predicted_tokens_per_s_per_gpu",
-    "predicted_train_step_s", "repeat", "rowid", "runner", "runner_version", "settings", "slug",
-    "software", "spread", "started_at", "state", "sweep", "sweep_id", "throttled", "tied_embeddings",
-    "trial", "trial_id", "vars", "verdict", "version", "vocab", "why", "world"};
+// A var is a column beside those of the results and these, and a word in the SQL of `exclude` and
+// `--where`.
+constexpr std::array other_columns{
+    "allocation", "attempt", "charged", "constraint", "contaminated", "detail", "elsewhere",
+    "global_batch_size", "global_batch_tokens", "hash", "hidden_size", "id", "identity",
+    "implausible", "name", "params", "rowid", "slug", "tied_embeddings", "verdict", "version",
+    "why", "world"};
 constexpr std::array sql_words{
     "add", "all", "alter", "and", "as", "autoincrement", "between", "by", "case", "cast",
     "check", "collate", "commit", "create", "cross", "default", "deferrable", "delete",
@@ -49,7 +46,9 @@ constexpr std::array sql_words{
 // clang-format on
 
 bool is_taken(std::string_view name) {
-  return std::find(taken_columns.begin(), taken_columns.end(), name) != taken_columns.end() ||
+  return std::find(other_columns.begin(), other_columns.end(), name) != other_columns.end() ||
+         std::any_of(result_columns.begin(), result_columns.end(),
+                     [&](const ViewColumn& column) { return column.name == name; }) ||
          find_metric(name) != nullptr;
 }
 

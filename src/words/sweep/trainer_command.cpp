@@ -12,18 +12,6 @@ namespace shardsweep {
 namespace {
 
 constexpr auto of_run = std::to_array<PlaceholderInfo>({
-    {"layers", "layers of the model"},
-    {"hidden", "hidden size of the model"},
-    {"ffn", "size of its feed-forward layer"},
-    {"heads", "its attention heads"},
-    {"kv_heads", "its key and value heads"},
-    {"vocab", "size of its vocabulary"},
-    {"head_dim", "values of one head; 0: hidden / heads"},
-    {"experts", "its experts in each layer; 0: none"},
-    {"experts_per_token", "experts that a token goes through"},
-    {"expert_ffn", "width of one expert"},
-    {"shared_experts", "experts that every token goes through"},
-    {"dense_layers", "first layers without experts"},
     {"global_batch", "samples of a train step: dp x micro_batch x grad_accum"},
     {"gpus_per_node", "ranks on each node"},
     {"warmup", "train steps before the timed ones (measure.warmup)"},
@@ -83,6 +71,8 @@ std::vector<PlaceholderInfo> placeholder_table() {
   std::vector<PlaceholderInfo> table;
   for (const AxisInfo& axis : axes())
     table.push_back({axis.name, axis.meaning});
+  for (const auto& field : shape_fields)
+    table.push_back({field.name, field.meaning});
   table.insert(table.end(), of_run.begin(), of_run.end());
   table.insert(table.end(), of_rank.begin(), of_rank.end());
   return table;

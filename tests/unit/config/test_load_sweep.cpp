@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loading.hpp"
 
+#include <shardsweep/result_columns.hpp>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -178,6 +180,17 @@ TEST_CASE("a hand-picked point has what the constants can't give it") {
   CHECK(first.vars.at(0) == std::pair<std::string, std::string>("f", "b"));
   CHECK(first.position == SourcePosition{"sweep.yaml", 7, 5});
   CHECK(setting(sweep.points[1].settings, "dp").values == Values{4});
+}
+
+TEST_CASE("a var has no name of a column that results have beside it") {
+  for (const auto& column : result_columns) {
+    const auto name = std::string(column.name);
+    CAPTURE(name);
+    const auto sweep =
+        load_text(head + "constants: {model: tiny, gpus: 4}\nvars: {" + name + ": [1, 2]}\n");
+    REQUIRE_FALSE(sweep.has_value());
+    CHECK(sweep.error().what.find("'" + name + "'") != std::string::npos);
+  }
 }
 
 TEST_CASE("a sweep of points alone needs no world for a product that it does not have") {
