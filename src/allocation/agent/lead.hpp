@@ -67,6 +67,7 @@ class Lead final : private LeadOutside {
   double watch_interval_s_;
   SaidLines from_lead_;
   LineReader to_lead_;
+  std::string unread_;  // why the last look at the orders failed; empty: it did not
   const Clock& clock_;
   Log log_;
   PipedChild child_;
