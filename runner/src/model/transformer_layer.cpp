@@ -240,7 +240,7 @@ Block product_backward(const RankContext& c, const UnitView& w, const WeightSide
                        const NormedProduct& p, ExpertsBackward* experts = nullptr) {
   const i64 hidden = c.extents.hidden;
   std::optional<FullRows> full;
-  if (side.now != nullptr) full.emplace(c, p.normed);
+  if (side.now != nullptr) full.emplace(c, p.normed, Travel::under_products);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
   const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy, p.made);

@@ -34,8 +34,7 @@ ordered::Rates rates(double link) {
           .bytes = 2.8e12,
           .launch_s = 2e-6,
           .link = link,
-          .message_s = 10e-6,
-          .room = 16.0 / 132};
+          .message_s = 10e-6};
 }
 
 std::string number(double value, int digits) {

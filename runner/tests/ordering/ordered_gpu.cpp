@@ -14,12 +14,15 @@ namespace {
 // waiting sees none reached.
 constexpr int polls_until_reached = 5;
 
+struct StreamState;
+
 struct EventState {
   HappensBefore::Clock clock;
   std::string stream;
   std::string work;
   std::string group;               // of that work, if it is NCCL's
   std::vector<std::size_t> after;  // the stream's last work and what it would wait for next
+  StreamState* before = nullptr;   // the stream waits for more before its next work
   int polls = 0;
 };
 
@@ -27,7 +30,9 @@ struct StreamState {
   HappensBefore::Agent agent;
   std::size_t number;
   std::optional<std::size_t> last_work;
-  std::vector<std::size_t> waits;  // the next work's
+  std::vector<std::size_t> waits;    // the next work's
+  std::vector<StreamState*> behind;  // wait for the turn of this one's next work
+  std::vector<std::size_t> begun;    // whose turn the next work has waited for
 };
 
 struct OrderedGpu {
@@ -71,7 +76,7 @@ void add_edge(HappensBefore::Agent agent, const EventState& event) {
   const u64 ordered_before = agent < event.clock.size() ? event.clock[agent] : 0;
   g.edges.push_back({g.order.name(agent), event.stream, event.work, "",
                      g.order.last_work(agent), g.order.clock(agent)[agent] - ordered_before,
-                     event.group});
+                     event.group, event.before != nullptr});
   g.open_edges[agent].push_back(number);
   if (g.deleted.count(number) == 0) (void)g.order.come_after(agent, event.clock);
 }
@@ -127,7 +132,10 @@ void work(gpu::Stream stream, const std::string& what, const std::vector<Range>&
   launch(stream, what, cost.traffic ? cost.traffic->group : "");
   OrderedGpu& g = gpu_state();
   StreamState& of = state_of(stream);
-  Work done{what, of.number, 0, 0, cost, std::exchange(of.waits, {})};
+  Work done{
+      what, of.number, 0, 0, cost, std::exchange(of.waits, {}), std::exchange(of.begun, {})};
+  for (StreamState* other : std::exchange(of.behind, {}))
+    other->begun.push_back(g.works.size());
   for (const Range& range : reads) {
     g.order.access(of.agent, HappensBefore::Access::read, range.data, range.bytes);
     done.bytes_read += range.bytes;
@@ -208,9 +216,13 @@ void record(Event event, Stream stream) {
   HappensBefore& order = gpu_state().order;
   order.work(gpu_state().host, "record");
   (void)order.come_after(agent_of(stream), order.clock(gpu_state().host));
-  const StreamState& of = state_of(stream);
-  EventState state{order.clock(of.agent), order.name(of.agent), order.last_work(of.agent), "",
-                   of.waits};
+  StreamState& of = state_of(stream);
+  EventState state{order.clock(of.agent),
+                   order.name(of.agent),
+                   order.last_work(of.agent),
+                   "",
+                   of.waits,
+                   of.number > 0 && !of.waits.empty() ? &of : nullptr};
   if (of.last_work) {
     state.after.push_back(*of.last_work);
     const auto& traffic = gpu_state().works[*of.last_work].cost.traffic;
@@ -224,6 +236,7 @@ void wait(Stream stream, Event event) {
   add_edge(agent_of(stream), state);
   std::vector<std::size_t>& waits = state_of(stream).waits;
   waits.insert(waits.end(), state.after.begin(), state.after.end());
+  if (state.before != nullptr) state.before->behind.push_back(&state_of(stream));
 }
 
 bool reached(Event event) {

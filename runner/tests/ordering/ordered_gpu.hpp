@@ -26,6 +26,7 @@ struct Edge {
   std::string behind;   // the last work of the waiting one before the wait
   u64 beside;           // its work that may run at the same time as that before the event
   std::string group;    // of an operation of NCCL, before the event or after the wait
+  bool goes_first;      // the event stands before an operation: it orders no data
 };
 const std::vector<Edge>& edges();
 std::vector<std::string> races();
@@ -51,7 +52,6 @@ struct Traffic {
 struct Cost {
   double flops = 0;
   bool in_fp8 = false;
-  bool leaves_room = false;
   std::optional<Traffic> traffic = std::nullopt;
 };
 
@@ -63,6 +63,8 @@ struct Work {
   i64 bytes_written;
   Cost cost;
   std::vector<std::size_t> after;  // what it waits for of other streams
+  /// Of other streams, work that has come to its turn when this one does.
+  std::vector<std::size_t> begun = {};
 };
 const std::vector<Work>& works();
 

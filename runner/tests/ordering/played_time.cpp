@@ -19,14 +19,13 @@ constexpr double never = std::numeric_limits<double>::infinity();
 struct Item {
   std::vector<const Work*> parts;
   std::vector<std::size_t> after;  // items of the same rank
+  std::vector<std::size_t> begun;  // likewise: it waited for their turn
   double seconds = 0;              // of a kernel
   double ready = never;            // when its turn has come
   double begin = never;
   double end = never;
   bool computes() const { return !parts.front()->cost.traffic; }
-  bool takes_all() const {
-    return parts.front()->what == "product" && !parts.front()->cost.leaves_room;
-  }
+  bool is_product() const { return parts.front()->what == "product"; }
 };
 
 /// Communicator, operation or direction, and how many of it came before.
@@ -64,10 +63,8 @@ class Player {
  private:
   double kernel_s(const Work& work) const {
     const double rate = work.cost.in_fp8 ? rates_.fp8_flops : rates_.flops;
-    const double slower =
-        work.cost.leaves_room && beginning_ != Beginning::free ? 1 / (1 - rates_.room) : 1;
     return rates_.launch_s +
-           std::max(slower * work.cost.flops / rate,
+           std::max(work.cost.flops / rate,
                     static_cast<double>(work.bytes_read + work.bytes_written) / rates_.bytes);
   }
 
@@ -99,6 +96,8 @@ class Player {
       items.back().parts.push_back(&work);
       for (const std::size_t other : work.after)
         if (item_of[other] != item_of[i]) items.back().after.push_back(item_of[other]);
+      for (const std::size_t other : work.begun)
+        items.back().begun.push_back(item_of[other]);
       if (!traffic) continue;
       const Meeting at = meeting_of(*traffic, numbers);
       meetings_[at].push_back({rank, item_of[i]});
@@ -137,7 +136,8 @@ class Player {
     for (auto at = running->second.rbegin(); at != running->second.rend(); ++at) {
       const Item& kernel = items_.at(rank)[*at];
       if (kernel.end <= item.ready) break;
-      if (kernel.begin > item.ready || !kernel.takes_all()) continue;
+      if (kernel.begin > item.ready || !kernel.is_product()) continue;
+      if (std::count(kernel.begun.begin(), kernel.begun.end(), number) > 0) continue;
       if (one_queue_ && *at > number) continue;
       return kernel.end;
     }

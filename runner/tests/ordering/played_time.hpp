@@ -18,15 +18,14 @@ struct Rates {
   double launch_s;  // of a kernel, beside what is limited by these
   double link;      // bytes per second of a rank to others
   double message_s;
-  double room = 0;  // part of the multiprocessors that products leave to NCCL
 };
 
 /// When an operation begins that comes to its turn while a product is computed.
 enum class Beginning {
   free,          // communication takes no time: what is left are bubbles
   at_once,       // it finds multiprocessors
-  after_product  // the product has taken all of them, unless it leaves room or came later in
-                 // the one queue that all streams share
+  after_product  // the product has all of them, unless it waited for that turn, or came later
+                 // in the one queue that all streams share
 };
 
 struct Played {

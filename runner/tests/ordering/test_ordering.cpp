@@ -2,6 +2,7 @@
 // Whatever the streams' timing, each train step reads what was written for it: over the
 // layouts, and no longer when one of the edges that order the streams is left out.
 #include "equality_cases.hpp"
+#include "measurement/profile.hpp"
 #include "ordered_gpu.hpp"
 #include "ordered_rank.hpp"
 #include "played_time.hpp"
@@ -37,7 +38,7 @@ constexpr const char* another_follows = "an operation follows another communicat
 std::string kind_of(const ordered::Edge& edge) {
   if (edge.waits == "the host")
     return edge.after == "download" ? "the host waits for download" : "";
-  if (edge.before.empty()) return "";
+  if (edge.before.empty() || edge.goes_first) return "";
   if (edge.waits == "computation")
     return "computation waits for " + edge.after + " of " + edge.group;
   if (edge.follows == edge.waits) return another_follows;
@@ -281,6 +282,81 @@ TEST_CASE("tp sums a gradient up while the weights' gradient is computed") {
   }
 }
 
+namespace {
+
+/// Of products that are computed while an operation of tp or ep travels, how many begin after
+/// it has come to its turn, and how many in no order.
+struct BesideOperations {
+  int behind = 0;
+  int in_no_order = 0;
+};
+BesideOperations products_beside(const EqualityCase& c) {
+  (void)races_of(c, 0, NcclOrder::by_room);
+  struct UnderWay {
+    std::size_t operation;
+    bool has_begun;
+  };
+  std::map<std::size_t, UnderWay> under_way;  // by stream
+  BesideOperations found;
+  const std::vector<ordered::Work>& works = ordered::works();
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    const ordered::Work& work = works[i];
+    if (work.cost.traffic) {
+      const std::string& group = work.cost.traffic->group;
+      if (work.stream > 0 && (group == "tp" || group == "ep"))
+        // Of the messages of a group the first one stands for all.
+        under_way.try_emplace(work.stream, UnderWay{i, false});
+      continue;
+    }
+    for (auto& entry : under_way)
+      if (std::count(work.begun.begin(), work.begun.end(), entry.second.operation) > 0)
+        entry.second.has_begun = true;
+    for (const std::size_t other : work.after) {
+      const auto at = under_way.find(works[other].stream);
+      if (at != under_way.end() && other >= at->second.operation) under_way.erase(at);
+    }
+    if (work.what != "product") continue;
+    for (const auto& entry : under_way)
+      ++(entry.second.has_begun ? found.behind : found.in_no_order);
+  }
+  return found;
+}
+
+/// tp with and without sequence parallelism, and experts beside shared ones.
+std::vector<EqualityCase> layouts_beside_products() {
+  EqualityCase tensor = telling_layouts().front();
+  tensor.layout.dp = 1;
+  tensor.layout.tp = 2;
+  EqualityCase split = tensor;
+  split.layout.sequence_parallel = true;
+  EqualityCase experts = telling_layouts().front();
+  experts.layout.ep = 2;
+  experts.layout.moe_routing = MoeRouting::balanced;
+  experts.model.experts = 4;
+  experts.model.experts_per_token = 2;
+  experts.model.expert_ffn = 32;
+  experts.model.shared_experts = 1;
+  return {tensor, split, experts};
+}
+
+}  // namespace
+
+TEST_CASE("products wait for operations that travel under them to begin, as a profile says") {
+  for (const Profile& profile : profiles())
+    for (EqualityCase c : layouts_beside_products()) {
+      c.layout.habits = profile.habits;
+      CAPTURE(profile.name);
+      CAPTURE(describe_case(c));
+      const bool told =
+          profile_json(profile, c.layout)
+              .find("\"products_wait_for_operations_to_begin\":true") != std::string::npos;
+      CHECK(told == (profile.name == "own"));
+      const BesideOperations found = products_beside(c);
+      CHECK((found.behind > 0) == told);
+      if (told) CHECK(found.in_no_order == 0);
+    }
+}
+
 TEST_CASE("no operation waits for another group's, if all have room on the GPU") {
   EqualityCase c = telling_layouts().front();
   c.layout.tp = c.layout.dp = c.layout.pp = 2;
@@ -299,25 +375,21 @@ TEST_CASE("no operation waits for another group's, if all have room on the GPU")
 namespace {
 
 /// A product, then a sum over two ranks under a second product, then what needs the sum.
-std::vector<ordered::Work> summing(i64 index, double first_flops, bool leaves_room) {
+std::vector<ordered::Work> summing(i64 index, double first_flops, bool goes_first) {
   const ordered::Traffic sum{"tp", "tp 0 1", "all_reduce", 2, index, -1, 100, 1};
+  const auto begun = goes_first ? std::vector<std::size_t>{1} : std::vector<std::size_t>{};
   return {{"product", 0, 0, 0, {.flops = first_flops}, {}},
           {"all_reduce", 1, 0, 0, {.traffic = sum}, {0}},
-          {"product", 0, 0, 0, {.flops = 400, .leaves_room = leaves_room}, {}},
+          {"product", 0, 0, 0, {.flops = 400}, {}, begun},
           {"add", 0, 0, 0, {}, {1}}};
 }
 
-double seconds_of(double other_first, ordered::Beginning beginning, bool leaves_room,
+double seconds_of(double other_first, ordered::Beginning beginning, bool goes_first,
                   bool one_queue) {
-  const ordered::Rates rates{.flops = 1,
-                             .fp8_flops = 2,
-                             .bytes = 1,
-                             .launch_s = 0,
-                             .link = 1,
-                             .message_s = 20,
-                             .room = 0.2};
+  const ordered::Rates rates{
+      .flops = 1, .fp8_flops = 2, .bytes = 1, .launch_s = 0, .link = 1, .message_s = 20};
   return ordered::play(
-             {{0, summing(0, 1000, leaves_room)}, {1, summing(1, other_first, leaves_room)}},
+             {{0, summing(0, 1000, goes_first)}, {1, summing(1, other_first, goes_first)}},
              rates, beginning, one_queue)
       .seconds;
 }
@@ -330,7 +402,7 @@ TEST_CASE("work takes the time of its longest chain over streams and ranks") {
   CHECK(seconds_of(1000, Beginning::at_once, false, false) == 1400);
   CHECK(seconds_of(1000, Beginning::after_product, false, false) == 1520);
   CHECK(seconds_of(1000, Beginning::after_product, false, true) == 1400);
-  CHECK(seconds_of(1000, Beginning::after_product, true, false) == 1500);
+  CHECK(seconds_of(1000, Beginning::after_product, true, false) == 1400);
   // The other rank comes to it later: both products under the sum, and 120 of it exposed.
   CHECK(seconds_of(1800, Beginning::at_once, false, false) == 2200);
   CHECK(seconds_of(1390, Beginning::free, false, false) == 1790);
