@@ -56,6 +56,9 @@ class CudaDevice final : public Device {
   void gemm(const Gemm& gemm) override { products_.multiply(stream_, gemm); }
   void raise_amax(float* amax, const void* values, i64 count) override;
   void quantize(const Quantization& q) override { kernels::quantize(stream_, q); }
+  void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) override {
+    kernels::transpose_8_bits(stream_, to, from, rows, columns);
+  }
   void keep_amax(const AmaxHistory& history) override { kernels::keep_amax(stream_, history); }
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;

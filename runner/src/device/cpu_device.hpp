@@ -30,6 +30,7 @@ class CpuDevice final : public Device {
   void gemm(const Gemm& gemm) override;
   void raise_amax(float* amax, const void* values, i64 count) override;
   void quantize(const Quantization& q) override;
+  void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) override;
   void keep_amax(const AmaxHistory& history) override;
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;

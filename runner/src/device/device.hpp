@@ -155,6 +155,8 @@ class Device : public Allocator {
     float* seen = nullptr;  // is raised to the largest magnitude; null: not wanted
   };
   virtual void quantize(const Quantization& q) = 0;
+  /// to[columns, rows] of from[rows, columns], both in 8 bits.
+  virtual void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) = 0;
   /// What `tensors` tensors were seen to reach takes its place in their history, and they start
   /// anew; each limit is the largest of `steps` train steps.
   struct AmaxHistory {

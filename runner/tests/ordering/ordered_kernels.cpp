@@ -125,6 +125,10 @@ void quantize(gpu::Stream s, const Device::Quantization& q) {
   work(s, "quantize", reads, writes);
 }
 
+void transpose_8_bits(gpu::Stream s, void* to, const void* from, i64 rows, i64 columns) {
+  work(s, "transpose_8_bits", {{from, rows * columns}}, {{to, rows * columns}});
+}
+
 void keep_amax(gpu::Stream s, const Device::AmaxHistory& h) {
   const Range history = floats(h.history, h.steps * h.tensors);
   const Range seen = floats(h.seen, h.tensors);
