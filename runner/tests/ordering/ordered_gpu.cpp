@@ -29,10 +29,10 @@ struct EventState {
 struct StreamState {
   HappensBefore::Agent agent;
   std::size_t number;
-  std::optional<std::size_t> last_work;
-  std::vector<std::size_t> waits;    // the next work's
-  std::vector<StreamState*> behind;  // wait for the turn of this one's next work
-  std::vector<std::size_t> begun;    // whose turn the next work has waited for
+  std::optional<std::size_t> last_work = std::nullopt;
+  std::vector<std::size_t> waits = {};    // the next work's
+  std::vector<StreamState*> behind = {};  // wait for the turn of this one's next work
+  std::vector<std::size_t> begun = {};    // whose turn the next work has waited for
 };
 
 struct OrderedGpu {
@@ -197,7 +197,7 @@ void release_pinned(std::byte* data) {
 Stream make_stream(Priority priority) {
   const char* name = priority == Priority::high ? "communication" : "computation";
   OrderedGpu& g = gpu_state();
-  return {new StreamState{g.order.add_agent(name), g.streams++, std::nullopt, {}}};
+  return {new StreamState{g.order.add_agent(name), g.streams++}};
 }
 
 void release_stream(Stream stream) {

@@ -374,14 +374,24 @@ TEST_CASE("no operation waits for another group's, if all have room on the GPU")
 
 namespace {
 
+ordered::Work work_of(const char* what, std::size_t stream, double flops) {
+  ordered::Work work{};
+  work.what = what;
+  work.stream = stream;
+  work.cost.flops = flops;
+  return work;
+}
+
 /// A product, then a sum over two ranks under a second product, then what needs the sum.
 std::vector<ordered::Work> summing(i64 index, double first_flops, bool goes_first) {
-  const ordered::Traffic sum{"tp", "tp 0 1", "all_reduce", 2, index, -1, 100, 1};
-  const auto begun = goes_first ? std::vector<std::size_t>{1} : std::vector<std::size_t>{};
-  return {{"product", 0, 0, 0, {.flops = first_flops}, {}},
-          {"all_reduce", 1, 0, 0, {.traffic = sum}, {0}},
-          {"product", 0, 0, 0, {.flops = 400}, {}, begun},
-          {"add", 0, 0, 0, {}, {1}}};
+  std::vector<ordered::Work> works{work_of("product", 0, first_flops),
+                                   work_of("all_reduce", 1, 0), work_of("product", 0, 400),
+                                   work_of("add", 0, 0)};
+  works[1].cost.traffic = ordered::Traffic{"tp", "tp 0 1", "all_reduce", 2, index, -1, 100, 1};
+  works[1].after = {0};
+  if (goes_first) works[2].begun = {1};
+  works[3].after = {1};
+  return works;
 }
 
 double seconds_of(double other_first, ordered::Beginning beginning, bool goes_first,
