@@ -90,9 +90,8 @@ class CudaDevice final : public Device {
   void route_backward(const RouteGradient& g, const RouteShape& shape) override;
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
                      const RouteShape& shape) override;
-  void dispatch(const Dispatch& d, const RouteShape& shape) override {
-    kernels::dispatch(stream_, d, shape);
-  }
+  void dispatch(const Dispatch& d, const RouteShape& shape) override;
+  Dropped dropped() override;
   void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
   void add_placed(void* y, const Placed& placed) override;
   void placed_backward(void* d_rows, void* d_weights, const void* dy,
@@ -129,6 +128,8 @@ class CudaDevice final : public Device {
   FusedAttentionChoice fused_{nullptr, "not chosen yet"};
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
+  double* dropped_;
+  double dispatched_ = 0;
   /// Angles of so many positions; made when a shape is chosen, or first asked for.
   const float* rope_table(i64 positions, i64 head_dim);
   std::byte* angles_ = nullptr;

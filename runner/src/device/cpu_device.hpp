@@ -68,6 +68,7 @@ class CpuDevice final : public Device {
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
+  Dropped dropped() override { return dropped_; }
   double take_loss() override { return std::exchange(loss_, 0); }
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
   void add_square_sum(double* sum, const void* gradient, i64 count) override;
@@ -80,6 +81,7 @@ class CpuDevice final : public Device {
   void multiply_fp8(const Gemm& gemm);
 
   double loss_ = 0;
+  Dropped dropped_;
 };
 
 /// The CPU in fp32 or fp64; null for a format that it has not.

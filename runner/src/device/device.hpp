@@ -306,8 +306,16 @@ class Device : public Allocator {
     std::int32_t* places;         // [tokens, chosen]: the choice's row; -1: dropped
     void* counts;                 // [experts], gradient format: rows of each
     i64 capacity;                 // 0: all choices have a row
+    double* dropped = nullptr;    // the device's own: is raised by choices without a row
   };
   virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
+  /// Of all choices that were dispatched under a capacity so far, those without a row. Waits
+  /// for the device.
+  struct Dropped {
+    double choices = 0;
+    double dispatched = 0;
+  };
+  virtual Dropped dropped() { return {}; }
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
   struct Gathered {
     void* to;

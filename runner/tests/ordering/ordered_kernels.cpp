@@ -251,8 +251,10 @@ void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape
   const i64 choices = shape.tokens * shape.chosen;
   const i64 rows = d.capacity == 0 ? choices : shape.experts * d.capacity;
   work(s, "dispatch", {ids(d.choices, choices)},
-       {ids(d.source, rows), ids(d.places, choices),
-        floats(static_cast<const float*>(d.counts), shape.experts)});
+       {ids(d.source, rows),
+        ids(d.places, choices),
+        floats(static_cast<const float*>(d.counts), shape.experts),
+        {d.dropped, d.dropped == nullptr ? 0 : i64{sizeof(double)}}});
 }
 
 void gather_rows(gpu::Stream s, const Device::Gathered& g) {
