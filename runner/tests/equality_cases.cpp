@@ -204,6 +204,7 @@ std::vector<EqualityCase> expert_cases(i64 width) {
     l.bucket_bytes = i % 3 == 0 ? 4096 : i64{25} << 20;
     l.habits.vocab_multiple = 1;
     l.habits.selective = i / 7 % 2 == 0 ? Selective::attention : Selective::norms_and_product;
+    l.habits.goes_first = i / 5 % 2 == 0;
     l.rank_order = order_of_turn(l, i);
     const EqualityCase c = with_experts(l, width, i);
     if (!layout_refusal(c.layout, c.model, Waste::allowed)) cases.push_back(c);
@@ -277,6 +278,7 @@ std::string describe_case(const EqualityCase& c) {
        << padded_vocab(c.model.vocab, l)
        << (l.habits.selective == Selective::attention ? " core" : "")
        << (l.habits.gather_overlap ? " gathers" : "") << (l.habits.tp_overlap ? " sums" : "")
+       << (l.habits.goes_first ? " first" : "")
        << (c.model.experts == 0 ? "" : " ep" + std::to_string(l.ep) + experts_of(c))
        << (l.fp8 == Scaling::none ? "" : " fp8 ")
        << (l.fp8 == Scaling::none ? "" : scaling_name(l.fp8));
@@ -311,6 +313,7 @@ std::vector<EqualityCase> all_cases(i64 width) {
     l.habits.selective = i / 7 % 2 == 0 ? Selective::attention : Selective::norms_and_product;
     l.habits.gather_overlap = i / 11 % 2 == 0;
     l.habits.tp_overlap = i / 13 % 2 == 0;
+    l.habits.goes_first = i / 17 % 2 == 0;
     if (l.pp == 2 && l.vpp == 1 && i % 3 == 0) l.stages = {3, 1};
     if (!redundant(l) && !layout_refusal(l, model, Waste::allowed)) cases.push_back({model, l});
   }

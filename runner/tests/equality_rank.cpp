@@ -248,6 +248,29 @@ std::unique_ptr<Platform> fp64_platform() {
   return cpu_platform().open(options);
 }
 
+double distance_of(Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b,
+                   u64 first_id) {
+  const auto figures_of = [&](const EqualityCase& c, u64 id) {
+    Rank rank(platform, mesh, c, id, {});
+    std::vector<double> figures;
+    for (i64 step = 0; step < train_steps; ++step) {
+      figures.push_back(rank.loss(step));
+      figures.push_back(rank.trainer.update(step));
+    }
+    rank.trainer.settle();
+    return figures;
+  };
+  const std::vector<double> of_a = figures_of(a, first_id);
+  const std::vector<double> of_b = figures_of(b, first_id + ids_used(a));
+  double most = 0;
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    const double distance = std::abs(of_a[i] - of_b[i]) / std::abs(of_b[i]);
+    // Written so that a NaN is the most.
+    if (!(distance <= most)) most = distance;
+  }
+  return most;
+}
+
 Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
               const Reference& reference, const Omission& omission) {
   Rank rank(platform, mesh, c, first_id, omission);

@@ -48,6 +48,9 @@ class LoggingDevice final : public MetaDevice {
     log_left(left);
   }
   void raise_amax(float*, const void*, i64) override { log_.emplace_back("amax"); }
+  void transpose_8_bits(void*, const void*, i64, i64) override {
+    log_.emplace_back("transpose");
+  }
   void quantize(const Quantization& q) override {
     log_.emplace_back(q.straight != nullptr && q.transposed != nullptr ? "quantize twice"
                                                                        : "quantize");
@@ -293,14 +296,16 @@ struct Passes {
   i64 reads;        // for a magnitude alone
   i64 one_order;    // inputs, forward and backward
   i64 both_orders;  // gradients
+  i64 turned;       // what was gathered in 8 bits, for the other order
 };
-Passes passes_in_fp8(i64 layers, bool delayed, bool gathers_norms) {
+/// `gathers`: norms' rows and two gradients. A rank makes its part of them, in one order.
+Passes passes_in_fp8(i64 layers, bool delayed, bool gathers) {
   // Two norms and the activated rows, and the gradient of gate and up. Attention's output and
-  // the other three gradients are read, and rows of norms that are gathered first.
-  const i64 inputs = gathers_norms ? 1 : 3;
-  const i64 read_inputs = 4 - inputs;
-  if (delayed) return {(inputs + 1) * layers, 0, (read_inputs + 4) * layers, 3 * layers};
-  return {(inputs + 1) * layers, (read_inputs + 3) * layers, 8 * layers, 4 * layers};
+  // the other three gradients are read.
+  const i64 made = 4 * layers;
+  const i64 parts = gathers ? 2 * layers : 0;
+  if (delayed) return {made, 0, 5 * layers + parts, 3 * layers - parts, 2 * parts};
+  return {made, 4 * layers, 8 * layers + parts, 4 * layers - parts, 2 * parts};
 }
 
 }  // namespace
@@ -350,6 +355,7 @@ TEST_CASE("norms and SwiGLU leave what they make in 8 bits, or tell how large it
       CHECK(rank.count("amax") == (delayed ? 0 : all.reads + products));
       CHECK(rank.count("quantize") == all.one_order);
       CHECK(rank.count("quantize twice") == all.both_orders + products);
+      CHECK(rank.count("transpose") == all.turned);
     }
 }
 

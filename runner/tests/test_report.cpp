@@ -70,6 +70,37 @@ double sum_of_phases(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("the result says which part of the experts' choices had no row") {
+  const auto records = [](const Arguments& more) {
+    Arguments all{"--dp",
+                  "2",
+                  "--ep",
+                  "2",
+                  "--experts",
+                  "4",
+                  "--expert-ffn",
+                  "64",
+                  "--experts-per-token",
+                  "1",
+                  "--moe-routing",
+                  "skewed",
+                  "--recompute",
+                  "full",
+                  "--steps",
+                  "2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return records_of(all);
+  };
+  // The first expert has half of the rows, and a quarter of the rest: 5/8, for 1/4.
+  CHECK(number(records({"--moe-capacity", "1"}), "moe_dropped") == 0.375);
+  CHECK(number(records({"--moe-capacity", "2.5"}), "moe_dropped") == 0);
+  CHECK(records({}).find("moe_dropped") == std::string::npos);
+  CHECK(number(records({"--moe-routing", "learned", "--moe-capacity", "4"}), "moe_dropped") ==
+        0);
+  CHECK(number(records({"--moe-routing", "learned", "--moe-capacity", "0.5"}), "moe_dropped") >=
+        0.5);
+}
+
 TEST_CASE("a run whose network is probed needs no more memory than one that is not") {
   // Smaller than what a probe and the building blocks hold.
   const Arguments layout{"--layers",   "1",  "--hidden", "32",   "--heads", "2",

@@ -87,6 +87,11 @@ class Communicator {
   /// Lets started operations move on; cheap.
   virtual void progress() = 0;
 
+  /// What is started from now on travels under what is computed, and is not waited for at once.
+  void begin_travel() { travels_ = true; }
+  void end_travel() { travels_ = false; }
+  bool travels() const { return travels_; }
+
   const CommCounters& counters() const { return counters_; }
   /// Time that the rank has stood still in wait(); of an asynchronous device after its
   /// synchronize().
@@ -99,6 +104,7 @@ class Communicator {
  private:
   CommCounters counters_;
   double waited_s_ = 0;
+  bool travels_ = false;
 };
 
 }  // namespace shardbench

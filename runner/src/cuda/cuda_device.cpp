@@ -13,7 +13,7 @@
 namespace shardbench {
 namespace {
 
-constexpr i64 sums_bytes = i64{sizeof(double)};
+constexpr i64 sums_bytes = i64{2 * sizeof(double)};
 // Between two looks at the GPU: little beside a train step, and no busy waiting.
 constexpr int pause_us = 50;
 
@@ -52,6 +52,7 @@ CudaDevice::CudaDevice(const gpu::Facts& facts)
       products_(make_product_library()),
       sums_(gpu::allocate(sums_bytes)),
       loss_(reinterpret_cast<double*>(sums_)),
+      dropped_(loss_ + 1),
       done_(gpu::make_event(gpu::Timing::off)),
       pause_([] { sleep_us(pause_us); }) {
   if (sums_ == nullptr) fail(ErrorClass::oom, "out of memory: the GPU has no free memory");
@@ -225,6 +226,21 @@ void CudaDevice::route_backward(const RouteGradient& g, const RouteShape& shape)
                           {values(g.d_logits), values(g.d_weights), values(g.probabilities),
                            values(g.weights), g.choices, floats(g.balance), g.seq_len},
                           shape);
+}
+
+void CudaDevice::dispatch(const Dispatch& d, const RouteShape& shape) {
+  Dispatch counted = d;
+  if (d.capacity > 0) {
+    counted.dropped = dropped_;
+    dispatched_ += static_cast<double>(shape.tokens * shape.chosen);
+  }
+  kernels::dispatch(stream_, counted, shape);
+}
+
+Device::Dropped CudaDevice::dropped() {
+  Dropped so_far{0, dispatched_};
+  download(&so_far.choices, dropped_, sizeof so_far.choices);
+  return so_far;
 }
 
 void CudaDevice::count_choices(void* counts, const std::int32_t* choices, i64 seq_len,

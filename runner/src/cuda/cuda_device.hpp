@@ -56,6 +56,9 @@ class CudaDevice final : public Device {
   void gemm(const Gemm& gemm) override { products_.multiply(stream_, gemm); }
   void raise_amax(float* amax, const void* values, i64 count) override;
   void quantize(const Quantization& q) override { kernels::quantize(stream_, q); }
+  void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) override {
+    kernels::transpose_8_bits(stream_, to, from, rows, columns);
+  }
   void keep_amax(const AmaxHistory& history) override { kernels::keep_amax(stream_, history); }
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
@@ -87,9 +90,8 @@ class CudaDevice final : public Device {
   void route_backward(const RouteGradient& g, const RouteShape& shape) override;
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
                      const RouteShape& shape) override;
-  void dispatch(const Dispatch& d, const RouteShape& shape) override {
-    kernels::dispatch(stream_, d, shape);
-  }
+  void dispatch(const Dispatch& d, const RouteShape& shape) override;
+  Dropped dropped() override;
   void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
   void add_placed(void* y, const Placed& placed) override;
   void placed_backward(void* d_rows, void* d_weights, const void* dy,
@@ -126,6 +128,8 @@ class CudaDevice final : public Device {
   FusedAttentionChoice fused_{nullptr, "not chosen yet"};
   std::byte* sums_;  // of the GPU: what is added up over a train step
   double* loss_;
+  double* dropped_;
+  double dispatched_ = 0;
   /// Angles of so many positions; made when a shape is chosen, or first asked for.
   const float* rope_table(i64 positions, i64 head_dim);
   std::byte* angles_ = nullptr;

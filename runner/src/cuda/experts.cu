@@ -180,8 +180,10 @@ __global__ void place_rows(Device::Dispatch d, i64 count, i64 chosen) {
     if (!dropped) d.source[first + row] = static_cast<std::int32_t>(i / chosen);
     ++row;
   }
-  // What is left of a capacity.
+  // What is left of a capacity, or beyond it.
   const int taken = block_sum(own);
+  if (threadIdx.x == 0 && d.dropped != nullptr && taken > rows)
+    atomic_add(d.dropped, static_cast<double>(taken - rows));
   for (i64 free = taken + static_cast<i64>(threadIdx.x); free < rows; free += blockDim.x)
     d.source[first + free] = -1;
 }

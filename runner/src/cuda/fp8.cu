@@ -106,6 +106,21 @@ __global__ void quantize_kernel(Tiles t) {
   if (t.seen != nullptr) raise(t.seen, most);
 }
 
+/// Block per tile, likewise.
+__global__ void transpose_8_bits_kernel(std::uint8_t* to, const std::uint8_t* from, i64 rows,
+                                        i64 columns) {
+  SHARDBENCH_SHARED(std::uint8_t, turned, tile * tile_stride);
+  for (int i = static_cast<int>(threadIdx.x); i < tile * vectors_of_tile; i += threads) {
+    const TilePlace at(i, rows, columns);
+    if (!at.inside) continue;
+    const Bytes8 bytes = load_bytes(from + at.global_row * columns + at.global_column);
+    for (int e = 0; e < width; ++e)
+      turned[at.row * tile_stride + at.column + e] = bytes.at[e];
+  }
+  sync_block();
+  put_turned(turned, rows, columns, to);
+}
+
 /// SwiGLU's gradient, straight into 8 bits in both orders. Of rows [gates | up values] a tile
 /// of gates and the tile of up values beside it; `t.columns` is the width of one of them.
 __global__ void swiglu_gradient_kernel(Tiles t, const Bf16* dy) {
@@ -158,8 +173,9 @@ Tiles tiles_of(const Device::Quantization& q, i64 columns) {
           q.seen};
 }
 
-Launch over_tiles(const char* name, gpu::Stream stream, i64 rows, i64 columns) {
-  check(rows % width == 0 && columns % width == 0,
+enum class Turned { no, yes };
+Launch over_tiles(const char* name, gpu::Stream stream, i64 rows, i64 columns, Turned turned) {
+  check((turned == Turned::no || rows % width == 0) && columns % width == 0,
         "a tensor in FP8 has rows and columns in multiples of 8");
   return {name, stream, {blocks_for(columns, tile), blocks_for(rows, tile)}, threads};
 }
@@ -172,14 +188,23 @@ void raise_amax(gpu::Stream stream, float* amax, const Bf16* values, i64 count) 
 }
 
 void quantize(gpu::Stream stream, const Device::Quantization& q) {
-  launch(quantize_kernel, over_tiles("quantize", stream, q.rows, q.columns),
+  launch(quantize_kernel,
+         over_tiles("quantize", stream, q.rows, q.columns,
+                    q.transposed == nullptr ? Turned::no : Turned::yes),
          tiles_of(q, q.columns));
+}
+
+void transpose_8_bits(gpu::Stream stream, void* to, const void* from, i64 rows, i64 columns) {
+  launch(transpose_8_bits_kernel,
+         over_tiles("transpose_8_bits", stream, rows, columns, Turned::yes),
+         static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), rows, columns);
 }
 
 void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy,
                                const Device::Quantization& q) {
   check(q.straight != nullptr && q.transposed != nullptr, "both orders are wanted");
-  launch(swiglu_gradient_kernel, over_tiles("swiglu_backward", stream, q.rows, q.columns / 2),
+  launch(swiglu_gradient_kernel,
+         over_tiles("swiglu_backward", stream, q.rows, q.columns / 2, Turned::yes),
          tiles_of(q, q.columns / 2), dy);
 }
 

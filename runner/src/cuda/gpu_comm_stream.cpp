@@ -8,9 +8,10 @@
 
 namespace shardbench {
 
-GpuCommStream::GpuCommStream(gpu::Stream compute, Kind kind)
+GpuCommStream::GpuCommStream(gpu::Stream compute, Kind kind, bool goes_first)
     : compute_(compute),
       kind_(kind),
+      goes_first_(goes_first),
       stream_(kind == Kind::own ? gpu::make_stream(gpu::Priority::high) : compute) {}
 
 GpuCommStream::~GpuCommStream() {
@@ -34,6 +35,17 @@ void GpuCommStream::follow_compute() {
   const gpu::Event event = take_event();
   gpu::record(event, compute_);
   gpu::wait(stream_, event);
+  free_events_.push_back(event);
+}
+
+/// An event between what the operation waits for and the operation: a stream that has come
+/// there launches its kernel at once, one that waits for the event hears of it later. What
+/// computes has lower priority, too.
+void GpuCommStream::go_first() {
+  if (!goes_first_ || kind_ == Kind::shared_with_compute) return;
+  const gpu::Event event = take_event();
+  gpu::record(event, stream_);
+  gpu::wait(compute_, event);
   free_events_.push_back(event);
 }
 
@@ -73,10 +85,12 @@ bool GpuCommStream::reached(u64 mark) {
 }
 
 CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
-    : tensor_(compute, habits.tp_overlap ? GpuCommStream::Kind::own
-                                         : GpuCommStream::Kind::shared_with_compute),
+    : tensor_(compute,
+              habits.tp_overlap ? GpuCommStream::Kind::own
+                                : GpuCommStream::Kind::shared_with_compute,
+              habits.goes_first),
       pipeline_(compute, GpuCommStream::Kind::own),
-      exchanges_(compute, GpuCommStream::Kind::own),
+      exchanges_(compute, GpuCommStream::Kind::own, habits.goes_first),
       data_(compute, GpuCommStream::Kind::own),
       replicas_(compute, GpuCommStream::Kind::own) {}
 

@@ -18,7 +18,8 @@ class GpuCommStream final : public CommStream {
   /// `shared_with_compute` is the stream of `compute` itself, for what is waited for at once
   /// anyway: then there is nothing to order.
   enum class Kind { own, shared_with_compute };
-  GpuCommStream(gpu::Stream compute, Kind kind);
+  /// `goes_first`: as a habit.
+  GpuCommStream(gpu::Stream compute, Kind kind, bool goes_first = false);
   ~GpuCommStream() override;
   GpuCommStream(const GpuCommStream&) = delete;
   GpuCommStream& operator=(const GpuCommStream&) = delete;
@@ -26,6 +27,7 @@ class GpuCommStream final : public CommStream {
   bool computes() const override { return kind_ == Kind::shared_with_compute; }
   void* native() override { return stream_.handle; }
   void follow_compute() override;
+  void go_first() override;
   u64 mark() override;
   void hold_compute(u64 mark) override;
   void follow(CommStream& other, u64 mark) override;
@@ -38,6 +40,7 @@ class GpuCommStream final : public CommStream {
 
   gpu::Stream compute_;
   Kind kind_;
+  bool goes_first_;
   gpu::Stream stream_;
   u64 marked_ = 0;
   std::deque<std::pair<u64, gpu::Event>> ahead_;  // marks that may not have been reached

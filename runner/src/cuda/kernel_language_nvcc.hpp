@@ -109,6 +109,16 @@ __device__ inline void store_vector(float* to, const Floats<4>& values) {
       make_float4(values.at[0], values.at[1], values.at[2], values.at[3]);
 }
 /// To an address aligned to 8 bytes, in one access.
+__device__ inline Bytes8 load_bytes(const std::uint8_t* from) {
+  const uint2 raw = *reinterpret_cast<const uint2*>(from);
+  Bytes8 bytes;
+  for (int i = 0; i < 4; ++i) {
+    bytes.at[i] = static_cast<std::uint8_t>(raw.x >> 8 * i);
+    bytes.at[4 + i] = static_cast<std::uint8_t>(raw.y >> 8 * i);
+  }
+  return bytes;
+}
+
 __device__ inline void store_bytes(std::uint8_t* to, const Bytes8& bytes) {
   uint2 raw = make_uint2(0, 0);
   for (int i = 0; i < 4; ++i) {

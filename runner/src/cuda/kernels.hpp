@@ -15,9 +15,10 @@ namespace shardbench::kernels {
 void add(gpu::Stream stream, Bf16* y, const Bf16* a, const Bf16* b, i64 count);
 void accumulate(gpu::Stream stream, float* y, const float* x, i64 count);
 
-/// Rows and columns of what is quantized are multiples of 8.
+/// Columns of what is quantized are multiples of 8; rows, too, if they change places.
 void raise_amax(gpu::Stream stream, float* amax, const Bf16* values, i64 count);
 void quantize(gpu::Stream stream, const Device::Quantization& q);
+void transpose_8_bits(gpu::Stream stream, void* to, const void* from, i64 rows, i64 columns);
 void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history);
 
 // What makes values leaves them in 8 bits, or their magnitude, if it is told `left`.

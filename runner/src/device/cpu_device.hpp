@@ -30,6 +30,7 @@ class CpuDevice final : public Device {
   void gemm(const Gemm& gemm) override;
   void raise_amax(float* amax, const void* values, i64 count) override;
   void quantize(const Quantization& q) override;
+  void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) override;
   void keep_amax(const AmaxHistory& history) override;
   void add(void* y, const void* a, const void* b, i64 count) override;
   void accumulate(void* y, const void* x, i64 count) override;
@@ -67,6 +68,7 @@ class CpuDevice final : public Device {
   void loss_sums(void* statistics, const void* logits, const void* maximum,
                  const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
+  Dropped dropped() override { return dropped_; }
   double take_loss() override { return std::exchange(loss_, 0); }
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
   void add_square_sum(double* sum, const void* gradient, i64 count) override;
@@ -79,6 +81,7 @@ class CpuDevice final : public Device {
   void multiply_fp8(const Gemm& gemm);
 
   double loss_ = 0;
+  Dropped dropped_;
 };
 
 /// The CPU in fp32 or fp64; null for a format that it has not.

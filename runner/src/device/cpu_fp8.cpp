@@ -70,6 +70,15 @@ void CpuDevice<T>::quantize(const Quantization& q) {
 }
 
 template <typename T>
+void CpuDevice<T>::transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) {
+  const auto* straight = static_cast<const std::uint8_t*>(from);
+  auto* transposed = static_cast<std::uint8_t*>(to);
+  for (i64 i = 0; i < rows; ++i)
+    for (i64 j = 0; j < columns; ++j)
+      transposed[j * rows + i] = straight[i * columns + j];
+}
+
+template <typename T>
 void CpuDevice<T>::keep_amax(const AmaxHistory& h) {
   for (i64 tensor = 0; tensor < h.tensors; ++tensor) {
     h.history[h.place * h.tensors + tensor] = std::exchange(h.seen[tensor], 0.0F);
@@ -96,6 +105,8 @@ template void CpuDevice<float>::raise_amax(float*, const void*, i64);
 template void CpuDevice<double>::raise_amax(float*, const void*, i64);
 template void CpuDevice<float>::quantize(const Quantization&);
 template void CpuDevice<double>::quantize(const Quantization&);
+template void CpuDevice<float>::transpose_8_bits(void*, const void*, i64, i64);
+template void CpuDevice<double>::transpose_8_bits(void*, const void*, i64, i64);
 template void CpuDevice<float>::keep_amax(const AmaxHistory&);
 template void CpuDevice<double>::keep_amax(const AmaxHistory&);
 template void CpuDevice<float>::multiply_fp8(const Gemm&);

@@ -100,6 +100,7 @@ void CpuDevice<T>::dispatch(const Dispatch& d, const RouteShape& s) {
     ++rows[static_cast<std::size_t>(d.choices[i])];
   std::transform(rows.begin(), rows.end(), static_cast<T*>(d.counts),
                  [](i64 count) { return static_cast<T>(count); });
+  if (d.capacity > 0) dropped_.dispatched += static_cast<double>(choices);
   std::vector<i64> end(rows.size());
   std::partial_sum(rows.begin(), rows.end(), end.begin());
   std::fill_n(d.source, end.back(), -1);
@@ -108,6 +109,7 @@ void CpuDevice<T>::dispatch(const Dispatch& d, const RouteShape& s) {
   for (i64 i = 0; i < choices; ++i) {
     const auto expert = static_cast<std::size_t>(d.choices[i]);
     const bool dropped = next[expert] == end[expert];
+    if (dropped) ++dropped_.choices;
     d.places[i] = dropped ? -1 : static_cast<std::int32_t>(next[expert]);
     if (!dropped) d.source[next[expert]++] = static_cast<std::int32_t>(i / s.chosen);
   }

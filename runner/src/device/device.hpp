@@ -155,6 +155,8 @@ class Device : public Allocator {
     float* seen = nullptr;  // is raised to the largest magnitude; null: not wanted
   };
   virtual void quantize(const Quantization& q) = 0;
+  /// to[columns, rows] of from[rows, columns], both in 8 bits.
+  virtual void transpose_8_bits(void* to, const void* from, i64 rows, i64 columns) = 0;
   /// What `tensors` tensors were seen to reach takes its place in their history, and they start
   /// anew; each limit is the largest of `steps` train steps.
   struct AmaxHistory {
@@ -304,8 +306,16 @@ class Device : public Allocator {
     std::int32_t* places;         // [tokens, chosen]: the choice's row; -1: dropped
     void* counts;                 // [experts], gradient format: rows of each
     i64 capacity;                 // 0: all choices have a row
+    double* dropped = nullptr;    // the device's own: is raised by choices without a row
   };
   virtual void dispatch(const Dispatch& d, const RouteShape& shape) = 0;
+  /// Of all choices that were dispatched under a capacity so far, those without a row. Waits
+  /// for the device.
+  struct Dropped {
+    double choices = 0;
+    double dispatched = 0;
+  };
+  virtual Dropped dropped() { return {}; }
   /// Row i of `to` is row index[i] of `from`; zero where that is below 0.
   struct Gathered {
     void* to;

@@ -113,7 +113,7 @@ Fp8Operand::Fp8Operand(const RankContext& c, MemoryClass kind, const Shape& shap
 void Fp8Operand::fill(const RankContext& c, const void* values, const Magnitude& magnitude) {
   const float* limit = magnitude.limit;
   if (limit == nullptr) {
-    float* amax = floats() + 1;
+    float* amax = own_amax();
     c.device.zero(amax, float_bytes);
     c.device.raise_amax(amax, values, shape_.rows * shape_.columns);
     limit = amax;
@@ -131,6 +131,21 @@ Device::Quantization Fp8Operand::filling(const void* values, const Magnitude& ma
           .limit = magnitude.limit,
           .unit = floats(),
           .seen = magnitude.seen};
+}
+
+Device::Quantization Fp8Operand::filling_part(const void* values, const Magnitude& magnitude,
+                                              i64 index, i64 parts) const {
+  Device::Quantization part = filling(values, magnitude);
+  part.rows = shape_.rows / parts;
+  part.straight = block_.data() + index * part.rows * part.columns;
+  part.transposed = nullptr;
+  return part;
+}
+
+void Fp8Operand::turn(const RankContext& c) const {
+  if (order_ == Order::both)
+    c.device.transpose_8_bits(block_.data() + transposed_at_, straight(), shape_.rows,
+                              shape_.columns);
 }
 
 Fp8Magnitudes::Fp8Magnitudes(const RankContext& c)

@@ -40,11 +40,19 @@ class Fp8Operand {
   void fill(const RankContext& context, const void* values, const Magnitude& magnitude);
   /// What fills it from `values`, by a limit.
   Device::Quantization filling(const void* values, const Magnitude& magnitude) const;
+  /// Part `index` of `parts`, straight: one after the other has so many of its rows.
+  Device::Quantization filling_part(const void* values, const Magnitude& magnitude, i64 index,
+                                    i64 parts) const;
+  /// When all parts are there: of both orders the other one.
+  void turn(const RankContext& context) const;
 
   Element element() const { return element_; }
-  const void* straight() const { return block_.data(); }
+  i64 count() const { return shape_.rows * shape_.columns; }
+  void* straight() const { return block_.data(); }
   const void* transposed() const { return block_.data() + transposed_at_; }
   const float* unit() const { return floats(); }
+  /// For the largest magnitude, if nobody keeps it elsewhere.
+  float* own_amax() const { return floats() + 1; }
 
  private:
   float* floats() const { return reinterpret_cast<float*>(block_.data() + floats_at_); }

@@ -37,6 +37,7 @@ class MetaDevice : public Device {
   }
   void raise_amax(float*, const void*, i64) override {}
   void quantize(const Quantization&) override {}
+  void transpose_8_bits(void*, const void*, i64, i64) override {}
   void keep_amax(const AmaxHistory&) override {}
   void add(void*, const void*, const void*, i64) override {}
   void accumulate(void*, const void*, i64) override {}

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -212,8 +213,18 @@ class Run {
     gather_sent(sent_before);
     gather_times();
     gather_memory();
+    gather_dropped();
     measured_.busy_ms = by_rank(describe(busy_ms_).median);
     gather_paces();
+  }
+
+  /// tp ranks route the same tokens: of a part it does not matter.
+  void gather_dropped() {
+    if (options_.model.experts == 0 || options_.layout.moe_capacity == 0) return;
+    const Device::Dropped own = device().dropped();
+    std::array<double, 2> all{own.choices, own.dispatched};
+    wait_all(*report_, all.data(), all.size(), Reduction::sum);
+    if (all[1] > 0) measured_.dropped = all[0] / all[1];
   }
 
   void gather_paces() {

@@ -30,6 +30,7 @@ const std::vector<Profile>& profiles() {
        .trainer = "Megatron-LM",
        .habits = {.selective = Selective::attention,
                   .expert_overlap = ExpertOverlap::none,
+                  .goes_first = false,
                   .one_queue = true},
        .most_zero = 1,
        .always_shards_weights = false,
@@ -42,6 +43,7 @@ const std::vector<Profile>& profiles() {
                   .selective = Selective::attention,
                   .gather_overlap = false,
                   .expert_overlap = ExpertOverlap::none,
+                  .goes_first = false,
                   .one_queue = true},
        .most_zero = 1,
        .always_shards_weights = false,
@@ -53,7 +55,8 @@ const std::vector<Profile>& profiles() {
        .trainer = "torchtitan",
        .habits = {.vocab_multiple = 1,
                   .tp_overlap = false,
-                  .expert_overlap = ExpertOverlap::way_back},
+                  .expert_overlap = ExpertOverlap::way_back,
+                  .goes_first = false},
        .most_zero = 3,
        .always_shards_weights = true,
        .optimizer = fp32_state},
@@ -101,6 +104,7 @@ std::string profile_json(const Profile& profile, const Layout& layout) {
                (layout.zero == 1 || layout.zero == 2) && layout.overlap && h.gather_overlap)
       .boolean("tp_sum_overlaps_weight_gradient", layout.tp > 1 && h.tp_overlap)
       .text("experts_overlap_shared_ones", expert_overlap_name(h.expert_overlap))
+      .boolean("products_wait_for_operations_to_begin", h.goes_first)
       .boolean("one_queue", h.one_queue)
       .text("selective_recompute", selective_name(h.selective))
       .number("dropout", 0)

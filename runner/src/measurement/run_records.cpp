@@ -245,6 +245,7 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
       .integer("steps", static_cast<i64>(m.step_ms.size()))
       .integer("warmup", m.warmed_up ? o.warmup : 0);
   if (m.gave_up) record.number("gave_up_above_ms", *o.give_up_above_ms);
+  if (m.dropped) record.number("moe_dropped", *m.dropped);
   add_own_work(record, o.layout, m.busy_ms);
   add_paces(record, m);
   add_loss_check(record, o, m);

@@ -9,6 +9,7 @@
 #include "program/options.hpp"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Measured {
   std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
   std::vector<Pace> paces;         // by rank, over the timed steps
+  std::optional<double> dropped;   // part of the experts' choices, under a capacity
   bool gave_up = false;            // after fewer timed steps than it was asked for
   bool warmed_up = true;           // else it gave up before
 };

@@ -72,38 +72,117 @@ Gemm product_of(const Fp8Rows& a, const Fp8Rows& b, i64 k, void* c) {
 
 }  // namespace
 
+Gathering gathering_of(const RankContext& c, bool others_read) {
+  if (!c.sequence_parallel()) return Gathering::none;
+  return c.fp8 == nullptr || others_read ? Gathering::of_values : Gathering::in_8_bits;
+}
+
+namespace {
+
+/// The largest of all tp ranks.
+void agree(const RankContext& c, float* amax) {
+  c.tp.wait(c.tp.all_reduce(amax, 1, Dtype::fp32, Reduction::max));
+}
+
+}  // namespace
+
+GatheredOperand::GatheredOperand(const RankContext& c, Fp8Operand operand, Travel travel)
+    : c_(c), operand_(std::move(operand)) {
+  start(travel);
+}
+
+GatheredOperand::GatheredOperand(const RankContext& c, const LinearWeights& w, ProductRole role,
+                                 const void* own_rows, const Fp8Operand::Magnitude& magnitude,
+                                 Travel travel)
+    : c_(c),
+      operand_(c, MemoryClass::workspace, shape_of(c, w, role), element_of(role), Order::both) {
+  Fp8Operand::Magnitude agreed = magnitude;
+  if (agreed.limit == nullptr) {
+    float* amax = operand_.own_amax();
+    c.device.zero(amax, sizeof(float));
+    const Fp8Operand::Shape shape = shape_of(c, w, role);
+    c.device.raise_amax(amax, own_rows, c.extents.rows * shape.columns);
+    agree(c, amax);
+    agreed.limit = amax;
+  }
+  c.device.quantize(operand_.filling_part(own_rows, agreed, c.tp.rank(), c.tp.size()));
+  start(travel);
+}
+
+/// Bytes, in the format of values: gathering does not look into them.
+void GatheredOperand::start(Travel travel) {
+  const i64 bytes = operand_.count() / c_.tp.size();
+  auto* all = static_cast<std::byte*>(operand_.straight());
+  const UnderProducts under(c_.tp, travel);
+  token_ = c_.tp.all_gather(all + c_.tp.rank() * bytes, all,
+                            bytes / dtype_size(c_.value_dtype()), c_.value_dtype());
+}
+
+Fp8Operand GatheredOperand::take() {
+  c_.tp.wait(std::exchange(token_, 0));
+  operand_.turn(c_);
+  return std::move(operand_);
+}
+
+Fp8Operand::Magnitude input_magnitude(const RankContext& c, const LinearWeights& w,
+                                      const Fp8Magnitudes& magnitudes) {
+  const float* limit = agreed_on(c, w, ProductRole::input).limit;
+  return {limit != nullptr ? limit : magnitudes.of(w.first, ProductRole::input), nullptr};
+}
+
+Fp8Operand gathered_gradient(const RankContext& c, const LinearWeights& w,
+                             const void* own_rows) {
+  return GatheredOperand(c, w, ProductRole::gradient, own_rows,
+                         agreed_on(c, w, ProductRole::gradient), Travel::alone)
+      .take();
+}
+
 MadeOperand::MadeOperand(const RankContext& c, const LinearWeights& w, ProductRole role,
-                         const Fp8Magnitudes& magnitudes, bool whole)
-    : c_(c), whole_(whole), role_(role) {
+                         const Fp8Magnitudes& magnitudes, Gathering gathering)
+    : c_(c), gathering_(gathering), role_(role) {
   if (c.fp8 == nullptr) return;
   shape_ = shape_of(c, w, role);
   agreed_ = agreed_on(c, w, role);
   if (agreed_.limit == nullptr) own_ = magnitudes.of(w.first, role);
 }
 
+/// By the limit that is known by then.
+Device::Quantization MadeOperand::filling(const void* values) const {
+  const Fp8Operand::Magnitude magnitude{own_ != nullptr ? own_ : agreed_.limit, agreed_.seen};
+  return gathering_ == Gathering::in_8_bits
+             ? made_->filling_part(values, magnitude, c_.tp.rank(), c_.tp.size())
+             : made_->filling(values, magnitude);
+}
+
 std::optional<Device::Quantization> MadeOperand::left(const void* values) {
-  if (c_.fp8 == nullptr || !whole_) return std::nullopt;
+  if (c_.fp8 == nullptr || gathering_ == Gathering::of_values) return std::nullopt;
   // Before the first train step, too, whose scales are not known yet: what it takes of memory
   // is what all take.
   if (c_.fp8->delayed()) allocate();
   told_ = true;
-  if (own_ == nullptr) return made_->filling(values, agreed_);
+  if (own_ == nullptr) return filling(values);
   return Device::Quantization{.values = values,
-                              .rows = shape_.rows,
+                              .rows = own_rows(),
                               .columns = shape_.columns,
                               .element = element_of(role_),
                               .seen = own_};
+}
+
+i64 MadeOperand::own_rows() const {
+  return gathering_ == Gathering::in_8_bits ? c_.extents.rows : shape_.rows;
 }
 
 Fp8Operand MadeOperand::take(const void* values) {
   if (!made_) allocate();
   const bool filled = told_ && own_ == nullptr;
   if (own_ != nullptr && !told_)
-    c_.device.raise_amax(own_, values, shape_.rows * shape_.columns);
-  if (!filled) made_->fill(c_, values, {own_ != nullptr ? own_ : agreed_.limit, agreed_.seen});
+    c_.device.raise_amax(own_, values, own_rows() * shape_.columns);
+  const bool gathers = gathering_ == Gathering::in_8_bits;
+  if (own_ != nullptr && gathers) agree(c_, own_);
+  if (!filled) c_.device.quantize(filling(values));
   Fp8Operand made = std::move(*made_);
   made_.reset();
-  return made;
+  return gathers ? GatheredOperand(c_, std::move(made), Travel::alone).take() : std::move(made);
 }
 
 void MadeOperand::allocate() {
@@ -138,6 +217,10 @@ void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w
 }
 
 LinearGradients::LinearGradients(const RankContext& context, const LinearWeights& w,
+                                 Fp8Operand dy)
+    : context_(context), w_(w), dy_(nullptr), dy8_(std::move(dy)) {}
+
+LinearGradients::LinearGradients(const RankContext& context, const LinearWeights& w,
                                  const void* dy, MadeOperand* made)
     : context_(context), w_(w), dy_(dy) {
   if (context.fp8 == nullptr) return;
@@ -170,15 +253,8 @@ void LinearGradients::to_input(void* dx) const {
 void LinearGradients::to_weights(const UnitView& gradients, const void* x,
                                  const Fp8Magnitudes& magnitudes) const {
   if (dy8_) {
-    const float* limit = agreed_on(context_, w_, ProductRole::input).limit;
-    if (limit == nullptr) limit = magnitudes.of(w_.first, ProductRole::input);
-    const Fp8Operand x8 =
-        in_fp8(context_, w_, ProductRole::input, x, Order::transposed, {limit, nullptr});
-    Gemm gemm = product_of({*dy8_, dy8_->transposed(), w_.out}, {x8, x8.transposed(), w_.in},
-                           context_.extents.tokens, gradients.at(w_.first));
-    gemm.accumulate = gradients.accumulate();
-    gemm.gradient_output = true;
-    context_.device.gemm(gemm);
+    to_weights(gradients, in_fp8(context_, w_, ProductRole::input, x, Order::transposed,
+                                 input_magnitude(context_, w_, magnitudes)));
     return;
   }
   context_.device.gemm({.transpose_a = Transpose::yes,
@@ -193,6 +269,14 @@ void LinearGradients::to_weights(const UnitView& gradients, const void* x,
                         .ldc = w_.in,
                         .accumulate = gradients.accumulate(),
                         .gradient_output = true});
+}
+
+void LinearGradients::to_weights(const UnitView& gradients, const Fp8Operand& x8) const {
+  Gemm gemm = product_of({*dy8_, dy8_->transposed(), w_.out}, {x8, x8.transposed(), w_.in},
+                         context_.extents.tokens, gradients.at(w_.first));
+  gemm.accumulate = gradients.accumulate();
+  gemm.gradient_output = true;
+  context_.device.gemm(gemm);
 }
 
 }  // namespace shardbench

@@ -377,6 +377,8 @@ RowTravel::RowTravel(const RankContext& c, const ExpertRows& counts, Block rows,
   const std::vector<i64>& from = to_experts ? counts.sent : counts.received;
   arriving_ = c.values(kind, sum_of(to) * c.extents.hidden,
                        to_experts ? "rows of experts" : "outputs of experts");
+  const bool hides = c.layout.habits.expert_overlap == ExpertOverlap::both_ways;
+  const UnderProducts under(c.ep, hides ? Travel::under_products : Travel::alone);
   exchange_.emplace(c, c.ep, by_peer(c, arriving_, to), by_peer(c, leaving_, from));
 }
 

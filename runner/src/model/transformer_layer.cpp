@@ -41,12 +41,29 @@ Block activated_rows(const RankContext& c, const Block& gate_up, i64 width,
 }
 
 /// An input whose maker sees all of it, or a norm's.
-MadeOperand input_of(const RankContext& c, const LinearWeights& w, const LayerActivations& s) {
-  return {c, w, ProductRole::input, s.magnitudes, true};
+MadeOperand input_of(const RankContext& c, const LinearWeights& w, const LayerActivations& s,
+                     Gathering gathering = Gathering::none) {
+  return {c, w, ProductRole::input, s.magnitudes, gathering};
 }
-MadeOperand normed_input(const RankContext& c, const LinearWeights& w,
-                         const LayerActivations& s) {
-  return {c, w, ProductRole::input, s.magnitudes, !c.sequence_parallel()};
+
+/// All rows as values, unless the product's operand is gathered in 8 bits: then this rank's.
+class RowsOfProduct {
+ public:
+  RowsOfProduct(const RankContext& c, const Block& rows, Gathering gathering) : rows_(rows) {
+    if (gathering != Gathering::in_8_bits) full_.emplace(c, rows);
+  }
+  const void* data() { return full_ ? full_->data() : rows_.data(); }
+
+ private:
+  const Block& rows_;
+  std::optional<FullRows> full_;
+};
+
+/// Gradients of a product whose output's gradient is a part of the stream.
+LinearGradients gradients_of_stream(const RankContext& c, const LinearWeights& w,
+                                    RowsOfProduct& dy, Gathering gathering) {
+  if (gathering != Gathering::in_8_bits) return {c, w, dy.data()};
+  return {c, w, gathered_gradient(c, w, dy.data())};
 }
 
 /// stream += partial sums of a branch, in a block of its own.
@@ -109,11 +126,12 @@ Block attention_forward(const RankContext& c, const UnitView& w, Recompute recom
   const AttentionShape& a = e.attention;
   if (c.fp8 != nullptr) s.magnitudes = Fp8Magnitudes(c);
   const LinearWeights to_qkv{w, TensorKind::q, e.hidden, a.row()};
-  MadeOperand into_qkv = normed_input(c, to_qkv, s);
+  const Gathering gathering = gathering_of(c);
+  MadeOperand into_qkv = input_of(c, to_qkv, s, gathering);
   s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1", &into_qkv);
   s.qkv = c.values(MemoryClass::activations, e.tokens * a.row(), "q, k, v");
   {
-    FullRows full(c, s.norm1);
+    RowsOfProduct full(c, s.norm1, gathering);
     linear(c, s.qkv.data(), full.data(), to_qkv, into_qkv);
   }
   const Dropped dropped = dropped_by(c, recompute);
@@ -140,7 +158,8 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   s.norm2 = c.values(MemoryClass::activations, e.rows * e.hidden, "norm 2");
   const i64 width = dense_width(c, w);
   const LinearWeights gate{w, TensorKind::gate, e.hidden, 2 * width};
-  MadeOperand into_gate = normed_input(c, gate, s);
+  const Gathering gathering = gathering_of(c, w.experts != nullptr);
+  MadeOperand into_gate = input_of(c, gate, s, gathering);
   const Device::AddedNorm norm{s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
                                s.residual_in.data(), w.at(TensorKind::mlp_norm)};
   if (const auto left = into_gate.left(s.norm2.data()))
@@ -154,7 +173,7 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   std::optional<ExpertsForward> experts;
   const ExpertOverlap overlap = c.layout.habits.expert_overlap;
   {
-    FullRows full(c, s.norm2);
+    RowsOfProduct full(c, s.norm2, gathering);
     if (w.experts != nullptr) experts.emplace(c, w, full.data(), s.experts);
     if (experts && overlap != ExpertOverlap::both_ways) experts->compute();
     if (experts && overlap == ExpertOverlap::none) experts->finish();
@@ -239,11 +258,17 @@ struct NormedProduct {
 Block product_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
                        const NormedProduct& p, ExpertsBackward* experts = nullptr) {
   const i64 hidden = c.extents.hidden;
+  const LinearWeights weights{w, p.first, hidden, p.out};
   std::optional<FullRows> full;
-  if (side.now != nullptr) full.emplace(c, p.normed);
+  std::optional<GatheredOperand> full8;
+  if (side.now != nullptr && gathering_of(c, experts != nullptr) == Gathering::in_8_bits)
+    full8.emplace(c, weights, ProductRole::input, p.normed.data(),
+                  input_magnitude(c, weights, p.magnitudes), Travel::under_products);
+  else if (side.now != nullptr)
+    full.emplace(c, p.normed, Travel::under_products);
   Block partial =
       c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
-  const LinearGradients gradients(c, {w, p.first, hidden, p.out}, p.dy, p.made);
+  const LinearGradients gradients(c, weights, p.dy, p.made);
   if (experts != nullptr) experts->compute();
   if (p.out > 0)
     gradients.to_input(partial.data());
@@ -251,6 +276,7 @@ Block product_backward(const RankContext& c, const UnitView& w, const WeightSide
     c.device.zero(partial.data(), partial.bytes());
   if (experts != nullptr) experts->add_input_gradient(partial.data());
   RowSum sum(c, std::move(partial), MemoryClass::workspace, "norm gradient");
+  if (full8) gradients.to_weights(*side.now, full8->take());
   if (full && p.out > 0) gradients.to_weights(*side.now, full->data(), p.magnitudes);
   if (full && experts != nullptr) experts->to_router(full->data());
   return sum.take();
@@ -263,16 +289,18 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
   if (!s.activated && width > 0) s.activated = activated_rows(c, s.gate_up, width);
   leave_copy(c, side, &WeightWork::d_out, stream);
   MadeOperand d_gate_up(c, {w, TensorKind::gate, e.hidden, 2 * width}, ProductRole::gradient,
-                        s.magnitudes, true);
+                        s.magnitudes, Gathering::none);
   std::optional<ExpertsBackward> experts;
   {
     Block d_activated =
         c.values(MemoryClass::workspace, e.tokens * width, "gradient of activated rows");
-    FullRows dy(c, stream);
+    const Gathering gathering = gathering_of(c, w.experts != nullptr);
+    RowsOfProduct dy(c, stream, gathering);
     if (w.experts != nullptr) experts.emplace(c, w, *side.now, s.experts, dy.data());
     if (width > 0) {
       {
-        const LinearGradients gradients(c, {w, TensorKind::down, width, e.hidden}, dy.data());
+        const LinearGradients gradients =
+            gradients_of_stream(c, {w, TensorKind::down, width, e.hidden}, dy, gathering);
         gradients.to_input(d_activated.data());
         if (side.now != nullptr)
           gradients.to_weights(*side.now, s.activated.data(), s.magnitudes);
@@ -323,8 +351,9 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& si
   Block d_attended =
       c.values(MemoryClass::workspace, e.tokens * width, "gradient of attended values");
   {
-    FullRows dy(c, stream);
-    const LinearGradients gradients(c, {w, TensorKind::o, width, e.hidden}, dy.data());
+    RowsOfProduct dy(c, stream, gathering_of(c));
+    const LinearGradients gradients =
+        gradients_of_stream(c, {w, TensorKind::o, width, e.hidden}, dy, gathering_of(c));
     gradients.to_input(d_attended.data());
     if (side.now != nullptr) gradients.to_weights(*side.now, s.attended.data(), s.magnitudes);
   }

@@ -20,6 +20,9 @@ class CommStream {
   virtual void* native() = 0;
   /// What this stream is given next starts after all that the device was given to compute.
   virtual void follow_compute() = 0;
+  /// What the device is given to compute from now on starts after all that this stream's next
+  /// operation waits for: so the operation finds multiprocessors before a product has all.
+  virtual void go_first() {}
   /// A point after what this stream was given so far; counted from 1, in order.
   virtual u64 mark() = 0;
   /// What the device is given to compute from now on starts after that point.

@@ -60,6 +60,7 @@ Token NcclCommunicator::issue(Operation operation, i64 bytes,
 u64 NcclCommunicator::give(const std::string& what, const std::function<NcclResult()>& call) {
   stream_.follow_compute();
   world_.take_turn(comm_, stream_);
+  if (travels()) stream_.go_first();
   const bool stands = stream_.computes();
   const Mark from = stands ? device_.mark() : Mark{};
   world_.run(comm_, group_, what, call);

@@ -44,6 +44,7 @@ struct Habits {
   bool gather_overlap = true;  // ZeRO 1 and 2: updated weights travel under the next forward
   bool tp_overlap = true;      // a gradient's sum over tp travels under the weights' gradient
   ExpertOverlap expert_overlap = ExpertOverlap::both_ways;
+  bool goes_first = true;  // an operation of tp or ep before the products that it travels under
   bool one_queue = false;  // CUDA_DEVICE_MAX_CONNECTIONS=1, unless it is set
 };
 

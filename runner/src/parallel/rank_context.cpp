@@ -36,11 +36,12 @@ RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
           1.0 / tokens};
 }
 
-FullRows::FullRows(const RankContext& context, const Block& rows)
+FullRows::FullRows(const RankContext& context, const Block& rows, Travel travel)
     : tp_(context.tp), data_(rows.data()) {
   if (!context.sequence_parallel()) return;
   const Extents& e = context.extents;
   gathered_ = context.values(MemoryClass::workspace, e.tokens * e.hidden, "gathered rows");
+  const UnderProducts under(tp_, travel);
   token_ =
       tp_.all_gather(rows.data(), gathered_.data(), e.rows * e.hidden, context.value_dtype());
   data_ = gathered_.data();
@@ -52,9 +53,11 @@ const void* FullRows::data() {
 }
 
 RowSum::RowSum(const RankContext& context, Block partial, MemoryClass kind,
-               std::string_view what)
+               std::string_view what, Travel travel)
     : tp_(context.tp), partial_(std::move(partial)) {
   const Extents& e = context.extents;
+  const bool waits = travel == Travel::alone || !context.layout.habits.tp_overlap;
+  const UnderProducts under(tp_, waits ? Travel::alone : travel);
   if (context.sequence_parallel()) {
     rows_ = context.values(kind, e.rows * e.hidden, what);
     token_ = tp_.reduce_scatter(partial_.data(), rows_.data(), e.rows * e.hidden,
@@ -63,7 +66,7 @@ RowSum::RowSum(const RankContext& context, Block partial, MemoryClass kind,
     token_ = tp_.all_reduce(partial_.data(), e.tokens * e.hidden, context.value_dtype(),
                             Reduction::sum);
   }
-  if (!context.layout.habits.tp_overlap) tp_.wait(std::exchange(token_, 0));
+  if (waits) tp_.wait(std::exchange(token_, 0));
 }
 
 Block RowSum::take() {
@@ -75,7 +78,7 @@ Block RowSum::take() {
 
 Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
                   std::string_view what) {
-  return RowSum(context, std::move(partial), kind, what).take();
+  return RowSum(context, std::move(partial), kind, what, Travel::alone).take();
 }
 
 }  // namespace shardbench

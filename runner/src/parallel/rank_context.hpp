@@ -81,11 +81,28 @@ struct UnitView {
 // The crossings between the parts that tensor parallelism cuts (g and ḡ of Megatron-LM's
 // papers: arXiv 1909.08053, 2205.05198).
 
+/// Whether what is started is waited for at once, or travels under products.
+enum class Travel { alone, under_products };
+
+/// Says of what is started while it lives that it travels under products.
+class UnderProducts {
+ public:
+  UnderProducts(Communicator& group, Travel travel) : group_(group) {
+    if (travel == Travel::under_products) group_.begin_travel();
+  }
+  ~UnderProducts() { group_.end_travel(); }
+  UnderProducts(const UnderProducts&) = delete;
+  UnderProducts& operator=(const UnderProducts&) = delete;
+
+ private:
+  Communicator& group_;
+};
+
 /// All tokens of a matrix of local rows: gathered under sequence parallelism, else `rows`
 /// itself. The gathering travels until data() is asked for.
 class FullRows {
  public:
-  FullRows(const RankContext& context, const Block& rows);
+  FullRows(const RankContext& context, const Block& rows, Travel travel = Travel::alone);
   const void* data();
 
  private:
@@ -99,7 +116,8 @@ class FullRows {
 /// travels until take().
 class RowSum {
  public:
-  RowSum(const RankContext& context, Block partial, MemoryClass kind, std::string_view what);
+  RowSum(const RankContext& context, Block partial, MemoryClass kind, std::string_view what,
+         Travel travel = Travel::under_products);
   Block take();
 
  private:

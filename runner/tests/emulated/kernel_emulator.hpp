@@ -200,6 +200,12 @@ inline void store_vector(float* to, const Floats<4>& values) {
   for (int i = 0; i < 4; ++i)
     to[i] = values.at[i];
 }
+inline Bytes8 load_bytes(const std::uint8_t* from) {
+  emulator::check_aligned(from, 8);
+  Bytes8 bytes;
+  std::memcpy(bytes.at, from, sizeof bytes.at);
+  return bytes;
+}
 inline void store_bytes(std::uint8_t* to, const Bytes8& bytes) {
   emulator::check_aligned(to, 8);
   std::memcpy(to, bytes.at, sizeof bytes.at);

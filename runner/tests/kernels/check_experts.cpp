@@ -224,21 +224,25 @@ void check_dispatch(Checks& checks, const RouteShape& s, i64 capacity) {
   std::vector<std::int32_t> source = other;
   std::vector<std::int32_t> places = unplaced;
   std::vector<double> counts(static_cast<std::size_t>(s.experts));
+  const double dropped_before = reference().dropped().choices;
   reference().dispatch({choices.data(), source.data(), places.data(), counts.data(), capacity},
                        s);
+  const double dropped = reference().dropped().choices - dropped_before;
   const Operand device_choices(checks, choices);
   const Operand device_source(checks, other, 1);
   const Operand device_places(checks, unplaced, 1);
   const Operand device_counts(checks, std::vector<float>(counts.size()), 1);
+  const DeviceArray<double> device_dropped = checks.array(std::vector<double>{0});
   kernels::dispatch(checks.stream(),
                     {device_choices.data(), device_source.data(), device_places.data(),
-                     device_counts.data(), capacity},
+                     device_counts.data(), capacity, device_dropped.data()},
                     s);
   const std::string shape = shape_words(s) + ", capacity " + std::to_string(capacity);
   checks.row("dispatch: tokens", shape, same_or_not(device_source.read(), to_doubles(source)),
              0);
   checks.row("dispatch: places", shape, same_or_not(device_places.read(), to_doubles(places)),
              0);
+  checks.row("dispatch: dropped", shape, same_or_not(device_dropped.read(), {dropped}), 0);
   checks.row("dispatch: counts", shape, same_or_not(device_counts.read(), counts), 0);
 }
 

@@ -52,6 +52,20 @@ void check_quantize(Checks& checks, i64 rows, i64 columns, Element element,
              0);
 }
 
+void check_transpose(Checks& checks, i64 rows, i64 columns) {
+  std::vector<std::uint8_t> straight(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < straight.size(); ++i)
+    straight[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+  std::vector<std::uint8_t> want(straight.size());
+  CpuDevice<float> cpu;
+  cpu.transpose_8_bits(want.data(), straight.data(), rows, columns);
+  const DeviceArray<std::uint8_t> from = checks.array(straight);
+  const DeviceArray<std::uint8_t> to = checks.array<std::uint8_t>(rows * columns);
+  kernels::transpose_8_bits(checks.stream(), to.data(), from.data(), rows, columns);
+  checks.row("transpose_8_bits", words("rows", rows, "columns", columns),
+             same_or_not(as_doubles(to.read()), as_doubles(want)), 0);
+}
+
 void check_history(Checks& checks) {
   constexpr i64 tensors = 300;
   constexpr i64 steps = 4;
@@ -223,6 +237,9 @@ void check_fp8(Checks& checks) {
     check_quantize(checks, 64, 192, element, 0.5);
     if (checks.full()) check_quantize(checks, 4096, 4096, element, 1);
   }
+  check_transpose(checks, 16, 16);
+  check_transpose(checks, 80, 144);
+  if (checks.full()) check_transpose(checks, 4096, 4096);
   check_history(checks);
 }
 

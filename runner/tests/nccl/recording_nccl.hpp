@@ -112,6 +112,7 @@ class RecordingStream final : public CommStream {
  public:
   void* native() override { return this; }
   void follow_compute() override { follows_ = true; }
+  void go_first() override { went_first.push_back(marks_ + 1); }
   u64 mark() override;
   void hold_compute(u64 mark) override;
   void follow(CommStream& other, u64 mark) override { followed.emplace_back(&other, mark); }
@@ -121,6 +122,7 @@ class RecordingStream final : public CommStream {
   u64 marks() const { return marks_; }
 
   std::vector<u64> held;
+  std::vector<u64> went_first;  // marks of the operations that follow
   std::vector<std::pair<const CommStream*, u64>> followed;
   u64 done = std::numeric_limits<u64>::max();
   std::function<bool(u64)> is_reached;

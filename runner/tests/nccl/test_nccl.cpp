@@ -306,6 +306,19 @@ TEST_CASE("one kernel of each stream has room on the GPU") {
   }
 }
 
+TEST_CASE("an operation that travels goes first, and one that is waited for at once does not") {
+  Fixture f(2, 0, 60.0, NcclOrder::by_room);
+  NcclCommunicator& dp = f.connect();
+  float* data = f.values.data();
+  dp.wait(dp.all_reduce(data, 8, Dtype::fp32, Reduction::sum));
+  dp.begin_travel();
+  const Token token = dp.all_reduce(data, 8, Dtype::fp32, Reduction::sum);
+  dp.end_travel();
+  dp.wait(token);
+  dp.wait(dp.all_gather(data, data, 4, Dtype::fp32));
+  CHECK(f.stream.went_first == std::vector<u64>{2});
+}
+
 TEST_CASE("where NCCL does not keep the order of launches an operation waits for the last") {
   for (const NcclOrder order : {NcclOrder::by_room, NcclOrder::by_nccl, NcclOrder::by_events}) {
     Fixture f(2, 0, 60.0, order);

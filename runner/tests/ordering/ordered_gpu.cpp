@@ -14,21 +14,33 @@ namespace {
 // waiting sees none reached.
 constexpr int polls_until_reached = 5;
 
+struct StreamState;
+
 struct EventState {
   HappensBefore::Clock clock;
   std::string stream;
   std::string work;
+  std::string group;               // of that work, if it is NCCL's
+  std::vector<std::size_t> after;  // the stream's last work and what it would wait for next
+  StreamState* before = nullptr;   // the stream waits for more before its next work
   int polls = 0;
 };
 
 struct StreamState {
   HappensBefore::Agent agent;
+  std::size_t number;
+  std::optional<std::size_t> last_work = std::nullopt;
+  std::vector<std::size_t> waits = {};    // the next work's
+  std::vector<StreamState*> behind = {};  // wait for the turn of this one's next work
+  std::vector<std::size_t> begun = {};    // whose turn the next work has waited for
 };
 
 struct OrderedGpu {
   HappensBefore order;
   HappensBefore::Agent host = order.add_agent("the host");
   std::vector<ordered::Edge> edges;
+  std::vector<ordered::Work> works;
+  std::size_t streams = 0;
   std::vector<std::string> lost;                 // what the host did not wait for
   std::optional<HappensBefore::Clock> download;  // not yet known to have ended
   std::set<std::size_t> deleted;
@@ -46,8 +58,12 @@ OrderedGpu& gpu_state() {
   return *current();
 }
 
+StreamState& state_of(gpu::Stream stream) {
+  return *static_cast<StreamState*>(stream.handle);
+}
+
 HappensBefore::Agent agent_of(gpu::Stream stream) {
-  return static_cast<StreamState*>(stream.handle)->agent;
+  return state_of(stream).agent;
 }
 
 EventState& state_of(gpu::Event event) {
@@ -59,14 +75,15 @@ void add_edge(HappensBefore::Agent agent, const EventState& event) {
   const std::size_t number = g.edges.size();
   const u64 ordered_before = agent < event.clock.size() ? event.clock[agent] : 0;
   g.edges.push_back({g.order.name(agent), event.stream, event.work, "",
-                     g.order.last_work(agent), g.order.clock(agent)[agent] - ordered_before});
+                     g.order.last_work(agent), g.order.clock(agent)[agent] - ordered_before,
+                     event.group, event.before != nullptr});
   g.open_edges[agent].push_back(number);
   if (g.deleted.count(number) == 0) (void)g.order.come_after(agent, event.clock);
 }
 
 /// What the host gives to a stream comes after what the host has done and seen. It goes on with
 /// the numbers that it has read: they have to be there.
-void launch(gpu::Stream stream, const std::string& what) {
+void launch(gpu::Stream stream, const std::string& what, const std::string& group) {
   OrderedGpu& g = gpu_state();
   if (g.download) {
     HappensBefore::Clock seen = g.order.clock(g.host);
@@ -78,8 +95,10 @@ void launch(gpu::Stream stream, const std::string& what) {
       }
     g.download.reset();
   }
-  for (const std::size_t edge : std::exchange(g.open_edges[agent_of(stream)], {}))
+  for (const std::size_t edge : std::exchange(g.open_edges[agent_of(stream)], {})) {
     g.edges[edge].before = what;
+    if (g.edges[edge].group.empty()) g.edges[edge].group = group;
+  }
   g.order.work(g.host, what);
   (void)g.order.come_after(agent_of(stream), g.order.clock(g.host));
   g.order.work(agent_of(stream), what);
@@ -104,14 +123,29 @@ std::vector<std::string> races() {
   return all;
 }
 
+const std::vector<Work>& works() {
+  return gpu_state().works;
+}
+
 void work(gpu::Stream stream, const std::string& what, const std::vector<Range>& reads,
-          const std::vector<Range>& writes) {
-  launch(stream, what);
-  HappensBefore& order = gpu_state().order;
-  for (const Range& range : reads)
-    order.access(agent_of(stream), HappensBefore::Access::read, range.data, range.bytes);
-  for (const Range& range : writes)
-    order.access(agent_of(stream), HappensBefore::Access::write, range.data, range.bytes);
+          const std::vector<Range>& writes, const Cost& cost) {
+  launch(stream, what, cost.traffic ? cost.traffic->group : "");
+  OrderedGpu& g = gpu_state();
+  StreamState& of = state_of(stream);
+  Work done{
+      what, of.number, 0, 0, cost, std::exchange(of.waits, {}), std::exchange(of.begun, {})};
+  for (StreamState* other : std::exchange(of.behind, {}))
+    other->begun.push_back(g.works.size());
+  for (const Range& range : reads) {
+    g.order.access(of.agent, HappensBefore::Access::read, range.data, range.bytes);
+    done.bytes_read += range.bytes;
+  }
+  for (const Range& range : writes) {
+    g.order.access(of.agent, HappensBefore::Access::write, range.data, range.bytes);
+    done.bytes_written += range.bytes;
+  }
+  of.last_work = g.works.size();
+  g.works.push_back(std::move(done));
 }
 
 }  // namespace ordered
@@ -162,7 +196,8 @@ void release_pinned(std::byte* data) {
 
 Stream make_stream(Priority priority) {
   const char* name = priority == Priority::high ? "communication" : "computation";
-  return {new StreamState{gpu_state().order.add_agent(name)}};
+  OrderedGpu& g = gpu_state();
+  return {new StreamState{g.order.add_agent(name), g.streams++}};
 }
 
 void release_stream(Stream stream) {
@@ -181,12 +216,27 @@ void record(Event event, Stream stream) {
   HappensBefore& order = gpu_state().order;
   order.work(gpu_state().host, "record");
   (void)order.come_after(agent_of(stream), order.clock(gpu_state().host));
-  state_of(event) = {order.clock(agent_of(stream)), order.name(agent_of(stream)),
-                     order.last_work(agent_of(stream)), 0};
+  StreamState& of = state_of(stream);
+  EventState state{order.clock(of.agent),
+                   order.name(of.agent),
+                   order.last_work(of.agent),
+                   "",
+                   of.waits,
+                   of.number > 0 && !of.waits.empty() ? &of : nullptr};
+  if (of.last_work) {
+    state.after.push_back(*of.last_work);
+    const auto& traffic = gpu_state().works[*of.last_work].cost.traffic;
+    if (traffic) state.group = traffic->group;
+  }
+  state_of(event) = std::move(state);
 }
 
 void wait(Stream stream, Event event) {
-  add_edge(agent_of(stream), state_of(event));
+  const EventState& state = state_of(event);
+  add_edge(agent_of(stream), state);
+  std::vector<std::size_t>& waits = state_of(stream).waits;
+  waits.insert(waits.end(), state.after.begin(), state.after.end());
+  if (state.before != nullptr) state.before->behind.push_back(&state_of(stream));
 }
 
 bool reached(Event event) {

@@ -6,6 +6,7 @@
 #include "cuda/gpu.hpp"
 #include "happens_before.hpp"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ struct Edge {
   std::string before;   // the first work after the wait; of the host nothing
   std::string behind;   // the last work of the waiting one before the wait
   u64 beside;           // its work that may run at the same time as that before the event
+  std::string group;    // of an operation of NCCL, before the event or after the wait
+  bool goes_first;      // the event stands before an operation: it orders no data
 };
 const std::vector<Edge>& edges();
 std::vector<std::string> races();
@@ -32,8 +35,41 @@ struct Range {
   const void* data;
   i64 bytes;
 };
+
+/// A part of an operation of NCCL: all of a collective, or one message.
+struct Traffic {
+  std::string group;      // its name
+  std::string members;    // the same text on all of them
+  std::string operation;  // "all_reduce"
+  i64 size;
+  i64 index;
+  i64 peer;   // of messages; else -1
+  i64 bytes;  // that it sends, or receives if it is a receive
+  u64 call;   // messages of a group have one number
+};
+
+/// What work costs beside the bytes that it reads and writes.
+struct Cost {
+  double flops = 0;
+  bool in_fp8 = false;
+  std::optional<Traffic> traffic = std::nullopt;
+};
+
+/// What a stream was given, in the order of the host's calls.
+struct Work {
+  std::string what;
+  std::size_t stream;  // in the order in which they were made: 0 computes
+  i64 bytes_read;
+  i64 bytes_written;
+  Cost cost;
+  std::vector<std::size_t> after;  // what it waits for of other streams
+  /// Of other streams, work that has come to its turn when this one does.
+  std::vector<std::size_t> begun = {};
+};
+const std::vector<Work>& works();
+
 /// Work of a stream.
 void work(gpu::Stream stream, const std::string& what, const std::vector<Range>& reads,
-          const std::vector<Range>& writes);
+          const std::vector<Range>& writes, const Cost& cost = {});
 
 }  // namespace shardbench::ordered

@@ -28,6 +28,20 @@ i64 tokens_of(const AttentionShape& s) {
   return s.batch * s.seq_len;
 }
 
+/// So many products of these queries with keys.
+ordered::Cost attending(const AttentionShape& a, double pairs, double products) {
+  return {.flops =
+              2.0 * products * pairs * static_cast<double>(a.batch * a.heads * a.head_dim)};
+}
+double causal_pairs(const AttentionShape& a) {
+  return 0.5 * static_cast<double>(a.seq_len) * static_cast<double>(a.seq_len);
+}
+double pairs_of(const SeenKeys& seen) {
+  return static_cast<double>(seen.queries) * static_cast<double>(seen.keys);
+}
+constexpr double products_forward = 2;   // scores, values
+constexpr double products_backward = 5;  // scores again, and four gradients
+
 class OrderedProduct final : public PreparedProduct {
  public:
   std::size_t candidates() const override { return 1; }
@@ -47,16 +61,21 @@ class OrderedProduct final : public PreparedProduct {
         all(matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16), g.step_b,
             Dtype::bf16)};
     if (g.accumulate == Accumulate::yes) reads.push_back(c);
-    work(stream, "product", reads, {c});
+    work(stream, "product", reads, {c}, cost_of(g));
   }
 
  private:
+  static ordered::Cost cost_of(const Gemm& g) {
+    return {.flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
+                     static_cast<double>(g.k) * static_cast<double>(g.batch),
+            .in_fp8 = g.element_a != Element::value};
+  }
   static void run_fp8(gpu::Stream stream, const Gemm& g) {
     const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
     std::vector<Range> reads{
         {g.a, g.m * g.k}, {g.b, g.n * g.k}, floats(g.unit_a, 1), floats(g.unit_b, 1)};
     if (g.accumulate == Accumulate::yes) reads.push_back(c);
-    work(stream, "product", reads, {c});
+    work(stream, "product", reads, {c}, cost_of(g));
   }
 };
 
@@ -104,6 +123,10 @@ void quantize(gpu::Stream s, const Device::Quantization& q) {
   std::vector<Range> writes;
   add_left(reads, writes, q);
   work(s, "quantize", reads, writes);
+}
+
+void transpose_8_bits(gpu::Stream s, void* to, const void* from, i64 rows, i64 columns) {
+  work(s, "transpose_8_bits", {{from, rows * columns}}, {{to, rows * columns}});
 }
 
 void keep_amax(gpu::Stream s, const Device::AmaxHistory& h) {
@@ -164,17 +187,18 @@ void rope(gpu::Stream s, Bf16* qkv, const float* table, const AttentionShape& sh
   work(s, "rope", {range, floats(table, rope_table_floats(whole))}, {range});
 }
 
-void attend_more(gpu::Stream s, const MoreKeys& m, const AttentionShape& a, const SeenKeys&) {
+void attend_more(gpu::Stream s, const MoreKeys& m, const AttentionShape& a,
+                 const SeenKeys& seen) {
   const Range out = values(m.out, tokens_of(a) * a.heads * a.head_dim);
   const Range lse = floats(m.lse, tokens_of(a) * a.heads);
   work(s, "attend_more",
        {values(m.qkv, tokens_of(a) * a.row()),
         values(m.keys, tokens_of(a) * 2 * a.kv_heads * a.head_dim), out, lse},
-       {out, lse});
+       {out, lse}, attending(a, pairs_of(seen), products_forward));
 }
 
 void attend_more_backward(gpu::Stream s, const MoreKeysGradient& m, const AttentionShape& a,
-                          const SeenKeys&) {
+                          const SeenKeys& seen) {
   const i64 keys = tokens_of(a) * 2 * a.kv_heads * a.head_dim;
   const i64 attended = tokens_of(a) * a.heads * a.head_dim;
   const Range dqkv = values(m.dqkv, tokens_of(a) * a.row());
@@ -182,7 +206,8 @@ void attend_more_backward(gpu::Stream s, const MoreKeysGradient& m, const Attent
   work(s, "attend_more_backward",
        {values(m.qkv, tokens_of(a) * a.row()), values(m.keys, keys), values(m.dout, attended),
         values(m.out, attended), floats(m.lse, tokens_of(a) * a.heads), dqkv, dkeys},
-       {dqkv, dkeys, {m.workspace, attention_workspace_bytes(a)}});
+       {dqkv, dkeys, {m.workspace, attention_workspace_bytes(a)}},
+       attending(a, pairs_of(seen), products_backward));
 }
 
 void copy_columns(gpu::Stream s, const Device::Columns& c) {
@@ -226,8 +251,10 @@ void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape
   const i64 choices = shape.tokens * shape.chosen;
   const i64 rows = d.capacity == 0 ? choices : shape.experts * d.capacity;
   work(s, "dispatch", {ids(d.choices, choices)},
-       {ids(d.source, rows), ids(d.places, choices),
-        floats(static_cast<const float*>(d.counts), shape.experts)});
+       {ids(d.source, rows),
+        ids(d.places, choices),
+        floats(static_cast<const float*>(d.counts), shape.experts),
+        {d.dropped, d.dropped == nullptr ? 0 : i64{sizeof(double)}}});
 }
 
 void gather_rows(gpu::Stream s, const Device::Gathered& g) {
@@ -262,7 +289,8 @@ void attention(gpu::Stream s, Bf16* out, float* lse, const Bf16* qkv, void* work
   work(s, "attention", {values(qkv, tokens_of(a) * a.row())},
        {values(out, tokens_of(a) * a.heads * a.head_dim),
         floats(lse, tokens_of(a) * a.heads),
-        {workspace, attention_workspace_bytes(a)}});
+        {workspace, attention_workspace_bytes(a)}},
+       attending(a, causal_pairs(a), products_forward));
 }
 
 void attention_backward(gpu::Stream s, const AttentionGradient& g, const AttentionShape& a) {
@@ -270,7 +298,8 @@ void attention_backward(gpu::Stream s, const AttentionGradient& g, const Attenti
   work(s, "attention_backward",
        {values(g.dout, out), values(g.qkv, tokens_of(a) * a.row()), values(g.out, out),
         floats(g.lse, tokens_of(a) * a.heads)},
-       {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}});
+       {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}},
+       attending(a, causal_pairs(a), products_backward));
 }
 
 void swiglu(gpu::Stream s, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long recorded work takes at given rates: each stream does its work in order, streams run
+// beside each other, a collective begins when all members have come to it. No GPU is asked:
+// this says what is exposed by the order of the work, not how fast a GPU is.
+#pragma once
+
+#include "ordered_gpu.hpp"
+
+#include <map>
+#include <vector>
+
+namespace shardbench::ordered {
+
+struct Rates {
+  double flops;
+  double fp8_flops;
+  double bytes;     // of the GPU's memory
+  double launch_s;  // of a kernel, beside what is limited by these
+  double link;      // bytes per second of a rank to others
+  double message_s;
+};
+
+/// When an operation begins that comes to its turn while a product is computed.
+enum class Beginning {
+  free,          // communication takes no time: what is left are bubbles
+  at_once,       // it finds multiprocessors
+  after_product  // the product has all of them, unless it waited for that turn, or came later
+                 // in the one queue that all streams share
+};
+
+struct Played {
+  double seconds = 0;
+  double communication_s = 0;  // of operations, the largest sum of a rank
+};
+
+/// Of the works of all ranks, by rank.
+Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates,
+            Beginning beginning, bool one_queue);
+
+}  // namespace shardbench::ordered
