@@ -133,8 +133,21 @@ struct ServedRequest {
   std::string answer;  ///< as encode() writes it
 };
 
-using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement,
-                            AddEvent, SeenNode, AddNodeEvidence, ForgetEvidence, SetNode,
-                            EndProbe, PutControl, MarkMeasurement, SetClock, ServedRequest>;
+/// A file of what other databases have learnt (search.learn_from).
+struct AddKnowledge {
+  std::string name;  ///< by its content
+  Timestamp at = 0;
+  std::string text;
+};
+/// Sweeps that are submitted from now on do not learn from it.
+struct ForgetKnowledge {
+  std::string name;
+  Timestamp at = 0;
+};
+
+using Change =
+    std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement, AddEvent,
+                 SeenNode, AddNodeEvidence, ForgetEvidence, SetNode, EndProbe, PutControl,
+                 MarkMeasurement, SetClock, ServedRequest, AddKnowledge, ForgetKnowledge>;
 
 }  // namespace shardsweep

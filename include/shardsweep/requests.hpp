@@ -32,19 +32,22 @@ enum class Verb : std::uint8_t {
   remove,
   next,
   record,
+  learn,
+  forget,
 };
 template <>
-inline constexpr std::array<std::string_view, 10> word_table<Verb>{
-    "submit", "pause",      "resume", "cancel", "rerun",
-    "stop",   "clear_node", "delete", "next",   "record"};
+inline constexpr std::array<std::string_view, 12> word_table<Verb>{
+    "submit",     "pause",  "resume", "cancel", "rerun", "stop",
+    "clear_node", "delete", "next",   "record", "learn", "forget"};
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request
   Verb verb = Verb::stop;
-  std::vector<std::string>
-      names;  ///< sweeps, slugs or attempts; clear_node: nodes; record: a point's id
+  std::vector<std::string> names;  ///< sweeps, slugs or attempts; clear_node: nodes; record: a
+                                   ///< point's id; forget: files of knowledge
   std::string where;
-  std::string inbox;       ///< submit: path of the inbox file, or of a folder of them
+  std::string inbox;       ///< submit: path of the inbox file, or of a folder of them;
+                           ///< learn: of a file of knowledge
   std::string from;        ///< user@host pid, for the log
   bool all = false;        ///< every sweep is meant, in place of names
   bool cancelled = false;  ///< resume: also trials that were cancelled by name

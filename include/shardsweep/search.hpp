@@ -64,10 +64,11 @@ inline constexpr auto described<SearchRules> = std::tuple{
 };
 // clang-format on
 
-/// Which earlier sweeps of the same hardware and family of trainers a search learns from.
+/// Which earlier sweeps of the same hardware and family of trainers a search learns from, and
+/// which files of knowledge ("imported:3f2a91c0").
 struct LearnFrom {
   bool all = true;
-  std::vector<std::string> sweeps{};  ///< if not all
+  std::vector<std::string> sweeps{};  ///< if not all; names of files too
   [[nodiscard]] bool any() const { return all || !sweeps.empty(); }
   [[nodiscard]] bool includes(const std::string& sweep) const {
     return all || std::find(sweeps.begin(), sweeps.end(), sweep) != sweeps.end();
@@ -106,7 +107,7 @@ inline constexpr auto described<SearchSettings> = std::tuple{
     Key{"until", &SearchSettings::until, {.meaning = "when a cell ends, see search.until; default: at its last trial", .takes = "a map"}},
     Key{"rules", &SearchSettings::rules, {.meaning = "rules that leave trials out, see search.rules", .takes = "a map"}},
     Key{"learn_across", &SearchSettings::learn_across, {KeyType::boolean, "cells learn from each other"}},
-    Key{"learn_from", &SearchSettings::learn_from, {.meaning = "earlier sweeps of this database, on the same hardware with trainers of the same family, whose runs the search begins with; best_first alone", .takes = "all, none or a list of sweeps", .otherwise = "all"}},
+    Key{"learn_from", &SearchSettings::learn_from, {.meaning = "earlier sweeps of this database and files that `knowledge import` took in, on the same hardware with trainers of the same family, whose runs the search begins with; best_first alone", .takes = "all, none or a list of sweeps and files", .otherwise = "all"}},
     Key{"cut_short", &SearchSettings::cut_short, {.meaning = "end an attempt early if its train steps take this many times as long as those of the cell's best; best_first alone", .takes = "a factor or off"}},
 };
 // clang-format on

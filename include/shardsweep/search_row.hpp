@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace shardsweep {
 
@@ -27,6 +28,7 @@ struct SearchRow {
   Timestamp ended_at = 0;    ///< of its last attempt; 0: none is over
   AttemptId running = 0;     ///< its attempt that has started and is not over; 0: none
   Timestamp running_since = 0;
+  std::string runner_version{};
 };
 
 }  // namespace shardsweep

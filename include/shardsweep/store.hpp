@@ -151,6 +151,12 @@ struct StopEvent {
   std::string detail{};  ///< of a stop
 };
 
+/// A file of what other databases have learnt (plan/knowledge_file.hpp).
+struct KnowledgeText {
+  std::string name;  ///< by its content
+  std::string text;
+};
+
 class Store {
  public:
   /// Creates the file with this version's schema. An older schema is brought to it when the
@@ -196,6 +202,9 @@ class Store {
                                                            Timestamp now,
                                                            std::int64_t rows) = 0;
 
+  /// The files of knowledge from which a sweep learns that was submitted then, in the order of
+  /// their import.
+  [[nodiscard]] virtual Result<std::vector<KnowledgeText>> knowledge(Timestamp submitted) = 0;
   /// Layout, model and batch of a trial, to launch it.
   [[nodiscard]] virtual Result<Point> point_of(TrialId trial, const SweepSpec& sweep) = 0;
   /// All trials of a sweep that its file still has, in the plan's order.

@@ -5,6 +5,8 @@
 #include "fleet/nodes.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
+#include "plan/knowledge_file.hpp"
+#include "text/characters.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -138,7 +140,7 @@ Result<bool> RequestDesk::serve_one(const PendingRequest& waiting) {
     return true;
   }
   unsent_.erase(waiting.id);
-  if (waiting.request && waiting.request->verb == Verb::submit) {
+  if (waiting.request && !waiting.request->inbox.empty()) {
     fail_point("inbox.answered");
     remove_inbox(waiting.request->inbox);
   }
@@ -162,6 +164,10 @@ Result<std::optional<Answer>> RequestDesk::serve(const Request& request) {
       return outside_.next(request);
     case Verb::record:
       return outside_.record(request);
+    case Verb::learn:
+      return serve_learn(request);
+    case Verb::forget:
+      return serve_forget(request);
     case Verb::stop:
       asked_to_stop_ = true;
       return Answer{.text = "The daemon stops. Running jobs go on."};
@@ -346,6 +352,39 @@ Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& d
     if (auto removed = remove_attempt(paths); !removed) gone = std::move(removed);
   }
   return gone;
+}
+
+/// The command has read the file, and names it in its messages: what it sends is read once more
+/// before it is kept.
+Result<Answer> RequestDesk::serve_learn(const Request& request) {
+  SHARDSWEEP_ASSIGN(auto text, read_own_file(request.inbox, most_bytes_of_knowledge));
+  SHARDSWEEP_ASSIGN(const auto file, read_knowledge(text, request.inbox));
+  const auto name = knowledge_name(text);
+  SHARDSWEEP_ASSIGN(const bool known, knows(name));
+  if (!known) world_.record(AddKnowledge{name, parts_.clock.now(), std::move(text)});
+  return Answer{.text = fmt::format("{} {}", name, known ? "was imported before" : "imported"),
+                .document = name,
+                .counts = {{"runs", std::ssize(file.runs)}, {"fresh", known ? 0 : 1}}};
+}
+
+Result<bool> RequestDesk::knows(const std::string& knowledge) {
+  SHARDSWEEP_ASSIGN(const auto all, parts_.store.knowledge(parts_.clock.now()));
+  return std::any_of(all.begin(), all.end(),
+                     [&](const KnowledgeText& one) { return one.name == knowledge; });
+}
+
+Result<Answer> RequestDesk::serve_forget(const Request& request) {
+  for (const std::string& name : request.names) {
+    SHARDSWEEP_ASSIGN(const bool known, knows(name));
+    if (!known)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("no imported file is named {} (see shardsweep knowledge)",
+                               in_quotes(name)));
+  }
+  for (const std::string& name : request.names)
+    world_.record(ForgetKnowledge{name, parts_.clock.now()});
+  return Answer{.text = fmt::format("forgotten: {}", fmt::join(request.names, ", ")),
+                .counts = {{"files", std::ssize(request.names)}}};
 }
 
 Result<Answer> RequestDesk::serve_clear_node(const Request& request) {

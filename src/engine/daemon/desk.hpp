@@ -68,6 +68,10 @@ class RequestDesk {
   [[nodiscard]] Result<std::optional<Answer>> serve_delete(const Request& request);
   [[nodiscard]] Result<void> forget_folder(Store::Folder kind, const std::string& dir);
   [[nodiscard]] Result<Answer> serve_clear_node(const Request& request);
+  [[nodiscard]] Result<Answer> serve_learn(const Request& request);
+  [[nodiscard]] Result<Answer> serve_forget(const Request& request);
+  /// Whether a sweep that is submitted now learns from it.
+  [[nodiscard]] Result<bool> knows(const std::string& knowledge);
 
   const DaemonParts& parts_;
   World& world_;

@@ -86,6 +86,10 @@ struct TextOfChange {
   std::string operator()(const ServedRequest& one) const {
     return fmt::format("request {} served", one.id);
   }
+  std::string operator()(const AddKnowledge& one) const { return "knowledge " + one.name; }
+  std::string operator()(const ForgetKnowledge& one) const {
+    return fmt::format("knowledge {} is forgotten", one.name);
+  }
 };
 
 std::span<const Change> last_of(std::span<const Change> changes) {

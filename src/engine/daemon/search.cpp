@@ -3,9 +3,11 @@
 // comes after another one, or a request that has changed rows, finds the same belief; then it
 // hears what is committed.
 #include "daemon/sweeps.hpp"
+#include "plan/knowledge_file.hpp"
 #include "predict/family.hpp"
 
 #include <shardsweep/load.hpp>
+#include <shardsweep/log.hpp>
 
 #include <algorithm>
 #include <set>
@@ -111,13 +113,13 @@ Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
   return proved(context->spec, ranks);
 }
 
-/// The latest runs of other sweeps that had ended when this one was submitted: a daemon that
-/// comes later finds the same ones, whatever was measured since.
-Result<std::vector<Experience>> Sweeps::memories_of(SweepId id, const SweepSpec& spec) {
-  constexpr std::size_t most = 1000;
+/// The latest runs of other sweeps that had ended when this one was submitted, and of the files
+/// of knowledge that were there: a daemon that comes later finds the same ones, whatever was
+/// measured or imported since.
+Result<std::vector<EarlierRun>> Sweeps::memories_of(SweepId id, const SweepSpec& spec) {
   const LearnFrom& from = spec.search.learn_from;
   const Timestamp until = world_.sweep(id)->submitted_at;
-  std::vector<std::pair<Timestamp, Experience>> ended;
+  EarlierRuns runs;
   for (const auto& [other, row] : world_.sweeps()) {
     if (other == id || row.backend == Backend::imported || !from.includes(row.name)) continue;
     const auto theirs =
@@ -125,28 +127,19 @@ Result<std::vector<Experience>> Sweeps::memories_of(SweepId id, const SweepSpec&
     // A file of another version may not load any more: that is its own sweep's trouble.
     if (!theirs || !is_kin(spec, *theirs)) continue;
     SHARDSWEEP_ASSIGN(const auto rows, parts_.store.search_rows(other, *theirs));
-    for (const SearchRow& one : rows) {
-      if (one.outcome != Outcome::completed || one.cut_short || one.tokens_per_s_per_gpu <= 0 ||
-          one.ended_at > until)
-        continue;
-      Point point = one.point;
-      point.vars.clear();
-      ended.push_back({one.ended_at,
-                       {{.model = theirs->models.at(static_cast<std::size_t>(point.model)),
-                         .point = point,
-                         .traits = {}},
-                        {Outcome::completed, one.tokens_per_s_per_gpu}}});
+    runs.add(earlier_runs(*theirs, rows, until));
+  }
+  SHARDSWEEP_ASSIGN(const auto files, parts_.store.knowledge(until));
+  for (const KnowledgeText& one : files) {
+    if (!from.includes(one.name)) continue;
+    const auto file = read_knowledge(one.text, one.name);
+    if (file) {
+      runs.add_file(earlier_runs(spec, *file));
+    } else {
+      log_warning(file.error().what);
     }
   }
-  std::stable_sort(ended.begin(), ended.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  if (ended.size() > most) ended.resize(most);
-  std::vector<Experience> memories;
-  memories.reserve(ended.size());
-  // The latest come last, as a cell hears its own runs.
-  for (auto one = ended.rbegin(); one != ended.rend(); ++one)
-    memories.push_back(std::move(one->second));
-  return memories;
+  return runs.latest();
 }
 
 Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const SweepSpec& spec) {
@@ -158,8 +151,8 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
                                               launch_cost(spec));
   if (spec.search.remembers()) {
     SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec));
-    for (Experience& one : memories)
-      search->remember(std::move(one.point), one.news);
+    for (EarlierRun& one : memories)
+      search->remember(std::move(one.is.point), one.is.news);
   }
   for (const Proved& one : proofs) {
     const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));

@@ -4,8 +4,8 @@
 
 #include "daemon/parts.hpp"
 #include "fleet/world.hpp"
+#include "plan/earlier_runs.hpp"
 #include "plan/proof.hpp"
-#include "search/extrapolation.hpp"
 #include "search/sweep_search.hpp"
 
 #include <map>
@@ -65,7 +65,7 @@ class Sweeps {
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
                                                                  const SweepSpec& spec);
   /// What a search of it begins with, by earlier sweeps (search.learn_from).
-  [[nodiscard]] Result<std::vector<Experience>> memories_of(SweepId sweep,
+  [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(SweepId sweep,
                                                             const SweepSpec& spec);
   /// What ranks of its layouts have shown alone on one GPU.
   [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);

@@ -130,6 +130,8 @@ class World {
   void record(MarkMeasurement mark) { note(mark); }
   void record(EndProbe end) { note(std::move(end)); }
   void record(ServedRequest served) { note(std::move(served)); }
+  void record(AddKnowledge knowledge) { note(std::move(knowledge)); }
+  void record(ForgetKnowledge knowledge) { note(std::move(knowledge)); }
 
   /// A line of the lead, read now, that is no news beside its time: kept in memory until the
   /// row changes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/commit.hpp"
 
+#include "store/knowledge.hpp"
 #include "store/row_sql.hpp"
 
 #include <shardsweep/invariant.hpp>
@@ -60,7 +61,13 @@ Committer::Statements::Statements(Database& database)
       served(database, "INSERT INTO served_requests (id, at, answer) VALUES (?, ?, ?)"),
       served_long_ago(database,
                       "DELETE FROM served_requests WHERE n <= (SELECT max(n) FROM "
-                      "served_requests) - ?") {}
+                      "served_requests) - ?"),
+      knowledge(database,
+                "INSERT INTO knowledge (name, imported_at, text) SELECT ?1, ?2, ?3 WHERE NOT "
+                "EXISTS (SELECT 1 FROM knowledge WHERE name = ?1 AND forgotten_at = 0)"),
+      forgotten(database,
+                "UPDATE knowledge SET forgotten_at = ?2 WHERE name = ?1 AND forgotten_at = 0"),
+      unused_knowledge(database, unused_knowledge_sql) {}
 
 Committer::Committer(Database& database)
     : database_(database), sql_(database), ledger_(database) {}
@@ -151,6 +158,15 @@ void Committer::put(const ServedRequest& change) {
   constexpr int most_kept = 1000;  // far more than can wait to be answered
   sql_.served.run(change.id, change.at, change.answer);
   sql_.served_long_ago.run(most_kept);
+}
+
+void Committer::put(const AddKnowledge& change) {
+  sql_.knowledge.run(change.name, change.at, change.text);
+}
+
+void Committer::put(const ForgetKnowledge& change) {
+  sql_.forgotten.run(change.name, change.at);
+  sql_.unused_knowledge.run();
 }
 
 void Committer::put(const SeenNode& change) {

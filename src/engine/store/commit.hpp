@@ -32,6 +32,8 @@ class Committer {
   void put(const PutControl& change) { ledger_.put(change); }
   void put(const MarkMeasurement& change) { ledger_.put(change); }
   void put(const ServedRequest& change);
+  void put(const AddKnowledge& change);
+  void put(const ForgetKnowledge& change);
   void put(const SetClock& change) { sql_.clock.run(change.row.boot_id, change.row.ahead); }
 
   /// All that a tick writes.
@@ -50,6 +52,9 @@ class Committer {
     Statement clock;
     Statement served;
     Statement served_long_ago;
+    Statement knowledge;
+    Statement forgotten;
+    Statement unused_knowledge;
   };
   Database& database_;
   Statements sql_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/deletion.hpp"
 
+#include "store/knowledge.hpp"
+
 #include <shardsweep/fail_point.hpp>
 
 #include <fmt/format.h>
@@ -137,6 +139,7 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   if (last) {
     for (const char* const text : of_sweeps)
       Statement(database, text).run(sweep);
+    Statement(database, unused_knowledge_sql).run();
   }
   fail_point("delete.rows");
   transaction.commit();

@@ -5,6 +5,7 @@
 #include "store/line_columns.hpp"
 #include "store/reader.hpp"
 #include "store/rows.hpp"
+#include "text/checked_line.hpp"
 #include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
@@ -94,9 +95,7 @@ class LinesOfSweep {
 
  private:
   void add(std::string& to, const OrderedJson& json) {
-    const std::string text = dumped(json);
-    to.append(text, 0, text.size() - 1);
-    to += fmt::format(",\"{}\":\"{}\"}}\n", check_key, check_of(text));
+    to += checked_line(dumped(json));
     if (to.size() > most_bytes_of_lines)
       fail(FaultKind::invalid_input,
            fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes "

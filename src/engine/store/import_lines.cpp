@@ -7,6 +7,7 @@
 #include "store/line_columns.hpp"
 #include "store/schema.hpp"
 #include "text/characters.hpp"
+#include "text/checked_line.hpp"
 #include "text/content_hash.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -29,7 +30,6 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t longest_line = 1 << 20;
 constexpr std::size_t longest_text = 64 << 10;
-constexpr int deepest_line = 8;
 constexpr std::size_t most_attempts = 1000;
 constexpr std::int64_t largest_integer = std::int64_t{1} << 53;
 
@@ -41,27 +41,6 @@ std::string dump_of_line(const OrderedJson& json) {
 std::string shown(const OrderedJson& value) {
   constexpr std::size_t most = 40;
   return escaped(dump_of_line(value), most);
-}
-
-/// Brackets within brackets, outside of texts: JSON is read and written by recursion.
-int depth_of(std::string_view line) {
-  int depth = 0;
-  int deepest = 0;
-  bool in_text = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (in_text) {
-      if (c == '\\') ++i;
-      if (c == '"') in_text = false;
-    } else if (c == '"') {
-      in_text = true;
-    } else if (c == '{' || c == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == '}' || c == ']') {
-      --depth;
-    }
-  }
-  return deepest;
 }
 
 bool is_slug(std::string_view text) {
@@ -97,23 +76,17 @@ class LineHere {
   [[nodiscard]] OrderedJson checked(std::string_view line) const {
     if (line.size() > longest_line)
       refuse(fmt::format("a line of {} bytes; the longest is {}", line.size(), longest_line));
-    const std::string begin = fmt::format(",\"{}\":\"", check_key);
-    constexpr std::size_t digits = 16;
-    constexpr std::string_view end = "\"}";
-    const std::size_t tail = begin.size() + digits + end.size();
-    const bool is_whole = line.size() > tail && line.ends_with(end) &&
-                          line.substr(line.size() - tail, begin.size()) == begin;
-    if (!is_whole || depth_of(line) > deepest_line)
+    const auto parts = take_apart(line);
+    if (!parts)
       refuse("this is no whole line of an export: `shardsweep export FOLDER` writes them");
-    const std::string text = std::string(line.substr(0, line.size() - tail)) + "}";
-    const auto said = line.substr(line.size() - tail + begin.size(), digits);
+    const std::string& text = parts->object;
     auto json = OrderedJson::parse(text, nullptr, false);
     if (!json.is_object()) refuse("this is no JSON object");
-    if (said != check_of(text))
+    if (parts->said != check_of(text))
       refuse(
           fmt::format("{}was edited: its text gives the check {}, and it says {}. What was "
                       "measured is not edited: export it anew",
-                      thing_of(json), check_of(text), escaped(said)));
+                      thing_of(json), check_of(text), escaped(parts->said)));
     if (dump_of_line(json) != text) refuse("this is not written as export writes it");
     return json;
   }

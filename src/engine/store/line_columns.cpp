@@ -128,11 +128,4 @@ LineColumns line_columns(Database& database) {
   return columns;
 }
 
-std::string check_of(std::string_view text) {
-  Fnv128 hash;
-  hash.add(text);
-  constexpr std::size_t digits = 16;
-  return hash.hex().substr(0, digits);
-}
-
 }  // namespace shardsweep::sqlite

@@ -45,8 +45,5 @@ struct LineColumns {
 /// Of the first line.
 inline constexpr std::int64_t lines_format = 1;
 inline constexpr const char* lines_format_key = "shardsweep_sweep";
-/// The last key of each line, and how a text is checked.
-inline constexpr const char* check_key = "check";
-[[nodiscard]] std::string check_of(std::string_view text);
 
 }  // namespace shardsweep::sqlite

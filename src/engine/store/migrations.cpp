@@ -362,17 +362,31 @@ ALTER TABLE trials ADD COLUMN again INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE trials ADD COLUMN software TEXT NOT NULL DEFAULT '';
 )sql";
 
+// What other databases have learnt.
+constexpr const char* knowledge_sql = R"sql(
+-- Files of knowledge that were imported. What was there when a sweep was submitted is what its
+-- search learns from: a file that is forgotten stays as long as such a sweep is there.
+CREATE TABLE knowledge (
+  id           INTEGER PRIMARY KEY,
+  name         TEXT NOT NULL,     -- by its content
+  imported_at  INTEGER NOT NULL,
+  forgotten_at INTEGER NOT NULL DEFAULT 0,  -- 0: it is not
+  text         TEXT NOT NULL      -- the file
+) STRICT;
+CREATE UNIQUE INDEX knowledge_by_name ON knowledge (name) WHERE forgotten_at = 0;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 32> steps{
+  static const std::array<std::string, 33> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
       experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column,
-      side_sql,       remeasure_sql};
+      side_sql,       remeasure_sql,    knowledge_sql};
   return steps;
 }
 

@@ -23,7 +23,7 @@ const std::string& search_sql() {
           WHERE b.trial = t.id AND b.started_at > 0 AND b.ended_at > b.started_at),
         (SELECT ifnull(max(b.ended_at), 0) FROM attempts AS b WHERE b.trial = t.id),
         ifnull(r.id, 0), ifnull(r.started_at, 0), ifnull(m.cut_short, 0),
-        ifnull(m.train_step_ms, 0.0), ifnull(m.resolution, 0.0)
+        ifnull(m.train_step_ms, 0.0), ifnull(m.resolution, 0.0), t.runner_version
       FROM trials AS t
       LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1
       LEFT JOIN measurements AS m ON m.attempt = a.id AND m.mark IS NULL
@@ -58,6 +58,7 @@ std::vector<SearchRow> search_rows(Database& database, SweepId id, const SweepSp
     row.read(column++, one.cut_short);
     row.read(column++, one.train_step_ms);
     row.read(column++, one.resolution);
+    row.read(column++, one.runner_version);
   }
   return rows;
 }

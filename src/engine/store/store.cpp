@@ -12,6 +12,7 @@
 #include "store/deletion.hpp"
 #include "store/finals.hpp"
 #include "store/inbox.hpp"
+#include "store/knowledge.hpp"
 #include "store/lease.hpp"
 #include "store/ledger.hpp"
 #include "store/meant.hpp"
@@ -195,6 +196,9 @@ class SqliteStore final : public Store {
       transaction.commit();
       return rows;
     });
+  }
+  Result<std::vector<KnowledgeText>> knowledge(Timestamp submitted) override {
+    return guarded([&] { return knowledge_at(database_, submitted); });
   }
   Result<bool> work_left() override {
     return guarded([&] { return database_.integer(sql_.work_left) != 0; });

@@ -13,14 +13,14 @@
 #include <utility>
 
 namespace shardsweep {
-namespace {
 
-/// The shape alone: names and notes differ between sweeps.
 bool same_shape(ModelSpec a, const ModelSpec& b) {
   a.name = b.name;
   a.note = b.note;
   return a == b;
 }
+
+namespace {
 
 bool is_of(const MeasuredLayout& measured, const ModelSpec& model, const Point& point) {
   const auto& its = measured.seen.point;
@@ -32,15 +32,27 @@ bool has_run(const MeasuredLayout& measured) {
   return measured.seen.outcome == Outcome::completed;
 }
 
-Result<Observation> observed(const Knowledge& knowledge, const LearntRun& run,
-                             int gpus_per_node) {
-  if (run.model < 0 || static_cast<std::size_t>(run.model) >= knowledge.models.size())
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("a measured run has model {} of {}", run.model,
-                    counted(static_cast<std::int64_t>(knowledge.models.size()), "model")));
+}  // namespace
+
+RatioSpread spread_of(std::vector<double> ratios) {
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const auto at = [&](double share) {
+    const auto rank = std::lround(share * static_cast<double>(ratios.size() - 1));
+    return ratios[static_cast<std::size_t>(rank)];
+  };
+  constexpr double tenth = 0.1;
+  return {ratios.size(), at(0.5), at(tenth), at(1 - tenth)};
+}
+
+Result<Observation> observation_of(const std::vector<ModelSpec>& models, const LearntRun& run,
+                                   int gpus_per_node) {
+  if (run.model < 0 || static_cast<std::size_t>(run.model) >= models.size())
+    return fault(FaultKind::invalid_input,
+                 fmt::format("a measured run has model {} of {}", run.model,
+                             counted(static_cast<std::int64_t>(models.size()), "model")));
   Observation seen;
-  seen.model = knowledge.models[static_cast<std::size_t>(run.model)];
+  seen.model = models[static_cast<std::size_t>(run.model)];
   seen.point.gpus = run.gpus;
   seen.point.nodes = run.gpus > gpus_per_node ? run.gpus / std::max(gpus_per_node, 1) : 0;
   seen.point.seq_len = run.seq_len;
@@ -62,19 +74,6 @@ Result<Observation> observed(const Knowledge& knowledge, const LearntRun& run,
   seen.peak_bytes = run.peak_bytes;
   return seen;
 }
-
-RatioSpread spread_of(std::vector<double> ratios) {
-  if (ratios.empty()) return {};
-  std::sort(ratios.begin(), ratios.end());
-  const auto at = [&](double share) {
-    const auto rank = std::lround(share * static_cast<double>(ratios.size() - 1));
-    return ratios[static_cast<std::size_t>(rank)];
-  };
-  constexpr double tenth = 0.1;
-  return {ratios.size(), at(0.5), at(tenth), at(1 - tenth)};
-}
-
-}  // namespace
 
 const MeasuredLayout* Learnt::fastest(const ModelSpec& model, const Point& point,
                                       const std::function<bool(const Layout&)>& wanted) const {
@@ -101,7 +100,7 @@ Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster,
   std::vector<double> speeds;
   std::vector<double> peaks;
   for (const auto& run : knowledge.runs) {
-    SHARDSWEEP_ASSIGN(auto seen, observed(knowledge, run, cluster.gpus_per_node));
+    SHARDSWEEP_ASSIGN(auto seen, observation_of(knowledge.models, run, cluster.gpus_per_node));
     if (seen.tokens_per_s_per_gpu > 0) {
       const auto guess = before.guess(seen.model, seen.point);
       if (!guess.time.nominal)

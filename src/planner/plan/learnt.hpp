@@ -69,6 +69,15 @@ struct RatioSpread {
   double high = 0;
 };
 
+[[nodiscard]] RatioSpread spread_of(std::vector<double> ratios);
+
+/// The shape alone: names and notes differ between sweeps.
+[[nodiscard]] bool same_shape(ModelSpec a, const ModelSpec& b);
+
+/// A run on GPUs of nodes that have so many. Faults as learn().
+[[nodiscard]] Result<Observation> observation_of(const std::vector<ModelSpec>& models,
+                                                 const LearntRun& run, int gpus_per_node);
+
 /// One layout with what it has shown.
 struct MeasuredLayout {
   Observation seen;

@@ -176,8 +176,26 @@ void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::si
   hear({.is = point, .reads = reads_of(point)}, news, speed_.cell_of(point));
 }
 
+namespace {
+
+/// How much the memory of a run tells of that of another one, which has another model and
+/// another number of GPUs: half as much for each doubling of either.
+double likeness(const SearchPoint& a, const SearchPoint& b) {
+  const auto doublings = [](double one, double other) {
+    return std::abs(std::log2(std::max(one, 1.0) / std::max(other, 1.0)));
+  };
+  return std::exp2(-doublings(static_cast<double>(parameters(a.model)),
+                              static_cast<double>(parameters(b.model))) -
+                   doublings(a.point.gpus, b.point.gpus));
+}
+
+}  // namespace
+
 void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
   Candidate candidate{.is = point, .reads = reads_of(point)};
+  if (candidate.reads.size() == 1 && !candidates_.empty())
+    memory_.remember(predictor_, point, candidate.reads.front().bounds, news,
+                     likeness(point, candidates_.front().is));
   for (auto& read : candidate.reads)
     read.site.remembered = true;
   hear(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));

@@ -51,8 +51,9 @@ class CellSearch {
   void end(std::size_t number, const SearchNews& news);
   /// What another cell has measured; `lesson` is the caller's number of it.
   void learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson = 0);
-  /// The speed that an earlier sweep has measured. Its memory is not heard of: what ran out of
-  /// it then may have been another version of the trainer.
+  /// What an earlier sweep has measured: its speed, and how its memory was off, the more the
+  /// nearer its model and its number of GPUs are. That it ran out of memory rules nothing out:
+  /// it may have been another version of the trainer.
   void remember(const SearchPoint& point, const SearchNews& news);
 
   [[nodiscard]] std::optional<CellLeader> leader() const { return runs_.leader(); }

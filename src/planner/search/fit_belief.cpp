@@ -92,7 +92,7 @@ FitBelief::FitBelief() {
   reset();
 }
 
-void FitBelief::reset() {
+void FitBelief::reset() const {
   errors_.clear();
   for (int i = 0; i < shift_steps; ++i) {
     for (int j = 0; j < offset_steps; ++j) {
@@ -105,7 +105,7 @@ void FitBelief::reset() {
   normalize();
 }
 
-void FitBelief::normalize() {
+void FitBelief::normalize() const {
   double sum = 0;
   for (const auto& error : errors_)
     sum += error.weight;
@@ -124,14 +124,31 @@ FitBelief::Bounds FitBelief::on_device(Bounds bounds) const {
   return bounds;
 }
 
-void FitBelief::weigh(const Lesson& lesson) {
+/// Runs of earlier sweeps say together what so many of this one would.
+void FitBelief::weigh_all() const {
+  constexpr double worth = 4;
+  outdated_ = false;
+  reset();
+  double sum = 0;
+  for (const auto& lesson : remembered_)
+    sum += lesson.weight;
+  for (const auto& lesson : remembered_)
+    weigh(lesson, lesson.weight * std::min(1.0, worth / sum));
+  for (const auto& lesson : lessons_)
+    weigh(lesson, lesson.weight);
+}
+
+void FitBelief::weigh(const Lesson& lesson, double weight) const {
+  const auto believe = [weight](Error& error, double likelihood) {
+    error.weight *= weight == 1 ? likelihood : std::pow(likelihood, weight);
+  };
   const auto bounds = on_device(lesson.bounds);
   if (lesson.peak == 0) {
     const auto at = scaled(bounds);
     for (auto& error : errors_) {
       const double fits = probability_at(at, error.shift, error.offset);
-      error.weight *=
-          floor_of_likelihood + (1 - floor_of_likelihood) * (lesson.fitted ? fits : 1 - fits);
+      believe(error, floor_of_likelihood +
+                         (1 - floor_of_likelihood) * (lesson.fitted ? fits : 1 - fits));
     }
   } else {
     const auto at = scaled({bounds.lower, bounds.upper, lesson.peak});
@@ -140,7 +157,7 @@ void FitBelief::weigh(const Lesson& lesson) {
     for (auto& error : errors_) {
       // Of the reported number the offset is the same amount, and so another share.
       const double offset = std::clamp(error.offset / std::max(share, 0.05), -0.9, 0.9);
-      error.weight *= likelihood_of_peak(at, error.shift, offset);
+      believe(error, likelihood_of_peak(at, error.shift, offset));
     }
   }
   normalize();
@@ -148,7 +165,14 @@ void FitBelief::weigh(const Lesson& lesson) {
 
 void FitBelief::take(const Lesson& lesson) {
   lessons_.push_back(lesson);
-  weigh(lesson);
+  if (!outdated_) weigh(lesson, lesson.weight);
+}
+
+void FitBelief::keep(const Lesson& lesson) {
+  constexpr std::size_t most = 400;
+  if (remembered_.size() == most) remembered_.erase(remembered_.begin());
+  remembered_.push_back(lesson);
+  outdated_ = true;
 }
 
 void FitBelief::learn(const Bounds& bounds, bool fitted) {
@@ -161,20 +185,29 @@ void FitBelief::learn_peak(const Bounds& reported, std::int64_t peak) {
   take({reported, true, peak});
 }
 
+void FitBelief::remember(const Bounds& bounds, bool fitted, double weight) {
+  if (bounds.capacity > 0) keep({bounds, fitted, 0, weight});
+}
+
+void FitBelief::remember_peak(const Bounds& reported, std::int64_t peak, double weight) {
+  if (reported.capacity <= 0 || peak <= 0) return;
+  learn_capacity(peak);
+  keep({reported, true, peak, weight});
+}
+
 void FitBelief::learn_capacity(std::int64_t held) {
   if (held <= held_) return;
   held_ = held;
   // Where it is no news it changes nothing.
-  if (std::none_of(lessons_.begin(), lessons_.end(),
-                   [&](const Lesson& lesson) { return lesson.bounds.capacity < held; }))
-    return known_.clear();
-  reset();
-  for (const auto& lesson : lessons_)
-    weigh(lesson);
+  const auto holds_less = [&](const Lesson& lesson) { return lesson.bounds.capacity < held; };
+  known_.clear();
+  outdated_ |= std::any_of(lessons_.begin(), lessons_.end(), holds_less) ||
+               std::any_of(remembered_.begin(), remembered_.end(), holds_less);
 }
 
 double FitBelief::probability(const Bounds& bounds, double share) const {
   if (bounds.capacity <= 0) return 1;
+  if (outdated_) weigh_all();
   auto at = scaled(on_device(bounds));
   at.margin += std::log(share);
   constexpr double per_unit = 1e4;
@@ -202,11 +235,10 @@ double MemoryBelief::fits_at_best(const Bounds& bounds) const {
                            static_cast<std::int64_t>(lower * (1 + about)), bounds.capacity});
 }
 
-void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
-                        const Bounds& bounds, const SearchNews& news) {
-  if (news.outcome == Outcome::oom) fit_.learn(bounds, false);
-  if (news.outcome != Outcome::completed) return;
-  fit_.learn(bounds, true);
+/// The bounds of the number that the trainer reports, where these are of all that it needs.
+MemoryBelief::Bounds MemoryBelief::reported_of(const Predictor& predictor,
+                                               const SearchPoint& point,
+                                               const Bounds& bounds) const {
   const auto reported = predictor.reported_peak_bytes(point.model, point.point, point.traits);
   const double share =
       static_cast<double>(reported) /
@@ -215,7 +247,23 @@ void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
   const auto part = [&](std::int64_t bytes) {
     return static_cast<std::int64_t>(share * static_cast<double>(bytes));
   };
-  fit_.learn_peak({part(bounds.lower), part(bounds.upper), bounds.capacity}, news.peak_bytes);
+  return {part(bounds.lower), part(bounds.upper), bounds.capacity};
+}
+
+void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
+                        const Bounds& bounds, const SearchNews& news) {
+  if (news.outcome == Outcome::oom) fit_.learn(bounds, false);
+  if (news.outcome != Outcome::completed) return;
+  fit_.learn(bounds, true);
+  fit_.learn_peak(reported_of(predictor, point, bounds), news.peak_bytes);
+}
+
+void MemoryBelief::remember(const Predictor& predictor, const SearchPoint& point,
+                            const Bounds& bounds, const SearchNews& news, double weight) {
+  if (news.outcome == Outcome::oom) fit_.remember(bounds, false, weight);
+  if (news.outcome != Outcome::completed) return;
+  fit_.remember(bounds, true, weight);
+  fit_.remember_peak(reported_of(predictor, point, bounds), news.peak_bytes, weight);
 }
 
 void MemoryBelief::hear_oom(OutOfMemory oom) {

@@ -33,6 +33,10 @@ class FitBelief {
   /// What one that ran has reported as its peak, where `reported` are the bounds of that
   /// number. More than predicted is a need; less may be what the trainer does not count.
   void learn_peak(const Bounds& reported, std::int64_t peak);
+  /// The same of a run of an earlier sweep. `weight`: how much it says of the layouts here.
+  /// Together they are worth a few runs at most, since their models err in their own way.
+  void remember(const Bounds& bounds, bool fitted, double weight);
+  void remember_peak(const Bounds& reported, std::int64_t peak, double weight);
   /// A run on such a device has held so much, whatever layout it had: a cluster file may say
   /// less than there is.
   void learn_capacity(std::int64_t held);
@@ -50,16 +54,22 @@ class FitBelief {
     Bounds bounds;  ///< of the number that was reported, where `peak` is known
     bool fitted = true;
     std::int64_t peak = 0;
+    double weight = 1;
   };
-  void reset();
-  void weigh(const Lesson& lesson);
+  void reset() const;
+  void weigh_all() const;
+  void weigh(const Lesson& lesson, double weight) const;
   void take(const Lesson& lesson);
+  void keep(const Lesson& lesson);
   [[nodiscard]] Bounds on_device(Bounds bounds) const;
-  void normalize();
+  void normalize() const;
   std::vector<Lesson> lessons_;
-  std::int64_t held_ = 0;  // the most that a run has held: a device has at least that
-  std::vector<Error> errors_;
-  std::vector<Error> likely_;  // without those of no weight
+  std::vector<Lesson> remembered_;  // the latest
+  std::int64_t held_ = 0;           // the most that a run has held: a device has at least that
+  // By all lessons, unless one was remembered since: what is asked next weighs them anew.
+  mutable bool outdated_ = false;
+  mutable std::vector<Error> errors_;
+  mutable std::vector<Error> likely_;  // without those of no weight
   // By rounded margin and width; what was asked since the last lesson.
   mutable std::unordered_map<std::uint64_t, double> known_;
 };
@@ -94,6 +104,9 @@ class MemoryBelief {
   /// How one with these bounds has ended, where it is certain which layout it was.
   void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
             const SearchNews& news);
+  /// The same of an earlier sweep.
+  void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
+                const SearchNews& news, double weight);
   /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
   void hear_oom(OutOfMemory oom);
   /// One that ran: what needs no more and ran out of memory did so for a reason that is not
@@ -105,6 +118,9 @@ class MemoryBelief {
                                                 std::size_t& held_against) const;
 
  private:
+  [[nodiscard]] Bounds reported_of(const Predictor& predictor, const SearchPoint& point,
+                                   const Bounds& bounds) const;
+
   std::int64_t capacity_;  // of a GPU
   FitBelief fit_;
   std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out

@@ -156,10 +156,13 @@ std::vector<Experience> memories_of(const Case& c) {
   for (const auto& [cell, story] : replayed(c, own_stop)) {
     for (const auto& launch : story.launches) {
       const RecordedRun& run = *by_line.at(launch.row.line);
-      if (run.outcome != Outcome::completed || launch.cut_short) continue;
+      if (run.outcome != Outcome::oom &&
+          (run.outcome != Outcome::completed || launch.cut_short))
+        continue;
       all.push_back({{.model = c.sweep.model_of(run), .point = run.point, .traits = {}},
                      {.outcome = run.outcome,
-                      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)}});
+                      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0),
+                      .peak_bytes = run.peak_memory_bytes.value_or(0)}});
     }
   }
   return all;

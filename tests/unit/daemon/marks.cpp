@@ -14,10 +14,11 @@ namespace shardsweep::testing {
 namespace {
 
 // In the order of the variants.
-constexpr std::array<std::string_view, 15> change_words{
-    "SetSweep", "SetTrial",   "PutAttempt",      "PutAllocation",  "AddMeasurement",
-    "AddEvent", "SeenNode",   "AddNodeEvidence", "ForgetEvidence", "SetNode",
-    "EndProbe", "PutControl", "MarkMeasurement", "SetClock",       "ServedRequest"};
+constexpr std::array<std::string_view, 17> change_words{
+    "SetSweep",     "SetTrial",       "PutAttempt",      "PutAllocation",  "AddMeasurement",
+    "AddEvent",     "SeenNode",       "AddNodeEvidence", "ForgetEvidence", "SetNode",
+    "EndProbe",     "PutControl",     "MarkMeasurement", "SetClock",       "ServedRequest",
+    "AddKnowledge", "ForgetKnowledge"};
 static_assert(change_words.size() == std::variant_size_v<Change>);
 constexpr std::array<std::string_view, 10> answer_words{
     "SubmitAccepted", "SubmitUnknown", "SubmitRefused", "SubmitDeferred", "JobSeen",

@@ -104,5 +104,8 @@ Result<std::vector<StopEvent>> MortalStore::stop_events() {
 Result<double> MortalStore::gpu_seconds(SweepId sweep) {
   return mortal([&] { return store_->gpu_seconds(sweep); });
 }
+Result<std::vector<KnowledgeText>> MortalStore::knowledge(Timestamp submitted) {
+  return mortal([&] { return store_->knowledge(submitted); });
+}
 
 }  // namespace shardsweep::testing

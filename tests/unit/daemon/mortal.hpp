@@ -110,6 +110,7 @@ class MortalStore final : public Store {
   Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override;
   Result<std::vector<StopEvent>> stop_events() override;
   Result<double> gpu_seconds(SweepId sweep) override;
+  Result<std::vector<KnowledgeText>> knowledge(Timestamp submitted) override;
 
   /// Transactions that were committed, and the changes in them.
   [[nodiscard]] std::int64_t commits() const { return commits_; }

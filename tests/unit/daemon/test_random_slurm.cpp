@@ -63,6 +63,8 @@ const std::vector<NotHere> not_here{
     {{"event", "look failed"}, "the daemon tells it as a trouble"},
     {{"event", "next"}, "what is handed out is told as started"},
     {{"event", "record"}, "of what is measured outside: unit_daemon, test_outside"},
+    {{"change", "AddKnowledge"}, "unit_daemon, test_knowledge"},
+    {{"change", "ForgetKnowledge"}, "the same"},
     {{"allocation's end", "completed"}, "no word of Slurm's says more than that it is over"},
     {{"allocation's end", "hung"}, "no word of Slurm's"},
     {{"allocation's end", "comm_error"}, "no word of Slurm's"},

@@ -278,6 +278,47 @@ TEST_CASE("peaks above what was predicted are needs, and peaks below say little"
   CHECK(lower.probability(around) < 0.9);
 }
 
+TEST_CASE("memory of earlier sweeps says as much as a few runs, however many there were") {
+  const FitBelief::Bounds around{80, 125, 100};
+  const auto after = [&](int ooms, double weight) {
+    FitBelief belief;
+    for (int i = 0; i < ooms; ++i)
+      belief.remember({60, 90, 100}, false, weight);
+    return belief.probability(around);
+  };
+  FitBelief own;
+  for (int i = 0; i < 4; ++i)
+    own.learn({60, 90, 100}, false);
+  CHECK(after(1, 0.5) < 0.49);
+  CHECK(after(2, 0.5) < after(1, 0.5));
+  CHECK(after(200, 1) == doctest::Approx(own.probability(around)).epsilon(0.01));
+  CHECK(after(4, 1) == doctest::Approx(own.probability(around)).epsilon(0.01));
+  CHECK(after(1, 0.25) > after(1, 1));
+
+  // Runs of today outweigh them.
+  FitBelief belief;
+  for (int i = 0; i < 200; ++i)
+    belief.remember({60, 90, 100}, false, 1);
+  const double before = belief.probability(around);
+  for (int i = 0; i < 8; ++i)
+    belief.learn({85, 120, 100}, true);
+  CHECK(belief.probability(around) > before + 0.2);
+}
+
+TEST_CASE("it is the same whether memory of earlier sweeps is heard before or after runs") {
+  const FitBelief::Bounds around{80, 125, 100};
+  FitBelief before;
+  FitBelief between;
+  before.remember({60, 90, 100}, false, 0.5);
+  before.remember_peak({40, 50, 100}, 60, 0.5);
+  before.learn({85, 120, 100}, true);
+  between.remember_peak({40, 50, 100}, 60, 0.5);
+  CHECK(between.probability(around) < 0.5);
+  between.learn({85, 120, 100}, true);
+  between.remember({60, 90, 100}, false, 0.5);
+  CHECK(between.probability(around) == doctest::Approx(before.probability(around)));
+}
+
 TEST_CASE("a device has at least what a run on it has held, whatever its preset says") {
   const FitBelief::Bounds around{80, 125, 85};
   FitBelief belief;

@@ -87,6 +87,35 @@ Result<KnownRuns> known_runs(const Session& session, const std::string& name) {
   return known;
 }
 
+Result<std::vector<EarlierSweep>> earlier_sweeps(
+    const Session& session, Reader& reader,
+    const std::function<bool(const SweepSpec&)>& wanted) {
+  SHARDSWEEP_ASSIGN(const Table names,
+                    reader.query(fmt::format("SELECT name FROM sweeps WHERE backend <> '{}' "
+                                             "ORDER BY id",
+                                             word_of(Backend::imported))));
+  std::vector<EarlierSweep> sweeps;
+  for (const auto& row : names.rows) {
+    const auto& name = std::get<std::string>(row.front());
+    SHARDSWEEP_ASSIGN(const auto text, reader.resolved(name));
+    auto spec = load_sweep_text(text, name, {session.installation.presets, {}});
+    if (!spec || !wanted(*spec)) continue;
+    SHARDSWEEP_ASSIGN(auto rows, reader.search_rows(name, *spec));
+    sweeps.push_back({name, *std::move(spec), std::move(rows)});
+  }
+  return sweeps;
+}
+
+Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader) {
+  SHARDSWEEP_ASSIGN(
+      const Table table,
+      reader.query("SELECT name, text FROM knowledge WHERE forgotten_at = 0 ORDER BY id"));
+  std::vector<KnowledgeText> files;
+  for (const auto& row : table.rows)
+    files.push_back({std::get<std::string>(row.at(0)), std::get<std::string>(row.at(1))});
+  return files;
+}
+
 Result<Knowledge> knowledge_of(const Session& session, const std::string& name,
                                std::size_t most) {
   SHARDSWEEP_ASSIGN(const auto known, known_runs(session, name));

@@ -8,9 +8,13 @@
 #include "search/extrapolation.hpp"
 
 #include <shardsweep/result.hpp>
+#include <shardsweep/results.hpp>
+#include <shardsweep/search_row.hpp>
+#include <shardsweep/store.hpp>
 #include <shardsweep/sweep.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +29,21 @@ struct KnownRuns {
 
 /// Faults: no such sweep; invalid_input: an imported table, or nothing was measured yet.
 [[nodiscard]] Result<KnownRuns> known_runs(const Session& session, const std::string& name);
+
+/// A sweep that others may learn from, with its trials.
+struct EarlierSweep {
+  std::string name;
+  SweepSpec spec;
+  std::vector<SearchRow> rows;
+};
+/// Those of which `wanted` says yes, in the order of their submission. Imported tables are
+/// none, and a file that another version has written may not load any more: it is left out.
+[[nodiscard]] Result<std::vector<EarlierSweep>> earlier_sweeps(
+    const Session& session, Reader& reader,
+    const std::function<bool(const SweepSpec&)>& wanted);
+
+/// Files of knowledge that were imported and are not forgotten, in the order of their import.
+[[nodiscard]] Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader);
 
 /// The medians of what each layout of a sweep has shown, with the sweep's own cluster: if that
 /// is a file which `calibrate` has written, with its rates. At most so many layouts: the

@@ -3,12 +3,14 @@
 // `submit` judges by, so that what it lists is what would run; the site is read too, since
 // its variables are in the identity of a trial. Without a database it answers all the same.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
 #include "cli/passing.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
+#include "plan/knowledge_file.hpp"
 #include "plan/plan_story.hpp"
 #include "predict/family.hpp"
 #include "show/plan_story.hpp"
@@ -72,34 +74,43 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
   return result;
 }
 
-/// "The search learns from 412 runs of 2 earlier sweeps: a, b." Empty: from none. What a daemon
-/// does (daemon/search.cpp), by what is measured now.
+/// "The search learns from 412 runs of 2 earlier sweeps and 1 imported file: a, b,
+/// imported:0123abcd." Empty: from none. What a daemon does (daemon/search.cpp), by what is
+/// measured now.
 std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
   if (!sweep.search.remembers()) return "";
   const auto reader = Reader::open(session.home.database);
   if (!reader) return "";
-  const auto sweeps = (*reader)->query(
-      "SELECT s.name, count(*) FROM sweeps AS s JOIN trials AS t ON t.sweep = s.id WHERE "
-      "t.hidden = 0 AND t.final_of IS NULL AND t.counted_speed > 0 AND s.backend <> 'imported' "
-      "GROUP BY s.id ORDER BY s.id");
-  if (!sweeps) return "";
-  std::int64_t runs = 0;
+  const auto& from = sweep.search.learn_from;
+  const auto sweeps = earlier_sweeps(session, **reader, [&](const SweepSpec& theirs) {
+    return theirs.name != sweep.name && from.includes(theirs.name) && is_kin(sweep, theirs);
+  });
+  const auto files = imported_knowledge(**reader);
+  if (!sweeps || !files) return "";
+  EarlierRuns all;
   std::vector<std::string> names;
-  for (const auto& row : sweeps->rows) {
-    const auto& name = std::get<std::string>(row.at(0));
-    if (name == sweep.name || !sweep.search.learn_from.includes(name)) continue;
-    const auto text = (*reader)->resolved(name);
-    if (!text) continue;
-    const auto theirs = load_sweep_text(*text, name, {session.installation.presets, {}});
-    if (!theirs || !is_kin(sweep, *theirs)) continue;
-    runs += std::get<std::int64_t>(row.at(1));
-    names.push_back(name);
+  for (const EarlierSweep& one : *sweeps) {
+    auto runs = earlier_runs(one.spec, one.rows, session.clock.now());
+    if (!runs.empty()) names.push_back(one.name);
+    all.add(std::move(runs));
+  }
+  const auto own = std::ssize(names);
+  for (const KnowledgeText& one : *files) {
+    if (!from.includes(one.name)) continue;
+    const auto file = read_knowledge(one.text, one.name);
+    auto runs = file ? earlier_runs(sweep, *file) : std::vector<EarlierRun>();
+    if (!runs.empty()) names.push_back(one.name);
+    all.add_file(std::move(runs));
   }
   if (names.empty()) return "";
+  std::vector<std::string> origins;
+  if (own > 0) origins.push_back(counted(own, "earlier sweep"));
+  if (own < std::ssize(names))
+    origins.push_back(counted(std::ssize(names) - own, "imported file"));
   return fmt::format(
-      "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' "
-      "begins without.",
-      counted(runs, "run"), counted(names.size(), "earlier sweep"), fmt::join(names, ", "));
+      "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' begins without.",
+      counted(std::ssize(all.latest()), "run"), fmt::join(origins, " and "),
+      fmt::join(names, ", "));
 }
 
 Result<ExitCode> run_plan(const Session& session) {

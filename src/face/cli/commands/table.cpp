@@ -39,6 +39,7 @@
   ROW(command_export)            \
   ROW(command_replay)            \
   ROW(command_import)            \
+  ROW(command_knowledge)         \
   ROW(command_evaluate_memory)   \
   ROW(command_read_log)          \
   ROW(command_nodes)             \

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of knowledge that were imported, as the database keeps them.
+#pragma once
+
+#include "store/sqlite.hpp"
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/store.hpp>
+
+#include <vector>
+
+namespace shardsweep::sqlite {
+
+/// What is forgotten, and what no sweep learns from any more.
+extern const char* const unused_knowledge_sql;
+
+/// Those that a sweep learns from that was submitted then, in the order of their import.
+[[nodiscard]] std::vector<KnowledgeText> knowledge_at(Database& database, Timestamp submitted);
+
+}  // namespace shardsweep::sqlite

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a search begins with: runs of earlier sweeps (search.learn_from), and of files of
+// knowledge. The daemon, `plan` and `knowledge export` choose them by these rules, so that they
+// mean the same runs.
+#pragma once
+
+#include "search/extrapolation.hpp"
+
+#include <shardsweep/clock.hpp>
+#include <shardsweep/search_row.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+/// A run that another search may learn from.
+struct EarlierRun {
+  Timestamp ended_at = 0;    ///< 0: before all runs of the database
+  std::string version = {};  ///< of its trainer
+  Experience is;
+};
+
+/// Of a sweep's trials those that had ended at `until` and whose outcome says what their layout
+/// does.
+[[nodiscard]] std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep,
+                                                   std::span<const SearchRow> rows,
+                                                   Timestamp until);
+
+/// Gathers them, from any number of origins.
+class EarlierRuns {
+ public:
+  /// More are not learnt from: the latest are.
+  static constexpr std::size_t most = 1000;
+
+  /// Of a sweep of this database.
+  void add(std::vector<EarlierRun> runs);
+  /// Of a file, once all sweeps are there. A run that a sweep or another file has too is the
+  /// same run.
+  void add_file(std::vector<EarlierRun> runs);
+  /// In the order in which they ended, as a cell hears its own runs: files first.
+  [[nodiscard]] std::vector<EarlierRun> latest() const;
+
+ private:
+  std::vector<EarlierRun> runs_;
+  std::map<std::string, std::size_t> seen_;  ///< how often each run is there
+};
+
+}  // namespace shardsweep
