@@ -4,8 +4,7 @@
 // sweep, user, host, path, node, job or model.
 //
 //   {"shardsweep_knowledge":1,"sources":1,"models":1,"runs":2,"check":"…"}
-//   {"source":0,"gpu":"NVIDIA H100 80GB
-//   HBM3","gpus_per_node":8,…,"family":"megatron","check":"…"}
+//   {"source":0,"gpu":"H100","gpus_per_node":8,…,"family":"megatron","check":"…"}
 //   {"model":0,"layers":32,"hidden":4096,…,"check":"…"}
 //   {"run":0,"source":0,"model":0,"gpus":8,"nodes":1,…,"layout":"dp4 tp2 …","check":"…"}
 //
