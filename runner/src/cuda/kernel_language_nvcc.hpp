@@ -108,7 +108,7 @@ __device__ inline void store_vector(float* to, const Floats<4>& values) {
   *reinterpret_cast<float4*>(to) =
       make_float4(values.at[0], values.at[1], values.at[2], values.at[3]);
 }
-/// To an address aligned to 8 bytes, in one access.
+/// An address is aligned to 8 bytes, and there is one access.
 __device__ inline Bytes8 load_bytes(const std::uint8_t* from) {
   const uint2 raw = *reinterpret_cast<const uint2*>(from);
   Bytes8 bytes;
