@@ -59,9 +59,10 @@ struct ResidualPrior {
   double across_own = 0.8;
   double across_of_value = 0.8;
   /// And of all that, what runs of an earlier sweep share with those of today: software and
-  /// machine may have changed meanwhile. `bench_planner --remember`: with all of it other
-  /// models' runs save 22 % of the runs, and those of a wrong machine cost 11 %; with 0.7 they
-  /// save 17 % and cost 6 %, with 0.4 they save 13 % and cost nothing.
+  /// machine may have changed meanwhile. `bench_planner --remember`, made machines: with 0.7
+  /// other models' runs save 20 % of the runs, and those of a wrong machine cost none. Before
+  /// tensor parallelism between nodes was a part of its own, all of it saved 5 % more than 0.7
+  /// and cost 5 % more, and 0.4 saved 4 % less and cost 6 % less.
   double across_sweeps = 0.7;
   /// What nobody knows of a machine whose rates are not known: its scale, which all layouts
   /// share, and each part's seconds. Measurements do not make these smaller (`calibrate`): a
