@@ -5,6 +5,7 @@
 // rules are checked afterwards and cited; they choose nothing.
 #include "plan/suggest.hpp"
 
+#include "plan/feasibility.hpp"
 #include "plan/plan.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
