@@ -174,17 +174,18 @@ std::vector<Point> layouts(std::int32_t nodes, std::int32_t gpus_per_node,
   };
   const bool sharded = family == "fsdp";
   const std::int32_t most_pp = sharded ? 1 : std::min(16, gpus);
+  const auto add_all = [&](std::int32_t tp, std::int32_t pp, std::int32_t micro_batch) {
+    for (const auto zero : sharded ? std::array{2, 3} : std::array{0, 1}) {
+      for (const auto recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+        if (family == "nanotron" && recompute != Recompute::none) continue;
+        add(tp, pp, micro_batch, zero, recompute);
+      }
+    }
+  };
   for (std::int32_t tp = 1; tp <= gpus_per_node; tp *= 2) {
     for (std::int32_t pp = 1; pp <= most_pp && tp * pp <= gpus; pp *= 2) {
-      for (std::int32_t micro_batch = 1; micro_batch <= 16; micro_batch *= 2) {
-        for (const auto zero : sharded ? std::array{2, 3} : std::array{0, 1}) {
-          for (const auto recompute :
-               {Recompute::none, Recompute::selective, Recompute::full}) {
-            if (family == "nanotron" && recompute != Recompute::none) continue;
-            add(tp, pp, micro_batch, zero, recompute);
-          }
-        }
-      }
+      for (std::int32_t micro_batch = 1; micro_batch <= 16; micro_batch *= 2)
+        add_all(tp, pp, micro_batch);
     }
   }
   return points;
@@ -262,6 +263,14 @@ Case made_table(std::uint64_t seed, const std::filesystem::path& presets) {
   std::vector<const char*> kernels{"flash_attn2"};
   if (random.one_in(0.4)) kernels.push_back("torch");
   int line = 1;
+  const auto measure = [&](const ModelSpec& model, const Point& point) {
+    for (const auto* kernel : kernels) {
+      RecordedRun run{.point = point, .nodes = point.nodes, .kernel = kernel, .line = ++line};
+      run.point.model = static_cast<std::int32_t>(made.sweep.models.size()) - 1;
+      machine.measure(model, run);
+      made.sweep.runs.push_back(std::move(run));
+    }
+  };
   for (std::int32_t number = 0; number < 2; ++number) {
     auto model = drawn_model(random);
     if (number == 1 && model == made.sweep.models.front()) break;
@@ -270,14 +279,8 @@ Case made_table(std::uint64_t seed, const std::filesystem::path& presets) {
       auto points = layouts(nodes, made.cluster.gpus_per_node, family->name, model);
       shuffle(points, random);
       points.resize(std::min(points.size(), most_rows / kernels.size()));
-      for (const auto& point : points) {
-        for (const auto* kernel : kernels) {
-          RecordedRun run{.point = point, .nodes = nodes, .kernel = kernel, .line = ++line};
-          run.point.model = number;
-          machine.measure(model, run);
-          made.sweep.runs.push_back(std::move(run));
-        }
-      }
+      for (const auto& point : points)
+        measure(model, point);
     }
   }
   return made;

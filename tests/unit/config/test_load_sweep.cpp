@@ -186,8 +186,8 @@ TEST_CASE("a var has no name of a column that results have beside it") {
   for (const auto& column : result_columns) {
     const auto name = std::string(column.name);
     CAPTURE(name);
-    const auto sweep =
-        load_text(head + "constants: {model: tiny, gpus: 4}\nvars: {" + name + ": [1, 2]}\n");
+    const auto sweep = load_text(fmt::format(
+        "{}constants: {{model: tiny, gpus: 4}}\nvars: {{{}: [1, 2]}}\n", head, name));
     REQUIRE_FALSE(sweep.has_value());
     CHECK(sweep.error().what.find("'" + name + "'") != std::string::npos);
   }
