@@ -91,12 +91,14 @@ const std::vector<std::string>& attempt_fact_columns() {
 
 const std::vector<std::string>& measured_columns() {
   static const auto columns = [] {
+    constexpr std::array beside{"mark",           "cut_short", "flops_model",
+                                "runner_version", "software",  "hosts",
+                                "settings",       "throttled", "detail"};
     std::vector<std::string> names;
+    names.reserve(metric_table.size() + beside.size());
     for (const auto& metric : metric_table)
       names.emplace_back(metric.name);
-    for (const auto* name : {"mark", "cut_short", "flops_model", "runner_version", "software",
-                             "hosts", "settings", "throttled", "detail"})
-      names.emplace_back(name);
+    names.insert(names.end(), beside.begin(), beside.end());
     return names;
   }();
   return columns;
