@@ -33,6 +33,7 @@ class StoppedClock {
 
 }  // namespace shardbench
 
+// NOLINTNEXTLINE(misc-definitions-in-headers): included once in a program
 extern "C" int clock_gettime(clockid_t clock, timespec* now) {
   const std::int64_t at = shardbench::stopped_at_ns;
   if (clock != CLOCK_MONOTONIC || at == 0)
