@@ -364,11 +364,11 @@ TEST_CASE("an improvement far below the best is small, finite and in order") {
 
 TEST_CASE("a few runs say how large the noise is, whatever was thought before") {
   // Repeats of three layouts that are far apart.
-  const auto after = [](double noise) {
+  const auto after = [](double off) {
     ResidualModel model(ResidualPrior{});
     for (int repeat = 0; repeat < 4; ++repeat) {
       for (const double x : {0.0, 10.0, 20.0})
-        model.add(at(x), (repeat % 2 == 0 ? noise : -noise) * (1 + x / 20) / 1.5);
+        model.add(at(x), (repeat % 2 == 0 ? off : -off) * (1 + x / 20) / 1.5);
     }
     model.fit();
     return model.at(at(10)).sigma;
