@@ -24,7 +24,7 @@ struct Family {
       "formulas and sources, no runs";  ///< what its constants are from
   MemoryFamily memory;                  ///< on GPUs
   /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
-  /// which holds whatever the trainer is.
+  /// which knows no trainer's habits.
   MemoryFamily least;
   /// How far the constants of `least` may be off in somebody else's sweep. 0: they are the
   /// runner's own, and exact.

@@ -162,8 +162,9 @@ struct MemoryFamily {
 [[nodiscard]] std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout,
                                         StageSplit split);
 
-/// A lower bound whatever the trainer does well: bf16 gradients, everything sharded by tp and
-/// any split of the layers over stages; weights, gradients, optimizer and one micro-batch's
+/// A lower bound whatever else the trainer does well, with Adam's state in fp32 beside 16 bits
+/// (Family::certain_optimizer knows who keeps less): bf16 gradients, everything sharded by tp
+/// and any split of the layers over stages; weights, gradients, optimizer and one micro-batch's
 /// activations as `recompute` keeps them; no log-sum-exp, logits, buffers or runtime.
 [[nodiscard]] MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
                                                const RunTraits& traits = {});
