@@ -61,6 +61,17 @@ inline constexpr std::array<WordSynonym, 5> rank_order_synonyms{
      {"cp-dp-tp-pp", "dp-tp-pp"},
      {"tp-cp-ep-pp-dp", "tp-cp-pp-dp"}}};
 inline constexpr std::array<std::string_view, 1> bucket_aliases{"bucket_cap_mb"};
+inline constexpr std::array<std::string_view, 3> expert_tp_aliases{
+    "expert_tensor_parallel_size", "expert_tensor_parallel_degree", "etp_size"};
+inline constexpr std::array<std::string_view, 2> first_stage_aliases{
+    "decoder_first_pipeline_num_layers", "num_layers_in_first_pipeline_stage"};
+inline constexpr std::array<std::string_view, 2> last_stage_aliases{
+    "decoder_last_pipeline_num_layers", "num_layers_in_last_pipeline_stage"};
+inline constexpr std::array<std::string_view, 1> cuda_graph_aliases{"enable_cuda_graph"};
+
+constexpr std::int64_t last_of(Words words) {
+  return static_cast<std::int64_t>(words.size()) - 1;
+}
 
 constexpr std::int32_t narrow(std::int64_t value) {
   return static_cast<std::int32_t>(value);
@@ -157,9 +168,9 @@ inline constexpr auto table = std::to_array<AxisInfo>({
      Use::spelt | Use::shown | Use::structural | Use::suggested,
      "ZeRO stage",
      get_layout<&Layout::zero>, set_layout<&Layout::zero>},
-    {"recompute", AxisKind::word, Words(recompute_words), recompute_aliases, 0, 2, 0, false, keyed, 11, "",
+    {"recompute", AxisKind::word, Words(recompute_words), recompute_aliases, 0, last_of(recompute_words), 0, false, keyed, 11, "",
      Use::shown | Use::structural | Use::suggested,
-     "activations computed again in backward",
+     "activations computed again in backward: as the trainer selects them, of whole layers, or of modules that Megatron-LM names",
      get_layout<&Layout::recompute>, set_layout<&Layout::recompute>},
     {"sequence_parallel", AxisKind::toggle, {}, {}, 0, 1, 0, false, keyed, 12, "sp",
      Use::structural | Use::suggested,
@@ -181,6 +192,26 @@ inline constexpr auto table = std::to_array<AxisInfo>({
      Use::structural,
      "DP communication overlaps backward",
      get_layout<&Layout::overlap>, set_layout<&Layout::overlap>},
+    {"expert_tp", AxisKind::integer, {}, expert_tp_aliases, 0, widest, 0, false, keyed, 18, "etp",
+     Use::structural | Use::suggested | Use::optional_flag,
+     "ranks that split each expert; 0: those of tp",
+     get_layout<&Layout::expert_tp>, set_layout<&Layout::expert_tp>},
+    {"first_stage_layers", AxisKind::integer, {}, first_stage_aliases, 0, 1 << 14, 0, false, keyed, 19, "first",
+     Use::structural | Use::optional_flag,
+     "layers of the pipeline's first stage, which has the embedding; 0: as many as the others",
+     get_layout<&Layout::first_stage_layers>, set_layout<&Layout::first_stage_layers>},
+    {"last_stage_layers", AxisKind::integer, {}, last_stage_aliases, 0, 1 << 14, 0, false, keyed, 20, "last",
+     Use::structural | Use::optional_flag,
+     "layers of the pipeline's last stage, which has the loss; 0: as many as the others",
+     get_layout<&Layout::last_stage_layers>, set_layout<&Layout::last_stage_layers>},
+    {"cuda_graphs", AxisKind::toggle, {}, cuda_graph_aliases, 0, 1, 0, false, keyed, 21, "graphs",
+     Use::structural | Use::optional_flag,
+     "a layer's kernels are launched as one CUDA graph",
+     get_layout<&Layout::cuda_graphs>, set_layout<&Layout::cuda_graphs>},
+    {"offload", AxisKind::word, Words(offload_words), {}, 0, last_of(offload_words), 0, false, keyed, 22, "offload-",
+     Use::structural | Use::optional_flag,
+     "in the host's memory between its uses: the optimizer's state, or weights and gradients too",
+     get_layout<&Layout::offload>, set_layout<&Layout::offload>},
 });
 // clang-format on
 

@@ -32,13 +32,25 @@ struct ModelSpec {
   std::int64_t expert_ffn = 0;         ///< width of one expert's SwiGLU
   std::int64_t shared_experts = 0;     ///< that every token goes through, of the same width
   std::int64_t dense_layers = 0;       ///< the first ones, which have no experts
-  std::string note;                    ///< what predictions leave out of it; empty: nothing
+  // Multi-head latent attention: keys and values of all heads come from one latent, beside a
+  // part of each key that all heads share.
+  std::int64_t kv_lora_rank = 0;      ///< values of that latent; 0: plain attention
+  std::int64_t q_lora_rank = 0;       ///< values of the queries' latent; 0: they have none
+  std::int64_t qk_rope_head_dim = 0;  ///< of head_dim, what the rotary embedding turns
+  std::int64_t v_head_dim = 0;        ///< values of a head's values; 0: head_dim
+  std::int64_t mtp_layers = 0;        ///< that predict tokens beyond the next one
+  std::string note;                   ///< what predictions leave out of it; empty: nothing
 
   /// Values of one head, and of all heads' queries.
   [[nodiscard]] std::int64_t head_size() const {
     return head_dim > 0 ? head_dim : hidden / heads;
   }
   [[nodiscard]] std::int64_t query_width() const { return heads * head_size(); }
+  [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
+  /// Of what attention puts out, before its last product.
+  [[nodiscard]] std::int64_t value_width() const {
+    return heads * (v_head_dim > 0 ? v_head_dim : head_size());
+  }
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
@@ -61,6 +73,11 @@ inline constexpr auto described<ModelSpec> = [] {
       Key{"expert_ffn", &M::expert_ffn, {count, "width of one expert", 0, 1 << 22, "moe_intermediate_size"}, optional},
       Key{"shared_experts", &M::shared_experts, {count, "experts that every token goes through", 0, 1 << 10, "n_shared_experts", {}, "0"}, optional},
       Key{"dense_layers", &M::dense_layers, {count, "first layers without experts", 0, 1 << 14, "first_k_dense_replace", {}, "0"}, optional},
+      Key{"kv_lora_rank", &M::kv_lora_rank, {count, "values of the latent of keys and values (MLA); 0: plain attention", 0, 1 << 16, {}, {}, "0"}, optional},
+      Key{"q_lora_rank", &M::q_lora_rank, {count, "values of the queries' latent; 0: queries have none", 0, 1 << 16, {}, {}, "0"}, optional},
+      Key{"qk_rope_head_dim", &M::qk_rope_head_dim, {count, "of a head's values those that the rotary embedding turns, one key for all heads", 0, 1 << 16, {}, {}, "0"}, optional},
+      Key{"v_head_dim", &M::v_head_dim, {count, "values of one head's values; 0: head_dim", 0, 1 << 16, {}, {}, "head_dim"}, optional},
+      Key{"mtp_layers", &M::mtp_layers, {count, "layers that predict tokens beyond the next one", 0, 64, "num_nextn_predict_layers", {}, "0"}, optional},
       Key{"tied_embeddings", &M::tied_embeddings, {.type = KeyType::boolean, .meaning = "input and output embeddings are one matrix", .alias = "tie_word_embeddings"}, optional},
       Key{"note", &M::note, {KeyType::text, "what predictions leave out of the model, in a sentence", 0, 400}, optional},
   };

@@ -6,7 +6,9 @@
 
 #include <shardsweep/model.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -15,8 +17,59 @@
 
 namespace shardsweep {
 
+/// After these three, sets of modules whose inside is computed again (recompute_modules).
 enum class Recompute : std::uint8_t { none, selective, full };
-inline constexpr std::array<std::string_view, 3> recompute_words{"none", "selective", "full"};
+inline constexpr std::array<std::string_view, 13> recompute_words{
+    "none",
+    "selective",
+    "full",
+    "layernorm",
+    "mlp",
+    "moe",
+    "moe_act",
+    "mla_up_proj",
+    "layernorm+mlp",
+    "layernorm+moe_act",
+    "mla_up_proj+layernorm",
+    "mla_up_proj+mlp",
+    "mla_up_proj+layernorm+moe_act"};
+
+/// What a layer may drop and compute again, as Megatron-LM cuts it.
+enum class Module : std::uint8_t {
+  layernorm = 1U << 0,
+  mlp = 1U << 1,          ///< of a dense layer
+  moe = 1U << 2,          ///< experts, with their router and exchange
+  moe_act = 1U << 3,      ///< what stands between an expert's two products
+  mla_up_proj = 1U << 4,  ///< heads from latents
+};
+inline constexpr std::array<std::string_view, 5> module_words{"layernorm", "mlp", "moe",
+                                                              "moe_act", "mla_up_proj"};
+
+/// The modules that a word of `recompute` names; none for the first three.
+class Modules {
+ public:
+  constexpr explicit Modules(std::string_view words) {
+    for (std::size_t at = 0; at <= words.size();) {
+      const auto end = std::min(words.find('+', at), words.size());
+      for (std::size_t i = 0; i < module_words.size(); ++i)
+        if (words.substr(at, end - at) == module_words[i]) bits_ |= 1U << i;
+      at = end + 1;
+    }
+  }
+  [[nodiscard]] constexpr bool has(Module module) const {
+    return (bits_ & static_cast<std::uint32_t>(module)) != 0;
+  }
+  [[nodiscard]] constexpr bool any() const { return bits_ != 0; }
+  [[nodiscard]] constexpr bool is_part_of(Modules others) const {
+    return (bits_ & ~others.bits_) == 0;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+[[nodiscard]] constexpr Modules recomputed_modules(Recompute recompute) {
+  return Modules(recompute_words[static_cast<std::size_t>(recompute)]);
+}
 
 enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
 inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1",
@@ -36,6 +89,11 @@ constexpr bool names_cp(RankOrder order) {
 enum class ContextMode : std::uint8_t { ring, ulysses };
 inline constexpr std::array<std::string_view, 2> context_mode_words{"ring", "ulysses"};
 
+/// What lies in the host's memory between its uses: the optimizer's state, or the weights and
+/// gradients too.
+enum class Offload : std::uint8_t { none, optimizer, all };
+inline constexpr std::array<std::string_view, 3> offload_words{"none", "optimizer", "all"};
+
 /// How one training job is spread over its world of dp*tp*pp*cp ranks.
 struct Layout {
   std::int32_t dp = 1;
@@ -53,8 +111,13 @@ struct Layout {
   bool sequence_parallel = false;
   Schedule schedule = Schedule::one_f_one_b;
   RankOrder rank_order = RankOrder::tp_dp_pp;
-  std::int32_t bucket_mb = 25;  ///< MiB of gradients per DP all-reduce
-  bool overlap = true;          ///< DP communication overlaps backward
+  std::int32_t bucket_mb = 25;          ///< MiB of gradients per DP all-reduce
+  bool overlap = true;                  ///< DP communication overlaps backward
+  std::int32_t expert_tp = 0;           ///< ranks that split each expert; 0: those of tp
+  std::int32_t first_stage_layers = 0;  ///< of the pipeline's first stage; 0: as the others
+  std::int32_t last_stage_layers = 0;   ///< of its last one
+  bool cuda_graphs = false;             ///< a layer's kernels are launched as one graph
+  Offload offload = Offload::none;
 
   [[nodiscard]] std::int64_t world() const { return std::int64_t{dp} * tp * pp * cp; }
   /// Samples per train step over all DP ranks.
@@ -63,15 +126,18 @@ struct Layout {
   }
   /// Ranks with the same weights.
   [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
-  /// Ranks that split each expert: those of tp, unless others' tables spread experts over them.
-  [[nodiscard]] std::int32_t expert_tp() const {
+  /// Ranks that split each expert. Others' tables may spread experts over those of tp too.
+  [[nodiscard]] std::int32_t expert_shards() const {
+    if (expert_tp > 0) return expert_tp;
     if (ep <= data_ranks()) return tp;
     const auto split = std::int64_t{tp} * data_ranks() / ep;
     return split > 1 ? static_cast<std::int32_t>(split) : 1;
   }
-  /// Ranks with the same experts; 1 where others' tables spread them over tp too.
+  /// Ranks with the same experts: of those of a stage what is left.
   [[nodiscard]] std::int32_t expert_replicas() const {
-    return ep < data_ranks() ? data_ranks() / ep : 1;
+    const auto spread = std::int64_t{ep} * expert_shards();
+    const auto replicas = std::int64_t{tp} * data_ranks() / spread;
+    return replicas > 1 ? static_cast<std::int32_t>(replicas) : 1;
   }
   /// Ranks that share one copy of what ZeRO shards.
   [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }

@@ -237,6 +237,10 @@ const std::vector<Rule>& rules() {
 /// Whose degrees have no limit of their own.
 constexpr std::array<const char*, 7> axes{"dp", "tp", "pp", "cp", "ep", "vpp", "dp_replicate"};
 
+/// Axes of other trainers, whose default is all that this one has.
+constexpr std::array<const char*, 3> others_axes{"expert_tp", "first_stage_layers",
+                                                 "last_stage_layers"};
+
 const std::vector<Dtype> all_dtypes{Dtype::bf16, Dtype::fp32, Dtype::fp64};
 
 std::string dtype_list(const std::vector<Dtype>& dtypes) {
@@ -341,6 +345,8 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
   JsonObject most;
   for (const char* axis : axes)
     most.null(axis);
+  for (const char* axis : others_axes)
+    most.integer(axis, 0);
   std::vector<std::string> rule_objects;
   for (const Rule& rule : rules())
     rule_objects.push_back(JsonObject{}
@@ -366,6 +372,8 @@ std::string capabilities_json(const Platforms& platforms, const Profile& profile
       .raw("recompute", R"(["none","selective","full"])")
       .raw("sequence_parallel", "[false,true]")
       .raw("cp_mode", R"(["ring","ulysses"])")
+      .raw("cuda_graphs", "[false]")
+      .raw("offload", R"(["none"])")
       .raw("schedule", R"(["1f1b","afab","zb-h1","zb-v"])")
       .raw("profile", profile_names())
       .raw("rules", json_array(rule_objects))

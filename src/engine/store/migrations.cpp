@@ -376,17 +376,45 @@ CREATE TABLE knowledge (
 CREATE UNIQUE INDEX knowledge_by_name ON knowledge (name) WHERE forgotten_at = 0;
 )sql";
 
+// Axes and models of today's trainers.
+constexpr const char* today_sql = R"sql(
+-- ranks that split each expert (0: those of tp), layers of the first and last stage (0: even),
+-- whether layers are CUDA graphs, what lies in the host's memory; then the model's shape: latents
+-- of keys and values (0: plain attention) and of queries, the part of a head with a rotary
+-- embedding, values of a head's values (0: head_dim), layers that predict later tokens
+ALTER TABLE trials ADD COLUMN expert_tp INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN first_stage_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN last_stage_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN cuda_graphs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN offload TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE trials ADD COLUMN kv_lora_rank INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN q_lora_rank INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN qk_rope_head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN v_head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE trials ADD COLUMN mtp_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN expert_tp INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN first_stage_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN last_stage_layers INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN cuda_graphs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN offload TEXT NOT NULL DEFAULT 'none';
+ALTER TABLE left_out ADD COLUMN kv_lora_rank INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN q_lora_rank INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN qk_rope_head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN v_head_dim INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE left_out ADD COLUMN mtp_layers INTEGER NOT NULL DEFAULT 0;
+)sql";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 33> steps{
+  static const std::array<std::string, 34> steps{
       schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
       controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
       lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
       counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
       resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
       experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column,
-      side_sql,       remeasure_sql,    knowledge_sql};
+      side_sql,       remeasure_sql,    knowledge_sql, today_sql};
   return steps;
 }
 

@@ -6,6 +6,7 @@
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/database_format.hpp>
 #include <shardsweep/fail_point.hpp>
+#include <shardsweep/model.hpp>
 #include <shardsweep/storage.hpp>
 
 #include <fmt/format.h>
@@ -34,13 +35,32 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
 
 }  // namespace
 
-std::string views() {
-  constexpr std::string_view mark = "/*axes of t*/";
-  const auto columns = axis_list("t.");
-  std::string text = views_sql;
+namespace {
+
+/// Of `trials` or of a view: in the table a model's hidden size has a name of its own.
+std::string shape_list(bool of_table) {
+  std::string list;
+  for (const auto& field : shape_fields) {
+    const bool renamed = of_table && field.name == "hidden";
+    list += fmt::format("{}t.{}", list.empty() ? "" : ", ",
+                        renamed ? "hidden_size AS hidden" : field.name);
+  }
+  return list;
+}
+
+void fill_in(std::string& text, std::string_view mark, const std::string& columns) {
   for (auto at = text.find(mark, text.find("CREATE")); at != std::string::npos;
        at = text.find(mark, at))
     text.replace(at, mark.size(), columns);
+}
+
+}  // namespace
+
+std::string views() {
+  std::string text = views_sql;
+  fill_in(text, "/*axes of t*/", axis_list("t."));
+  fill_in(text, "/*shape of trial t*/", shape_list(true));
+  fill_in(text, "/*shape of t*/", shape_list(false));
   return text;
 }
 

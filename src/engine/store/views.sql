@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What people and commands read. Views hold nothing: they are made anew whenever a database has
 -- been brought to this version, from the tables of schema.sql and its migrations. The program
--- writes the columns of all axes in place of /*axes of t*/.
+-- writes the columns of all axes in place of /*axes of t*/, and those of a model's shape in place
+-- of /*shape of t*/; those of the table of trials have a mark of their own.
 DROP VIEW IF EXISTS results;
 DROP VIEW IF EXISTS side_runs;
 DROP VIEW IF EXISTS all_results;
@@ -47,8 +48,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_train_step_s, 0) AS predicted_train_step_s,
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
-  t.layers, t.hidden_size AS hidden, t.ffn, t.heads, t.kv_heads, t.vocab, t.head_dim, t.experts,
-  t.experts_per_token, t.expert_ffn, t.shared_experts, t.dense_layers,
+  /*shape of trial t*/,
   t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(iif(t.again > 0, 0, t.final_round), 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
@@ -63,8 +63,7 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   nullif(m.throttled, '') AS throttled, m.cut_short,
   (SELECT b.slug FROM trials AS b WHERE m.cut_short AND b.id = a.leader) AS beaten_by,
   t.predicted_memory_bytes, t.predicted_train_step_s, t.predicted_attempt_s,
-  t.predicted_tokens_per_s_per_gpu, t.layers, t.hidden, t.ffn, t.heads, t.kv_heads, t.vocab,
-  t.head_dim, t.experts, t.experts_per_token, t.expert_ffn, t.shared_experts, t.dense_layers,
+  t.predicted_tokens_per_s_per_gpu, /*shape of t*/,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   m.settings, nullif(a.image_digest, '') AS image_digest, t.code_hash,
   (SELECT cluster FROM sweeps WHERE id = t.sweep_id) AS cluster,

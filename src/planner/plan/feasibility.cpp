@@ -14,6 +14,7 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -29,26 +30,26 @@ enum Fixed : int {
   cp_mode,
   rank_order,
   experts,
+  recompute,
+  cuda_graphs,
+  offload,
   layers,
+  stages,
   grad_accum,
   zero,
   dp_replicate,
   sequence_parallel,
+  latent,
   max_nodes,
   exclude,
   memory,
   fixed_count,
 };
 constexpr std::array<std::string_view, fixed_count> fixed_names{
-    "gpus",         "world",
-    "batch",        "heads",
-    "kv_heads",     "ffn",
-    "cp_mode",      "rank_order",
-    "experts",      "layers",
-    "grad_accum",   "zero",
-    "dp_replicate", "sequence_parallel",
-    "max_nodes",    "exclude",
-    "memory"};
+    "gpus",    "world",      "batch",      "heads",     "kv_heads",     "ffn",
+    "cp_mode", "rank_order", "experts",    "recompute", "cuda_graphs",  "offload",
+    "layers",  "stages",     "grad_accum", "zero",      "dp_replicate", "sequence_parallel",
+    "latent",  "max_nodes",  "exclude",    "memory"};
 constexpr int none = -1;
 
 std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
@@ -103,24 +104,118 @@ std::string why_heads(const ModelSpec& model, const Layout& layout) {
       layout.tp, layout.cp, cut, model.heads, model.kv_heads, model.name);
 }
 
+/// Ranks over which a stage's experts can be spread.
+std::int64_t expert_ranks(const Layout& layout) {
+  return layout.expert_tp > 0 ? std::int64_t{layout.tp} * layout.data_ranks()
+                              : layout.data_ranks();
+}
+
+/// Of those, what one copy of the experts takes.
+std::int64_t expert_block(const Layout& layout) {
+  return layout.expert_tp > 0 ? std::int64_t{layout.ep} * layout.expert_tp : layout.ep;
+}
+
 bool spreads_experts(const ModelSpec& model, const Layout& layout) {
-  if (model.experts == 0) return layout.ep == 1;
-  return model.experts % layout.ep == 0 && layout.data_ranks() % layout.ep == 0 &&
-         model.expert_ffn % layout.tp == 0;
+  if (model.experts == 0) return layout.ep == 1 && layout.expert_tp == 0;
+  const std::int64_t split = layout.expert_tp > 0 ? layout.expert_tp : layout.tp;
+  return model.experts % layout.ep == 0 && expert_ranks(layout) % expert_block(layout) == 0 &&
+         model.expert_ffn % split == 0;
 }
 
 std::string why_experts(const ModelSpec& model, const Layout& layout) {
   if (model.experts == 0)
-    return fmt::format("ep {} needs a model with experts, and {} has none", layout.ep,
+    return fmt::format("{} needs a model with experts, and {} has none",
+                       layout.ep == 1 ? fmt::format("expert_tp {}", layout.expert_tp)
+                                      : fmt::format("ep {}", layout.ep),
                        model.name);
   if (model.experts % layout.ep != 0)
     return fmt::format("ep {} does not divide the {} experts of {}", layout.ep, model.experts,
                        model.name);
-  if (layout.data_ranks() % layout.ep != 0)
+  if (expert_ranks(layout) % expert_block(layout) != 0 && layout.expert_tp > 0)
+    return fmt::format("ep {} x expert_tp {} does not divide dp {} x cp {} x tp {} = {}",
+                       layout.ep, layout.expert_tp, layout.dp, layout.cp, layout.tp,
+                       expert_ranks(layout));
+  if (expert_ranks(layout) % expert_block(layout) != 0)
     return fmt::format("ep {} does not divide dp {} x cp {} = {}", layout.ep, layout.dp,
                        layout.cp, layout.data_ranks());
-  return fmt::format("tp {} does not divide the {} expert_ffn columns of {}", layout.tp,
+  return fmt::format("{} does not divide the {} expert_ffn columns of {}",
+                     layout.expert_tp > 0 ? fmt::format("expert_tp {}", layout.expert_tp)
+                                          : fmt::format("tp {}", layout.tp),
                      model.expert_ffn, model.name);
+}
+
+/// What the first and the last stage leave to those between: so many layers for so many stages.
+struct Between {
+  std::int64_t layers, stages;
+};
+Between between(const ModelSpec& model, const Layout& layout) {
+  const auto told = [](std::int32_t layers) { return layers > 0 ? 1 : 0; };
+  return {model.layers - layout.first_stage_layers - layout.last_stage_layers,
+          layout.pp - told(layout.first_stage_layers) - told(layout.last_stage_layers)};
+}
+
+bool is_uneven(const Layout& layout) {
+  return layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
+}
+
+/// What a layout with stages of their own breaks; empty: nothing. Called for few points.
+std::string why_stages(const ModelSpec& model, const Layout& layout) {
+  if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
+  if (layout.schedule == Schedule::zb_v)
+    return "zb-v folds the stages: one rank has the first and the last of them";
+  for (const auto& [name, layers] :
+       {std::pair("first_stage_layers", layout.first_stage_layers),
+        std::pair("last_stage_layers", layout.last_stage_layers)}) {
+    if (layers % layout.vpp != 0)
+      return fmt::format("{} {} is no multiple of vpp {}", name, layers, layout.vpp);
+  }
+  const auto [layers, stages] = between(model, layout);
+  const bool fits =
+      stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
+  if (fits) return {};
+  return fmt::format(
+      "first_stage_layers {} and last_stage_layers {} leave {} of the {} layers "
+      "of {} to {}, which {}",
+      layout.first_stage_layers, layout.last_stage_layers, layers, model.layers, model.name,
+      counted(stages, "other stage"),
+      stages == 0
+          ? "can hold none"
+          : fmt::format("need equally many{}",
+                        layout.vpp > 1 ? fmt::format(", times vpp {}", layout.vpp) : ""));
+}
+
+bool has_modules(const ModelSpec& model, const Point& point) {
+  const auto modules = recomputed_modules(point.layout.recompute);
+  if (!modules.any()) return true;
+  const bool sparse = model.experts > 0;
+  const bool dense = !sparse || model.dense_layers > 0;
+  const bool sparse_alone = modules.has(Module::moe) || modules.has(Module::moe_act);
+  const bool dropped_output = modules.has(Module::layernorm) || modules.has(Module::moe_act);
+  return (sparse || !sparse_alone) && (dense || !modules.has(Module::mlp)) &&
+         (model.is_latent() || !modules.has(Module::mla_up_proj)) &&
+         !(dropped_output && point.dtype == Dtype::fp8_delayed);
+}
+
+std::string why_modules(const ModelSpec& model, const Point& point) {
+  const auto word = recompute_words[static_cast<std::size_t>(point.layout.recompute)];
+  const auto modules = recomputed_modules(point.layout.recompute);
+  const bool sparse_alone = modules.has(Module::moe) || modules.has(Module::moe_act);
+  if (sparse_alone && model.experts == 0)
+    return fmt::format("recompute {} needs a model with experts, and {} has none", word,
+                       model.name);
+  if (modules.has(Module::mlp) && model.experts > 0 && model.dense_layers == 0)
+    return fmt::format("recompute {} needs layers without experts, and {} has none", word,
+                       model.name);
+  if (modules.has(Module::mla_up_proj) && !model.is_latent())
+    return fmt::format("recompute {} needs multi-head latent attention, and {} has none", word,
+                       model.name);
+  return fmt::format("recompute {} drops what delayed scaling of FP8 has to keep", word);
+}
+
+/// The optimizer's state can leave the device if ZeRO has split it, weights if it splits
+/// gradients too.
+std::int32_t least_zero(Offload offload) {
+  return offload == Offload::none ? 0 : offload == Offload::optimizer ? 1 : 2;
 }
 
 }  // namespace
@@ -194,7 +289,7 @@ Judge::Finding Judge::find(const GridPoint& at) {
 bool Judge::could_start(const GridPoint& at, const Finding& finding) {
   const auto& layout = at.point.layout;
   const bool divides = layout.dp % layout.dp_replicate == 0;
-  return finding.constraint == none || (finding.constraint > layers && divides);
+  return finding.constraint == none || (finding.constraint > stages && divides);
 }
 
 int Judge::find_structure(const GridPoint& at) const {
@@ -224,7 +319,11 @@ int Judge::find_shape(const Point& point) const {
   if (!shares_heads(model, layout)) return cp_mode;
   if (names_cp(layout.rank_order) && layout.cp == 1) return rank_order;
   if (!spreads_experts(model, layout)) return experts;
+  if (!has_modules(model, point)) return recompute;
+  if (layout.cuda_graphs && layout.recompute == Recompute::full) return cuda_graphs;
+  if (layout.zero < least_zero(layout.offload)) return offload;
   if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
+  if (is_uneven(layout) && !why_stages(model, layout).empty()) return stages;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.data_ranks() == 1) return zero;
   if (layout.dp % layout.dp_replicate != 0) return dp_replicate;
@@ -232,6 +331,7 @@ int Judge::find_shape(const Point& point) const {
   if (shardbench_ && layout.dp_replicate > 1 && !shards) return dp_replicate;
   if (layout.sequence_parallel && (layout.tp == 1 || point.seq_len % layout.tp != 0))
     return sequence_parallel;
+  if (shardbench_ && (model.is_latent() || model.mtp_layers > 0)) return latent;
   const auto most_nodes = sweep_.policy.max_nodes;
   if (most_nodes > 0 && point.nodes > most_nodes) return max_nodes;
   return none;
@@ -345,6 +445,21 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
                          layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "",
                          model.layers, model.name);
+    case stages:
+      return why_stages(model, layout);
+    case recompute:
+      return why_modules(model, point);
+    case cuda_graphs:
+      return "CUDA graphs of layers can't hold full recompute, which runs them again";
+    case offload:
+      return fmt::format("offload {} needs ZeRO {} or more",
+                         offload_words[static_cast<std::size_t>(layout.offload)],
+                         least_zero(layout.offload));
+    case latent:
+      return fmt::format(
+          "shardbench has no {}, which {} has",
+          model.is_latent() ? "multi-head latent attention" : "multi-token prediction",
+          model.name);
     case grad_accum:
       return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
                          layout.grad_accum, layout.pp - 1);

@@ -20,9 +20,10 @@ namespace shardsweep {
 
 /// Judges the points of one sweep, in this order: world and nodes (`gpus`, `world`); the global
 /// batch (`batch`); the model's shape (`heads`, `kv_heads`, `ffn`, `cp_mode`,
-/// `rank_order`, `experts`, `layers`); shardbench's own rules (`grad_accum` >= pp - 1, `zero`
-/// needs dp > 1); `dp_replicate`, which divides dp and, for shardbench, needs ZeRO and two
-/// ranks to shard over; `sequence_parallel`; `max_nodes`; what the runner says it cannot do
+/// `rank_order`, `experts`, `recompute`, `cuda_graphs`, `offload`, `layers`, `stages`);
+/// shardbench's own rules (`grad_accum` >= pp - 1, `zero` needs dp > 1); `dp_replicate`, which
+/// divides dp and, for shardbench, needs ZeRO and two ranks to shard over; `sequence_parallel`;
+/// what shardbench has no model for (`latent`); `max_nodes`; what the runner says it cannot do
 /// (`runner:...`); `exclude`; `memory`, only where even the optimistic bound does not fit. tp
 /// beyond a node is slow, not infeasible. Refers to what it was made from; the filters may be
 /// null.

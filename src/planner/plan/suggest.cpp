@@ -203,6 +203,10 @@ class LayoutJudge {
     if (axis.name == "cp") return up_to(request_.seq_len / shortest_share);
     if (axis.name == "ep" && request_.model.experts == 0) return {};
     if (axis.name == "ep") return up_to(request_.model.experts);
+    // Experts whole, or split as all else is: what lies between is seldom better.
+    if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
+    if (axis.name == "expert_tp") return {};
+    if (axis.name == "recompute") return recompute_worth_a_thought();
     if (axis.maximum - axis.minimum > most_of_a_size) return powers_of_two(most_of_a_size);
     std::vector<std::int64_t> all;
     for (auto value = axis.minimum; value <= axis.maximum; ++value)
@@ -210,13 +214,23 @@ class LayoutJudge {
     return all;
   }
 
+  /// Modules for models with experts alone: of a dense one whole layers cost as little.
+  [[nodiscard]] std::vector<std::int64_t> recompute_worth_a_thought() const {
+    std::vector<std::int64_t> values{0, 1, 2};
+    if (request_.model.experts == 0) return values;
+    for (const std::string_view word : {"layernorm+moe_act", "moe"})
+      values.push_back(std::find(recompute_words.begin(), recompute_words.end(), word) -
+                       recompute_words.begin());
+    return values;
+  }
+
   /// How the GPUs are divided, and what depends on that: the rows that can start and are a
   /// plan. The product of these axes alone would be a hundred times as large, if a model has
   /// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
   /// that the plan tells.
   [[nodiscard]] ZipGroup split_rows() const {
-    constexpr std::array<std::string_view, 6> names{"tp", "pp",   "cp",
-                                                    "ep", "zero", "sequence_parallel"};
+    constexpr std::array<std::string_view, 7> names{
+        "tp", "pp", "cp", "ep", "expert_tp", "zero", "sequence_parallel"};
     if (locks("dp")) return {};
     Point point = world_of(request_);
     for (const auto& lock : request_.locks)
@@ -245,8 +259,12 @@ class LayoutJudge {
     }
     const auto& is = point.layout;
     const auto split = std::int64_t{is.tp} * is.pp;
-    if (request_.gpus % (split * is.cp) != 0 || request_.gpus / split % is.ep != 0 ||
-        is_no_plan(is))
+    // Where no tp splits the rest, whole experts are no other layout.
+    const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
+    const auto experts =
+        is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
+    if (request_.gpus % (split * is.cp) != 0 || request_.gpus / is.pp % experts != 0 ||
+        is_no_plan(is) || said_twice)
       return;
     for (auto& axis : rows.axes)
       axis.values.push_back(axis.axis->get(point));

@@ -24,6 +24,7 @@ struct Shape {
   double expert_tp;                                 // ranks that split each expert
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
   double head;                                      // the stage that has it
+  double first_layers, last_layers;                 // of the first and last stage; 0: even
   double element;
   Shape(const ModelSpec& model, const Point& point)
       : layers(real(model.layers)),
@@ -40,7 +41,7 @@ struct Shape {
         dense_layers(model.experts > 0 ? real(model.dense_layers) : layers),
         ep(point.layout.ep),
         expert_replicas(point.layout.expert_replicas()),
-        expert_tp(point.layout.expert_tp()),
+        expert_tp(point.layout.expert_shards()),
         seq(real(point.seq_len) / point.layout.cp),
         whole_seq(point.seq_len),
         batch(point.layout.micro_batch),
@@ -49,6 +50,8 @@ struct Shape {
         dp(point.layout.data_ranks()),
         accum(point.layout.grad_accum),
         head(head_stage(point.layout)),
+        first_layers(point.layout.first_stage_layers),
+        last_layers(point.layout.last_stage_layers),
         element(real(bytes_of(point.dtype))) {}
 
   /// Without a gate a layer has two matrices of h f instead of three.
@@ -68,9 +71,10 @@ struct Shape {
     return 3 * hidden * expert_ffn * experts / ep / expert_tp;
   }
   /// Ranks that divide the rows on their way to experts: where no tp splits an expert, each has
-  /// those of its own part of the sequence.
+  /// those of its own part of the sequence. Below 1: ranks that split an expert have each
+  /// other's rows.
   [[nodiscard]] double row_parts(bool sequence_parallel) const {
-    return sequence_parallel && expert_tp < tp ? tp / expert_tp : 1;
+    return sequence_parallel || expert_tp > tp ? tp / expert_tp : 1;
   }
   /// Of the layers of a stage, those without experts: the first ones of the model.
   [[nodiscard]] double dense_of(double before, double here) const {

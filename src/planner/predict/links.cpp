@@ -177,15 +177,20 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShare
   auto stages = reached.link(pp);
   if (stages.crosses) stages.bandwidth = reached.adapter();
   const std::int64_t shards = layout.shard_ranks();
-  // Beyond the ranks of dp and cp experts are spread over those of tp too.
+  // Beyond the ranks of dp and cp experts are spread over those of tp too, and so they are if
+  // fewer ranks split each of them than split the rest. Those are neighbours.
+  const bool over_tp = layout.ep > layout.data_ranks() || layout.expert_tp > 0;
   const Members experts =
-      layout.ep > layout.data_ranks() ? Members{{1, layout.ep}} : strides.data(1, layout.ep);
+      over_tp ? Members{{layout.expert_shards(), layout.ep}} : strides.data(1, layout.ep);
+  const std::int64_t apart = std::int64_t{layout.ep} * layout.expert_shards();
+  const Members same_experts = over_tp ? Members{{apart, layout.expert_replicas()}}
+                                       : strides.data(layout.ep, layout.expert_replicas());
   return {reached.link(tp),
           stages,
           reached.link(strides.data(1, shards)),
           reached.link(strides.data(shards, layout.dp_replicate)),
           reached.link(cp),
-          reached.link(strides.data(layout.ep, layout.expert_replicas())),
+          reached.link(same_experts),
           reached.exchange(cp),
           reached.exchange(experts)};
 }

@@ -39,6 +39,12 @@ StateBytes state_bytes(const Point& point, double bf16_gradient, double shards) 
   if (zero >= 1) bytes.optimizer /= shards;
   if (zero >= 2) bytes.gradients /= shards;
   if (zero >= 3) bytes.weights /= shards;
+  // In the host's memory. Weights that ZeRO 2 gathers for a step stay until it ends.
+  if (point.layout.offload != Offload::none) bytes.optimizer = 0;
+  if (point.layout.offload == Offload::all) {
+    bytes.gradients = 0;
+    if (zero >= 3) bytes.weights = 0;
+  }
   return bytes;
 }
 
@@ -49,12 +55,15 @@ struct Habits {
   bool plain;  // two matrices in the feed-forward part
   bool flash;
   bool fused_norm;
-  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits)
+  bool graphs;  // layers are CUDA graphs
+  Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits,
+         bool cuda_graphs = false)
       : family(of),
         run(traits),
         plain(is_plain(model, of)),
         flash(traits.flash_attention.value_or(of.flash_attention)),
-        fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)) {}
+        fused_norm(traits.fused_norm.value_or(of.norm_row_bytes == 0 || plain)),
+        graphs(cuda_graphs) {}
 };
 
 // Bytes of one layer's activations between (sequence-parallel) and inside TP regions, and of
@@ -74,6 +83,28 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
   double bytes = habits.family.probability_bytes;
   if (bytes == 0) bytes = shape.element;
   return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.whole_seq;
+}
+
+// What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
+// outputs of two norms; all that a feed-forward part makes; the product between an expert's
+// matrices; heads that come from latents.
+void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits,
+                  Modules modules, bool experts) {
+  const auto& family = habits.family;
+  const double row = shape.element * shape.token_row();
+  const double query = shape.element * shape.tokens() * shape.query;
+  const double chosen = shape.element * shape.tokens() * shape.chosen * shape.expert_ffn;
+  if (modules.has(Module::layernorm)) all.kept_between -= 2 * row;
+  if (modules.has(Module::mlp) && !experts)
+    all.kept_inside -= family.ffn_rows * shape.element * shape.tokens() * shape.ffn;
+  if (modules.has(Module::moe) && experts) {
+    all.kept_inside -=
+        family.ffn_rows * (chosen + shape.element * shape.tokens() * shape.shared_ffn);
+    all.kept_routed = 0;
+  } else if (modules.has(Module::moe_act) && experts) {
+    all.kept_inside -= chosen;
+  }
+  if (modules.has(Module::mla_up_proj)) all.kept_inside -= query * (1 + 2 * shape.kv_share);
 }
 
 // Of a layer's feed-forward part, dense or with experts.
@@ -116,7 +147,11 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
     } else if (!habits.flash) {
       all.kept_inside -= attention;
     }
+  } else if (const auto modules = recomputed_modules(recompute); modules.any()) {
+    drop_modules(all, shape, habits, modules, experts);
   }
+  // A graph reads its layer's input and writes its output where they stood when it was made.
+  if (habits.graphs) all.kept_between += 2 * row;
   return all;
 }
 
@@ -280,6 +315,12 @@ double layers_before(const Shape& shape, double stage) {
 }
 
 double stage_layers(const Shape& shape, StageSplit split, double stage) {
+  if (shape.first_layers + shape.last_layers > 0) {
+    if (stage == 0 && shape.first_layers > 0) return shape.first_layers;
+    if (stage == shape.pp - 1 && shape.last_layers > 0) return shape.last_layers;
+    const double told = (shape.first_layers > 0 ? 1 : 0) + (shape.last_layers > 0 ? 1 : 0);
+    return (shape.layers - shape.first_layers - shape.last_layers) / (shape.pp - told);
+  }
   if (split == StageSplit::by_cost)
     return layers_before(shape, stage + 1) - layers_before(shape, stage);
   const double even = std::floor(shape.layers / shape.pp);
@@ -307,7 +348,7 @@ class Stage {
         const RunTraits& traits, std::int32_t stage)
       : shape_(model, point),
         point_(point),
-        habits_(model, family, traits),
+        habits_(model, family, traits, point.layout.cuda_graphs),
         stage_(stage),
         layers_(stage_layers(shape_, family.split, stage)),
         dense_(stage_dense_layers(shape_, point.layout, family.split, stage, layers_)),
@@ -505,8 +546,8 @@ MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
                                const MemoryFamily& family, const RunTraits& traits) {
   auto most = estimate_stage(model, point, family, traits, 0);
   if (point.layout.pp == 1) return most;
-  for (const auto stage :
-       {sparse_stage(model, point.layout, family.split), point.layout.pp - 1}) {
+  for (const auto stage : {sparse_stage(model, point.layout, family.split),
+                           stage_between(point.layout), point.layout.pp - 1}) {
     if (stage == 0) continue;
     const auto other = estimate_stage(model, point, family, traits, stage);
     if (other.total() > most.total()) most = other;
@@ -530,6 +571,13 @@ double layer_activation_bytes(const ModelSpec& model, const Point& point,
   return layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts).whole;
 }
 
+double layer_dropped_bytes(const ModelSpec& model, const Point& point,
+                           const MemoryFamily& family, const RunTraits& traits, bool experts) {
+  const auto bytes =
+      layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts);
+  return bytes.whole - bytes.kept;
+}
+
 double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
                        std::int32_t stage) {
   Point point;
@@ -543,6 +591,11 @@ double dense_layers_of_stage(const ModelSpec& model, const Layout& layout, Stage
   point.layout = layout;
   const Shape shape(model, point);
   return stage_dense_layers(shape, layout, split, stage, stage_layers(shape, split, stage));
+}
+
+std::int32_t stage_between(const Layout& layout) {
+  const bool uneven = layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
+  return uneven && layout.pp > 2 ? 1 : 0;
 }
 
 std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {

@@ -150,6 +150,11 @@ struct MemoryFamily {
                                             const MemoryFamily& family, const RunTraits& traits,
                                             bool experts = false);
 
+/// Of that, what it does not keep and makes again.
+[[nodiscard]] double layer_dropped_bytes(const ModelSpec& model, const Point& point,
+                                         const MemoryFamily& family, const RunTraits& traits,
+                                         bool experts = false);
+
 /// Layers on a stage, 0-based.
 [[nodiscard]] double layers_of_stage(const ModelSpec& model, const Layout& layout,
                                      StageSplit split, std::int32_t stage);
@@ -157,6 +162,9 @@ struct MemoryFamily {
 /// Of those the ones without experts; all where the model has none.
 [[nodiscard]] double dense_layers_of_stage(const ModelSpec& model, const Layout& layout,
                                            StageSplit split, std::int32_t stage);
+
+/// A stage between the first and the last, if those have layers of their own number; else 0.
+[[nodiscard]] std::int32_t stage_between(const Layout& layout);
 
 /// The first stage whose layers all have experts; 0 where the first ones are not dense.
 [[nodiscard]] std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout,

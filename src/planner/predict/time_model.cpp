@@ -87,6 +87,7 @@ class TimeModel {
         links_(links_of(cluster, point.layout, family.links)),
         tokens_(real(point.seq_len) / point.layout.cp * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
+        modules_(recomputed_modules(point.layout.recompute)),
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
     const auto& peak = cluster.peak(point.dtype);
     nominal_ = !peak.has_value();
@@ -163,14 +164,15 @@ class TimeModel {
     return (pipeline - 1) * longest / 2 + filled * (3 * longest - 1);
   }
 
-  // Of the stages the first has most layers and the last the head; first layers may be dense.
+  // Of the stages the first has most layers, or one between if theirs are told, and the last
+  // the head; first layers may be dense.
   [[nodiscard]] Slot slowest() const {
     const double matrices = matrices_ / layout_.tp;
     const auto layer = layer_slot({.multiplied = matrices, .held = matrices});
     auto most = stage_slot(layer, 0);
     if (layout_.pp == 1) return most;
-    for (const auto stage :
-         {sparse_stage(model_, layout_, memory_.split), head_stage(layout_)}) {
+    for (const auto stage : {sparse_stage(model_, layout_, memory_.split),
+                             stage_between(layout_), head_stage(layout_)}) {
       if (stage == 0) continue;
       const auto other = stage_slot(layer, stage);
       if (other.together() > most.together()) most = other;
@@ -222,7 +224,7 @@ class TimeModel {
     const double router = real(model_.hidden) * real(model_.experts);
     const double expert = 3 * real(model_.hidden) * real(model_.expert_ffn);
     const double beside = (sparse_layer_parameters(model_, 0) - router) / tp + router;
-    const double expert_tp = layout_.expert_tp();
+    const double expert_tp = layout_.expert_shards();
     Slot slot =
         layer_slot({.multiplied = beside,
                     .narrow = chosen * expert / tp,
@@ -230,7 +232,7 @@ class TimeModel {
                     .experts = true});
     const bool splits = expert_tp > 1 || model_.shared_experts > 0;
     if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full()) / 2;
-    const double exchanges = is_full() ? 6 : 4;
+    const double exchanges = is_full() || modules_.has(Module::moe) ? 6 : 4;
     const double sent =
         family_.sends_parts && layout_.sequence_parallel ? row_bytes() / tp : row_bytes();
     if (layout_.ep > 1)
@@ -250,7 +252,7 @@ class TimeModel {
 
   /// Seconds per parameter of an expert and token, in units of those of other matrices.
   [[nodiscard]] double narrowness() const {
-    const double columns = real(model_.expert_ffn) / layout_.expert_tp();
+    const double columns = real(model_.expert_ffn) / layout_.expert_shards();
     const double lost = family_.narrow_columns * (is_fp8(point_.dtype) ? 2 : 1);
     return 1 + lost / columns;
   }
@@ -281,11 +283,29 @@ class TimeModel {
       moved += 2 * norm_traffic * tokens_ * hidden / between;
     }
     if (is_fp8(point_.dtype)) moved += quantized_bytes(of);
+    if (modules_.any()) {
+      slot.products += 2 * tokens_ * again_in_modules(of) / rate_;
+      moved += layer_dropped_bytes(model_, point_, memory_, {true, true}, of.experts);
+    }
     slot.memory =
         moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * of.held);
     slot.tp = tp_layer_s(full) + again * context_layer_s(attention_s);
-    slot.host = again * launch_layer_s();
+    slot.host = again * launch_layer_s(of.experts);
     return slot;
+  }
+
+  /// Parameters that a token meets once more for modules that are computed again.
+  [[nodiscard]] double again_in_modules(const Matrices& of) const {
+    const double tp = layout_.tp;
+    double parameters = 0;
+    if (modules_.has(Module::mlp) && !of.experts)
+      parameters += 3 * real(model_.hidden) * real(model_.ffn) / tp;
+    if (modules_.has(Module::moe) && of.experts) {
+      const double shared = real(model_.shared_experts) * real(model_.expert_ffn);
+      parameters += of.narrow * narrowness() + 3 * real(model_.hidden) * shared / tp +
+                    real(model_.hidden) * real(model_.experts);
+    }
+    return parameters;
   }
 
   // Ring: keys and values go round the ranks of cp in forward, and with their gradients in
@@ -342,7 +362,16 @@ class TimeModel {
     return forward + again + gradients + weights;
   }
 
-  [[nodiscard]] double launch_layer_s() const {
+  // A graph is one launch, forward and backward. Experts take as many rows as are routed to
+  // them, so that of their layers only attention and router are one, about half of it.
+  [[nodiscard]] double launch_layer_s(bool experts) const {
+    constexpr double graph_s = 2 * 15e-6;
+    constexpr double beside_graph = 0.5;
+    if (layout_.cuda_graphs) return graph_s + (experts ? beside_graph * launch_kernels_s() : 0);
+    return launch_kernels_s();
+  }
+
+  [[nodiscard]] double launch_kernels_s() const {
     if (layout_.tp == 1) return family_.launch_layer_s;
     const double queued = layout_.pp > 1 ? family_.launch_layer_pipeline_tp_s * layout_.tp : 0;
     return family_.launch_layer_tp_s + queued;
@@ -386,7 +415,7 @@ class TimeModel {
 
   [[nodiscard]] double local_experts() const {
     return sparse_layers(0) * 3 * real(model_.hidden) * real(model_.expert_ffn) *
-           real(model_.experts) / layout_.ep / layout_.expert_tp();
+           real(model_.experts) / layout_.ep / layout_.expert_shards();
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -451,8 +480,25 @@ class TimeModel {
     const bool sharded = layout_.zero > 0;
     const double parameters = local_parameters() / (sharded ? layout_.shard_ranks() : 1) +
                               local_experts() / (sharded ? layout_.expert_replicas() : 1);
+    if (layout_.offload != Offload::none)
+      return family_.update_s + offloaded_update_s(parameters);
     return family_.update_s +
            moving_s(cluster_.memory_bandwidth, family_.update_bytes * parameters);
+  }
+
+  // The host updates what it holds: it reads and writes moments, masters and gradients, while
+  // gradients come and weights go by the device's own link. Weights that live there come again
+  // for each pass of a micro-batch, and gradients go. A device's share of a node's memory and
+  // its PCIe 4.0 x16 both reach about 25 GB/s.
+  [[nodiscard]] double offloaded_update_s(double parameters) const {
+    constexpr double host_bandwidth = 25e9;
+    constexpr double adam_bytes = 28;
+    const double step = adam_bytes + gradient_bytes() + element_;
+    const double passes = layout_.zero == 3 ? 2 : 0;
+    const double accumulated = layout_.offload == Offload::all
+                                   ? layout_.grad_accum * (passes * element_ + gradient_bytes())
+                                   : 0;
+    return parameters * (step + accumulated) / host_bandwidth;
   }
 
   const ModelSpec& model_;
@@ -465,6 +511,7 @@ class TimeModel {
   Links links_;
   double tokens_;    // of one micro-batch, on one rank of cp
   double element_;   // bytes
+  Modules modules_;  // that are computed again
   double matrices_;  // parameters of a layer's matrices
   double rate_ = 0;  // of a layer's products
   double head_rate_ = 0;

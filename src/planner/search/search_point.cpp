@@ -53,6 +53,14 @@ bool is_steady(const Layout& layout) {
   return layout.grad_accum > layout.pp;
 }
 
+/// Whether what `mine` computes again is a part of what `other` does.
+bool recomputes_no_more(Recompute mine, Recompute other) {
+  if (mine == other || mine == Recompute::none || other == Recompute::full) return true;
+  const auto few = recomputed_modules(mine);
+  const auto many = recomputed_modules(other);
+  return few.any() && few.is_part_of(many);
+}
+
 /// Whether a rank of `mine` may hold less of the state than one of `other`.
 bool shards_more(const Layout& mine, const Layout& other) {
   return mine.zero != 0 && (mine.zero != other.zero || mine.dp > other.dp);
@@ -73,8 +81,8 @@ bool needs_as_much(const SearchPoint& b, const SearchPoint& a) {
   const auto& other = a.point.layout;
   if (is_steady(other) && !is_steady(mine)) return false;
   return !shards_more(mine, other) && !replicates_less(mine, other) &&
-         mine.recompute <= other.recompute && mine.micro_batch >= other.micro_batch &&
-         in_flight(mine) >= in_flight(other);
+         recomputes_no_more(mine.recompute, other.recompute) &&
+         mine.micro_batch >= other.micro_batch && in_flight(mine) >= in_flight(other);
 }
 
 }  // namespace shardsweep

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <type_traits>
 #include <utility>
 
 namespace shardsweep {
@@ -100,9 +101,10 @@ class Explainer {
     if (sweep_.models.empty()) return;
     line("\nmodels:");
     for (const auto& model : sweep_.models) {
-      std::string shape;  // all of it, what a model lacks as 0; a note, if there is one
+      std::string shape;  // all that it has
       visit_values(model, [&](const auto& key, const auto& value) {
-        if (key.facts.type == KeyType::text && model.note.empty()) return;
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if (key.is(Flag::optional) && value == Value{}) return;
         shape += fmt::format("{}{}: {}", shape.empty() ? "" : ", ", key.name,
                              config::value_text(key.facts.type, value));
       });

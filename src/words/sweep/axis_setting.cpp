@@ -63,8 +63,9 @@ std::optional<std::pair<const AxisInfo*, std::int64_t>> of_label(std::string_vie
     if (axis.kind == AxisKind::toggle && axis.short_name == name)
       return std::pair(&axis, std::int64_t{off ? 0 : 1});
     if (off) continue;
-    if (axis.kind == AxisKind::word && axis.short_name.empty()) {
-      const auto word = std::find(axis.words.begin(), axis.words.end(), piece);
+    if (axis.kind == AxisKind::word && piece.starts_with(axis.short_name)) {
+      const auto word =
+          std::find(axis.words.begin(), axis.words.end(), piece.substr(axis.short_name.size()));
       // Several axes have a word for "none"; a label has no default.
       if (word != axis.words.end() && word != axis.words.begin())
         return std::pair(&axis, std::int64_t{word - axis.words.begin()});

@@ -3,8 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep {
@@ -25,16 +29,44 @@ Found mistake_of_heads(const ModelSpec& model) {
   return divides("hidden", model.hidden, "2 x heads", 2 * model.heads);
 }
 
-Found mistake_of_experts(const ModelSpec& model) {
-  if (model.experts == 0) {
-    for (const auto& field : shape_fields) {
-      if (!field.optional || field.name == "head_dim" || model.*field.member == 0) continue;
-      return ShapeMistake{
-          field.name,
-          fmt::format("'{}' needs 'experts', the number of experts of each layer", field.name)};
-    }
-    return std::nullopt;
+/// The first of some parts of a model that it says nothing of without `of`.
+template <std::size_t Count>
+Found mistake_without(const ModelSpec& model,
+                      const std::array<std::int64_t ModelSpec::*, Count>& parts,
+                      std::string_view of) {
+  for (const auto& field : shape_fields) {
+    const bool is_part = std::find(parts.begin(), parts.end(), field.member) != parts.end();
+    if (!is_part || model.*field.member == 0) continue;
+    return ShapeMistake{field.name, fmt::format("'{}' needs {}", field.name, of)};
   }
+  return std::nullopt;
+}
+
+Found mistake_of_latents(const ModelSpec& model) {
+  using M = ModelSpec;
+  if (!model.is_latent())
+    return mistake_without<3>(model, {&M::q_lora_rank, &M::qk_rope_head_dim, &M::v_head_dim},
+                              "'kv_lora_rank', the values of the latent of keys and values");
+  if (model.kv_heads != model.heads)
+    return ShapeMistake{
+        {},
+        fmt::format("'kv_heads' is {}; with 'kv_lora_rank' each of the {} heads "
+                    "has keys and values of its own",
+                    model.kv_heads, model.heads)};
+  if (model.qk_rope_head_dim % 2 != 0 || model.qk_rope_head_dim >= model.head_size())
+    return ShapeMistake{{},
+                        fmt::format("'qk_rope_head_dim' is {}; it is even and less than the {} "
+                                    "values of a head",
+                                    model.qk_rope_head_dim, model.head_size())};
+  return std::nullopt;
+}
+
+Found mistake_of_experts(const ModelSpec& model) {
+  using M = ModelSpec;
+  if (model.experts == 0)
+    return mistake_without<4>(
+        model, {&M::experts_per_token, &M::expert_ffn, &M::shared_experts, &M::dense_layers},
+        "'experts', the number of experts of each layer");
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
     return ShapeMistake{{},
                         fmt::format("'experts_per_token' is {}; with {} experts it is 1 to {}",
@@ -54,6 +86,7 @@ Found mistake_of_experts(const ModelSpec& model) {
 std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model) {
   std::vector<ShapeMistake> all;
   if (auto found = mistake_of_heads(model)) all.push_back(*std::move(found));
+  if (auto found = mistake_of_latents(model)) all.push_back(*std::move(found));
   if (auto found = mistake_of_experts(model)) all.push_back(*std::move(found));
   return all;
 }

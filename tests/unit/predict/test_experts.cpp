@@ -227,12 +227,12 @@ TEST_CASE("experts that are spread over tp are whole on their rank, and need no 
   auto point = testing::point_of(8, 2, 1);
   point.layout.sequence_parallel = true;
   point.layout.ep = 8;
-  CHECK(point.layout.expert_tp() == 2);
+  CHECK(point.layout.expert_shards() == 2);
   const auto& memory = (*find_family("megatron"))->memory;
   const double split = state_gib(estimate_memory(model, point, memory));
   const double with_tp = time_of(model, point).tp_s;
   point.layout.ep = 16;
-  CHECK(point.layout.expert_tp() == 1);
+  CHECK(point.layout.expert_shards() == 1);
   CHECK(point.layout.expert_replicas() == 1);
   // One expert in place of halves of two.
   CHECK(state_gib(estimate_memory(model, point, memory)) == doctest::Approx(split));
