@@ -117,10 +117,10 @@ Result<std::string> block_of(const Session& session, const Emitted& one) {
                          .slots_per_node = one.sweep->cluster.gpus_per_node});
   if (const auto axis = axis_without_words(one.point); !axis.empty())
     return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", words, axis));
-  auto told = layout_of_point(one.point);
+  const auto& models = one.sweep->models;
   const auto model = static_cast<std::size_t>(one.point.model);
-  if (model < one.sweep->models.size()) told.layers = one.sweep->models[model].layers;
-  auto block = configuration_of(words, told);
+  auto block = configuration_of(
+      words, layout_of_point(one.point, model < models.size() ? models[model] : ModelSpec{}));
   if (!block) return block;
   // JSON has no comments: what a block is stands on standard error.
   const bool comments = words != "deepspeed" && words != "picotron";

@@ -348,7 +348,7 @@ class Telling {
 struct OwnWords {
   std::string_view axis, words;
 };
-constexpr std::array<OwnWords, 7> megatron_words{
+constexpr std::array<OwnWords, 12> megatron_words{
     {{"dtype", R"("{dtype=bf16?--bf16}")"},
      {"zero", R"("{zero=1?--use-distributed-optimizer}")"},
      {"recompute",
@@ -356,7 +356,15 @@ constexpr std::array<OwnWords, 7> megatron_words{
      {"sequence_parallel", R"("{sequence_parallel?--sequence-parallel}")"},
      {"cp_mode", R"("{cp_mode=ulysses?--cp-comm-type=a2a}")"},
      {"rank_order", R"("{rank_order=tp-pp-dp?--use-tp-pp-dp-mapping}")"},
-     {"overlap", R"("{overlap?--overlap-grad-reduce}")"}}};
+     {"overlap", R"("{overlap?--overlap-grad-reduce}")"},
+     {"expert_tp", R"("{expert_tp>0?--expert-tensor-parallel-size={expert_tp}}")"},
+     {"first_stage_layers",
+      R"("{first_stage_layers>0?--decoder-first-pipeline-num-layers={first_stage_layers}}")"},
+     {"last_stage_layers",
+      R"("{last_stage_layers>0?--decoder-last-pipeline-num-layers={last_stage_layers}}")"},
+     {"cuda_graphs", R"("{cuda_graphs?--cuda-graph-impl=local}")"},
+     {"offload",
+      R"("{offload=optimizer?--optimizer-cpu-offload}", "{offload=optimizer?--use-precision-aware-optimizer}")"}}};
 
 /// Which the model's length follows.
 constexpr std::string_view bridge_length = "dataset.seq_length";

@@ -37,6 +37,11 @@ inline constexpr auto names_of_axes = std::to_array<AxisNames>({
     {"recompute", {"--recompute-granularity", "model.recompute_granularity", "recompute_layer", "mode", "", "checkpoint_activations", "", "activation_checkpointing"}},
     {"schedule", {"", "", "pp_engine", "pipeline_parallel_schedule", "", "", "pp_engine", ""}},
     {"overlap", {"--overlap-grad-reduce", "ddp.overlap_grad_reduce", "", "", "", "", "", ""}},
+    {"expert_tp", {"--expert-tensor-parallel-size", "model.expert_tensor_parallel_size", "", "expert_tensor_parallel_degree", "", "", "", ""}},
+    {"first_stage_layers", {"--decoder-first-pipeline-num-layers", "model.num_layers_in_first_pipeline_stage", "", "pipeline_parallel_first_stage_less_layers", "", "", "", ""}},
+    {"last_stage_layers", {"--decoder-last-pipeline-num-layers", "model.num_layers_in_last_pipeline_stage", "", "pipeline_parallel_last_stage_less_layers", "", "", "", ""}},
+    {"cuda_graphs", {"--cuda-graph-impl", "model.cuda_graph_impl", "", "", "", "", "", ""}},
+    {"offload", {"--optimizer-cpu-offload", "optimizer.optimizer_cpu_offload", "", "enable_cpu_offload", "offload_optimizer", "", "", ""}},
     {"sequence_parallel", {"--sequence-parallel", "model.sequence_parallel", "tp_mode", "", "", "sequence_parallel", "", ""}},
 });
 // clang-format on

@@ -25,7 +25,7 @@ struct Configurable {
   Write write;
   Read read;
   /// Of the axes that few trainers have words for, those that this one has.
-  std::array<std::string_view, 4> more{};
+  std::array<std::string_view, 10> more{};
 };
 
 /// Of a trainer that spreads neither experts over ranks nor the sequence between its TP
@@ -110,9 +110,34 @@ Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
   return {};
 }
 
+/// By how many layers the first and the last stage have less than the others; 1 each unless it
+/// is told.
+struct TitanStages {
+  std::int64_t first = 0, last = 0;
+};
+constexpr std::string_view titan_first = "pipeline_parallel_first_stage_less_layers";
+constexpr std::string_view titan_last = "pipeline_parallel_last_stage_less_layers";
+
+Result<TitanStages> titan_stages(const TrainerLayout& layout) {
+  const auto first = layout.first_stage_layers;
+  const auto last = layout.last_stage_layers;
+  if (first == 0 && last == 0) return TitanStages{};
+  const auto told = (first > 0 ? 1 : 0) + (last > 0 ? 1 : 0);
+  const auto stages = layout.pp - told;
+  // Of two stages each is the others' measure.
+  const auto most = std::max(first, last);
+  const auto between = stages > 0 ? (layout.layers - first - last) / stages : most;
+  const TitanStages less{first > 0 ? between - first : 0, last > 0 ? between - last : 0};
+  if (layout.layers == 0 || layout.vpp > 1 || less.first < 0 || less.last < 0)
+    return no_words("torchtitan", first > 0 ? "first_stage_layers" : "last_stage_layers",
+                    fmt::format("{} of {} layers", first > 0 ? first : last, layout.layers));
+  return less;
+}
+
 /// The same for a torchtitan that reads no TOML: its options count tokens (config/configs.py of
 /// 2026-08-21). Recompute is of its recipes there.
-std::string titan_options(const TrainerLayout& layout, std::string_view schedule) {
+std::string titan_options(const TrainerLayout& layout, std::string_view schedule,
+                          const TitanStages& stages) {
   const std::int64_t replicas = layout.zero == 0 ? layout.dp : layout.dp_replicate;
   std::string text = "# Without this file, since August 2026:\n";
   const auto add = [&](std::string_view option, const auto& value) {
@@ -134,7 +159,10 @@ std::string titan_options(const TrainerLayout& layout, std::string_view schedule
   if (layout.pp > 1) {
     add("parallelism.pipeline_parallel_schedule", schedule);
     add("parallelism.num_pp_microbatches", layout.grad_accum);
+    add(fmt::format("parallelism.{}", titan_first), stages.first);
+    add(fmt::format("parallelism.{}", titan_last), stages.last);
   }
+  if (layout.offload == "all") text += "#   --training.enable_cpu_offload\n";
   return text;
 }
 
@@ -154,12 +182,25 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
     return no_words("torchtitan", "vpp", std::to_string(layout.vpp));
   if (schedule == titan_schedules.end())
     return no_words("torchtitan", "schedule", layout.schedule);
+  SHARDSWEEP_ASSIGN(const TitanStages stages, titan_stages(layout));
+  // It spreads whole experts over the ranks of tp too.
+  if (layout.ep > 1 && layout.tp > 1 && layout.expert_tp != 1)
+    return no_words("torchtitan", "expert_tp",
+                    fmt::format("{} with tp {}; it has 1", layout.expert_tp, layout.tp));
+  if (layout.expert_tp > 0 && (layout.ep == 1 || layout.tp == 1))
+    return no_words(
+        "torchtitan", "expert_tp",
+        fmt::format("{} with ep {} and tp {}", layout.expert_tp, layout.ep, layout.tp));
+  if (layout.offload == "optimizer" || (layout.offload == "all" && layout.zero == 0))
+    return no_words("torchtitan", "offload",
+                    fmt::format("{} with zero {}", layout.offload, layout.zero));
   const bool pipelined = layout.pp > 1;
   std::string text =
       fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\n",
                   pipelined ? layout.micro_batch * layout.grad_accum : layout.micro_batch,
                   layout.global_batch());
   if (layout.seq_len > 0) text += fmt::format("seq_len = {}\n", layout.seq_len);
+  if (layout.offload == "all") text += "enable_cpu_offload = true\n";
   text += fmt::format(
       "[parallelism]\ndata_parallel_replicate_degree = {}\ndata_parallel_shard_degree = {}\n"
       "tensor_parallel_degree = {}\npipeline_parallel_degree = {}\n"
@@ -167,16 +208,18 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
       layout.zero == 0 ? layout.dp : layout.dp_replicate,
       layout.zero == 0 ? 1 : layout.dp / layout.dp_replicate, layout.tp, layout.pp, layout.cp,
       layout.ep);
+  if (layout.expert_tp > 0)
+    text += fmt::format("expert_tensor_parallel_degree = {}\n", layout.expert_tp);
   if (layout.zero > 0)
     text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n",
                         layout.zero == 3 ? "always" : "never");
   if (pipelined)
     text += fmt::format(
         "pipeline_parallel_microbatch_size = {}\n"
-        "pipeline_parallel_schedule = \"{}\"\n",
-        layout.micro_batch, schedule->word);
+        "pipeline_parallel_schedule = \"{}\"\n{} = {}\n{} = {}\n",
+        layout.micro_batch, schedule->word, titan_first, stages.first, titan_last, stages.last);
   return text + fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", layout.recompute) +
-         titan_options(layout, schedule->word);
+         titan_options(layout, schedule->word, stages);
 }
 
 Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) {
@@ -220,6 +263,17 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   SHARDSWEEP_ASSIGN(const std::int64_t usual_batch, product({local, layout.dp}));
   SHARDSWEEP_TRY(derive(layout, ranks, batch > 0 ? batch : usual_batch));
   if (layout.pp > 1) SHARDSWEEP_TRY(read_titan_schedule(layout, toml));
+  for (const auto name : {titan_first, titan_last}) {
+    SHARDSWEEP_ASSIGN(const std::int64_t less, toml.number(name, 0));
+    if (less > 0)
+      return fault(FaultKind::invalid_input,
+                   fmt::format("{}: the model's layers are not told here; write 0", name));
+  }
+  if (layout.ep > 1 && layout.tp > 1) {
+    SHARDSWEEP_ASSIGN(layout.expert_tp, degree(toml, "expert_tensor_parallel_degree"));
+    if (layout.expert_tp == layout.tp) layout.expert_tp = 0;
+  }
+  if (toml.is_true("enable_cpu_offload")) layout.offload = "all";
   if (const auto mode = toml.text("mode"); !mode.empty()) layout.recompute = mode;
   return layout;
 }
@@ -241,8 +295,27 @@ Result<std::string> write_deepspeed(const TrainerLayout& layout) {
   if (layout.tp > 1)
     text +=
         fmt::format("  \"tensor_parallel\": {{\n    \"autotp_size\": {}\n  }},\n", layout.tp);
-  return text +
-         fmt::format("  \"zero_optimization\": {{\n    \"stage\": {}\n  }}\n}}\n", layout.zero);
+  constexpr std::string_view to_host = ",\n    \"{}\": {{\n      \"device\": \"cpu\"\n    }}";
+  std::string offload;
+  if (layout.offload == "all" && layout.zero != 3)
+    return no_words("deepspeed", "offload", fmt::format("all with zero {}", layout.zero));
+  if (layout.offload != "none") offload += fmt::format(to_host, "offload_optimizer");
+  if (layout.offload == "all") offload += fmt::format(to_host, "offload_param");
+  return text + fmt::format("  \"zero_optimization\": {{\n    \"stage\": {}{}\n  }}\n}}\n",
+                            layout.zero, offload);
+}
+
+Result<std::string> deepspeed_offload(const Settings& json) {
+  const auto of = [&](std::string_view section) { return json.text_in(section, "device"); };
+  for (const std::string_view section : {"offload_optimizer", "offload_param"}) {
+    const auto device = of(section);
+    if (device.empty() || device == "cpu" || device == "none") continue;
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{}: offload is to the host's memory, device cpu, not {}", section,
+                             in_quotes(device)));
+  }
+  if (of("offload_param") == "cpu") return "all";
+  return of("offload_optimizer") == "cpu" ? "optimizer" : "none";
 }
 
 Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
@@ -251,6 +324,7 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(layout.tp, degree(json, "autotp_size"));
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(json, "train_micro_batch_size_per_gpu"));
   SHARDSWEEP_ASSIGN(layout.zero, json.number("stage", 0));
+  SHARDSWEEP_ASSIGN(layout.offload, deepspeed_offload(json));
   SHARDSWEEP_ASSIGN(const std::int64_t steps, json.number("gradient_accumulation_steps", 0));
   SHARDSWEEP_ASSIGN(std::int64_t batch, json.number("train_batch_size", 0));
   const std::int64_t dp = gpus / layout.tp;
@@ -395,15 +469,19 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
   return layout;
 }
 
+constexpr std::array<std::string_view, 10> of_megatron{
+    "vpp",         "cp_mode",   "rank_order",         "overlap",
+    "recompute",   "expert_tp", "first_stage_layers", "last_stage_layers",
+    "cuda_graphs", "offload"};
 constexpr std::array<Configurable, 8> configurable{
-    {{"megatron", write_megatron, read_megatron, {"vpp", "cp_mode", "rank_order", "overlap"}},
-     {"megatron-bridge",
-      write_bridge,
-      read_bridge,
-      {"vpp", "cp_mode", "rank_order", "overlap"}},
+    {{"megatron", write_megatron, read_megatron, of_megatron},
+     {"megatron-bridge", write_bridge, read_bridge, of_megatron},
      {"nanotron", write_nanotron, read_nanotron},
-     {"torchtitan", write_torchtitan, read_torchtitan, {"vpp"}},
-     {"deepspeed", write_deepspeed, read_deepspeed},
+     {"torchtitan",
+      write_torchtitan,
+      read_torchtitan,
+      {"vpp", "expert_tp", "first_stage_layers", "last_stage_layers", "offload"}},
+     {"deepspeed", write_deepspeed, read_deepspeed, {"offload"}},
      {"gpt-neox", write_neox, read_neox},
      {"picotron", write_picotron, read_picotron},
      {"llm-foundry", write_foundry, read_foundry}}};
@@ -430,9 +508,10 @@ Result<const Configurable*> find_configurable(std::string_view trainer) {
 
 constexpr std::array<std::string_view, 5> degrees{"dp", "tp", "pp", "cp", "ep"};
 /// Of both Megatrons, beside the first name of an axis.
-constexpr std::array<std::string_view, 8> further_words{
+constexpr std::array<std::string_view, 9> further_words{
     "--num-layers-per-virtual-pipeline-stage",
     "--recompute-activations",
+    "--enable-cuda-graph",
     "--use-megatron-fsdp",
     "--use-torch-fsdp2",
     "dataset.seq_length",
@@ -481,8 +560,16 @@ Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& l
     std::string value, usual;
   };
   const TrainerLayout usual;
-  const std::array<Choice, 4> choices{
+  constexpr std::array<std::string_view, 3> plain{"none", "selective", "full"};
+  const bool is_plain = std::find(plain.begin(), plain.end(), layout.recompute) != plain.end();
+  const std::array<Choice, 10> choices{
       {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
+       {"recompute", layout.recompute, is_plain ? layout.recompute : usual.recompute},
+       {"expert_tp", std::to_string(layout.expert_tp), std::to_string(usual.expert_tp)},
+       {"first_stage_layers", std::to_string(layout.first_stage_layers), "0"},
+       {"last_stage_layers", std::to_string(layout.last_stage_layers), "0"},
+       {"cuda_graphs", fmt::format("{}", layout.cuda_graphs), "false"},
+       {"offload", layout.offload, usual.offload},
        {"cp_mode", layout.cp_mode, usual.cp_mode},
        {"rank_order", layout.rank_order, usual.rank_order},
        {"overlap", fmt::format("{}", layout.overlap), fmt::format("{}", usual.overlap)}}};
@@ -527,9 +614,11 @@ Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
 namespace {
 
 /// Beside names of axes: what a layout is read from too.
-constexpr std::array<std::string_view, 5> deciding_words{
-    "--recompute-method", "--recompute-num-layers", "--torch-fsdp2-no-reshard-after-forward",
-    "model.recompute_method", "model.recompute_num_layers"};
+constexpr std::array<std::string_view, 7> deciding_words{
+    "--recompute-method",     "--recompute-num-layers",
+    "--recompute-modules",    "--torch-fsdp2-no-reshard-after-forward",
+    "model.recompute_method", "model.recompute_num_layers",
+    "model.recompute_modules"};
 
 bool decides(std::size_t trainer, std::string_view word) {
   const auto is_named = [&](const AxisNames& axis) { return axis.names.at(trainer) == word; };

@@ -18,14 +18,19 @@ struct TrainerLayout {
   std::int64_t vpp = 1;           ///< virtual stages of a rank
   std::int64_t dp_replicate = 1;  ///< copies of what ZeRO shards
   std::int64_t micro_batch = 1, grad_accum = 1;
-  std::int64_t seq_len = 0;  ///< tokens; 0: the trainer is not told
-  std::int64_t zero = 0;     ///< stage, 0 to 3
-  std::int64_t layers = 0;   ///< of the model, if it is known; never read
+  std::int64_t seq_len = 0;    ///< tokens; 0: the trainer is not told
+  std::int64_t zero = 0;       ///< stage, 0 to 3
+  std::int64_t layers = 0;     ///< of the model, if it is known; never read
+  std::int64_t experts = 0;    ///< of each of its layers, likewise
+  std::int64_t expert_tp = 0;  ///< ranks that split each expert; 0: those of tp
+  std::int64_t first_stage_layers = 0, last_stage_layers = 0;  ///< 0: as the other stages
   std::string recompute = "none";
   std::string schedule = "1f1b";
   std::string cp_mode = "ring";
   std::string rank_order = "tp-dp-pp";
   bool sequence_parallel = false;
+  std::string offload = "none";
+  bool cuda_graphs = false;
   bool overlap = true;  ///< of data parallel communication; written, and true when read
 
   [[nodiscard]] std::int64_t gpus() const { return dp * tp * pp * cp; }

@@ -2,14 +2,22 @@
 #include "trainer/megatron_words.hpp"
 
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 #include "trainer/axis_words.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/settings.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
 
 namespace shardsweep {
 namespace {
@@ -31,14 +39,31 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
   if (layout.schedule != "1f1b") return no_words(trainer, "schedule", layout.schedule);
   if (layout.dp_replicate > 1 && layout.zero != 1)
     return no_words(trainer, "dp_replicate", std::to_string(layout.dp_replicate));
-  // Uneven stages need words of their own (--decoder-first-pipeline-num-layers).
-  if (layout.layers % (layout.pp * layout.vpp) != 0)
+  const bool told = layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
+  if (!told && layout.layers % (layout.pp * layout.vpp) != 0)
     return fault(
         FaultKind::invalid_input,
-        fmt::format("{} shares layers out evenly: {} layers are no multiple of pp {} x "
+        fmt::format("{} shares layers out evenly, unless first_stage_layers or "
+                    "last_stage_layers say otherwise: {} layers are no multiple of pp {} x "
                     "vpp {}",
                     trainer, layout.layers, layout.pp, layout.vpp));
+  // Its optimizer in the host's memory is a part of its distributed one.
+  if (layout.offload != "none" && (layout.offload != "optimizer" || layout.zero != 1))
+    return no_words(trainer, "offload",
+                    fmt::format("{} with zero {}", layout.offload, layout.zero));
   return {};
+}
+
+bool has_modules(const TrainerLayout& layout) {
+  return layout.recompute != "none" && layout.recompute != "full" &&
+         layout.recompute != "selective";
+}
+
+/// As a list between two texts: of the modules in a word of `recompute`.
+std::string modules_text(const TrainerLayout& layout, char between) {
+  std::string text = layout.recompute;
+  std::replace(text.begin(), text.end(), '+', between);
+  return text;
 }
 
 /// Shards are gathered while layers run, where there are any.
@@ -83,6 +108,7 @@ struct Names {
   std::string_view tp, pp, cp, ep, cp_mode, mapping, micro_batch, global_batch, seq_len;
   std::string_view sequence_parallel, distributed_optimizer, instances, sharding, recompute;
   std::string_view fsdp, torch_fsdp, torch_gathered, recompute_method, recompute_layers, layers;
+  std::string_view recompute_modules, expert_tp, first_stage, last_stage, graphs, offload;
   bool (*is_set)(const Settings&, std::string_view name);
 };
 constexpr Names flag_names{
@@ -106,6 +132,12 @@ constexpr Names flag_names{
     .recompute_method = "--recompute-method",
     .recompute_layers = "--recompute-num-layers",
     .layers = "--num-layers",
+    .recompute_modules = "--recompute-modules",
+    .expert_tp = axis_word("expert_tp", place_of_megatron),
+    .first_stage = axis_word("first_stage_layers", place_of_megatron),
+    .last_stage = axis_word("last_stage_layers", place_of_megatron),
+    .graphs = axis_word("cuda_graphs", place_of_megatron),
+    .offload = axis_word("offload", place_of_megatron),
     .is_set = [](const Settings& flags, std::string_view name) { return flags.has(name); }};
 constexpr Names override_names{
     .tp = axis_word("tp", place_of_bridge),
@@ -128,6 +160,12 @@ constexpr Names override_names{
     .recompute_method = "model.recompute_method",
     .recompute_layers = "model.recompute_num_layers",
     .layers = "model.num_layers",
+    .recompute_modules = "model.recompute_modules",
+    .expert_tp = axis_word("expert_tp", place_of_bridge),
+    .first_stage = axis_word("first_stage_layers", place_of_bridge),
+    .last_stage = axis_word("last_stage_layers", place_of_bridge),
+    .graphs = axis_word("cuda_graphs", place_of_bridge),
+    .offload = axis_word("offload", place_of_bridge),
     .is_set = [](const Settings& words, std::string_view name) { return words.is_true(name); }};
 
 constexpr std::string_view dataset_length = "dataset.seq_length";
@@ -141,6 +179,23 @@ Result<std::int64_t> stage_told(const Settings& settings, const Names& names) {
   if (names.is_set(settings, names.torch_fsdp))
     return names.is_set(settings, names.torch_gathered) ? 2 : 3;
   return names.is_set(settings, names.distributed_optimizer) ? 1 : 0;
+}
+
+/// "null" is how overrides say none.
+Result<std::int64_t> number_or_null(const Settings& settings, std::string_view name) {
+  if (settings.text(name) == "null") return 0;
+  return settings.number(name, 0);
+}
+
+/// A graph of a whole train step is none of layers.
+Result<bool> graphs_told(const Settings& settings, std::string_view name) {
+  const auto word = settings.text(name);
+  if (word == "full_iteration")
+    return fault(FaultKind::invalid_input,
+                 fmt::format("{} {}: cuda_graphs is a graph of each layer; write local, or "
+                             "leave it out",
+                             name, word));
+  return word == "local" || word == "transformer_engine";
 }
 
 /// All but virtual stages, which each tells in its own way, and recompute, which needs them.
@@ -162,7 +217,37 @@ Result<TrainerLayout> read_settings(const Settings& settings, const Names& names
   SHARDSWEEP_ASSIGN(layout.dp_replicate, degree(settings, names.instances));
   layout.sequence_parallel = names.is_set(settings, names.sequence_parallel);
   SHARDSWEEP_ASSIGN(layout.zero, stage_told(settings, names));
+  SHARDSWEEP_ASSIGN(layout.expert_tp, number_or_null(settings, names.expert_tp));
+  if (layout.expert_tp == layout.tp) layout.expert_tp = 0;
+  SHARDSWEEP_ASSIGN(layout.first_stage_layers, number_or_null(settings, names.first_stage));
+  SHARDSWEEP_ASSIGN(layout.last_stage_layers, number_or_null(settings, names.last_stage));
+  SHARDSWEEP_ASSIGN(layout.cuda_graphs, graphs_told(settings, names.graphs));
+  if (names.is_set(settings, names.offload)) layout.offload = "optimizer";
   return layout;
+}
+
+/// The word of `recompute` for the modules in a list: "a b" or "[a,b]". Without flash attention
+/// core_attn is what selective recompute is; with it there is nothing to compute again.
+Result<std::string> modules_told(const Settings& settings, std::string_view name) {
+  std::string list(settings.text(name));
+  std::replace_if(
+      list.begin(), list.end(),
+      [](char c) { return std::string_view(",[]'\"").find(c) != std::string_view::npos; }, ' ');
+  std::set<std::string, std::less<>> modules;
+  for (const auto word : split(list, ' ')) {
+    const auto module = trimmed(word);
+    if (!module.empty() && module != "core_attn") modules.emplace(module);
+  }
+  if (modules.empty()) return "selective";
+  for (const std::string_view word : recompute_words) {
+    const auto parts = split(word, '+');
+    if (std::set<std::string, std::less<>>(parts.begin(), parts.end()) == modules)
+      return std::string(word);
+  }
+  return fault(FaultKind::invalid_input,
+               fmt::format("{}: recompute has no word for {} together; it has {}", name,
+                           fmt::join(modules, " "),
+                           fmt::join(std::span(recompute_words).subspan(3), ", ")));
 }
 
 /// The block method computes the first layers of each stage again, and keeps the others.
@@ -170,7 +255,11 @@ Result<std::string> recompute_told(const Settings& settings, const Names& names,
                                    const TrainerLayout& layout) {
   const std::string word(settings.text(names.recompute));
   if (word.empty() || word == "null") return "none";
-  if (word != "full" || settings.text(names.recompute_method) != "block") return word;
+  if (word == "selective") return modules_told(settings, names.recompute_modules);
+  if (word != "full")
+    return fault(FaultKind::invalid_input, fmt::format("{}: {} is neither full nor selective",
+                                                       names.recompute, in_quotes(word)));
+  if (settings.text(names.recompute_method) != "block") return word;
   SHARDSWEEP_ASSIGN(const std::int64_t again, settings.number(names.recompute_layers, 0));
   SHARDSWEEP_ASSIGN(const std::int64_t layers, settings.number(names.layers, 0));
   if (again == 0) return "none";
@@ -210,6 +299,22 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   if (layout.recompute == "full")
     text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
   if (layout.recompute == "selective") text += " --recompute-granularity selective";
+  if (has_modules(layout))
+    text += fmt::format(" --recompute-granularity selective --recompute-modules {}",
+                        modules_text(layout, ' '));
+  if (layout.expert_tp > 0)
+    text += fmt::format(" --expert-tensor-parallel-size {}", layout.expert_tp);
+  if (layout.first_stage_layers > 0)
+    text += fmt::format(" --decoder-first-pipeline-num-layers {}", layout.first_stage_layers);
+  if (layout.last_stage_layers > 0)
+    text += fmt::format(" --decoder-last-pipeline-num-layers {}", layout.last_stage_layers);
+  // What is routed to experts has no fixed size, which a graph needs.
+  if (layout.cuda_graphs)
+    text += layout.experts > 0
+                ? " --cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router"
+                : " --cuda-graph-impl local";
+  if (layout.offload == "optimizer")
+    text += " --optimizer-cpu-offload --use-precision-aware-optimizer";
   if (layout.overlap) text += " --overlap-grad-reduce";
   if (gathers(layout)) text += " --overlap-param-gather";
   return text + "\n";
@@ -220,7 +325,9 @@ Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(TrainerLayout layout, read_settings(flags, flag_names, gpus));
   SHARDSWEEP_ASSIGN(layout.vpp, virtual_stages(flags, layout.pp));
   SHARDSWEEP_ASSIGN(layout.recompute, recompute_told(flags, flag_names, layout));
-  if (flags.has("--recompute-activations")) layout.recompute = "selective";
+  if (flags.has("--recompute-activations") && layout.recompute == "none")
+    layout.recompute = "selective";
+  if (flags.has("--enable-cuda-graph")) layout.cuda_graphs = true;
   return layout;
 }
 
@@ -254,6 +361,24 @@ Result<std::string> write_bridge(const TrainerLayout& layout) {
         " model.recompute_granularity=full model.recompute_method=uniform "
         "model.recompute_num_layers=1";
   if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
+  if (has_modules(layout))
+    text += fmt::format(" model.recompute_granularity=selective model.recompute_modules=[{}]",
+                        modules_text(layout, ','));
+  if (layout.expert_tp > 0)
+    text += fmt::format(" model.expert_tensor_parallel_size={}", layout.expert_tp);
+  if (layout.first_stage_layers > 0)
+    text +=
+        fmt::format(" model.num_layers_in_first_pipeline_stage={}", layout.first_stage_layers);
+  if (layout.last_stage_layers > 0)
+    text +=
+        fmt::format(" model.num_layers_in_last_pipeline_stage={}", layout.last_stage_layers);
+  if (layout.cuda_graphs)
+    text += layout.experts > 0 ? " model.cuda_graph_impl=transformer_engine "
+                                 "model.cuda_graph_modules=[attn,moe_router]"
+                               : " model.cuda_graph_impl=local";
+  if (layout.offload == "optimizer")
+    text +=
+        " optimizer.optimizer_cpu_offload=true optimizer.use_precision_aware_optimizer=true";
   text += fmt::format(" ddp.overlap_grad_reduce={} ddp.overlap_param_gather={}", layout.overlap,
                       gathers(layout));
   return text + "\n";

@@ -21,7 +21,7 @@ struct TrainerAxis {
       field;
 };
 using Fields = TrainerLayout;
-constexpr std::array<TrainerAxis, 17> trainer_axes{
+constexpr std::array<TrainerAxis, 22> trainer_axes{
     {{"dp", &Fields::dp},
      {"tp", &Fields::tp},
      {"pp", &Fields::pp},
@@ -38,7 +38,12 @@ constexpr std::array<TrainerAxis, 17> trainer_axes{
      {"cp_mode", &Fields::cp_mode},
      {"rank_order", &Fields::rank_order},
      {"sequence_parallel", &Fields::sequence_parallel},
-     {"overlap", &Fields::overlap}}};
+     {"overlap", &Fields::overlap},
+     {"expert_tp", &Fields::expert_tp},
+     {"first_stage_layers", &Fields::first_stage_layers},
+     {"last_stage_layers", &Fields::last_stage_layers},
+     {"cuda_graphs", &Fields::cuda_graphs},
+     {"offload", &Fields::offload}}};
 constexpr bool trainer_axes_exist() {
   return std::all_of(trainer_axes.begin(), trainer_axes.end(), [](const TrainerAxis& one) {
     return std::any_of(axis_table.begin(), axis_table.end(),
@@ -83,7 +88,7 @@ std::string field_text(const TrainerLayout& layout, const TrainerAxis& of,
 
 }  // namespace
 
-TrainerLayout layout_of_point(const Point& point) {
+TrainerLayout layout_of_point(const Point& point, const ModelSpec& model) {
   // Where one rank has whole sequences, or all stages, some words say the same.
   Point same = point;
   auto& is = same.layout;
@@ -91,11 +96,14 @@ TrainerLayout layout_of_point(const Point& point) {
   const bool pp_before_dp =
       is.rank_order == RankOrder::tp_pp_dp || is.rank_order == RankOrder::tp_cp_pp_dp;
   if (is.pp == 1 && pp_before_dp) is.rank_order = RankOrder{};
+  if (is.expert_tp == is.tp) is.expert_tp = 0;
   TrainerLayout layout;
   for (const auto& one : trainer_axes) {
     const AxisInfo& axis = *find_axis(one.axis);
     set_field(layout, one, axis, axis.get(same));
   }
+  layout.layers = model.layers;
+  layout.experts = model.experts;
   return layout;
 }
 

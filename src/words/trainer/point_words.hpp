@@ -11,7 +11,8 @@
 
 namespace shardsweep {
 
-[[nodiscard]] TrainerLayout layout_of_point(const Point& point);
+/// `model`: some trainers have other words for it, or none, by its layers and experts.
+[[nodiscard]] TrainerLayout layout_of_point(const Point& point, const ModelSpec& model = {});
 
 /// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
 [[nodiscard]] std::optional<std::string> axis_text_of(const TrainerLayout& layout,

@@ -192,6 +192,7 @@ std::string interpolated(std::string value,
 }  // namespace
 
 Settings Settings::of_flags(std::string_view text) {
+  constexpr std::string_view with_list = "--recompute-modules";
   Settings settings;
   std::string last;
   for (const auto word : words_of(text)) {
@@ -201,8 +202,10 @@ Settings Settings::of_flags(std::string_view text) {
       settings.values_[last] =
           equals == std::string_view::npos ? "" : without_quotes(word.substr(equals + 1));
     } else if (!last.empty()) {
-      settings.values_[last] = without_quotes(word);
-      last.clear();
+      auto& value = settings.values_[last];
+      if (!value.empty()) value += ' ';
+      value += without_quotes(word);
+      if (last != with_list) last.clear();
     }
   }
   return settings;
@@ -222,7 +225,7 @@ Settings Settings::of_overrides(std::string_view text) {
 
 Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
-  std::map<std::string, std::string, std::less<>> by_path;
+  auto& by_path = settings.by_path_;
   LeafReader reader(text);
   while (const auto leaf = reader.next()) {
     if (!without.empty() && is_below(leaf->path, without)) continue;
@@ -247,6 +250,14 @@ Settings Settings::with_underscores() const {
 std::string_view Settings::text(std::string_view name) const {
   const auto found = values_.find(name);
   return found == values_.end() ? std::string_view() : found->second;
+}
+
+std::string_view Settings::text_in(std::string_view section, std::string_view name) const {
+  const std::string end = fmt::format("{}.{}", section, name);
+  for (const auto& [path, value] : by_path_) {
+    if (path == end || path.ends_with('.' + end)) return value;
+  }
+  return {};
 }
 
 Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallback) const {

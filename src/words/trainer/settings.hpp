@@ -14,8 +14,8 @@ namespace shardsweep {
 
 class Settings {
  public:
-  /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off, and
-  /// comments (#) passed over.
+  /// `--flag value`, `--flag=value` and `--flag`, between blanks; of a flag that takes a list
+  /// all values, with blanks; quotes are taken off, and comments (#) passed over.
   [[nodiscard]] static Settings of_flags(std::string_view text);
   /// `section.name=value` between blanks, with or without + in front; other words and comments
   /// are passed over.
@@ -34,9 +34,12 @@ class Settings {
   /// `fallback` where it is missing; a value that is no whole number from 0 is a fault.
   [[nodiscard]] Result<std::int64_t> number(std::string_view name, std::int64_t fallback) const;
   [[nodiscard]] bool is_true(std::string_view name) const;
+  /// Of lines: of a name in the section that it stands in; empty where it is missing.
+  [[nodiscard]] std::string_view text_in(std::string_view section, std::string_view name) const;
 
  private:
   std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::string, std::less<>> by_path_;
 };
 
 /// A trainer's own text, in the form that it has: flags, overrides, or lines.

@@ -68,8 +68,8 @@ TEST_CASE("a layout as it is shown is read to the same layout") {
 TEST_CASE("a mistake names what there is") {
   CHECK(read("tp=3x") == "[tp is a whole number from 1 to 1048576, not '3x']");
   CHECK(read("tp=0").find("from 1 to") != std::string::npos);
-  CHECK(read("recompute=some") ==
-        "[recompute is not 'some'; it is one of: none, selective, full]");
+  CHECK(read("recompute=some")
+            .starts_with("[recompute is not 'some'; it is one of: none, selective, full, "));
   CHECK(read("overlap=maybe") == "[overlap is true or false, not 'maybe']");
   CHECK(read("micro_bach=2").find("micro_batch") != std::string::npos);
   CHECK(read("tp=2 tp=4") == "[tp is set twice]");

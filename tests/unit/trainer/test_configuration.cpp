@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/configuration.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -16,11 +18,17 @@ using namespace shardsweep;
 namespace {
 
 std::string words(const TrainerLayout& one) {
-  return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} vpp{} mb{} ga{} z{} seq{} {} {} {} {}{}",
+  std::string more;
+  if (one.expert_tp > 0) more += fmt::format(" etp{}", one.expert_tp);
+  if (one.first_stage_layers > 0) more += fmt::format(" first{}", one.first_stage_layers);
+  if (one.last_stage_layers > 0) more += fmt::format(" last{}", one.last_stage_layers);
+  if (one.cuda_graphs) more += " graphs";
+  if (one.offload != "none") more += " offload-" + one.offload;
+  return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} vpp{} mb{} ga{} z{} seq{} {} {} {} {}{}{}",
                      one.dp, one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.vpp,
                      one.micro_batch, one.grad_accum, one.zero, one.seq_len, one.recompute,
                      one.schedule, one.cp_mode, one.rank_order,
-                     one.sequence_parallel ? " sp" : "");
+                     one.sequence_parallel ? " sp" : "", more);
 }
 
 std::string written(std::string_view trainer, const TrainerLayout& layout) {
@@ -53,13 +61,26 @@ class Draw {
     if (among(4) == 0) one.dp_replicate = std::min(one.dp, power());
     constexpr std::array words{"none", "selective", "full"};
     one.recompute = words.at(static_cast<std::size_t>(among(3)));
+    if (among(8) == 0)
+      one.recompute =
+          recompute_words.at(static_cast<std::size_t>(among(recompute_words.size())));
     one.schedule = among(4) == 0 ? "afab" : "1f1b";
     draw_pipeline_and_context(one);
     one.sequence_parallel = among(2) == 0;
+    draw_todays(one);
     return one;
   }
 
  private:
+  void draw_todays(TrainerLayout& one) {
+    if (among(6) == 0) one.expert_tp = power();
+    if (one.expert_tp == one.tp) one.expert_tp = 0;
+    if (one.pp > 1 && among(8) == 0) one.first_stage_layers = 1 + among(8);
+    if (one.pp > 1 && among(8) == 0) one.last_stage_layers = 1 + among(8);
+    one.cuda_graphs = among(8) == 0;
+    if (among(6) == 0)
+      one.offload = offload_words.at(static_cast<std::size_t>(among(offload_words.size())));
+  }
   void draw_pipeline_and_context(TrainerLayout& one) {
     if (one.pp > 1 && among(4) == 0) one.vpp = 2 + among(3);
     if (one.pp > 1 && among(8) == 0) {
@@ -196,6 +217,137 @@ TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatr
   CHECK(written("nanotron", layout) == "nanotron has no words for vpp 4");
   layout.vpp = 1;
   CHECK(written("gpt-neox", layout) == "gpt-neox has no words for rank_order tp-pp-dp");
+}
+
+TEST_CASE(
+    "experts split otherwise, uneven stages, graphs, offload and modules in Megatron's words") {
+  TrainerLayout layout{.dp = 8,
+                       .tp = 4,
+                       .pp = 8,
+                       .ep = 8,
+                       .zero = 1,
+                       .layers = 61,
+                       .experts = 256,
+                       .expert_tp = 1,
+                       .first_stage_layers = 7,
+                       .last_stage_layers = 6,
+                       .recompute = "mla_up_proj+layernorm+moe_act",
+                       .sequence_parallel = true,
+                       .offload = "optimizer",
+                       .cuda_graphs = true};
+  CHECK(
+      written("megatron", layout)
+          .find(" --recompute-granularity selective --recompute-modules mla_up_proj layernorm "
+                "moe_act --expert-tensor-parallel-size 1 "
+                "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6 "
+                "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
+                "--optimizer-cpu-offload --use-precision-aware-optimizer ") !=
+      std::string::npos);
+  CHECK(written("megatron-bridge", layout)
+            .find(" model.recompute_granularity=selective "
+                  "model.recompute_modules=[mla_up_proj,layernorm,moe_act] "
+                  "model.expert_tensor_parallel_size=1 "
+                  "model.num_layers_in_first_pipeline_stage=7 "
+                  "model.num_layers_in_last_pipeline_stage=6 "
+                  "model.cuda_graph_impl=transformer_engine "
+                  "model.cuda_graph_modules=[attn,moe_router] "
+                  "optimizer.optimizer_cpu_offload=true "
+                  "optimizer.use_precision_aware_optimizer=true ") != std::string::npos);
+  layout.experts = 0;
+  CHECK(written("megatron", layout).find(" --cuda-graph-impl local ") != std::string::npos);
+  layout.zero = 0;
+  CHECK(written("megatron", layout) ==
+        "megatron has no words for offload optimizer with zero 0");
+  CHECK(written("nanotron", {.recompute = "moe"}) == "nanotron has no words for recompute moe");
+  CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no words for offload all");
+  const TrainerLayout even{.pp = 2, .layers = 61};
+  CHECK(written("megatron", even) ==
+        "megatron shares layers out evenly, unless first_stage_layers or last_stage_layers say "
+        "otherwise: 61 layers are no multiple of pp 2 x vpp 1");
+}
+
+TEST_CASE("what Megatron's lists of modules and graphs mean") {
+  const auto read = [](std::string_view flags) {
+    const auto layout = layout_of("megatron", fmt::format("--micro-batch-size 1 {}", flags), 8);
+    if (!layout) return layout.error().what;
+    return layout->recompute + (layout->cuda_graphs ? " graphs" : "");
+  };
+  constexpr std::string_view selective = "--recompute-granularity selective";
+  CHECK(read(fmt::format("{} --recompute-modules moe_act layernorm --bf16", selective)) ==
+        "layernorm+moe_act");
+  CHECK(read(fmt::format("{} --recompute-modules core_attn", selective)) == "selective");
+  CHECK(read(fmt::format("{} --recompute-modules core_attn mlp", selective)) == "mlp");
+  CHECK(read(fmt::format("{} --recompute-modules mlp mhc", selective))
+            .starts_with("--recompute-modules: recompute has no word for mhc mlp together; it "
+                         "has layernorm, mlp, "));
+  CHECK(read("--recompute-granularity moe") ==
+        "--recompute-granularity: 'moe' is neither full nor selective");
+  CHECK(read("--cuda-graph-impl local") == "none graphs");
+  CHECK(read("--enable-cuda-graph") == "none graphs");
+  CHECK(read("--cuda-graph-impl none") == "none");
+  CHECK(read("--cuda-graph-impl full_iteration") ==
+        "--cuda-graph-impl full_iteration: cuda_graphs is a graph of each layer; write local, "
+        "or leave it out");
+}
+
+TEST_CASE("torchtitan is told that stages are even, or by how much they are not") {
+  const auto less = [](const TrainerLayout& layout) {
+    const auto text = written("torchtitan", layout);
+    const auto at = text.find("pipeline_parallel_first_stage_less_layers = ");
+    return at == std::string::npos ? text : text.substr(at, text.find("[activation") - at);
+  };
+  // Unless it is told, the first and the last stage have one layer less.
+  CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32}) ==
+        "pipeline_parallel_first_stage_less_layers = 0\n"
+        "pipeline_parallel_last_stage_less_layers = 0\n");
+  CHECK(less({.pp = 4,
+              .grad_accum = 8,
+              .layers = 30,
+              .first_stage_layers = 7,
+              .last_stage_layers = 7}) ==
+        "pipeline_parallel_first_stage_less_layers = 1\n"
+        "pipeline_parallel_last_stage_less_layers = 1\n");
+  CHECK(less({.pp = 2,
+              .grad_accum = 8,
+              .layers = 31,
+              .first_stage_layers = 16,
+              .last_stage_layers = 15}) ==
+        "pipeline_parallel_first_stage_less_layers = 0\n"
+        "pipeline_parallel_last_stage_less_layers = 1\n");
+  CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32, .first_stage_layers = 14}) ==
+        "torchtitan has no words for first_stage_layers 14 of 32 layers");
+}
+
+TEST_CASE("experts of torchtitan are whole beside tp, as it spreads them over its ranks") {
+  TrainerLayout layout{
+      .dp = 4, .tp = 2, .ep = 8, .grad_accum = 1, .zero = 3, .sequence_parallel = true};
+  CHECK(written("torchtitan", layout) ==
+        "torchtitan has no words for expert_tp 0 with tp 2; it has 1");
+  layout.expert_tp = 1;
+  CHECK(written("torchtitan", layout).find("expert_parallel_degree = 8") != std::string::npos);
+  layout.offload = "all";
+  CHECK(written("torchtitan", layout).find("enable_cpu_offload = true") != std::string::npos);
+  layout.offload = "optimizer";
+  CHECK(written("torchtitan", layout) ==
+        "torchtitan has no words for offload optimizer with zero 3");
+}
+
+TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
+  const auto read = [](std::string_view zero) {
+    const auto layout = layout_of(
+        "deepspeed",
+        fmt::format(R"({{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {{{}}}}})",
+                    zero),
+        8);
+    return layout ? layout->offload : layout.error().what;
+  };
+  CHECK(read(R"("stage": 2, "offload_optimizer": {"device": "cpu"})") == "optimizer");
+  CHECK(read(R"("stage": 3, "offload_param": {"device": "cpu"})") == "all");
+  CHECK(read(R"("stage": 2, "offload_optimizer": {"device": "none"})") == "none");
+  CHECK(read(R"("stage": 3, "offload_optimizer": {"device": "nvme"})") ==
+        "offload_optimizer: offload is to the host's memory, device cpu, not 'nvme'");
+  CHECK(written("deepspeed", {.zero = 2, .offload = "all"}) ==
+        "deepspeed has no words for offload all with zero 2");
 }
 
 TEST_CASE("torchtitan's schedules with two stages for each rank") {

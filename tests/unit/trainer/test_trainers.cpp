@@ -17,6 +17,7 @@
 #include <sstream>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 using namespace shardsweep;
@@ -474,6 +475,43 @@ TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prin
     const auto faults = faults_of_echo({{axis, asked}}, printed);
     REQUIRE(faults.size() == 1);
     CHECK(faults.front().find(sentence) != std::string::npos);
+  }
+}
+
+TEST_CASE("axes of today are held against the arguments that Megatron-LM prints") {
+  const std::vector<std::string> printed{
+      "  cuda_graph_impl ................................. local",
+      "  decoder_first_pipeline_num_layers ............... 7",
+      "  decoder_last_pipeline_num_layers ................ None",
+      "  expert_tensor_parallel_size ..................... 2",
+      "  optimizer_cpu_offload ........................... True",
+      "  recompute_granularity ........................... selective",
+      "tensor-model-parallel size: 2"};
+  const auto faults = [&](const std::string& axis, const std::string& asked) {
+    const auto found = faults_of_echo({{axis, asked}}, printed);
+    return found.empty() ? std::string("right") : found.front();
+  };
+  for (const auto& [axis, asked] :
+       std::vector<std::pair<std::string, std::string>>{{"cuda_graphs", "true"},
+                                                        {"first_stage_layers", "7"},
+                                                        {"last_stage_layers", "3"},
+                                                        {"expert_tp", "2"},
+                                                        {"expert_tp", "0"},
+                                                        {"offload", "optimizer"},
+                                                        {"recompute", "layernorm+moe_act"}}) {
+    CAPTURE(axis);
+    CHECK(faults(axis, asked) == "right");
+  }
+  for (const auto& [axis, asked, sentence] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"cuda_graphs", "false", "It ran with cuda_graphs true, and false was asked for."},
+           {"first_stage_layers", "6",
+            "It ran with first_stage_layers 7, and 6 was asked for."},
+           {"expert_tp", "1", "It ran with expert_tp 2, and 1 was asked for."},
+           {"offload", "none", "It ran with offload optimizer, and none was asked for."},
+           {"recompute", "full", "It ran with recompute selective, and full was asked for."}}) {
+    CAPTURE(axis);
+    CHECK(faults(axis, asked).find(sentence) != std::string::npos);
   }
 }
 

@@ -30,6 +30,14 @@ MEGATRON = {  # flag: what argparse makes of its value
     "--recompute-granularity": ("full", "selective"),
     "--recompute-method": ("uniform", "block"),
     "--recompute-num-layers": int,
+    "--recompute-modules": list,
+    "--expert-tensor-parallel-size": int,
+    "--decoder-first-pipeline-num-layers": int,
+    "--decoder-last-pipeline-num-layers": int,
+    "--cuda-graph-impl": ("none", "local", "transformer_engine", "full_iteration"),
+    "--cuda-graph-modules": list,
+    "--optimizer-cpu-offload": None,
+    "--use-precision-aware-optimizer": None,
 }
 BRIDGE = {
     "model.tensor_model_parallel_size": int,
@@ -45,6 +53,14 @@ BRIDGE = {
     "model.recompute_granularity": str,
     "model.recompute_method": str,
     "model.recompute_num_layers": int,
+    "model.recompute_modules": list,
+    "model.expert_tensor_parallel_size": int,
+    "model.num_layers_in_first_pipeline_stage": int,
+    "model.num_layers_in_last_pipeline_stage": int,
+    "model.cuda_graph_impl": str,
+    "model.cuda_graph_modules": list,
+    "optimizer.optimizer_cpu_offload": bool,
+    "optimizer.use_precision_aware_optimizer": bool,
     "train.micro_batch_size": int,
     "train.global_batch_size": int,
     "ddp.use_distributed_optimizer": bool,
@@ -56,7 +72,12 @@ BRIDGE = {
     "checkpoint.ckpt_format": str,
 }
 TORCHTITAN = {
-    "training": {"local_batch_size": int, "global_batch_size": int, "seq_len": int},
+    "training": {
+        "local_batch_size": int,
+        "global_batch_size": int,
+        "seq_len": int,
+        "enable_cpu_offload": bool,
+    },
     "parallelism": {
         "data_parallel_replicate_degree": int,
         "data_parallel_shard_degree": int,
@@ -64,6 +85,9 @@ TORCHTITAN = {
         "pipeline_parallel_degree": int,
         "pipeline_parallel_microbatch_size": int,
         "pipeline_parallel_schedule": str,
+        "pipeline_parallel_first_stage_less_layers": int,
+        "pipeline_parallel_last_stage_less_layers": int,
+        "expert_tensor_parallel_degree": int,
         "context_parallel_degree": int,
         "expert_parallel_degree": int,
         "fsdp_reshard_after_forward": str,
@@ -75,7 +99,11 @@ DEEPSPEED = {
     "train_micro_batch_size_per_gpu": int,
     "gradient_accumulation_steps": int,
     "tensor_parallel": {"autotp_size": int},
-    "zero_optimization": {"stage": int},
+    "zero_optimization": {
+        "stage": int,
+        "offload_optimizer": {"device": str},
+        "offload_param": {"device": str},
+    },
 }
 PICOTRON = {
     "distributed": {"tp_size": int, "cp_size": int, "pp_size": int, "dp_size": int, "pp_engine": str},
@@ -144,6 +172,8 @@ def megatron(text):
     for flag, kind in MEGATRON.items():
         if kind is None:
             parser.add_argument(flag, action="store_true")
+        elif kind is list:
+            parser.add_argument(flag, nargs="+")
         elif isinstance(kind, tuple):
             parser.add_argument(flag, choices=kind)
         else:
@@ -152,6 +182,9 @@ def megatron(text):
         found = parser.parse_args(block.split())
         # megatron/training/arguments.py:1169 at d98e8a64dd.
         assert not found.use_megatron_fsdp or found.ckpt_format == "fsdp_dtensor"
+        # The same file, line 1884, and what precision-aware asks of its optimizer.
+        assert not found.optimizer_cpu_offload or found.use_precision_aware_optimizer
+        assert not found.use_precision_aware_optimizer or found.use_distributed_optimizer
         yield found
 
 
@@ -161,7 +194,10 @@ def bridge(text):
         for word in block.split():
             key, value = word.split("=", 1)
             kind = BRIDGE[key]
-            found[key] = {"true": True, "false": False}[value] if kind is bool else kind(value)
+            if kind is list:
+                found[key] = value.strip("[]").split(",")
+            else:
+                found[key] = {"true": True, "false": False}[value] if kind is bool else kind(value)
         yield found
 
 
