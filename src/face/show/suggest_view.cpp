@@ -21,8 +21,19 @@ namespace {
 
 constexpr double milliseconds = 1e3;
 
-/// The axes that a suggestion chooses.
-constexpr const auto& chosen = axes_with<AxisUse::suggested>;
+/// The axes that a suggestion chooses; of those that few trainers have, and of those that
+/// follow from others, the ones that some layout sets.
+std::vector<const AxisInfo*> axes_of(const Suggestion& suggestion) {
+  std::vector<const AxisInfo*> chosen;
+  for (const auto& axis : axes()) {
+    const bool always = axis.is(AxisUse::suggested) && !axis.is(AxisUse::optional_flag);
+    const bool set = std::any_of(
+        suggestion.layouts.begin(), suggestion.layouts.end(),
+        [&](const SuggestedLayout& one) { return axis.get(one.point) != axis.default_value; });
+    if (always || (set && axis.is(AxisUse::optional_flag))) chosen.push_back(&axis);
+  }
+  return chosen;
+}
 
 Value axis_value(const AxisInfo& axis, const Point& point) {
   const auto value = axis.get(point);
@@ -50,6 +61,7 @@ Value measured_cell(const SuggestedLayout& layout) {
 /// One row per layout, for machines: bytes and milliseconds.
 Table layout_table(const Suggestion& suggestion) {
   Table table;
+  const auto chosen = axes_of(suggestion);
   for (const auto* axis : chosen)
     table.columns.emplace_back(axis->name);
   for (const auto* name : {"predicted_tokens_per_s_per_gpu", "predicted_mfu",
@@ -88,6 +100,7 @@ Table layout_table(const Suggestion& suggestion) {
 
 /// The same for eyes: the degrees are one column.
 Table short_table(const Suggestion& suggestion) {
+  const auto chosen = axes_of(suggestion);
   Table table;
   table.columns = {"layout"};
   for (const auto* axis : chosen) {

@@ -164,12 +164,11 @@ class LayoutJudge {
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }
 
-  /// What the trainer, told of a layout, has no words for; empty: it can run it. Stages of
-  /// unequal layers it can run too, with words of its own.
+  /// What the trainer, told of a layout, has no words for; empty: it can run it.
   [[nodiscard]] std::string refusal_of(const Point& point) const {
     const auto trainer = request_.family->words;
     if (trainer.empty()) return {};
-    const auto written = configuration_of(trainer, layout_of_point(point));
+    const auto written = configuration_of(trainer, layout_of_point(point, request_.model));
     return written ? std::string() : written.error().what;
   }
 
@@ -207,6 +206,8 @@ class LayoutJudge {
     if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
     if (axis.name == "expert_tp") return {};
     if (axis.name == "recompute") return recompute_worth_a_thought();
+    // tell_stages() says how many; without it a pipeline is even.
+    if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {0};
     if (axis.maximum - axis.minimum > most_of_a_size) return powers_of_two(most_of_a_size);
     std::vector<std::int64_t> all;
     for (auto value = axis.minimum; value <= axis.maximum; ++value)
@@ -229,8 +230,15 @@ class LayoutJudge {
   /// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
   /// that the plan tells.
   [[nodiscard]] ZipGroup split_rows() const {
-    constexpr std::array<std::string_view, 7> names{
-        "tp", "pp", "cp", "ep", "expert_tp", "zero", "sequence_parallel"};
+    constexpr std::array<std::string_view, 9> names{"tp",
+                                                    "pp",
+                                                    "cp",
+                                                    "ep",
+                                                    "expert_tp",
+                                                    "zero",
+                                                    "sequence_parallel",
+                                                    "first_stage_layers",
+                                                    "last_stage_layers"};
     if (locks("dp")) return {};
     Point point = world_of(request_);
     for (const auto& lock : request_.locks)
@@ -248,6 +256,15 @@ class LayoutJudge {
     return rows.axes.empty() || rows.axes.front().values.empty() ? ZipGroup{} : rows;
   }
 
+  /// Of a trainer that shares layers out evenly, unless the first and the last stage are told
+  /// theirs: with the embedding and the head these have fewer than the others.
+  void tell_stages(Layout& layout) const {
+    if (locks("first_stage_layers") || locks("last_stage_layers")) return;
+    const auto told = told_stages(request_, layout.pp);
+    layout.first_stage_layers = told.first;
+    layout.last_stage_layers = told.last;
+  }
+
   void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at,
                 Point& point, ZipGroup& rows) const {
     if (at < choices.size()) {
@@ -257,7 +274,8 @@ class LayoutJudge {
       }
       return;
     }
-    const auto& is = point.layout;
+    auto& is = point.layout;
+    tell_stages(is);
     const auto split = std::int64_t{is.tp} * is.pp;
     // Where no tp splits the rest, whole experts are no other layout.
     const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
@@ -582,6 +600,15 @@ class Suggester {
 };
 
 }  // namespace
+
+ToldStages told_stages(const SuggestRequest& request, std::int64_t pp) {
+  const auto layers = request.model.layers;
+  if (request.family->words != "megatron" || layers % pp == 0) return {};
+  const auto most = (layers + pp - 1) / pp;
+  const auto rest = layers - most * (pp - 2);
+  if (rest < 2) return {};
+  return {static_cast<std::int32_t>(rest - rest / 2), static_cast<std::int32_t>(rest / 2)};
+}
 
 Dtype dtype_of(const SuggestRequest& request) {
   return request.dtype.value_or(request.cluster.gpu.empty() ? Dtype::fp32 : Dtype::bf16);

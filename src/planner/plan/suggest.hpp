@@ -43,6 +43,13 @@ struct SuggestRequest {
 /// Of a layout nothing but the size of its job, which measured runs are found by.
 [[nodiscard]] Point world_of(const SuggestRequest& request);
 
+/// Layers of the first and the last stage, of a trainer that shares them out evenly unless it
+/// is told these: as many fewer than the others as do not divide. 0: it is told nothing.
+struct ToldStages {
+  std::int32_t first = 0, last = 0;
+};
+[[nodiscard]] ToldStages told_stages(const SuggestRequest& request, std::int64_t pp);
+
 /// The same request for another number of GPUs: of one node, or whole nodes. Faults
 /// (invalid_input): more than a node has and no whole nodes; the message names the next ones.
 [[nodiscard]] Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus);

@@ -24,8 +24,8 @@ bool varies(const Suggestion& suggestion, const AxisInfo& axis) {
 }
 
 /// Values of an axis in the suggested layouts; of a degree also half and double of the best's.
-std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo& axis,
-                                    std::int64_t most) {
+std::set<std::int64_t> values_near(const Suggestion& suggestion, const AxisInfo& axis,
+                                   std::int64_t most) {
   std::set<std::int64_t> values;
   for (const auto& layout : suggestion.layouts)
     values.insert(axis.get(layout.point));
@@ -34,9 +34,13 @@ std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo
     if (best > 1) values.insert(best / 2);
     if (2 * best <= most) values.insert(2 * best);
   }
+  return values;
+}
+
+std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo& axis,
+                                    std::int64_t most) {
   std::vector<std::string> words;
-  words.reserve(values.size());
-  for (const auto value : values) {
+  for (const auto value : values_near(suggestion, axis, most)) {
     words.push_back(axis.kind == AxisKind::word ? axis_text(axis, value)
                                                 : fmt::to_string(value));
   }
@@ -79,6 +83,45 @@ std::string safe_model_name(std::string_view name) {
   return safe.empty() ? "model" : safe;
 }
 
+/// What pp's stages are told, of all values of pp in the file.
+std::vector<ToldStages> all_told(const SuggestRequest& request, const Suggestion& suggestion) {
+  const bool any =
+      std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
+                  [](const auto& one) { return one.point.layout.first_stage_layers > 0; });
+  if (!any) return {};
+  const auto& pp = *find_axis("pp");
+  const auto most = is_locked(request, pp) ? 0 : most_worth_trying(request, pp);
+  std::vector<ToldStages> told;
+  for (const auto value : values_near(suggestion, pp, most))
+    told.push_back(told_stages(request, value));
+  return told;
+}
+
+/// Axes of stages with layers of their own; empty: pipelines are even.
+std::string stages_text(const SuggestRequest& request, const Suggestion& suggestion) {
+  std::set<std::int32_t> first;
+  std::set<std::int32_t> last;
+  for (const auto& told : all_told(request, suggestion)) {
+    first.insert(told.first);
+    last.insert(told.last);
+  }
+  if (first.empty()) return {};
+  return fmt::format("  first_stage_layers: [{}]\n  last_stage_layers: [{}]\n",
+                     fmt::join(first, ", "), fmt::join(last, ", "));
+}
+
+/// Which of them go with which pp.
+std::string stages_rules(const SuggestRequest& request, const Suggestion& suggestion) {
+  if (all_told(request, suggestion).empty()) return {};
+  return "exclude:\n"
+         "  - {when: \"layers % pp <> 0 and first_stage_layers = 0\", "
+         "why: \"stages share layers out evenly\"}\n"
+         "  - {when: \"layers % pp = 0 and first_stage_layers > 0\", "
+         "why: \"even stages are told nothing\"}\n"
+         "  - {when: \"(first_stage_layers = 0) <> (last_stage_layers = 0)\", "
+         "why: \"both stages are told, or none\"}\n";
+}
+
 }  // namespace
 
 std::string suggested_sweep(const SuggestRequest& request, const Suggestion& suggestion,
@@ -108,8 +151,9 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
       request.nodes > 0 ? "nodes" : "gpus", request.nodes > 0 ? request.nodes : request.gpus,
       locked_constants(request));
   for (const auto* axis : axes_with<AxisUse::suggested>) {
-    // Of short sequences and dense models cp and ep say nothing.
-    const bool always = axis->is(AxisUse::spelt) || !axis->is(AxisUse::degree);
+    // Of short sequences and dense models cp, ep and expert_tp say nothing.
+    const bool always = axis->is(AxisUse::spelt) ||
+                        (!axis->is(AxisUse::degree) && !axis->is(AxisUse::optional_flag));
     if (is_locked(request, *axis) || axis->allows_auto ||
         (!always && !varies(suggestion, *axis)))
       continue;
@@ -117,14 +161,19 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
     text += fmt::format("  {}: [{}]\n", axis->name,
                         fmt::join(neighbours(suggestion, *axis, most), ", "));
   }
+  text += stages_text(request, suggestion);
   if (!is_locked(request, *find_axis("dp")))
     text += "  dp: auto           # what is left of the GPUs\n";
   if (!is_locked(request, *find_axis("grad_accum")))
     text += "  grad_accum: auto   # what the global batch needs\n";
   return text +
+         "measure:\n"
+         "  first: 3           # timed train steps of a run; finals run all of them\n"
+         "  finalists: 3       # layouts that run again, together, to confirm the fastest\n"
          "search:              # remove it to measure every layout\n"
          "  policy: best_first\n"
-         "  until: {regret: 2%, confidence: 95%}\n";
+         "  until: {regret: 2%, confidence: 95%}\n" +
+         stages_rules(request, suggestion);
 }
 
 }  // namespace shardsweep

@@ -5,8 +5,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <string_view>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
@@ -253,4 +255,144 @@ TEST_CASE("memory leaves a point out only where no constant that is in doubt mak
         exact.guess_memory(sweep.models.front(), at.point).estimate.total());
   sweep.cluster.memory_bytes = 0;  // unknown
   CHECK(verdict(sweep, at) == "feasible");
+}
+
+namespace {
+
+/// Layers are experts but for the first one.
+ModelSpec sparse_model() {
+  auto model = small_model();
+  model.name = "sparse";
+  model.experts = 16;
+  model.experts_per_token = 2;
+  model.expert_ffn = 256;
+  model.dense_layers = 1;
+  return model;
+}
+
+std::string verdict_of(const ModelSpec& model, GridPoint at,
+                       const std::function<void(Point&)>& change) {
+  auto sweep = sweep_64();
+  sweep.models[0] = model;
+  sweep.runner.name = "megatron";
+  change(at.point);
+  return verdict(sweep, at);
+}
+
+}  // namespace
+
+TEST_CASE("stages of unequal layers leave equally many to those between") {
+  const auto stages = [](std::int32_t first, std::int32_t last, std::int32_t vpp = 1) {
+    return verdict_of(small_model(), laid_out(2, 1, 4), [&](Point& p) {
+      p.layout.first_stage_layers = first;
+      p.layout.last_stage_layers = last;
+      p.layout.vpp = vpp;
+    });
+  };
+  CHECK(stages(3, 1) == "feasible");
+  CHECK(stages(2, 0) == "feasible");
+  CHECK(stages(1, 2) ==
+        "stages: first_stage_layers 1 and last_stage_layers 2 leave 5 of the 8 layers of small "
+        "to 2 other stages, which need equally many");
+  CHECK(stages(4, 4) ==
+        "stages: first_stage_layers 4 and last_stage_layers 4 leave 0 of the 8 layers of small "
+        "to 2 other stages, which need equally many");
+  CHECK(stages(3, 1, 2) == "stages: first_stage_layers 3 is no multiple of vpp 2");
+  CHECK(stages(2, 2, 2) == "feasible");
+  const auto of_two = [](std::int32_t first, std::int32_t last) {
+    return verdict_of(small_model(), laid_out(4, 1, 2), [&](Point& p) {
+      p.layout.first_stage_layers = first;
+      p.layout.last_stage_layers = last;
+    });
+  };
+  CHECK(of_two(5, 3) == "feasible");
+  CHECK(of_two(5, 2) ==
+        "stages: first_stage_layers 5 and last_stage_layers 2 leave 1 of the 8 layers of small "
+        "to 0 other stages, which can hold none");
+  CHECK(verdict_of(small_model(), good(), [](Point& p) { p.layout.first_stage_layers = 4; }) ==
+        "stages: first_stage_layers and last_stage_layers need pp above 1");
+  CHECK(verdict_of(small_model(), laid_out(2, 1, 4), [](Point& p) {
+          p.layout.first_stage_layers = 2;
+          p.layout.schedule = Schedule::zb_v;
+          p.layout.vpp = 2;
+        }) == "stages: zb-v folds the stages: one rank has the first and the last of them");
+}
+
+TEST_CASE("experts that are split otherwise than the rest spread over the ranks of tp too") {
+  const auto experts = [](std::int32_t ep, std::int32_t expert_tp) {
+    return verdict_of(sparse_model(), laid_out(2, 4, 1), [&](Point& p) {
+      p.layout.ep = ep;
+      p.layout.expert_tp = expert_tp;
+    });
+  };
+  CHECK(experts(2, 0) == "feasible");
+  CHECK(experts(8, 0) == "experts: ep 8 does not divide dp 2 x cp 1 = 2");
+  CHECK(experts(8, 1) == "feasible");
+  CHECK(experts(8, 2) == "experts: ep 8 x expert_tp 2 does not divide dp 2 x cp 1 x tp 4 = 8");
+  CHECK(experts(1, 8) == "feasible");
+  CHECK(experts(1, 3) == "experts: ep 1 x expert_tp 3 does not divide dp 2 x cp 1 x tp 4 = 8");
+  CHECK(verdict_of(small_model(), good(), [](Point& p) { p.layout.expert_tp = 1; }) ==
+        "experts: expert_tp 1 needs a model with experts, and small has none");
+}
+
+TEST_CASE("modules that a model has not are not computed again") {
+  const auto modules = [](const ModelSpec& model, std::string_view word,
+                          Dtype dtype = Dtype::bf16) {
+    return verdict_of(model, good(), [&](Point& p) {
+      const auto* found = std::find(recompute_words.begin(), recompute_words.end(), word);
+      REQUIRE(found != recompute_words.end());
+      p.layout.recompute = static_cast<Recompute>(found - recompute_words.begin());
+      p.dtype = dtype;
+    });
+  };
+  CHECK(modules(small_model(), "layernorm+mlp") == "feasible");
+  CHECK(modules(sparse_model(), "layernorm+moe_act") == "feasible");
+  CHECK(modules(small_model(), "moe") ==
+        "recompute: recompute moe needs a model with experts, and small has none");
+  auto all_sparse = sparse_model();
+  all_sparse.dense_layers = 0;
+  CHECK(modules(all_sparse, "mlp") ==
+        "recompute: recompute mlp needs layers without experts, and sparse has none");
+  CHECK(modules(small_model(), "mla_up_proj") ==
+        "recompute: recompute mla_up_proj needs multi-head latent attention, and small has "
+        "none");
+  CHECK(modules(small_model(), "layernorm", Dtype::fp8_delayed) ==
+        "recompute: recompute layernorm drops what delayed scaling of FP8 has to keep");
+}
+
+TEST_CASE("graphs and offload say what they need of the rest") {
+  const auto with = [](Recompute recompute, bool graphs, std::int32_t zero, Offload offload) {
+    return verdict_of(small_model(), good(), [&](Point& p) {
+      p.layout.recompute = recompute;
+      p.layout.cuda_graphs = graphs;
+      p.layout.zero = zero;
+      p.layout.offload = offload;
+    });
+  };
+  CHECK(with(Recompute::selective, true, 0, Offload::none) == "feasible");
+  CHECK(with(Recompute::full, true, 0, Offload::none) ==
+        "cuda_graphs: CUDA graphs of layers can't hold full recompute, which runs them again");
+  CHECK(with(Recompute::none, false, 1, Offload::optimizer) == "feasible");
+  CHECK(with(Recompute::none, false, 0, Offload::optimizer) ==
+        "offload: offload optimizer needs ZeRO 1 or more");
+  CHECK(with(Recompute::none, false, 1, Offload::all) ==
+        "offload: offload all needs ZeRO 2 or more");
+}
+
+TEST_CASE("shardbench says which models it has not") {
+  auto latent = small_model();
+  latent.kv_heads = 8;
+  latent.head_dim = 32;
+  latent.kv_lora_rank = 64;
+  latent.qk_rope_head_dim = 16;
+  auto sweep = sweep_64();
+  sweep.models[0] = latent;
+  CHECK(verdict(sweep, good()) ==
+        "latent: shardbench has no multi-head latent attention, which small has");
+  sweep.models[0] = small_model();
+  sweep.models[0].mtp_layers = 1;
+  CHECK(verdict(sweep, good()) ==
+        "latent: shardbench has no multi-token prediction, which small has");
+  sweep.runner.name = "megatron";
+  CHECK(verdict(sweep, good()) == "feasible");
 }

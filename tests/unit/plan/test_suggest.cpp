@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/suggest.hpp"
+#include "plan/suggested_sweep.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -89,6 +90,31 @@ TEST_CASE("only what the trainer can run is suggested") {
     CHECK_FALSE(first_of("megatron", nodes).empty());
     CHECK_FALSE(first_of("fsdp", nodes).empty());
   }
+}
+
+TEST_CASE("stages that layers can't fill evenly are told their layers") {
+  auto of = request(4, 1 << 20);
+  of.model.layers = 30;
+  of.family = *find_family("megatron");
+  const auto* pp = find_axis("pp");
+  of.locks = {{pp, false, {4}}};
+  const auto found = suggested(of);
+  REQUIRE_FALSE(found.layouts.empty());
+  for (const auto& layout : found.layouts) {
+    CHECK(layout.point.layout.first_stage_layers == 7);
+    CHECK(layout.point.layout.last_stage_layers == 7);
+  }
+  const auto file = suggested_sweep(of, suggested(of), "", "");
+  CHECK(file.find("  first_stage_layers: [7]\n  last_stage_layers: [7]\n") !=
+        std::string::npos);
+  CHECK(file.find("exclude:\n  - {when: \"layers % pp <> 0") != std::string::npos);
+  of.locks.clear();
+  CHECK(told_stages(of, 8).first == 3);
+  CHECK(told_stages(of, 8).last == 3);
+  CHECK(told_stages(of, 2).first == 0);
+  of.model.layers = 32;
+  for (const auto& layout : suggested(of).layouts)
+    CHECK(layout.point.layout.first_stage_layers == 0);
 }
 
 TEST_CASE("what somebody asks for and the trainer can't run is refused in its own words") {
