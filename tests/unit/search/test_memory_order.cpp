@@ -5,7 +5,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <vector>
 
 using namespace shardsweep;
@@ -241,4 +243,26 @@ TEST_CASE("a network that was slow is slow for all whose tensor parallelism leav
   search.end(first, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = expected / 6});
   CHECK(search.outlook(across).tokens_per_s_per_gpu < across_before / 3);
   CHECK(search.outlook(inside).tokens_per_s_per_gpu > inside_before / 1.5);
+}
+
+TEST_CASE("who computes less again needs as much, if it is a part of what the other does") {
+  const auto recomputing = [](std::string_view word) {
+    auto point = ordered_point(2, 1, 8);
+    const auto* found = std::find(recompute_words.begin(), recompute_words.end(), word);
+    REQUIRE(found != recompute_words.end());
+    point.layout.recompute = static_cast<Recompute>(found - recompute_words.begin());
+    return candidate(point);
+  };
+  const auto as_much = [&](std::string_view mine, std::string_view other) {
+    return needs_as_much(recomputing(mine), recomputing(other));
+  };
+  CHECK(as_much("none", "selective"));
+  CHECK(as_much("selective", "full"));
+  CHECK(as_much("mlp", "layernorm+mlp"));
+  CHECK(as_much("none", "moe"));
+  CHECK(as_much("mla_up_proj+layernorm+moe_act", "full"));
+  CHECK_FALSE(as_much("full", "layernorm"));
+  CHECK_FALSE(as_much("layernorm+mlp", "mlp"));
+  CHECK_FALSE(as_much("layernorm", "mlp"));
+  CHECK_FALSE(as_much("selective", "layernorm"));
 }
