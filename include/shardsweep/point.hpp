@@ -48,6 +48,7 @@ inline constexpr std::array<std::string_view, 5> module_words{"layernorm", "mlp"
 /// The modules that a word of `recompute` names; none for the first three.
 class Modules {
  public:
+  constexpr Modules() = default;
   constexpr explicit Modules(std::string_view words) {
     for (std::size_t at = 0; at <= words.size();) {
       const auto end = std::min(words.find('+', at), words.size());
@@ -67,8 +68,15 @@ class Modules {
  private:
   std::uint32_t bits_ = 0;
 };
+/// By each word of `recompute`: predictions ask a million times a second.
+inline constexpr auto module_sets = [] {
+  std::array<Modules, recompute_words.size()> sets{};
+  for (std::size_t i = 0; i < sets.size(); ++i)
+    sets[i] = Modules(recompute_words[i]);
+  return sets;
+}();
 [[nodiscard]] constexpr Modules recomputed_modules(Recompute recompute) {
-  return Modules(recompute_words[static_cast<std::size_t>(recompute)]);
+  return module_sets[static_cast<std::size_t>(recompute)];
 }
 
 enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
