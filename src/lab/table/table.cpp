@@ -152,6 +152,16 @@ Result<void> SweepBuilder::check_shape(std::size_t row, const ModelSpec& model) 
     return refuse("heads", model.heads, "kv_heads", model.kv_heads);
   if (model.head_dim == 0 && model.hidden % model.heads != 0)
     return refuse("hidden", model.hidden, "heads", model.heads);
+  const auto of_latents = model.q_lora_rank + model.qk_rope_head_dim + model.v_head_dim;
+  if (!model.is_latent() && of_latents > 0)
+    return table_.refuse_row(
+        row, fmt::format("model '{}' has parts of latent attention and no 'kv_lora_rank'",
+                         model.name));
+  if (model.is_latent() && model.qk_rope_head_dim >= model.head_size())
+    return table_.refuse_row(
+        row, fmt::format("model '{}': 'qk_rope_head_dim' ({}) is not less "
+                         "than the {} values of a head",
+                         model.name, model.qk_rope_head_dim, model.head_size()));
   return {};
 }
 

@@ -31,7 +31,7 @@ struct NumberOfConfig {
   std::array<std::string_view, 4> names;
 };
 constexpr bool required = true;
-constexpr std::array<NumberOfConfig, 12> config_numbers{{
+constexpr std::array<NumberOfConfig, 17> config_numbers{{
     {&ModelSpec::layers, "layers", required, {"num_hidden_layers", "n_layer", "num_layers"}},
     {&ModelSpec::hidden, "hidden size", required, {"hidden_size", "n_embd", "d_model"}},
     {&ModelSpec::heads,
@@ -56,6 +56,11 @@ constexpr std::array<NumberOfConfig, 12> config_numbers{{
     {&ModelSpec::expert_ffn, "width of an expert", false, {"moe_intermediate_size"}},
     {&ModelSpec::shared_experts, "shared experts", false, {"n_shared_experts"}},
     {&ModelSpec::dense_layers, "layers without experts", false, {"first_k_dense_replace"}},
+    {&ModelSpec::kv_lora_rank, "latent of keys and values", false, {"kv_lora_rank"}},
+    {&ModelSpec::q_lora_rank, "latent of queries", false, {"q_lora_rank"}},
+    {&ModelSpec::qk_rope_head_dim, "rotary part of a head", false, {"qk_rope_head_dim"}},
+    {&ModelSpec::v_head_dim, "values of a head's values", false, {"v_head_dim"}},
+    {&ModelSpec::mtp_layers, "predicted tokens", false, {"num_nextn_predict_layers"}},
 }};
 
 /// Keys that change neither the memory nor the time of a train step, or that are read beside
@@ -127,12 +132,8 @@ constexpr auto without_effect =
                                      "attn_logit_softcapping",
                                      "final_logit_softcapping",
                                      "cache_implementation",
+                                     "qk_head_dim",
                                      "qk_nope_head_dim",
-                                     "qk_rope_head_dim",
-                                     "v_head_dim",
-                                     "q_lora_rank",
-                                     "kv_lora_rank",
-                                     "num_nextn_predict_layers",
                                      "shared_expert_intermediate_size",
                                      "text_config",
                                      "output_attentions",
@@ -194,10 +195,30 @@ bool has_no_gate(std::string_view type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
+/// Multi-head latent attention: heads have keys of their own, and 'head_dim' may be there and
+/// mean the rotary part.
+Result<void> complete_attention(const Json& config, ModelSpec& model) {
+  if (model.kv_lora_rank == 0) {
+    model.q_lora_rank = model.qk_rope_head_dim = model.v_head_dim = 0;
+    if (model.kv_heads == 0) model.kv_heads = model.heads;
+    return {};
+  }
+  for (const std::string_view key : {"qk_nope_head_dim", "v_head_dim"}) {
+    SHARDSWEEP_ASSIGN(const auto values, number_at(config, key));
+    if (values == 0)
+      return refuse_config(
+          fmt::format("it has 'kv_lora_rank' (latent attention) and no {}", in_quotes(key)));
+  }
+  SHARDSWEEP_ASSIGN(const auto nope, number_at(config, "qk_nope_head_dim"));
+  model.head_dim = nope + model.qk_rope_head_dim;
+  model.kv_heads = model.heads;
+  return {};
+}
+
 /// Defaults of transformers for what a file may leave out.
 Result<void> complete(const Json& config, ModelSpec& model) {
   const auto type = text_at(config, "model_type");
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  SHARDSWEEP_TRY(complete_attention(config, model));
   // Mixtral and GPT-OSS call an expert's width that of the layer.
   if (model.experts > 0 && model.expert_ffn == 0) model.expert_ffn = model.ffn;
   if (model.experts == 1) model.experts = model.experts_per_token = model.expert_ffn = 0;
@@ -217,44 +238,19 @@ Result<void> complete(const Json& config, ModelSpec& model) {
   return {};
 }
 
-/// Multi-head latent attention (arXiv 2405.04434, section 2.1) as the plain attention that
-/// stands for it, with heads of the values' width: so many parameters more than there are.
-Result<std::int64_t> plain_in_place_of_latent(const Json& config, ModelSpec& model,
-                                              std::int64_t latent) {
-  SHARDSWEEP_ASSIGN(const auto values, number_at(config, "v_head_dim"));
-  SHARDSWEEP_ASSIGN(const auto queries, number_at(config, "q_lora_rank"));
-  SHARDSWEEP_ASSIGN(const auto nope, number_at(config, "qk_nope_head_dim"));
-  SHARDSWEEP_ASSIGN(const auto rope, number_at(config, "qk_rope_head_dim"));
-  if (values > 0) model.head_dim = values;
-  const auto width = model.heads * (nope + rope);
-  const auto query = queries > 0 ? queries * (model.hidden + width) : model.hidden * width;
-  const auto head = values > 0 ? values : model.head_size();
-  const auto real = query + model.hidden * (latent + rope) +
-                    latent * model.heads * (nope + head) + model.heads * head * model.hidden;
-  const auto plain = 2 * model.hidden * head * (model.heads + model.kv_heads);
-  return model.layers * (plain - real);
-}
-
 /// The parts that no formula of the planner knows, as words.
-Result<std::vector<std::string>> left_out(const Json& config, ModelSpec& model) {
+Result<std::vector<std::string>> left_out(const Json& config, const ModelSpec& model) {
   std::vector<std::string> parts;
-  SHARDSWEEP_ASSIGN(const auto latent, number_at(config, "kv_lora_rank"));
-  if (latent > 0) {
-    SHARDSWEEP_ASSIGN(const auto more, plain_in_place_of_latent(config, model, latent));
-    constexpr double billion = 1e9;
-    parts.push_back(
-        fmt::format("multi-head latent attention (MLA), counted as plain attention, which has "
-                    "{:.1f} B more parameters",
-                    static_cast<double>(more) / billion));
-  }
-  SHARDSWEEP_ASSIGN(const auto predicted, number_at(config, "num_nextn_predict_layers"));
-  if (predicted > 0) parts.emplace_back("multi-token prediction (MTP)");
   if (has_no_gate(text_at(config, "model_type")))
     parts.emplace_back("a feed-forward part without gate, counted with one");
   SHARDSWEEP_ASSIGN(const auto window, number_at(config, "sliding_window"));
   if (window > 0 && true_at(config, "use_sliding_window", true))
     parts.push_back(
         fmt::format("a sliding window of {} tokens, counted as full attention", window));
+  SHARDSWEEP_ASSIGN(const auto values, number_at(config, "v_head_dim"));
+  if (!model.is_latent() && values > 0 && values != model.head_size())
+    parts.push_back(
+        fmt::format("values of {} in each head, counted as {}", values, model.head_size()));
   SHARDSWEEP_ASSIGN(const auto step, number_at(config, "decoder_sparse_step"));
   const auto dense = config.find("mlp_only_layers");
   const bool some_dense = dense != config.end() && dense->is_array() && !dense->empty();
@@ -269,8 +265,9 @@ Result<std::vector<std::string>> left_out(const Json& config, ModelSpec& model) 
 Result<void> check_ranges(const ModelSpec& model) {
   for (const auto& field : shape_fields) {
     if (model.*field.member > field.most)
-      return refuse_config(
-          fmt::format("{} is {}, more than {}", field.alias, model.*field.member, field.most));
+      return refuse_config(fmt::format("{} is {}, more than {}",
+                                       field.alias.empty() ? field.name : field.alias,
+                                       model.*field.member, field.most));
   }
   const auto mistakes = shape_mistakes(model);
   if (!mistakes.empty()) return refuse_config(mistakes.front().what);

@@ -18,9 +18,10 @@ struct ModelOfConfig {
 };
 
 /// Dense and mixture-of-experts decoders in the words of Llama, Mistral, Qwen, Gemma, Phi,
-/// Mixtral, DeepSeek and GPT-OSS; of a model that also sees or hears, its text_config. `name`
-/// becomes the model's. Faults (invalid_input): no JSON, a number that is missing or no whole
-/// number, or numbers that do not belong together.
+/// Mixtral, DeepSeek (with its latent attention and what predicts later tokens) and GPT-OSS; of
+/// a model that also sees or hears, its text_config. `name` becomes the model's. Faults
+/// (invalid_input): no JSON, a number that is missing or no whole number, or numbers that do
+/// not belong together.
 [[nodiscard]] Result<ModelOfConfig> model_of_config(std::string_view json, std::string name);
 
 }  // namespace shardsweep

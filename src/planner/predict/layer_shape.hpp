@@ -8,6 +8,7 @@
 #include <shardsweep/point.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace shardsweep {
 
@@ -16,10 +17,43 @@ namespace shardsweep {
   return layout.schedule == Schedule::zb_v ? 0 : layout.pp - 1;
 }
 
+/// Parameters of multi-head latent attention in one layer [arXiv 2405.04434, section 2.1];
+/// zeros of plain attention. With latents of r (keys and values) and c (queries) values, a
+/// heads, q and v values of all heads' queries and values, u of a key that all heads share:
+struct LatentAttention {
+  std::int64_t down = 0;    ///< h (c + r + u): rows to latents; each rank of tp has all of it
+  std::int64_t norms = 0;   ///< c + r
+  std::int64_t up = 0;      ///< c q + r (q - a u + v): latents to heads; h q without a latent
+  std::int64_t output = 0;  ///< h v
+};
+[[nodiscard]] inline LatentAttention latent_attention(const ModelSpec& model) {
+  if (!model.is_latent()) return {};
+  const auto query = model.query_width();
+  const auto from = model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden;
+  const auto heads = query - model.heads * model.qk_rope_head_dim + model.value_width();
+  return {model.hidden * (model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim),
+          model.q_lora_rank + model.kv_lora_rank, from * query + model.kv_lora_rank * heads,
+          model.hidden * model.value_width()};
+}
+
+/// Of a layer that predicts later tokens (MTP), beside a transformer layer: the projection of
+/// the states and the embedding of the next token to one row, and norms before and after.
+[[nodiscard]] inline std::int64_t mtp_projection(const ModelSpec& model) {
+  return 2 * model.hidden * model.hidden;
+}
+[[nodiscard]] inline std::int64_t mtp_norms(const ModelSpec& model) {
+  return 3 * model.hidden;
+}
+
 /// Parameters of matrices count without division by tp.
 struct Shape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
   double query;                                        // values of all heads' queries
+  bool latent;                                         // attention
+  double value_share;                                  // values of values per one of queries
+  double latents, rope;                                // values of latents, of the shared key
+  double down, norms, up, output;                      // as in LatentAttention
+  double mtp, projection, mtp_norms;  // layers that predict later tokens, and of each of them
   double experts, chosen, expert_ffn, shared_ffn, dense_layers, ep, expert_replicas;
   double expert_tp;                                 // ranks that split each expert
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
@@ -34,6 +68,17 @@ struct Shape {
         kv_share(real(model.kv_heads) / heads),
         vocab(real(model.vocab)),
         query(real(model.query_width())),
+        latent(model.is_latent()),
+        value_share(real(model.value_width()) / query),
+        latents(real(model.q_lora_rank + model.kv_lora_rank)),
+        rope(real(model.qk_rope_head_dim)),
+        down(real(latent_attention(model).down)),
+        norms(real(latent_attention(model).norms)),
+        up(real(latent_attention(model).up)),
+        output(real(latent_attention(model).output)),
+        mtp(real(model.mtp_layers)),
+        projection(real(mtp_projection(model))),
+        mtp_norms(real(shardsweep::mtp_norms(model))),
         experts(real(model.experts)),
         chosen(real(model.experts_per_token)),
         expert_ffn(real(model.expert_ffn)),
@@ -59,7 +104,17 @@ struct Shape {
     return attention_matrices() + (plain ? 2 : 3) * hidden * ffn;
   }
   [[nodiscard]] double attention_matrices() const {
-    return 2 * hidden * query * (1 + kv_share);
+    return latent ? up + output : 2 * hidden * query * (1 + kv_share);
+  }
+  /// Of a layer, what every rank of tp has: norms, and products that make latents.
+  [[nodiscard]] double whole_parameters() const { return 2 * hidden + norms + down; }
+  /// Keys and values of all heads, in units of their queries.
+  [[nodiscard]] double key_values() const { return latent ? 1 + value_share : 2 * kv_share; }
+  /// What attention keeps, in units of its queries: `query_rows` as large as Q, of them one is
+  /// its output; `key_rows` as large as K.
+  [[nodiscard]] double attention_rows(double query_rows, double key_rows) const {
+    if (!latent) return query_rows + key_rows * kv_share;
+    return query_rows - 1 + value_share + key_rows / 2 * key_values();
   }
   /// Of a layer with experts: what tp divides beside them, its router, and what a rank has of
   /// them.

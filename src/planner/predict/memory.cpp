@@ -87,7 +87,7 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
 
 // What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
 // outputs of two norms; all that a feed-forward part makes; the product between an expert's
-// matrices; heads that come from latents.
+// matrices; queries, keys and values of heads that come from latents, and the latents' norms.
 void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits,
                   Modules modules, bool experts) {
   const auto& family = habits.family;
@@ -104,7 +104,11 @@ void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habit
   } else if (modules.has(Module::moe_act) && experts) {
     all.kept_inside -= chosen;
   }
-  if (modules.has(Module::mla_up_proj)) all.kept_inside -= query * (1 + 2 * shape.kv_share);
+  if (modules.has(Module::mla_up_proj)) {
+    const double rows = shape.attention_rows(family.query_rows, family.key_rows);
+    all.kept_inside -= query * (rows - shape.value_share);
+    all.kept_between -= shape.element * shape.tokens() * shape.latents;
+  }
 }
 
 // Of a layer's feed-forward part, dense or with experts.
@@ -116,8 +120,11 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
   const double query = shape.element * shape.tokens() * shape.query;
   const double width = experts ? shape.shared_ffn + shape.chosen * shape.expert_ffn : shape.ffn;
   const double ffn = shape.element * shape.tokens() * width;
-  LayerActivations all{family.between_rows * row,
-                       query * (family.query_rows + family.key_rows * shape.kv_share) +
+  // Latents and what their norms make of them; the shared key.
+  const double latents = shape.element * shape.tokens() * shape.latents;
+  const double shared_key = shape.element * shape.tokens() * shape.rope;
+  LayerActivations all{family.between_rows * row + (2 * latents + shared_key),
+                       query * shape.attention_rows(family.query_rows, family.key_rows) +
                            family.ffn_rows * ffn + attention,
                        0, 0};
   if (experts) {
@@ -131,7 +138,8 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
     all.between = 5 * row;
     all.inside = query * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
   } else if (!habits.fused_norm) {
-    all.between += 2 * family.norm_row_bytes * shape.token_row();
+    all.between += 2 * family.norm_row_bytes * shape.token_row() +
+                   family.norm_row_bytes * shape.tokens() * shape.latents;
   }
   all.kept_between = all.between;
   all.kept_inside = all.inside;
@@ -142,7 +150,7 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
     all.kept_routed = 0;
   } else if (recompute == Recompute::selective) {
     if (family.selective == Selective::norms_and_product) {
-      all.kept_between -= 2 * row;
+      all.kept_between -= 2 * row + latents;
       all.kept_inside -= ffn;
     } else if (!habits.flash) {
       all.kept_inside -= attention;
@@ -218,6 +226,21 @@ LayerBytes stage_layer_bytes(const Shape& shape, const Point& point, const Habit
   return {std::max(sparse.whole, other.whole), share * other.kept + (1 - share) * sparse.kept};
 }
 
+// What the layers that predict later tokens keep of the micro-batches in flight, beside a layer
+// each: the states and the embedding that come, both normed in one row of 2h, and its output
+// before and after its norm; computed again as a whole, what comes and what leaves. Of a rank's
+// pieces the last alone has them, whose gradients come at once.
+double mtp_bytes(const Shape& shape, const Point& point, const Habits& habits,
+                 double micro_batches) {
+  if (shape.mtp == 0) return 0;
+  const double between = point.layout.sequence_parallel ? shape.tp : 1;
+  const double row = shape.element * shape.token_row() / between;
+  const double kept = point.layout.recompute == Recompute::full
+                          ? 4 * row
+                          : 6 * row + layer_bytes(shape, point, habits, shape.experts > 0).kept;
+  return shape.mtp * kept * (point.layout.vpp > 1 && shape.pp > 1 ? 1 : micro_batches);
+}
+
 ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
                                  double stage, double layers, double dense) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
@@ -225,9 +248,15 @@ ActivationBytes activation_bytes(const Shape& shape, const Point& point, const H
   const auto [whole_layer, kept] = stage_layer_bytes(shape, point, habits, layers, dense);
   const auto stage_keeps = kept_by_stage(habits.run, recompute, layers, whole_layer, kept);
   double working = habits.family.working_layers * whole_layer + stage_keeps.again;
-  if (stage == shape.head) working += shape.element * shape.token_row() / between;
-  return {in_flight(shape, point.layout, stage) * stage_keeps.kept + working,
-          stage_keeps.kept + working};
+  const double micro_batches = in_flight(shape, point.layout, stage);
+  ActivationBytes all{0, 0};
+  if (stage == shape.head) {
+    working += shape.element * shape.token_row() / between;
+    all = {mtp_bytes(shape, point, habits, micro_batches), mtp_bytes(shape, point, habits, 1)};
+  }
+  all.in_flight += micro_batches * stage_keeps.kept + working;
+  all.one += stage_keeps.kept + working;
+  return all;
 }
 
 // Ring: keys and values that are here and that come, and gradients to them: own ones, those
@@ -237,8 +266,8 @@ double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
   if (layout.cp == 1) return 0;
   const double query = shape.element * shape.tokens() * shape.query / layout.tp;
   if (layout.cp_mode == ContextMode::ring)
-    return std::min(layout.cp + 1, 5) * 2 * shape.kv_share * query;
-  return 2 * query * (1 + 2 * shape.kv_share);
+    return std::min(layout.cp + 1, 5) * shape.key_values() * query;
+  return 2 * query * (1 + shape.key_values());
 }
 
 // A bucket is never larger than all the gradients there are.
@@ -264,10 +293,10 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
   }
   if (layout.zero >= 3) {
-    double layer = shape.layer_matrices() / shape.tp + 2 * shape.hidden;
+    double layer = shape.layer_matrices() / shape.tp + shape.whole_parameters();
     if (shape.experts > 0) {
       layer = shape.beside_experts() / shape.tp + shape.own_experts() + shape.router() +
-              2 * shape.hidden;
+              shape.whole_parameters();
     }
     const double embedding = shape.vocab * shape.hidden / shape.tp;
     bytes += 2 * shape.element * std::max(layer, embedding);
@@ -290,15 +319,22 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
   const bool last = stage == shape.head;
-  const double sparse = layers - dense;
+  // Layers that predict later tokens are as the last ones.
+  const double mtp = last ? shape.mtp : 0;
+  const double dense_mtp = shape.experts > 0 ? 0 : mtp;
+  const double sparse = layers - dense + (mtp - dense_mtp);
   StageParameters count;
-  count.shared = dense * (shape.layer_matrices(habits.plain) / shape.tp + 2 * shape.hidden);
+  count.shared = (dense + dense_mtp) *
+                 (shape.layer_matrices(habits.plain) / shape.tp + shape.whole_parameters());
   count.shared +=
-      sparse * (shape.beside_experts() / shape.tp + shape.router() + 2 * shape.hidden);
+      sparse * (shape.beside_experts() / shape.tp + shape.router() + shape.whole_parameters());
+  count.shared += mtp * (shape.projection / shape.tp + shape.mtp_norms);
   count.experts = sparse * shape.own_experts();
   if (first) count.shared += embedding;
   // Tied embeddings are one tensor on one stage, two copies on two.
   if (last && !(first && tied)) count.shared += embedding;
+  // They read the embedding too: a stage that is not the first has a copy of it.
+  if (mtp > 0 && !first && !tied) count.shared += embedding;
   if (last) count.shared += shape.hidden;
   return count;
 }
@@ -441,7 +477,7 @@ class Stage {
     if (stage_ != head_stage(point_.layout)) return 0;
     const double bytes =
         habits_.family.logits_bytes > 0 ? habits_.family.logits_bytes : shape_.element;
-    return bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
+    return (1 + shape_.mtp) * bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
   }
 
   Shape shape_;
@@ -454,21 +490,6 @@ class Stage {
   double count_;
 };
 
-// Of each layer with experts, `experts` of them.
-std::int64_t parameters_with(const ModelSpec& model, std::int64_t experts) {
-  const auto query = model.query_width();
-  const auto keys = model.kv_heads * model.head_size();
-  const auto attention = 2 * model.hidden * (query + keys) + 2 * model.hidden;
-  const auto dense = 3 * model.hidden * model.ffn;
-  const auto sparse = 3 * model.hidden * model.expert_ffn * (experts + model.shared_experts) +
-                      model.hidden * model.experts;
-  const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
-  const auto embeddings = model.tied_embeddings ? 1 : 2;
-  return model.layers * attention + dense_layers * dense +
-         (model.layers - dense_layers) * sparse + embeddings * model.vocab * model.hidden +
-         model.hidden;
-}
-
 // Mean of the stages: the first layers may be dense.
 MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& point) {
   constexpr double gradient = 2;
@@ -477,13 +498,14 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
   const auto recompute = point.layout.recompute;
   const auto dense = layer_activations(shape, habits, recompute, 0);
   const auto sparse = layer_activations(shape, habits, recompute, 0, true);
-  const double with_experts = shape.layers - shape.dense_layers;
+  const double with_experts = shape.layers - shape.dense_layers + shape.mtp;
   const double kept = shape.dense_layers * (dense.kept_between + dense.kept_inside) +
                       with_experts * (sparse.kept_between + sparse.kept_inside);
   const double split = shape.tp * shape.pp;
   const double shared =
       (shape.dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
-       (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden) /
+       (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden +
+       (shape.layers + shape.mtp) * shape.down + shape.mtp * shape.projection) /
       split;
   const double experts = with_experts * shape.own_experts() / shape.pp;
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
@@ -499,19 +521,6 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
 }
 
 }  // namespace
-
-std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t multiple) {
-  const auto step = tp * multiple;
-  return (vocab + step - 1) / step * step;
-}
-
-std::int64_t parameters(const ModelSpec& model) {
-  return parameters_with(model, model.experts);
-}
-
-std::int64_t active_parameters(const ModelSpec& model) {
-  return parameters_with(model, model.experts_per_token);
-}
 
 const MemoryFamily& shardbench_cuda_memory() {
   return cuda_family;
@@ -529,7 +538,8 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     values.dtype = Dtype::fp32;
     return estimate_stage(model, values, family, traits, stage);
   }
-  const bool has_arenas = family.arenas && model.experts == 0 && is_half(point.dtype) &&
+  const bool has_arenas = family.arenas && model.experts == 0 && !model.is_latent() &&
+                          model.mtp_layers == 0 && is_half(point.dtype) &&
                           point.layout.vpp == 1 && point.layout.cp == 1 &&
                           point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
@@ -562,7 +572,8 @@ std::int64_t update_bytes(const ModelSpec& model, const Point& point,
 }
 
 bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
-  return family.plain_where_ffn_is_4h && model.experts == 0 && model.ffn == 4 * model.hidden;
+  return family.plain_where_ffn_is_4h && model.experts == 0 && !model.is_latent() &&
+         model.ffn == 4 * model.hidden;
 }
 
 double layer_activation_bytes(const ModelSpec& model, const Point& point,
@@ -619,12 +630,14 @@ MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
     kept /= std::max(1, traits.recompute_layers);
   // Some stage has at least ceil(L/p) layers; some stage has at least the mean of everything.
   const double most_layers = std::ceil(shape.layers / shape.pp);
-  const double by_layers = most_layers * shape.layer_matrices() / shape.tp;
-  const double matrices = shape.layers * shape.layer_matrices() +
+  const double layer_matrices = shape.layer_matrices() + shape.down;
+  const double by_layers = most_layers * layer_matrices / shape.tp;
+  const double all_layers = shape.layers + shape.mtp;
+  const double matrices = all_layers * layer_matrices + shape.mtp * shape.projection +
                           (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden;
   const double by_mean = matrices / shape.tp / shape.pp;
   const double per_parameter = state.weights + state.gradients + state.optimizer;
-  const double mean_layers = shape.layers / shape.pp;
+  const double mean_layers = all_layers / shape.pp;
   const bool mean = by_mean * per_parameter + mean_layers * kept >
                     by_layers * per_parameter + most_layers * kept;
   const double count = mean ? by_mean : by_layers;

@@ -18,9 +18,13 @@ namespace shardsweep {
 
 /// N: per layer 2hq (1 + g/a) + 3hf + 2h, q = a times the values of a head; embedding and head
 /// Vh each (one where tied); the last norm h. A layer with E experts, S shared ones and their
-/// width w has 3hw (E + S) + hE in place of 3hf. The same in every layout.
+/// width w has 3hw (E + S) + hE in place of 3hf. Latent attention (MLA) has the sum of
+/// LatentAttention (layer_shape.hpp) in place of 2hq (1 + g/a). A layer that predicts later
+/// tokens (MTP) is one more of the last kind, with 2h^2 + 3h; embedding and head are the
+/// model's own. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
-/// Of the experts those that a token goes through.
+/// Of the experts those that a token goes through, in MTP's layers too. (Megatron-LM's
+/// estimator counts MTP as we do in N, and here with all of its experts.)
 [[nodiscard]] std::int64_t active_parameters(const ModelSpec& model);
 
 /// Entries of the vocabulary with what pads it to `multiple` for each tp rank: shardbench and
@@ -114,6 +118,10 @@ struct MemoryFamily {
 /// no master: 4 + 4 + 8; fp64 8 + 8 + 16. N is divided by tp and stage; norms are whole in
 /// every TP rank.
 ///
+/// Of latent attention every TP rank has what makes latents, h (c + r + u) + c + r. MTP lies on
+/// the stage that has the head: a layer, 2h^2 / t + 3h, a copy of the embedding if another
+/// stage has it, and logits again.
+///
 /// Activations per layer and micro-batch, tensor by tensor (method of Korthikanti, arXiv
 /// 2205.05198, section 4), here with shardbench's rows:
 ///   A = e (sbh (6 + 2g/a) + 3sbf) + 4sba, what lies between the TP regions (4 e sbh) divided
@@ -125,6 +133,11 @@ struct MemoryFamily {
 /// layers' worth per p in flight. Probabilities: e a s^2 b / t. Logits: e s b V / t, gradients
 /// in place. Communication: a gradient bucket, the receive buffers of a pipeline, and two
 /// gathered units (layer or embedding) under ZeRO 3.
+///
+/// Latent attention keeps e sb (2 (c + r) + u) more between the TP regions, and Q, K, V, O as
+/// all heads' values, e sb (2q + 2v) / t in place of e sbh (2 + 2g/a) / t; with mla_up_proj
+/// computed again e sb (c + r + u) and O alone. MTP's layer keeps 6 rows e sbh more, computed
+/// again 4.
 ///
 /// The largest of three moments: all micro-batches of a pipeline in flight; the last backward,
 /// where bf16 gradients lie beside the fp32 ones; the update, without activations.

@@ -37,7 +37,10 @@ double moving_s(double bandwidth, double bytes) {
   return bandwidth > 0 ? bytes / bandwidth : 0;
 }
 
+// Without what makes latents, which tp does not divide.
 double attention_parameters(const ModelSpec& model) {
+  if (model.is_latent())
+    return real(latent_attention(model).up) + real(latent_attention(model).output);
   const double kv_share = real(model.kv_heads) / real(model.heads);
   return 2 * real(model.hidden) * real(model.query_width()) * (1 + kv_share);
 }
@@ -55,6 +58,13 @@ double sparse_layer_parameters(const ModelSpec& model, double experts) {
 
 double dense_layers(const ModelSpec& model) {
   return real(model.experts > 0 ? model.dense_layers : model.layers);
+}
+
+// Products of one token with all tokens before it, in forward: scores over what queries and
+// keys have, then values; in units of two FLOPs by half of the tokens, as half of them come
+// later.
+double score_width(const ModelSpec& model) {
+  return real(model.query_width()) + real(model.value_width());
 }
 
 // Seconds of one layer or stage, for one micro-batch.
@@ -88,7 +98,8 @@ class TimeModel {
         tokens_(real(point.seq_len) / point.layout.cp * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
         modules_(recomputed_modules(point.layout.recompute)),
-        matrices_(layer_gemm_parameters(model, is_plain(model, memory))) {
+        matrices_(layer_gemm_parameters(model, is_plain(model, memory))),
+        down_(real(latent_attention(model).down)) {
     const auto& peak = cluster.peak(point.dtype);
     nominal_ = !peak.has_value();
     const double gemm = nominal_ ? 1 : cluster.gemm_efficiency * family.gemm_share;
@@ -168,7 +179,8 @@ class TimeModel {
   // the head; first layers may be dense.
   [[nodiscard]] Slot slowest() const {
     const double matrices = matrices_ / layout_.tp;
-    const auto layer = layer_slot({.multiplied = matrices, .held = matrices});
+    const auto layer =
+        layer_slot({.multiplied = matrices + down_multiplied(), .held = matrices + down_});
     auto most = stage_slot(layer, 0);
     if (layout_.pp == 1) return most;
     for (const auto stage : {sparse_stage(model_, layout_, memory_.split),
@@ -205,13 +217,48 @@ class TimeModel {
     }
     const bool head = stage == head_stage(layout_);
     if (!head) return slot;
+    const double mtp = real(model_.mtp_layers);
+    if (mtp > 0) add_mtp(slot, model_.experts > 0 ? sparse_slot() : layer);
     const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
-    slot.products += 6 * tokens_ * weights / head_rate_;
-    slot.weight_gradients += 2 * tokens_ * weights / head_rate_;
-    slot.memory += moving_s(cluster_.memory_bandwidth,
-                            family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
-                                family_.parameter_bytes * weights);
+    slot.products += (1 + mtp) * 6 * tokens_ * weights / head_rate_;
+    slot.weight_gradients += (1 + mtp) * 2 * tokens_ * weights / head_rate_;
+    slot.memory +=
+        (1 + mtp) * moving_s(cluster_.memory_bandwidth,
+                             family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
+                                 family_.parameter_bytes * weights);
     return slot;
+  }
+
+  // Layers that predict later tokens: each a layer as the last ones, and the projection that
+  // two rows come to. It reads and writes as many rows as mtp_bytes() of memory.cpp counts.
+  void add_mtp(Slot& slot, const Slot& layer) const {
+    constexpr double rows = 6;
+    const double mtp = real(model_.mtp_layers);
+    const double again = is_full() ? (3 + family_.recomputed_again) / 3 : 1;
+    const double weights = real(mtp_projection(model_)) / layout_.tp;
+    const double between = layout_.sequence_parallel ? layout_.tp : 1;
+    const double moved = again * family_.activation_passes * rows * row_bytes() / between +
+                         family_.parameter_bytes * weights;
+    slot.products += mtp * (layer.products + again * 6 * tokens_ * weights / rate_);
+    slot.weight_gradients += mtp * (layer.weight_gradients + 2 * tokens_ * weights / rate_);
+    slot.memory += mtp * (layer.memory + moving_s(cluster_.memory_bandwidth, moved));
+    slot.tp += mtp * (layer.tp + tp_projection_s());
+    slot.host += mtp * layer.host;
+  }
+
+  // Its two rows are gathered and a row comes out; in backward gradients of two rows are
+  // summed. With sequence parallelism rows are gathered before the product, and for its weights
+  // again.
+  [[nodiscard]] double tp_projection_s() const {
+    if (layout_.tp == 1) return 0;
+    if (layout_.sequence_parallel) return tp_rows_s(is_full() ? 10 : 7, is_full() ? 6 : 4);
+    return tp_rows_s(is_full() ? 6 : 5, is_full() ? 3 : 2);
+  }
+
+  // What makes latents multiplies the rows of a rank's own part of the sequence, or all of them
+  // on each rank of tp.
+  [[nodiscard]] double down_multiplied() const {
+    return layout_.sequence_parallel ? down_ / layout_.tp : down_;
   }
 
   // Of a layer with experts: each of its ranks multiplies as many rows as its tokens choose, by
@@ -225,13 +272,13 @@ class TimeModel {
     const double expert = 3 * real(model_.hidden) * real(model_.expert_ffn);
     const double beside = (sparse_layer_parameters(model_, 0) - router) / tp + router;
     const double expert_tp = layout_.expert_shards();
-    Slot slot =
-        layer_slot({.multiplied = beside,
-                    .narrow = chosen * expert / tp,
-                    .held = beside + real(model_.experts) / layout_.ep * expert / expert_tp,
-                    .experts = true});
+    const double own = real(model_.experts) / layout_.ep * expert / expert_tp;
+    Slot slot = layer_slot({.multiplied = beside + down_multiplied(),
+                            .narrow = chosen * expert / tp,
+                            .held = beside + own + down_,
+                            .experts = true});
     const bool splits = expert_tp > 1 || model_.shared_experts > 0;
-    if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full()) / 2;
+    if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full(), 1) / 2;
     const double exchanges = is_full() || modules_.has(Module::moe) ? 6 : 4;
     const double sent =
         family_.sends_parts && layout_.sequence_parallel ? row_bytes() / tp : row_bytes();
@@ -267,8 +314,10 @@ class TimeModel {
         of.narrow > 0 ? of.multiplied + of.narrow * narrowness() : of.multiplied;
     const double hidden = real(model_.hidden);
     Slot slot;
-    const double attention_s =
-        7 * tokens_ * real(model_.query_width()) * point_.seq_len / tp / attention_rate_;
+    // Forward two products, backward five: four of them over queries, three over values.
+    const double attention_s = tokens_ *
+                               (3 * score_width(model_) + real(model_.query_width())) *
+                               point_.seq_len / tp / attention_rate_;
     const bool selective = layout_.recompute == Recompute::selective;
     const double products_again = selective ? (3 + family_.selective_again) / 3 : again;
     slot.products = products_again * 6 * tokens_ * multiplied / rate_ + again * attention_s;
@@ -289,7 +338,7 @@ class TimeModel {
     }
     slot.memory =
         moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * of.held);
-    slot.tp = tp_layer_s(full) + again * context_layer_s(attention_s);
+    slot.tp = tp_layer_s(full, into_attention()) + again * context_layer_s(attention_s);
     slot.host = again * launch_layer_s(of.experts);
     return slot;
   }
@@ -298,6 +347,7 @@ class TimeModel {
   [[nodiscard]] double again_in_modules(const Matrices& of) const {
     const double tp = layout_.tp;
     double parameters = 0;
+    if (modules_.has(Module::mla_up_proj)) parameters += real(latent_attention(model_).up) / tp;
     if (modules_.has(Module::mlp) && !of.experts)
       parameters += 3 * real(model_.hidden) * real(model_.ffn) / tp;
     if (modules_.has(Module::moe) && of.experts) {
@@ -317,12 +367,20 @@ class TimeModel {
     constexpr double passes = 3;
     const double query_share = real(model_.query_width()) / real(model_.hidden);
     const double queries = row_bytes() * query_share / layout_.tp;
-    const double keys = 2 * real(model_.kv_heads) / real(model_.heads) * queries;
+    const double values = queries * value_share();
+    const double keys = model_.is_latent()
+                            ? queries + values
+                            : 2 * real(model_.kv_heads) / real(model_.heads) * queries;
     if (layout_.cp_mode == ContextMode::ulysses)
-      return 2 * (links_.heads.seconds(queries + keys) + links_.heads.seconds(queries));
+      return 2 * (links_.heads.seconds(queries + keys) + links_.heads.seconds(values));
     const double messages = passes * (layout_.cp - 1);
     return std::max(0.0,
                     messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
+  }
+
+  /// Values of all heads' values per one of their queries.
+  [[nodiscard]] double value_share() const {
+    return real(model_.value_width()) / real(model_.query_width());
   }
 
   // What a product multiplies is written in 8 bits: inputs for forward and once more for
@@ -337,22 +395,30 @@ class TimeModel {
     const double made = current ? element_ : 0;
     const double hidden = real(model_.hidden);
     const double tp = layout_.tp;
-    const double query = real(model_.query_width());
-    const double qkv = (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * query;
+    const double values = real(model_.value_width());
+    const double rope = real(model_.qk_rope_head_dim);
+    const double latents = real(model_.q_lora_rank + model_.kv_lora_rank);
+    const double between = layout_.sequence_parallel ? tp : 1;
+    const double qkv = model_.is_latent()
+                           ? 2 * real(model_.query_width()) + values - real(model_.heads) * rope
+                           : (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * values;
     const double routed = of.experts ? real(model_.experts_per_token) : 0;
     const double rows = of.experts ? routed / tp + (model_.shared_experts > 0 ? 1 : 0) : 1;
     const double ffn = of.experts
                            ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
                            : real(model_.ffn);
-    const double norms = tokens_ * (1 + rows) * hidden;
-    const double inputs = norms + tokens_ * (query + ffn) / tp;
+    // Latents are inputs too, and products' outputs beside the shared key.
+    const double norms = tokens_ * (1 + rows) * hidden + tokens_ * latents / between;
+    const double inputs = norms + tokens_ * (values + ffn) / tp;
     const double gate_up = tokens_ * 2 * ffn / tp;
-    const double into_layer = norms + tokens_ * qkv / tp;  // gradients but for gate_up
+    const double shared_key = tokens_ * rope / between;
+    const double into_layer = norms + tokens_ * qkv / tp + shared_key;  // but for gate_up
     if (family_.fused_quantization)
       return 2 * (inputs + (read + 1) * of.held / layout_.grad_accum) +
              (element_ + 2) * (into_layer + gate_up);
     const double normed = layout_.sequence_parallel ? read : made;
-    const double forward = normed * norms + tokens_ * (read * query + made * ffn) / tp + inputs;
+    const double forward =
+        normed * norms + tokens_ * (read * values + made * ffn) / tp + inputs;
     const double again = (element_ + 1) * inputs;
     // Those that SwiGLU's backward leaves in 8 bits are not written as values either.
     const double gradients =
@@ -378,17 +444,32 @@ class TimeModel {
   }
 
   // Bytes sent per rank, layer and micro-batch: 16 sbh (t-1)/t, 24 with full recomputation;
-  // with sequence parallel 20 and 28 (ring; Korthikanti, arXiv 2205.05198, 4.2.2).
-  [[nodiscard]] double tp_layer_s(bool full) const {
+  // with sequence parallel 20 and 28 (ring; Korthikanti, arXiv 2205.05198, 4.2.2). Of these a
+  // quarter or more goes into attention's products, as rows of h times `into_attention`.
+  [[nodiscard]] double tp_layer_s(bool full, double into_attention) const {
     if (layout_.tp == 1) return 0;
     const bool sequence = layout_.sequence_parallel;
-    const double rows = sequence ? (full ? 14 : 10) : (full ? 12 : 8);
+    const double into = sequence ? (full ? 4 : 3) : 2;
+    const double rows =
+        (sequence ? (full ? 14 : 10) : (full ? 12 : 8)) + into * (into_attention - 1);
     const double operations = sequence ? (full ? 14 : 10) : (full ? 6 : 4);
+    return tp_rows_s(rows, operations);
+  }
+
+  [[nodiscard]] double tp_rows_s(double rows, double operations) const {
     const double sent = rows * row_bytes() * (1 - 1.0 / layout_.tp);
     const double hops =
         links_.tp.crosses ? between(hops_between) * std::log2(real(layout_.tp)) : hops_inside;
     return family_.tp_exposed * moving_s(links_.tp, sent) +
            operations * hops * links_.tp.latency_s;
+  }
+
+  /// Of a row what the ranks of tp gather before attention: of latent attention latents, and
+  /// the row where queries have none.
+  [[nodiscard]] double into_attention() const {
+    if (!model_.is_latent()) return 1;
+    const auto queries = model_.q_lora_rank > 0 ? model_.q_lora_rank : model_.hidden;
+    return real(queries + model_.kv_lora_rank + model_.qk_rope_head_dim) / real(model_.hidden);
   }
 
   // Per micro-batch: one activation forward, its gradient backward; half of it is hidden.
@@ -404,18 +485,38 @@ class TimeModel {
 
   [[nodiscard]] double row_bytes() const { return element_ * tokens_ * real(model_.hidden); }
 
-  // Of the first stage: the most layers and the embedding, without experts.
-  [[nodiscard]] double local_parameters() const {
-    const double sparse = sparse_layers(0);
-    return ((first_layers() - sparse) * matrices_ +
-            sparse * sparse_layer_parameters(model_, 0) +
-            real(model_.vocab) * real(model_.hidden)) /
-           layout_.tp;
+  // Of the first stage: the most layers and the embedding, without experts; or of the last one,
+  // if layers that predict later tokens make it larger.
+  [[nodiscard]] double local_parameters() const { return parameters_of(state_stage()); }
+  [[nodiscard]] double local_experts() const { return experts_of(state_stage()); }
+
+  [[nodiscard]] std::int32_t state_stage() const {
+    const auto head = head_stage(layout_);
+    if (model_.mtp_layers == 0 || head == 0) return 0;
+    const auto all = [&](std::int32_t stage) {
+      return parameters_of(stage) + experts_of(stage);
+    };
+    return all(head) > all(0) ? head : 0;
   }
 
-  [[nodiscard]] double local_experts() const {
-    return sparse_layers(0) * 3 * real(model_.hidden) * real(model_.expert_ffn) *
-           real(model_.experts) / layout_.ep / layout_.expert_shards();
+  [[nodiscard]] double parameters_of(std::int32_t stage) const {
+    const double mtp = stage == head_stage(layout_) ? real(model_.mtp_layers) : 0;
+    const double embedding = real(model_.vocab) * real(model_.hidden);
+    const double sparse = sparse_layers(stage) + (model_.experts > 0 ? mtp : 0);
+    const double layers = layers_of_stage(model_, layout_, memory_.split, stage) + mtp;
+    double divided =
+        (layers - sparse) * matrices_ + sparse * sparse_layer_parameters(model_, 0) + embedding;
+    divided += mtp * real(mtp_projection(model_));
+    // The embedding's copy beside the head.
+    if (stage > 0 && !model_.tied_embeddings) divided += embedding;
+    return divided / layout_.tp + layers * down_;
+  }
+
+  [[nodiscard]] double experts_of(std::int32_t stage) const {
+    const double mtp = stage == head_stage(layout_) ? real(model_.mtp_layers) : 0;
+    const double sparse = sparse_layers(stage) + (model_.experts > 0 ? mtp : 0);
+    return sparse * 3 * real(model_.hidden) * real(model_.expert_ffn) * real(model_.experts) /
+           layout_.ep / layout_.expert_shards();
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -512,7 +613,8 @@ class TimeModel {
   double tokens_;    // of one micro-batch, on one rank of cp
   double element_;   // bytes
   Modules modules_;  // that are computed again
-  double matrices_;  // parameters of a layer's matrices
+  double matrices_;  // parameters of a layer's matrices that tp divides
+  double down_;      // of those that it doesn't
   double rate_ = 0;  // of a layer's products
   double head_rate_ = 0;
   double attention_rate_ = 0;
@@ -522,12 +624,16 @@ class TimeModel {
 }  // namespace
 
 double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
-  const double dense = dense_layers(model);
-  const double sparse = real(model.layers) - dense;
+  const double mtp = real(model.mtp_layers);
+  const double layers = real(model.layers) + mtp;
+  const double dense = dense_layers(model) + (model.experts > 0 ? 0 : mtp);
+  const double sparse = layers - dense;
   const double gemm = dense * layer_gemm_parameters(model) +
                       sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +
-                      real(model.vocab) * real(model.hidden);
-  return 6 * gemm + 6 * real(model.layers) * real(model.query_width()) * seq_len;
+                      layers * real(latent_attention(model).down) +
+                      mtp * real(mtp_projection(model)) +
+                      (1 + mtp) * real(model.vocab) * real(model.hidden);
+  return 6 * gemm + 3 * layers * score_width(model) * seq_len;
 }
 
 TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,

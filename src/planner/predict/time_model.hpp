@@ -15,8 +15,10 @@
 namespace shardsweep {
 
 /// Model FLOPs per token, forward and backward, without recomputation (`flops_model`
-/// "megatron-causal"): 6 (parameters in GEMMs, head included) + 6 L h s. Megatron-LM; causal
-/// attention counts half of the s^2 products.
+/// "megatron-causal"): 6 (parameters in GEMMs, head included) + 3 L (q + v) s, q and v the
+/// values of all heads' queries and values: 6 L h s, as they usually are. Megatron-LM; causal
+/// attention counts half of the s^2 products. Layers that predict later tokens (MTP) are layers
+/// more, with their projection 2h^2 and one more pass through the head each.
 [[nodiscard]] double flops_per_token(const ModelSpec& model, std::int32_t seq_len);
 
 /// What a trainer's own code costs, beside hardware. Seconds are the host's, per micro-batch.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -27,9 +28,21 @@ std::set<std::string> yaml_files(const std::string& folder) {
   return names;
 }
 
+/// Without norms of latents.
+std::int64_t latent_attention(const ModelSpec& model) {
+  const auto heads = model.heads;
+  const auto nope = model.head_dim - model.qk_rope_head_dim;
+  return model.q_lora_rank * (model.hidden + heads * model.head_dim) +
+         model.kv_lora_rank * (model.hidden + heads * (nope + model.v_head_dim)) +
+         model.hidden * model.qk_rope_head_dim + heads * model.v_head_dim * model.hidden;
+}
+
+/// Without what predicts later tokens, which names don't count.
 double parameters(const ModelSpec& model) {
   const auto head = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
-  const auto attention = 2 * model.hidden * head * (model.heads + model.kv_heads);
+  const auto attention = model.kv_lora_rank > 0
+                             ? latent_attention(model)
+                             : 2 * model.hidden * head * (model.heads + model.kv_heads);
   const auto norms = 2 * model.hidden;
   const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
   const auto expert = 3 * model.hidden * model.expert_ffn;
@@ -58,7 +71,7 @@ TEST_CASE("every model preset loads and has the size that its name promises") {
       {"llama-3-8b", 8.03e9},     {"llama-3-70b", 70.6e9},     {"mixtral-8x7b", 46.7e9},
       {"qwen3-30b-a3b", 30.53e9}, {"deepseek-v3-like", 671e9}, {"llama-3.1-405b", 405.85e9},
       {"qwen3-8b", 8.19e9},       {"qwen3-32b", 32.76e9},      {"qwen3-235b-a22b", 235.1e9},
-      {"gpt-oss-120b", 116.8e9},  {"gpt-oss-20b", 20.9e9},
+      {"gpt-oss-120b", 116.8e9},  {"gpt-oss-20b", 20.9e9},     {"deepseek-v3", 671.0e9},
   };
   for (const auto& name : yaml_files("/models")) {
     const auto model = with_model(name).models.at(0);

@@ -84,12 +84,10 @@ TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
     "n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,"kv_lora_rank":512,
     "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
     "num_nextn_predict_layers":1})");
-  CHECK(deepseek.model.note.find("MLA") != std::string::npos);
-  // 671 B by its report (arXiv 2412.19437); routers' biases and norms of latents are no
-  // matrices.
-  CHECK(deepseek.model.note.find("which has 17.2 B more parameters") != std::string::npos);
-  CHECK(size_of(deepseek) - 17.2 == doctest::Approx(671.0).epsilon(0.001));
-  CHECK(deepseek.model.note.find("MTP") != std::string::npos);
+  CHECK(deepseek.model.note.empty());
+  // By its report (arXiv 2412.19437) 671 B, and 11.5 B of the layer that predicts a second
+  // token.
+  CHECK(size_of(deepseek) == doctest::Approx(671 + 11.5).epsilon(0.001));
   CHECK(deepseek.model.dense_layers == 3);
   CHECK(deepseek.model.shared_experts == 1);
   CHECK(deepseek.unknown.empty());
@@ -99,6 +97,46 @@ TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
     "sliding_window":128,"swiglu_limit":7.0})");
   CHECK(size_of(gpt) == doctest::Approx(116.8).epsilon(0.005));
   CHECK(gpt.model.expert_ffn == 2880);
+}
+
+// Keys and values as arXiv 2405.04434 has them: "DeepSeek-V2-Lite", 15.7 B parameters, 2.4 of
+// them active. Its 'head_dim', if there is one, is the rotary part.
+TEST_CASE("latent attention is read as it is, with and without a latent of the queries") {
+  const std::string lite = R"("hidden_size":2048,"intermediate_size":10944,
+    "moe_intermediate_size":1408,"num_attention_heads":16,"num_hidden_layers":27,
+    "vocab_size":102400,"n_routed_experts":64,"n_shared_experts":2,"num_experts_per_tok":6,
+    "first_k_dense_replace":1,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128)";
+  const auto read_lite = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,
+    "q_lora_rank":null,"head_dim":64,"qk_head_dim":192,"num_key_value_heads":16,)" +
+                              lite + "}");
+  const auto& model = read_lite.model;
+  CHECK(model.kv_lora_rank == 512);
+  CHECK(model.q_lora_rank == 0);
+  CHECK(model.head_dim == 192);
+  CHECK(model.qk_rope_head_dim == 64);
+  CHECK(model.v_head_dim == 128);
+  CHECK(model.kv_heads == 16);
+  CHECK(model.mtp_layers == 0);
+  CHECK(model.note.empty());
+  CHECK(read_lite.unknown.empty());
+  CHECK(size_of(read_lite) == doctest::Approx(15.7).epsilon(0.003));
+  CHECK(static_cast<double>(active_parameters(model)) / 1e9 - 0.21 ==  // without the embedding
+        doctest::Approx(2.4).epsilon(0.03));
+  const auto large = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,"q_lora_rank":1536,
+    "num_nextn_predict_layers":2,)" +
+                          lite + "}");
+  CHECK(large.model.q_lora_rank == 1536);
+  CHECK(large.model.kv_heads == 16);
+  CHECK(large.model.mtp_layers == 2);
+  // Without kv_lora_rank the other words say nothing of attention.
+  const auto plain = read("{" + lite + R"(,"q_lora_rank":1536,"head_dim":128})");
+  CHECK(!plain.model.is_latent());
+  CHECK(plain.model.q_lora_rank == 0);
+  CHECK(plain.model.v_head_dim == 0);
+  CHECK(plain.model.note.empty());
+  const auto narrow = read("{" + lite + R"(,"head_dim":192})");
+  CHECK(narrow.model.note.find("values of 128 in each head, counted as 192") !=
+        std::string::npos);
 }
 
 TEST_CASE("a model that also sees is read by its text_config; unknown keys are named") {
@@ -112,6 +150,16 @@ TEST_CASE("a model that also sees is read by its text_config; unknown keys are n
 }
 
 TEST_CASE("mistakes of a config.json") {
+  const std::string latent = R"({"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":2,
+    "vocab_size":10,"intermediate_size":8,"kv_lora_rank":)";
+  CHECK(wrong(latent + R"(16,"v_head_dim":32})") ==
+        "config.json: it has 'kv_lora_rank' (latent attention) and no 'qk_nope_head_dim'");
+  CHECK(wrong(latent + R"(16,"qk_nope_head_dim":32})").find("no 'v_head_dim'") !=
+        std::string::npos);
+  CHECK(wrong(latent + R"(70000,"qk_nope_head_dim":32,"v_head_dim":32})") ==
+        "config.json: kv_lora_rank is 70000, more than 65536");
+  CHECK(wrong(latent + R"(16,"qk_nope_head_dim":33,"v_head_dim":32,"qk_rope_head_dim":7})")
+            .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
   CHECK(wrong("not json") == "config.json: it is no JSON object");
   CHECK(wrong("{}") == "config.json: it has no 'num_hidden_layers' (layers)");
   CHECK(wrong(R"({"num_hidden_layers":"32"})").find("no whole number") != std::string::npos);

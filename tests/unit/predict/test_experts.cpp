@@ -3,6 +3,7 @@
 #include "predict/family.hpp"
 #include "predict/memory.hpp"
 #include "predict/time_model.hpp"
+#include "unit/predict/megatron_on_h100.hpp"
 #include "unit/predict/points.hpp"
 
 #include <doctest/doctest.h>
@@ -11,10 +12,11 @@
 #include <array>
 
 using namespace shardsweep;
+using testing::gib;
+using testing::state_gib;
+using testing::time_of;
 
 namespace {
-
-constexpr double gib = 1024.0 * 1024 * 1024;
 
 ModelSpec mixtral() {
   return {.name = "mixtral-8x7b",
@@ -44,37 +46,6 @@ ModelSpec deepseek_v3_like() {
           .expert_ffn = 2048,
           .shared_experts = 1,
           .dense_layers = 3};
-}
-
-ClusterSpec nodes_of_eight() {
-  ClusterSpec cluster;
-  cluster.name = "h100";
-  cluster.gpu = "H100";
-  cluster.gpus_per_node = 8;
-  cluster.memory_bytes = std::int64_t{80} << 30;
-  cluster.peak_flops[0] = 989e12;
-  cluster.memory_bandwidth = 3.35e12;
-  cluster.intra_node_bandwidth = 450e9;
-  cluster.inter_node_bandwidth = 50e9;
-  cluster.intra_node_latency_us = 3;
-  cluster.inter_node_latency_us = 8;
-  return cluster;
-}
-
-double state_gib(const MemoryEstimate& estimate) {
-  std::int64_t bytes = 0;
-  for (const auto part : {MemoryClass::weights, MemoryClass::gradients, MemoryClass::optimizer})
-    bytes += estimate.bytes[static_cast<std::size_t>(part)];
-  return static_cast<double>(bytes) / gib;
-}
-
-TimeEstimate time_of(const ModelSpec& model, const Point& point, const TimeFamily& family) {
-  const auto& memory = (*find_family("megatron"))->memory;
-  return estimate_time(model, nodes_of_eight(), point, family, memory);
-}
-
-TimeEstimate time_of(const ModelSpec& model, const Point& point) {
-  return time_of(model, point, (*find_family("megatron"))->time);
 }
 
 }  // namespace

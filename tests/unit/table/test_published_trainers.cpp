@@ -106,7 +106,7 @@ std::string preset_of(const std::string& model) {
        {"GPT OSS 120B", "gpt-oss-120b"},
        {"Qwen3_30B_a3B", "qwen3-30b-a3b"},
        {"Qwen3_235B_a22B", "qwen3-235b-a22b"},
-       {"DeepSeekV3", "deepseek-v3-like"}}};
+       {"DeepSeekV3", "deepseek-v3"}}};
   for (const auto& [name, preset] : presets_of) {
     if (model.starts_with(name)) return std::string(preset);
   }
@@ -119,6 +119,21 @@ struct TunedRow {
   RecordedRun run;
   double step_s = 0;
 };
+
+/// Megatron-Bridge's recipe of DeepSeek-V3 says what its row doesn't: stages of pieces of two
+/// layers, but one beside the embedding and MTP's alone beside the head ("Et|(tt|)*30mL"), and
+/// which modules are computed again.
+void take_recipe(RecordedRun& run) {
+  auto& layout = run.point.layout;
+  if (layout.pp * layout.vpp != 32) return;
+  layout.first_stage_layers = 7;
+  layout.last_stage_layers = 6;
+  layout.expert_tp = 1;
+  const auto* const word =
+      std::find(recompute_words.begin(), recompute_words.end(), "mla_up_proj+mlp");
+  layout.recompute = static_cast<Recompute>(word - recompute_words.begin());
+  run.unknown.recompute = false;
+}
 
 /// Of one system what is pre-training of a model that we have.
 std::vector<TunedRow> tuned_rows(const std::vector<Row>& rows, const std::string& system,
@@ -154,6 +169,8 @@ std::vector<TunedRow> tuned_rows(const std::vector<Row>& rows, const std::string
     layout.sequence_parallel = layout.tp > 1;
     layout.zero = number(row.at("FSDP")) > 1 ? 3 : 1;
     one.run.unknown = {.zero = true, .recompute = true};
+    if (preset == "deepseek-v3") take_recipe(one.run);
+    if (name.find("w/o MTP") != name.npos) one.model.mtp_layers = 0;
     const double tokens = static_cast<double>(layout.global_batch()) * point.seq_len;
     one.step_s = tokens / std::atof(row.at("Tokens / sec / GPU").c_str()) / point.gpus;
     found.push_back(std::move(one));
@@ -191,6 +208,35 @@ TEST_CASE("steps of Megatron-Bridge's tuned layouts on H100 are predicted, and a
           << certain << " of 32 certain not to fit");
   CHECK(dense.median() < 0.25);
   CHECK(experts.median() < 0.40);
+  CHECK(certain == 0);
+}
+
+TEST_CASE("DeepSeek-V3's steps on Blackwell are predicted, and all may fit") {
+  const auto rows = published("megatron_bridge_summary.csv");
+  if (!rows) return;
+  Errors steps;
+  int certain = 0;
+  for (const auto& [system, preset] : {std::pair("DGX-B200", "b200-8x"),
+                                       {"DGX-GB200", "gb200-72x"},
+                                       {"DGX-B300", "b300-8x"}}) {
+    const auto cluster = cluster_of(preset);
+    const Predictor predictor(cluster, family("megatron"));
+    for (auto& row : tuned_rows(*rows, system, cluster.gpus_per_node)) {
+      if (row.model.name != "deepseek-v3") continue;
+      row.run.point.nodes = 0;  // of a rack of 72 a part
+      const auto guess = predictor.guess(row.model, row.run.point);
+      const auto least = predictor.certain_memory(row.model, point_at_best(row.run)).total();
+      certain += least > cluster.memory_bytes ? 1 : 0;
+      steps.add(guess.step_s, row.step_s);
+      MESSAGE(system << " " << row.name << ": " << guess.step_s << " s predicted, "
+                     << row.step_s << " s published; at least "
+                     << static_cast<double>(least) / 1e9 << " GB");
+    }
+  }
+  REQUIRE(steps.off.size() == 21);
+  MESSAGE("Megatron-Bridge, DeepSeek-V3 on Blackwell, step time off in the median "
+          << 100 * steps.median() << " %; " << certain << " of 21 certain not to fit");
+  CHECK(steps.median() < 0.25);
   CHECK(certain == 0);
 }
 

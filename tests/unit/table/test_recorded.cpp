@@ -88,6 +88,26 @@ TEST_CASE("a plain table gives model and point and measurement") {
   CHECK(sweep.labels[0].values.front() == Value("first"));
 }
 
+TEST_CASE("a plain table says latent attention and MTP, or the preset of its model does") {
+  const auto sweep = sweep_of(plain_header +
+                              ",head_dim,kv_lora_rank,q_lora_rank,qk_rope_head_dim,v_head_dim,"
+                              "num_nextn_predict_layers" +
+                              plain_row + ",192,512,1536,64,128,1" +
+                              "\ndeepseek-v3,2,16,2048,,,,,,,2,4,2,1,8,1,full,true,oom,,,,,,,");
+  REQUIRE(sweep.runs.size() == 2);
+  const auto& said = sweep.model_of(sweep.runs[0]);
+  CHECK(said.head_dim == 192);
+  CHECK(said.kv_lora_rank == 512);
+  CHECK(said.q_lora_rank == 1536);
+  CHECK(said.qk_rope_head_dim == 64);
+  CHECK(said.v_head_dim == 128);
+  CHECK(said.mtp_layers == 1);
+  const auto& known = sweep.model_of(sweep.runs[1]);
+  CHECK(known.kv_lora_rank == 512);
+  CHECK(known.experts == 256);
+  CHECK(known.mtp_layers == 1);
+}
+
 TEST_CASE("an empty cell is unknown and derived or left at its default") {
   const auto sweep = sweep_of(plain_header +
                                   "\nllama-1b,,4,4096,,,,,,,,2,1,2,,,,,other,"
@@ -216,6 +236,12 @@ TEST_CASE("a fault of a table names file and line and column and value") {
         "runs.csv:2:1: the number of nodes is missing; add a column 'nodes' or give a cluster");
   CHECK(refusal("model,outcome,nodes\nnobody,oom,1\n", RecordedFormat::csv, 8) ==
         "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
+  CHECK(refusal("model,outcome,gpus,v_head_dim\nllama-7b,oom,8,64\n", RecordedFormat::csv, 8) ==
+        "runs.csv:2:1: model 'llama-7b' has parts of latent attention and no 'kv_lora_rank'");
+  CHECK(refusal("model,outcome,gpus,kv_lora_rank,qk_rope_head_dim\nllama-7b,oom,8,64,128\n",
+                RecordedFormat::csv, 8) ==
+        "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' (128) is not less than the 128 "
+        "values of a head");
   CHECK(refusal("model,outcome,tp,tensor_parallel_size\nllama-7b,oom,1,1\n").substr(0, 34) ==
         "runs.csv:1:1: the columns 'tp' and");
   CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n",
