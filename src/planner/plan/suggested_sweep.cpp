@@ -2,6 +2,7 @@
 #include "plan/suggested_sweep.hpp"
 
 #include "sweep/key_text.hpp"
+#include "trainer/starts.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -110,16 +111,26 @@ std::string stages_text(const SuggestRequest& request, const Suggestion& suggest
                      fmt::join(first, ", "), fmt::join(last, ", "));
 }
 
-/// Which of them go with which pp.
+/// Which of them go with which pp: rules that would match nothing are warned of.
 std::string stages_rules(const SuggestRequest& request, const Suggestion& suggestion) {
-  if (all_told(request, suggestion).empty()) return {};
+  const auto told = all_told(request, suggestion);
+  const bool some_even = std::any_of(told.begin(), told.end(),
+                                     [](const ToldStages& one) { return one.first == 0; });
+  if (!some_even) return {};
   return "exclude:\n"
-         "  - {when: \"layers % pp <> 0 and first_stage_layers = 0\", "
-         "why: \"stages share layers out evenly\"}\n"
-         "  - {when: \"layers % pp = 0 and first_stage_layers > 0\", "
-         "why: \"even stages are told nothing\"}\n"
-         "  - {when: \"(first_stage_layers = 0) <> (last_stage_layers = 0)\", "
-         "why: \"both stages are told, or none\"}\n";
+         "  - {when: \"(layers % pp = 0) = (first_stage_layers > 0)\", "
+         "why: \"stages are even, or are told their layers\"}\n";
+}
+
+/// How the family's trainer is started, and told the axes above. Of one that holds models or
+/// recompute itself nobody but its user knows that.
+std::string runner_text(const SuggestRequest& request) {
+  const auto trainer = request.family->words;
+  if (trainer.empty()) return {};
+  const auto start = find_trainer_start(trainer);
+  if (start && !(*start)->has_recipes) return "\n" + std::string((*start)->rest);
+  return fmt::format("# Add how {} is started: 'shardsweep new --trainer {}' writes it.\n",
+                     trainer, trainer);
 }
 
 }  // namespace
@@ -173,7 +184,7 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
          "search:              # remove it to measure every layout\n"
          "  policy: best_first\n"
          "  until: {regret: 2%, confidence: 95%}\n" +
-         stages_rules(request, suggestion);
+         stages_rules(request, suggestion) + runner_text(request);
 }
 
 }  // namespace shardsweep

@@ -107,8 +107,15 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
   const auto file = suggested_sweep(of, suggested(of), "", "");
   CHECK(file.find("  first_stage_layers: [7]\n  last_stage_layers: [7]\n") !=
         std::string::npos);
-  CHECK(file.find("exclude:\n  - {when: \"layers % pp <> 0") != std::string::npos);
+  CHECK(file.find("exclude:") == std::string::npos);
+  CHECK(file.find("argv:") != std::string::npos);
   of.locks.clear();
+  of.model.layers = 61;
+  const auto several = suggested_sweep(of, suggested(of), "", "");
+  const bool uneven = several.find("first_stage_layers: [0, ") != std::string::npos;
+  CHECK(uneven ==
+        (several.find("(layers % pp = 0) = (first_stage_layers > 0)") != std::string::npos));
+  of.model.layers = 30;
   CHECK(told_stages(of, 8).first == 3);
   CHECK(told_stages(of, 8).last == 3);
   CHECK(told_stages(of, 2).first == 0);
