@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 
 namespace shardsweep {
 
@@ -35,7 +34,7 @@ struct Ending {
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 template <>
-inline constexpr auto described<Ending> = std::tuple{
+inline constexpr auto described<Ending> = Entries{
     Field{"outcome", &Ending::outcome, Flag::as_null},
     Field{"exit_code", &Ending::exit_code},
     Field{"signal", &Ending::signal},
