@@ -24,6 +24,8 @@ enum class Flag : std::uint8_t {
   as_null = 8,   ///< an id of 0 or an empty optional is NULL, not 0 or the empty word
   /// Of a message: an empty one is not written, and lines without it keep the default.
   optional = 16,
+  /// Of an Ending: seen beside the ranks, on each node, whatever the first cause is.
+  beside = 32,
 };
 [[nodiscard]] constexpr Flag operator|(Flag a, Flag b) {
   return static_cast<Flag>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
