@@ -9,6 +9,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -85,6 +86,12 @@ struct AddMeasurement {
   /// What held its clock back over the timed train steps: "power cap, …"; empty: nothing, or it
   /// is not told.
   std::string throttled{};
+
+  /// 0: absent.
+  [[nodiscard]] double metric(std::string_view name) const {
+    const auto found = metrics.find(name);
+    return found == metrics.end() ? 0 : found->second;
+  }
 };
 struct AddEvent {
   Timestamp at = 0;

@@ -11,7 +11,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -43,7 +42,7 @@ struct CheckOrder {
   friend bool operator==(const CheckOrder&, const CheckOrder&) = default;
 };
 template <>
-inline constexpr auto described<CheckOrder> = std::tuple{
+inline constexpr auto described<CheckOrder> = Entries{
     Field{"programs", &CheckOrder::programs, Flag::optional},
     Field{"gemm", &CheckOrder::gemm, Flag::optional},
     Field{"allreduce", &CheckOrder::allreduce, Flag::optional},
@@ -75,7 +74,7 @@ struct NodeFacts {
   friend bool operator==(const NodeFacts&, const NodeFacts&) = default;
 };
 template <>
-inline constexpr auto described<NodeFacts> = std::tuple{
+inline constexpr auto described<NodeFacts> = Entries{
     Field{"device", &NodeFacts::device},
     Field{"gemm_flops", &NodeFacts::gemm_flops},
     Field{"sm_clock_mhz", &NodeFacts::sm_clock_mhz},

@@ -6,11 +6,12 @@
 // written there.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
 namespace shardsweep {
 
@@ -23,6 +24,8 @@ enum class Flag : std::uint8_t {
   as_null = 8,   ///< an id of 0 or an empty optional is NULL, not 0 or the empty word
   /// Of a message: an empty one is not written, and lines without it keep the default.
   optional = 16,
+  /// Of an Ending: seen beside the ranks, on each node, whatever the first cause is.
+  beside = 32,
 };
 [[nodiscard]] constexpr Flag operator|(Flag a, Flag b) {
   return static_cast<Flag>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -95,9 +98,42 @@ struct Key {
 template <class T, class V>
 Key(std::string_view, V T::*, KeyFacts, Flag = Flag::none) -> Key<T, V>;
 
-/// An std::tuple of Field, Key and Part. Each type specialises it.
+/// Field, Key and Part of a type, in their order. An std::tuple of them would take gcc a second
+/// for each file that includes the rows: most of that goes into constructors nobody calls.
+template <class Places, class... Entry>
+struct EntriesAt;
+template <std::size_t, class Entry>
+struct EntryAt {
+  Entry entry;
+};
+template <std::size_t... place, class... Entry>
+struct EntriesAt<std::index_sequence<place...>, Entry...> : EntryAt<place, Entry>... {
+  static constexpr std::size_t size = sizeof...(Entry);
+
+  constexpr explicit EntriesAt(const Entry&... entry) : EntryAt<place, Entry>{entry}... {}
+  /// call(entry…) with all of them.
+  template <class Call>
+  constexpr decltype(auto) apply(const Call& call) const {
+    return call(EntryAt<place, Entry>::entry...);
+  }
+};
+template <class... Entry>
+struct Entries : EntriesAt<std::index_sequence_for<Entry...>, Entry...> {
+  constexpr explicit Entries(const Entry&... entry)
+      : EntriesAt<std::index_sequence_for<Entry...>, Entry...>(entry...) {}
+
+  [[nodiscard]] constexpr const auto& first() const { return first_of(*this); }
+
+ private:
+  template <class First>
+  static constexpr const First& first_of(const EntryAt<0, First>& place) {
+    return place.entry;
+  }
+};
+
+/// Each type specialises it.
 template <class T>
-inline constexpr std::tuple<> described{};
+inline constexpr Entries<> described{};
 
 // ---- visiting
 
@@ -130,7 +166,7 @@ constexpr void visit_fields(Visit&& visit) {
       visit_fields<typename describing::Bare<V>::Type>(visit);
     }
   };
-  std::apply([&](const auto&... entry) { (one(entry), ...); }, described<T>);
+  described<T>.apply([&](const auto&... entry) { (one(entry), ...); });
 }
 
 /// visit(field, value) for each of `object`, those of parts too.
@@ -145,7 +181,7 @@ constexpr void visit_values(T& object, Visit&& visit) {
       visit_values(value, visit);
     } else {
       using Whole = typename V::value_type;
-      constexpr auto& first = std::get<0>(described<Whole>);
+      constexpr auto& first = described<Whole>.first();
       Whole whole = value.value_or(Whole{});
       auto told = value ? std::optional(whole.*first.member) : std::nullopt;
       visit(first, told);
@@ -158,8 +194,7 @@ constexpr void visit_values(T& object, Visit&& visit) {
       }
     }
   };
-  std::apply([&](const auto&... entry) { (one(entry), ...); },
-             described<std::remove_const_t<T>>);
+  described<std::remove_const_t<T>>.apply([&](const auto&... entry) { (one(entry), ...); });
 }
 
 /// Whether all fields of which `counts` is true are the same in both.
@@ -177,7 +212,7 @@ template <class T, class Counts>
       return is_alike(left, right, counts);
     }
   };
-  return std::apply([&](const auto&... entry) { return (one(entry) && ...); }, described<T>);
+  return described<T>.apply([&](const auto&... entry) { return (one(entry) && ...); });
 }
 
 /// Two states of one row.

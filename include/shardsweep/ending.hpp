@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an attempt ended. What is seen of it (attempt/classify.hpp), the lines of node agents and
 // leads, and the attempt's row hold one Ending: the lead judges it, the daemon joins it with
-// the records. A new fact is a field here, with a migration if it is stored.
+// the records. A new fact is a field here, with a migration if it is stored. With Flag::beside
+// it is seen beside the ranks (attempt/findings.hpp), and joined over the nodes: counts and
+// clauses add up, of shares the largest one stays.
 #pragma once
 
 #include <shardsweep/described.hpp>
@@ -10,7 +12,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 
 namespace shardsweep {
 
@@ -35,19 +36,19 @@ struct Ending {
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 template <>
-inline constexpr auto described<Ending> = std::tuple{
+inline constexpr auto described<Ending> = Entries{
     Field{"outcome", &Ending::outcome, Flag::as_null},
     Field{"exit_code", &Ending::exit_code},
     Field{"signal", &Ending::signal},
     Field{"cause", &Ending::cause},
     Field{"source", &Ending::source},
-    Field{"leaked", &Ending::leaked},
+    Field{"leaked", &Ending::leaked, Flag::beside},
     Field{"node", &Ending::node, Flag::optional},
-    Field{"also", &Ending::also, Flag::optional},
-    Field{"mark", &Ending::mark, Flag::optional | Flag::unstored},
+    Field{"also", &Ending::also, Flag::optional | Flag::beside},
+    Field{"mark", &Ending::mark, Flag::optional | Flag::unstored | Flag::beside},
     Field{"start_error", &Ending::start_error, Flag::optional | Flag::unstored},
     Field{"fragmented", &Ending::fragmented, Flag::optional},
-    Field{"others_cpu", &Ending::others_cpu, Flag::optional},
+    Field{"others_cpu", &Ending::others_cpu, Flag::optional | Flag::beside},
     Field{"found_code", &Ending::found_code, Flag::optional | Flag::unstored},
 };
 

@@ -60,7 +60,7 @@ inline constexpr auto described<ModelSpec> = [] {
   using M = ModelSpec;
   constexpr auto count = KeyType::count;
   constexpr auto optional = Flag::optional;
-  return std::tuple{
+  return Entries{
       Key{"layers", &M::layers, {count, "transformer layers", 1, 1 << 14, "num_hidden_layers"}},
       Key{"hidden", &M::hidden, {count, "hidden size", 1, 1 << 20, "hidden_size"}},
       Key{"ffn", &M::ffn, {count, "size of the feed-forward layer", 1, 1 << 22, "intermediate_size"}},
@@ -95,7 +95,7 @@ struct ShapeField {
 };
 /// The numbers among the keys of a model: all but tied_embeddings and note.
 inline constexpr auto shape_fields = [] {
-  std::array<ShapeField, std::tuple_size_v<decltype(described<ModelSpec>)> - 2> fields{};
+  std::array<ShapeField, described<ModelSpec>.size - 2> fields{};
   std::size_t at = 0;
   visit_fields<ModelSpec>([&](const auto& key) {
     using Member = std::remove_cvref_t<decltype(key.member)>;
@@ -168,7 +168,7 @@ inline constexpr auto described<ClusterSpec> = [] {
   constexpr auto optional = Flag::optional;
   constexpr std::int64_t mebibyte = 1 << 20;
   constexpr std::int64_t most_memory = std::int64_t{1} << 50;
-  return std::tuple{
+  return Entries{
       Key{"name", &C::name, {.type = KeyType::name, .meaning = "required without a preset", .otherwise = "the preset's"}},
       Key{"gpu", &C::gpu, {text, "name of the GPU as the driver gives it; empty means CPU slots", 0, 128}, optional},
       Key{"gpus_per_node", &C::gpus_per_node, {count, "GPUs, or slots, of a node", 1, 1024}},

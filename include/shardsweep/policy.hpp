@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <variant>
 
 namespace shardsweep {
@@ -58,7 +57,7 @@ struct AttemptLimits {
   friend bool operator==(const AttemptLimits&, const AttemptLimits&) = default;
 };
 template <>
-inline constexpr auto described<AttemptLimits> = std::tuple{
+inline constexpr auto described<AttemptLimits> = Entries{
     Field{"start_limit_s", &AttemptLimits::start_limit_s},
     Field{"rendezvous_limit_s", &AttemptLimits::rendezvous_limit_s},
     Field{"init_limit_s", &AttemptLimits::init_limit_s},
@@ -111,7 +110,7 @@ struct LaneLimits {
   friend bool operator==(const LaneLimits&, const LaneLimits&) = default;
 };
 template <>
-inline constexpr auto described<LaneLimits> = std::tuple{
+inline constexpr auto described<LaneLimits> = Entries{
     Field{"beat_s", &LaneLimits::beat_s},
     Field{"agent_lease_s", &LaneLimits::agent_lease_s},
     Field{"node_lease_s", &LaneLimits::node_lease_s},

@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -41,7 +40,7 @@ struct Assign {
   friend bool operator==(const Assign&, const Assign&) = default;
 };
 template <>
-inline constexpr auto described<Assign> = std::tuple{
+inline constexpr auto described<Assign> = Entries{
     Field{"attempt", &Assign::attempt},
     Field{"trial", &Assign::trial},
     Field{"dir", &Assign::dir},
@@ -56,7 +55,7 @@ struct Revoke {
   friend bool operator==(const Revoke&, const Revoke&) = default;
 };
 template <>
-inline constexpr auto described<Revoke> = std::tuple{
+inline constexpr auto described<Revoke> = Entries{
     Field{"attempt", &Revoke::attempt},
 };
 /// End this attempt if it runs, do not start it if it does not.
@@ -66,7 +65,7 @@ struct Cancel {
   friend bool operator==(const Cancel&, const Cancel&) = default;
 };
 template <>
-inline constexpr auto described<Cancel> = std::tuple{
+inline constexpr auto described<Cancel> = Entries{
     Field{"attempt", &Cancel::attempt},
     Field{"why", &Cancel::why},
 };
@@ -98,7 +97,7 @@ struct Claimed {
   friend bool operator==(const Claimed&, const Claimed&) = default;
 };
 template <>
-inline constexpr auto described<Claimed> = std::tuple{
+inline constexpr auto described<Claimed> = Entries{
     Field{"token", &Claimed::token},
     Field{"claim", &Claimed::claim},
     Field{"host", &Claimed::host},
@@ -114,7 +113,7 @@ struct Beat {
   friend bool operator==(const Beat&, const Beat&) = default;
 };
 template <>
-inline constexpr auto described<Beat> = std::tuple{
+inline constexpr auto described<Beat> = Entries{
     Field{"attempt", &Beat::attempt},
     Field{"phase", &Beat::phase},
     Field{"step", &Beat::step},
@@ -125,7 +124,7 @@ struct Started {
   friend bool operator==(const Started&, const Started&) = default;
 };
 template <>
-inline constexpr auto described<Started> = std::tuple{
+inline constexpr auto described<Started> = Entries{
     Field{"attempt", &Started::attempt},
     Field{"nonce", &Started::nonce},
 };
@@ -145,7 +144,7 @@ struct Ended {
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 template <>
-inline constexpr auto described<Ended> = std::tuple{
+inline constexpr auto described<Ended> = Entries{
     Field{"attempt", &Ended::attempt},
     Field{"nonce", &Ended::nonce},
     Part{&Ended::ending},
@@ -160,7 +159,7 @@ struct Revoked {
   friend bool operator==(const Revoked&, const Revoked&) = default;
 };
 template <>
-inline constexpr auto described<Revoked> = std::tuple{
+inline constexpr auto described<Revoked> = Entries{
     Field{"attempt", &Revoked::attempt},
 };
 struct NodeSeen {
@@ -171,7 +170,7 @@ struct NodeSeen {
   friend bool operator==(const NodeSeen&, const NodeSeen&) = default;
 };
 template <>
-inline constexpr auto described<NodeSeen> = std::tuple{
+inline constexpr auto described<NodeSeen> = Entries{
     Field{"node", &NodeSeen::node},
     Field{"host", &NodeSeen::host},
     Field{"pid", &NodeSeen::pid},
@@ -185,7 +184,7 @@ struct FoundOnNode {
   friend bool operator==(const FoundOnNode&, const FoundOnNode&) = default;
 };
 template <>
-inline constexpr auto described<FoundOnNode> = std::tuple{
+inline constexpr auto described<FoundOnNode> = Entries{
     Field{"node", &FoundOnNode::node},
     Field{"kind", &FoundOnNode::kind},
     Field{"detail", &FoundOnNode::detail},
@@ -200,7 +199,7 @@ struct Checked {
   friend bool operator==(const Checked&, const Checked&) = default;
 };
 template <>
-inline constexpr auto described<Checked> = std::tuple{
+inline constexpr auto described<Checked> = Entries{
     Field{"node", &Checked::node},
     Part{&Checked::facts},
     Field{"detail", &Checked::detail, Flag::optional},
@@ -212,7 +211,7 @@ struct Bye {
   friend bool operator==(const Bye&, const Bye&) = default;
 };
 template <>
-inline constexpr auto described<Bye> = std::tuple{
+inline constexpr auto described<Bye> = Entries{
     Field{"why", &Bye::why},
 };
 
@@ -234,7 +233,7 @@ struct Launch {
   friend bool operator==(const Launch&, const Launch&) = default;
 };
 template <>
-inline constexpr auto described<Launch> = std::tuple{
+inline constexpr auto described<Launch> = Entries{
     Field{"attempt", &Launch::attempt},
     Field{"dir", &Launch::dir},
     Field{"meet", &Launch::meet, Flag::optional},
@@ -248,7 +247,7 @@ struct EndAttempt {
   friend bool operator==(const EndAttempt&, const EndAttempt&) = default;
 };
 template <>
-inline constexpr auto described<EndAttempt> = std::tuple{
+inline constexpr auto described<EndAttempt> = Entries{
     Field{"attempt", &EndAttempt::attempt},
     Field{"outcome", &EndAttempt::outcome},
     Field{"why", &EndAttempt::why},
@@ -260,7 +259,7 @@ struct AskProgress {
   friend bool operator==(const AskProgress&, const AskProgress&) = default;
 };
 template <>
-inline constexpr auto described<AskProgress> = std::tuple{
+inline constexpr auto described<AskProgress> = Entries{
     Field{"attempt", &AskProgress::attempt},
 };
 /// This node has that place among the allocation's nodes, whatever Slurm has said: so
@@ -271,7 +270,7 @@ struct Place {
   friend bool operator==(const Place&, const Place&) = default;
 };
 template <>
-inline constexpr auto described<Place> = std::tuple{
+inline constexpr auto described<Place> = Entries{
     Field{"node", &Place::node},
     Field{"index", &Place::index},
 };
@@ -281,7 +280,7 @@ struct TimedSteps {
   friend bool operator==(const TimedSteps&, const TimedSteps&) = default;
 };
 template <>
-inline constexpr auto described<TimedSteps> = std::tuple{
+inline constexpr auto described<TimedSteps> = Entries{
     Field{"attempt", &TimedSteps::attempt},
 };
 /// Check your node, as the allocation's folder says. Answered by NodeChecked.
@@ -292,7 +291,7 @@ struct CheckNode {
   friend bool operator==(const CheckNode&, const CheckNode&) = default;
 };
 template <>
-inline constexpr auto described<CheckNode> = std::tuple{
+inline constexpr auto described<CheckNode> = Entries{
     Field{"dir", &CheckNode::dir},
     Field{"time", &CheckNode::time},
     Field{"round", &CheckNode::round, Flag::optional},
@@ -318,7 +317,7 @@ struct NodeReady {
   friend bool operator==(const NodeReady&, const NodeReady&) = default;
 };
 template <>
-inline constexpr auto described<NodeReady> = std::tuple{
+inline constexpr auto described<NodeReady> = Entries{
     Field{"node", &NodeReady::node},
     Field{"host", &NodeReady::host},
     Field{"pid", &NodeReady::pid},
@@ -334,7 +333,7 @@ struct NodeBeat {
   friend bool operator==(const NodeBeat&, const NodeBeat&) = default;
 };
 template <>
-inline constexpr auto described<NodeBeat> = std::tuple{
+inline constexpr auto described<NodeBeat> = Entries{
     Field{"attempt", &NodeBeat::attempt},
     Field{"phase", &NodeBeat::phase},
     Field{"step", &NodeBeat::step},
@@ -345,7 +344,7 @@ struct NodeLaunched {
   friend bool operator==(const NodeLaunched&, const NodeLaunched&) = default;
 };
 template <>
-inline constexpr auto described<NodeLaunched> = std::tuple{
+inline constexpr auto described<NodeLaunched> = Entries{
     Field{"attempt", &NodeLaunched::attempt},
 };
 /// The node of rank 0, which sees the records, takes the attempt for hung. Said again until the
@@ -357,7 +356,7 @@ struct Suspect {
   friend bool operator==(const Suspect&, const Suspect&) = default;
 };
 template <>
-inline constexpr auto described<Suspect> = std::tuple{
+inline constexpr auto described<Suspect> = Entries{
     Field{"attempt", &Suspect::attempt},
     Field{"limit_s", &Suspect::limit_s},
     Field{"why", &Suspect::why},
@@ -368,7 +367,7 @@ struct NoProgress {
   friend bool operator==(const NoProgress&, const NoProgress&) = default;
 };
 template <>
-inline constexpr auto described<NoProgress> = std::tuple{
+inline constexpr auto described<NoProgress> = Entries{
     Field{"attempt", &NoProgress::attempt},
     Field{"still_s", &NoProgress::still_s},
 };
@@ -385,7 +384,7 @@ struct NodeEnded {
   friend bool operator==(const NodeEnded&, const NodeEnded&) = default;
 };
 template <>
-inline constexpr auto described<NodeEnded> = std::tuple{
+inline constexpr auto described<NodeEnded> = Entries{
     Field{"attempt", &NodeEnded::attempt},
     Part{&NodeEnded::ending},
     Field{"at", &NodeEnded::at},
@@ -401,7 +400,7 @@ struct NodeFinding {
   friend bool operator==(const NodeFinding&, const NodeFinding&) = default;
 };
 template <>
-inline constexpr auto described<NodeFinding> = std::tuple{
+inline constexpr auto described<NodeFinding> = Entries{
     Field{"kind", &NodeFinding::kind},
     Field{"detail", &NodeFinding::detail},
 };
@@ -412,7 +411,7 @@ struct NodeChecked {
   friend bool operator==(const NodeChecked&, const NodeChecked&) = default;
 };
 template <>
-inline constexpr auto described<NodeChecked> = std::tuple{
+inline constexpr auto described<NodeChecked> = Entries{
     Field{"time", &NodeChecked::time},
     Field{"round", &NodeChecked::round, Flag::optional},
     Part{&NodeChecked::facts},

@@ -19,7 +19,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -56,7 +55,7 @@ struct SweepRow {
   Timestamp submitted_at = 0;   ///< the last time
 };
 template <>
-inline constexpr auto described<SweepRow> = std::tuple{
+inline constexpr auto described<SweepRow> = Entries{
     Field{"id", &SweepRow::id, Flag::key},
     Field{"name", &SweepRow::name, Flag::read},
     Field{"state", &SweepRow::state},
@@ -118,7 +117,7 @@ struct TrialRow {
   std::string software{};  ///< then: the snapshot that it runs from; empty: the sweep's
 };
 template <>
-inline constexpr auto described<TrialRow> = std::tuple{
+inline constexpr auto described<TrialRow> = Entries{
     Field{"id", &TrialRow::id, Flag::key},
     Field{"sweep", &TrialRow::sweep, Flag::read},
     Field{"slug", &TrialRow::slug, Flag::read},
@@ -178,7 +177,7 @@ struct AttemptRow {
   }
 };
 template <>
-inline constexpr auto described<AttemptRow> = std::tuple{
+inline constexpr auto described<AttemptRow> = Entries{
     Field{"id", &AttemptRow::id, Flag::key},
     Field{"trial", &AttemptRow::trial},
     Field{"number", &AttemptRow::number},
@@ -262,7 +261,7 @@ struct AllocationRow {
   Timestamp listened_since = 0;
 };
 template <>
-inline constexpr auto described<AllocationRow> = std::tuple{
+inline constexpr auto described<AllocationRow> = Entries{
     Field{"id", &AllocationRow::id, Flag::key},
     Field{"sweep", &AllocationRow::sweep, Flag::as_null},
     Field{"token", &AllocationRow::token},
@@ -336,7 +335,7 @@ struct NodeCharge {
   friend bool operator==(const NodeCharge&, const NodeCharge&) = default;
 };
 template <>
-inline constexpr auto described<NodeCharge> = std::tuple{
+inline constexpr auto described<NodeCharge> = Entries{
     Field{"at", &NodeCharge::at},
     Field{"kind", &NodeCharge::kind},
     Field{"trial", &NodeCharge::trial, Flag::as_null},
@@ -357,7 +356,7 @@ struct NodeRow {
   std::vector<NodeCharge> evidence{};
 };
 template <>
-inline constexpr auto described<NodeRow> = std::tuple{
+inline constexpr auto described<NodeRow> = Entries{
     Field{"node", &NodeRow::node, Flag::key}, Field{"state", &NodeRow::state},
     Field{"since", &NodeRow::since},          Field{"until", &NodeRow::until},
     Field{"reason", &NodeRow::reason},        Field{"failed_probes", &NodeRow::failed_probes},
@@ -403,7 +402,7 @@ struct ControlRow {
   }
 };
 template <>
-inline constexpr auto described<ControlRow> = std::tuple{
+inline constexpr auto described<ControlRow> = Entries{
     Field{"allocation", &ControlRow::allocation, Flag::key},
     Field{"time", &ControlRow::time, Flag::key},
     Field{"node", &ControlRow::node, Flag::key},

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -33,7 +32,7 @@ struct SearchUntil {
 };
 // clang-format off
 template <>
-inline constexpr auto described<SearchUntil> = std::tuple{
+inline constexpr auto described<SearchUntil> = Entries{
     Key{"regret", &SearchUntil::regret, {KeyType::percent, "end when nothing untested is faster by more than this"}, Flag::optional},
     Key{"confidence", &SearchUntil::confidence, {KeyType::percent, "how sure that must be"}, Flag::optional},
     Key{"runs", &SearchUntil::runs, {KeyType::count, "end after so many runs", 1, 1'000'000'000}, Flag::optional},
@@ -57,7 +56,7 @@ struct SearchRules {
 };
 // clang-format off
 template <>
-inline constexpr auto described<SearchRules> = std::tuple{
+inline constexpr auto described<SearchRules> = Entries{
     Key{"micro_batch", &SearchRules::micro_batch, {KeyType::boolean, "after an OOM, skip larger micro-batches of the same layout"}},
     Key{"grad_accum", &SearchRules::grad_accum, {KeyType::boolean, "run pipelines with too few micro-batches last"}},
     Key{"memory", &SearchRules::memory, {KeyType::boolean, "skip layouts that need as much as one that ran out of memory, or that fit with less than 0.3 %"}},
@@ -102,7 +101,7 @@ struct SearchSettings {
 };
 // clang-format off
 template <>
-inline constexpr auto described<SearchSettings> = std::tuple{
+inline constexpr auto described<SearchSettings> = Entries{
     Key{"policy", &SearchSettings::policy, {.meaning = "order of the trials: the plan's, or the most promising first", .takes = "exhaustive or best_first", .otherwise = "exhaustive"}},
     Key{"until", &SearchSettings::until, {.meaning = "when a cell ends, see search.until; default: at its last trial", .takes = "a map"}},
     Key{"rules", &SearchSettings::rules, {.meaning = "rules that leave trials out, see search.rules", .takes = "a map"}},

@@ -14,7 +14,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -46,7 +45,7 @@ struct TrainerRun {
   friend bool operator==(const TrainerRun&, const TrainerRun&) = default;
 };
 template <>
-inline constexpr auto described<TrainerRun> = std::tuple{
+inline constexpr auto described<TrainerRun> = Entries{
     Field{"log", &TrainerRun::log},
     Field{"patterns", &TrainerRun::patterns},
     Field{"per_node", &TrainerRun::per_node},
@@ -121,7 +120,7 @@ struct AttemptSpec {
   friend bool operator==(const AttemptSpec&, const AttemptSpec&) = default;
 };
 template <>
-inline constexpr auto described<AttemptSpec> = std::tuple{
+inline constexpr auto described<AttemptSpec> = Entries{
     Field{"attempt", &AttemptSpec::attempt},
     Field{"trial", &AttemptSpec::trial},
     Field{"nonce", &AttemptSpec::nonce},
@@ -166,7 +165,7 @@ struct AllocationSpec {
   friend bool operator==(const AllocationSpec&, const AllocationSpec&) = default;
 };
 template <>
-inline constexpr auto described<AllocationSpec> = std::tuple{
+inline constexpr auto described<AllocationSpec> = Entries{
     Field{"token", &AllocationSpec::token},
     Field{"job_name", &AllocationSpec::job_name},
     Field{"nodes", &AllocationSpec::nodes},

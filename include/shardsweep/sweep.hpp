@@ -23,7 +23,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -118,7 +117,7 @@ struct Measure {
 };
 // clang-format off
 template <>
-inline constexpr auto described<Measure> = std::tuple{
+inline constexpr auto described<Measure> = Entries{
     Key{"warmup", &Measure::warmup, {KeyType::count, "train steps before the timed ones", 0, 1'000'000}},
     Key{"steps", &Measure::steps, {KeyType::count, "timed train steps", 1, 1'000'000}},
     Key{"first", &Measure::first, {KeyType::count, "timed train steps of each trial in place of 'steps', which the finals then run; needs 'finalists'", 1, 1'000'000}, Flag::optional},
@@ -271,7 +270,7 @@ struct RestSettings {
 };
 // clang-format off
 template <>
-inline constexpr auto described<RestSettings> = std::tuple{
+inline constexpr auto described<RestSettings> = Entries{
     Key{"url", &RestSettings::url, {.meaning = "http://host:port, https://host or unix:/path", .takes = "an address"}},
     Key{"ca_file", &RestSettings::ca_file, {.meaning = "certificates of the site's own authority, as PEM", .takes = "an absolute path", .otherwise = "what this machine trusts"}, Flag::optional},
     Key{"plain_http", &RestSettings::plain_http, {KeyType::boolean, "the token may go unencrypted to another machine"}, Flag::optional},
@@ -307,7 +306,7 @@ struct NotifySettings {
 };
 // clang-format off
 template <>
-inline constexpr auto described<NotifySettings> = std::tuple{
+inline constexpr auto described<NotifySettings> = Entries{
     Key{"url", &NotifySettings::url, {.meaning = "https, or http on this machine", .takes = "an address"}, Flag::optional},
     Key{"url_file", &NotifySettings::url_file, {.meaning = "file that holds a secret address, mode 0600", .takes = "an absolute path"}, Flag::optional},
     Key{"header_file", &NotifySettings::header_file, {.meaning = "file with one header line, mode 0600", .takes = "an absolute path"}, Flag::optional},
@@ -344,7 +343,7 @@ struct SiteSpec {
 };
 // clang-format off
 template <>
-inline constexpr auto described<SiteSpec> = std::tuple{
+inline constexpr auto described<SiteSpec> = Entries{
     Key{"backend", &SiteSpec::backend, {.meaning = "where sweeps run", .takes = "local or slurm", .otherwise = "slurm where sbatch is on PATH"}, Flag::optional},
     Key{"env", &SiteSpec::env, {.meaning = "environment variables of the ranks; part of a trial's identity", .takes = "a map of texts"}, Flag::optional},
     Key{"container", &SiteSpec::container, {.meaning = "the container of all sweeps; keys as in a sweep file", .takes = "a map"}, Flag::optional},

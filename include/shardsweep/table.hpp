@@ -11,6 +11,10 @@ namespace shardsweep {
 
 using Value = std::variant<std::monostate, std::int64_t, double, std::string>;
 
+[[nodiscard]] inline bool is_number(const Value& value) {
+  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value);
+}
+
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<Value>> rows;

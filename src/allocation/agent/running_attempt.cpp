@@ -244,11 +244,12 @@ void RunningAttempt::look_for_others(Beside& beside) {
   const auto after = cpu_use(here_.now_s());
   if (!after) return;
   const double share = others_share(*cpu_before_, *after);
-  beside.others_cpu = share;
+  beside.facts.others_cpu = share;
   const double limit = spec().limits.others_cpu_limit;
   if (share <= limit) return;
-  beside.disturbed = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
-                                 share * 100, here_.node.name, limit * 100);
+  beside.facts.mark = Mark::contaminated;
+  beside.facts.also = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
+                                  share * 100, here_.node.name, limit * 100);
 }
 
 std::optional<Evidence> RunningAttempt::finish_environment() {

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 namespace shardsweep {
@@ -72,10 +74,29 @@ void excuse_storage(Evidence& evidence) {
     evidence.ending.outcome = Outcome::lost;
 }
 
+template <class Fact>
+void join(Fact& fact, const Fact& more) {
+  if constexpr (std::is_same_v<Fact, std::string>) {
+    add_clause(fact, more);
+  } else if constexpr (std::is_same_v<Fact, std::int32_t>) {
+    fact += more;
+  } else {
+    static_assert(std::is_same_v<Fact, double> || std::is_same_v<Fact, bool> ||
+                  std::is_enum_v<Fact>);
+    if (more != Fact{}) fact = std::max(fact, more);
+  }
+}
+
 }  // namespace
 
 void add_clause(std::string& text, const std::string& more) {
   if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
+}
+
+void add_beside(Ending& ending, const Ending& seen) {
+  visit_fields<Ending>([&](const auto& field) {
+    if (field.is(Flag::beside)) join(ending.*field.member, seen.*field.member);
+  });
 }
 
 std::string signal_name(int number) {
@@ -180,10 +201,9 @@ Evidence evidence_of_memory_kill(int rank, Timestamp at) {
 Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
   Evidence evidence{.at = ended.at, .ending = ended.ending};
   if (evidence.ending.node.empty()) evidence.ending.node = node;
-  evidence.ending.leaked = 0;
-  evidence.ending.also.clear();
-  evidence.ending.mark = Mark::none;
-  evidence.ending.others_cpu = 0;
+  visit_fields<Ending>([&](const auto& field) {
+    if (field.is(Flag::beside)) evidence.ending.*field.member = Ending{}.*field.member;
+  });
   evidence.secondary = ended.ending.outcome == Outcome::comm_error;
   return evidence;
 }

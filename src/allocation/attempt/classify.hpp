@@ -80,6 +80,9 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 /// Adds a clause to a cause or to what is said beside one; "" adds nothing.
 void add_clause(std::string& text, const std::string& more);
 
+/// Joins fields that have Flag::beside: what was seen there, or on another node.
+void add_beside(Ending& ending, const Ending& seen);
+
 /// "SIGKILL"; "signal 42" for one without a name.
 [[nodiscard]] std::string signal_name(int number);
 

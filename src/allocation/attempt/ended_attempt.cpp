@@ -20,11 +20,8 @@ std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& se
   const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
                                      [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
-    add_clause(said.also, ended.ending.also);
-    if (ended.ending.mark != Mark::none) said.mark = ended.ending.mark;
-    said.others_cpu = std::max(said.others_cpu, ended.ending.others_cpu);
+    add_beside(said, ended.ending);
     settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
-    said.leaked += ended.ending.leaked;
     // srun and its step were signalled together with the lead.
     const bool same_signal = attempt.own && attempt.own->ending.outcome == Outcome::preempted &&
                              ended.ending.signal == SIGTERM;
@@ -89,10 +86,8 @@ Settled judge_ended(const EndedAttempt& attempt, bool measured,
   }
   if (ending.cause.empty()) ending.cause = notes;
   name_the_guilty(attempt, ending, recorders);
-  add_clause(ending.also, settled.ending.also);
-  ending.leaked = settled.ending.leaked;
-  ending.mark = ending.outcome == Outcome::completed ? settled.ending.mark : Mark::none;
-  ending.others_cpu = settled.ending.others_cpu;
+  add_beside(ending, settled.ending);
+  if (ending.outcome != Outcome::completed) ending.mark = Mark::none;
   ending.fragmented = ending.fragmented && ending.outcome == Outcome::oom;
   settled.ending = std::move(ending);
   return settled;

@@ -82,17 +82,15 @@ Evidence Findings::verdict(bool result_due) const {
 }
 
 void Beside::add_leftover(const std::string& cmdline) {
-  if (static_cast<std::size_t>(leaked++) < shown_leftovers)
+  if (static_cast<std::size_t>(facts.leaked++) < shown_leftovers)
     leftovers += fmt::format("{}'{}'", leftovers.empty() ? "" : ", ", cmdline);
 }
 
 void Beside::tell(Ending& ending) const {
-  ending.leaked = leaked;
-  if (!disturbed.empty()) ending.mark = Mark::contaminated;
-  ending.others_cpu = others_cpu;
-  add_clause(ending.also, disturbed);
+  add_beside(ending, facts);
   const auto add = [&](const std::string& text) { add_clause(ending.cause, text); };
-  if (leaked > 0) add(fmt::format("ended leftover processes ({}): {}", leaked, leftovers));
+  if (facts.leaked > 0)
+    add(fmt::format("ended leftover processes ({}): {}", facts.leaked, leftovers));
   if (garbage > 0)
     add(garbage == 1 ? "1 line in the records is not a JSON record"
                      : fmt::format("{} lines in the records are not JSON records", garbage));

@@ -76,13 +76,11 @@ class Findings {
 
 /// What is said of an attempt's end beside its first cause.
 struct Beside {
-  std::int32_t leaked = 0;     ///< processes that outlived their ranks
-  std::string leftovers{};     ///< the first of their command lines
+  Ending facts{};              ///< its fields with Flag::beside
+  std::string leftovers{};     ///< the first command lines of what outlived its ranks
   std::int64_t garbage = 0;    ///< lines of the records that are none
   bool one_host_only = false;  ///< the ranks were on several, and leaks were looked for on one
   std::string nccl{};          ///< its first complaint
-  std::string disturbed{};     ///< by whom the measurement was
-  double others_cpu = 0;       ///< share of the node's CPUs that others used
   bool stuck = false;          ///< a process could not be ended: the node is out
 
   void add_leftover(const std::string& cmdline);

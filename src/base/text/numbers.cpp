@@ -37,6 +37,10 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} {}", bytes, units[unit]);
 }
 
+std::string size_text(std::int64_t bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+
 std::string duration_text(double seconds) {
   constexpr double in_ms = 1e3;
   constexpr double minute_s = 60;
@@ -72,6 +76,11 @@ std::string utc_text(std::int64_t microseconds) {
                      static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
                      static_cast<unsigned>(date.day()), of_day / second / 3600,
                      of_day / second / 60 % 60, of_day / second % 60, of_day % second);
+}
+
+std::string utc_in_sentence(std::int64_t microseconds) {
+  const std::string text = utc_text(microseconds);
+  return text.empty() ? text : text.substr(0, 10) + " " + text.substr(11, 8) + " UTC";
 }
 
 void append_text(fmt::memory_buffer& out, std::string_view text) {

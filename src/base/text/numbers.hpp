@@ -19,6 +19,7 @@ namespace shardsweep {
 
 /// One decimal with a binary unit: `79.6 GiB`; whole bytes below 1 KiB.
 [[nodiscard]] std::string bytes_text(double bytes);
+[[nodiscard]] std::string size_text(std::int64_t bytes);
 
 /// The two largest units: `12.5 ms`, `9.8 s`, `53 s`, `4 min 53 s`, `3 h 7 min`, `2 d 5 h`.
 [[nodiscard]] std::string duration_text(double seconds);
@@ -29,6 +30,8 @@ namespace shardsweep {
 /// Microseconds since 1970 as RFC 3339 in UTC, `2026-11-22T14:03:07.250000Z`. Empty for 0
 /// (never) and for a date that a calendar of four-digit years does not hold.
 [[nodiscard]] std::string utc_text(std::int64_t microseconds);
+/// The same in a sentence, `2026-11-22 14:03:07 UTC`.
+[[nodiscard]] std::string utc_in_sentence(std::int64_t microseconds);
 
 /// Appended without reading a format, for what is written a million times.
 void append_text(fmt::memory_buffer& out, std::string_view text);

@@ -3,12 +3,13 @@
 // time: SQLite's write lock ends in no other way.
 #include "daemon/loop.hpp"
 
+#include "text/numbers.hpp"
+
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <signal.h>
@@ -22,11 +23,6 @@
 
 namespace shardsweep {
 namespace {
-
-std::string utc(Timestamp at) {
-  const std::time_t seconds = static_cast<std::time_t>(at / 1'000'000);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
-}
 
 /// SIGTERM, SIGINT and SIGHUP as a descriptor to poll.
 class StopSignals {
@@ -186,7 +182,7 @@ Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
 
 std::string describe(const LeaseHolder& holder) {
   return fmt::format("held by pid {} on {} since {}", holder.pid, holder.host,
-                     utc(holder.since));
+                     utc_in_sentence(holder.since));
 }
 
 Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {

@@ -29,11 +29,6 @@ Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string
   return summarise_records(records.text, nonce);
 }
 
-double metric_of(const AddMeasurement& result, std::string_view name) {
-  const auto found = result.metrics.find(name);
-  return found == result.metrics.end() ? 0 : found->second;
-}
-
 std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& point) {
   if (!sweep.runner.is_shardbench()) return std::nullopt;
   return parameters(sweep.models.at(static_cast<std::size_t>(point.model)));
@@ -112,7 +107,7 @@ Result<std::string> PatientRecords::doubt_of(const AttemptRow& attempt,
   if (sweep == nullptr) return "";
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(attempt.trial, context->spec));
-  const double steps = metric_of(result, "steps") + metric_of(result, "warmup");
+  const double steps = result.metric("steps") + result.metric("warmup");
   SHARDSWEEP_ASSIGN(auto losses, parts_.store.losses_of_others(attempt.trial, steps));
   return why_implausible(result.metrics,
                          {.n_params = parameters_for(context->spec, point),

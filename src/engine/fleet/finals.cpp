@@ -17,11 +17,6 @@
 namespace shardsweep {
 namespace {
 
-double metric_of(const AddMeasurement& measured, std::string_view name) {
-  const auto found = measured.metrics.find(name);
-  return found == measured.metrics.end() ? 0 : found->second;
-}
-
 /// Of attempts in changes.
 struct Heard {
   std::map<AttemptId, const AddMeasurement*> measured;
@@ -53,8 +48,8 @@ void take_counted(FinalsRow& row, const AttemptRow& attempt, const Heard& heard)
   row.attempt = attempt.id;
   row.allocation = attempt.allocation;
   const bool ranked = measured.mark == Mark::none && !measured.cut_short;
-  row.tokens_per_s_per_gpu = ranked ? metric_of(measured, "tokens_per_s_per_gpu") : 0;
-  row.sm_clock_mhz = ranked ? metric_of(measured, "sm_clock_mhz") : 0;
+  row.tokens_per_s_per_gpu = ranked ? measured.metric("tokens_per_s_per_gpu") : 0;
+  row.sm_clock_mhz = ranked ? measured.metric("sm_clock_mhz") : 0;
   row.throttled = ranked ? measured.throttled : "";
 }
 

@@ -150,9 +150,9 @@ class Listing {
             "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
             "write 'snapshot: git' or 'snapshot: none'.",
             tree_.root.string(),
-            bytes_ > most_tree_bytes ? bytes_text(static_cast<double>(most_tree_bytes))
+            bytes_ > most_tree_bytes ? size_text(most_tree_bytes)
                                      : fmt::format("{} files", most_tree_files),
-            largest_.second, bytes_text(static_cast<double>(largest_.first))));
+            largest_.second, size_text(largest_.first)));
   }
 
   const Tree& tree_;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/characters.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/bundle.hpp>
 #include <shardsweep/stop_report.hpp>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <system_error>
 
 namespace shardsweep {
@@ -24,11 +23,6 @@ constexpr std::size_t most_reports = 100;
 constexpr std::size_t longest_line = 2000;
 constexpr std::string_view report_ending = ".txt";
 constexpr std::string_view note_ending = ".new";
-
-std::string utc(Timestamp at) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
-                     fmt::gmtime(static_cast<std::time_t>(at / 1'000'000)));
-}
 
 /// Names begin with the time: in order they are in the order of time.
 std::vector<fs::path> files_with(const Home& home, std::string_view ending) {
@@ -54,7 +48,7 @@ std::string text_of(const StopReport& report, const Secrets& secrets) {
       report.values.empty() ? "none" : one_line(report.values, longest_line),
       report.sweep == 0 ? std::string("not known")
                         : fmt::format("{} ({})", report.sweep_name, report.sweep),
-      utc(report.at), version_and_system());
+      utc_in_sentence(report.at), version_and_system());
   std::string events;
   for (const std::string& event : report.events)
     events += one_line(event, longest_line) + "\n";

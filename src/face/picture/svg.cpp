@@ -37,10 +37,10 @@ class SvgWriter {
         "height=\"{1}\" font-family=\"'DejaVu Sans',Verdana,sans-serif\" role=\"{2}\" "
         "aria-label=\"{3}\">\n",
         length(drawing.width), length(drawing.height), use_ == SvgUse::page ? "group" : "img",
-        escaped(drawing.title));
+        xml_escaped(drawing.title));
     if (use_ == SvgUse::file) {
-      put("<title>{}</title>\n<desc>{}</desc>\n", escaped(drawing.title),
-          escaped(drawing.description));
+      put("<title>{}</title>\n<desc>{}</desc>\n", xml_escaped(drawing.title),
+          xml_escaped(drawing.description));
       write(Box{0, 0, drawing.width, drawing.height, {Ink::paper}, {}, false});
     }
     for (const auto& group : drawing.groups)
@@ -60,12 +60,12 @@ class SvgWriter {
     if (wrapped) {
       put("<g");
       if (use_ == SvgUse::page && !group.key.empty())
-        put(" data-key=\"{}\"", escaped(group.key));
+        put(" data-key=\"{}\"", xml_escaped(group.key));
       // What is operated has a name of its own; to others their title is one.
       if (!group.title.empty() && !group.key.empty()) {
-        put(" role=\"img\" aria-label=\"{0}\"><title>{0}</title>", escaped(group.title));
+        put(" role=\"img\" aria-label=\"{0}\"><title>{0}</title>", xml_escaped(group.title));
       } else if (!group.title.empty()) {
-        put(" role=\"img\"><title>{}</title>", escaped(group.title));
+        put(" role=\"img\"><title>{}</title>", xml_escaped(group.title));
       } else {
         put(">");
       }
@@ -154,7 +154,7 @@ class SvgWriter {
       put(" text-anchor=\"{}\"", anchors[static_cast<std::size_t>(label.anchor)]);
     if (label.bold) put(" font-weight=\"bold\"");
     paint("fill", label.fill);
-    put(">{}</text>", escaped(label.text));
+    put(">{}</text>", xml_escaped(label.text));
   }
 
   SvgUse use_;
@@ -163,7 +163,7 @@ class SvgWriter {
 
 }  // namespace
 
-std::string escaped(std::string_view text) {
+std::string xml_escaped(std::string_view text) {
   std::string out;
   for (const char c : printable(text)) {
     switch (c) {
@@ -189,11 +189,11 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string escaped_lines(std::string_view text) {
+std::string xml_escaped_lines(std::string_view text) {
   std::string out;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
-    out += escaped(text.substr(0, end));
+    out += xml_escaped(text.substr(0, end));
     if (end < text.size()) out += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }

@@ -11,10 +11,10 @@ namespace shardsweep {
 
 /// `text` as content or attribute of XML and HTML. Control characters and what turns the
 /// direction of text are written out (\xNN), bytes that are no UTF-8 too.
-[[nodiscard]] std::string escaped(std::string_view text);
+[[nodiscard]] std::string xml_escaped(std::string_view text);
 
 /// The same of text whose lines stay lines.
-[[nodiscard]] std::string escaped_lines(std::string_view text);
+[[nodiscard]] std::string xml_escaped_lines(std::string_view text);
 
 enum class SvgUse : std::uint8_t {
   file,  ///< stands alone: with its colours, on white

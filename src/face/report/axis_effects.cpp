@@ -127,10 +127,10 @@ std::string axes_section(const ReportView& view) {
         "style=\"left:{:.1f}%;width:{:.1f}%\"></i><u "
         "style=\"left:{:.1f}%\"></u></span></td><td "
         "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
-        escaped(effect.axis), escaped(axis_words(effect.axis)), escaped(effect.from),
-        escaped(effect.to), effect.changes.size(), signed_percent(effect.at(0.5)),
-        place_of(low), place_of(high) - place_of(low), place_of(effect.at(0.5)),
-        signed_percent(low), signed_percent(high));
+        xml_escaped(effect.axis), xml_escaped(axis_words(effect.axis)),
+        xml_escaped(effect.from), xml_escaped(effect.to), effect.changes.size(),
+        signed_percent(effect.at(0.5)), place_of(low), place_of(high) - place_of(low),
+        place_of(effect.at(0.5)), signed_percent(low), signed_percent(high));
   }
   body += "</tbody></table></div>\n";
   if (effects.size() > most_shown)

@@ -141,8 +141,8 @@ std::string layout_html(std::string_view label) {
     const auto [name, number] = split(token);
     // A var may be longer than a cell is wide.
     const bool var = token.find('=') != std::string_view::npos;
-    out += fmt::format("<span{}>{}", var ? " class=\"var\"" : "", escaped(name));
-    if (!number.empty()) out += fmt::format("<b>{}</b>", escaped(number));
+    out += fmt::format("<span{}>{}", var ? " class=\"var\"" : "", xml_escaped(name));
+    if (!number.empty()) out += fmt::format("<b>{}</b>", xml_escaped(number));
     out += "</span> ";
   });
   if (!out.empty()) out.pop_back();

@@ -292,7 +292,7 @@ std::string chart_figure(const Chart& chart, std::string_view caption) {
       "\"y\":{},\"series\":[{}]}}</script><div class=\"plot\"></div><figcaption>{}"
       "</figcaption></figure>\n",
       script_json(chart.title), axis_json(chart.x), axis_json(chart.y), series,
-      escaped(caption));
+      xml_escaped(caption));
 }
 
 }  // namespace shardsweep

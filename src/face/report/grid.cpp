@@ -39,12 +39,12 @@ std::string without_value(const Heatmap& heatmap, const HeatmapCell& cell) {
     head = cell.status == name(Outcome::completed)
                ? counted(cell.completed, "trial") + " measured"
                : fmt::format("{}: {}", counted(tried, "trial"), head);
-  std::string out = fmt::format("<span class=\"value\">{}</span>", escaped(head));
+  std::string out = fmt::format("<span class=\"value\">{}</span>", xml_escaped(head));
   if (cell.predicted)
     out += fmt::format("<span class=\"more\">predicted {}</span>",
-                       escaped(value_text(heatmap, *cell.predicted)));
+                       xml_escaped(value_text(heatmap, *cell.predicted)));
   const auto rule = rule_of(cell);
-  if (!rule.empty()) out += fmt::format("<span class=\"more\">{}</span>", escaped(rule));
+  if (!rule.empty()) out += fmt::format("<span class=\"more\">{}</span>", xml_escaped(rule));
   return out;
 }
 
@@ -53,13 +53,13 @@ std::string inner_of(const Heatmap& heatmap, std::size_t row, std::size_t column
   const auto& cell = heatmap.cells[row][column];
   if (!is_measured(cell) || !cell.value || heatmap.value_name == "outcome")
     return without_value(heatmap, cell);
-  std::string out =
-      fmt::format("<span class=\"value\">{}</span>", escaped(value_text(heatmap, *cell.value)));
+  std::string out = fmt::format("<span class=\"value\">{}</span>",
+                                xml_escaped(value_text(heatmap, *cell.value)));
   if (shows_answers(heatmap)) {
     const auto badge = badge_at(words, row, column);
     if (!badge.text.empty())
-      out +=
-          fmt::format("<span class=\"badge {}\">{}</span>", badge.style, escaped(badge.text));
+      out += fmt::format("<span class=\"badge {}\">{}</span>", badge.style,
+                         xml_escaped(badge.text));
     if (!cell.layout.empty())
       out += fmt::format("<span class=\"layout\">{}</span>", layout_html(cell.layout));
   }
@@ -68,13 +68,14 @@ std::string inner_of(const Heatmap& heatmap, std::size_t row, std::size_t column
   if (more.empty()) return out;
   out += "<span class=\"more\">";
   for (const auto& part : more)
-    out += fmt::format("<span>{}</span> ", escaped(part));
+    out += fmt::format("<span>{}</span> ", xml_escaped(part));
   return out + "</span>";
 }
 
 std::string with_small(const std::string& label, const NameOf& below) {
   const auto more = below ? below(label) : std::string();
-  return escaped(label) + (more.empty() ? "" : fmt::format("<small>{}</small>", escaped(more)));
+  return xml_escaped(label) +
+         (more.empty() ? "" : fmt::format("<small>{}</small>", xml_escaped(more)));
 }
 
 std::string colour_legend(const Heatmap& heatmap, const std::vector<std::vector<int>>& steps) {
@@ -94,7 +95,7 @@ std::string colour_legend(const Heatmap& heatmap, const std::vector<std::vector<
     } else if (step == 1 || step == most_steps) {
       name = value_text(heatmap, step == 1 ? scale.low : scale.high);
     }
-    out += fmt::format("<i class=\"s{}\">{}</i>", step, escaped(name));
+    out += fmt::format("<i class=\"s{}\">{}</i>", step, xml_escaped(name));
   }
   return out + "</span>";
 }
@@ -127,8 +128,8 @@ std::string names_legend(const Heatmap& heatmap, const GridWords& words) {
   }
   std::string out;
   for (const auto& [name, meaning] : short_names_in(labels))
-    out += fmt::format("{}<b>{}</b> {}", out.empty() ? "" : " · ", escaped(name),
-                       escaped(meaning));
+    out += fmt::format("{}<b>{}</b> {}", out.empty() ? "" : " · ", xml_escaped(name),
+                       xml_escaped(meaning));
   if (!out.empty()) out += ". Degrees of 1 are left out, except dp.";
   if (!words.chosen.empty())
     out +=
@@ -148,11 +149,11 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table "
       "class=\"grid\" style=\"--columns:{1}\"><thead><tr><th scope=\"col\">{0}</th>",
-      escaped(title), heatmap.columns.size());
+      xml_escaped(title), heatmap.columns.size());
   for (const auto& column : heatmap.columns) {
     const auto below = words.below_column ? words.below_column(column) : std::string();
-    out += fmt::format("<th scope=\"col\">{}{}</th>", escaped(column_text(heatmap, column)),
-                       below.empty() ? "" : "<small>" + escaped(below) + "</small>");
+    out += fmt::format("<th scope=\"col\">{}{}</th>", xml_escaped(column_text(heatmap, column)),
+                       below.empty() ? "" : "<small>" + xml_escaped(below) + "</small>");
   }
   out += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
@@ -167,9 +168,9 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
       out += fmt::format(
           "<td><button type=\"button\" class=\"cell s{}\" data-key=\"{}\" data-name=\"{}\" "
           "data-column=\"{}\" aria-pressed=\"{}\" aria-label=\"{}\">{}</button></td>\n",
-          steps[r][c], key, escaped(place_of(heatmap, r, c)),
-          escaped(column_text(heatmap, heatmap.columns[c])), key == words.chosen,
-          escaped(cell_sentence(heatmap, r, c)), inner_of(heatmap, r, c, words));
+          steps[r][c], key, xml_escaped(place_of(heatmap, r, c)),
+          xml_escaped(column_text(heatmap, heatmap.columns[c])), key == words.chosen,
+          xml_escaped(cell_sentence(heatmap, r, c)), inner_of(heatmap, r, c, words));
     }
     out += "</tr>\n";
   }

@@ -49,14 +49,14 @@ std::string range_text(const std::vector<std::string>& sizes, std::string_view n
 /// One fact: what it is called, its answer, and smaller lines as HTML.
 std::string fact(std::string_view name, const std::string& answer, const std::string& more) {
   if (answer.empty()) return {};
-  return fmt::format("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>\n", escaped(name),
-                     escaped(answer), more);
+  return fmt::format("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>\n", xml_escaped(name),
+                     xml_escaped(answer), more);
 }
 
 std::string lines(const std::vector<std::string>& texts) {
   std::string out;
   for (const auto& text : texts) {
-    if (!text.empty()) out += (out.empty() ? "" : "<br>") + escaped(text);
+    if (!text.empty()) out += (out.empty() ? "" : "<br>") + xml_escaped(text);
   }
   return out;
 }
@@ -79,8 +79,7 @@ std::string hardware_fact(const ReportView& view) {
   for (const auto& cluster : clusters) {
     names.push_back(name_of(cluster));
     std::string line;
-    if (cluster.memory_bytes > 0)
-      line = bytes_text(static_cast<double>(cluster.memory_bytes)) + " per GPU";
+    if (cluster.memory_bytes > 0) line = size_text(cluster.memory_bytes) + " per GPU";
     if (cluster.inter_node_bandwidth > 0 && !cluster.this_machine)
       line += fmt::format("{}{} per GPU between nodes", line.empty() ? "" : ", ",
                           bits_text(cluster.inter_node_bandwidth));
@@ -179,9 +178,10 @@ std::string dates_text(const std::pair<std::int64_t, std::int64_t>& span) {
 std::string date_fact(const ReportView& view) {
   const Rows sweeps(view.facts().sweeps);
   if (const auto ran = span_of(Rows(view.facts().attempts), "started_at", "ended_at")) {
-    return fact("Date", dates_text(*ran),
-                escaped("measured within " +
-                        duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
+    return fact(
+        "Date", dates_text(*ran),
+        xml_escaped("measured within " +
+                    duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
   }
   const auto submitted = span_of(sweeps, "submitted_at", "submitted_at");
   if (!submitted) return {};
@@ -204,9 +204,9 @@ std::string trials_fact(const ReportView& view) {
   for (const auto& [outcome, count] : counts) {
     bar += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\"></i>", outcome_colour(outcome),
                        100.0 * static_cast<double>(count) / static_cast<double>(all));
-    words +=
-        fmt::format("<span style=\"white-space:nowrap\"><i class=\"key k{}\"></i>{} {}</span> ",
-                    outcome_colour(outcome), grouped(count), escaped(outcome_words(outcome)));
+    words += fmt::format(
+        "<span style=\"white-space:nowrap\"><i class=\"key k{}\"></i>{} {}</span> ",
+        outcome_colour(outcome), grouped(count), xml_escaped(outcome_words(outcome)));
   }
   return fact("Trials", fmt::format("{} measured of {}", grouped(measured), grouped(all)),
               bar + "</span>" + words);
@@ -281,7 +281,7 @@ std::string certainty_fact(const ReportView& view) {
     more += fmt::format("{}{} {}", more.empty() ? "" : ", ", count,
                         word == "tie" && count > 1 ? "ties" : word);
   return fact("How sure", fmt::format("{} of {} winners faster than the next", faster, all),
-              escaped(more));
+              xml_escaped(more));
 }
 
 std::string title_of_page(const ReportView& view) {
@@ -321,9 +321,9 @@ std::string source_line(const ReportInput& input) {
 
 std::string header_section(const ReportView& view) {
   std::string out = fmt::format("<header>\n<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
-                                escaped(title_of_page(view)), escaped(view.input.made));
+                                xml_escaped(title_of_page(view)), xml_escaped(view.input.made));
   if (!view.input.warning.empty())
-    out += fmt::format("<p class=\"note\">{}</p>\n", escaped(view.input.warning));
+    out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.input.warning));
   out += "</header>\n<dl class=\"facts\">\n";
   for (const auto& one :
        {hardware_fact(view), models_fact(view), software_fact(view), date_fact(view),
@@ -331,7 +331,7 @@ std::string header_section(const ReportView& view) {
     out += one;
   out += "</dl>\n";
   if (!view.heatmap().note.empty())
-    out += fmt::format("<p class=\"note\">{}</p>\n", escaped(view.heatmap().note));
+    out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.heatmap().note));
   return out;
 }
 

@@ -60,15 +60,15 @@ std::string history_answer(const History& history) {
   for (const auto& series :
        std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
     lines += fmt::format("{}<b>{}</b> is {} below its best. {}.", lines.empty() ? "" : "<br>\n",
-                         escaped(series.title), percent_text(series.loss),
-                         escaped(history_sentence(series)));
+                         xml_escaped(series.title), percent_text(series.loss),
+                         xml_escaped(history_sentence(series)));
   if (slower > most) lines += fmt::format("<br>\n{} more lost less.", slower - most);
   return fmt::format("<p class=\"note\">{}</p>\n", lines);
 }
 
 std::string series_figure(const HistorySeries& series) {
-  return fmt::format("<div>\n<h3>{}</h3>\n<p>{}</p>\n{}</div>\n", escaped(series.title),
-                     escaped(history_sentence(series)),
+  return fmt::format("<div>\n<h3>{}</h3>\n<p>{}</p>\n{}</div>\n", xml_escaped(series.title),
+                     xml_escaped(history_sentence(series)),
                      chart_figure(chart_of_series(series), ""));
 }
 
@@ -77,7 +77,7 @@ std::string series_figure(const HistorySeries& series) {
 std::string history_page(const History& history, const std::string& made) {
   std::string body = "<main>\n<header>\n<h1>Speed over time</h1>\n";
   body += fmt::format("<p class=\"sub\">{} {}</p>\n</header>\n",
-                      escaped(history_summary(history)), escaped(made));
+                      xml_escaped(history_summary(history)), xml_escaped(made));
   if (!history.series.empty()) body += history_answer(history);
   body +=
       "<section>\n<h2>Series, the largest loss first</h2>\n<p class=\"faint\">A loss is how "

@@ -133,10 +133,11 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
     out += fmt::format(
         "<div><span>{}</span><div class=\"life\" role=\"img\" aria-label=\"{}\"><i "
         "class=\"rest\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>",
-        escaped(life.name),
-        escaped(fmt::format("{}: {} in {}", life.name,
-                            counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
-                            duration_text((life.to - life.from) * 1e-6))),
+        xml_escaped(life.name),
+        xml_escaped(
+            fmt::format("{}: {} in {}", life.name,
+                        counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
+                        duration_text((life.to - life.from) * 1e-6))),
         (life.from - from) * percent, (life.to - life.from) * percent);
     double left = 0;
     double right = 0;
@@ -162,8 +163,8 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
   return out + fmt::format(
                    "<div><span></span><div class=\"ends\"><span>{}</span><span>{}</span></div>"
                    "</div></div>\n",
-                   escaped(local_time_text(static_cast<std::int64_t>(from))),
-                   escaped(local_time_text(static_cast<std::int64_t>(to))));
+                   xml_escaped(local_time_text(static_cast<std::int64_t>(from))),
+                   xml_escaped(local_time_text(static_cast<std::int64_t>(to))));
 }
 
 /// What the colours of the timeline mean.
@@ -171,7 +172,7 @@ std::string use_keys(const TimeUse& use) {
   std::string out = "<ul class=\"keys\">";
   for (const auto& [outcome, seconds] : use.gpu_seconds)
     out += fmt::format("<li><span class=\"key k{}\"></span>{}</li>", outcome_colour(outcome),
-                       escaped(outcome_words(outcome)));
+                       xml_escaped(outcome_words(outcome)));
   return out +
          "<li><span class=\"key rest\"></span>start-up, checks, controls and idle</li></ul>\n";
 }

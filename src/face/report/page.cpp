@@ -18,10 +18,6 @@
 namespace shardsweep {
 namespace {
 
-bool is_number(const Value& value) {
-  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value);
-}
-
 struct HtmlColumn {
   std::size_t index = 0;
   bool numeric = true;
@@ -61,7 +57,7 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
   const bool explores = script == PageScript::explorer;
   if (explores) page += " 'wasm-unsafe-eval' blob:; worker-src blob:";
   page += fmt::format("\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
-                      escaped(title), page_style, explores ? explorer_style : "");
+                      xml_escaped(title), page_style, explores ? explorer_style : "");
   page += body;
   if (explores) page += fmt::format("<script>\n{}</script>\n", explorer_script);
   if (script == PageScript::whole) page += fmt::format("<script>\n{}</script>\n", page_script);
@@ -86,12 +82,12 @@ std::string html_table(const Table& table, std::string_view caption) {
     return column.numeric ? " class=\"number\"" : "";
   };
   std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"" +
-                    escaped(caption) + "\"><table class=\"list\">";
-  if (!caption.empty()) out += fmt::format("<caption>{}</caption>", escaped(caption));
+                    xml_escaped(caption) + "\"><table class=\"list\">";
+  if (!caption.empty()) out += fmt::format("<caption>{}</caption>", xml_escaped(caption));
   out += "<thead><tr>";
   for (const auto& column : columns) {
     out += fmt::format("<th scope=\"col\"{}>{}</th>", align(column),
-                       escaped(title_of(table.columns[column.index])));
+                       xml_escaped(title_of(table.columns[column.index])));
   }
   out += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
@@ -100,7 +96,7 @@ std::string html_table(const Table& table, std::string_view caption) {
       const auto text = humanised(table.columns[column.index], row[column.index]);
       out +=
           fmt::format("<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column),
-                      escaped(text));
+                      xml_escaped(text));
     }
     out += "</tr>\n";
   }

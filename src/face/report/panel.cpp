@@ -36,20 +36,21 @@ std::string verdict_sentence(const CellAnswer& answer) {
   const auto* second = answer.runner_up();
   if (winner == nullptr) return {};
   std::string text = "<p><b class=\"layout\">" + layout_html(winner->name) +
-                     "</b>: " + escaped(amount_text(winner->tokens_per_s_per_gpu)) +
+                     "</b>: " + xml_escaped(amount_text(winner->tokens_per_s_per_gpu)) +
                      " tokens/s/GPU. ";
-  text += escaped(capitalised(certainty_text(answer)));
+  text += xml_escaped(capitalised(certainty_text(answer)));
   text += ".";
   if (second != nullptr)
     text += fmt::format(" Next: <span class=\"layout\">{}</span>.", layout_html(second->name));
   text += "</p>\n";
   const auto doubts = doubts_text(answer);
   if (!doubts.empty())
-    text += fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", escaped(doubts));
+    text += fmt::format("<p class=\"faint\">Doubts: {}.</p>\n", xml_escaped(doubts));
   if (!answer.settling.text.empty())
-    text += fmt::format("<p>{}.</p>\n", escaped(capitalised(answer.settling.text)));
+    text += fmt::format("<p>{}.</p>\n", xml_escaped(capitalised(answer.settling.text)));
   if (!answer.mixed.empty())
-    text += fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", escaped(answer.mixed));
+    text +=
+        fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", xml_escaped(answer.mixed));
   return text;
 }
 
@@ -106,17 +107,17 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
       if (word != "1 run")
         sure = fmt::format("{}, {}", word == "faster" ? "slower" : std::string(word), runs);
     }
-    const auto name =
-        row && view.with_trials
-            ? fmt::format("<a href=\"#trial={}\">{}</a>",
-                          escaped(view.trials.text(*row, "trial")), layout_html(layout.name))
-            : layout_html(layout.name);
+    const auto name = row && view.with_trials
+                          ? fmt::format("<a href=\"#trial={}\">{}</a>",
+                                        xml_escaped(view.trials.text(*row, "trial")),
+                                        layout_html(layout.name))
+                          : layout_html(layout.name);
     out += fmt::format(
         "<tr><td class=\"layout\">{}</td><td class=\"number\">{}</td><td>{}</td><td "
         "class=\"number\">{}"
         "</td><td>{}</td></tr>\n",
-        name, escaped(amount_text(layout.tokens_per_s_per_gpu)), reach.bar(layout),
-        escaped(behind), escaped(sure));
+        name, xml_escaped(amount_text(layout.tokens_per_s_per_gpu)), reach.bar(layout),
+        xml_escaped(behind), xml_escaped(sure));
   }
   out += "</tbody></table>\n";
   if (answer.layouts.size() > count)
@@ -149,16 +150,17 @@ class StackedBars {
 
   [[nodiscard]] std::string html(std::string_view heading, std::string_view caption) const {
     if (bars_.empty()) return {};
-    std::string out = fmt::format("<h3>{}</h3>\n<div class=\"bars\">\n", escaped(heading));
+    std::string out = fmt::format("<h3>{}</h3>\n<div class=\"bars\">\n", xml_escaped(heading));
     for (const auto& bar : bars_) {
       out += fmt::format(
           "<div class=\"name\"><span class=\"layout\">{}</span><span>{}</span>"
           "</div><div class=\"stack\" role=\"img\" aria-label=\"{}\">",
-          layout_html(bar.name), escaped(humanised(column_, bar.sum)), escaped(words(bar)));
+          layout_html(bar.name), xml_escaped(humanised(column_, bar.sum)),
+          xml_escaped(words(bar)));
       for (const auto& [part, value] : bar.parts)
         out += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\" title=\"{} {}\"></i>",
-                           colour(part), 100 * value / most_, escaped(part),
-                           escaped(humanised(column_, value)));
+                           colour(part), 100 * value / most_, xml_escaped(part),
+                           xml_escaped(humanised(column_, value)));
       if (limit_)
         out += fmt::format("<u style=\"left:{:.2f}%\"></u>",
                            std::min(100 * *limit_ / most_, 99.6));
@@ -167,11 +169,11 @@ class StackedBars {
     out += "<ul class=\"keys\">";
     for (const auto& name : names_)
       out += fmt::format("<li><span class=\"key k{}\"></span>{}{}</li>", colour(name),
-                         escaped(name), escaped(of_first(name)));
+                         xml_escaped(name), xml_escaped(of_first(name)));
     if (limit_)
       out += fmt::format("<li>dashed: memory of a GPU, {}</li>",
-                         escaped(humanised(column_, *limit_)));
-    return out + fmt::format("</ul>\n<p class=\"faint\">{}</p></div>\n", escaped(caption));
+                         xml_escaped(humanised(column_, *limit_)));
+    return out + fmt::format("</ul>\n<p class=\"faint\">{}</p></div>\n", xml_escaped(caption));
   }
 
  private:
@@ -281,18 +283,19 @@ std::string cell_panel(const ReportView& view, const PageCell& cell) {
   const auto& heatmap = view.heatmap();
   const auto& answer = cell.answer;
   std::string out =
-      fmt::format("<h2>{}</h2>\n", escaped(place_of(heatmap, cell.row, cell.column)));
+      fmt::format("<h2>{}</h2>\n", xml_escaped(place_of(heatmap, cell.row, cell.column)));
   if (answer.layouts.empty()) {
     const auto& why = heatmap.cells[cell.row][cell.column].why;
     return out +
            fmt::format("<p>Nothing is measured. {}</p>\n",
-                       escaped(outcome_counts(view, cell))) +
-           (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", escaped(why)));
+                       xml_escaped(outcome_counts(view, cell))) +
+           (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(why)));
   }
   out += verdict_sentence(answer);
   out += top_table(view, answer);
   out += breakdown(view, answer);
-  return out + fmt::format("<p class=\"faint\">{}</p>\n", escaped(outcome_counts(view, cell)));
+  return out +
+         fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(outcome_counts(view, cell)));
 }
 
 std::string answer_section(const ReportView& view) {

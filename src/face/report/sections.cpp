@@ -57,8 +57,9 @@ std::string with_counts(const std::map<std::string, std::int64_t>& values) {
 /// Lines that may hold a secret are in the site file, which a report does not have.
 std::string details(std::string_view summary, const std::string& text) {
   if (text.empty()) return {};
-  return fmt::format("<details><summary>{}</summary><pre tabindex=\"0\">", escaped(summary)) +
-         escaped_lines(text) + "</pre></details>\n";
+  return fmt::format("<details><summary>{}</summary><pre tabindex=\"0\">",
+                     xml_escaped(summary)) +
+         xml_escaped_lines(text) + "</pre></details>\n";
 }
 
 /// An empty place that the script draws into.
@@ -122,7 +123,7 @@ std::string gpu_time_text(double gpu_seconds) {
 
 std::string section(std::string_view heading, std::string_view body) {
   if (body.empty()) return {};
-  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", escaped(heading), body);
+  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", xml_escaped(heading), body);
 }
 
 std::string memory_chart(const ReportView& view) {
@@ -185,9 +186,9 @@ std::string failures_section(const ReportView& view) {
     body += fmt::format(
         "<tr><td class=\"number\">{}</td><td class=\"word\">{}</td><td>{}</td><td "
         "class=\"number\">{}</td><td><a href=\"#trial={}\">{}</a></td></tr>\n",
-        grouped(static_cast<std::int64_t>(rows.size())), escaped(outcome_words(kind.first)),
-        escaped(shown_cause(view.trials, rows.front())),
-        seconds > 0 ? gpu_time_text(seconds) : "", escaped(trial), escaped(trial));
+        grouped(static_cast<std::int64_t>(rows.size())), xml_escaped(outcome_words(kind.first)),
+        xml_escaped(shown_cause(view.trials, rows.front())),
+        seconds > 0 ? gpu_time_text(seconds) : "", xml_escaped(trial), xml_escaped(trial));
   }
   body += "</tbody></table></div>\n";
   if (order.size() > most_causes)
@@ -201,11 +202,11 @@ std::string conditions_section(const ReportView& view) {
   std::string differing;
   for (const auto& condition : conditions_of(view.trials)) {
     if (condition.values.size() == 1) {
-      equal += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(condition.name),
-                           escaped(condition.values.begin()->first));
+      equal += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escaped(condition.name),
+                           xml_escaped(condition.values.begin()->first));
     } else {
-      differing += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(condition.name),
-                               escaped(with_counts(condition.values)));
+      differing += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escaped(condition.name),
+                               xml_escaped(with_counts(condition.values)));
     }
   }
   std::string body;
@@ -258,7 +259,8 @@ std::string reproduce_section(const ReportView& view) {
   const Rows sweeps(view.facts().sweeps);
   std::string body;
   for (std::size_t row = 0; row < sweeps.size(); ++row) {
-    body += fmt::format("<h3>{}</h3><dl class=\"words\">", escaped(sweeps.text(row, "sweep")));
+    body +=
+        fmt::format("<h3>{}</h3><dl class=\"words\">", xml_escaped(sweeps.text(row, "sweep")));
     for (const char* column : {"backend", "cluster", "runner", "runner_version", "revision"}) {
       const auto text = sweeps.text(row, column);
       if (text.empty()) continue;
@@ -267,11 +269,11 @@ std::string reproduce_section(const ReportView& view) {
                           name == "runner_version" ? "its version"
                           : name == "revision"     ? "submission"
                                                    : name,
-                          escaped(text));
+                          xml_escaped(text));
     }
     body += "</dl>\n";
     if (sweeps.text(row, "backend") == "imported") {
-      body += fmt::format("<p>{}</p>\n", escaped(sweeps.text(row, "resolved")));
+      body += fmt::format("<p>{}</p>\n", xml_escaped(sweeps.text(row, "resolved")));
       continue;
     }
     body += details("The sweep file, complete: save it and `shardsweep run` it",

@@ -98,8 +98,8 @@ std::string step_detail(std::string_view measured, const std::string& predicted)
 }
 
 /// The parts of a step that are known, measured or predicted, in milliseconds.
-std::vector<ExplainedPart> step_parts(const TrialToExplain& trial,
-                                      const std::optional<Guess>& guess) {
+std::vector<ExplainedPart> explained_parts(const TrialToExplain& trial,
+                                           const std::optional<Guess>& guess) {
   auto phases = parts_in(trial, "phases");
   const bool has_phases = !phases.empty();
   const auto step =
@@ -376,7 +376,7 @@ std::vector<Reader::Section> explanation(const TrialToExplain& trial) {
     guess = predictor.guess(*trial.model, point_of(trial.trials, trial.row));
   }
   const auto step_ms = trial.trials.number(trial.row, "train_step_ms");
-  const auto parts = step_parts(trial, guess);
+  const auto parts = explained_parts(trial, guess);
   Findings findings(trial);
   findings.about_outcome();
   findings.about_step(parts, guess);

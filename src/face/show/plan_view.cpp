@@ -170,7 +170,7 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
     columns.push_back(var_column(sweep, i));
   add("memory", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
     put(out, "{}{}", is_likely_oom(sweep, trial) ? "! " : "",
-        bytes_text(static_cast<double>(trial.prediction.memory_bytes)));
+        size_text(trial.prediction.memory_bytes));
   });
   add("train step", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
     const auto seconds = trial.prediction.train_step_s;
@@ -322,7 +322,7 @@ class PlanWriter {
     sentence(fmt::format(
         "! {} more memory by the estimate than the {} of a GPU of {}: likely out of memory.",
         count == 1 ? "One trial needs" : grouped(count) + " trials need",
-        bytes_text(static_cast<double>(sweep_.cluster.memory_bytes)), sweep_.cluster.name));
+        size_text(sweep_.cluster.memory_bytes), sweep_.cluster.name));
   }
   [[nodiscard]] std::int64_t trial_count() const {
     return static_cast<std::int64_t>(plan_.trials.size());

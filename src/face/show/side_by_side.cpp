@@ -63,11 +63,11 @@ struct Measured {
   std::int64_t rank = 0;  ///< in the answer of its cell, from 1
 };
 
-using Layouts = std::map<std::string, Measured>;  ///< by name
+using ByLayout = std::map<std::string, Measured>;  ///< by name
 
 struct JoinedCell {
   std::vector<Value> values;  ///< of what names it
-  Layouts layouts;
+  ByLayout layouts;
 };
 using JoinedCells = std::map<std::vector<std::string>, JoinedCell>;
 
@@ -131,7 +131,7 @@ std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) 
 }
 
 /// Of several answers, each with a winner of its own, the one with the fastest winner.
-const Layouts::value_type& winner_of(const Layouts& layouts) {
+const ByLayout::value_type& winner_of(const ByLayout& layouts) {
   return *std::min_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.rank, -a.second.ranked.value) <
            std::pair(b.second.rank, -b.second.ranked.value);
@@ -162,7 +162,7 @@ class Joiner {
     for (const auto& [key, cell] : first_) {
       const auto partner = second_.find(key);
       join_cell(cell.values, cell.layouts,
-                partner == second_.end() ? Layouts() : partner->second.layouts);
+                partner == second_.end() ? ByLayout() : partner->second.layouts);
     }
     for (const auto& [key, cell] : second_) {
       if (!first_.contains(key)) join_cell(cell.values, {}, cell.layouts);
@@ -171,7 +171,8 @@ class Joiner {
   }
 
  private:
-  void join_cell(const std::vector<Value>& cell, const Layouts& first, const Layouts& second) {
+  void join_cell(const std::vector<Value>& cell, const ByLayout& first,
+                 const ByLayout& second) {
     for (const auto& [layout, measured] : first) {
       const auto partner = second.find(layout);
       if (partner == second.end()) {
@@ -210,8 +211,8 @@ class Joiner {
   }
 
   /// Of a new winner it counts how far the old one is behind, on the second side.
-  void add_winners(const std::vector<Value>& cell, const Layouts& first,
-                   const Layouts& second) {
+  void add_winners(const std::vector<Value>& cell, const ByLayout& first,
+                   const ByLayout& second) {
     const auto& before = winner_of(first);
     const auto& after = winner_of(second);
     const bool changes = before.first != after.first;

@@ -114,7 +114,7 @@ Table short_table(const Suggestion& suggestion) {
   if (learnt) table.columns.emplace_back("measured");
   for (const auto word : memory_class_words)
     table.columns.emplace_back(word);
-  const auto bytes = [](std::int64_t count) { return bytes_text(static_cast<double>(count)); };
+  const auto bytes = [](std::int64_t count) { return size_text(count); };
   for (const auto& layout : suggestion.layouts) {
     auto& row = table.rows.emplace_back();
     row.emplace_back(layout_text(layout.point, LayoutForm::degrees));

@@ -22,10 +22,6 @@ using Row = std::vector<Value>;
 constexpr std::size_t least_rows_alike = 3;  ///< for figures
 constexpr std::size_t least_prose = 20;      ///< columns that folded sentences can be read in
 
-bool is_number(const Value& value) {
-  return std::holds_alternative<std::int64_t>(value) || std::holds_alternative<double>(value);
-}
-
 /// Where every value that is there is a number.
 bool is_numeric(const Table& table, std::size_t column) {
   bool any = false;

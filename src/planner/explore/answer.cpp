@@ -21,10 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string size_text(std::int64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
-
 constexpr std::array<std::string_view, 3> fit_words{"fits", "doubtful", "never"};
 
 Json memory_of(const MemoryGuess& memory) {

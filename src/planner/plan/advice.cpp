@@ -26,16 +26,12 @@ SuggestRequest with_locks(SuggestRequest request, const std::vector<AxisValues>&
 
 constexpr double visible_share = 0.0005;
 
-std::string bytes_of(std::int64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
-
 std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& layout) {
   if (layout.measured) return fmt::format("It {}.", measured_sentence(*layout.measured));
   const auto& memory = layout.guess.memory;
   return fmt::format("It may run out of memory: it needs {} to {}, and a GPU has {}.",
-                     bytes_of(memory.lower_bytes), bytes_of(memory.upper_bytes),
-                     bytes_of(request.cluster.memory_bytes));
+                     size_text(memory.lower_bytes), size_text(memory.upper_bytes),
+                     size_text(request.cluster.memory_bytes));
 }
 
 /// Of layouts none of which fits surely.

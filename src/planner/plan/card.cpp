@@ -11,10 +11,6 @@
 namespace shardsweep {
 namespace {
 
-std::string size_text(std::int64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
-
 /// Two of three measurements lie so near, by what the time model claims of itself.
 std::string sigma_text(const SuggestedLayout& layout) {
   return fmt::format("±{:.0f} %", 100 * std::expm1(layout.guess.log_sigma));

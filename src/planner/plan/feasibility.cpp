@@ -507,11 +507,10 @@ std::string too_large(const MemoryEstimate& bound, const ClusterSpec& cluster) {
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (bound.bytes[i] == 0) continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", memory_class_words[i],
-                         bytes_text(static_cast<double>(bound.bytes[i])));
+                         size_text(bound.bytes[i]));
   }
-  return fmt::format("needs at least {} per GPU ({}), and {} has {}",
-                     bytes_text(static_cast<double>(bound.total())), parts, cluster.name,
-                     bytes_text(static_cast<double>(cluster.memory_bytes)));
+  return fmt::format("needs at least {} per GPU ({}), and {} has {}", size_text(bound.total()),
+                     parts, cluster.name, size_text(cluster.memory_bytes));
 }
 
 }  // namespace shardsweep

@@ -27,7 +27,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
@@ -50,7 +49,7 @@ inline constexpr auto described<KnowledgeSource> = [] {
   using S = KnowledgeSource;
   using enum KeyType;
   constexpr auto optional = Flag::optional;
-  return std::tuple{
+  return Entries{
       Key{"gpu", &S::gpu, {text, "name of the GPU as the driver gives it; empty: CPU slots", 0, 128}},
       Key{"gpus_per_node", &S::gpus_per_node, {count, "GPUs, or slots, of a node", 1, 1024}},
       Key{"memory", &S::memory_bytes, {bytes, "memory of one GPU or slot", 1, std::int64_t{1} << 50}},

@@ -39,7 +39,7 @@ template <>
 inline constexpr auto described<LearntRun> = [] {
   using M = LearntRun;
   constexpr auto count = KeyType::count;
-  return std::tuple{
+  return Entries{
       Key{"model", &M::model, {count, "which of the models", 0, 1 << 16}},
       Key{"gpus", &M::gpus, {count, "GPUs", 1, 1 << 20}},
       Key{"seq_len", &M::seq_len, {count, "tokens of a sample", 1, 1 << 24}},

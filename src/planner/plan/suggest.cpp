@@ -85,7 +85,7 @@ std::string memory_text(const MemoryEstimate& estimate) {
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (estimate.bytes[i] == 0) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", memory_class_words[i],
-                        bytes_text(static_cast<double>(estimate.bytes[i])));
+                        size_text(estimate.bytes[i]));
   }
   return text;
 }
@@ -419,12 +419,12 @@ class Suggester {
     auto& lines = suggestion_.memory;
     const auto whole = alone();
     const auto capacity = request_.cluster.memory_bytes;
-    const auto needs = bytes_text(static_cast<double>(whole.total()));
+    const auto needs = size_text(whole.total());
     lines.push_back(
         fmt::format("One sample on one GPU needs {} ({}).", needs, memory_text(whole)));
     if (capacity > 0) {
       lines.push_back(fmt::format("A GPU of {} has {}: {}", request_.cluster.name,
-                                  bytes_text(static_cast<double>(capacity)),
+                                  size_text(capacity),
                                   whole.total() <= capacity ? "it fits." : "it does not fit."));
     }
     for (const std::int32_t zero : {0, 1, 2, 3}) {
@@ -558,7 +558,7 @@ class Suggester {
   void say_flow_of_memory() {
     const auto whole = alone().total();
     const auto capacity = request_.cluster.memory_bytes;
-    const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+    const auto text = [](std::int64_t bytes) { return size_text(bytes); };
     const bool alone_fits = capacity <= 0 || whole <= capacity;
     suggestion_.flow.push_back({"Does a train step of one sample fit on one GPU?", alone_fits,
                                 fmt::format("{} of {}", text(whole), text(capacity))});

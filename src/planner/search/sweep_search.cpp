@@ -25,11 +25,6 @@ Outcome outcome_of(const TrialRow& trial) {
 
 constexpr double microsecond = 1e-6;
 
-double metric(const AddMeasurement& measurement, std::string_view name) {
-  const auto found = measurement.metrics.find(name);
-  return found == measurement.metrics.end() ? 0 : found->second;
-}
-
 }  // namespace
 
 CellKey cell_of(const ModelSpec& model, const Point& point) {
@@ -97,11 +92,11 @@ void SweepSearch::hear(std::span<const Change> changes) {
       // A marked measurement is kept and not believed.
       if (one->mark == Mark::none)
         measured[one->trial] = {Outcome::completed,
-                                metric(*one, "tokens_per_s_per_gpu"),
-                                static_cast<std::int64_t>(metric(*one, "peak_memory_bytes")),
+                                one->metric("tokens_per_s_per_gpu"),
+                                static_cast<std::int64_t>(one->metric("peak_memory_bytes")),
                                 0,
                                 one->cut_short,
-                                metric(*one, "resolution")};
+                                one->metric("resolution")};
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;

@@ -185,7 +185,8 @@ TEST_CASE("an ending tells what was seen beside its first cause") {
     beside.add_leftover(name);
   beside.garbage = 2;
   beside.nccl = "NCCL on rank 0: no route";
-  beside.disturbed = "others used 40 % of the CPUs";
+  beside.facts.mark = Mark::contaminated;
+  beside.facts.also = "others used 40 % of the CPUs";
   Ending ending{Outcome::crashed, "rank 0 exited 1", SaidBy::agent};
   beside.tell(ending);
   CHECK(ending.leaked == 4);

@@ -96,7 +96,7 @@ class PlayedRanks final : public RanksOutside {
   void name_stuck() override {}
   [[nodiscard]] bool waits_for_facts() override { return false; }
   void end_marked(Beside&) override {}
-  void look_for_others(Beside& beside) override { beside.others_cpu = 0.01; }
+  void look_for_others(Beside& beside) override { beside.facts.others_cpu = 0.01; }
   [[nodiscard]] std::optional<Evidence> finish_environment() override { return std::nullopt; }
   [[nodiscard]] TrainerEnd finish_trainer(std::optional<CutBy>, bool) override { return {}; }
   [[nodiscard]] Result<void> write_result(const std::string& line) override;

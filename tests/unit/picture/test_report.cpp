@@ -125,7 +125,7 @@ TEST_CASE("the page says of each cell what its answer says") {
   const auto badge = badge_of(answer);
   CHECK(page.find("<span class=\"badge " + badge.style + "\">" + badge.text + "</span>") !=
         std::string::npos);
-  CHECK(page.find(escaped(certainty_text(answer)).substr(1)) != std::string::npos);
+  CHECK(page.find(xml_escaped(certainty_text(answer)).substr(1)) != std::string::npos);
 }
 
 TEST_CASE("the header names hardware, trials, cost and certainty, and what nobody recorded") {

@@ -161,7 +161,7 @@ Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
   }
   say(fmt::format("Removed {} files and folders ({}). The database keeps every row.",
                   grouped(static_cast<std::int64_t>(removed.size())),
-                  bytes_text(static_cast<double>(total_bytes(removed)))));
+                  size_text(total_bytes(removed))));
   if (!kept.empty()) return fault(FaultKind::unavailable, kept);
   return ExitCode::done;
 }
@@ -169,7 +169,7 @@ Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
 Result<ExitCode> run_gc(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto garbage, find_garbage(session));
   SHARDSWEEP_TRY(print_garbage(session, garbage));
-  const auto size = bytes_text(static_cast<double>(total_bytes(garbage)));
+  const auto size = size_text(total_bytes(garbage));
   const auto count = grouped(static_cast<std::int64_t>(garbage.size()));
   if (!session.options.of<GarbageOptions>().remove) {
     say(garbage.empty()

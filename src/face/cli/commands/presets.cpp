@@ -72,7 +72,7 @@ std::string facts_of(const ClusterSpec& cluster) {
       bf16 ? fmt::format(", {} TFLOP/s bf16", amount_text(*bf16 / 1e12)) : "";
   return fmt::format("{} per node, {} each{}",
                      counted(cluster.gpus_per_node, cluster.gpu.empty() ? "slot" : "GPU"),
-                     bytes_text(static_cast<double>(cluster.memory_bytes)), peak);
+                     size_text(cluster.memory_bytes), peak);
 }
 
 /// Both kinds in one table: for people a sentence, else a column per fact.

@@ -103,9 +103,9 @@ void list_kept_files(Table& side_runs) {
     if (dir == nullptr) continue;
     std::string text;
     for (const AttemptFile& file : kept_files_of({*dir}))
-      text += fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
-                          file.packed ? file.path.string() : *dir, file.name,
-                          bytes_text(static_cast<double>(file.size)));
+      text +=
+          fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
+                      file.packed ? file.path.string() : *dir, file.name, size_text(file.size));
     row[at] = text;
   }
 }
