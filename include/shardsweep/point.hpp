@@ -17,7 +17,7 @@
 
 namespace shardsweep {
 
-/// After these three, sets of modules whose inside is computed again (recompute_modules).
+/// After these three, sets of modules whose inside is computed again (module_sets).
 enum class Recompute : std::uint8_t { none, selective, full };
 inline constexpr std::array<std::string_view, 13> recompute_words{
     "none",

@@ -140,7 +140,8 @@ TEST_CASE("an unknown name is answered with the nearest one, or with all names")
   CHECK(unknown.find(
             "expression 'xyzzy > 8': unknown name 'xyzzy' (names: model, nodes, gpus, ") == 0);
   CHECK(unknown.find("vocab, head_dim, experts, experts_per_token, expert_ffn, shared_experts, "
-                     "dense_layers, nvls, image, alpha)") != std::string::npos);
+                     "dense_layers, kv_lora_rank, q_lora_rank, qk_rope_head_dim, v_head_dim, "
+                     "mtp_layers, nvls, image, alpha)") != std::string::npos);
   CHECK(refusal("micro_batches > 8").find("did you mean 'micro_batch'?") != std::string::npos);
   CHECK(refusal("tensor_parallel_size > 8").find("did you mean 'tp'?") != std::string::npos);
   CHECK(refusal("recompute = full").find("did you mean recompute = 'full' in single quotes?") !=

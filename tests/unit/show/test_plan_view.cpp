@@ -189,12 +189,13 @@ TEST_CASE("a plan's CSV has one header and one line per trial") {
         "slug,lane,model,nodes,gpus,seq_len,dtype,dp,tp,pp,cp,cp_mode,ep,vpp,dp_replicate,"
         "micro_batch,"
         "grad_accum,zero,recompute,sequence_parallel,schedule,rank_order,bucket_mb,overlap,"
+        "expert_tp,first_stage_layers,last_stage_layers,cuda_graphs,offload,"
         "repeat,global_batch,image,predicted_memory_bytes,predicted_train_step_s,"
         "predicted_attempt_s,predicted_tokens_per_s_per_gpu,predicted_gpu_hours");
   CHECK(text.find("\nsmall-n1-dp8tp1pp1-mb1ga8-image.a-b-") != std::string::npos);
-  CHECK(text.find(
-            ",0,small,1,8,4096,bf16,8,1,1,1,ring,1,1,1,1,8,0,none,0,1f1b,tp-dp-pp,25,1,1,64,"
-            "\"a,b\",") != std::string::npos);
+  CHECK(text.find(",0,small,1,8,4096,bf16,8,1,1,1,ring,1,1,1,1,8,0,none,0,1f1b,tp-dp-pp,25,1,0,"
+                  "0,0,0,none,1,64,"
+                  "\"a,b\",") != std::string::npos);
 }
 
 TEST_CASE("a plan's JSON is one object and unknown predictions are null") {
