@@ -37,10 +37,6 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.1f} {}", bytes, units[unit]);
 }
 
-std::string size_text(std::int64_t bytes) {
-  return bytes_text(static_cast<double>(bytes));
-}
-
 std::string duration_text(double seconds) {
   constexpr double in_ms = 1e3;
   constexpr double minute_s = 60;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,7 +20,11 @@ namespace shardsweep {
 
 /// One decimal with a binary unit: `79.6 GiB`; whole bytes below 1 KiB.
 [[nodiscard]] std::string bytes_text(double bytes);
-[[nodiscard]] std::string size_text(std::int64_t bytes);
+/// The same of a count.
+template <std::integral Count>
+[[nodiscard]] std::string size_text(Count bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
 
 /// The two largest units: `12.5 ms`, `9.8 s`, `53 s`, `4 min 53 s`, `3 h 7 min`, `2 d 5 h`.
 [[nodiscard]] std::string duration_text(double seconds);
