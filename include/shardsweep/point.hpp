@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -133,7 +134,7 @@ struct Layout {
     return std::int64_t{dp} * micro_batch * grad_accum;
   }
   /// Ranks with the same weights.
-  [[nodiscard]] std::int32_t data_ranks() const { return dp * cp; }
+  [[nodiscard]] std::int32_t data_ranks() const { return whole_ranks(std::int64_t{dp} * cp); }
   /// Ranks that split each expert. Others' tables may spread experts over those of tp too.
   [[nodiscard]] std::int32_t expert_shards() const {
     if (expert_tp > 0) return expert_tp;
@@ -145,11 +146,18 @@ struct Layout {
   [[nodiscard]] std::int32_t expert_replicas() const {
     const auto spread = std::int64_t{ep} * expert_shards();
     const auto replicas = std::int64_t{tp} * data_ranks() / spread;
-    return replicas > 1 ? static_cast<std::int32_t>(replicas) : 1;
+    return replicas > 1 ? whole_ranks(replicas) : 1;
   }
   /// Ranks that share one copy of what ZeRO shards.
   [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }
   friend bool operator==(const Layout&, const Layout&) = default;
+
+ private:
+  /// Degrees may be as large as an axis has them, and their product as no world is.
+  static std::int32_t whole_ranks(std::int64_t ranks) {
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    return static_cast<std::int32_t>(std::min(ranks, most));
+  }
 };
 
 /// One coordinate of a grid.
