@@ -8,6 +8,8 @@
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -560,11 +562,10 @@ Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& l
     std::string value, usual;
   };
   const TrainerLayout usual;
-  constexpr std::array<std::string_view, 3> plain{"none", "selective", "full"};
-  const bool is_plain = std::find(plain.begin(), plain.end(), layout.recompute) != plain.end();
+  const bool has_modules = Modules(layout.recompute).any();
   const std::array<Choice, 10> choices{
       {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
-       {"recompute", layout.recompute, is_plain ? layout.recompute : usual.recompute},
+       {"recompute", layout.recompute, has_modules ? usual.recompute : layout.recompute},
        {"expert_tp", std::to_string(layout.expert_tp), std::to_string(usual.expert_tp)},
        {"first_stage_layers", std::to_string(layout.first_stage_layers), "0"},
        {"last_stage_layers", std::to_string(layout.last_stage_layers), "0"},

@@ -55,8 +55,7 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
 }
 
 bool has_modules(const TrainerLayout& layout) {
-  return layout.recompute != "none" && layout.recompute != "full" &&
-         layout.recompute != "selective";
+  return Modules(layout.recompute).any();
 }
 
 /// As a list between two texts: of the modules in a word of `recompute`.
