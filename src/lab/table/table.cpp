@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "table/table.hpp"
 
+#include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
 #include "yaml/csv.hpp"
@@ -142,27 +143,10 @@ void SweepBuilder::add_labels(const std::set<std::string, std::less<>>& known) {
 }
 
 Result<void> SweepBuilder::check_shape(std::size_t row, const ModelSpec& model) const {
-  const auto refuse = [&](std::string_view name, std::int64_t value, std::string_view by,
-                          std::int64_t divisor) {
-    return table_.refuse_row(
-        row, fmt::format("model '{}': '{}' ({}) is not a multiple of '{}' ({})", model.name,
-                         name, value, by, divisor));
-  };
-  if (model.heads % model.kv_heads != 0)
-    return refuse("heads", model.heads, "kv_heads", model.kv_heads);
-  if (model.head_dim == 0 && model.hidden % model.heads != 0)
-    return refuse("hidden", model.hidden, "heads", model.heads);
-  const auto of_latents = model.q_lora_rank + model.qk_rope_head_dim + model.v_head_dim;
-  if (!model.is_latent() && of_latents > 0)
-    return table_.refuse_row(
-        row, fmt::format("model '{}' has parts of latent attention and no 'kv_lora_rank'",
-                         model.name));
-  if (model.is_latent() && model.qk_rope_head_dim >= model.head_size())
-    return table_.refuse_row(
-        row, fmt::format("model '{}': 'qk_rope_head_dim' ({}) is not less "
-                         "than the {} values of a head",
-                         model.name, model.qk_rope_head_dim, model.head_size()));
-  return {};
+  const auto mistakes = shape_mistakes(model);
+  if (mistakes.empty()) return {};
+  return table_.refuse_row(row,
+                           fmt::format("model '{}': {}", model.name, mistakes.front().what));
 }
 
 /// A world smaller than a node is known by its GPUs, as in a sweep file.

@@ -15,7 +15,8 @@ struct ShapeMistake {
   std::string what;
 };
 
-/// Heads that do not divide, and experts without what they need: at most one of each. Values of
+/// Heads that do not divide, latents that do not fit, and experts without what they need: at
+/// most one of each. Values of
 /// the model are within their ranges.
 [[nodiscard]] std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model);
 

@@ -92,7 +92,9 @@ TEST_CASE("a plain table says latent attention and MTP, or the preset of its mod
   const auto sweep = sweep_of(plain_header +
                               ",head_dim,kv_lora_rank,q_lora_rank,qk_rope_head_dim,v_head_dim,"
                               "num_nextn_predict_layers" +
-                              plain_row + ",192,512,1536,64,128,1" +
+                              std::string("\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,"
+                                          "8,1,full,true,completed,1234.5") +
+                              ",192,512,1536,64,128,1" +
                               "\ndeepseek-v3,2,16,2048,,,,,,,2,4,2,1,8,1,full,true,oom,,,,,,,");
   REQUIRE(sweep.runs.size() == 2);
   const auto& said = sweep.model_of(sweep.runs[0]);
@@ -237,11 +239,12 @@ TEST_CASE("a fault of a table names file and line and column and value") {
   CHECK(refusal("model,outcome,nodes\nnobody,oom,1\n", RecordedFormat::csv, 8) ==
         "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
   CHECK(refusal("model,outcome,gpus,v_head_dim\nllama-7b,oom,8,64\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: model 'llama-7b' has parts of latent attention and no 'kv_lora_rank'");
+        "runs.csv:2:1: model 'llama-7b': 'v_head_dim' needs 'kv_lora_rank', the values of "
+        "the latent of keys and values");
   CHECK(refusal("model,outcome,gpus,kv_lora_rank,qk_rope_head_dim\nllama-7b,oom,8,64,128\n",
                 RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' (128) is not less than the 128 "
-        "values of a head");
+        "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it is even and less than "
+        "the 128 values of a head");
   CHECK(refusal("model,outcome,tp,tensor_parallel_size\nllama-7b,oom,1,1\n").substr(0, 34) ==
         "runs.csv:1:1: the columns 'tp' and");
   CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n",
