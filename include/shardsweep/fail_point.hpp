@@ -118,6 +118,7 @@ inline constexpr auto fail_points = std::to_array<FailPointWindow>({
     // node agent: its lines to the lead, its ranks
     {"node.ready", "it has started, `ready` is not said"},
     {"node.ready_said", "`ready` is said"},
+    {"node.check_said", "the check of a node has said what it found, and not ended"},
     {"node.spawn", "a rank of an attempt is about to start: the n-th"},
     {"node.launched", "all ranks have started, `launched` is not said"},
     {"node.launched_said", "`launched` is said, the ranks are not looked at yet"},

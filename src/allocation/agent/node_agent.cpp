@@ -192,7 +192,8 @@ void NodeAgent::remove_segments() {
 // ---- the check of this node
 
 std::string NodeAgent::begin_check(const CheckNode& order) {
-  if (checking_) return "";
+  // Whose line the lead has, or no longer waits for: it may not have ended yet.
+  end_check();
   auto child = own_program().and_then([&](const std::string& program) {
     return start_piped(
         {program, "check", "--dir", order.dir, "--name", machine_.node().name, "--time",
@@ -204,13 +205,18 @@ std::string NodeAgent::begin_check(const CheckNode& order) {
   return "";
 }
 
-/// Its line is ours. What it may have left behind goes as all that this process is left with.
+/// Its line is ours.
 void NodeAgent::step_check() {
   if (!checking_) return;
   for (const std::string& line : checking_->said.receive()) {
     if (decode_from_node(line)) channel_.send(line);
   }
-  if (!checking_->said.closed()) return;
+  if (checking_->said.closed()) end_check();
+}
+
+/// What it may have left behind goes as all that this process is left with.
+void NodeAgent::end_check() {
+  if (!checking_) return;
   ::kill(checking_->child.pid, SIGKILL);
   ::waitpid(checking_->child.pid, nullptr, 0);
   checking_.reset();

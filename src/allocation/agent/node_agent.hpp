@@ -31,6 +31,7 @@ class NodeAgent final : private NodeOutside {
   void say_ready();
   [[nodiscard]] NodeSenses look();
   void step_check();
+  void end_check();
   void wait();
   [[nodiscard]] ContainerPlace container_place() const;
 

@@ -17,6 +17,7 @@
 #include "text/characters.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/fail_point.hpp>
 #include <shardsweep/protocol.hpp>
 
 #include <fmt/format.h>
@@ -468,6 +469,7 @@ int run_check(const CheckOptions& options, const Clock& clock) {
   }
   const std::string line = line_of(options, std::move(facts)) + "\n";
   const ssize_t written = ::write(STDOUT_FILENO, line.data(), line.size());
+  fail_point("node.check_said");
   return written == static_cast<ssize_t>(line.size()) ? 0 : 1;
 }
 

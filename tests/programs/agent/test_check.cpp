@@ -196,6 +196,9 @@ TEST_CASE("two nodes time an all-reduce between them, as the last part of their 
                                "--model", "tiny",         "--world-size",    "2"};
   bool slow = false;
   SUBCASE("nothing to compare with") {}
+  SUBCASE("the check before has not ended when the pairs are told") {
+    job.fail_at("node.check_said:stop");
+  }
   SUBCASE("beyond what the cluster file says") {
     job.spec.check->stated_busbw = 1e15;
     slow = true;
