@@ -122,7 +122,7 @@ inline constexpr auto described<Measure> = Entries{
     Key{"steps", &Measure::steps, {KeyType::count, "timed train steps", 1, 1'000'000}},
     Key{"first", &Measure::first, {KeyType::count, "timed train steps of each trial in place of 'steps', which the finals then run; needs 'finalists'", 1, 1'000'000}, Flag::optional},
     Key{"repeats", &Measure::repeats, {.meaning = "trials of each point, a search needs 1; with 'finalists' the rounds of the finals, by default until_resolved", .takes = "a whole number or until_resolved"}},
-    Key{"finalists", &Measure::finalists, {KeyType::count, "layouts of each cell that run again in one allocation when the cell has ended; without it none do", 2, 16, {}, "a whole number from 2"}},
+    Key{"finalists", &Measure::finalists, {KeyType::count, "layouts of each cell, at most 10 % slower than its fastest, that run again in one allocation when the cell has ended; without it none do", 2, 16, {}, "a whole number from 2"}},
     Key{"node_sets", &Measure::node_sets, {KeyType::count, "by default 1: sets of nodes that a choice of finals is held against; from 2 on the first two layouts of a cell run once more on other nodes", 1, 4, {}, {}, ""}},
     Key{"resolve", &Measure::resolve, {.type = KeyType::percent, .meaning = "a difference of less does not matter, by default 1%; ends finals", .otherwise = ""}},
 };

@@ -11,6 +11,7 @@
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
 #include "predict/memory_score.hpp"
+#include "search/finals.hpp"
 #include "search/readings.hpp"
 #include "search/sweep_search.hpp"
 
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -425,6 +427,7 @@ class CellReplay {
       if (cut_after > 0) ++cell.cut_short;
       if (rows_[number].run->outcome == Outcome::oom) ++cell.oom_launched;
     }
+    cell.gpu_hours += finals_hours(launched);
     cell.good_left_out = good_left_out(launched);
     if (best > 0) score_against(best, launched, cell);
     return cell;
@@ -473,6 +476,28 @@ class CellReplay {
 
   [[nodiscard]] double hours_of(const Row& row, std::int32_t steps) const {
     return seconds_of(*row.run, options_, steps) * row.run->point.gpus / hour_s;
+  }
+
+  /// Of one round of the cell's finals.
+  double finals_hours(const std::vector<Launch>& launched) const {
+    if (options_.first <= 0) return 0;
+    std::vector<std::pair<double, double>> measured;  // speed and hours of a run in full
+    for (const Launch& launch : launched) {
+      const Row& row = rows_[launch.row];
+      const double speed = row.run->tokens_per_s_per_gpu.value_or(0);
+      if (launch.cut_after == 0 && speed > 0)
+        measured.emplace_back(speed, hours_of(row, options_.steps));
+    }
+    std::sort(measured.begin(), measured.end(), std::greater<>());
+    std::vector<double> speeds;
+    for (const auto& [speed, hours] : measured)
+      speeds.push_back(speed);
+    const auto finalists =
+        finalists_among(speeds, static_cast<std::size_t>(options_.finalists));
+    double all = 0;
+    for (std::size_t i = 0; finalists > 1 && i < finalists; ++i)
+      all += measured[i].second;
+    return all;
   }
 
   std::int64_t good_left_out(const std::vector<Launch>& launched) const {

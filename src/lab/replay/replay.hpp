@@ -37,8 +37,9 @@ struct ReplayOptions {
   std::int32_t warmup = 3;  ///< of these: one that is cut short ends two steps later, or
                             ///< after two where they are long and far above the bound
   /// Timed steps of each launch, as measure.first; an exhaustive sweep's have all. 0: all too.
-  /// The finals that it wants are no part of a replay.
   std::int32_t first = 0;
+  /// As measure.finalists. With `first`, a round of a cell's finals counts after its stop.
+  std::int32_t finalists = 3;
   [[nodiscard]] std::int32_t steps_of_launch(std::int32_t cut_after = 0) const {
     if (cut_after > 0) return cut_after;
     return first > 0 ? warmup + first : steps;
@@ -72,7 +73,7 @@ struct ReplayCell {
   double first_choice = 0;  ///< of the best row's speed; 0 where the first launch failed
   /// 1 - best launched / best row. None: the cell has no completed row.
   std::optional<double> regret_at_stop;
-  double gpu_hours = 0;  ///< of all launches: until its own stop
+  double gpu_hours = 0;  ///< of all launches until its own stop, and of the finals
   /// Of the launches that runs_to_1pct counts; all where none was within 1 %.
   std::optional<double> gpu_hours_to_1pct;
   double exhaustive_gpu_hours = 0;  ///< every row launched

@@ -413,10 +413,14 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
   for (const FinalRun& run : gathered.runs)
     have_run.insert(run.layout);
   std::sort(gathered.layouts.begin(), gathered.layouts.end());
+  std::vector<double> speeds;
+  for (const auto& [negative, layout] : gathered.layouts)
+    speeds.push_back(-negative);
+  const std::size_t count = finalists_among(speeds, most);
   FinalCell cell{.cell = std::move(name)};
   std::size_t missed = 0;
-  for (const auto& [speed, layout] : gathered.layouts) {
-    const bool chosen = most > 0 ? cell.finalists.size() < most : have_run.contains(layout);
+  for (const auto& [negative, layout] : gathered.layouts) {
+    const bool chosen = most > 0 ? cell.finalists.size() < count : have_run.contains(layout);
     if (!chosen) {
       ++missed;
       continue;
@@ -433,6 +437,16 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
 }
 
 }  // namespace
+
+std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most) {
+  // Runs of one layout in two allocations differ by a few percent.
+  constexpr double chance = 0.1;
+  std::size_t count = 0;
+  while (count < std::min(most, speeds.size()) &&
+         speeds[count] >= (1 - chance) * speeds.front())
+    ++count;
+  return count;
+}
 
 std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size_t most) {
   std::map<std::string, Gathered> cells;

@@ -111,6 +111,10 @@ struct Finals {
 [[nodiscard]] std::string final_text(const FinalVerdict& verdict,
                                      const FinalsSettings& settings, double pair_gpu_hours = 0);
 
+/// So many of a cell's layouts take part, by their speeds, the highest first: at most `most`,
+/// none that was measured slower than the fastest by more than chance.
+[[nodiscard]] std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most);
+
 /// The finals of one cell, from rows: who takes part, and what has been run.
 struct FinalCell {
   std::string cell;

@@ -62,7 +62,7 @@ constexpr auto oom = Outcome::oom;
 constexpr auto crashed = Outcome::crashed;
 
 const std::vector<Made> one_cell{
-    {1, 2, 2, 1, Outcome::completed, 9000},
+    {1, 2, 2, 1, Outcome::completed, 8900},
     {1, 2, 2, 2, Outcome::completed, 9950},
     {1, 4, 2, 1, Outcome::completed, 8000},
     {1, 4, 2, 2, Outcome::completed, 10000},
@@ -90,6 +90,17 @@ TEST_CASE("an exhaustive replay launches each row that a rule does not leave out
   CHECK(cell.good_left_out == 0);
   CHECK(cell.regret_at_stop == 0);
   CHECK(*cell.runs_to_1pct <= *cell.runs_to_best);
+}
+
+TEST_CASE("finals of short runs count with what is near the fastest") {
+  ReplayOptions options{.cluster = h100(), .family = *find_family("nanotron"), .first = 3};
+  const auto hours = [&] { return replay(table_of(one_cell), options)->cells[0].gpu_hours; };
+  const double with = hours();
+  options.finalists = 0;
+  double finals = 0;
+  for (const double speed : {10000.0, 9950.0})  // the third has 8900
+    finals += (options.start_s + options.steps * 256.0 * 4096 / (8 * speed)) * 8 / 3600;
+  CHECK(with - hours() == doctest::Approx(finals));
 }
 
 TEST_CASE("the rule about larger micro-batches can be switched off") {

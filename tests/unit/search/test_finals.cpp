@@ -144,6 +144,14 @@ TEST_CASE("verdicts of 200 finals with realistic noise are right") {
   }
 }
 
+TEST_CASE("what chance can't bring to the fastest takes no part in its finals") {
+  CHECK(finalists_among({}, 3) == 0);
+  CHECK(finalists_among({100}, 3) == 1);
+  CHECK(finalists_among({100, 99, 91, 90.5}, 3) == 3);
+  CHECK(finalists_among({100, 95, 80}, 3) == 2);
+  CHECK(finalists_among({100, 80, 79}, 3) == 1);
+}
+
 TEST_CASE("an interval holds at all looks together") {
   constexpr int trials = 2000;
   constexpr int looks = 30;

@@ -376,8 +376,8 @@ extern const Command command_replay{
           grammar.option("--oom-cost", own.oom_cost, "DURATION",
                          "What a launch takes that runs out of memory. Default: as --start.");
           grammar.option("--first", own.first, "STEPS",
-                         "Timed train steps of a launch, as 'measure.first' has it: finals "
-                         "run all 10, and are no part of a replay. Default: 10.");
+                         "Timed train steps of a launch, as 'measure.first' has it: all 10 run "
+                         "in finals of a cell, of which a round counts. Default: 10.");
           grammar
               .option("--without-rule", own.without_rules, "RULE",
                       "Switch a rule off: micro_batch, grad_accum, memory. Repeatable.")
