@@ -101,6 +101,8 @@ struct Measure {
   std::int32_t final_rounds = 0;  ///< of finals; 0: until all is resolved
   double resolve = 0.01;          ///< a difference of less does not matter
   std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
+  /// `first` of a search with finals that says nothing of it.
+  static constexpr std::int32_t first_of_search = 3;
   /// Timed steps of a trial that is no run of finals.
   [[nodiscard]] constexpr std::int32_t steps_of_trial() const {
     return first > 0 ? first : steps;
@@ -120,7 +122,7 @@ template <>
 inline constexpr auto described<Measure> = Entries{
     Key{"warmup", &Measure::warmup, {KeyType::count, "train steps before the timed ones", 0, 1'000'000}},
     Key{"steps", &Measure::steps, {KeyType::count, "timed train steps", 1, 1'000'000}},
-    Key{"first", &Measure::first, {KeyType::count, "timed train steps of each trial in place of 'steps', which the finals then run; needs 'finalists'", 1, 1'000'000}, Flag::optional},
+    Key{"first", &Measure::first, {KeyType::count, "timed train steps of each trial in place of 'steps', which the finals then run; needs 'finalists', and is 3 in a search that has them; 0: all", 0, 1'000'000}, Flag::optional},
     Key{"repeats", &Measure::repeats, {.meaning = "trials of each point, a search needs 1; with 'finalists' the rounds of the finals, by default until_resolved", .takes = "a whole number or until_resolved"}},
     Key{"finalists", &Measure::finalists, {KeyType::count, "layouts of each cell, at most 10 % slower than its fastest, that run again in one allocation when the cell has ended; without it none do", 2, 16, {}, "a whole number from 2"}},
     Key{"node_sets", &Measure::node_sets, {KeyType::count, "by default 1: sets of nodes that a choice of finals is held against; from 2 on the first two layouts of a cell run once more on other nodes", 1, 4, {}, {}, ""}},

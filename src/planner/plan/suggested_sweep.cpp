@@ -179,8 +179,10 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
     text += "  grad_accum: auto   # what the global batch needs\n";
   return text +
          "measure:\n"
-         "  first: 3           # timed train steps of a run; finals run all of them\n"
-         "  finalists: 3       # layouts that run again, together, to confirm the fastest\n"
+         "  finalists: 3       # layouts that run again, together, to confirm the fastest\n" +
+         fmt::format(
+             "  first: {}           # timed train steps of a run; finals run all of them\n",
+             Measure::first_of_search) +
          "search:              # remove it to measure every layout\n"
          "  policy: best_first\n"
          "  until: {regret: 2%, confidence: 95%}\n" +

@@ -216,8 +216,8 @@ class Explainer {
     line("\nmeasure:");
     line("  warmup: {}  # train steps before the timed ones", sweep_.measure.warmup);
     line("  steps: {}  # timed train steps", sweep_.measure.steps);
-    if (sweep_.measure.first > 0)
-      line("  first: {}  # of them before the finals", sweep_.measure.first);
+    if (sweep_.measure.finalists > 0)
+      line("  first: {}  # of them before the finals; 0: all", sweep_.measure.first);
     measure_repeats();
     line("\nrunner:");
     if (!sweep_.runner.name.empty()) line("  name: {}", yaml_text(sweep_.runner.name));

@@ -143,6 +143,7 @@ class SweepReader {
   void read_excludes(const YamlNode& list);
   void read_measure(const YamlNode& map);
   void read_search(const YamlNode& map);
+  void shorten_first_runs(const YamlNode* measure);
   void read_env(const YamlNode& map);
   void read_secrets(const YamlNode& root);
   void read_rules(const YamlNode& list);

@@ -215,6 +215,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   read_secrets(root);
   if (const auto* list = find(root, "classify")) read_rules(*list);
   if (const auto* map = find(root, "search")) read_search(*map);
+  shorten_first_runs(find(root, "measure"));
   read_policy(root, sweep_.policy, mistakes_);
 }
 
@@ -299,12 +300,12 @@ void SweepReader::read_measure(const YamlNode& map) {
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
-  if (const auto* first = find(map, "first"); first != nullptr && !finals)
+  if (const auto* first = find(map, "first"); sweep_.measure.first > 0 && !finals)
     mistakes_.add(*first,
                   fault_at(*first,
                            "'first' shortens the runs before the finals; write 'finalists: 3' "
                            "beside it, or 'steps' in its place"));
-  else if (first != nullptr && sweep_.measure.first >= sweep_.measure.steps)
+  else if (sweep_.measure.first >= sweep_.measure.steps)
     mistakes_.add(*first, fault_at(*first, fmt::format("'first' has to be below 'steps', which "
                                                        "is {}; got '{}'",
                                                        sweep_.measure.steps, first->text)));
@@ -330,6 +331,14 @@ void SweepReader::read_measure(const YamlNode& map) {
     mistakes_.add(*resolve, fault_at(*resolve,
                                      "'resolve' ends finals; write 'finalists: 3' beside it, "
                                      "or remove 'resolve'"));
+}
+
+/// A search needs many runs and its finals decide, so that a file has to ask for long ones.
+void SweepReader::shorten_first_runs(const YamlNode* measure) {
+  Measure& its = sweep_.measure;
+  const bool searches = sweep_.search.policy == SearchPolicy::best_first;
+  if (!searches || its.finalists == 0 || find(*measure, "first") != nullptr) return;
+  if (its.steps > Measure::first_of_search) its.first = Measure::first_of_search;
 }
 
 void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes) {

@@ -411,6 +411,26 @@ TEST_CASE("finals say how many layouts run again, how often, and what does not m
   CHECK_FALSE(load_text(text + "measure: {finalists: 1}\n"));
 }
 
+TEST_CASE("a search with finals runs short at first unless the file says how long") {
+  const auto first = [](const std::string& measure, const std::string& policy) {
+    const auto sweep =
+        load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" + "measure: {" +
+                  measure + "}\nsearch: {policy: " + policy + "}\n");
+    REQUIRE_MESSAGE(sweep, fault_of(sweep));
+    // As it is kept with the sweep it means the same.
+    const auto again = load_text(explain_sweep(*sweep));
+    REQUIRE_MESSAGE(again, fault_of(again));
+    CHECK(again->measure == sweep->measure);
+    return sweep->measure.first;
+  };
+  CHECK(first("finalists: 3", "best_first") == Measure::first_of_search);
+  CHECK(first("finalists: 3, steps: 3", "best_first") == 0);
+  CHECK(first("finalists: 3, first: 5", "best_first") == 5);
+  CHECK(first("finalists: 3, first: 0", "best_first") == 0);
+  CHECK(first("finalists: 3", "exhaustive") == 0);
+  CHECK(first("steps: 10", "best_first") == 0);
+}
+
 TEST_CASE("a search says its policy and its end and is exhaustive without") {
   const std::string text = std::string(head) + "constants: {model: tiny, gpus: 1}\n";
   CHECK(load_text(text)->search.is_plain());
