@@ -7,6 +7,7 @@
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
+#include "trainer/megatron_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainers.hpp"
 
@@ -344,38 +345,41 @@ class Telling {
   std::vector<std::vector<ReadBack>> read_;  // by the trial looked at, by text
 };
 
-/// Words of Megatron-LM whose flag is no bare value.
-struct OwnWords {
-  std::string_view axis, words;
-};
-constexpr std::array<OwnWords, 12> megatron_words{
-    {{"dtype", R"("{dtype=bf16?--bf16}")"},
-     {"zero", R"("{zero=1?--use-distributed-optimizer}")"},
-     {"recompute",
-      R"("{recompute?--recompute-granularity={recompute}}", "{recompute=full?--recompute-method=uniform}", "{recompute=full?--recompute-num-layers=1}")"},
-     {"sequence_parallel", R"("{sequence_parallel?--sequence-parallel}")"},
-     {"cp_mode", R"("{cp_mode=ulysses?--cp-comm-type=a2a}")"},
-     {"rank_order", R"("{rank_order=tp-pp-dp?--use-tp-pp-dp-mapping}")"},
-     {"overlap", R"("{overlap?--overlap-grad-reduce}")"},
-     {"expert_tp", R"("{expert_tp>0?--expert-tensor-parallel-size={expert_tp}}")"},
-     {"first_stage_layers",
-      R"("{first_stage_layers>0?--decoder-first-pipeline-num-layers={first_stage_layers}}")"},
-     {"last_stage_layers",
-      R"("{last_stage_layers>0?--decoder-last-pipeline-num-layers={last_stage_layers}}")"},
-     {"cuda_graphs", R"("{cuda_graphs?--cuda-graph-impl=local}")"},
-     {"offload",
-      R"("{offload=optimizer?--optimizer-cpu-offload}", "{offload=optimizer?--use-precision-aware-optimizer}")"}}};
+/// Whether a word comes out as one at a value of the axis and a model of the sweep.
+bool is_said(const SweepSpec& sweep, const Untold& untold, const std::string& word) {
+  for (const std::int64_t value : untold.values) {
+    for (const ModelSpec& model : sweep.models) {
+      const Placeholders values{
+          {std::string(untold.axis->name), value_text(sweep, *untold.axis, value)},
+          {"experts", std::to_string(model.experts)}};
+      if (!filled_words({word}, values, DoubleBraces::keep).empty()) return true;
+    }
+  }
+  return false;
+}
+
+/// Words for Megatron-LM's command line; of those that only some values need, no others.
+std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
+  std::vector<std::string> words = told_to_megatron({untold.axis->name});
+  const auto unsaid = std::stable_partition(
+      words.begin(), words.end(),
+      [&](const std::string& word) { return is_said(sweep, untold, word); });
+  if (unsaid != words.begin()) words.erase(unsaid, words.end());
+  for (std::string& word : words)
+    if (word.find('{') != std::string::npos) word = fmt::format("\"{}\"", word);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 /// Which the model's length follows.
 constexpr std::string_view bridge_length = "dataset.seq_length";
 
 /// What to write so that the trainer is told an axis.
-std::string advice(const SweepSpec& sweep, const AxisInfo& axis) {
+std::string advice(const SweepSpec& sweep, const Untold& untold) {
+  const AxisInfo& axis = *untold.axis;
   const std::string_view trainer = sweep.runner.trainer.log;
   if (trainer == "megatron") {
-    const auto* own = std::find_if(megatron_words.begin(), megatron_words.end(),
-                                   [&](const OwnWords& one) { return one.axis == axis.name; });
-    if (own != megatron_words.end()) return fmt::format("Add {} to 'argv'", own->words);
+    const std::string own = megatron_advice(sweep, untold);
+    if (!own.empty()) return fmt::format("Add {} to 'argv'", own);
   }
   if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
     return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
@@ -411,7 +415,7 @@ std::string sentence(const SweepSpec& sweep, const Untold& one) {
     }
     values.push_back(value_text(sweep, axis, value));
   }
-  const std::string what = advice(sweep, axis);
+  const std::string what = advice(sweep, one);
   if (one.values.size() > 1)
     return fmt::format(
         "Nothing tells the trainer {} ({}): it would do the same for all of them. "

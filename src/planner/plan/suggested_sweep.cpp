@@ -128,7 +128,7 @@ std::string runner_text(const SuggestRequest& request) {
   const auto trainer = request.family->words;
   if (trainer.empty()) return {};
   const auto start = find_trainer_start(trainer);
-  if (start && !(*start)->has_recipes) return "\n" + std::string((*start)->rest);
+  if (start && !(*start)->has_recipes) return "\n" + *rest_of(**start, request.model.name);
   return fmt::format("# Add how {} is started: 'shardsweep new --trainer {}' writes it.\n",
                      trainer, trainer);
 }

@@ -3,10 +3,13 @@
 
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
+#include "text/placeholders.hpp"
 #include "trainer/axis_words.hpp"
 #include "trainer/layout_words.hpp"
+#include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 
+#include <shardsweep/axis_table.hpp>
 #include <shardsweep/point.hpp>
 
 #include <fmt/format.h>
@@ -272,50 +275,114 @@ Result<std::string> recompute_told(const Settings& settings, const Names& names,
 
 }  // namespace
 
+namespace {
+
+/// What tells Megatron-LM an axis if `condition` holds; empty: always.
+struct Saying {
+  std::string_view axis, condition, value;
+  std::string_view flag{};  // empty: the axis's own
+};
+
+// What is routed to experts has no fixed size, which a graph needs. Its own FSDP asserts that
+// format of checkpoints, though none is written.
+constexpr auto sayings = std::to_array<Saying>({
+    {"dtype", "dtype=bf16", "", "--bf16"},
+    {"tp", "", "{tp}"},
+    {"pp", "", "{pp}"},
+    {"cp", "", "{cp}"},
+    {"ep", "", "{ep}"},
+    {"micro_batch", "", "{micro_batch}"},
+    {"global_batch", "", "{global_batch}"},
+    {"seq_len", "seq_len>0", "{seq_len}"},
+    {"vpp", "vpp>1", "{vpp}"},
+    {"cp_mode", "cp_mode=ulysses", "a2a"},
+    {"rank_order", "rank_order='tp-pp-dp' or rank_order='tp-cp-pp-dp'", ""},
+    {"sequence_parallel", "sequence_parallel", ""},
+    {"zero", "zero=1", "", axis_word("zero 1", place_of_megatron)},
+    {"dp_replicate", "dp_replicate>1", "{dp_replicate}"},
+    {"zero", "zero>1", "", flag_names.fsdp},
+    {"zero", "zero>1", "{zero=2?optim_grads:optim_grads_params}"},
+    {"zero", "zero>1", "fsdp_dtensor", "--ckpt-format"},
+    {"recompute", "recompute=full", "full"},
+    {"recompute", "recompute=full", "uniform", flag_names.recompute_method},
+    {"recompute", "recompute=full", "1", flag_names.recompute_layers},
+    {"recompute", "recompute<>'none' and recompute<>'full'", "selective"},
+    {"expert_tp", "expert_tp>0", "{expert_tp}"},
+    {"first_stage_layers", "first_stage_layers>0", "{first_stage_layers}"},
+    {"last_stage_layers", "last_stage_layers>0", "{last_stage_layers}"},
+    {"cuda_graphs", "cuda_graphs and experts=0", "local"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "transformer_engine"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "", "--cuda-graph-modules"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "", "attn"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "", "moe_router"},
+    {"offload", "offload=optimizer", ""},
+    {"offload", "offload=optimizer", "", "--use-precision-aware-optimizer"},
+    {"overlap", "overlap", ""},
+    {"overlap", "zero>0 and overlap", "", "--overlap-param-gather"},
+});
+
+void append_words(const Saying& one, std::vector<std::string>& words) {
+  std::string_view flag = one.flag;
+  for (const AxisNames& axis : names_of_axes)
+    if (flag.empty() && axis.axis == one.axis) flag = axis.names[place_of_megatron];
+  if (one.condition.empty()) {
+    words.emplace_back(flag);
+    words.emplace_back(one.value);
+    return;
+  }
+  words.push_back(fmt::format("{{{}?{}{}{}}}", one.condition, flag,
+                              one.value.empty() ? "" : "=", one.value));
+}
+
+/// The list of modules that selective recompute takes in place of its own.
+void append_modules(std::vector<std::string>& words) {
+  const auto say = [&words](std::string_view word, auto is_in) {
+    std::string sets;
+    for (std::size_t i = 0; i < module_sets.size(); ++i) {
+      if (!is_in(module_sets[i])) continue;
+      sets += fmt::format("{}recompute='{}'", sets.empty() ? "" : " or ", recompute_words[i]);
+    }
+    words.push_back(fmt::format("{{{}?{}}}", sets, word));
+  };
+  say(flag_names.recompute_modules, [](Modules set) { return set.any(); });
+  // In the order of each set's word.
+  for (const std::string_view module : {"mla_up_proj", "layernorm", "mlp", "moe", "moe_act"})
+    say(module, [module](Modules set) { return Modules(module).is_part_of(set); });
+}
+
+/// What the table's conditions and values name.
+Placeholders placeholders_of(const TrainerLayout& layout) {
+  Placeholders values{{"experts", std::to_string(layout.experts)},
+                      {"global_batch", std::to_string(layout.global_batch())},
+                      {"dtype", ""}};
+  for (const AxisInfo& axis : axis_table)
+    if (auto text = axis_text_of(layout, axis))
+      values.insert_or_assign(std::string(axis.name), *text);
+  return values;
+}
+
+}  // namespace
+
+std::vector<std::string> told_to_megatron(const std::vector<std::string_view>& axes) {
+  std::vector<std::string> words;
+  for (const Saying& one : sayings) {
+    if (!axes.empty() && std::find(axes.begin(), axes.end(), one.axis) == axes.end()) continue;
+    append_words(one, words);
+    if (one.axis == "recompute" && one.value == "selective") append_modules(words);
+  }
+  return words;
+}
+
 Result<std::string> write_megatron(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron", layout));
-  SHARDSWEEP_ASSIGN(const bool pp_before_dp, maps_pp_before_dp("megatron", layout));
-  std::string text = fmt::format(
-      "--tensor-model-parallel-size {} --pipeline-model-parallel-size {} "
-      "--context-parallel-size {} --expert-model-parallel-size {} "
-      "--micro-batch-size {} --global-batch-size {}",
-      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch());
-  if (layout.seq_len > 0) text += fmt::format(" --seq-length {}", layout.seq_len);
-  if (layout.vpp > 1)
-    text += fmt::format(" --num-virtual-stages-per-pipeline-rank {}", layout.vpp);
-  if (layout.cp_mode == "ulysses") text += " --cp-comm-type a2a";
-  if (pp_before_dp) text += " --use-tp-pp-dp-mapping";
-  if (layout.sequence_parallel) text += " --sequence-parallel";
-  if (layout.zero == 1) text += " --use-distributed-optimizer";
-  if (layout.dp_replicate > 1)
-    text += fmt::format(" --num-distributed-optimizer-instances {}", layout.dp_replicate);
-  // Its own FSDP asserts that format of checkpoints, though none is written.
-  if (layout.zero > 1)
-    text += fmt::format(
-        " --use-megatron-fsdp --data-parallel-sharding-strategy {} "
-        "--ckpt-format fsdp_dtensor",
-        sharding.at(static_cast<std::size_t>(layout.zero)));
-  if (layout.recompute == "full")
-    text += " --recompute-granularity full --recompute-method uniform --recompute-num-layers 1";
-  if (layout.recompute == "selective") text += " --recompute-granularity selective";
-  if (has_modules(layout))
-    text += fmt::format(" --recompute-granularity selective --recompute-modules {}",
-                        modules_text(layout, ' '));
-  if (layout.expert_tp > 0)
-    text += fmt::format(" --expert-tensor-parallel-size {}", layout.expert_tp);
-  if (layout.first_stage_layers > 0)
-    text += fmt::format(" --decoder-first-pipeline-num-layers {}", layout.first_stage_layers);
-  if (layout.last_stage_layers > 0)
-    text += fmt::format(" --decoder-last-pipeline-num-layers {}", layout.last_stage_layers);
-  // What is routed to experts has no fixed size, which a graph needs.
-  if (layout.cuda_graphs)
-    text += layout.experts > 0
-                ? " --cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router"
-                : " --cuda-graph-impl local";
-  if (layout.offload == "optimizer")
-    text += " --optimizer-cpu-offload --use-precision-aware-optimizer";
-  if (layout.overlap) text += " --overlap-grad-reduce";
-  if (gathers(layout)) text += " --overlap-param-gather";
+  SHARDSWEEP_TRY(maps_pp_before_dp("megatron", layout));
+  std::string text;
+  for (std::string& word :
+       filled_words(told_to_megatron(), placeholders_of(layout), DoubleBraces::keep)) {
+    const auto value = word.find('=');
+    if (value != std::string::npos) word[value] = ' ';
+    text += (text.empty() ? "" : " ") + word;
+  }
   return text + "\n";
 }
 

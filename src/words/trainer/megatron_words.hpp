@@ -10,8 +10,15 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
+
+/// Words of a command line with placeholders (text/placeholders.hpp) that tell Megatron-LM
+/// these axes, or all that it has words for: the one table of them. Layouts are written by it,
+/// a new sweep's command line holds them, and a sweep that leaves an axis out is advised so.
+[[nodiscard]] std::vector<std::string> told_to_megatron(
+    const std::vector<std::string_view>& axes = {});
 
 [[nodiscard]] Result<std::string> write_megatron(const TrainerLayout& layout);
 [[nodiscard]] Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus);

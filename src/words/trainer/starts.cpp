@@ -6,12 +6,14 @@
 #include "trainer/starts.hpp"
 
 #include "text/characters.hpp"
+#include "trainer/megatron_words.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <vector>
 
 namespace shardsweep {
@@ -51,22 +53,9 @@ runner:
      "{experts>0?--moe-token-dispatcher-type=alltoall}",
      "{shared_experts>0?--moe-shared-expert-intermediate-size={shared_experts*expert_ffn}}",
      "{dense_layers>0?--moe-layer-freq=([0]*{dense_layers}+[1]*{layers-dense_layers})}",
-     --seq-length, "{seq_len}", --max-position-embeddings, "{seq_len}", "{dtype=bf16?--bf16}",
+     --max-position-embeddings, "{seq_len}",
      # the layout
-     --tensor-model-parallel-size, "{tp}", --pipeline-model-parallel-size, "{pp}",
-     --context-parallel-size, "{cp}", --expert-model-parallel-size, "{ep}",
-     --micro-batch-size, "{micro_batch}", --global-batch-size, "{global_batch}",
-     "{sequence_parallel?--sequence-parallel}", "{zero=1?--use-distributed-optimizer}",
-     "{overlap?--overlap-grad-reduce}", "{zero=1 and overlap?--overlap-param-gather}",
-     "{recompute=full?--recompute-granularity=full}", "{recompute=full?--recompute-method=uniform}",
-     "{recompute=full?--recompute-num-layers=1}",
-     "{recompute<>'none' and recompute<>'full'?--recompute-granularity=selective}",
-     "{recompute='layernorm'?--recompute-modules=layernorm}", "{recompute='mlp'?--recompute-modules=mlp}",
-     "{recompute='moe'?--recompute-modules=moe}", "{recompute='layernorm+moe_act'?--recompute-modules}",
-     "{recompute='layernorm+moe_act'?layernorm}", "{recompute='layernorm+moe_act'?moe_act}",
-     "{expert_tp>0?--expert-tensor-parallel-size={expert_tp}}",
-     "{first_stage_layers>0?--decoder-first-pipeline-num-layers={first_stage_layers}}",
-     "{last_stage_layers>0?--decoder-last-pipeline-num-layers={last_stage_layers}}",
+     @LAYOUT@
      # data of its own, no evaluation, no checkpoints, each train step printed
      --mock-data, --tokenizer-type, NullTokenizer, --vocab-size, "{vocab}",
      --lr, "1e-4", --lr-decay-style, constant, --train-iters, "{train_steps}",
@@ -498,6 +487,28 @@ constexpr std::array<StartRecipe, 5> recipes{
      {"picotron", "llama-3-8b", "meta-llama/Meta-Llama-3-8B"},
      {"picotron", "llama-3-70b", "meta-llama/Meta-Llama-3-70B"}}};
 
+/// All words of a layout, as they stand in the list of `argv`.
+std::string megatron_lines() {
+  constexpr std::size_t width = 105;
+  constexpr std::string_view indent = "     ";
+  std::string text;
+  std::size_t used = indent.size();
+  for (const std::string& word : told_to_megatron()) {
+    const std::string_view quote = word.find('{') != std::string::npos ? "\"" : "";
+    const std::string item = fmt::format("{0}{1}{0},", quote, word);
+    if (!text.empty() && used + 1 + item.size() > width) {
+      text += fmt::format("\n{}", indent);
+      used = indent.size();
+    } else if (!text.empty()) {
+      text += ' ';
+      ++used;
+    }
+    text += item;
+    used += item.size();
+  }
+  return text;
+}
+
 }  // namespace
 
 std::span<const TrainerStart> trainer_starts() {
@@ -524,6 +535,9 @@ std::vector<std::string_view> models_of(const TrainerStart& start) {
 
 Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   std::string text(start.rest);
+  constexpr std::string_view layout_mark = "@LAYOUT@";
+  if (const auto layout = text.find(layout_mark); layout != std::string::npos)
+    text.replace(layout, layout_mark.size(), megatron_lines());
   if (!start.has_recipes) return text;
   const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const StartRecipe& one) {
     return one.trainer == start.name && one.model == model;

@@ -21,7 +21,7 @@ struct TrainerStart {
   std::string_view recompute;    ///< values of the axis; empty: it is none of its axes
   std::string_view axes;         ///< lines of their own
   /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
-  /// itself.
+  /// itself, and @LAYOUT@ where its words of a layout have a table (megatron_words.hpp).
   std::string_view rest;
   bool has_recipes = false;
   // Degrees that it has.
@@ -35,7 +35,7 @@ struct TrainerStart {
 [[nodiscard]] Result<const TrainerStart*> find_trainer_start(std::string_view name);
 /// Presets that it has a recipe of; empty: it takes any model.
 [[nodiscard]] std::vector<std::string_view> models_of(const TrainerStart& start);
-/// `rest` for a model. A fault: the trainer has no recipe of it, and which it has.
+/// `rest` for a model, complete. A fault: the trainer has no recipe of it, and which it has.
 [[nodiscard]] Result<std::string> rest_of(const TrainerStart& start, std::string_view model);
 
 }  // namespace shardsweep

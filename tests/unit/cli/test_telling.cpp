@@ -191,9 +191,34 @@ TEST_CASE("a conditional word tells no more values apart than it has") {
   sweep.runner.trainer.argv.emplace_back("{zero=1?--use-distributed-optimizer}");
   CHECK(untold_axes(sweep, product_of({{"zero", {0, 1}}})).empty());
   const auto found = untold_axes(sweep, product_of({{"zero", {0, 1, 2}}}));
-  CHECK(untold_text(sweep, found) ==
-        "Nothing tells the trainer zero (0, 1, 2): it would do the same for all of them. Add "
-        "\"{zero=1?--use-distributed-optimizer}\" to 'argv'.");
+  CHECK(
+      untold_text(sweep, found) ==
+      "Nothing tells the trainer zero (0, 1, 2): it would do the same for all of them. Add "
+      "\"{zero=1?--use-distributed-optimizer}\", \"{zero>1?--use-megatron-fsdp}\", "
+      "\"{zero>1?--data-parallel-sharding-strategy={zero=2?optim_grads:optim_grads_params}}\", "
+      "\"{zero>1?--ckpt-format=fsdp_dtensor}\" to 'argv'.");
+}
+
+TEST_CASE("what is advised tells Megatron-LM the values that the sweep has") {
+  SweepSpec sweep = sweep_of_trainer("megatron");
+  const auto advised = [&](const char* axis, const std::vector<std::int64_t>& values) {
+    return untold_text(sweep, untold_axes(sweep, product_of({{axis, values}})));
+  };
+  const auto is_in = [](std::string_view part, const std::string& text) {
+    return text.find(part) != std::string::npos;
+  };
+  CHECK_FALSE(is_in("--recompute-modules", advised("recompute", {0, 1, 2})));
+  const std::int64_t mlp = 4;
+  const std::string modules = advised("recompute", {0, mlp});
+  CHECK(is_in("?--recompute-granularity=selective}", modules));
+  CHECK(is_in("?--recompute-modules}", modules));
+  CHECK(is_in("recompute='mlp'", modules));
+  CHECK_FALSE(is_in("--recompute-granularity=full", modules));
+  CHECK(is_in("--cuda-graph-impl=local", advised("cuda_graphs", {0, 1})));
+  sweep.models.front().experts = 8;
+  const std::string graphs = advised("cuda_graphs", {0, 1});
+  CHECK(is_in("--cuda-graph-impl=transformer_engine", graphs));
+  CHECK_FALSE(is_in("=local", graphs));
 }
 
 TEST_CASE("one value may stay untold if trainers do it unasked or their words say it") {
