@@ -358,9 +358,14 @@ bool is_said(const SweepSpec& sweep, const Untold& untold, const std::string& wo
   return false;
 }
 
-/// Words for Megatron-LM's command line; of those that only some values need, no others.
+/// Words for a command line of Megatron's, without those for values that the sweep has not.
 std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
-  std::vector<std::string> words = told_to_megatron({untold.axis->name});
+  const std::string_view trainer = sweep.runner.trainer.log;
+  const std::string_view axis = untold.axis->name;
+  const std::vector axes{axis == "grad_accum" ? batch_placeholder : axis};
+  std::vector<std::string> words;
+  if (trainer == "megatron") words = told_to_megatron(axes);
+  if (trainer == "megatron-bridge") words = told_to_bridge(axes);
   const auto unsaid = std::stable_partition(
       words.begin(), words.end(),
       [&](const std::string& word) { return is_said(sweep, untold, word); });
@@ -370,17 +375,12 @@ std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Which the model's length follows.
-constexpr std::string_view bridge_length = "dataset.seq_length";
-
 /// What to write so that the trainer is told an axis.
 std::string advice(const SweepSpec& sweep, const Untold& untold) {
   const AxisInfo& axis = *untold.axis;
   const std::string_view trainer = sweep.runner.trainer.log;
-  if (trainer == "megatron") {
-    const std::string own = megatron_advice(sweep, untold);
-    if (!own.empty()) return fmt::format("Add {} to 'argv'", own);
-  }
+  if (const std::string own = megatron_advice(sweep, untold); !own.empty())
+    return fmt::format("Add {} to 'argv'", own);
   if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
     return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
                        axis.kind == AxisKind::model ? "hidden" : axis.name);
@@ -394,11 +394,6 @@ std::string advice(const SweepSpec& sweep, const Untold& untold) {
   if (word.empty())
     return fmt::format("{} has no words for it: take it out of the sweep",
                        known == nullptr ? trainer : known->title);
-  if (trainer == "megatron")
-    return fmt::format("Add {}, \"{{{}}}\" to 'argv'", word, placeholder);
-  if (trainer == "megatron-bridge" && axis.name == "seq_len") word = bridge_length;
-  if (trainer == "megatron-bridge")
-    return fmt::format("Add \"{}={{{}}}\" to 'argv'", word, placeholder);
   return fmt::format("Add '{}: {{{}}}', as its configuration writes it, to one of 'files'",
                      word, placeholder);
 }

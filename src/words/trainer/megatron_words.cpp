@@ -54,32 +54,12 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
   if (layout.offload != "none" && (layout.offload != "optimizer" || layout.zero != 1))
     return no_words(trainer, "offload",
                     fmt::format("{} with zero {}", layout.offload, layout.zero));
-  return {};
-}
-
-bool has_modules(const TrainerLayout& layout) {
-  return Modules(layout.recompute).any();
-}
-
-/// As a list between two texts: of the modules in a word of `recompute`.
-std::string modules_text(const TrainerLayout& layout, char between) {
-  std::string text = layout.recompute;
-  std::replace(text.begin(), text.end(), '+', between);
-  return text;
-}
-
-/// Shards are gathered while layers run, where there are any.
-bool gathers(const TrainerLayout& layout) {
-  return layout.overlap && layout.zero > 0;
-}
-
-/// Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
-Result<bool> maps_pp_before_dp(std::string_view trainer, const TrainerLayout& layout) {
+  // Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
   const std::string& order = layout.rank_order;
-  if (order == "tp-dp-pp") return false;
   const bool pp_before_dp = order == "tp-cp-pp-dp" || (order == "tp-pp-dp" && layout.cp == 1);
-  if (!pp_before_dp || layout.zero > 1) return no_words(trainer, "rank_order", order);
-  return true;
+  if (order != "tp-dp-pp" && (!pp_before_dp || layout.zero > 1))
+    return no_words(trainer, "rank_order", order);
+  return {};
 }
 
 Result<std::string> mode_of(const Settings& settings, std::string_view name, std::int64_t cp) {
@@ -277,15 +257,15 @@ Result<std::string> recompute_told(const Settings& settings, const Names& names,
 
 namespace {
 
-/// What tells Megatron-LM an axis if `condition` holds; empty: always.
+/// What tells a trainer an axis if `condition` holds; empty: always.
 struct Saying {
   std::string_view axis, condition, value;
-  std::string_view flag{};  // empty: the axis's own
+  std::string_view name{};  // of the flag or the override; empty: the axis's own
 };
 
-// What is routed to experts has no fixed size, which a graph needs. Its own FSDP asserts that
-// format of checkpoints, though none is written.
-constexpr auto sayings = std::to_array<Saying>({
+// What is routed to experts has no fixed size, which a graph needs. Megatron-LM's own FSDP
+// asserts that format of checkpoints, though none is written.
+constexpr auto flags = std::to_array<Saying>({
     {"dtype", "dtype=bf16", "", "--bf16"},
     {"tp", "", "{tp}"},
     {"pp", "", "{pp}"},
@@ -293,7 +273,7 @@ constexpr auto sayings = std::to_array<Saying>({
     {"ep", "", "{ep}"},
     {"micro_batch", "", "{micro_batch}"},
     {"global_batch", "", "{global_batch}"},
-    {"seq_len", "seq_len>0", "{seq_len}"},
+    {"seq_len", "", "{seq_len}"},
     {"vpp", "vpp>1", "{vpp}"},
     {"cp_mode", "cp_mode=ulysses", "a2a"},
     {"rank_order", "rank_order='tp-pp-dp' or rank_order='tp-cp-pp-dp'", ""},
@@ -321,21 +301,62 @@ constexpr auto sayings = std::to_array<Saying>({
     {"overlap", "zero>0 and overlap", "", "--overlap-param-gather"},
 });
 
-void append_words(const Saying& one, std::vector<std::string>& words) {
-  std::string_view flag = one.flag;
+// Behind a recipe, which may recompute by itself: none is told too. It makes the model as long
+// as the dataset's samples, whatever the model is told.
+constexpr auto overrides = std::to_array<Saying>({
+    {"tp", "", "{tp}"},
+    {"pp", "", "{pp}"},
+    {"cp", "", "{cp}"},
+    {"ep", "", "{ep}"},
+    {"micro_batch", "", "{micro_batch}"},
+    {"global_batch", "", "{global_batch}"},
+    {"sequence_parallel", "", "{sequence_parallel}"},
+    {"seq_len", "", "{seq_len}"},
+    {"seq_len", "", "{seq_len}", dataset_length},
+    {"vpp", "vpp>1", "{vpp}"},
+    {"cp_mode", "cp_mode=ulysses", "a2a"},
+    {"rank_order", "rank_order='tp-pp-dp' or rank_order='tp-cp-pp-dp'", "true"},
+    {"zero", "", "{zero=1?true:false}", axis_word("zero 1", place_of_bridge)},
+    {"dp_replicate", "dp_replicate>1", "{dp_replicate}"},
+    {"zero", "zero>1", "true", override_names.fsdp},
+    {"zero", "zero>1", "{zero=2?optim_grads:optim_grads_params}"},
+    {"zero", "zero>1", "fsdp_dtensor", "checkpoint.ckpt_format"},
+    {"recompute", "", "{recompute=none?null:{recompute=full?full:selective}}"},
+    {"recompute", "", "{recompute=full?uniform:null}", override_names.recompute_method},
+    {"recompute", "", "{recompute=full?1:null}", override_names.recompute_layers},
+    {"recompute", "recompute=selective", "[core_attn]", override_names.recompute_modules},
+    {"expert_tp", "expert_tp>0", "{expert_tp}"},
+    {"first_stage_layers", "first_stage_layers>0", "{first_stage_layers}"},
+    {"last_stage_layers", "last_stage_layers>0", "{last_stage_layers}"},
+    {"cuda_graphs", "cuda_graphs and experts=0", "local"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "transformer_engine"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "[attn,moe_router]",
+     "model.cuda_graph_modules"},
+    {"offload", "offload=optimizer", "true"},
+    {"offload", "offload=optimizer", "true", "optimizer.use_precision_aware_optimizer"},
+    {"overlap", "", "{overlap}"},
+    {"overlap", "", "{zero>0 and overlap?true:false}", "ddp.overlap_param_gather"},
+});
+
+/// A flag takes its value as a word of its own, unless both depend on a condition.
+void append_words(const Saying& one, std::size_t trainer, std::vector<std::string>& words) {
+  std::string_view name = one.name;
   for (const AxisNames& axis : names_of_axes)
-    if (flag.empty() && axis.axis == one.axis) flag = axis.names[place_of_megatron];
-  if (one.condition.empty()) {
-    words.emplace_back(flag);
+    if (name.empty() && axis.axis == one.axis) name = axis.names[trainer];
+  const std::string whole =
+      fmt::format("{}{}{}", name, one.value.empty() ? "" : "=", one.value);
+  if (!one.condition.empty()) {
+    words.push_back(fmt::format("{{{}?{}}}", one.condition, whole));
+  } else if (trainer == place_of_megatron) {
+    words.emplace_back(name);
     words.emplace_back(one.value);
-    return;
+  } else {
+    words.push_back(whole);
   }
-  words.push_back(fmt::format("{{{}?{}{}{}}}", one.condition, flag,
-                              one.value.empty() ? "" : "=", one.value));
 }
 
 /// The list of modules that selective recompute takes in place of its own.
-void append_modules(std::vector<std::string>& words) {
+void append_flag_of_modules(std::vector<std::string>& words) {
   const auto say = [&words](std::string_view word, auto is_in) {
     std::string sets;
     for (std::size_t i = 0; i < module_sets.size(); ++i) {
@@ -350,6 +371,16 @@ void append_modules(std::vector<std::string>& words) {
     say(module, [module](Modules set) { return Modules(module).is_part_of(set); });
 }
 
+void append_override_of_modules(std::vector<std::string>& words) {
+  for (std::size_t i = 0; i < module_sets.size(); ++i) {
+    if (!module_sets[i].any()) continue;
+    std::string list(recompute_words[i]);
+    std::replace(list.begin(), list.end(), '+', ',');
+    words.push_back(fmt::format("{{recompute='{}'?{}=[{}]}}", recompute_words[i],
+                                override_names.recompute_modules, list));
+  }
+}
+
 /// What the table's conditions and values name.
 Placeholders placeholders_of(const TrainerLayout& layout) {
   Placeholders values{{"experts", std::to_string(layout.experts)},
@@ -361,24 +392,46 @@ Placeholders placeholders_of(const TrainerLayout& layout) {
   return values;
 }
 
+/// Those of a table that a layout has a value for.
+std::vector<std::string_view> axes_in(std::span<const Saying> table,
+                                      const TrainerLayout& layout) {
+  std::vector<std::string_view> axes;
+  for (const Saying& one : table)
+    if (one.axis != "seq_len" || layout.seq_len > 0) axes.push_back(one.axis);
+  return axes;
+}
+
+bool is_asked(const std::vector<std::string_view>& axes, const Saying& one) {
+  return axes.empty() || std::find(axes.begin(), axes.end(), one.axis) != axes.end();
+}
+
 }  // namespace
 
 std::vector<std::string> told_to_megatron(const std::vector<std::string_view>& axes) {
   std::vector<std::string> words;
-  for (const Saying& one : sayings) {
-    if (!axes.empty() && std::find(axes.begin(), axes.end(), one.axis) == axes.end()) continue;
-    append_words(one, words);
-    if (one.axis == "recompute" && one.value == "selective") append_modules(words);
+  for (const Saying& one : flags) {
+    if (!is_asked(axes, one)) continue;
+    append_words(one, place_of_megatron, words);
+    if (one.axis == "recompute" && one.value == "selective") append_flag_of_modules(words);
+  }
+  return words;
+}
+
+std::vector<std::string> told_to_bridge(const std::vector<std::string_view>& axes) {
+  std::vector<std::string> words;
+  for (const Saying& one : overrides) {
+    if (!is_asked(axes, one)) continue;
+    append_words(one, place_of_bridge, words);
+    if (one.name == override_names.recompute_modules) append_override_of_modules(words);
   }
   return words;
 }
 
 Result<std::string> write_megatron(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron", layout));
-  SHARDSWEEP_TRY(maps_pp_before_dp("megatron", layout));
   std::string text;
-  for (std::string& word :
-       filled_words(told_to_megatron(), placeholders_of(layout), DoubleBraces::keep)) {
+  for (std::string& word : filled_words(told_to_megatron(axes_in(flags, layout)),
+                                        placeholders_of(layout), DoubleBraces::keep)) {
     const auto value = word.find('=');
     if (value != std::string::npos) word[value] = ' ';
     text += (text.empty() ? "" : " ") + word;
@@ -399,55 +452,9 @@ Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
 
 Result<std::string> write_bridge(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron-bridge", layout));
-  SHARDSWEEP_ASSIGN(const bool pp_before_dp, maps_pp_before_dp("megatron-bridge", layout));
-  std::string text = fmt::format(
-      "model.tensor_model_parallel_size={} model.pipeline_model_parallel_size={} "
-      "model.context_parallel_size={} model.expert_model_parallel_size={} "
-      "train.micro_batch_size={} train.global_batch_size={} model.sequence_parallel={}",
-      layout.tp, layout.pp, layout.cp, layout.ep, layout.micro_batch, layout.global_batch(),
-      layout.sequence_parallel);
-  // Its recipes make the model as long as the dataset's samples, whatever the model is told.
-  if (layout.seq_len > 0)
-    text += fmt::format(" model.seq_length={} {}={}", layout.seq_len, dataset_length,
-                        layout.seq_len);
-  if (layout.vpp > 1)
-    text += fmt::format(" model.virtual_pipeline_model_parallel_size={}", layout.vpp);
-  if (layout.cp_mode == "ulysses") text += " model.cp_comm_type=a2a";
-  if (pp_before_dp) text += " dist.use_tp_pp_dp_mapping=true";
-  text += fmt::format(" ddp.use_distributed_optimizer={}", layout.zero == 1);
-  if (layout.dp_replicate > 1)
-    text += fmt::format(" ddp.num_distributed_optimizer_instances={}", layout.dp_replicate);
-  if (layout.zero > 1)
-    text += fmt::format(
-        " dist.use_megatron_fsdp=true ddp.data_parallel_sharding_strategy={} "
-        "checkpoint.ckpt_format=fsdp_dtensor",
-        sharding.at(static_cast<std::size_t>(layout.zero)));
-  if (layout.recompute == "full")
-    text +=
-        " model.recompute_granularity=full model.recompute_method=uniform "
-        "model.recompute_num_layers=1";
-  if (layout.recompute == "selective") text += " model.recompute_granularity=selective";
-  if (has_modules(layout))
-    text += fmt::format(" model.recompute_granularity=selective model.recompute_modules=[{}]",
-                        modules_text(layout, ','));
-  if (layout.expert_tp > 0)
-    text += fmt::format(" model.expert_tensor_parallel_size={}", layout.expert_tp);
-  if (layout.first_stage_layers > 0)
-    text +=
-        fmt::format(" model.num_layers_in_first_pipeline_stage={}", layout.first_stage_layers);
-  if (layout.last_stage_layers > 0)
-    text +=
-        fmt::format(" model.num_layers_in_last_pipeline_stage={}", layout.last_stage_layers);
-  if (layout.cuda_graphs)
-    text += layout.experts > 0 ? " model.cuda_graph_impl=transformer_engine "
-                                 "model.cuda_graph_modules=[attn,moe_router]"
-                               : " model.cuda_graph_impl=local";
-  if (layout.offload == "optimizer")
-    text +=
-        " optimizer.optimizer_cpu_offload=true optimizer.use_precision_aware_optimizer=true";
-  text += fmt::format(" ddp.overlap_grad_reduce={} ddp.overlap_param_gather={}", layout.overlap,
-                      gathers(layout));
-  return text + "\n";
+  const auto words = filled_words(told_to_bridge(axes_in(overrides, layout)),
+                                  placeholders_of(layout), DoubleBraces::keep);
+  return fmt::format("{}\n", fmt::join(words, " "));
 }
 
 Result<TrainerLayout> read_bridge(std::string_view text, std::int64_t gpus) {

@@ -14,10 +14,12 @@
 
 namespace shardsweep {
 
-/// Words of a command line with placeholders (text/placeholders.hpp) that tell Megatron-LM
+/// Words of a command line with placeholders (text/placeholders.hpp) that tell the trainer
 /// these axes, or all that it has words for: the one table of them. Layouts are written by it,
 /// a new sweep's command line holds them, and a sweep that leaves an axis out is advised so.
 [[nodiscard]] std::vector<std::string> told_to_megatron(
+    const std::vector<std::string_view>& axes = {});
+[[nodiscard]] std::vector<std::string> told_to_bridge(
     const std::vector<std::string_view>& axes = {});
 
 [[nodiscard]] Result<std::string> write_megatron(const TrainerLayout& layout);

@@ -121,17 +121,8 @@ runner:
   cwd: .                             # folder of Megatron-Bridge
   argv:
     [python3, scripts/training/run_recipe.py, --recipe, @RECIPE@, --mode, pretrain, --dataset, mock,
-     # the dataset owns the length, and the model follows it
-     "dataset.seq_length={seq_len}", "model.seq_length={seq_len}",
-     # the layout
-     "model.tensor_model_parallel_size={tp}", "model.pipeline_model_parallel_size={pp}",
-     model.context_parallel_size=1, "model.sequence_parallel={sequence_parallel}",
-     "train.micro_batch_size={micro_batch}", "train.global_batch_size={global_batch}",
-     "ddp.use_distributed_optimizer={zero=1?true:false}", "ddp.overlap_grad_reduce={overlap}",
-     "ddp.overlap_param_gather={zero=1 and overlap?true:false}",
-     "model.recompute_granularity={recompute?{recompute}:null}",
-     "model.recompute_method={recompute=full?uniform:null}",
-     "model.recompute_num_layers={recompute=full?1:null}",
+     # the layout: the dataset owns the length, and the model follows it
+     @LAYOUT@
      # no evaluation, no checkpoints, each train step printed
      "train.train_iters={train_steps}", scheduler.lr_warmup_iters=0, optimizer.lr=1e-4,
      validation.eval_iters=0, validation.eval_interval=1000000,
@@ -487,13 +478,13 @@ constexpr std::array<StartRecipe, 5> recipes{
      {"picotron", "llama-3-8b", "meta-llama/Meta-Llama-3-8B"},
      {"picotron", "llama-3-70b", "meta-llama/Meta-Llama-3-70B"}}};
 
-/// All words of a layout, as they stand in the list of `argv`.
-std::string megatron_lines() {
+/// As they stand in the list of `argv`.
+std::string lines_of(const std::vector<std::string>& words) {
   constexpr std::size_t width = 105;
   constexpr std::string_view indent = "     ";
   std::string text;
   std::size_t used = indent.size();
-  for (const std::string& word : told_to_megatron()) {
+  for (const std::string& word : words) {
     const std::string_view quote = word.find('{') != std::string::npos ? "\"" : "";
     const std::string item = fmt::format("{0}{1}{0},", quote, word);
     if (!text.empty() && used + 1 + item.size() > width) {
@@ -537,7 +528,8 @@ Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   std::string text(start.rest);
   constexpr std::string_view layout_mark = "@LAYOUT@";
   if (const auto layout = text.find(layout_mark); layout != std::string::npos)
-    text.replace(layout, layout_mark.size(), megatron_lines());
+    text.replace(layout, layout_mark.size(),
+                 lines_of(start.name == "megatron" ? told_to_megatron() : told_to_bridge()));
   if (!start.has_recipes) return text;
   const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const StartRecipe& one) {
     return one.trainer == start.name && one.model == model;

@@ -278,8 +278,9 @@ TEST_CASE("the length that Megatron-Bridge's model is told is overruled by its d
   for (const auto& lengths : {std::vector<std::int64_t>{1024, 2048}, {2048}}) {
     const auto found = untold_axes(sweep, product_of({{"seq_len", lengths}}));
     CHECK(names_of(found) == std::vector<std::string>{"seq_len"});
-    CHECK(untold_text(sweep, found).find("Add \"dataset.seq_length={seq_len}\" to 'argv'") !=
-          std::string::npos);
+    CHECK(untold_text(sweep, found)
+              .find("Add \"model.seq_length={seq_len}\", "
+                    "\"dataset.seq_length={seq_len}\" to 'argv'") != std::string::npos);
   }
   argv.emplace_back("dataset.seq_length={seq_len}");
   CHECK(untold_axes(sweep, product_of({{"seq_len", {1024, 2048}}})).empty());

@@ -245,6 +245,7 @@ TEST_CASE(
       std::string::npos);
   CHECK(written("megatron-bridge", layout)
             .find(" model.recompute_granularity=selective "
+                  "model.recompute_method=null model.recompute_num_layers=null "
                   "model.recompute_modules=[mla_up_proj,layernorm,moe_act] "
                   "model.expert_tensor_parallel_size=1 "
                   "model.num_layers_in_first_pipeline_stage=7 "
@@ -536,7 +537,9 @@ TEST_CASE("megatron-bridge's overrides, and what else stands on its command line
         "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
         "ddp.data_parallel_sharding_strategy=optim_grads_params "
         "checkpoint.ckpt_format=fsdp_dtensor "
-        "ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n");
+        "model.recompute_granularity=null model.recompute_method=null "
+        "model.recompute_num_layers=null ddp.overlap_grad_reduce=true "
+        "ddp.overlap_param_gather=true\n");
   const auto read =
       layout_of("megatron-bridge",
                 "./train.sh --recipe llama3_8b ++model.tensor_model_parallel_size=4 "

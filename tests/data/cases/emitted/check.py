@@ -194,7 +194,10 @@ def bridge(text):
         for word in block.split():
             key, value = word.split("=", 1)
             kind = BRIDGE[key]
-            if kind is list:
+            if value == "null":
+                assert key.startswith("model.recompute_"), key
+                found[key] = None
+            elif kind is list:
                 found[key] = value.strip("[]").split(",")
             else:
                 found[key] = {"true": True, "false": False}[value] if kind is bool else kind(value)

@@ -135,6 +135,7 @@ FOUNDRY = {
 BRIDGE = {
     "dataset.seq_length": int, "model.seq_length": int, "model.tensor_model_parallel_size": int,
     "model.pipeline_model_parallel_size": int, "model.context_parallel_size": int, "model.sequence_parallel": bool,
+    "model.expert_model_parallel_size": int, "model.recompute_modules": [("core_attn",)],
     "train.micro_batch_size": int, "train.global_batch_size": int, "ddp.use_distributed_optimizer": bool,
     "ddp.overlap_grad_reduce": bool, "ddp.overlap_param_gather": bool,
     "model.recompute_granularity": ("full", "selective", None), "model.recompute_method": ("uniform", "block", None),
