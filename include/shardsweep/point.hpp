@@ -103,6 +103,16 @@ inline constexpr std::array<std::string_view, 2> context_mode_words{"ring", "uly
 enum class Offload : std::uint8_t { none, optimizer, all };
 inline constexpr std::array<std::string_view, 3> offload_words{"none", "optimizer", "all"};
 
+/// What the first and last stage of a pipeline leave to those between them.
+struct MiddleStages {
+  std::int64_t layers, stages;
+  /// `first`, `last`: layers that they are told; 0: they are as the others, and counted so.
+  constexpr MiddleStages(std::int64_t of_model, std::int64_t pp, std::int64_t first,
+                         std::int64_t last)
+      : layers(of_model - first - last),
+        stages(pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0)) {}
+};
+
 /// How one training job is spread over its world of dp*tp*pp*cp ranks.
 struct Layout {
   std::int32_t dp = 1;
@@ -147,6 +157,9 @@ struct Layout {
     const auto spread = std::int64_t{ep} * expert_shards();
     const auto replicas = std::int64_t{tp} * data_ranks() / spread;
     return replicas > 1 ? whole_ranks(replicas) : 1;
+  }
+  [[nodiscard]] bool has_uneven_stages() const {
+    return first_stage_layers > 0 || last_stage_layers > 0;
   }
   /// Ranks that share one copy of what ZeRO shards.
   [[nodiscard]] std::int32_t shard_ranks() const { return data_ranks() / dp_replicate; }

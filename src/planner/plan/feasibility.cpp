@@ -144,20 +144,6 @@ std::string why_experts(const ModelSpec& model, const Layout& layout) {
                      model.expert_ffn, model.name);
 }
 
-/// What the first and the last stage leave to those between: so many layers for so many stages.
-struct Between {
-  std::int64_t layers, stages;
-};
-Between between(const ModelSpec& model, const Layout& layout) {
-  const auto told = [](std::int32_t layers) { return layers > 0 ? 1 : 0; };
-  return {model.layers - layout.first_stage_layers - layout.last_stage_layers,
-          layout.pp - told(layout.first_stage_layers) - told(layout.last_stage_layers)};
-}
-
-bool is_uneven(const Layout& layout) {
-  return layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
-}
-
 /// What a layout with stages of their own breaks; empty: nothing. Called for few points.
 std::string why_stages(const ModelSpec& model, const Layout& layout) {
   if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
@@ -169,7 +155,8 @@ std::string why_stages(const ModelSpec& model, const Layout& layout) {
     if (layers % layout.vpp != 0)
       return fmt::format("{} {} is no multiple of vpp {}", name, layers, layout.vpp);
   }
-  const auto [layers, stages] = between(model, layout);
+  const auto [layers, stages] = MiddleStages(model.layers, layout.pp, layout.first_stage_layers,
+                                             layout.last_stage_layers);
   const bool fits =
       stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
   if (fits) return {};
@@ -323,7 +310,7 @@ int Judge::find_shape(const Point& point) const {
   if (layout.cuda_graphs && layout.recompute == Recompute::full) return cuda_graphs;
   if (layout.zero < least_zero(layout.offload)) return offload;
   if (std::int64_t{layout.pp} * layout.vpp > model.layers) return layers;
-  if (is_uneven(layout) && !why_stages(model, layout).empty()) return stages;
+  if (layout.has_uneven_stages() && !why_stages(model, layout).empty()) return stages;
   if (shardbench_ && layout.grad_accum < layout.pp - 1) return grad_accum;
   if (shardbench_ && layout.zero > 0 && layout.data_ranks() == 1) return zero;
   if (layout.dp % layout.dp_replicate != 0) return dp_replicate;

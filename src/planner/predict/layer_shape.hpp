@@ -45,6 +45,13 @@ struct LatentAttention {
   return 3 * model.hidden;
 }
 
+/// Of each stage between the first and the last one.
+[[nodiscard]] inline double layers_of_middle(const ModelSpec& model, const Layout& layout) {
+  const MiddleStages middle(model.layers, layout.pp, layout.first_stage_layers,
+                            layout.last_stage_layers);
+  return real(middle.layers) / real(middle.stages);
+}
+
 /// Parameters of matrices count without division by tp.
 struct Shape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
@@ -59,6 +66,7 @@ struct Shape {
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
   double head;                                      // the stage that has it
   double first_layers, last_layers;                 // of the first and last stage; 0: even
+  double middle_layers;                             // of each other stage, if one is told
   double element;
   Shape(const ModelSpec& model, const Point& point)
       : layers(real(model.layers)),
@@ -97,6 +105,8 @@ struct Shape {
         head(head_stage(point.layout)),
         first_layers(point.layout.first_stage_layers),
         last_layers(point.layout.last_stage_layers),
+        middle_layers(point.layout.has_uneven_stages() ? layers_of_middle(model, point.layout)
+                                                       : 0),
         element(real(bytes_of(point.dtype))) {}
 
   /// Without a gate a layer has two matrices of h f instead of three.

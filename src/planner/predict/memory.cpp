@@ -354,8 +354,7 @@ double stage_layers(const Shape& shape, StageSplit split, double stage) {
   if (shape.first_layers + shape.last_layers > 0) {
     if (stage == 0 && shape.first_layers > 0) return shape.first_layers;
     if (stage == shape.pp - 1 && shape.last_layers > 0) return shape.last_layers;
-    const double told = (shape.first_layers > 0 ? 1 : 0) + (shape.last_layers > 0 ? 1 : 0);
-    return (shape.layers - shape.first_layers - shape.last_layers) / (shape.pp - told);
+    return shape.middle_layers;
   }
   if (split == StageSplit::by_cost)
     return layers_before(shape, stage + 1) - layers_before(shape, stage);
@@ -605,8 +604,7 @@ double dense_layers_of_stage(const ModelSpec& model, const Layout& layout, Stage
 }
 
 std::int32_t stage_between(const Layout& layout) {
-  const bool uneven = layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
-  return uneven && layout.pp > 2 ? 1 : 0;
+  return layout.has_uneven_stages() && layout.pp > 2 ? 1 : 0;
 }
 
 std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {

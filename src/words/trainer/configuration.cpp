@@ -124,11 +124,10 @@ Result<TitanStages> titan_stages(const TrainerLayout& layout) {
   const auto first = layout.first_stage_layers;
   const auto last = layout.last_stage_layers;
   if (first == 0 && last == 0) return TitanStages{};
-  const auto told = (first > 0 ? 1 : 0) + (last > 0 ? 1 : 0);
-  const auto stages = layout.pp - told;
+  const MiddleStages middle(layout.layers, layout.pp, first, last);
   // Of two stages each is the others' measure.
-  const auto most = std::max(first, last);
-  const auto between = stages > 0 ? (layout.layers - first - last) / stages : most;
+  const auto between =
+      middle.stages > 0 ? middle.layers / middle.stages : std::max(first, last);
   const TitanStages less{first > 0 ? between - first : 0, last > 0 ? between - last : 0};
   if (layout.layers == 0 || layout.vpp > 1 || less.first < 0 || less.last < 0)
     return no_words("torchtitan", first > 0 ? "first_stage_layers" : "last_stage_layers",
