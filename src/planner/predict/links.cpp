@@ -191,6 +191,7 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShare
           reached.link(strides.data(shards, layout.dp_replicate)),
           reached.link(cp),
           reached.link(same_experts),
+          reached.link({{1, layout.expert_shards()}}),
           reached.exchange(cp),
           reached.exchange(experts)};
 }

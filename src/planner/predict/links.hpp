@@ -53,6 +53,7 @@ struct Links {
   Link replicate;  ///< those that hold the same part of it
   Link cp;         ///< ranks that share a sequence: neighbours among those of dp
   Link experts;    ///< ranks with the same experts, ep apart
+  Link expert_tp;  ///< ranks that split each expert: neighbours
   Exchange heads;  ///< of the ranks of cp
   Exchange rows;   ///< of the ranks of ep: neighbours among those of dp * cp
 };

@@ -284,7 +284,17 @@ class TimeModel {
         family_.sends_parts && layout_.sequence_parallel ? row_bytes() / tp : row_bytes();
     if (layout_.ep > 1)
       slot.tp += exchanges * links_.rows.seconds(sent, chosen, family_.once_per_node);
+    if (expert_tp > tp) slot.tp += exchanges * beyond_tp_s(chosen * sent);
     return slot;
+  }
+
+  // Experts that more ranks split than split the rest: behind each exchange those gather each
+  // other's rows, or sum what each has made of them.
+  [[nodiscard]] double beyond_tp_s(double rows) const {
+    const double ranks = layout_.expert_shards();
+    const Link& link = links_.expert_tp;
+    const double hops = link.crosses ? between(hops_between) * std::log2(ranks) : hops_inside;
+    return moving_s(link, (ranks - 1) * rows) + hops * link.latency_s;
   }
 
   /// Parameters of a rank's matrices in one layer.

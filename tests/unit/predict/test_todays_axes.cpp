@@ -109,6 +109,28 @@ TEST_CASE("whole experts beside tp are spread over its ranks, and narrow product
         2 * class_bytes(model, split, MemoryClass::weights));
 }
 
+TEST_CASE("ranks beyond those of tp that split experts send each other the rows of all") {
+  const auto model = with_experts();
+  auto whole = point_of(8, 1, 1);
+  whole.layout.ep = 2;
+  const auto split = with(whole, [](Layout& layout) { layout.expert_tp = 2; });
+  auto slow = h100();
+  slow.intra_node_bandwidth /= 2;
+  const auto sending_s = [&](const ClusterSpec& cluster, const Point& point) {
+    return estimate_time(model, cluster, point, megatron_family().time,
+                         megatron_family().memory)
+        .tp_s;
+  };
+  const auto slower_s = [&](const Point& point) {
+    return sending_s(slow, point) - sending_s(h100(), point);
+  };
+  // Four tokens' rows in bf16 for each of a layer, gathered and summed, forward and backward.
+  const double bytes = 30 * 4 * 4 * 4096.0 * 4096 * 2 * whole.layout.grad_accum;
+  const double bandwidth = h100().intra_node_bandwidth * h100().intra_node_efficiency *
+                           megatron_family().time.links.inside;
+  CHECK(slower_s(split) - slower_s(whole) == doctest::Approx(bytes / bandwidth));
+}
+
 TEST_CASE("modules that are computed again keep less and cost their products") {
   const auto dense = llama3_8b();
   const auto none = point_of(8, 1, 1);
