@@ -433,9 +433,18 @@ class PlanWriter {
 
   /// What runs again when cells have ended.
   void finals() {
+    const Measure& measure = sweep_.measure;
+    constexpr double much = 0.2;
+    if (const double whole = hours_of_whole_runs(sweep_, plan_); whole > much * plan_.gpu_hours)
+      sentence(fmt::format(
+          "Each layout is measured in full. With `measure: {{finalists: 3}}` each has {} timed "
+          "train steps at first, which is about {} GPU-hours less, and the fastest run again.",
+          Measure::first_of_search, amount_text(whole)));
+    if (measure.first > 0)
+      sentence(fmt::format("Each trial has {} of the {} timed train steps, before its finals.",
+                           measure.first, measure.steps));
     const FinalsCost cost = finals_cost(sweep_, plan_);
     if (cost.cells == 0) return;
-    const Measure& measure = sweep_.measure;
     sentence(fmt::format(
         "Finals: then up to {} layouts of each of {} run again in {}: {} and about {} "
         "GPU-hours "

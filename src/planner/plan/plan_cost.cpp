@@ -87,4 +87,15 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   return cost;
 }
 
+double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan) {
+  const Measure& measure = sweep.measure;
+  if (sweep.search.policy != SearchPolicy::best_first || measure.finalists > 0) return 0;
+  const std::int32_t steps = std::max(0, measure.steps - Measure::first_of_search);
+  double hours = 0;
+  for (const PlannedTrial& trial : plan.trials)
+    hours += steps * trial.prediction.train_step_s *
+             static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+  return hours;
+}
+
 }  // namespace shardsweep

@@ -33,4 +33,8 @@ struct FinalsCost {
 };
 [[nodiscard]] FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan);
 
+/// GPU-hours by which a search without finals would be shorter with them, whose own rounds are
+/// not counted: its trials would be short at first. 0: it has finals, or is no search.
+[[nodiscard]] double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan);
+
 }  // namespace shardsweep

@@ -118,6 +118,28 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
   CHECK(text.find(" GPU-hours (bounded by search.until). All ") != std::string::npos);
 }
 
+TEST_CASE(
+    "a search without finals is told what short runs would save, one with them how short") {
+  auto sweep = sweep_of(llama3_8b(), {values("tp", {2, 4, 8}), values("zero", {0, 1})},
+                        {values("nodes", {2}), values("seq_len", {8192}), automatic("dp"),
+                         automatic("grad_accum")});
+  sweep.global_batch_samples = 4096;
+  sweep.measure.steps = 20;
+  const auto says = [&](std::string_view part) {
+    std::string text = text_of(sweep, Format::table);
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text.find(part) != std::string::npos;
+  };
+  CHECK_FALSE(says("is measured in full"));  // all of them are wanted
+  sweep.search.policy = SearchPolicy::best_first;
+  CHECK(says("With `measure: {finalists: 3}` each has 3 timed train steps at first"));
+  sweep.measure.steps = 3;
+  CHECK_FALSE(says("is measured in full"));
+  sweep.measure = {.steps = 20, .first = 3, .finalists = 3};
+  CHECK_FALSE(says("is measured in full"));
+  CHECK(says("Each trial has 3 of the 20 timed train steps, before its finals."));
+}
+
 TEST_CASE("a plan predicts the run time of each world") {
   auto sweep = small_sweep();
   sweep.constants.erase(sweep.constants.begin());
