@@ -438,11 +438,12 @@ class PlanWriter {
     if (const double whole = hours_of_whole_runs(sweep_, plan_); whole > much * plan_.gpu_hours)
       sentence(fmt::format(
           "Each layout is measured in full. With `measure: {{finalists: 3}}` each has {} timed "
-          "train steps at first, which is about {} GPU-hours less, and the fastest run again.",
+          "train steps at first, about {} GPU-hours less in all, and the fastest run again.",
           Measure::first_of_search, amount_text(whole)));
     if (measure.first > 0)
-      sentence(fmt::format("Each trial has {} of the {} timed train steps, before its finals.",
-                           measure.first, measure.steps));
+      sentence(
+          fmt::format("Each trial has {} of the {} timed train steps. Finals have all of them.",
+                      measure.first, measure.steps));
     const FinalsCost cost = finals_cost(sweep_, plan_);
     if (cost.cells == 0) return;
     sentence(fmt::format(

@@ -253,10 +253,6 @@ Result<std::string> recompute_told(const Settings& settings, const Names& names,
                            names.recompute_method, again));
 }
 
-}  // namespace
-
-namespace {
-
 /// What tells a trainer an axis if `condition` holds; empty: always.
 struct Saying {
   std::string_view axis, condition, value;

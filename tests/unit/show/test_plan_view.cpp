@@ -137,7 +137,7 @@ TEST_CASE(
   CHECK_FALSE(says("is measured in full"));
   sweep.measure = {.steps = 20, .first = 3, .finalists = 3};
   CHECK_FALSE(says("is measured in full"));
-  CHECK(says("Each trial has 3 of the 20 timed train steps, before its finals."));
+  CHECK(says("Each trial has 3 of the 20 timed train steps. Finals have all of them."));
 }
 
 TEST_CASE("a plan predicts the run time of each world") {
