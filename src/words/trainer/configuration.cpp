@@ -5,9 +5,11 @@
 #include "trainer/axis_words.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/megatron_words.hpp"
+#include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 
+#include <shardsweep/axis_table.hpp>
 #include <shardsweep/point.hpp>
 
 #include <fmt/format.h>
@@ -555,28 +557,23 @@ Result<void> check_whose(const Configurable& trainer, std::string_view text) {
   return {};
 }
 
+/// Axes that each writer looks at by itself; of recompute those words that name no modules.
+constexpr std::array<std::string_view, 12> of_all{
+    "dp",          "tp",         "pp",      "cp",   "ep",       "dp_replicate",
+    "micro_batch", "grad_accum", "seq_len", "zero", "schedule", "sequence_parallel"};
+static_assert(names_axes(of_all));
+
 Result<void> check_more_axes(const Configurable& trainer, const TrainerLayout& layout) {
-  struct Choice {
-    std::string_view axis;
-    std::string value, usual;
-  };
   const TrainerLayout usual;
-  const bool has_modules = Modules(layout.recompute).any();
-  const std::array<Choice, 10> choices{
-      {{"vpp", std::to_string(layout.vpp), std::to_string(usual.vpp)},
-       {"recompute", layout.recompute, has_modules ? usual.recompute : layout.recompute},
-       {"expert_tp", std::to_string(layout.expert_tp), std::to_string(usual.expert_tp)},
-       {"first_stage_layers", std::to_string(layout.first_stage_layers), "0"},
-       {"last_stage_layers", std::to_string(layout.last_stage_layers), "0"},
-       {"cuda_graphs", fmt::format("{}", layout.cuda_graphs), "false"},
-       {"offload", layout.offload, usual.offload},
-       {"cp_mode", layout.cp_mode, usual.cp_mode},
-       {"rank_order", layout.rank_order, usual.rank_order},
-       {"overlap", fmt::format("{}", layout.overlap), fmt::format("{}", usual.overlap)}}};
-  for (const auto& [axis, value, usual_value] : choices) {
-    const bool has =
-        std::find(trainer.more.begin(), trainer.more.end(), axis) != trainer.more.end();
-    if (value != usual_value && !has) return no_words(trainer.name, axis, value);
+  const auto is_in = [](std::string_view axis, const auto& list) {
+    return std::find(list.begin(), list.end(), axis) != list.end();
+  };
+  for (const AxisInfo& axis : axis_table) {
+    const auto value = axis_text_of(layout, axis);
+    if (!value || value == axis_text_of(usual, axis)) continue;
+    if (is_in(axis.name, of_all) || is_in(axis.name, trainer.more)) continue;
+    if (axis.name == "recompute" && !Modules(layout.recompute).any()) continue;
+    return no_words(trainer.name, axis.name, *value);
   }
   if (layout.vpp > 1 && layout.pp == 1)
     return no_words(trainer.name, "vpp", fmt::format("{} with pp 1", layout.vpp));
