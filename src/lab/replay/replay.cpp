@@ -490,6 +490,7 @@ class CellReplay {
     }
     std::sort(measured.begin(), measured.end(), std::greater<>());
     std::vector<double> speeds;
+    speeds.reserve(measured.size());
     for (const auto& [speed, hours] : measured)
       speeds.push_back(speed);
     const auto finalists =

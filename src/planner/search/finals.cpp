@@ -414,6 +414,7 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
     have_run.insert(run.layout);
   std::sort(gathered.layouts.begin(), gathered.layouts.end());
   std::vector<double> speeds;
+  speeds.reserve(gathered.layouts.size());
   for (const auto& [negative, layout] : gathered.layouts)
     speeds.push_back(-negative);
   const std::size_t count = finalists_among(speeds, most);

@@ -261,7 +261,7 @@ struct Saying {
 
 // What is routed to experts has no fixed size, which a graph needs. Megatron-LM's own FSDP
 // asserts that format of checkpoints, though none is written.
-constexpr auto flags = std::to_array<Saying>({
+constexpr auto told_flags = std::to_array<Saying>({
     {"dtype", "dtype=bf16", "", "--bf16"},
     {"tp", "", "{tp}"},
     {"pp", "", "{pp}"},
@@ -299,7 +299,7 @@ constexpr auto flags = std::to_array<Saying>({
 
 // Behind a recipe, which may recompute by itself: none is told too. It makes the model as long
 // as the dataset's samples, whatever the model is told.
-constexpr auto overrides = std::to_array<Saying>({
+constexpr auto told_overrides = std::to_array<Saying>({
     {"tp", "", "{tp}"},
     {"pp", "", "{pp}"},
     {"cp", "", "{cp}"},
@@ -405,7 +405,7 @@ bool is_asked(const std::vector<std::string_view>& axes, const Saying& one) {
 
 std::vector<std::string> told_to_megatron(const std::vector<std::string_view>& axes) {
   std::vector<std::string> words;
-  for (const Saying& one : flags) {
+  for (const Saying& one : told_flags) {
     if (!is_asked(axes, one)) continue;
     append_words(one, place_of_megatron, words);
     if (one.axis == "recompute" && one.value == "selective") append_flag_of_modules(words);
@@ -415,7 +415,7 @@ std::vector<std::string> told_to_megatron(const std::vector<std::string_view>& a
 
 std::vector<std::string> told_to_bridge(const std::vector<std::string_view>& axes) {
   std::vector<std::string> words;
-  for (const Saying& one : overrides) {
+  for (const Saying& one : told_overrides) {
     if (!is_asked(axes, one)) continue;
     append_words(one, place_of_bridge, words);
     if (one.name == override_names.recompute_modules) append_override_of_modules(words);
@@ -426,7 +426,7 @@ std::vector<std::string> told_to_bridge(const std::vector<std::string_view>& axe
 Result<std::string> write_megatron(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron", layout));
   std::string text;
-  for (std::string& word : filled_words(told_to_megatron(axes_in(flags, layout)),
+  for (std::string& word : filled_words(told_to_megatron(axes_in(told_flags, layout)),
                                         placeholders_of(layout), DoubleBraces::keep)) {
     const auto value = word.find('=');
     if (value != std::string::npos) word[value] = ' ';
@@ -448,7 +448,7 @@ Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
 
 Result<std::string> write_bridge(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron-bridge", layout));
-  const auto words = filled_words(told_to_bridge(axes_in(overrides, layout)),
+  const auto words = filled_words(told_to_bridge(axes_in(told_overrides, layout)),
                                   placeholders_of(layout), DoubleBraces::keep);
   return fmt::format("{}\n", fmt::join(words, " "));
 }

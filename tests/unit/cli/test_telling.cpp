@@ -117,6 +117,7 @@ std::vector<PlannedTrial> product_of(const std::vector<Choice>& varied) {
 
 std::vector<std::string> names_of(const std::vector<Untold>& untold) {
   std::vector<std::string> names;
+  names.reserve(untold.size());
   for (const Untold& one : untold)
     names.emplace_back(one.axis->name);
   return names;

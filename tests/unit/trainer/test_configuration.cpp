@@ -101,6 +101,23 @@ class Draw {
   std::mt19937_64 random_{16};
 };
 
+/// A writer's text in the eyes of a reader.
+bool is_read(const std::string& text, std::string_view writer, const TrainerLayout& layout,
+             std::string_view reader) {
+  CAPTURE(text);
+  CAPTURE(reader);
+  const auto back = layout_of(reader, text, layout.gpus());
+  if (!back) {
+    CHECK(reader != writer);
+  } else if (reader == writer) {
+    CHECK(words(*back) == words(as_told(writer, layout)));
+  } else {
+    CHECK(std::tuple(back->tp, back->pp, back->cp, back->ep) ==
+          std::tuple(layout.tp, layout.pp, layout.cp, layout.ep));
+  }
+  return back.has_value();
+}
+
 }  // namespace
 
 TEST_CASE("a layout comes back from each trainer's own words") {
@@ -138,23 +155,8 @@ TEST_CASE("no layout comes back as another one, whoever writes and whoever reads
         CHECK(text.error().what.starts_with(fmt::format("{} has no words for ", writer)));
         continue;
       }
-      CAPTURE(*text);
-      for (const auto reader : configurable_trainers()) {
-        CAPTURE(reader);
-        const auto back = layout_of(reader, *text, layout.gpus());
-        if (!back) {
-          ++counts["not read"];
-          CHECK(reader != writer);
-          continue;
-        }
-        ++counts["read"];
-        if (reader == writer) {
-          CHECK(words(*back) == words(as_told(writer, layout)));
-        } else {
-          CHECK(std::tuple(back->tp, back->pp, back->cp, back->ep) ==
-                std::tuple(layout.tp, layout.pp, layout.cp, layout.ep));
-        }
-      }
+      for (const auto reader : configurable_trainers())
+        ++counts[is_read(*text, writer, layout, reader) ? "read" : "not read"];
     }
   }
   MESSAGE(counts["read"], " read, ", counts["not read"], " not read, ", counts["not written"],
