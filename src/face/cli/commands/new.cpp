@@ -126,9 +126,8 @@ constexpr std::string_view rest =
     "#   - {when: \"tp > 8\", why: \"keep tensor parallelism inside a node\"}\n"
     "\n# Find the fastest layout without running all of them.\n"
     "# search: {policy: best_first, until: {regret: 1%, confidence: 95%}}\n"
-    "\n# Train steps per trial. The first ones warm up and do not count. With 'finalists: 3' "
-    "the fastest\n"
-    "# layouts run once more, together, and a search runs the others short.\n";
+    "\n# Train steps per trial. The first ones warm up and do not count. With 'finalists: 3'\n"
+    "# the fastest layouts run again, together; a search runs short until then.\n";
 
 std::string sweep_name(const Options& options, const std::string& model) {
   const auto stem = std::filesystem::path(options.file).stem().string();
