@@ -438,7 +438,7 @@ class PlanWriter {
     if (const double whole = hours_of_whole_runs(sweep_, plan_); whole > much * plan_.gpu_hours)
       sentence(fmt::format(
           "Each layout is measured in full. With `measure: {{finalists: 3}}` each has {} timed "
-          "train steps at first, about {} GPU-hours less in all, and the fastest run again.",
+          "train steps at first, about {} GPU-hours less before the finals.",
           Measure::first_of_search, amount_text(whole)));
     if (measure.first > 0)
       sentence(
