@@ -5,6 +5,7 @@
 #include "search/fit_belief.hpp"
 #include "search/residuals.hpp"
 #include "search/search_point.hpp"
+#include "search/value.hpp"
 
 #include <cmath>
 #include <cstddef>
@@ -28,8 +29,7 @@ struct Candidate {
     ResidualSite site;
     FitBelief::Bounds bounds;
     double prior = 0;   ///< ln of the predicted tokens/s per GPU
-    double step_s = 0;  ///< predicted
-    double slowed = 0;  ///< ln of what retries of the allocator multiply it by
+    double slowed = 0;  ///< ln of what retries of the allocator multiply its step by
   };
 
   SearchPoint is;
@@ -40,16 +40,14 @@ struct Candidate {
   std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
 
   // What is believed of it, by what had been measured when it was last looked at.
-  std::size_t likeliest = 0;  ///< of reads
-  double prior = 0;           ///< over all reads
-  double between = 0;         ///< variance between them
-  double step_s = 0;          ///< over all reads
-  double mean = 0;            ///< of ln(tokens/s per GPU)
-  double sigma = 0;           ///< of what would be measured
-  double known = 0;           ///< ResidualModel::Belief::known
-  double fits = 1;            ///< chance that memory suffices
-  double better = 1;          ///< chance that it is worth a run
-  double value = 0;           ///< ln of what its run is worth
+  std::size_t likeliest = 0;       ///< of reads
+  std::vector<SpeedGuess> speeds;  ///< of each read, with and without retries
+  double mean = 0;                 ///< of all of them, as in_one()
+  double sigma = 0;
+  double known = 0;   ///< ResidualModel::Belief::known of the likeliest
+  double fits = 1;    ///< chance that memory suffices
+  double better = 1;  ///< chance that it is worth a run
+  double value = 0;   ///< ln of what its run is worth
 
   [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
   [[nodiscard]] bool has_ended() const {

@@ -49,9 +49,9 @@ std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) cons
   for (const auto& reading : readings_of(point)) {
     const SearchPoint at{point.model, reading.point, reading.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
-    reads.push_back(
-        {reading.kind, speed_.site_of(at, guess.time), memory_.bounds_of(guess.memory),
-         std::log(speed_of(guess.step_s, at.point)), guess.step_s, std::log(guess.retries)});
+    reads.push_back({reading.kind, speed_.site_of(at, guess.time),
+                     memory_.bounds_of(guess.memory),
+                     std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
   }
   return reads;
 }
@@ -63,27 +63,33 @@ double CellSearch::unslowed(const Candidate::Read& read) const {
   return read.slowed > 0 ? memory_.roomy(read.bounds) : 0;
 }
 
-/// What had been predicted of a run, now that its speed is known: that tells whether retries
-/// have slowed it down. They are its memory's affair, and teach nothing about time.
-double CellSearch::predicted(const Candidate::Read& read, double speed,
-                             std::int32_t cell) const {
+/// The same of a run whose speed is known.
+double CellSearch::was_unslowed(const Candidate::Read& read, double speed,
+                                std::int32_t cell) const {
   const double roomy = unslowed(read);
-  if (roomy <= 0) return read.prior;
+  if (roomy <= 0) return 0;
   auto site = read.site;
   site.cell = cell;
   const double off = speed - read.prior - speed_.at(site).mean;
   const double fast = roomy * heavy_tailed(off - read.slowed, time_sigma);
   const double slow = (1 - roomy) * heavy_tailed(off, time_sigma);
-  return read.prior + read.slowed * fast / (fast + slow);
+  return fast / (fast + slow);
 }
 
-/// What is predicted of a point: the average over all that it may be, where it fits.
-void CellSearch::settle(Candidate& candidate) const {
+/// What had been predicted of a run, now that its speed is known. Retries are its memory's
+/// affair, and teach nothing about time.
+double CellSearch::predicted(const Candidate::Read& read, double speed,
+                             std::int32_t cell) const {
+  return read.prior + read.slowed * was_unslowed(read, speed, cell);
+}
+
+/// What is believed of a point, if it is one of several layouts: of each by its chance.
+/// `believed` says how far predictions are off at a site.
+void CellSearch::settle(Candidate& candidate, const Believed& believed) const {
   std::vector<double> weights{1};
   if (candidate.reads.size() > 1)
     weights = readings_.weights(kinds_of(candidate), candidate.look);
-  candidate.likeliest = 0;
-  candidate.prior = candidate.step_s = candidate.fits = candidate.between = 0;
+  candidate.fits = 0;
   constexpr double least = 1e-9;
   for (std::size_t i = 0; i < weights.size(); ++i)
     candidate.fits += weights[i] * memory_.fits(candidate.reads[i].bounds);
@@ -92,20 +98,32 @@ void CellSearch::settle(Candidate& candidate) const {
     const double fits = memory_.fits(candidate.reads[i].bounds);
     weights[i] *= (fits + least) / (candidate.fits + least);
   }
+  const auto likeliest = std::max_element(weights.begin(), weights.end());
+  candidate.likeliest = static_cast<std::size_t>(likeliest - weights.begin());
+  candidate.speeds.clear();
   for (std::size_t i = 0; i < weights.size(); ++i) {
+    // Each that is told apart costs a look at all measurements.
+    constexpr double negligible = 0.01;
+    if (weights[i] < negligible * *likeliest) continue;
     const auto& read = candidate.reads[i];
-    const double gain = unslowed(read) * read.slowed;
-    candidate.prior += weights[i] * (read.prior + gain);
-    candidate.step_s += weights[i] * read.step_s * std::exp(-gain);
-    if (weights[i] > weights[candidate.likeliest]) candidate.likeliest = i;
-  }
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    const auto& read = candidate.reads[i];
+    const auto belief = believed(read.site);
+    if (i == candidate.likeliest) candidate.known = belief.known;
     const double roomy = unslowed(read);
-    const double off = read.prior + roomy * read.slowed - candidate.prior;
-    const double either = roomy * (1 - roomy) * read.slowed * read.slowed;
-    candidate.between += weights[i] * (off * off + either);
+    if (roomy > negligible)
+      candidate.speeds.push_back(
+          {weights[i] * roomy, read.prior + read.slowed + belief.mean, belief.sigma});
+    if (roomy < 1 - negligible)
+      candidate.speeds.push_back(
+          {weights[i] * (1 - roomy), read.prior + belief.mean, belief.sigma});
   }
+  double sum = 0;
+  for (const auto& guess : candidate.speeds)
+    sum += guess.chance;
+  for (auto& guess : candidate.speeds)
+    guess.chance /= sum;
+  const auto all = in_one(candidate.speeds);
+  candidate.mean = all.mean;
+  candidate.sigma = all.sigma;
 }
 
 std::size_t CellSearch::add(SearchPoint point) {
@@ -114,10 +132,7 @@ std::size_t CellSearch::add(SearchPoint point) {
   Candidate candidate{.is = std::move(point), .reads = {}};
   candidate.reads = reads_of(candidate.is);
   if (candidate.reads.size() > 1) candidate.look = readings_.add(candidate.is);
-  settle(candidate);
-  const auto belief = speed_.before(candidate.site());
-  candidate.mean = candidate.prior + belief.mean;
-  candidate.sigma = belief.sigma;
+  settle(candidate, [this](const ResidualSite& site) { return speed_.before(site); });
   candidate.late = settings_.rules.grad_accum &&
                    candidate.is.point.layout.grad_accum < candidate.is.point.layout.pp - 1;
   candidates_.push_back(std::move(candidate));
@@ -257,6 +272,13 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
     known.point = reading.point;
     known.traits = reading.traits;
     memory_.hear(predictor_, known, reads[found].bounds, news);
+    // Of a layout that may be another one its speed says that rather.
+    if (reads.size() == 1 && reads[found].slowed > 0 && news.tokens_per_s_per_gpu > 0) {
+      const double roomy =
+          was_unslowed(reads[found], std::log(news.tokens_per_s_per_gpu), cell);
+      if (std::max(roomy, 1 - roomy) >= clear)
+        memory_.hear_room(reads[found].bounds, roomy >= clear);
+    }
   }
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   // One that was cut short is slow, maybe for reasons of its own: as any slow run
@@ -306,18 +328,14 @@ void CellSearch::refresh() {
   speed_.learn();
   for (const auto i : promising()) {
     auto& candidate = candidates_[i];
-    settle(candidate);
-    const auto belief = speed_.at(candidate.site());
-    candidate.mean = candidate.prior + belief.mean;
-    candidate.sigma = std::sqrt(belief.sigma * belief.sigma + candidate.between);
-    candidate.known = belief.known;
+    settle(candidate, [this](const ResidualSite& site) { return speed_.at(site); });
   }
   rank();
 }
 
 Prospect CellSearch::prospect_of(const Candidate& candidate) const {
-  const double step_s = candidate.step_s * std::exp(candidate.prior - candidate.mean);
-  return {candidate.mean, candidate.sigma, candidate.fits, runs_.chance_to_run(candidate),
+  const double step_s = speed_of(1, candidate.is.point) / std::exp(candidate.mean);
+  return {candidate.speeds, candidate.mean, candidate.fits, runs_.chance_to_run(candidate),
           step_s};
 }
 

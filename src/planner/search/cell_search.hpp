@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,9 +90,12 @@ class CellSearch {
 
   [[nodiscard]] std::vector<Candidate::Read> reads_of(const SearchPoint& point) const;
   [[nodiscard]] double unslowed(const Candidate::Read& read) const;
+  [[nodiscard]] double was_unslowed(const Candidate::Read& read, double speed,
+                                    std::int32_t cell) const;
   [[nodiscard]] double predicted(const Candidate::Read& read, double speed,
                                  std::int32_t cell) const;
-  void settle(Candidate& candidate) const;
+  using Believed = std::function<ResidualModel::Belief(const ResidualSite&)>;
+  void settle(Candidate& candidate, const Believed& believed) const;
   void hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
   [[nodiscard]] std::vector<double> which(const Candidate& candidate, const SearchNews& news,
                                           std::int32_t cell);

@@ -19,7 +19,7 @@ double CellStop::chance_of_better(const Candidate& point, const OwnRuns& runs) c
   // The best may be slower than its log says.
   const double rounded = runs.leader() ? std::min(runs.leader()->resolution, 0.5) : 0;
   const double needed = *runs.best() + std::log1p(-rounded) + std::log1p(until_.regret);
-  return works * normal_cdf((point.mean - needed) / std::max(point.sigma, 1e-6));
+  return works * chance_above(point.speeds, needed);
 }
 
 /// That no point which waits is faster than the best by `regret`.

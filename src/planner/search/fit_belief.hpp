@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -104,6 +106,9 @@ class MemoryBelief {
   /// How one with these bounds has ended, where it is certain which layout it was.
   void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
             const SearchNews& news);
+  /// Whether one that ran left its allocator room, as its speed has shown. It says so of those
+  /// with the same estimate, and nothing of others.
+  void hear_room(const Bounds& bounds, bool roomy);
   /// The same of an earlier sweep.
   void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
                 const SearchNews& news, double weight);
@@ -121,8 +126,15 @@ class MemoryBelief {
   [[nodiscard]] Bounds reported_of(const Predictor& predictor, const SearchPoint& point,
                                    const Bounds& bounds) const;
 
+  /// Runs of one estimate.
+  struct Room {
+    double roomy = 0;
+    double full = 0;
+  };
+
   std::int64_t capacity_;  // of a GPU
   FitBelief fit_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Room> rooms_;  // by both bounds
   std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
   std::vector<SearchPoint> fitting_;        // of which none needs more than a later one
 };

@@ -5,11 +5,62 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace shardsweep {
 
 double normal_cdf(double x) {
   return 0.5 * std::erfc(-x / std::sqrt(2.0));
+}
+
+namespace {
+
+constexpr double least_sigma = 1e-6;
+
+double log_improvement(const SpeedGuess& guess, double best) {
+  constexpr double log_root_two_pi = 0.9189385332046727;
+  constexpr double far = -6;
+  const double sigma = std::max(guess.sigma, least_sigma);
+  const double z = (guess.mean - best) / sigma;
+  const double log_density = -0.5 * z * z - log_root_two_pi;
+  // Mills's ratio: far below the best, z cdf(z) + density(z) is density(z) / z^2.
+  if (z < far) return std::log(sigma) + log_density - 2 * std::log(-z);
+  return std::log(sigma * (z * normal_cdf(z) + std::exp(log_density)));
+}
+
+}  // namespace
+
+double chance_above(SpeedGuesses guesses, double bound) {
+  double chance = 0;
+  for (const auto& [part, mean, sigma] : guesses)
+    chance += part * normal_cdf((mean - bound) / std::max(sigma, least_sigma));
+  return chance;
+}
+
+SpeedGuess in_one(SpeedGuesses guesses) {
+  if (guesses.size() == 1) return guesses.front();
+  SpeedGuess all;
+  for (const auto& guess : guesses)
+    all.mean += guess.chance * guess.mean;
+  double variance = 0;
+  for (const auto& [part, mean, sigma] : guesses)
+    variance += part * (sigma * sigma + (mean - all.mean) * (mean - all.mean));
+  all.sigma = std::sqrt(variance);
+  return all;
+}
+
+double log_expected_improvement(SpeedGuesses guesses, double best) {
+  const auto log_of = [&](const SpeedGuess& guess) {
+    return std::log(guess.chance) + log_improvement(guess, best);
+  };
+  double most = -std::numeric_limits<double>::infinity();
+  for (const auto& guess : guesses)
+    most = std::max(most, log_of(guess));
+  // Relative to the largest: each of them may be too small for a double.
+  double sum = 0;
+  for (const auto& guess : guesses)
+    sum += std::exp(log_of(guess) - most);
+  return most + std::log(sum);
 }
 
 namespace {
@@ -42,9 +93,8 @@ double expected_steps(const Prospect& prospect, const std::optional<double>& bes
                       const LaunchCost& cost) {
   if (!best || cost.cut_short <= 0) return cost.steps;
   const double bound = *best - std::log(cost.cut_short);
-  const double sigma = std::max(prospect.sigma, 1e-6);
-  const double hopeless = normal_cdf((bound - prospect.mean) / sigma);
-  const double far = normal_cdf((bound - std::log(far_factor) - prospect.mean) / sigma);
+  const double hopeless = 1 - chance_above(prospect.speeds, bound);
+  const double far = 1 - chance_above(prospect.speeds, bound - std::log(far_factor));
   const double above_s = prospect.step_s * std::exp(prospect.mean - bound);
   const auto late = cost.cut_steps(above_s, above_s);
   const auto early = cost.cut_steps((1 + far_factor) * above_s, above_s);
@@ -52,17 +102,6 @@ double expected_steps(const Prospect& prospect, const std::optional<double>& bes
 }
 
 }  // namespace
-
-double log_expected_improvement(double mean, double sigma, double best) {
-  constexpr double log_root_two_pi = 0.9189385332046727;
-  constexpr double far = -6;
-  sigma = std::max(sigma, 1e-6);
-  const double z = (mean - best) / sigma;
-  const double log_density = -0.5 * z * z - log_root_two_pi;
-  // Mills's ratio: far below the best, z cdf(z) + density(z) is density(z) / z^2.
-  if (z < far) return std::log(sigma) + log_density - 2 * std::log(-z);
-  return std::log(sigma * (z * normal_cdf(z) + std::exp(log_density)));
-}
 
 double expected_seconds(const Prospect& prospect, const std::optional<double>& best,
                         const LaunchCost& cost) {
@@ -75,7 +114,7 @@ double log_value(const Prospect& prospect, const std::optional<double>& best,
                  const LaunchCost& cost) {
   constexpr double impossible = 1e-12;
   const double improvement =
-      best ? log_expected_improvement(prospect.mean, prospect.sigma, *best) : prospect.mean;
+      best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean;
   const double seconds = expected_seconds(prospect, best, cost);
   return improvement + std::log(prospect.fits * prospect.works + impossible) -
          std::log(std::max(seconds, 1e-3));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a launch is worth, by one number: the expected improvement over the best so far per
-// second of the cell's GPUs.
+// second of the cell's GPUs. How fast a layout is has several answers if it may be one of
+// several things: with one kernel or the other, with retries of its allocator or without. Their
+// average is a speed that it never has.
 #pragma once
 
 #include "search/search_point.hpp"
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 namespace shardsweep {
 
@@ -41,18 +44,31 @@ class CostBelief {
   double ooms_ = 1;    // and cost_.oom_s
 };
 
+/// One answer to how fast a layout is, if it fits: a normal of ln(tokens/s per GPU).
+struct SpeedGuess {
+  double chance = 1;  ///< of this answer; those of a layout add up to 1
+  double mean = 0;
+  double sigma = 0;  ///< of what would be measured
+};
+using SpeedGuesses = std::span<const SpeedGuess>;
+
+/// The chance that ln(speed) is above `bound`.
+[[nodiscard]] double chance_above(SpeedGuesses guesses, double bound);
+/// Mean and standard deviation of all answers together; its chance is 1.
+[[nodiscard]] SpeedGuess in_one(SpeedGuesses guesses);
+
 /// What is expected of a layout.
 struct Prospect {
-  double mean = 0;   ///< of ln(tokens/s per GPU)
-  double sigma = 0;  ///< of what would be measured
-  double fits = 1;   ///< chance that memory suffices
-  double works = 1;  ///< chance that it runs, where it fits
-  double step_s = 0;
+  SpeedGuesses speeds;  ///< at least one
+  double mean = 0;      ///< of all of them
+  double fits = 1;      ///< chance that memory suffices
+  double works = 1;     ///< chance that it runs, where it fits
+  double step_s = 0;    ///< at the mean speed
 };
 
 /// ln of the expected improvement over ln(speed) `best`, in ln(speed) (Jones, Schonlau and
-/// Welch 1998, equation 15). Finite however hopeless a layout is.
-[[nodiscard]] double log_expected_improvement(double mean, double sigma, double best);
+/// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
+[[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
 
 /// What a launch is expected to take, in seconds, where the best speed so far is exp(`best`).
 /// One that may be hopeless may be cut short.

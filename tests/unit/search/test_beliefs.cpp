@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 
 using namespace shardsweep;
@@ -336,12 +337,30 @@ TEST_CASE("a device has at least what a run on it has held, whatever its preset 
   CHECK(belief.probability({98, 108, 85}) > 0.3);
 }
 
+TEST_CASE("what ran without room says so of layouts with the same estimate") {
+  MemoryBelief belief(100);
+  const FitBelief::Bounds same{85, 115, 100};
+  const FitBelief::Bounds other{84, 115, 100};
+  const double before = belief.roomy(same);
+  const double fits = belief.fits(same);
+  CHECK(before > 0.3);
+  belief.hear_room(same, false);
+  CHECK(belief.roomy(same) == doctest::Approx(before / 3));
+  belief.hear_room(same, false);
+  CHECK(belief.roomy(same) == doctest::Approx(before / 5));
+  belief.hear_room(same, true);
+  CHECK(belief.roomy(same) == doctest::Approx((before / 2 + 1) / 3.5));
+  CHECK(belief.roomy(other) == doctest::Approx(before).epsilon(0.1));
+  CHECK(belief.fits(same) == fits);
+}
+
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
-  const Prospect base{.mean = 1, .sigma = 0.3, .fits = 1, .works = 1, .step_s = 4};
+  const std::array<SpeedGuess, 1> speeds{{{.chance = 1, .mean = 1, .sigma = 0.3}}};
+  const Prospect base{.speeds = speeds, .mean = 1, .fits = 1, .works = 1, .step_s = 4};
   const auto value = [&](Prospect at) { return std::exp(log_value(at, 1.2, cost)); };
   const double all = value(base);
-  CHECK(all == doctest::Approx(std::exp(log_expected_improvement(1, 0.3, 1.2)) / 100));
+  CHECK(all == doctest::Approx(std::exp(log_expected_improvement(speeds, 1.2)) / 100));
   auto half = base;
   half.works = 0.5;
   CHECK(value(half) == doctest::Approx(all / 2));
@@ -354,12 +373,33 @@ TEST_CASE("a launch is worth its expected improvement, its chances and its secon
 }
 
 TEST_CASE("an improvement far below the best is small, finite and in order") {
-  const double near = log_expected_improvement(-5.9, 1, 0);
-  const double far = log_expected_improvement(-6.1, 1, 0);
-  CHECK(near > far);
-  CHECK(near - far < 1.5);
-  CHECK(log_expected_improvement(-500, 1, 0) > log_expected_improvement(-501, 1, 0));
-  CHECK(std::isfinite(log_expected_improvement(-500, 1, 0)));
+  const auto improvement = [](double mean) {
+    return log_expected_improvement(std::array<SpeedGuess, 1>{{{1, mean, 1}}}, 0);
+  };
+  CHECK(improvement(-5.9) > improvement(-6.1));
+  CHECK(improvement(-5.9) - improvement(-6.1) < 1.5);
+  CHECK(improvement(-500) > improvement(-501));
+  CHECK(std::isfinite(improvement(-500)));
+}
+
+TEST_CASE("what may be one of two layouts is as fast as one of them, not as their average") {
+  const std::array<SpeedGuess, 2> either{{{0.25, 1, 0.1}, {0.75, 0, 0.1}}};
+  const auto all = in_one(either);
+  CHECK(all.mean == doctest::Approx(0.25));
+  CHECK(all.sigma == doctest::Approx(std::sqrt(0.01 + 0.25 * 0.75)));
+  // Nothing of the slow one is that fast, and a half of the fast one.
+  CHECK(chance_above(either, 1) == doctest::Approx(0.125));
+  // Four standard deviations beyond both: one normal of them all would say 8 %.
+  CHECK(chance_above(either, 1.4) < 1e-4);
+  const std::array<SpeedGuess, 1> fast{{{1, 1, 0.1}}};
+  CHECK(log_expected_improvement(either, 1) ==
+        doctest::Approx(std::log(0.25) + log_expected_improvement(fast, 1)));
+  // However hopeless both are, and in whichever order.
+  const std::array<SpeedGuess, 2> hopeless{{{0.5, -500, 1}, {0.5, -400, 1}}};
+  const std::array<SpeedGuess, 2> turned{hopeless[1], hopeless[0]};
+  CHECK(std::isfinite(log_expected_improvement(hopeless, 0)));
+  CHECK(log_expected_improvement(hopeless, 0) ==
+        doctest::Approx(log_expected_improvement(turned, 0)));
 }
 
 TEST_CASE("a few runs say how large the noise is, whatever was thought before") {

@@ -58,8 +58,9 @@ TEST_CASE("a cell of thousands is searched by what its measurements say of all o
     search.end(next, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = speed});
     found = std::max(found, speed);
   }
-  // The last per cent costs train steps twice as long: their batches are larger.
-  CHECK(found >= 0.98 * best);
+  // The last percents cost train steps twice as long, as their batches are larger, and others
+  // may be twice as fast if they have room.
+  CHECK(found >= 0.97 * best);
   // What was handed out and comes back waits in its old place.
   const auto first = search.order().front();
   search.start(first);
