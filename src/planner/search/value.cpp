@@ -50,17 +50,18 @@ SpeedGuess in_one(SpeedGuesses guesses) {
 }
 
 double log_expected_improvement(SpeedGuesses guesses, double best) {
-  const auto log_of = [&](const SpeedGuess& guess) {
-    return std::log(guess.chance) + log_improvement(guess, best);
-  };
   double most = -std::numeric_limits<double>::infinity();
-  for (const auto& guess : guesses)
-    most = std::max(most, log_of(guess));
-  // Relative to the largest: each of them may be too small for a double.
-  double sum = 0;
-  for (const auto& guess : guesses)
-    sum += std::exp(log_of(guess) - most);
-  return most + std::log(sum);
+  double sum = 0;  // relative to the largest: each of them may be too small for a double
+  for (const auto& guess : guesses) {
+    const double one = std::log(guess.chance) + log_improvement(guess, best);
+    if (one <= most) {
+      sum += std::exp(one - most);
+    } else {
+      sum = 1 + sum * std::exp(most - one);
+      most = one;
+    }
+  }
+  return guesses.size() == 1 ? most : most + std::log(sum);
 }
 
 namespace {
