@@ -3,6 +3,7 @@
 // piece of its knowledge taken away or made wrong at a time. Prints a line for each kind of
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
 #include "predict/memory_score.hpp"
+#include "search/readings.hpp"
 #include "tools/bench/planner_case.hpp"
 
 #include <fmt/format.h>
@@ -29,6 +30,7 @@ constexpr SearchUntil own_stop{.regret = 0.01, .confidence = 0.95};
 /// One seed, all cells.
 struct Score {
   double runs = 0;      ///< to within 1 %, of the points of cells with a best
+  double least = 0;     ///< of them, least_runs()
   double hours = 0;     ///< to within 1 %, of those cells' exhaustive GPU-hours
   double stop = 0;      ///< GPU-hours until its own stop, of all cells' exhaustive ones
   double near_out = 0;  ///< rows within 5 % of their cell's best that no order would launch
@@ -109,6 +111,36 @@ double near_left_out(const ReplayedCell& story) {
       }));
 }
 
+/// The launches until one is within 1 % of the best, on average, of somebody who knows all
+/// speeds, but not which of the rows that look alike has which. In a random order of `alike`
+/// rows the first of `good` ones is number (alike + 1) / (good + 1).
+double least_runs(const ReplayedCell& story) {
+  std::vector<const ReplayedRow*> rows;
+  for (const auto& launch : story.launches)
+    rows.push_back(&launch.row);
+  for (const auto& left : story.left_out)
+    rows.push_back(&left.row);
+  double best = 0;
+  for (const auto* row : rows)
+    best = std::max(best, row->tokens_per_s_per_gpu.value_or(0));
+  struct Look {
+    double alike = 0;
+    double good = 0;
+  };
+  std::map<std::string, Look> looks;
+  for (const auto* row : rows) {
+    auto& [alike, good] = looks[look_of(
+        {.model = {}, .point = row->point, .traits = {}, .software = row->kernel})];
+    ++alike;
+    if (row->tokens_per_s_per_gpu.value_or(0) >= 0.99 * best) ++good;
+  }
+  auto least = static_cast<double>(rows.size());
+  for (const auto& [name, look] : looks) {
+    if (look.good > 0) least = std::min(least, (look.alike + 1) / (look.good + 1));
+  }
+  return least;
+}
+
 Score score_of(const Case& c, const Refits& refits) {
   Score score;
   double points = 0;
@@ -118,11 +150,13 @@ Score score_of(const Case& c, const Refits& refits) {
     score.near_out += near_left_out(story);
     if (!cell.runs_to_1pct) continue;
     score.runs += static_cast<double>(*cell.runs_to_1pct);
+    score.least += least_runs(story);
     points += static_cast<double>(cell.points);
     score.hours += *cell.gpu_hours_to_1pct;
     solvable_hours += cell.exhaustive_gpu_hours;
   }
   score.runs /= std::max(points, 1.0);
+  score.least /= std::max(points, 1.0);
   score.hours /= std::max(solvable_hours, 1e-9);
   double all = 0;
   for (const auto& [cell, story] : cells_of(c, refits, own_stop)) {
@@ -227,15 +261,17 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
   const double truth =
       claims.empty() ? 1 : static_cast<double>(kept) / static_cast<double>(claims.size());
   const auto runs = over(scores, &Score::runs);
+  const auto least = over(scores, &Score::least);
   const auto hours = over(scores, &Score::hours);
   const auto stop = over(scores, &Score::stop);
   const auto near_out = over(scores, &Score::near_out);
   const auto good_out = over(scores, &Score::good_out);
   fmt::print(
-      "{:<26} {:>5.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} {:>6.2f} "
+      "{:<26} {:>5.2f} {:>6.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} "
+      "{:>6.2f} "
       "{:>6.1f}   {:>5.1f} {:>5}   {:>5.2f} {:>3.0f}   {:>5.1f} {:>4.0f}\n",
-      name, 100 * runs.mean, 100 * runs.worst, 100 * hours.mean, 100 * hours.worst,
-      100 * stop.mean, 100 * stop.worst, 100 * late, 100 * most,
+      name, 100 * runs.mean, 100 * runs.worst, 100 * least.mean, 100 * hours.mean,
+      100 * hours.worst, 100 * stop.mean, 100 * stop.worst, 100 * late, 100 * most,
       100 * share_within(regrets, 0.02), 100 * truth, claims.size(), near_out.mean,
       near_out.worst, good_out.mean, good_out.worst);
   std::fflush(stdout);
@@ -400,9 +436,11 @@ int main(int count, char** values) {
     return 0;
   }
   fmt::print(
-      "                           runs to 1 %     hours to 1 %    hours to stop   regret at "
+      "                           runs to 1 %            hours to 1 %    hours to stop   "
+      "regret at "
       "stop      95 % said     good left out (%)\n"
-      "what the planner lacks      mean  worst     mean  worst     mean  worst    95 %  worst  "
+      "what the planner lacks      mean  worst  least     mean  worst     mean  worst    95 %  "
+      "worst  "
       "<=2 %   true  cells   near max    all  max\n");
   if (!arguments.folder.empty()) {
     for (const auto& table : tables_of(arguments.folder, arguments.table))
