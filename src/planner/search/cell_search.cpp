@@ -58,7 +58,7 @@ std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) cons
 
 /// The chance that no retries slow it down although they are predicted. They follow from an
 /// estimate of its memory, which is in doubt: believed without one, it makes a layout that has
-/// room look half as fast, or worse, and no run of another layout says so.
+/// room look half as fast, or worse, and only runs of the same estimate say so.
 double CellSearch::unslowed(const Candidate::Read& read) const {
   return read.slowed > 0 ? memory_.roomy(read.bounds) : 0;
 }

@@ -106,12 +106,12 @@ class MemoryBelief {
   /// How one with these bounds has ended, where it is certain which layout it was.
   void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
             const SearchNews& news);
-  /// Whether one that ran left its allocator room, as its speed has shown. It says so of those
-  /// with the same estimate, and nothing of others.
-  void hear_room(const Bounds& bounds, bool roomy);
   /// The same of an earlier sweep.
   void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
                 const SearchNews& news, double weight);
+  /// Whether one that ran left its allocator room, as its speed has shown. It says so of those
+  /// with the same estimate, and nothing of others.
+  void hear_room(const Bounds& bounds, bool roomy);
   /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
   void hear_oom(OutOfMemory oom);
   /// One that ran: what needs no more and ran out of memory did so for a reason that is not

@@ -389,7 +389,7 @@ TEST_CASE("what may be one of two layouts is as fast as one of them, not as thei
   CHECK(all.sigma == doctest::Approx(std::sqrt(0.01 + 0.25 * 0.75)));
   // Nothing of the slow one is that fast, and a half of the fast one.
   CHECK(chance_above(either, 1) == doctest::Approx(0.125));
-  // Four standard deviations beyond both: one normal of them all would say 8 %.
+  // Four standard deviations beyond both: one normal of them all would say 0.5 %.
   CHECK(chance_above(either, 1.4) < 1e-4);
   const std::array<SpeedGuess, 1> fast{{{1, 1, 0.1}}};
   CHECK(log_expected_improvement(either, 1) ==
