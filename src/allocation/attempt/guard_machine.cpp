@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 namespace shardsweep {
 
 NodeFinding finding_of_killed_agent(const std::string& node, int signal) {
@@ -25,7 +27,7 @@ void GuardMachine::see_nothing_left() {
 
 void GuardMachine::has_ended(bool clean) {
   clean_ = clean;
-  order_ = Order::leave;
+  order_ = signal_ == SIGKILL ? Order::await_own_kill : Order::leave;
 }
 
 int GuardMachine::exit_code() const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the guard of a node agent decides. While the agent lives it waits. When the agent is
 // gone, it says so if a signal has ended it, ends whatever the agent watched, and only then
-// leaves: the end of its channel tells the lead that this node is clean. Pure.
+// leaves: the end of its channel tells the lead that this node is clean. After a SIGKILL it
+// stays a while: whoever kills a whole step kills its processes one by one. Pure.
 #pragma once
 
 #include <shardsweep/protocol.hpp>
@@ -23,7 +24,7 @@ inline constexpr int exit_guard_failed = 1;
 
 class GuardMachine {
  public:
-  enum class Order : std::uint8_t { wait, say_killed, end_children, leave };
+  enum class Order : std::uint8_t { wait, say_killed, end_children, await_own_kill, leave };
   [[nodiscard]] Order next() const { return order_; }
 
   /// A child was waited for: its agent, by an exit code or a signal (else 0).
@@ -34,6 +35,8 @@ class GuardMachine {
   void has_said() { order_ = Order::end_children; }
   /// end_children was done; `clean`: no child is left.
   void has_ended(bool clean);
+  /// await_own_kill was done, and this guard lives.
+  void has_outlived_its_agent() { order_ = Order::leave; }
 
   /// Which has ended the agent; 0: none.
   [[nodiscard]] int signal() const { return signal_; }

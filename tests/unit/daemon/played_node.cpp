@@ -54,6 +54,9 @@ void PlayedNode::act_as_guard() {
         end_processes();
         guard_.has_ended(true);
         break;
+      case GuardMachine::Order::await_own_kill:
+        guard_.has_outlived_its_agent();
+        break;
       case GuardMachine::Order::leave:
         guard_ended_ = true;
         return;
