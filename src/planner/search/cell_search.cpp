@@ -141,28 +141,35 @@ std::size_t CellSearch::add(SearchPoint point) {
   return candidates_.size() - 1;
 }
 
+void CellSearch::set(Candidate& candidate, Status status) {
+  if (candidate.status == Status::spared) --spared_;
+  if (status == Status::spared) ++spared_;
+  candidate.status = status;
+}
+
 void CellSearch::start(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
-  candidates_[number].status = Status::started;
+  set(candidates_[number], Status::started);
   runs_.start();
   stop_.forget();
 }
 
 void CellSearch::put_back(std::size_t number) {
-  auto& status = candidates_[number].status;
+  auto& candidate = candidates_[number];
+  const auto status = candidate.status;
   if (status != Status::started && status != Status::spared) return;
   if (status == Status::started) runs_.put_back();
   INVARIANT(runs_.started() >= 0, "no more is put back than was started", number,
             runs_.started());
   // What was spared has no place in the order.
   if (status == Status::spared) stale_ = true;
-  status = Status::waiting;
+  set(candidate, Status::waiting);
   stop_.forget();
 }
 
 void CellSearch::spare(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
-  candidates_[number].status = Status::spared;
+  set(candidates_[number], Status::spared);
   stop_.forget();
 }
 
@@ -173,7 +180,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   if (candidate.status != Status::started && ran) runs_.start();
   INVARIANT(runs_.started() <= static_cast<std::int64_t>(candidates_.size()),
             "no point of a cell is started twice", number, runs_.started(), candidates_.size());
-  candidate.status = ran && news.outcome != Outcome::oom ? Status::tried : Status::gone;
+  set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
   hear(candidate, news, own_cell);
   runs_.end(number, candidate.late, news);
   if (news.outcome == Outcome::oom) hear_oom({candidate.is, number, 0});
@@ -412,8 +419,8 @@ std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
   if (settings_.until.regret > 0 && !stop_.is_contradicted(candidates_)) return numbers;
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
-    const double fits = std::max(candidate.fits, fits_at_best(candidate));
-    if (candidate.status == Status::spared && fits >= fair_chance) numbers.push_back(i);
+    if (candidate.status != Status::spared) continue;
+    if (std::max(candidate.fits, fits_at_best(candidate)) >= fair_chance) numbers.push_back(i);
   }
   return numbers;
 }

@@ -66,6 +66,10 @@ class CellSearch {
   /// Those spared whose ground measurements contradict: the chance that one of them is faster
   /// is half as large again as the search had allowed for, and it may fit.
   [[nodiscard]] std::vector<std::size_t> to_reopen(double gpu_hours);
+  [[nodiscard]] bool is_spared(std::size_t number) const {
+    return candidates_[number].status == Candidate::Status::spared;
+  }
+  [[nodiscard]] bool has_spared() const { return spared_ > 0; }
   /// Of a point that waits: why it will not fit, by what this cell has measured. It is spared:
   /// what is measured later may take it back.
   [[nodiscard]] std::optional<std::string> wont_fit(std::size_t number);
@@ -88,6 +92,7 @@ class CellSearch {
  private:
   using Status = Candidate::Status;
 
+  void set(Candidate& candidate, Status status);
   [[nodiscard]] std::vector<Candidate::Read> reads_of(const SearchPoint& point) const;
   [[nodiscard]] double unslowed(const Candidate::Read& read) const;
   [[nodiscard]] double was_unslowed(const Candidate::Read& read, double speed,
@@ -116,6 +121,7 @@ class CellSearch {
   OwnRuns runs_;
   CellStop stop_;
   std::vector<Candidate> candidates_;
+  std::int64_t spared_ = 0;          // of candidates_
   std::vector<std::size_t> ranked_;  // all that have not ended
   bool stale_ = true;                // something was heard that ranked_ does not know
 };

@@ -40,11 +40,11 @@ SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
 
 void SweepSearch::add(const SearchTrial& trial) {
   const auto key = cell_of(trial.point.model, trial.point.point);
-  auto& cell =
-      cells_
-          .try_emplace(key,
-                       Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}, {}, 0, 0})
-          .first->second;
+  auto known = cells_.find(key);
+  if (known == cells_.end())
+    known =
+        cells_.emplace(key, Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}}).first;
+  auto& cell = known->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
   cell.gpu_hours += trial.gpu_hours;
@@ -53,10 +53,7 @@ void SweepSearch::add(const SearchTrial& trial) {
   if (trial.asked) asked_.insert(trial.id);
   if (trial.running != 0) started_at_.emplace(trial.running, trial.running_since);
   if (trial.started) cell.search.start(number);
-  if (trial.spared) {
-    cell.search.spare(number);
-    cell.spared.insert(trial.id);
-  }
+  if (trial.spared) cell.search.spare(number);
   if (trial.news) end(trial.id, *trial.news);
 }
 
@@ -72,14 +69,13 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
   const auto place = places_.find(trial);
   if (place == places_.end()) return;
   // What a search has spared is not over: its cell may be opened again.
-  auto& spared = place->second.cell->spared;
-  if (news.outcome == Outcome::skipped && spared.contains(trial)) return;
+  auto& search = place->second.cell->search;
+  if (news.outcome == Outcome::skipped && search.is_spared(place->second.number)) return;
   const auto [known, fresh] = ended_.try_emplace(trial, news);
   if (!fresh && known->second.outcome != Outcome::completed)
     outdated_ = outdated_ || news.outcome == Outcome::completed;
   if (!fresh) return;
-  spared.erase(trial);
-  place->second.cell->search.end(place->second.number, news);
+  search.end(place->second.number, news);
   if (settings_.learn_across)
     lessons_.push_back({place->second.cell, trial, "", points_.at(trial), news});
 }
@@ -140,23 +136,19 @@ void SweepSearch::teach(Cell& cell) {
 }
 
 /// What is not waiting has been started, or ended by somebody else's decision.
-// All of these are in the order of their ids: one walk over the three, a hundred thousand of
-// each, and no table that is made and thrown away with every tick.
+// Both are in the order of their ids: one walk over a hundred thousand of each, and no table
+// that is made and thrown away with every tick. To one that has ended neither makes a
+// difference.
 void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
   std::vector<TrialId> ids(waiting.size());
   std::transform(waiting.begin(), waiting.end(), ids.begin(),
                  [](const TrialRow* trial) { return trial->id; });
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   auto waits = ids.begin();
-  auto ended = ended_.begin();
   for (const auto& [id, place] : places_) {
-    while (ended != ended_.end() && ended->first < id)
-      ++ended;
-    if (ended != ended_.end() && ended->first == id) continue;
     while (waits != ids.end() && *waits < id)
       ++waits;
     if (waits != ids.end() && *waits == id) {
-      if (!place.cell->spared.empty()) place.cell->spared.erase(id);
       place.cell->search.put_back(place.number);
     } else {
       place.cell->search.start(place.number);
@@ -167,7 +159,7 @@ void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
 std::vector<TrialId> SweepSearch::to_reopen() {
   std::vector<TrialId> trials;
   for (auto& [key, cell] : cells_) {
-    if (cell.spared.empty()) continue;
+    if (!cell.search.has_spared()) continue;
     teach(cell);
     for (const auto number : cell.search.to_reopen(cell.gpu_hours))
       trials.push_back(cell.trials[number]);
@@ -223,14 +215,12 @@ SweepSearch::Advice SweepSearch::advise(const std::vector<const TrialRow*>& wait
       if (auto why = cell.search.wont_fit(number); why && !asked_.contains(id)) {
         advice.skip.push_back({id, std::move(*why), std::string(unfit_reason), 0});
         cell.search.spare(number);
-        cell.spared.insert(id);
         continue;
       }
       if (enough && !asked_.contains(id)) {
         const auto here = cell.search.bound_text(number);
         advice.skip.push_back({id, fmt::format("{} {}", *enough, here), *enough, 0});
         cell.search.spare(number);
-        cell.spared.insert(id);
       } else {
         advice.rank.emplace(id, static_cast<std::int64_t>(advice.rank.size()));
       }

@@ -110,7 +110,6 @@ class SweepSearch {
   struct Cell {
     CellSearch search;
     std::vector<TrialId> trials;  // by number
-    std::set<TrialId> spared;
     double gpu_hours = 0;
     std::size_t taught = 0;  // how much of `taught_` it has heard
   };
