@@ -103,6 +103,11 @@ struct Measure {
   std::int32_t node_sets = 1;     ///< sets of nodes that a choice is held against, one by one
   /// `first` of a search with finals that says nothing of it.
   static constexpr std::int32_t first_of_search = 3;
+  /// `finalists` where one is proposed.
+  static constexpr std::int32_t usual_finalists = 3;
+  /// A finalist is at most so much slower than its cell's fastest: runs of one layout in two
+  /// allocations differ by a few percent.
+  static constexpr double slower_at_most = 0.1;
   /// Timed steps of a trial that is no run of finals.
   [[nodiscard]] constexpr std::int32_t steps_of_trial() const {
     return first > 0 ? first : steps;
@@ -117,6 +122,8 @@ struct Measure {
   }
   friend bool operator==(const Measure&, const Measure&) = default;
 };
+static_assert(Measure::first_of_search == 3 && Measure::slower_at_most == 0.1,
+              "the meanings of 'first' and 'finalists' say so");
 // clang-format off
 template <>
 inline constexpr auto described<Measure> = Entries{

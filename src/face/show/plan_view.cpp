@@ -436,10 +436,11 @@ class PlanWriter {
     const Measure& measure = sweep_.measure;
     constexpr double much = 0.2;
     if (const double whole = hours_of_whole_runs(sweep_, plan_); whole > much * plan_.gpu_hours)
-      sentence(fmt::format(
-          "Each layout is measured in full. With `measure: {{finalists: 3}}` each has {} timed "
-          "train steps at first, about {} GPU-hours less before the finals.",
-          Measure::first_of_search, amount_text(whole)));
+      sentence(
+          fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each "
+                      "has {} timed train steps at first, about {} GPU-hours less before the "
+                      "finals.",
+                      Measure::usual_finalists, Measure::first_of_search, amount_text(whole)));
     if (measure.first > 0)
       sentence(
           fmt::format("Each trial has {} of the {} timed train steps. Finals have all of them.",

@@ -9,6 +9,7 @@
 #include <shardsweep/recorded.hpp>
 #include <shardsweep/result.hpp>
 #include <shardsweep/search.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -39,7 +40,7 @@ struct ReplayOptions {
   /// Timed steps of each launch, as measure.first; an exhaustive sweep's have all. 0: all too.
   std::int32_t first = 0;
   /// As measure.finalists. With `first`, a round of a cell's finals counts after its stop.
-  std::int32_t finalists = 3;
+  std::int32_t finalists = Measure::usual_finalists;
   [[nodiscard]] std::int32_t steps_of_launch(std::int32_t cut_after = 0) const {
     if (cut_after > 0) return cut_after;
     return first > 0 ? warmup + first : steps;

@@ -178,11 +178,12 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
   if (!is_locked(request, *find_axis("grad_accum")))
     text += "  grad_accum: auto   # what the global batch needs\n";
   return text +
-         "measure:\n"
-         "  finalists: 3       # layouts that run again, together, to confirm the fastest\n" +
          fmt::format(
+             "measure:\n"
+             "  finalists: {}       # layouts that run again, together, to confirm the "
+             "fastest\n"
              "  first: {}           # timed train steps of a run; finals run all of them\n",
-             Measure::first_of_search) +
+             Measure::usual_finalists, Measure::first_of_search) +
          "search:              # remove it to measure every layout\n"
          "  policy: best_first\n"
          "  until: {regret: 2%, confidence: 95%}\n" +

@@ -6,6 +6,8 @@
 
 #include "text/numbers.hpp"
 
+#include <shardsweep/sweep.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -440,11 +442,9 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
 }  // namespace
 
 std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most) {
-  // Runs of one layout in two allocations differ by a few percent.
-  constexpr double chance = 0.1;
   std::size_t count = 0;
   while (count < std::min(most, speeds.size()) &&
-         speeds[count] >= (1 - chance) * speeds.front())
+         speeds[count] >= (1 - Measure::slower_at_most) * speeds.front())
     ++count;
   return count;
 }

@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep::config {
@@ -295,16 +296,24 @@ void SweepReader::read_excludes(const YamlNode& list) {
   }
 }
 
+namespace {
+
+/// Of a key that says something of finals, in a sweep that has none.
+Fault needs_finals(const YamlNode& key, std::string_view why, std::string_view otherwise) {
+  return fault_at(key, fmt::format("{}; write 'finalists: {}' beside it, or {}", why,
+                                   Measure::usual_finalists, otherwise));
+}
+
+}  // namespace
+
 void SweepReader::read_measure(const YamlNode& map) {
   if (!mistakes_.take(map, expect_map(map, "'measure'"))) return;
   check_keys(map, "'measure'", keys_of("measure"), mistakes_);
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
   if (const auto* first = find(map, "first"); sweep_.measure.first > 0 && !finals)
-    mistakes_.add(*first,
-                  fault_at(*first,
-                           "'first' shortens the runs before the finals; write 'finalists: 3' "
-                           "beside it, or 'steps' in its place"));
+    mistakes_.add(*first, needs_finals(*first, "'first' shortens the runs before the finals",
+                                       "write 'steps' in its place"));
   else if (sweep_.measure.first >= sweep_.measure.steps)
     mistakes_.add(*first, fault_at(*first, fmt::format("'first' has to be below 'steps', which "
                                                        "is {}; got '{}'",
@@ -313,9 +322,8 @@ void SweepReader::read_measure(const YamlNode& map) {
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
                      repeats->text == "until_resolved";
   if (until && !finals)
-    mistakes_.add(*repeats, fault_at(*repeats,
-                                     "'repeats: until_resolved' needs 'finalists' beside it; "
-                                     "write 'finalists: 3', or a number of repeats"));
+    mistakes_.add(*repeats, needs_finals(*repeats, "'repeats: until_resolved' ends finals",
+                                         "write a number of repeats"));
   if (repeats != nullptr && !until) {
     const auto count = mistakes_.take(
         *repeats, read_count(*repeats, {1, finals ? most_rounds : most_repeats, "repeats"}));
@@ -324,13 +332,10 @@ void SweepReader::read_measure(const YamlNode& map) {
   }
   if (const auto* sets = find(map, "node_sets"); sets != nullptr && !finals)
     mistakes_.add(*sets,
-                  fault_at(*sets,
-                           "'node_sets' confirms finals; write 'finalists: 3' beside it, "
-                           "or remove 'node_sets'"));
+                  needs_finals(*sets, "'node_sets' confirms finals", "remove 'node_sets'"));
   if (const auto* resolve = find(map, "resolve"); resolve != nullptr && !finals)
-    mistakes_.add(*resolve, fault_at(*resolve,
-                                     "'resolve' ends finals; write 'finalists: 3' beside it, "
-                                     "or remove 'resolve'"));
+    mistakes_.add(*resolve,
+                  needs_finals(*resolve, "'resolve' ends finals", "remove 'resolve'"));
 }
 
 /// A search needs many runs and its finals decide, so that a file has to ask for long ones.

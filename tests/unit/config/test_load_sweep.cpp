@@ -396,7 +396,7 @@ TEST_CASE("finals say how many layouts run again, how often, and what does not m
   REQUIRE_MESSAGE(counted.has_value(), fault_of(counted));
   CHECK(counted->measure == Measure{.finalists = 2, .final_rounds = 5});
   CHECK(fault_of(load_text(text + "measure: {repeats: until_resolved}\n"))
-            .find("needs 'finalists'") != std::string::npos);
+            .find("write 'finalists: 3'") != std::string::npos);
   const auto shorter = load_text(text + "measure: {steps: 20, first: 5, finalists: 2}\n");
   REQUIRE(shorter);
   CHECK(shorter->measure.steps_of_trial() == 5);

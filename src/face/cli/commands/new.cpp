@@ -125,9 +125,7 @@ constexpr std::string_view rest =
     "# exclude:\n"
     "#   - {when: \"tp > 8\", why: \"keep tensor parallelism inside a node\"}\n"
     "\n# Find the fastest layout without running all of them.\n"
-    "# search: {policy: best_first, until: {regret: 1%, confidence: 95%}}\n"
-    "\n# Train steps per trial. The first ones warm up and do not count. With 'finalists: 3'\n"
-    "# the fastest layouts run again, together; a search runs short until then.\n";
+    "# search: {policy: best_first, until: {regret: 1%, confidence: 95%}}\n";
 
 std::string sweep_name(const Options& options, const std::string& model) {
   const auto stem = std::filesystem::path(options.file).stem().string();
@@ -207,7 +205,12 @@ std::string new_sweep_text(const NewSweep& sweep) {
              "cluster: {}\n\n",
              sweep.name, sweep.cluster.name) +
          constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
-         fmt::format("measure: {{warmup: {}, steps: {}}}\n", gpus ? 3 : 1, gpus ? 10 : 3) +
+         fmt::format(
+             "\n# Train steps per trial. The first ones warm up and do not count. With "
+             "'finalists: {}'\n"
+             "# the fastest layouts run again, together; a search runs short until then.\n"
+             "measure: {{warmup: {}, steps: {}}}\n",
+             Measure::usual_finalists, gpus ? 3 : 1, gpus ? 10 : 3) +
          (sweep.trainer == nullptr ? "" : "\n" + sweep.trainer_rest);
 }
 
