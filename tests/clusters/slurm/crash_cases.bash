@@ -42,7 +42,7 @@ submit_held() {
 }
 end_of_daemon() {
   kill_daemon
-  wait_for 'end of the daemon' no_daemon
+  wait_for 'end of the daemon' no_daemon "$(daemon_log)"
 }
 in_queue() { [ -n "$(as_user squeue --me -h -o %j | grep "^$sweep-n")" ]; }
 is_claimed() { is 'SELECT count(*) > 0 FROM allocations WHERE claimed_at > 0' 1; }
@@ -92,7 +92,7 @@ daemon_at() {
   submit
   points=()
   wait_for "daemon at $1" reached "$fails" "${1%%:*}"
-  wait_for 'end of the daemon' no_daemon
+  wait_for 'end of the daemon' no_daemon "$(daemon_log)"
   start_daemon
 }
 crash_daemon_committed() { daemon_at daemon.committed:2; }

@@ -67,10 +67,9 @@ submit() {
 sql() { tool query --format csv "$1" | tail -n +2; }
 is() { [ "$(sql "$1")" = "$2" ]; }
 
-daemon() { sed -n 's/.* daemon \([0-9]*\) has .*/\1/p' "$place/sweep.db.d/daemon.log" | tail -n 1; }
-kill_daemon() { kill -9 "$(daemon)"; }
-start_daemon() { tool daemon --until-idle >>"$place/sweep.db.d/daemon.log" 2>&1 & }
-no_daemon() { [ ! -e "/proc/$(daemon)" ]; }
+daemon_log() { echo "$place/sweep.db.d/daemon.log"; }
+kill_daemon() { kill -9 "$(last_daemon "$(daemon_log)")"; }
+start_daemon() { tool daemon --until-idle >>"$(daemon_log)" 2>&1 & }
 
 # The job of the sweep's allocation number N.
 job_of() { sql "SELECT job_id FROM allocations ORDER BY id LIMIT 1 OFFSET $(($1 - 1))"; }
@@ -87,7 +86,7 @@ end_daemons() {
       if grep -qzF "${log%.d/daemon.log}" "/proc/$pid/cmdline" 2>/dev/null; then
         kill -9 "$pid" || true
       fi
-    done < <(sed -n 's/.* daemon \([0-9]*\) has .*/\1/p' "$log")
+    done < <(daemons_of "$log")
   done
 }
 trap 'end_daemons; slurm_cluster down' EXIT
@@ -101,7 +100,7 @@ show_sweep() {
               FROM allocations LIMIT 60"
   tool query "SELECT kind, detail FROM events LIMIT 120"
   tool status "$sweep"
-  tail -n 20 "$place/sweep.db.d/daemon.log" "$place/log"
+  tail -n 20 "$(daemon_log)" "$place/log"
 }
 show_all() {
   echo "sweep ${sweep:-}"
@@ -131,7 +130,7 @@ no_job_left() {
 }
 # What has to be true of every sweep that is over.
 check_accounts() {
-  wait_for 'end of the daemon' no_daemon
+  wait_for 'end of the daemon' no_daemon "$(daemon_log)"
   expect 'measured twice' \
     "SELECT count(*) FROM (SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial
      HAVING count(*) > 1)" 0

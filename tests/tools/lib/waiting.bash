@@ -29,3 +29,8 @@ wait_for() {
 }
 # is_over PID: the process has ended, whoever waits for it.
 is_over() { ! [ -e "/proc/$1/exe" ] || grep -qs '^State:.*zombie' "/proc/$1/status"; }
+# daemons_of LOG: the pids of all that have written it, in their order.
+daemons_of() { sed -n 's/.* daemon \([0-9]*\) has .*/\1/p' "$1"; }
+last_daemon() { daemons_of "$1" | tail -n 1; }
+# no_daemon LOG: the last one has ended, and its lock with it; "nothing is left to do" it says before.
+no_daemon() { is_over "$(last_daemon "$1")"; }
