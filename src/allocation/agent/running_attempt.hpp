@@ -75,6 +75,9 @@ class RunningAttempt final : public RanksOutside {
     return trainer_ ? trainer_->refused() : "";
   }
   [[nodiscard]] bool waits_for_step() const override { return step_ && !step_->has_started(); }
+  [[nodiscard]] std::optional<Evidence> failure_in_step(bool told) override {
+    return step_ ? step_->failure_said(told) : std::nullopt;
+  }
   [[nodiscard]] Evidence no_start_evidence(const std::string& why) const override {
     return step_->no_start_evidence(why);
   }

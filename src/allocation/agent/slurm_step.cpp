@@ -19,6 +19,7 @@ namespace shardsweep::agent {
 namespace {
 
 constexpr std::size_t most_step_output = std::size_t{64} * 1024;
+constexpr double look_again_s = 1;
 
 }  // namespace
 
@@ -79,6 +80,13 @@ bool SlurmStep::has_started() const {
     if (::access(here_.log_of(rank).c_str(), F_OK) == 0) return true;
   }
   return false;
+}
+
+std::optional<Evidence> SlurmStep::failure_said(bool told) {
+  if (here_.now_s() - looked_at_s_ < look_again_s) return std::nullopt;
+  looked_at_s_ = here_.now_s();
+  return first_failure_in(read_ends(here_.log_of(-1), most_step_output), here_.clock.now(),
+                          told);
 }
 
 Evidence SlurmStep::exit_evidence(int status, bool told) const {

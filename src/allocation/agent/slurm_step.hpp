@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 
 namespace shardsweep::agent {
@@ -26,6 +27,9 @@ class SlurmStep {
   /// The first rank, as its task starts it.
   [[nodiscard]] RankStart first_rank(const Environment& own, const std::string& meet) const;
   [[nodiscard]] bool has_started() const;
+  /// What srun has said of a task or node that failed. It is asked often, and looks once a
+  /// second.
+  [[nodiscard]] std::optional<Evidence> failure_said(bool told);
   /// srun has ended with `status`. `told`: we were told to stop.
   [[nodiscard]] Evidence exit_evidence(int status, bool told) const;
   /// No rank has begun.
@@ -39,6 +43,7 @@ class SlurmStep {
   [[nodiscard]] std::string node_of(const Evidence& first) const;
 
   const AttemptHere& here_;
+  double looked_at_s_ = 0;
 };
 
 }  // namespace shardsweep::agent

@@ -40,6 +40,7 @@ void AttemptMachine::round() {
   look_at_programs();
   look_at_pace();
   look_at_ranks();
+  look_at_step();
   ranks_->reap_orphans();
   hold_against_it(
       ranks_->look_at_storage(life_.runs() && !life_.findings().failed_at_s().has_value()));
@@ -112,6 +113,14 @@ void AttemptMachine::look_at_ranks() {
     take_exit(exit);
     ranks_->rank_is_noted();
   }
+}
+
+/// Its end is srun's to bring about, and mostly comes at once.
+void AttemptMachine::look_at_step() {
+  if (!is_step_ || !life_.runs() || life_.is_failing()) return;
+  const Moment now = ranks_->now();
+  if (auto said = ranks_->failure_in_step(life_.findings().was_told_just_now(now.s)))
+    life_.see_failing(*std::move(said), now.s);
 }
 
 void AttemptMachine::take_exit(const RankExit& exit) {

@@ -82,6 +82,8 @@ class RanksOutside {
   [[nodiscard]] virtual std::string refused_version() const = 0;
   /// The ranks are tasks of a Slurm step, and none has begun.
   [[nodiscard]] virtual bool waits_for_step() const = 0;
+  /// Of a task that has failed, while the step runs on. `told`: as in failure_of().
+  [[nodiscard]] virtual std::optional<Evidence> failure_in_step(bool told) = 0;
   [[nodiscard]] virtual Evidence no_start_evidence(const std::string& why) const = 0;
 
   // ---- orders
@@ -175,6 +177,7 @@ class AttemptMachine {
   void look_at_programs();
   void look_at_pace();
   void look_at_ranks();
+  void look_at_step();
   void take_exit(const RankExit& exit);
   void hold_against_it(std::optional<Evidence> evidence);
   void obey(AttemptLife::Order order, const std::string& why = "");

@@ -4,12 +4,16 @@
 #include <shardsweep/invariant.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace shardsweep {
 namespace {
 
 // A rank whose peer has failed needs a moment to notice, to say so and to leave.
 constexpr double peer_grace_s = 2;
+// Slurm asks the other tasks to leave, and sends SIGKILL after its KillWait: 30 s, if a site
+// has not set it.
+constexpr double step_end_s = 60;
 // Children of a rank that end with it (a loader's pipe closes) are not called leaked.
 constexpr double settle_s = 0.1;
 // Not gone so long after SIGKILL: state D. Nothing here can help, the node is out.
@@ -53,8 +57,14 @@ void AttemptLife::see_exit(int rank, const std::optional<Evidence>& failure, Mom
   findings_.add_failure(*failure, now.s);
 }
 
+void AttemptLife::see_failing(Evidence failure, double now_s) {
+  failing_ = std::move(failure);
+  failing_since_s_ = now_s;
+}
+
 void AttemptLife::stretch(double gap_s) {
   watch_.stretch(gap_s);
+  failing_since_s_ += gap_s;
   findings_.stretch(gap_s);
 }
 
@@ -70,6 +80,10 @@ AttemptLife::Order AttemptLife::next_of_running(const Around& around, Moment now
     refuse_version(around.refused_version, now.at);
   } else if (failed_at_s) {
     if (now.s - *failed_at_s <= std::min(peer_grace_s, grace_s_)) return Order::wait;
+  } else if (failing_) {
+    // Whoever stands still meanwhile waits for a peer that is gone.
+    if (now.s - failing_since_s_ <= step_end_s) return Order::wait;
+    findings_.add_failure(*failing_, now.s);
   } else if (hopeless_ && !findings_.measured()) {
     cut_by_ = CutBy::this_node;
   } else {
@@ -116,7 +130,7 @@ AttemptLife::Order AttemptLife::end(Outcome outcome, const std::string& why, Mom
 std::optional<Suspect> AttemptLife::suspicion(double now_s,
                                               const std::vector<int>& living) const {
   // If rank 0 is elsewhere its records are too, and only the node that has it can tell.
-  if (!runs() || findings_.failed_at_s() || !has_rank_zero_) return std::nullopt;
+  if (!runs() || findings_.failed_at_s() || failing_ || !has_rank_zero_) return std::nullopt;
   const auto verdict = watch_.judge(now_s);
   if (!verdict || verdict->outcome != Outcome::hung) return std::nullopt;
   return Suspect{attempt_, watch_.limit_s(), findings_.with_early_exit(verdict->cause, living)};

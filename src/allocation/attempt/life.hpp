@@ -48,6 +48,10 @@ class AttemptLife {
   void see(int rank, const Record& record, Moment now);
   /// A rank here has exited: 0, or as `failure` says.
   void see_exit(int rank, const std::optional<Evidence>& failure, Moment now);
+  /// A task of the Slurm step has failed, as `failure` says: all others are ended by Slurm. If
+  /// they are not (the order to a node was lost), the step is told to end, and has failed so.
+  void see_failing(Evidence failure, double now_s);
+  [[nodiscard]] bool is_failing() const { return failing_.has_value(); }
   /// An operation of a rank here was seen to begin or end (AttemptWatch::see_movement).
   void see_movement(bool all, double now_s) { watch_.see_movement(all, now_s); }
   void stretch(double gap_s);
@@ -103,6 +107,8 @@ class AttemptLife {
   bool has_rank_zero_;
   AttemptWatch watch_;
   CutShort cut_;
+  std::optional<Evidence> failing_;
+  double failing_since_s_ = 0;
   bool hopeless_ = false;  ///< by its train steps
   std::optional<CutBy> cut_by_;
   Findings findings_;

@@ -121,7 +121,7 @@ Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
 
 }  // namespace
 
-Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, bool told) {
+std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, bool told) {
   std::optional<Evidence> first;
   each_complaint(output, [&](std::string_view said) {
     if (const auto lost = node_in(said)) {
@@ -132,7 +132,11 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
     }
     return first.has_value();
   });
-  if (first) return *std::move(first);
+  return first;
+}
+
+Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, bool told) {
+  if (auto first = first_failure_in(output, at, told)) return *std::move(first);
   constexpr int killed = 128;
   if (exit_code > killed) return evidence_of_signal(-1, exit_code - killed, at, told);
   return evidence_of_exit(-1, exit_code, at, last_line_in(output)).value_or(Evidence{});

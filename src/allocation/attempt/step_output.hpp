@@ -6,12 +6,18 @@
 
 #include "attempt/classify.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace shardsweep {
 
-/// A step whose ranks had begun. The evidence names a node where srun names one and no more.
+/// Of the task or node that failed first; none: srun has named neither. The evidence names a
+/// node where srun names one and no more.
+[[nodiscard]] std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at,
+                                                       bool told);
+
+/// A step whose ranks had begun, and which has ended.
 [[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
                                         bool told);
 

@@ -79,6 +79,32 @@ TEST_CASE("peers of a rank that has failed get a moment before they are ended") 
   CHECK(life.findings().verdict(true).ending.outcome == Outcome::crashed);
 }
 
+TEST_CASE("a step that outlives its failed task by a minute is ended") {
+  AttemptSpec spec = spec_with_limits();
+  spec.limits.init_limit_s = 10;
+  Life life(spec);
+  life.see_failing(exit_of(1, 1), at(1).s);
+  CHECK(life.running(2) == Order::wait);
+  SUBCASE("what stands still meanwhile is no hang") {
+    CHECK(life.running(50) == Order::wait);
+    CHECK_FALSE(life.suspicion(at(50).s, {0}));
+    CHECK(life.running(61.5) == Order::terminate);
+    CHECK(life.stage() == Stage::ending);
+    const Ending ending = life.findings().verdict(true).ending;
+    CHECK(ending.outcome == Outcome::crashed);
+    CHECK(ending.cause == exit_of(1, 1).ending.cause);
+  }
+  SUBCASE("time in which nobody ran does not count") {
+    life.stretch(100);
+    CHECK(life.running(150) == Order::wait);
+    CHECK(life.running(161.5) == Order::terminate);
+  }
+  SUBCASE("mostly Slurm ends it before") {
+    life.see_exit(-1, exit_of(1, 3), at(3));
+    CHECK(life.running(3, true) == Order::settle);
+  }
+}
+
 TEST_CASE("a rank that dies of SIGTERM may have been told by the scheduler") {
   Life life;
   life.findings().see_termination(at(1).s);

@@ -30,6 +30,18 @@ TEST_CASE("of a step the task that srun names first has failed first") {
             .ending.outcome == Outcome::oom);
 }
 
+TEST_CASE("a step that runs has failed when srun names a task or a node") {
+  CHECK_FALSE(first_failure_in("", 9, false));
+  CHECK_FALSE(first_failure_in("srun: error: cluster configuration lacks support\n", 9, false));
+  const auto exited = first_failure_in(
+      "srun: error: n2: task 3: Exited with exit code 9\n"
+      "srun: launch/slurm: _step_signal: Terminating StepId=6.0\n",
+      9, false);
+  REQUIRE(exited);
+  CHECK(exited->rank == 3);
+  CHECK(exited->ending.node == "n2");
+}
+
 TEST_CASE("a step whose srun names no task is known by its exit code") {
   CHECK(evidence_of_step("srun: error: Unable to create step\n", 1, 9, false).ending.cause ==
         "the step exited with 1: srun: error: Unable to create step");

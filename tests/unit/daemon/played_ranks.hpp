@@ -85,6 +85,7 @@ class PlayedRanks final : public RanksOutside {
   [[nodiscard]] bool awaits_version() override { return false; }
   [[nodiscard]] std::string refused_version() const override { return ""; }
   [[nodiscard]] bool waits_for_step() const override { return false; }
+  [[nodiscard]] std::optional<Evidence> failure_in_step(bool) override { return std::nullopt; }
   [[nodiscard]] Evidence no_start_evidence(const std::string&) const override { return {}; }
   void begin_looking(const std::string&, double) override { looking_since_s_ = now().s; }
   [[nodiscard]] bool has_looked() override { return now().s - looking_since_s_ > 1; }
