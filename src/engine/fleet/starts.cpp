@@ -19,14 +19,30 @@ bool says_nothing_of_the_job(Outcome outcome) {
   return outcome == Outcome::node_failure || outcome == Outcome::preempted;
 }
 
+bool was_let_back_in(const NodeRow& node, Timestamp since) {
+  return node.state == NodeState::trusted && node.since > since;
+}
+
 /// It was refused while it excluded nodes that have been let back in since: several jobs may
 /// have asked for the same impossible rest, and the next ones ask for all nodes.
 bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   if (allocation.submission != Submission::refused) return false;
   return std::any_of(world.nodes().begin(), world.nodes().end(), [&](const auto& entry) {
-    return entry.second.state == NodeState::trusted &&
-           entry.second.since > allocation.created_at;
+    return was_let_back_in(entry.second, allocation.created_at);
   });
+}
+
+/// Its nodes have failed their check, and were let back in since: an end that comes late would
+/// pause what somebody has just mended and resumed.
+bool has_mended_nodes(const AllocationRow& allocation, const World& world) {
+  bool any = false;
+  for (const ControlRow& row : world.controls()) {
+    if (row.allocation != allocation.id || !row.blamed) continue;
+    const NodeRow* node = world.node(row.node);
+    if (node == nullptr || !was_let_back_in(*node, row.at)) return false;
+    any = true;
+  }
+  return any;
 }
 
 /// A user's own scancel is no failure, but the next job would only wait in its place.
@@ -87,6 +103,7 @@ Start judge_start(const AllocationRow& allocation, const World& world, Timestamp
   if (allocation.draining && !allocation.gave_back) return Start::unwanted;
   if (hours_went_by(allocation, now)) return Start::unwanted;
   if (excluded_too_many(allocation, world)) return Start::failed_node;
+  if (has_mended_nodes(allocation, world)) return Start::unwanted;
   if (has_bad_node(world, allocation.id)) return Start::failed_node;
   const bool elsewhere =
       allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);

@@ -16,7 +16,7 @@ namespace shardsweep {
 
 enum class Start : std::uint8_t {
   began,     ///< something has started in it
-  unwanted,  ///< it was released before: says nothing
+  unwanted,  ///< it was released before, or what has ended it is mended: says nothing
   failed,    ///< refused, held, ended by the site, never got to its lead, or lost all with it
   failed_node,  ///< a node took it with it, or somebody with a better claim
 };

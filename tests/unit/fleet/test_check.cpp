@@ -96,6 +96,18 @@ TEST_CASE("a start that failed for a bad node is the node's, one that all fail t
   CHECK(judge_start(c.job(2), c.world, noon) == Start::failed);
 }
 
+TEST_CASE("a start that failed for nodes that were let back in since says nothing") {
+  CheckedCase c;
+  c.checked(1, "n2", 30, "gemm: 30 GFLOP/s");
+  c.checked(1, "n3", 30, "gemm: 30 GFLOP/s");
+  judge_nodes(c.fold(), c.policy);
+  c.job(1).draining = c.job(1).gave_back = c.job(1).said_bye = true;
+  clear_node({c.world, noon + 1}, c.rows.nodes.at("n2"), "somebody");
+  CHECK(judge_start(c.job(1), c.world, noon) == Start::failed_node);
+  clear_node({c.world, noon + 1}, c.rows.nodes.at("n3"), "somebody");
+  CHECK(judge_start(c.job(1), c.world, noon) == Start::unwanted);
+}
+
 TEST_CASE("this machine fails its check too") {
   CheckedCase c;
   c.checked(1, std::string(local_node), 30, "memory: 1% is free");
