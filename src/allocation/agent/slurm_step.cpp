@@ -83,18 +83,27 @@ bool SlurmStep::has_started() const {
 }
 
 std::optional<Evidence> SlurmStep::failure_said(bool told) {
-  if (here_.now_s() - looked_at_s_ < look_again_s) return std::nullopt;
+  if (here_.now_s() - looked_at_s_ < look_again_s || !has_started()) return std::nullopt;
   looked_at_s_ = here_.now_s();
-  return first_failure_in(read_ends(here_.log_of(-1), most_step_output), here_.clock.now(),
-                          told);
+  auto said =
+      first_failure_in(read_ends(here_.log_of(-1), most_step_output), here_.clock.now(), told);
+  if (!said) return std::nullopt;
+  if (auto failure = start_failure()) return failure;
+  return said;
 }
 
-Evidence SlurmStep::exit_evidence(int status, bool told) const {
-  if (!has_started()) return no_start_evidence(fmt::format("srun ended with {}", status));
+/// Of a rank whose program never began: for srun it has an exit code like any other.
+std::optional<Evidence> SlurmStep::start_failure() const {
   for (int rank = 0; rank < here_.spec.world; ++rank) {
     if (const auto failure = start_failure_in(last_line_of(here_.log_of(rank))))
       return evidence_of_no_start(rank, failure->error, failure->what, here_.clock.now());
   }
+  return std::nullopt;
+}
+
+Evidence SlurmStep::exit_evidence(int status, bool told) const {
+  if (!has_started()) return no_start_evidence(fmt::format("srun ended with {}", status));
+  if (auto failure = start_failure()) return *std::move(failure);
   const auto output = read_own_file(here_.log_of(-1));
   return evidence_of_step(output.value_or(""), status, here_.clock.now(), told);
 }

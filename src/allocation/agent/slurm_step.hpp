@@ -40,6 +40,7 @@ class SlurmStep {
  private:
   [[nodiscard]] std::filesystem::path hostfile() const { return here_.paths.dir / "hosts"; }
   [[nodiscard]] bool write_hostfile() const;
+  [[nodiscard]] std::optional<Evidence> start_failure() const;
   [[nodiscard]] std::string node_of(const Evidence& first) const;
 
   const AttemptHere& here_;
