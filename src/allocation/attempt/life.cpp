@@ -139,7 +139,7 @@ std::optional<Suspect> AttemptLife::suspicion(double now_s,
 /// What it would print is not known to mean what we read.
 void AttemptLife::refuse_version(const std::string& why, Timestamp at) {
   if (!why.empty() && findings_.empty())
-    findings_.add({at, Outcome::rejected, why, SaidBy::agent});
+    findings_.add({at, {Outcome::rejected, why, SaidBy::agent}});
 }
 
 void AttemptLife::set_cut_elsewhere() {
