@@ -114,7 +114,7 @@ start_ctld() {
   launch slurmctld slurmctld -D
   await slurmctld 120 ctld_answers
 }
-ctld_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
+ctld_answers() { timeout 5 scontrol ping | grep 'is UP' >/dev/null; }
 
 launch_node() {
   local setup=$dir/setup/n$1
@@ -200,7 +200,7 @@ log_holders() {
     pid=${link#/proc/}
     pid=${pid%/exe}
     for log in "$@"; do
-      if find "/proc/$pid/fd" -lname "$log" 2>/dev/null | grep -q .; then echo "$pid"; fi
+      if find "/proc/$pid/fd" -lname "$log" 2>/dev/null | grep . >/dev/null; then echo "$pid"; fi
     done
   done
 }
@@ -267,10 +267,12 @@ all_of_it() {
 end() { [ $# -eq 0 ] || kill -9 "$@" 2>/dev/null || true; }
 
 end_all() {
-  local deadline=$((SECONDS + 120)) pids
+  local deadline pids
   while :; do
     mapfile -t pids < <(all_of_it)
     if [ ${#pids[@]} -eq 0 ]; then return 0; fi
+    # From the first kill on: on a slow machine to look alone takes long.
+    : "${deadline:=$((SECONDS + 120))}"
     [ $SECONDS -lt $deadline ] || return 1
     end "${pids[@]}"
     sleep 0.05

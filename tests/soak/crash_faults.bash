@@ -195,7 +195,7 @@ controller_forgets() {
 check_stranger() {
   [ -n "$stranger" ] || return 0
   if tail -c "+$((said_before + 1))" "$SLURM_CLUSTER_DIR/log/slurmctld.log" |
-    grep -q "REQUEST_KILL_JOB JobId=$stranger uid $(id -u "$SLURM_CLUSTER_USER")\$"; then
+    grep "REQUEST_KILL_JOB JobId=$stranger uid $(id -u "$SLURM_CLUSTER_USER")\$" >/dev/null; then
     wrong strangers "job $stranger, which is none of ours, was cancelled"
   fi
   scancel "$stranger" 2>/dev/null || true
