@@ -40,9 +40,7 @@ struct AttemptPaths {
   [[nodiscard]] std::filesystem::path records() const { return dir / "records.jsonl"; }
   /// Records of the node agent while the ranks write theirs: which programs are to run, and
   /// that they have.
-  [[nodiscard]] std::filesystem::path code_records() const {
-    return dir / "records.jsonl.code";
-  }
+  [[nodiscard]] std::filesystem::path code_records() const { return dir / "records.jsonl.code"; }
   [[nodiscard]] std::filesystem::path recorder() const { return dir / "recorder"; }
   /// What was seen of ranks that did not get on, before they were ended: NODE.json, copies of
   /// their flight recorders in recorder/, what those say together in recorder.json.
@@ -71,26 +69,24 @@ enum class Readers : std::uint8_t {
 /// Writes the whole of `text` to a new file beside `path`, fsyncs it and renames it into place.
 /// A link stays, and the file that it means is replaced. What is there and is no regular file
 /// (a device, a fifo) is written into.
-[[nodiscard]] Result<void> write_file_durably(const std::filesystem::path& path,
-                                              std::string_view text,
-                                              Readers readers = Readers::all);
+[[nodiscard]] Result<void> write_file_durably(
+    const std::filesystem::path& path, std::string_view text, Readers readers = Readers::all);
 /// At most `limit` bytes; a longer file is a fault.
-[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
-                                            std::size_t limit = 16 << 20);
+[[nodiscard]] Result<std::string> read_file(
+    const std::filesystem::path& path, std::size_t limit = 16 << 20);
 
 /// Its first bytes, at most so many.
-[[nodiscard]] Result<std::string> read_beginning(const std::filesystem::path& path,
-                                                 std::size_t bytes);
+[[nodiscard]] Result<std::string> read_beginning(
+    const std::filesystem::path& path, std::size_t bytes);
 
 /// The same for a file of a database, in a folder of this user's alone
 /// (machine/checked_folder.hpp): no link is followed, and what somebody else has put there is
 /// refused.
-[[nodiscard]] Result<void> write_own_file(const std::filesystem::path& path,
-                                          std::string_view text,
-                                          Readers readers = Readers::all);
+[[nodiscard]] Result<void> write_own_file(
+    const std::filesystem::path& path, std::string_view text, Readers readers = Readers::all);
 /// Of a database: no link, no fifo, and its folder's owner has made it.
-[[nodiscard]] Result<std::string> read_own_file(const std::filesystem::path& path,
-                                                std::size_t limit = 16 << 20);
+[[nodiscard]] Result<std::string> read_own_file(
+    const std::filesystem::path& path, std::size_t limit = 16 << 20);
 /// Makes a folder of a database, with those above it, for its owner alone. One that is there
 /// has to be this user's.
 [[nodiscard]] Result<void> make_own_folder(const std::filesystem::path& folder);
@@ -140,7 +136,6 @@ struct AttemptRecords {
 
 /// Packs the folder into attempt.pack() (durably), then removes it. Logs are cut to their first
 /// and last keep_log_bytes / 2. Done again after an interruption it finishes the job.
-[[nodiscard]] Result<void> pack_attempt(const AttemptPaths& attempt,
-                                        std::int64_t keep_log_bytes);
+[[nodiscard]] Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_bytes);
 
 }  // namespace shardsweep

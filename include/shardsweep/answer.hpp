@@ -33,9 +33,9 @@ struct SpeedVerdict {
 
 /// A layout by all its runs that count together.
 struct AnsweredLayout {
-  std::string name;             ///< "dp4 tp2 pp1 mb2 ga4 z1", with the vars if there are any
-  TrialId trial = 0;            ///< the run whose numbers stand for it: the median
-  std::vector<TrialId> runs{};  ///< by speed; of a finalist those in the finals alone
+  std::string name;                    ///< "dp4 tp2 pp1 mb2 ga4 z1", with the vars if there are any
+  TrialId trial = 0;                   ///< the run whose numbers stand for it: the median
+  std::vector<TrialId> runs{};         ///< by speed; of a finalist those in the finals alone
   double tokens_per_s_per_gpu = 0;     ///< of that run
   std::optional<double> spread{};      ///< of several: (most - least) / median
   std::optional<double> half_width{};  ///< of the 95 % interval of its median, as a share
@@ -45,7 +45,7 @@ struct AnsweredLayout {
   double sm_clock_mhz = 0;  ///< 0: not known
   double step_noise = 0;    ///< of its speed by its train steps, as a share; 0: not known
   double others_cpu = 0;    ///< share of the CPUs that others used meanwhile
-  SpeedVerdict verdict{};  ///< of the first layout to this one; of the first one: to the second
+  SpeedVerdict verdict{};   ///< of the first layout to this one; of the first one: to the second
   friend bool operator==(const AnsweredLayout&, const AnsweredLayout&) = default;
 };
 
@@ -65,9 +65,9 @@ enum class DoubtKind : std::uint8_t {
   unconfirmed,     ///< finals on other nodes were asked for, and could not be held
 };
 template <>
-inline constexpr std::array<std::string_view, 12> word_table<DoubtKind>{
-    "partial", "unranked", "scaling",        "one_run",       "steps_vary", "load",
-    "network", "clocks",   "mixed_software", "contradiction", "rounding",   "unconfirmed"};
+inline constexpr std::array<std::string_view, 12> word_table<DoubtKind>{"partial", "unranked",
+    "scaling", "one_run", "steps_vary", "load", "network", "clocks", "mixed_software",
+    "contradiction", "rounding", "unconfirmed"};
 
 struct Doubt {
   DoubtKind kind = DoubtKind::one_run;

@@ -55,7 +55,7 @@ class AttemptFileReader {
 };
 
 /// Where the last `lines` lines begin. Reads from the end, block by block.
-[[nodiscard]] Result<std::uint64_t> begin_of_last_lines(const AttemptFileReader& file,
-                                                        std::uint64_t lines);
+[[nodiscard]] Result<std::uint64_t> begin_of_last_lines(
+    const AttemptFileReader& file, std::uint64_t lines);
 
 }  // namespace shardsweep

@@ -24,18 +24,17 @@ using Words = std::span<const std::string_view>;
 inline constexpr std::int64_t any = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t widest = 1 << 20;
 
-inline constexpr std::array<std::string_view, 3> dp_aliases{"data_parallel_size", "dp_size",
-                                                            "data_parallel_degree"};
+inline constexpr std::array<std::string_view, 3> dp_aliases{
+    "data_parallel_size", "dp_size", "data_parallel_degree"};
 inline constexpr std::array<std::string_view, 4> tp_aliases{
     "tensor_model_parallel_size", "tensor_parallel_size", "tp_size", "tensor_parallel_degree"};
 inline constexpr std::array<std::string_view, 4> pp_aliases{"pipeline_model_parallel_size",
-                                                            "pipeline_parallel_size", "pp_size",
-                                                            "pipeline_parallel_degree"};
-inline constexpr std::array<std::string_view, 3> cp_aliases{"context_parallel_size", "cp_size",
-                                                            "context_parallel_degree"};
+    "pipeline_parallel_size", "pp_size", "pipeline_parallel_degree"};
+inline constexpr std::array<std::string_view, 3> cp_aliases{
+    "context_parallel_size", "cp_size", "context_parallel_degree"};
 inline constexpr std::array<std::string_view, 1> cp_mode_aliases{"cp_comm_type"};
-inline constexpr std::array<std::string_view, 3> ep_aliases{"expert_model_parallel_size",
-                                                            "expert_parallel_size", "ep_size"};
+inline constexpr std::array<std::string_view, 3> ep_aliases{
+    "expert_model_parallel_size", "expert_parallel_size", "ep_size"};
 inline constexpr std::array<std::string_view, 1> vpp_aliases{
     "virtual_pipeline_model_parallel_size"};
 inline constexpr std::array<std::string_view, 2> replicate_aliases{
@@ -44,22 +43,18 @@ inline constexpr std::array<std::string_view, 4> micro_batch_aliases{
     "micro_batch_size", "mbs", "train_micro_batch_size_per_gpu", "local_batch_size"};
 inline constexpr std::array<std::string_view, 4> grad_accum_aliases{
     "batch_accumulation_per_replica", "gradient_accumulation_steps", "gas", "grad_acc"};
-inline constexpr std::array<std::string_view, 2> zero_aliases{"zero_stage",
-                                                              "zero_optimization_stage"};
-inline constexpr std::array<std::string_view, 2> recompute_aliases{"recompute_granularity",
-                                                                   "activation_checkpoint"};
-inline constexpr std::array<std::string_view, 2> seq_len_aliases{"sequence_length",
-                                                                 "seq_length"};
+inline constexpr std::array<std::string_view, 2> zero_aliases{
+    "zero_stage", "zero_optimization_stage"};
+inline constexpr std::array<std::string_view, 2> recompute_aliases{
+    "recompute_granularity", "activation_checkpoint"};
+inline constexpr std::array<std::string_view, 2> seq_len_aliases{"sequence_length", "seq_length"};
 inline constexpr std::array<std::string_view, 2> nodes_aliases{"num_nodes", "nnodes"};
 inline constexpr std::array<std::string_view, 2> gpus_aliases{"world_size", "num_gpus"};
 // With every dimension named, as Megatron-LM names them. The ranks of ep are neighbours among
 // those of cp and dp, wherever these stand.
 inline constexpr std::array<WordSynonym, 5> rank_order_synonyms{
-    {{"tp-cp-dp-pp", "tp-dp-pp"},
-     {"tp-cp-ep-dp-pp", "tp-dp-pp"},
-     {"tp-pp-cp-dp", "tp-pp-dp"},
-     {"cp-dp-tp-pp", "dp-tp-pp"},
-     {"tp-cp-ep-pp-dp", "tp-cp-pp-dp"}}};
+    {{"tp-cp-dp-pp", "tp-dp-pp"}, {"tp-cp-ep-dp-pp", "tp-dp-pp"}, {"tp-pp-cp-dp", "tp-pp-dp"},
+        {"cp-dp-tp-pp", "dp-tp-pp"}, {"tp-cp-ep-pp-dp", "tp-cp-pp-dp"}}};
 inline constexpr std::array<std::string_view, 1> bucket_aliases{"bucket_cap_mb"};
 inline constexpr std::array<std::string_view, 3> expert_tp_aliases{
     "expert_tensor_parallel_size", "expert_tensor_parallel_degree", "etp_size"};
@@ -242,7 +237,7 @@ inline constexpr auto axes_with = [] {
 [[nodiscard]] constexpr bool names_all(std::span<const std::string_view> names, AxisUse use) {
   const bool all_are = std::all_of(names.begin(), names.end(), [use](std::string_view name) {
     return std::any_of(axis_table.begin(), axis_table.end(),
-                       [&](const AxisInfo& axis) { return axis.name == name && axis.is(use); });
+        [&](const AxisInfo& axis) { return axis.name == name && axis.is(use); });
   });
   return all_are && names.size() == count_axes(use);
 }
@@ -251,7 +246,7 @@ inline constexpr auto axes_with = [] {
 [[nodiscard]] constexpr bool names_axes(std::span<const std::string_view> names) {
   return std::all_of(names.begin(), names.end(), [](std::string_view name) {
     return std::any_of(axis_table.begin(), axis_table.end(),
-                       [name](const AxisInfo& axis) { return axis.name == name; });
+        [name](const AxisInfo& axis) { return axis.name == name; });
   });
 }
 

@@ -15,18 +15,16 @@ namespace shardsweep {
 
 /// This machine as an allocation: the lead is a process of its own, which outlives the daemon.
 /// `agent` is the absolute path of shardsweep-agent.
-[[nodiscard]] std::unique_ptr<Scheduler> make_local_scheduler(
-    const std::filesystem::path& agent);
+[[nodiscard]] std::unique_ptr<Scheduler> make_local_scheduler(const std::filesystem::path& agent);
 
 /// Slurm by sbatch, squeue, sacct, scancel and scontrol on PATH. Nothing is asked of it before
 /// the first call. `clock` outlives it.
-[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_cli_scheduler(const Policy& policy,
-                                                                  const Clock& clock);
+[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_cli_scheduler(
+    const Policy& policy, const Clock& clock);
 
 /// Slurm by slurmrestd.
-[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_rest_scheduler(const RestSettings& settings,
-                                                                   const Policy& policy,
-                                                                   const Clock& clock);
+[[nodiscard]] std::unique_ptr<Scheduler> make_slurm_rest_scheduler(
+    const RestSettings& settings, const Policy& policy, const Clock& clock);
 
 /// Nothing where Slurm's commands are there and its controller answers within a few seconds;
 /// else a fault that says which of the two is missing.

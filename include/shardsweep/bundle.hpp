@@ -25,8 +25,7 @@ inline constexpr std::size_t most_part_bytes = std::size_t{128} << 10;
 [[nodiscard]] std::string version_and_system();
 
 /// `head`, then each part below its title. A star takes the place of each byte of `secrets`.
-[[nodiscard]] std::string bundle_text(std::string_view head,
-                                      const std::vector<BundlePart>& parts,
-                                      const Secrets& secrets);
+[[nodiscard]] std::string bundle_text(
+    std::string_view head, const std::vector<BundlePart>& parts, const Secrets& secrets);
 
 }  // namespace shardsweep

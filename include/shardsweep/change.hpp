@@ -22,7 +22,7 @@ struct WorldRows {
   std::map<TrialId, TrialRow> trials;
   std::map<AttemptId, AttemptRow> attempts;
   std::map<AllocationId, AllocationRow> allocations;
-  std::map<std::string, NodeRow> nodes;  ///< those with a state or evidence
+  std::map<std::string, NodeRow> nodes;                       ///< those with a state or evidence
   std::map<AllocationId, std::vector<std::string>> nodes_of;  ///< as its agents said
   std::map<AllocationId, std::string> lead_nodes;  ///< on which its lead runs, where it said so
   std::vector<ControlRow> controls;  ///< of all sweeps, in the order in which they ended
@@ -152,9 +152,8 @@ struct ForgetKnowledge {
   Timestamp at = 0;
 };
 
-using Change =
-    std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement, AddEvent,
-                 SeenNode, AddNodeEvidence, ForgetEvidence, SetNode, EndProbe, PutControl,
-                 MarkMeasurement, SetClock, ServedRequest, AddKnowledge, ForgetKnowledge>;
+using Change = std::variant<SetSweep, SetTrial, PutAttempt, PutAllocation, AddMeasurement, AddEvent,
+    SeenNode, AddNodeEvidence, ForgetEvidence, SetNode, EndProbe, PutControl, MarkMeasurement,
+    SetClock, ServedRequest, AddKnowledge, ForgetKnowledge>;
 
 }  // namespace shardsweep

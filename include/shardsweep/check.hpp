@@ -19,8 +19,7 @@ namespace shardsweep {
 /// network between two nodes each (attempt/network_check.hpp).
 enum class CheckTime : std::uint8_t { before, after, pairs };
 template <>
-inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after",
-                                                                       "pairs"};
+inline constexpr std::array<std::string_view, 3> word_table<CheckTime>{"before", "after", "pairs"};
 
 /// What a daemon tells the lead beside the limits (LaneLimits): part of allocation.json.
 struct CheckOrder {
@@ -60,13 +59,12 @@ inline constexpr auto described<CheckOrder> = Entries{
 /// What a node has found of itself. Each text of `wrong` and `unmade` begins with the name of
 /// its check: "home: can't be written: Read-only file system".
 struct NodeFacts {
-  std::string device{};        ///< the model of its GPUs, or of its CPU
-  double gemm_flops = 0;       ///< FLOP/s of its slowest GPU, or of its CPUs; 0: not measured
-  double sm_clock_mhz = 0;     ///< meanwhile; 0: not told
-  double host_free = -1;       ///< share of the host's memory; -1: not told
-  double gpu_used_bytes = -1;  ///< of the GPU with the most; -1: not told
-  double busbw_bytes_per_s =
-      0;               ///< all-reduce with the better of its partners; 0: not measured
+  std::string device{};          ///< the model of its GPUs, or of its CPU
+  double gemm_flops = 0;         ///< FLOP/s of its slowest GPU, or of its CPUs; 0: not measured
+  double sm_clock_mhz = 0;       ///< meanwhile; 0: not told
+  double host_free = -1;         ///< share of the host's memory; -1: not told
+  double gpu_used_bytes = -1;    ///< of the GPU with the most; -1: not told
+  double busbw_bytes_per_s = 0;  ///< all-reduce with the better of its partners; 0: not measured
   std::string meet{};  ///< where others may meet its ranks: host:port, a port for each GPU
   double seconds = 0;  ///< that it took
   std::vector<std::string> wrong{};

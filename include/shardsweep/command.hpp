@@ -39,8 +39,8 @@ struct CommandOptions {
 /// A program that runs beside the poll loop. argv[0] is a path or a name on PATH; no shell.
 class RunningCommand {
  public:
-  [[nodiscard]] static Result<RunningCommand> start(const std::vector<std::string>& argv,
-                                                    const CommandOptions& options);
+  [[nodiscard]] static Result<RunningCommand> start(
+      const std::vector<std::string>& argv, const CommandOptions& options);
   RunningCommand(RunningCommand&&) noexcept;
   RunningCommand& operator=(RunningCommand&&) noexcept;
   ~RunningCommand();  ///< ends it, and what it started, if it still runs
@@ -61,13 +61,13 @@ class RunningCommand {
 };
 
 /// Runs a program to its end.
-[[nodiscard]] Result<CommandOutput> run_command(const std::vector<std::string>& argv,
-                                                const CommandOptions& options);
+[[nodiscard]] Result<CommandOutput> run_command(
+    const std::vector<std::string>& argv, const CommandOptions& options);
 
 /// Starts a program in a session of its own, with standard input from /dev/null and output
 /// appended to `log`: it outlives this process. Its parent must reap it while it lives.
-[[nodiscard]] Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
-                                           const std::filesystem::path& log);
+[[nodiscard]] Result<pid_t> spawn_detached(
+    const std::vector<std::string>& argv, const std::filesystem::path& log);
 
 /// Who we are, as this machine calls us: of /etc/passwd, else what the program `id` says. Empty
 /// where nobody has that number. glibc is not asked: a static program has no other libraries.

@@ -16,14 +16,7 @@
 namespace shardsweep {
 
 /// Stored text.
-enum class ContainerRuntime : std::uint8_t {
-  none,
-  pyxis,
-  enroot,
-  apptainer,
-  podman_hpc,
-  shifter
-};
+enum class ContainerRuntime : std::uint8_t { none, pyxis, enroot, apptainer, podman_hpc, shifter };
 template <>
 inline constexpr std::array<std::string_view, 6> word_table<ContainerRuntime>{
     "none", "pyxis", "enroot", "apptainer", "podman-hpc", "shifter"};
@@ -46,9 +39,12 @@ struct ContainerSpec {
 };
 template <>
 inline constexpr auto described<ContainerSpec> = Entries{
-    Field{"runtime", &ContainerSpec::runtime}, Field{"image", &ContainerSpec::image},
-    Field{"mounts", &ContainerSpec::mounts},   Field{"workdir", &ContainerSpec::workdir},
-    Field{"env", &ContainerSpec::env},         Field{"options", &ContainerSpec::options},
+    Field{"runtime", &ContainerSpec::runtime},
+    Field{"image", &ContainerSpec::image},
+    Field{"mounts", &ContainerSpec::mounts},
+    Field{"workdir", &ContainerSpec::workdir},
+    Field{"env", &ContainerSpec::env},
+    Field{"options", &ContainerSpec::options},
 };
 
 /// A mount taken apart.
@@ -64,7 +60,7 @@ struct ContainerMount {
   const std::string_view rest = text.substr(colon + 1);
   const std::size_t second = rest.find(':');
   return {text.substr(0, colon), rest.substr(0, second),
-          second != std::string_view::npos && rest.substr(second + 1) == "ro"};
+      second != std::string_view::npos && rest.substr(second + 1) == "ro"};
 }
 
 }  // namespace shardsweep

@@ -206,8 +206,7 @@ template <class T, class Counts>
     if constexpr (requires { entry.name; }) {
       return !counts(entry) || left == right;
     } else if constexpr (requires { left.has_value(); }) {
-      return left.has_value() == right.has_value() &&
-             (!left || is_alike(*left, *right, counts));
+      return left.has_value() == right.has_value() && (!left || is_alike(*left, *right, counts));
     } else {
       return is_alike(left, right, counts);
     }

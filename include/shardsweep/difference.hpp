@@ -18,8 +18,8 @@ enum class Difference : std::uint8_t {
   undecided,  ///< none of these is sure: see Open
 };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<Difference>{"FASTER", "SLOWER",
-                                                                        "SAME", "UNDECIDED"};
+inline constexpr std::array<std::string_view, 4> word_table<Difference>{
+    "FASTER", "SLOWER", "SAME", "UNDECIDED"};
 
 /// Why a verdict is UNDECIDED.
 enum class Open : std::uint8_t {

@@ -21,10 +21,10 @@ struct Ending {
   SaidBy source = SaidBy::nobody;
   std::int32_t exit_code = -1;  ///< of the rank that failed first; -1: none
   std::int32_t signal = 0;
-  std::int32_t leaked = 0;  ///< processes that outlived their ranks and were ended
-  std::string node{};       ///< where the first cause was seen; empty: on none in particular
-  std::string also{};       ///< what contradicts the outcome, one line; empty: nothing
-  Mark mark = Mark::none;   ///< of a result; its measurement keeps it
+  std::int32_t leaked = 0;       ///< processes that outlived their ranks and were ended
+  std::string node{};            ///< where the first cause was seen; empty: on none in particular
+  std::string also{};            ///< what contradicts the outcome, one line; empty: nothing
+  Mark mark = Mark::none;        ///< of a result; its measurement keeps it
   std::int32_t start_error = 0;  ///< errno of a program that could not be started; 0: it was
   bool fragmented = false;       ///< of the outcome `oom`: there was enough of it, in pieces
   /// Share of a node's CPUs that others used meanwhile, of the node on which it was most; 0:

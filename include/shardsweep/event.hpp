@@ -70,58 +70,18 @@ enum class EventKind : std::uint8_t {
   regressed,  ///< the same, and it is slower
 };
 template <>
-inline constexpr std::array<std::string_view, 47> word_table<EventKind>{"completed",
-                                                                        "oom",
-                                                                        "hung",
-                                                                        "timeout",
-                                                                        "node_failure",
-                                                                        "comm_error",
-                                                                        "preempted",
-                                                                        "crashed",
-                                                                        "reaped",
-                                                                        "cancelled",
-                                                                        "rejected",
-                                                                        "lost",
-                                                                        "skipped",
-                                                                        "submit",
-                                                                        "pause",
-                                                                        "resume",
-                                                                        "cancel",
-                                                                        "rerun",
-                                                                        "stop",
-                                                                        "clear_node",
-                                                                        "delete",
-                                                                        "next",
-                                                                        "record",
-                                                                        "node trusted",
-                                                                        "node quarantined",
-                                                                        "node probation",
-                                                                        "node slow",
-                                                                        "started",
-                                                                        "spared",
-                                                                        "reopened",
-                                                                        "submitted",
-                                                                        "submitted again",
-                                                                        "submission unknown",
-                                                                        "refused",
-                                                                        "deferred",
-                                                                        "duplicate",
-                                                                        "adopted",
-                                                                        "claimed",
-                                                                        "finding",
-                                                                        "control off",
-                                                                        "given up",
-                                                                        "allocation ended",
-                                                                        "paused",
-                                                                        "look failed",
-                                                                        "stopped",
-                                                                        "remeasured",
-                                                                        "regressed"};
+inline constexpr std::array<std::string_view, 47> word_table<EventKind>{"completed", "oom", "hung",
+    "timeout", "node_failure", "comm_error", "preempted", "crashed", "reaped", "cancelled",
+    "rejected", "lost", "skipped", "submit", "pause", "resume", "cancel", "rerun", "stop",
+    "clear_node", "delete", "next", "record", "node trusted", "node quarantined", "node probation",
+    "node slow", "started", "spared", "reopened", "submitted", "submitted again",
+    "submission unknown", "refused", "deferred", "duplicate", "adopted", "claimed", "finding",
+    "control off", "given up", "allocation ended", "paused", "look failed", "stopped", "remeasured",
+    "regressed"};
 
 template <class Enum>
 [[nodiscard]] constexpr EventKind event_after(EventKind first, Enum value) {
-  return static_cast<EventKind>(static_cast<std::size_t>(first) +
-                                static_cast<std::size_t>(value));
+  return static_cast<EventKind>(static_cast<std::size_t>(first) + static_cast<std::size_t>(value));
 }
 [[nodiscard]] constexpr EventKind event_of(Outcome outcome) {
   return event_after(EventKind::completed, outcome);

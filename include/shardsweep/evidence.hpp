@@ -30,8 +30,8 @@ inline constexpr std::array<std::string_view, 10> word_table<SaidBy>{
 /// Why a measurement is kept and not ranked. `cut_short` has a column of its own.
 enum class Mark : std::uint8_t { none, contaminated, implausible, cut_short };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<Mark>{"", "contaminated",
-                                                                  "implausible", "cut_short"};
+inline constexpr std::array<std::string_view, 4> word_table<Mark>{
+    "", "contaminated", "implausible", "cut_short"};
 
 /// What was found on a node, or follows from how an attempt ended on it.
 enum class EvidenceKind : std::uint8_t {
@@ -56,9 +56,8 @@ enum class EvidenceKind : std::uint8_t {
   slow_pair,  ///< the network between it and one other node is slow, whose is not known
 };
 template <>
-inline constexpr std::array<std::string_view, 19> word_table<EvidenceKind>{
-    "silent",     "lost",    "hardware",  "dirty",  "failed",   "control", "check",
-    "leaving",    "leaked",  "suspect",   "slower", "on pace",  "slow",    "hung",
-    "comm_error", "crashed", "unstarted", "killed", "slow pair"};
+inline constexpr std::array<std::string_view, 19> word_table<EvidenceKind>{"silent", "lost",
+    "hardware", "dirty", "failed", "control", "check", "leaving", "leaked", "suspect", "slower",
+    "on pace", "slow", "hung", "comm_error", "crashed", "unstarted", "killed", "slow pair"};
 
 }  // namespace shardsweep

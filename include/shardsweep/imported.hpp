@@ -39,7 +39,7 @@ struct ImportedSweep {
 
 /// Fills `file` (new), an inbox as write_inbox makes it. What is imported again is known by its
 /// trials' identities and adds nothing.
-[[nodiscard]] Result<void> write_imported(const std::filesystem::path& file,
-                                          const ImportedSweep& imported);
+[[nodiscard]] Result<void> write_imported(
+    const std::filesystem::path& file, const ImportedSweep& imported);
 
 }  // namespace shardsweep

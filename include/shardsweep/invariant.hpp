@@ -30,13 +30,13 @@ class BrokenInvariant : public std::exception {
   std::int64_t sweep = 0;  ///< in whose work; 0: not known
 
   BrokenInvariant(std::string at, std::string_view condition_text, std::string_view rule,
-                  std::string value_text)
+      std::string value_text)
       : place(std::move(at)),
         condition(condition_text),
         what_holds(rule),
         values(std::move(value_text)),
         text_(place + ": broken: " + what_holds + " (" + condition +
-              (values.empty() ? ")" : "; " + values + ")")) {}
+            (values.empty() ? ")" : "; " + values + ")")) {}
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
  private:
@@ -97,9 +97,7 @@ template <class T>
 
 template <class... Values>
 [[noreturn, gnu::cold, gnu::noinline]] void broken(const char* condition, const char* file,
-                                                   int line, std::string_view names,
-                                                   std::string_view what,
-                                                   const Values&... values) {
+    int line, std::string_view names, std::string_view what, const Values&... values) {
   std::string text;
   [[maybe_unused]] const auto add = [&](const std::string& value) {
     text += (text.empty() ? "" : ", ") + std::string(next_name(names)) + " = " + value;
@@ -115,15 +113,15 @@ template <class... Values>
 /// caller's.
 template <class Work>
 decltype(auto) in_work_of(std::int64_t sweep, Work&& work, const char* file = __builtin_FILE(),
-                          int line = __builtin_LINE()) {
+    int line = __builtin_LINE()) {
   try {
     return std::forward<Work>(work)();
   } catch (BrokenInvariant& broken) {
     if (broken.sweep == 0) broken.sweep = sweep;
     throw;
   } catch (const std::exception& unexpected) {
-    BrokenInvariant broken(invariants::place_of(file, line), unexpected.what(),
-                           "nothing below throws", "");
+    BrokenInvariant broken(
+        invariants::place_of(file, line), unexpected.what(), "nothing below throws", "");
     broken.sweep = sweep;
     throw broken;
   }
@@ -131,11 +129,11 @@ decltype(auto) in_work_of(std::int64_t sweep, Work&& work, const char* file = __
 
 }  // namespace shardsweep
 
-#define INVARIANT(condition, ...)                                                      \
-  do {                                                                                 \
-    if (!(condition)) [[unlikely]]                                                     \
-      ::shardsweep::invariants::broken(#condition, __FILE__, __LINE__,                 \
-                                       SHARDSWEEP_NAMES_(__VA_ARGS__, ), __VA_ARGS__); \
+#define INVARIANT(condition, ...)                                                         \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::shardsweep::invariants::broken(                                                   \
+          #condition, __FILE__, __LINE__, SHARDSWEEP_NAMES_(__VA_ARGS__, ), __VA_ARGS__); \
   } while (false)
 /// The text of all but the first, which is what holds.
 #define SHARDSWEEP_NAMES_(what, ...) #__VA_ARGS__

@@ -26,27 +26,27 @@ struct LoadOptions {
   std::filesystem::path programs{};
 };
 
-[[nodiscard]] Result<SweepSpec> load_sweep(const std::filesystem::path& file,
-                                           const LoadOptions& options);
+[[nodiscard]] Result<SweepSpec> load_sweep(
+    const std::filesystem::path& file, const LoadOptions& options);
 /// The text of a sweep file, at most 4 MiB. Who keeps the text and reads the sweep from it has
 /// one version of the file, whatever an editor writes meanwhile.
 [[nodiscard]] Result<std::string> read_sweep_text(const std::filesystem::path& file);
 /// The same as load_sweep() from text; `name` stands for the file in messages.
-[[nodiscard]] Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
-                                                const LoadOptions& options);
+[[nodiscard]] Result<SweepSpec> load_sweep_text(
+    std::string_view text, const std::string& name, const LoadOptions& options);
 /// The daemon's own values: those of a sweep file's sections for it, as `daemon.tick=5s`.
 [[nodiscard]] Result<Policy> load_policy(const std::vector<std::string>& set);
 /// A cluster preset by its name, or a file.
-[[nodiscard]] Result<ClusterSpec> load_cluster(const std::string& name,
-                                               const std::filesystem::path& presets);
+[[nodiscard]] Result<ClusterSpec> load_cluster(
+    const std::string& name, const std::filesystem::path& presets);
 /// A model preset by its name, or a file.
-[[nodiscard]] Result<ModelSpec> load_model(const std::string& name,
-                                           const std::filesystem::path& presets);
+[[nodiscard]] Result<ModelSpec> load_model(
+    const std::string& name, const std::filesystem::path& presets);
 
 enum class PresetKind : std::uint8_t { model, cluster, sweep };
 /// Names of the presets that are built in and of those in that folder, sorted.
-[[nodiscard]] std::vector<std::string> preset_names(const std::filesystem::path& presets,
-                                                    PresetKind kind);
+[[nodiscard]] std::vector<std::string> preset_names(
+    const std::filesystem::path& presets, PresetKind kind);
 /// A file that comes with the program.
 struct ShippedFile {
   std::string text;
@@ -54,11 +54,11 @@ struct ShippedFile {
   [[nodiscard]] std::string where() const { return file.empty() ? "built in" : file.string(); }
 };
 /// That folder's file, else the one that is built in.
-[[nodiscard]] Result<ShippedFile> read_preset(const std::filesystem::path& presets,
-                                              PresetKind kind, const std::string& name);
+[[nodiscard]] Result<ShippedFile> read_preset(
+    const std::filesystem::path& presets, PresetKind kind, const std::string& name);
 /// Of the job script: `templates`/`name`, else the one that is built in.
-[[nodiscard]] Result<ShippedFile> read_job_template(const std::filesystem::path& templates,
-                                                    const std::string& name);
+[[nodiscard]] Result<ShippedFile> read_job_template(
+    const std::filesystem::path& templates, const std::string& name);
 /// What sbatch of this machine says of a long option.
 struct OptionAnswer {
   std::optional<bool> takes;        ///< none: it can't be asked here
@@ -68,10 +68,10 @@ using AskSbatch = std::function<OptionAnswer(const std::string& option)>;
 /// `ask`: is asked for each key of `slurm`, unless jobs go over slurmrestd. If it can't say,
 /// a near miss of a well-known option is refused. Without it, as for a text that was checked
 /// when it was stored, each name of the right form is taken.
-[[nodiscard]] Result<SiteSpec> load_site(const std::filesystem::path& file,
-                                         const AskSbatch& ask = {});
-[[nodiscard]] Result<SiteSpec> load_site_text(std::string_view text, const std::string& name,
-                                              const AskSbatch& ask = {});
+[[nodiscard]] Result<SiteSpec> load_site(
+    const std::filesystem::path& file, const AskSbatch& ask = {});
+[[nodiscard]] Result<SiteSpec> load_site_text(
+    std::string_view text, const std::string& name, const AskSbatch& ask = {});
 
 /// Seconds of `30d`, `5min` or `250ms`, as in a sweep file; `name` says whose value it is.
 [[nodiscard]] Result<double> parse_duration(std::string_view text, const std::string& name);

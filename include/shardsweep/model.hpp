@@ -42,9 +42,7 @@ struct ModelSpec {
   std::string note;                   ///< what predictions leave out of it; empty: nothing
 
   /// Values of one head, and of all heads' queries.
-  [[nodiscard]] std::int64_t head_size() const {
-    return head_dim > 0 ? head_dim : hidden / heads;
-  }
+  [[nodiscard]] std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   [[nodiscard]] std::int64_t query_width() const { return heads * head_size(); }
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
   /// Of what attention puts out, before its last product.
@@ -100,8 +98,8 @@ inline constexpr auto shape_fields = [] {
   visit_fields<ModelSpec>([&](const auto& key) {
     using Member = std::remove_cvref_t<decltype(key.member)>;
     if constexpr (std::is_same_v<Member, std::int64_t ModelSpec::*>)
-      fields.at(at++) = {key.name,        key.member,     key.is(Flag::optional),
-                         key.facts.alias, key.facts.most, key.facts.meaning};
+      fields.at(at++) = {key.name, key.member, key.is(Flag::optional), key.facts.alias,
+          key.facts.most, key.facts.meaning};
   });
   return fields;
 }();
@@ -110,8 +108,8 @@ static_assert(shape_fields.back().member != nullptr);
 /// fp8: the layers' products in FP8 with current scaling, fp8_delayed: with delayed scaling;
 /// all else as in bf16.
 enum class Dtype : std::uint8_t { bf16, fp32, fp64, fp8, fp8_delayed };
-inline constexpr std::array<std::string_view, 5> dtype_words{"bf16", "fp32", "fp64", "fp8",
-                                                             "fp8-delayed"};
+inline constexpr std::array<std::string_view, 5> dtype_words{
+    "bf16", "fp32", "fp64", "fp8", "fp8-delayed"};
 [[nodiscard]] constexpr bool is_fp8(Dtype dtype) {
   return dtype == Dtype::fp8 || dtype == Dtype::fp8_delayed;
 }

@@ -23,20 +23,17 @@ inline constexpr Moves<4> trial_moves{{
 }};
 inline constexpr Moves<4> attempt_moves{{
     {false, false, false, false},  // planned: no attempt is
-    {false, true, true, true},
-    {false, false, true, true},
+    {false, true, true, true}, {false, false, true, true},
     {false, false, false, true},  // an end is the end
 }};
 inline constexpr Moves<4> allocation_moves{{
     {false, false, false, false},  // planned: no allocation is
     {false, true, true, true},     // queued: until its lead has claimed it
-    {false, false, true, true},
-    {false, false, false, true},  // closed is closed
+    {false, false, true, true}, {false, false, false, true},  // closed is closed
 }};
 // Columns: active, paused, cancelled.
 inline constexpr Moves<3> sweep_moves{{
-    {true, true, true},
-    {true, true, true},
+    {true, true, true}, {true, true, true},
     {true, false, true},  // cancelled: `resume` alone brings it back
 }};
 

@@ -35,7 +35,7 @@ class Notifier {
 
 /// A webhook: JSON with Slack's `text` and the notice's parts. A notice is tried a few times
 /// and then dropped with a word in the log. `clock` outlives it.
-[[nodiscard]] std::unique_ptr<Notifier> make_webhook(const NotifySettings& settings,
-                                                     const Clock& clock);
+[[nodiscard]] std::unique_ptr<Notifier> make_webhook(
+    const NotifySettings& settings, const Clock& clock);
 
 }  // namespace shardsweep

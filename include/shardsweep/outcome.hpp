@@ -15,8 +15,8 @@ namespace shardsweep {
 
 enum class State : std::uint8_t { planned, queued, running, ended };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<State>{"planned", "queued",
-                                                                   "running", "ended"};
+inline constexpr std::array<std::string_view, 4> word_table<State>{
+    "planned", "queued", "running", "ended"};
 
 enum class Outcome : std::uint8_t {
   completed,
@@ -52,25 +52,25 @@ struct OutcomeInfo {
 
 inline constexpr std::array<OutcomeInfo, 13> outcome_table{{
     {Outcome::completed, "completed", true, Retry::never, ' ',
-     "measured: a result record is durable"},
+        "measured: a result record is durable"},
     {Outcome::oom, "oom", true, Retry::never, 'M', "ran out of memory"},
     {Outcome::hung, "hung", false, Retry::on_trial, 'H', "made no progress within its limit"},
     {Outcome::timeout, "timeout", false, Retry::on_trial, 'T',
-     "the allocation's or the attempt's time was up"},
+        "the allocation's or the attempt's time was up"},
     {Outcome::node_failure, "node_failure", false, Retry::elsewhere, 'N',
-     "a node or its agent was lost"},
+        "a node or its agent was lost"},
     {Outcome::comm_error, "comm_error", false, Retry::on_trial, 'C',
-     "communication between the ranks failed"},
+        "communication between the ranks failed"},
     {Outcome::preempted, "preempted", false, Retry::elsewhere, 'P',
-     "the scheduler took the nodes back"},
+        "the scheduler took the nodes back"},
     {Outcome::crashed, "crashed", true, Retry::on_trial, 'X', "the runner failed by itself"},
     {Outcome::reaped, "reaped", false, Retry::elsewhere, 'R',
-     "somebody else cancelled the allocation"},
+        "somebody else cancelled the allocation"},
     {Outcome::cancelled, "cancelled", false, Retry::never, '-', "cancelled on request"},
     {Outcome::rejected, "rejected", true, Retry::never, '!', "the runner refused the layout"},
     {Outcome::lost, "lost", false, Retry::elsewhere, '?', "vanished without a word"},
     {Outcome::skipped, "skipped", true, Retry::never, 's',
-     "left out by a rule: a smaller micro-batch ran out of memory"},
+        "left out by a rule: a smaller micro-batch ran out of memory"},
 }};
 
 template <>

@@ -38,9 +38,9 @@ struct HandedOut {
   std::int32_t world = 1;
   std::int32_t nodes = 1;
   std::int32_t ranks_per_node = 1;
-  std::vector<std::string> argv{};           ///< what only a rank knows is a placeholder still
-  std::map<std::string, std::string> env{};  ///< the same
-  std::vector<std::string> secrets{};        ///< names of variables whose values are not told
+  std::vector<std::string> argv{};             ///< what only a rank knows is a placeholder still
+  std::map<std::string, std::string> env{};    ///< the same
+  std::vector<std::string> secrets{};          ///< names of variables whose values are not told
   std::map<std::string, std::string> files{};  ///< path and text
   std::string image{};                         ///< of its container; empty: it has none
 };

@@ -20,20 +20,9 @@ namespace shardsweep {
 
 /// After these three, sets of modules whose inside is computed again (module_sets).
 enum class Recompute : std::uint8_t { none, selective, full };
-inline constexpr std::array<std::string_view, 13> recompute_words{
-    "none",
-    "selective",
-    "full",
-    "layernorm",
-    "mlp",
-    "moe",
-    "moe_act",
-    "mla_up_proj",
-    "layernorm+mlp",
-    "layernorm+moe_act",
-    "mla_up_proj+layernorm",
-    "mla_up_proj+mlp",
-    "mla_up_proj+layernorm+moe_act"};
+inline constexpr std::array<std::string_view, 13> recompute_words{"none", "selective", "full",
+    "layernorm", "mlp", "moe", "moe_act", "mla_up_proj", "layernorm+mlp", "layernorm+moe_act",
+    "mla_up_proj+layernorm", "mla_up_proj+mlp", "mla_up_proj+layernorm+moe_act"};
 
 /// What a layer may drop and compute again, as Megatron-LM cuts it.
 enum class Module : std::uint8_t {
@@ -43,8 +32,8 @@ enum class Module : std::uint8_t {
   moe_act = 1U << 3,      ///< what stands between an expert's two products
   mla_up_proj = 1U << 4,  ///< heads from latents
 };
-inline constexpr std::array<std::string_view, 5> module_words{"layernorm", "mlp", "moe",
-                                                              "moe_act", "mla_up_proj"};
+inline constexpr std::array<std::string_view, 5> module_words{
+    "layernorm", "mlp", "moe", "moe_act", "mla_up_proj"};
 
 /// The modules that a word of `recompute` names; none for the first three.
 class Modules {
@@ -81,8 +70,7 @@ inline constexpr auto module_sets = [] {
 }
 
 enum class Schedule : std::uint8_t { one_f_one_b, afab, zb_h1, zb_v };
-inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1",
-                                                                "zb-v"};
+inline constexpr std::array<std::string_view, 4> schedule_words{"1f1b", "afab", "zb-h1", "zb-v"};
 
 /// Which parallel dimension has neighbouring ranks: the first is fastest. cp stands directly
 /// before dp where it is not named.
@@ -107,10 +95,9 @@ inline constexpr std::array<std::string_view, 3> offload_words{"none", "optimize
 struct MiddleStages {
   std::int64_t layers, stages;
   /// `first`, `last`: layers that they are told; 0: they are as the others, and counted so.
-  constexpr MiddleStages(std::int64_t of_model, std::int64_t pp, std::int64_t first,
-                         std::int64_t last)
-      : layers(of_model - first - last),
-        stages(pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0)) {}
+  constexpr MiddleStages(
+      std::int64_t of_model, std::int64_t pp, std::int64_t first, std::int64_t last)
+      : layers(of_model - first - last), stages(pp - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0)) {}
 };
 
 /// How one training job is spread over its world of dp*tp*pp*cp ranks.

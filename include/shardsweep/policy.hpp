@@ -104,7 +104,7 @@ struct LaneLimits {
   double check_hook_s = 60;    ///< for each line of the site's own
   [[nodiscard]] constexpr bool checks_nodes() const {
     return check_home_s > 0 || check_memory > 0 || check_gemm > 0 || check_clocks > 0 ||
-           check_allreduce > 0;
+        check_allreduce > 0;
   }
 
   friend bool operator==(const LaneLimits&, const LaneLimits&) = default;

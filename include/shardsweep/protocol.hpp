@@ -76,9 +76,8 @@ struct Drain {
 
 using ToLeadBody = std::variant<Assign, Revoke, Cancel, Drain>;
 struct ToLead {
-  std::int64_t n = 0;  ///< counts from 1 in the file
-  std::int64_t epoch =
-      0;  ///< of the daemon's lease: lines of an older epoch than seen are ignored
+  std::int64_t n = 0;      ///< counts from 1 in the file
+  std::int64_t epoch = 0;  ///< of the daemon's lease: lines of an older epoch than seen are ignored
   ToLeadBody body;
   friend bool operator==(const ToLead&, const ToLead&) = default;
 };
@@ -416,8 +415,8 @@ inline constexpr auto described<NodeChecked> = Entries{
     Field{"round", &NodeChecked::round, Flag::optional},
     Part{&NodeChecked::facts},
 };
-using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress,
-                                  NodeEnded, NodeFinding, NodeChecked>;
+using FromNodeBody = std::variant<NodeReady, NodeBeat, NodeLaunched, Suspect, NoProgress, NodeEnded,
+    NodeFinding, NodeChecked>;
 struct FromNode {
   std::string node;
   FromNodeBody body;

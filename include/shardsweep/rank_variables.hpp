@@ -22,25 +22,16 @@ namespace shardsweep {
 /// files: sweeps/README.md lists it. Anything else comes from `env`, `secrets` and `pass_env`.
 /// A job of Slurm has what its script has set.
 [[nodiscard]] constexpr bool is_passed_on(std::string_view name) {
-  constexpr std::array<std::string_view, 24> names{"PATH",       "HOME",
-                                                   "USER",       "LOGNAME",
-                                                   "SHELL",      "LANG",
-                                                   "LANGUAGE",   "TZ",
-                                                   "TERM",       "TMPDIR",
-                                                   "HOSTNAME",   "PWD",
-                                                   "LD_PRELOAD", "PYTHONPATH",
-                                                   "PYTHONHOME", "VIRTUAL_ENV",
-                                                   "MODULEPATH", "MODULESHOME",
-                                                   "_LMFILES_",  "CUDA_HOME",
-                                                   "CUDA_PATH",  "CUDA_VISIBLE_DEVICES",
-                                                   "ROCM_PATH",  "LOADEDMODULES"};
-  constexpr std::array<std::string_view, 10> beginnings{
-      "LC_",        "LD_LIBRARY_PATH", "CONDA_", "LMOD_",       "__LMOD_",
-      "__MODULES_", "MODULES_",        "XDG_",   "SHARDSWEEP_", "SHARDBENCH_"};
+  constexpr std::array<std::string_view, 24> names{"PATH", "HOME", "USER", "LOGNAME", "SHELL",
+      "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR", "HOSTNAME", "PWD", "LD_PRELOAD", "PYTHONPATH",
+      "PYTHONHOME", "VIRTUAL_ENV", "MODULEPATH", "MODULESHOME", "_LMFILES_", "CUDA_HOME",
+      "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "ROCM_PATH", "LOADEDMODULES"};
+  constexpr std::array<std::string_view, 10> beginnings{"LC_", "LD_LIBRARY_PATH", "CONDA_", "LMOD_",
+      "__LMOD_", "__MODULES_", "MODULES_", "XDG_", "SHARDSWEEP_", "SHARDBENCH_"};
   return std::find(names.begin(), names.end(), name) != names.end() ||
-         std::any_of(beginnings.begin(), beginnings.end(),
-                     [name](std::string_view begin) { return name.starts_with(begin); }) ||
-         name.ends_with("SAN_OPTIONS");
+      std::any_of(beginnings.begin(), beginnings.end(),
+          [name](std::string_view begin) { return name.starts_with(begin); }) ||
+      name.ends_with("SAN_OPTIONS");
 }
 
 }  // namespace shardsweep

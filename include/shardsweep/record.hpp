@@ -14,27 +14,18 @@
 namespace shardsweep {
 
 /// `refusal`: of a node agent. Whatever result there is, it is none of this layout.
-enum class RecordType : std::uint8_t {
-  start,
-  phase,
-  train_step,
-  result,
-  error,
-  refusal,
-  other
-};
+enum class RecordType : std::uint8_t { start, phase, train_step, result, error, refusal, other };
 
 struct Record {
   RecordType type = RecordType::other;
-  std::string nonce;      ///< key `run_id` or `nonce`; empty where the line has none
-  Timestamp t = 0;        ///< key `t`: microseconds, or seconds with a fraction; 0: not given
-  std::string phase;      ///< of `phase`: start, rendezvous, init, warmup, train, teardown
-  std::int64_t step = 0;  ///< of `train_step`
-  double step_ms = 0;     ///< the same; 0: not given
+  std::string nonce;            ///< key `run_id` or `nonce`; empty where the line has none
+  Timestamp t = 0;              ///< key `t`: microseconds, or seconds with a fraction; 0: not given
+  std::string phase;            ///< of `phase`: start, rendezvous, init, warmup, train, teardown
+  std::int64_t step = 0;        ///< of `train_step`
+  double step_ms = 0;           ///< the same; 0: not given
   std::optional<bool> timed{};  ///< the same; none: not given
-  std::string
-      error_class;      ///< of `error` and `refusal`: key `class`, a word of runner_exit_table
-  std::string message;  ///< of both: key `message`
+  std::string error_class;  ///< of `error` and `refusal`: key `class`, a word of runner_exit_table
+  std::string message;      ///< of both: key `message`
   friend bool operator==(const Record&, const Record&) = default;
 };
 
@@ -46,8 +37,8 @@ struct WrittenRecord {
   friend bool operator==(const WrittenRecord&, const WrittenRecord&) = default;
 };
 /// One line, without its end.
-[[nodiscard]] std::string encode_record(const WrittenRecord& record, std::string_view nonce,
-                                        Timestamp t);
+[[nodiscard]] std::string encode_record(
+    const WrittenRecord& record, std::string_view nonce, Timestamp t);
 
 /// Total: anything that is no JSON object with a `type` is a fault that quotes its beginning.
 [[nodiscard]] Result<Record> decode_record(std::string_view line);

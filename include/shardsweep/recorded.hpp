@@ -108,8 +108,8 @@ struct RecordedOptions {
 /// is `Mem Res`, GiB, of the first stage's rank; `after_pp_fix` gives software_version
 /// after_pp_fix or before_pp_fix. Rows with pp 1, those after the fix and failed ones are
 /// comparable.
-[[nodiscard]] Result<RecordedSweep> read_recorded(const std::filesystem::path& file,
-                                                  const RecordedOptions& options);
+[[nodiscard]] Result<RecordedSweep> read_recorded(
+    const std::filesystem::path& file, const RecordedOptions& options);
 
 /// Names under which labels stand beside our own columns in `results`: small letters, digits
 /// and '_'; one of ours gets `published_` before it. All different.

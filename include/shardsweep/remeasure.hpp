@@ -19,8 +19,7 @@ enum class RemeasureOn : std::uint8_t {
   image    ///< the file of its container's image
 };
 template <>
-inline constexpr std::array<std::string_view, 3> word_table<RemeasureOn>{"time", "runner",
-                                                                         "image"};
+inline constexpr std::array<std::string_view, 3> word_table<RemeasureOn>{"time", "runner", "image"};
 
 struct Remeasure {
   double every_s = 0;  ///< 0: never

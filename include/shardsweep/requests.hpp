@@ -36,9 +36,8 @@ enum class Verb : std::uint8_t {
   forget,
 };
 template <>
-inline constexpr std::array<std::string_view, 12> word_table<Verb>{
-    "submit",     "pause",  "resume", "cancel", "rerun", "stop",
-    "clear_node", "delete", "next",   "record", "learn", "forget"};
+inline constexpr std::array<std::string_view, 12> word_table<Verb>{"submit", "pause", "resume",
+    "cancel", "rerun", "stop", "clear_node", "delete", "next", "record", "learn", "forget"};
 
 struct Request {
   std::string id;  ///< the file's name; given by post_request
@@ -65,8 +64,7 @@ struct Answer {
 };
 
 /// Writes the request; returns its id.
-[[nodiscard]] Result<std::string> post_request(const Home& home, Request request,
-                                               Timestamp now);
+[[nodiscard]] Result<std::string> post_request(const Home& home, Request request, Timestamp now);
 /// How the name of a folder of inboxes ends.
 inline constexpr std::string_view inboxes_ending = ".inboxes";
 /// The inbox of a request; of a folder its inboxes, and then the folder.
@@ -101,8 +99,7 @@ class RequestWatch {
 /// Writes the answer, then removes the request: after a crash it is answered again.
 [[nodiscard]] Result<void> answer_request(const Home& home, const Answer& answer);
 /// The answer, once there is one; taking it removes it.
-[[nodiscard]] Result<std::optional<Answer>> take_answer(const Home& home,
-                                                        const std::string& id);
+[[nodiscard]] Result<std::optional<Answer>> take_answer(const Home& home, const std::string& id);
 /// Removes a request that nobody has answered (the command gives up).
 [[nodiscard]] Result<void> withdraw_request(const Home& home, const std::string& id);
 

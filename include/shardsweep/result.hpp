@@ -27,9 +27,8 @@ enum class FaultKind : std::uint8_t {
 };
 /// Stored in answers.
 template <>
-inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{
-    "invalid_input", "rejected", "unavailable", "timed_out",
-    "busy",          "corrupt",  "interrupted", "internal"};
+inline constexpr std::array<std::string_view, 8> word_table<FaultKind>{"invalid_input", "rejected",
+    "unavailable", "timed_out", "busy", "corrupt", "interrupted", "internal"};
 
 /// What went wrong outside this program, in words for the person who has to mend it.
 struct Fault {
@@ -52,8 +51,7 @@ using Result = tl::expected<T, Fault>;
 
 /// True where asking again, later, can help.
 [[nodiscard]] constexpr bool worth_retrying(FaultKind kind) {
-  return kind == FaultKind::unavailable || kind == FaultKind::timed_out ||
-         kind == FaultKind::busy;
+  return kind == FaultKind::unavailable || kind == FaultKind::timed_out || kind == FaultKind::busy;
 }
 
 }  // namespace shardsweep

@@ -73,18 +73,17 @@ inline constexpr std::array<ViewColumn, 25> last{{
     {"hosts", "", "hosts of the ranks, as a JSON array"},
     {"settings", "", "variables of the first rank that change numbers, as it found them"},
     {"image_digest", "", "digest of the container's image; unknown: its runtime tells none"},
-    {"code_hash", "",
-     "hash of the user's own programs, or of their snapshot; empty: not known"},
+    {"code_hash", "", "hash of the user's own programs, or of their snapshot; empty: not known"},
     {"cluster", "", "name of the cluster that its sweep is for"},
     {"final_round", "", "round of its cell's finals; empty: it is no run of finals"},
     {"final_set", "", "set of nodes of that run: 2 and more confirm what the first has said"},
     {"spread", "",
-     "leaf switches or blocks that its nodes lie on; empty: the cluster tells no topology"},
+        "leaf switches or blocks that its nodes lie on; empty: the cluster tells no topology"},
     {"attempts", "", "number of the last attempt"},
     {"others_cpu", "",
-     "share of a node's CPUs that others used while it ran; 0: none, or it is not known"},
+        "share of a node's CPUs that others used while it ran; 0: none, or it is not known"},
     {"startup_s", "s",
-     "from the start of the counted attempt to its first train step; NULL: not known"},
+        "from the start of the counted attempt to its first train step; NULL: not known"},
     {"started_at", "us", "start of the counted attempt, microseconds since 1970, UTC"},
     {"ended_at", "us", "its end"},
     {"lane", "", "trials of one lane differ in micro_batch and grad_accum alone"},
@@ -92,10 +91,9 @@ inline constexpr std::array<ViewColumn, 25> last{{
     {"trial_id", "", "key of the trial in this database"},
     {"sweep_id", "", "key of the sweep"},
     {"attempt_id", "", "key of the counted attempt; NULL: nothing is measured"},
-    {"in_file", "",
-     "0: the edited sweep file no longer has the trial; `results` leaves it out"},
+    {"in_file", "", "0: the edited sweep file no longer has the trial; `results` leaves it out"},
     {"control_ratio", "1",
-     "control of its allocation against the median of its kind, the one further from 1"},
+        "control of its allocation against the median of its kind, the one further from 1"},
     {"network_ratio", "1", "the same of the all-reduce that a control times"},
 }};
 
@@ -104,8 +102,8 @@ inline constexpr std::array<ViewColumn, 25> last{{
 /// `results` and `all_results`: a row per trial.
 inline constexpr auto result_columns = [] {
   using namespace result_parts;
-  std::array<ViewColumn, first.size() + axis_table.size() + measured.size() +
-                             shape_fields.size() + last.size()>
+  std::array<ViewColumn,
+      first.size() + axis_table.size() + measured.size() + shape_fields.size() + last.size()>
       all{};
   auto* next = std::copy(first.begin(), first.end(), all.begin());
   for (const auto& axis : axis_table)

@@ -49,8 +49,8 @@ struct ResultsRequest {
 /// What a cell shows of its layouts.
 enum class Aggregate : std::uint8_t { best, median, p90, count };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{"best", "median", "p90",
-                                                                       "count"};
+inline constexpr std::array<std::string_view, 4> word_table<Aggregate>{
+    "best", "median", "p90", "count"};
 
 struct HeatmapRequest {
   Selection selection;
@@ -81,9 +81,8 @@ struct CellCandidate {
   std::optional<double> predicted{};
   std::optional<double> predicted_tokens_per_s_per_gpu{};
   std::string predicted_layout{};
-  std::string why{};  ///< the first cause, or the constraint with its reason
-  std::vector<double>
-      values{};  ///< of all layouts, where the request is for their median or p90
+  std::string why{};             ///< the first cause, or the constraint with its reason
+  std::vector<double> values{};  ///< of all layouts, where the request is for their median or p90
 };
 
 /// The answer of one cell of a pivot.
@@ -123,8 +122,7 @@ struct SweepStatus {
   std::string running;     ///< slug of a running trial
   /// Trials that still run, though an edit has taken their points out of the sweep file.
   std::int64_t removed_running = 0;
-  std::string
-      waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
+  std::string waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
   /// Bounds by which its search has skipped trials, and how many; the most frequent first.
   std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
@@ -159,16 +157,16 @@ class Reader {
   /// All that a report says, at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
   /// The values of a column in the selected rows, in the order of the database.
-  [[nodiscard]] virtual Result<std::vector<Value>> values(const Selection& selection,
-                                                          const std::string& column) = 0;
+  [[nodiscard]] virtual Result<std::vector<Value>> values(
+      const Selection& selection, const std::string& column) = 0;
   [[nodiscard]] virtual Result<std::vector<SweepStatus>> status(
       const std::vector<std::string>& sweeps) = 0;
   /// The event after which a follower of these sweeps begins.
-  [[nodiscard]] virtual Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps,
-                                                         FollowFrom from) = 0;
+  [[nodiscard]] virtual Result<std::int64_t> first_event(
+      const std::vector<SweepId>& sweeps, FollowFrom from) = 0;
   /// What has ended in these sweeps after an event.
-  [[nodiscard]] virtual Result<Finished> finished(const std::vector<SweepId>& sweeps,
-                                                  std::int64_t after_event) = 0;
+  [[nodiscard]] virtual Result<Finished> finished(
+      const std::vector<SweepId>& sweeps, std::int64_t after_event) = 0;
   /// The jobs of these sweeps that have not ended, those that run first.
   [[nodiscard]] virtual Result<std::vector<AllocationProgress>> allocations(
       const std::vector<SweepId>& sweeps) = 0;
@@ -177,26 +175,25 @@ class Reader {
       const std::vector<SweepId>& sweeps) = 0;
   /// What a verb would be decided over now; the names and the expression are those of
   /// Store::select_trials().
-  [[nodiscard]] virtual Result<Meant> meant(const std::vector<std::string>& names,
-                                            const std::string& where) = 0;
+  [[nodiscard]] virtual Result<Meant> meant(
+      const std::vector<std::string>& names, const std::string& where) = 0;
   /// The attempts of a trial, or the one attempt that `name` names.
   [[nodiscard]] virtual Result<NamedAttempts> attempts(const std::string& name) = 0;
   /// Tables that tell all about one trial or attempt: trial, attempts, measurements, events.
   struct Section {
     std::string title;
     Table table;
-    std::string
-        thing{};  ///< of which sweep or trial ("grid/SLUG"): those of one follow each other
+    std::string thing{};  ///< of which sweep or trial ("grid/SLUG"): those of one follow each other
   };
   [[nodiscard]] virtual Result<std::vector<Section>> show(const std::string& name) = 0;
   /// Events after `after_id`, oldest first: id, at, sweep, trial, attempt, kind, detail.
-  [[nodiscard]] virtual Result<Table> events(const std::vector<std::string>& sweeps,
-                                             std::int64_t after_id, std::int64_t limit) = 0;
+  [[nodiscard]] virtual Result<Table> events(
+      const std::vector<std::string>& sweeps, std::int64_t after_id, std::int64_t limit) = 0;
   /// The resolved text of a sweep's last submission.
   [[nodiscard]] virtual Result<std::string> resolved(const std::string& sweep) = 0;
   /// What the trials of a sweep teach; `spec` is what resolved() says.
-  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(const std::string& sweep,
-                                                                   const SweepSpec& spec) = 0;
+  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(
+      const std::string& sweep, const SweepSpec& spec) = 0;
   [[nodiscard]] virtual Result<std::optional<LeaseHolder>> lease_holder() = 0;
   /// A sweep as lines for git; of trials without an outcome there is none.
   [[nodiscard]] virtual Result<SweepLines> sweep_lines(const std::string& sweep) = 0;

@@ -30,8 +30,8 @@ using AllocationId = std::int64_t;
 /// Stored text: active, paused, cancelled.
 enum class SweepState : std::uint8_t { active, paused, cancelled };
 template <>
-inline constexpr std::array<std::string_view, 3> word_table<SweepState>{"active", "paused",
-                                                                        "cancelled"};
+inline constexpr std::array<std::string_view, 3> word_table<SweepState>{
+    "active", "paused", "cancelled"};
 
 struct SweepRow {
   SweepId id = 0;
@@ -39,8 +39,8 @@ struct SweepRow {
   SweepState state = SweepState::active;
   Backend backend = Backend::none;  ///< chosen at submission
   std::string resolved;             ///< complete sweep file as explain_sweep() writes it
-  std::string site;          ///< complete site file as explain_site() writes it; empty: none
-  std::string job_template;  ///< text of the job script's template; empty: none is needed
+  std::string site;                 ///< complete site file as explain_site() writes it; empty: none
+  std::string job_template;         ///< text of the job script's template; empty: none is needed
   // Allocations in a row that ended before they had started anything.
   std::int32_t failed_starts = 0;
   std::int32_t failed_nodes = 0;  ///< of those that a node took with it, counted apart
@@ -77,8 +77,8 @@ inline constexpr auto described<SweepRow> = Entries{
 /// Who cancelled a trial: `resume` goes on with what was not cancelled by name. Stored text.
 enum class CancelledBy : std::uint8_t { nobody, sweep, name, budget };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{"", "sweep", "name",
-                                                                         "budget"};
+inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{
+    "", "sweep", "name", "budget"};
 
 struct TrialRow {
   TrialId id = 0;
@@ -108,7 +108,7 @@ struct TrialRow {
   std::string cause{};        ///< the first evidence of its outcome, one line
   std::string prior_cause{};  ///< of `prior`
   // Of a run in the finals of its cell.
-  TrialId final_of = 0;  ///< the trial that brought its layout there; 0: it is no such run
+  TrialId final_of = 0;          ///< the trial that brought its layout there; 0: it is no such run
   std::int32_t final_round = 0;  ///< from 1
   std::int32_t final_set = 0;    ///< of nodes, from 1: each is to have nodes of its own
   std::string final_avoid{};     ///< nodes of the sets before, with commas
@@ -202,8 +202,8 @@ inline constexpr auto described<AttemptRow> = Entries{
 /// How far a submission has come. Stored text.
 enum class Submission : std::uint8_t { committed, accepted, unknown, refused };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<Submission>{"committed", "accepted",
-                                                                        "unknown", "refused"};
+inline constexpr std::array<std::string_view, 4> word_table<Submission>{
+    "committed", "accepted", "unknown", "refused"};
 
 struct AllocationRow {
   AllocationId id = 0;
@@ -319,8 +319,8 @@ struct ClockRow {
 /// Stored text. In probation a short run decides.
 enum class NodeState : std::uint8_t { trusted, quarantined, probation };
 template <>
-inline constexpr std::array<std::string_view, 3> word_table<NodeState>{"trusted", "quarantined",
-                                                                       "probation"};
+inline constexpr std::array<std::string_view, 3> word_table<NodeState>{
+    "trusted", "quarantined", "probation"};
 
 /// One thing that speaks against a node.
 struct NodeCharge {
@@ -357,9 +357,12 @@ struct NodeRow {
 };
 template <>
 inline constexpr auto described<NodeRow> = Entries{
-    Field{"node", &NodeRow::node, Flag::key}, Field{"state", &NodeRow::state},
-    Field{"since", &NodeRow::since},          Field{"until", &NodeRow::until},
-    Field{"reason", &NodeRow::reason},        Field{"failed_probes", &NodeRow::failed_probes},
+    Field{"node", &NodeRow::node, Flag::key},
+    Field{"state", &NodeRow::state},
+    Field{"since", &NodeRow::since},
+    Field{"until", &NodeRow::until},
+    Field{"reason", &NodeRow::reason},
+    Field{"failed_probes", &NodeRow::failed_probes},
 };
 
 // ---- controls
@@ -371,8 +374,7 @@ enum class ControlTime : std::uint8_t {
   check,  ///< of one node, before all else: the allocation's first act
 };
 template <>
-inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end",
-                                                                         "check"};
+inline constexpr std::array<std::string_view, 3> word_table<ControlTime>{"start", "end", "check"};
 
 /// What an allocation made of its sweep's control (fleet/control.hpp).
 struct ControlRow {
@@ -381,11 +383,11 @@ struct ControlRow {
   std::int32_t nodes = 1;
   ControlTime time = ControlTime::start;
   double tokens_per_s_per_gpu = 0;  ///< of its layout; 0: not measured
-  double ratio = 0;              ///< to the median of the sweep's on as many nodes; 0: unknown
-  double busbw_bytes_per_s = 0;  ///< of an all-reduce over all ranks; 0: not measured
-  double network_ratio = 0;      ///< as `ratio`
-  double gpu_seconds = 0;        ///< that it took
-  std::string cause{};           ///< why nothing was measured, or why the node has failed
+  double ratio = 0;                 ///< to the median of the sweep's on as many nodes; 0: unknown
+  double busbw_bytes_per_s = 0;     ///< of an all-reduce over all ranks; 0: not measured
+  double network_ratio = 0;         ///< as `ratio`
+  double gpu_seconds = 0;           ///< that it took
+  std::string cause{};              ///< why nothing was measured, or why the node has failed
   Timestamp at = 0;
   // Of the check of a node, as NodeFacts has them; empty: it is a control of the allocation.
   std::string node{};
@@ -397,9 +399,7 @@ struct ControlRow {
   double seconds = 0;
   std::string unmade{};  ///< with "; " between them
   bool blamed = false;   ///< the node has failed, not its site
-  [[nodiscard]] bool measured() const {
-    return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0;
-  }
+  [[nodiscard]] bool measured() const { return tokens_per_s_per_gpu > 0 || busbw_bytes_per_s > 0; }
 };
 template <>
 inline constexpr auto described<ControlRow> = Entries{

@@ -22,8 +22,8 @@ inline constexpr std::size_t most_pattern_bytes = 200;
 
 /// What a line can mean. Of the others a line can't know: whether there is a result, what the
 /// scheduler did and who asked for it.
-inline constexpr std::array<Outcome, 7> log_rule_outcomes{
-    Outcome::oom,        Outcome::hung,    Outcome::timeout, Outcome::node_failure,
-    Outcome::comm_error, Outcome::crashed, Outcome::rejected};
+inline constexpr std::array<Outcome, 7> log_rule_outcomes{Outcome::oom, Outcome::hung,
+    Outcome::timeout, Outcome::node_failure, Outcome::comm_error, Outcome::crashed,
+    Outcome::rejected};
 
 }  // namespace shardsweep

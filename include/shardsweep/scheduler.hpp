@@ -37,8 +37,8 @@ struct AllocationRequest {
 /// Stored text.
 enum class JobState : std::uint8_t { pending, running, ended, unknown };
 template <>
-inline constexpr std::array<std::string_view, 4> word_table<JobState>{"pending", "running",
-                                                                      "ended", "unknown"};
+inline constexpr std::array<std::string_view, 4> word_table<JobState>{
+    "pending", "running", "ended", "unknown"};
 
 /// What clean looks have not found of a job: itself, or why it has ended. Stored text; nothing
 /// is the empty word.
@@ -147,9 +147,8 @@ struct LookFailed {
 struct SiteSeen {
   SiteFacts facts;
 };
-using SchedulerEvent =
-    std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, SubmitDeferred, JobSeen,
-                 JobDuplicate, JobNotSeen, JobMissed, LookFailed, SiteSeen>;
+using SchedulerEvent = std::variant<SubmitAccepted, SubmitUnknown, SubmitRefused, SubmitDeferred,
+    JobSeen, JobDuplicate, JobNotSeen, JobMissed, LookFailed, SiteSeen>;
 
 class Scheduler {
  public:

@@ -18,8 +18,7 @@ enum class SearchPolicy : std::uint8_t {
   exhaustive,  ///< every trial, lane by lane, in the plan's order
   best_first,  ///< what most likely beats the best so far, by all that has been measured
 };
-inline constexpr std::array<std::string_view, 2> search_policy_words{"exhaustive",
-                                                                     "best_first"};
+inline constexpr std::array<std::string_view, 2> search_policy_words{"exhaustive", "best_first"};
 
 /// When a cell is over before all its trials have run. 0: not by this.
 struct SearchUntil {
@@ -94,9 +93,7 @@ struct SearchSettings {
     return policy == SearchPolicy::best_first && learn_from.any();
   }
   /// Order and stop are the plan's own: nothing has to be learnt.
-  [[nodiscard]] bool is_plain() const {
-    return policy == SearchPolicy::exhaustive && !until.any();
-  }
+  [[nodiscard]] bool is_plain() const { return policy == SearchPolicy::exhaustive && !until.any(); }
   friend bool operator==(const SearchSettings&, const SearchSettings&) = default;
 };
 // clang-format off

@@ -20,8 +20,7 @@ namespace shardsweep {
 using Secrets = std::map<std::string, std::string>;  ///< by variable
 
 /// In place of what was there, as a whole; without secrets there is no file.
-[[nodiscard]] Result<void> write_secrets(const std::filesystem::path& file,
-                                         const Secrets& secrets);
+[[nodiscard]] Result<void> write_secrets(const std::filesystem::path& file, const Secrets& secrets);
 /// A file that is not there holds none.
 [[nodiscard]] Result<Secrets> read_secrets(const std::filesystem::path& file);
 
@@ -31,7 +30,6 @@ using Secrets = std::map<std::string, std::string>;  ///< by variable
 [[nodiscard]] Result<AttemptSpec> with_secrets(AttemptSpec spec);
 
 /// A star for each byte of these values, in each file below the folder.
-[[nodiscard]] Result<void> mask_files(const std::filesystem::path& folder,
-                                      const Secrets& secrets);
+[[nodiscard]] Result<void> mask_files(const std::filesystem::path& folder, const Secrets& secrets);
 
 }  // namespace shardsweep

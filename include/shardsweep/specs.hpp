@@ -70,8 +70,7 @@ inline constexpr auto described<TrainerRun> = Entries{
 [[nodiscard]] constexpr AttemptLimits nothing_limited() {
   AttemptLimits limits;
   visit_values(limits, [](const auto& field, auto& value) {
-    if (field.name != "hang_floor_s" && field.name != "hang_factor" &&
-        field.name != "evidence_s")
+    if (field.name != "hang_floor_s" && field.name != "hang_factor" && field.name != "evidence_s")
       value = 0;
   });
   return limits;
@@ -100,7 +99,7 @@ struct AttemptSpec {
   std::string group{};      ///< lane_key: its attempts take about as long as each other
   /// Each rank writes NCCL's own words into a file; an optional key.
   bool nccl_debug = false;
-  std::optional<TrainerRun> trainer{};  ///< none: the program writes records. An optional key
+  std::optional<TrainerRun> trainer{};       ///< none: the program writes records. An optional key
   std::optional<ContainerSpec> container{};  ///< none: ranks run on the host. An optional key
   /// PyTorch's allocator is to keep its memory in segments that grow; an optional key.
   bool expandable_segments = false;

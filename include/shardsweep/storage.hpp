@@ -39,7 +39,6 @@ struct StorageFault {
 [[nodiscard]] std::optional<StorageFault> try_storage(const std::filesystem::path& folder);
 
 /// "the disk of /home/x is full (Disk quota exceeded)".
-[[nodiscard]] std::string describe(const StorageFault& fault,
-                                   const std::filesystem::path& folder);
+[[nodiscard]] std::string describe(const StorageFault& fault, const std::filesystem::path& folder);
 
 }  // namespace shardsweep

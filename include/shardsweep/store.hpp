@@ -54,9 +54,8 @@ struct TrialNames {
   std::string lane;
 };
 using NameTrial = std::function<TrialNames(const Point&)>;
-[[nodiscard]] Result<void> write_inbox(const std::filesystem::path& file,
-                                       const SubmittedSweep& submission,
-                                       const NameTrial& names);
+[[nodiscard]] Result<void> write_inbox(
+    const std::filesystem::path& file, const SubmittedSweep& submission, const NameTrial& names);
 
 /// What a submission changed (DESIGN §5, Identity).
 struct SubmitReport {
@@ -108,7 +107,7 @@ struct NewFinal {
   std::int32_t again = 0;        ///< number of the time (remeasure.hpp); 0: none
   std::string software{};        ///< then: the snapshot that it runs from; empty: the sweep's
   bool before = false;           ///< then: it runs the program as it was
-  double longer = 1;  ///< it takes at most so many times what its layout's trial took
+  double longer = 1;             ///< it takes at most so many times what its layout's trial took
 };
 
 /// An attempt that was handed out, by its nonce.
@@ -198,9 +197,8 @@ class Store {
     bool done = false;
     SubmitReport report;
   };
-  [[nodiscard]] virtual Result<InboxProgress> accept_inbox(const std::filesystem::path& file,
-                                                           Timestamp now,
-                                                           std::int64_t rows) = 0;
+  [[nodiscard]] virtual Result<InboxProgress> accept_inbox(
+      const std::filesystem::path& file, Timestamp now, std::int64_t rows) = 0;
 
   /// The files of knowledge from which a sweep learns that was submitted then, in the order of
   /// their import.
@@ -208,15 +206,15 @@ class Store {
   /// Layout, model and batch of a trial, to launch it.
   [[nodiscard]] virtual Result<Point> point_of(TrialId trial, const SweepSpec& sweep) = 0;
   /// All trials of a sweep that its file still has, in the plan's order.
-  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(SweepId id,
-                                                                   const SweepSpec& sweep) = 0;
+  [[nodiscard]] virtual Result<std::vector<SearchRow>> search_rows(
+      SweepId id, const SweepSpec& sweep) = 0;
   /// The answer of each cell of a sweep as `best` gives it, the one that was measured last
   /// first.
   [[nodiscard]] virtual Result<std::vector<CellBest>> best_of_cells(SweepId sweep) = 0;
   /// Trials of a sweep on so many nodes that have been measured or have not ended, in the
   /// plan's order; and their runs in the finals.
-  [[nodiscard]] virtual Result<std::vector<FinalsRow>> finals_rows(SweepId sweep,
-                                                                   std::int32_t nodes) = 0;
+  [[nodiscard]] virtual Result<std::vector<FinalsRow>> finals_rows(
+      SweepId sweep, std::int32_t nodes) = 0;
   /// Names of the nodes that these allocations had, each once.
   [[nodiscard]] virtual Result<std::vector<std::string>> nodes_of(
       const std::vector<AllocationId>& allocations) = 0;
@@ -229,8 +227,8 @@ class Store {
   /// Resolves names (sweeps, slugs, SWEEP/SLUG, attempts, jobs; none: everything) and chooses
   /// trials by an expression. A slug of several sweeps is a fault that lists them. Of hidden
   /// trials only those that are queued or running are chosen.
-  [[nodiscard]] virtual Result<Selected> select_trials(const std::vector<std::string>& names,
-                                                       const std::string& where) = 0;
+  [[nodiscard]] virtual Result<Selected> select_trials(
+      const std::vector<std::string>& names, const std::string& where) = 0;
   /// True while a trial waits or runs, or an allocation lives: a daemon has to be there.
   [[nodiscard]] virtual Result<bool> work_left() = 0;
   [[nodiscard]] virtual Result<SweepContents> contents_of(SweepId sweep) = 0;
@@ -239,13 +237,13 @@ class Store {
   /// before its rows go: after a crash the same folders are told again.
   enum class Folder : std::uint8_t { attempt, allocation };
   using ForgetFolder = std::function<void(Folder kind, const std::string& dir)>;
-  [[nodiscard]] virtual Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
-                                                  const ForgetFolder& forget) = 0;
+  [[nodiscard]] virtual Result<bool> delete_sweep(
+      SweepId sweep, std::int64_t rows, const ForgetFolder& forget) = 0;
   /// What a result of `trial` is held against (fleet/plausible.hpp): losses of other layouts
   /// of the same model, batch, sequence length, dtype, vars and runner version after the same
   /// number of train steps, measured and not marked.
-  [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(TrialId trial,
-                                                                     double steps) = 0;
+  [[nodiscard]] virtual Result<std::vector<double>> losses_of_others(
+      TrialId trial, double steps) = 0;
   /// The runner that `trial` is to be measured by.
   [[nodiscard]] virtual Result<RunnerName> runner_of(TrialId trial) = 0;
   /// None: no attempt that was handed out has this nonce.

@@ -109,9 +109,7 @@ struct Measure {
   /// allocations differ by a few percent.
   static constexpr double slower_at_most = 0.1;
   /// Timed steps of a trial that is no run of finals.
-  [[nodiscard]] constexpr std::int32_t steps_of_trial() const {
-    return first > 0 ? first : steps;
-  }
+  [[nodiscard]] constexpr std::int32_t steps_of_trial() const { return first > 0 ? first : steps; }
   /// Of such a trial, and of a sweep that has no finals.
   [[nodiscard]] constexpr Measure without_finals() const {
     return {.warmup = warmup, .steps = steps_of_trial(), .repeats = repeats};
@@ -123,7 +121,7 @@ struct Measure {
   friend bool operator==(const Measure&, const Measure&) = default;
 };
 static_assert(Measure::first_of_search == 3 && Measure::slower_at_most == 0.1,
-              "the meanings of 'first' and 'finalists' say so");
+    "the meanings of 'first' and 'finalists' say so");
 // clang-format off
 template <>
 inline constexpr auto described<Measure> = Entries{
@@ -154,8 +152,8 @@ struct TrainerSpec {
 };
 
 /// What shardbench does where layouts leave it open: runner/README.md.
-inline constexpr std::array<std::string_view, 4> profile_words{"own", "megatron", "nanotron",
-                                                               "torchtitan"};
+inline constexpr std::array<std::string_view, 4> profile_words{
+    "own", "megatron", "nanotron", "torchtitan"};
 
 /// What a sweep keeps of the tree that its programs are in.
 enum class SnapshotKind : std::uint8_t {
@@ -257,8 +255,8 @@ struct SlurmValue {
   std::string_view host = rest.substr(0, rest.find_first_of("/?#"));
   // user@evil.example:80 and 127.0.0.1.evil.example are not this machine.
   if (host.find('@') != std::string_view::npos) return false;
-  host = host.starts_with('[') ? host.substr(0, host.find(']') + 1)
-                               : host.substr(0, host.find(':'));
+  host =
+      host.starts_with('[') ? host.substr(0, host.find(']') + 1) : host.substr(0, host.find(':'));
   return host == "localhost" || host == "127.0.0.1" || host == "[::1]";
 }
 
@@ -269,9 +267,7 @@ struct RestSettings {
   std::string user;         ///< empty: who runs the daemon
   bool plain_http = false;  ///< the token may go to another machine unencrypted
   std::string ca_file;      ///< certificates of the site's own authority; empty: this machine's
-  [[nodiscard]] auto tied() const {
-    return std::tie(url, token_file, user, plain_http, ca_file);
-  }
+  [[nodiscard]] auto tied() const { return std::tie(url, token_file, user, plain_http, ca_file); }
   friend bool operator==(const RestSettings&, const RestSettings&) = default;
   friend auto operator<=>(const RestSettings& a, const RestSettings& b) {
     return compared(a.tied(), b.tied());
@@ -289,22 +285,15 @@ inline constexpr auto described<RestSettings> = Entries{
 // clang-format on
 
 /// What a webhook may be told.
-enum class NotifyEvent : std::uint8_t {
-  sweep_ended,
-  stalled,
-  node_quarantined,
-  blind,
-  regression
-};
+enum class NotifyEvent : std::uint8_t { sweep_ended, stalled, node_quarantined, blind, regression };
 inline constexpr std::array<std::string_view, 5> notify_words{
     "sweep_ended", "stalled", "node_quarantined", "blind", "regression"};
 
 /// Nothing is told without an address.
 struct NotifySettings {
-  std::string url;       ///< one that is no secret, or
-  std::string url_file;  ///< absolute path of a file, mode 0600, that holds it
-  std::string
-      header_file;  ///< absolute path, mode 0600: "Authorization: Bearer …"; may be empty
+  std::string url;          ///< one that is no secret, or
+  std::string url_file;     ///< absolute path of a file, mode 0600, that holds it
+  std::string header_file;  ///< absolute path, mode 0600: "Authorization: Bearer …"; may be empty
   std::vector<NotifyEvent> events;
   [[nodiscard]] bool wanted() const { return !url.empty() || !url_file.empty(); }
   [[nodiscard]] auto tied() const { return std::tie(url, url_file, header_file, events); }

@@ -42,13 +42,12 @@ struct ImportedLines {
 };
 /// Fills `inbox` (new) with what Store::accept_inbox takes. A line that is none of ours, was
 /// edited or is torn is a fault that names its place and what is wrong.
-[[nodiscard]] Result<ImportedLines> write_inbox_of_lines(const std::filesystem::path& inbox,
-                                                         const LinesToImport& from);
+[[nodiscard]] Result<ImportedLines> write_inbox_of_lines(
+    const std::filesystem::path& inbox, const LinesToImport& from);
 /// Refuses an inbox, or a folder of them, that a database would not take.
 [[nodiscard]] Result<void> try_inbox(const std::filesystem::path& inbox);
 /// Refuses lines of trials that `known`, the same sweep in a database, says otherwise. That a
 /// later sweep file no longer has a trial, or predicts something else, is no contradiction.
-[[nodiscard]] Result<void> refuse_other_lines(const LinesToImport& from,
-                                              const SweepLines& known);
+[[nodiscard]] Result<void> refuse_other_lines(const LinesToImport& from, const SweepLines& known);
 
 }  // namespace shardsweep

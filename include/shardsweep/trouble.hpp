@@ -33,10 +33,9 @@ enum class TroubleKind : std::uint8_t {
   unreadable,     ///< attempts that have ended and whose records can't be read
 };
 /// As `status --format json` and the file say it.
-inline constexpr std::array<std::string_view, 14> trouble_words{
-    "disk_full", "read_only", "no_permission", "folder_gone", "disk_error",
-    "database",  "requests",  "scheduler",     "unanswered",  "deferred",
-    "refused",   "unclaimed", "silent",        "unreadable"};
+inline constexpr std::array<std::string_view, 14> trouble_words{"disk_full", "read_only",
+    "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "unanswered",
+    "deferred", "refused", "unclaimed", "silent", "unreadable"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

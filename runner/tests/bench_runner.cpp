@@ -42,9 +42,9 @@ std::string output_of(int world, std::vector<std::string> flags) {
 
 /// A train step against the matrix products of its shapes alone.
 std::optional<double> share_of_gemm_rate() {
-  const std::string text =
-      output_of(1, {"--microbench", "--layers", "2", "--hidden", "1024", "--ffn", "2816",
-                    "--heads", "16", "--kv-heads", "4", "--vocab", "4096", "--seq-len", "512"});
+  const std::string text = output_of(1,
+      {"--microbench", "--layers", "2", "--hidden", "1024", "--ffn", "2816", "--heads", "16",
+          "--kv-heads", "4", "--vocab", "4096", "--seq-len", "512"});
   return number_after(text, "\"share_of_gemm_rate\":");
 }
 
@@ -56,36 +56,11 @@ std::optional<double> small_all_reduce_ms() {
 /// Memory and bytes of a model with 80 billion parameters on 512 ranks.
 std::optional<double> meta_s() {
   const ParsedOptions parsed =
-      parse_options({"--device",
-                     "meta",
-                     "--dtype",
-                     "bf16",
-                     "--layers",
-                     "80",
-                     "--hidden",
-                     "8192",
-                     "--ffn",
-                     "28672",
-                     "--heads",
-                     "64",
-                     "--kv-heads",
-                     "8",
-                     "--vocab",
-                     "131072",
-                     "--seq-len",
-                     "8192",
-                     "--dp",
-                     "8",
-                     "--tp",
-                     "8",
-                     "--pp",
-                     "8",
-                     "--zero",
-                     "1",
-                     "--grad-accum",
-                     "16",
-                     "--sequence-parallel"},
-                    [](const char*) -> const char* { return nullptr; });
+      parse_options({"--device", "meta", "--dtype", "bf16", "--layers", "80", "--hidden", "8192",
+                        "--ffn", "28672", "--heads", "64", "--kv-heads", "8", "--vocab", "131072",
+                        "--seq-len", "8192", "--dp", "8", "--tp", "8", "--pp", "8", "--zero", "1",
+                        "--grad-accum", "16", "--sequence-parallel"},
+          [](const char*) -> const char* { return nullptr; });
   if (parsed.error || refusal(parsed.options, {cpu_platform()})) return std::nullopt;
   std::vector<double> times;
   for (int i = 0; i < 5; ++i) {
@@ -101,12 +76,8 @@ bool report(const char* bench, const std::optional<double>& value, const char* u
     std::fprintf(stderr, "bench_runner: no figure for %s\n", bench);
     return false;
   }
-  std::puts(JsonObject{}
-                .text("bench", bench)
-                .number("value", *value)
-                .text("unit", unit)
-                .str()
-                .c_str());
+  std::puts(
+      JsonObject{}.text("bench", bench).number("value", *value).text("unit", unit).str().c_str());
   // Whoever watches sees each figure as it comes.
   (void)std::fflush(stdout);
   return true;

@@ -79,19 +79,18 @@ Layout layout_of(const Case& c) {
 /// The least of a few train steps, in ms: what else runs on the machine only adds.
 double least_step_ms(Mesh& mesh, const Case& c, u64 first_id) {
   const ModelShape shape{.layers = 4 * ranks,
-                         .hidden = 16,
-                         .ffn = 32,
-                         .heads = 4,
-                         .kv_heads = 2,
-                         .vocab = vocab,
-                         .seq_len = 8};
+      .hidden = 16,
+      .ffn = 32,
+      .heads = 4,
+      .kv_heads = 2,
+      .vocab = vocab,
+      .seq_len = 8};
   const Layout layout = layout_of(c);
   PacedDevice device;
   Memory memory(device, std::nullopt);
   const Connection connection{mesh, memory, memory, nullptr, limit_s};
-  const Groups groups = make_groups(layout, mesh.rank(), first_id, [&](Group group) {
-    return connect_host(connection, std::move(group));
-  });
+  const Groups groups = make_groups(layout, mesh.rank(), first_id,
+      [&](Group group) { return connect_host(connection, std::move(group)); });
   Trainer trainer(
       context_of(device, memory, shape, layout, coordinates_of(layout, mesh.rank()), groups),
       groups, 1);
@@ -107,16 +106,14 @@ double least_step_ms(Mesh& mesh, const Case& c, u64 first_id) {
 
 double predicted(const Case& c) {
   const double chunk = 1.0 / static_cast<double>(c.chunks);
-  return timeline_of(c.kind, pipeline_of(layout_of(c)), {chunk, chunk, chunk},
-                     Channels::buffered)
+  return timeline_of(c.kind, pipeline_of(layout_of(c)), {chunk, chunk, chunk}, Channels::buffered)
       .length;
 }
 
 }  // namespace
 
 int main() {
-  auto* measured =
-      static_cast<double*>(shared_memory(case_count * pool_ranks * sizeof(double)));
+  auto* measured = static_cast<double*>(shared_memory(case_count * pool_ranks * sizeof(double)));
   const bool lived = run_in_pool([&](Mesh& mesh) {
     u64 next_id = 1;
     for (std::size_t i = 0; i < case_count; ++i) {
@@ -137,7 +134,7 @@ int main() {
     const double expected = predicted(cases[i]) / predicted(cases[base]);
     if (std::abs(share / expected - 1) > 0.1) ++failed;
     std::printf("%-16s %7.1f ms, of 1f1b %.3f, by the lists %.3f\n", cases[i].name, slowest(i),
-                share, expected);
+        share, expected);
   }
   return failed == 0 ? 0 : 1;
 }

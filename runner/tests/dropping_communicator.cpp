@@ -32,8 +32,7 @@ class DroppingCommunicator final : public Communicator {
     return 0;
   }
   Token all_gather(const void* in, void* out, i64 count, Dtype dtype) override {
-    if (!dropped(Operation::all_gather, count))
-      return inner_->all_gather(in, out, count, dtype);
+    if (!dropped(Operation::all_gather, count)) return inner_->all_gather(in, out, count, dtype);
     const auto bytes = static_cast<std::size_t>(count * dtype_size(dtype));
     std::byte* own = static_cast<std::byte*>(out) + static_cast<std::size_t>(rank()) * bytes;
     std::memset(out, 0, own == in ? 0 : bytes * static_cast<std::size_t>(size()));
@@ -84,10 +83,10 @@ class DroppingCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_dropping(std::unique_ptr<Communicator> inner,
-                                            std::string group, DropRule drops) {
-  return std::make_unique<DroppingCommunicator>(std::move(inner), std::move(group),
-                                                std::move(drops));
+std::unique_ptr<Communicator> make_dropping(
+    std::unique_ptr<Communicator> inner, std::string group, DropRule drops) {
+  return std::make_unique<DroppingCommunicator>(
+      std::move(inner), std::move(group), std::move(drops));
 }
 
 }  // namespace shardbench

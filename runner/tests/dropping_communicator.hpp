@@ -22,7 +22,7 @@ using DropRule = std::function<bool(const IssuedOperation&)>;
 
 /// What `inner` does, but for the operations that `drops`; every member must drop the same. A
 /// dropped send leaves with the next one, in the place of its message.
-std::unique_ptr<Communicator> make_dropping(std::unique_ptr<Communicator> inner,
-                                            std::string group, DropRule drops);
+std::unique_ptr<Communicator> make_dropping(
+    std::unique_ptr<Communicator> inner, std::string group, DropRule drops);
 
 }  // namespace shardbench

@@ -39,7 +39,7 @@ Verdict worst_of(const Verdict* verdicts, i64 world) {
 }
 
 void report_case(const EqualityCase& c, const Verdict* verdicts, const Tolerance& tolerance,
-                 bool verbose, Totals& totals) {
+    bool verbose, Totals& totals) {
   const Verdict v = worst_of(verdicts, c.layout.world());
   bool good = v.equals_meta && v.equals_formulas;
   for (i64 rank = 0; rank < c.layout.world(); ++rank)
@@ -50,14 +50,13 @@ void report_case(const EqualityCase& c, const Verdict* verdicts, const Tolerance
   totals.weight = std::max(totals.weight, v.weight_error);
   if (verbose || !good)
     std::printf("%s %s: loss %.1e, norm %.1e, gradient %.1e (tensor %llu), weights %.1e%s%s\n",
-                good ? "ok  " : "FAIL", describe_case(c).c_str(), v.loss_error, v.norm_error,
-                v.gradient_error, static_cast<unsigned long long>(v.worst_tensor),
-                v.weight_error, v.equals_meta ? "" : ", costs differ from meta",
-                v.equals_formulas ? "" : ", costs differ from formulas");
+        good ? "ok  " : "FAIL", describe_case(c).c_str(), v.loss_error, v.norm_error,
+        v.gradient_error, static_cast<unsigned long long>(v.worst_tensor), v.weight_error,
+        v.equals_meta ? "" : ", costs differ from meta",
+        v.equals_formulas ? "" : ", costs differ from formulas");
 }
 
-int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases,
-              bool verbose) {
+int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases, bool verbose) {
   std::map<ReferenceKey, Reference> references;
   for (const EqualityCase& c : cases)
     if (const EqualityCase single = suite.single(c); references.count(key_of(single)) == 0)
@@ -79,11 +78,10 @@ int run_cases(const EqualitySuite& suite, const std::vector<EqualityCase>& cases
   });
   Totals totals;
   for (std::size_t i = 0; i < cases.size(); ++i)
-    report_case(cases[i], verdicts + i * pool_ranks, suite.tolerance(cases[i]), verbose,
-                totals);
+    report_case(cases[i], verdicts + i * pool_ranks, suite.tolerance(cases[i]), verbose, totals);
   std::printf("%zu cases, %zu failed; worst: loss %.1e, gradient %.1e, weights %.1e%s\n",
-              cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
-              lived ? "" : "; a rank died");
+      cases.size(), totals.failed, totals.loss, totals.gradient, totals.weight,
+      lived ? "" : "; a rank died");
   // The next suite's processes are not to print it again.
   std::fflush(stdout);
   return totals.failed == 0 && lived ? 0 : 1;
@@ -111,10 +109,9 @@ int run_equality(const EqualitySuite& suite, int argc, char** argv) {
     if (describe_case(cases[i]).find(only) != std::string::npos)
       if (auto adapted = suite.adapt(cases[i])) chosen.push_back(*adapted);
   // A rank waits for its group for a minute at most: what it takes no part in comes last.
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [](const EqualityCase& a, const EqualityCase& b) {
-                     return a.layout.world() > b.layout.world();
-                   });
+  std::stable_sort(chosen.begin(), chosen.end(), [](const EqualityCase& a, const EqualityCase& b) {
+    return a.layout.world() > b.layout.world();
+  });
   return run_cases(suite, chosen, verbose);
 }
 

@@ -44,8 +44,8 @@ EqualityCase in_fp64(EqualityCase c) {
 }
 
 bool take_flag(int argc, char** argv, const char* flag) {
-  return std::any_of(argv, argv + argc,
-                     [&](const char* word) { return std::strcmp(word, flag) == 0; });
+  return std::any_of(
+      argv, argv + argc, [&](const char* word) { return std::strcmp(word, flag) == 0; });
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   constexpr Tolerance of_fp8{5e-2, 2.5e-1, 1e-1};
   if (take_flag(argc, argv, "--fp8"))
     return run_equality({[&](const EqualityCase& c) { return rounded_in_layers(of_fp8, c); },
-                         fp8_width, gpu_platform, in_turns, in_fp64},
-                        argc, argv);
+                            fp8_width, gpu_platform, in_turns, in_fp64},
+        argc, argv);
   return run_equality({in_bf16, width, gpu_platform}, argc, argv);
 }

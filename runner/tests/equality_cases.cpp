@@ -46,8 +46,8 @@ std::vector<Layout> shapes() {
 }
 
 template <typename Value, typename Set>
-std::vector<Layout> each(const std::vector<Layout>& layouts, const std::vector<Value>& values,
-                         Set set) {
+std::vector<Layout> each(
+    const std::vector<Layout>& layouts, const std::vector<Value>& values, Set set) {
   std::vector<Layout> out;
   for (const Layout& layout : layouts)
     for (const Value& value : values) {
@@ -59,13 +59,13 @@ std::vector<Layout> each(const std::vector<Layout>& layouts, const std::vector<V
 
 std::vector<Layout> each_state(std::vector<Layout> layouts) {
   layouts = each(layouts, std::vector<i64>{0, 1, 2, 3}, [](Layout& l, i64 z) { l.zero = z; });
-  layouts = each(layouts, std::vector<i64>{1, 2, 4},
-                 [](Layout& l, i64 copies) { l.dp_replicate = copies; });
-  layouts = each(layouts,
-                 std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
-                 [](Layout& l, Recompute r) { l.recompute = r; });
+  layouts = each(
+      layouts, std::vector<i64>{1, 2, 4}, [](Layout& l, i64 copies) { l.dp_replicate = copies; });
+  layouts =
+      each(layouts, std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+          [](Layout& l, Recompute r) { l.recompute = r; });
   return each(layouts, std::vector<bool>{false, true},
-              [](Layout& l, bool on) { l.sequence_parallel = on; });
+      [](Layout& l, bool on) { l.sequence_parallel = on; });
 }
 
 /// Schedules of one chunk for each rank, whatever the number of micro-batches.
@@ -75,16 +75,16 @@ std::vector<Layout> plain_layouts() {
     l.micro_batch = m == 2 ? 2 : 1;
   });
   return each(each_state(layouts),
-              std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::afab},
-              [](Layout& l, ScheduleKind kind) { l.schedule = kind; });
+      std::vector<ScheduleKind>{ScheduleKind::one_f_one_b, ScheduleKind::afab},
+      [](Layout& l, ScheduleKind kind) { l.schedule = kind; });
 }
 
 /// Virtual stages: one round of micro-batches, and two.
 std::vector<Layout> interleaved_layouts() {
   std::vector<Layout> layouts =
       each(shapes(), std::vector<i64>{2, 3}, [](Layout& l, i64 chunks) { l.vpp = chunks; });
-  layouts = each(layouts, std::vector<i64>{1, 2},
-                 [](Layout& l, i64 rounds) { l.grad_accum = rounds * l.pp; });
+  layouts = each(
+      layouts, std::vector<i64>{1, 2}, [](Layout& l, i64 rounds) { l.grad_accum = rounds * l.pp; });
   return each_state(layouts);
 }
 
@@ -131,7 +131,7 @@ std::vector<Layout> context_layouts() {
         layouts.back().schedule = ScheduleKind::zb_h1;
       }
   layouts = each(layouts, std::vector<ContextMode>{ContextMode::ring, ContextMode::ulysses},
-                 [](Layout& l, ContextMode mode) { l.cp_mode = mode; });
+      [](Layout& l, ContextMode mode) { l.cp_mode = mode; });
   return each_state(layouts);
 }
 
@@ -220,35 +220,14 @@ bool redundant(const Layout& l) {
 /// Properties whose values are covered by pairs.
 std::vector<i64> properties(const EqualityCase& c) {
   const Layout& l = c.layout;
-  return {c.model.tied ? 1 : 0,
-          l.habits.vocab_multiple,
-          static_cast<i64>(l.habits.selective),
-          l.habits.gather_overlap ? 1 : 0,
-          l.habits.tp_overlap ? 1 : 0,
-          l.dp,
-          l.tp,
-          l.pp,
-          l.zero,
-          l.grad_accum,
-          l.dp_replicate,
-          static_cast<i64>(l.recompute),
-          l.sequence_parallel ? 1 : 0,
-          static_cast<i64>(l.schedule),
-          l.vpp,
-          l.cp,
-          static_cast<i64>(l.cp_mode),
-          l.stages.empty() ? 0 : 1,
-          static_cast<i64>(l.rank_order[0]),
-          static_cast<i64>(l.rank_order[1]),
-          l.overlap ? 1 : 0,
-          c.model.experts > 0 ? 1 : 0,
-          c.model.shared_experts,
-          c.model.dense_layers,
-          l.ep,
-          static_cast<i64>(l.moe_routing),
-          l.moe_capacity > 0 ? 1 : 0,
-          l.moe_aux_loss > 0 ? 1 : 0,
-          l.bucket_bytes};
+  return {c.model.tied ? 1 : 0, l.habits.vocab_multiple, static_cast<i64>(l.habits.selective),
+      l.habits.gather_overlap ? 1 : 0, l.habits.tp_overlap ? 1 : 0, l.dp, l.tp, l.pp, l.zero,
+      l.grad_accum, l.dp_replicate, static_cast<i64>(l.recompute), l.sequence_parallel ? 1 : 0,
+      static_cast<i64>(l.schedule), l.vpp, l.cp, static_cast<i64>(l.cp_mode),
+      l.stages.empty() ? 0 : 1, static_cast<i64>(l.rank_order[0]),
+      static_cast<i64>(l.rank_order[1]), l.overlap ? 1 : 0, c.model.experts > 0 ? 1 : 0,
+      c.model.shared_experts, c.model.dense_layers, l.ep, static_cast<i64>(l.moe_routing),
+      l.moe_capacity > 0 ? 1 : 0, l.moe_aux_loss > 0 ? 1 : 0, l.bucket_bytes};
 }
 
 std::string experts_of(const EqualityCase& c) {
@@ -256,8 +235,7 @@ std::string experts_of(const EqualityCase& c) {
   if (c.model.head_values > 0) text << " head" << c.model.head_values;
   text << " experts" << c.model.experts << '/' << c.model.experts_per_token << '+'
        << c.model.shared_experts << ' ' << moe_routing_name(c.layout.moe_routing)
-       << (c.model.dense_layers > 0 ? " dense" : "")
-       << (c.layout.moe_aux_loss > 0 ? " aux" : "")
+       << (c.model.dense_layers > 0 ? " dense" : "") << (c.layout.moe_aux_loss > 0 ? " aux" : "")
        << (c.layout.moe_capacity > 0 ? " capacity" : "");
   return text.str();
 }
@@ -268,8 +246,7 @@ std::string describe_case(const EqualityCase& c) {
   const Layout& l = c.layout;
   std::ostringstream text;
   text << "dp" << l.dp << " tp" << l.tp << " pp" << l.pp << "x" << l.vpp << " m" << l.grad_accum
-       << (l.cp > 1 ? " cp" + std::to_string(l.cp) + std::string(context_mode_name(l.cp_mode))
-                    : "")
+       << (l.cp > 1 ? " cp" + std::to_string(l.cp) + std::string(context_mode_name(l.cp_mode)) : "")
        << " mb" << l.micro_batch << " zero" << l.zero << " rep" << l.dp_replicate << ' '
        << recompute_name(l.recompute) << (l.sequence_parallel ? " sp " : " ")
        << schedule_name(l.schedule) << (l.stages.empty() ? "" : " uneven") << ' '
@@ -296,7 +273,7 @@ std::optional<EqualityCase> in_fp8(EqualityCase c, Scaling scaling) {
 std::vector<EqualityCase> all_cases(i64 width) {
   std::vector<Layout> layouts = plain_layouts();
   for (const auto& more :
-       {interleaved_layouts(), zero_bubble_layouts(), context_layouts(), folded_layouts()})
+      {interleaved_layouts(), zero_bubble_layouts(), context_layouts(), folded_layouts()})
     layouts.insert(layouts.end(), more.begin(), more.end());
   std::vector<EqualityCase> cases;
   for (std::size_t i = 0; i < layouts.size(); ++i) {

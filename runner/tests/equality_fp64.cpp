@@ -4,6 +4,5 @@
 
 int main(int argc, char** argv) {
   using namespace shardbench;
-  return run_equality({always(fp64_tolerance), 1, [](i64) { return fp64_platform(); }}, argc,
-                      argv);
+  return run_equality({always(fp64_tolerance), 1, [](i64) { return fp64_platform(); }}, argc, argv);
 }

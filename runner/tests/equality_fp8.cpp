@@ -51,8 +51,8 @@ int check_gathered() {
     if (!(distances[i] <= worst)) worst = distances[i];
     if (!(distances[i] <= fp64_tolerance.gradient)) ++failed;
   }
-  std::printf("%zu layouts with gathered rows, %d failed; worst: %.1e\n", cases.size(), failed,
-              worst);
+  std::printf(
+      "%zu layouts with gathered rows, %d failed; worst: %.1e\n", cases.size(), failed, worst);
   std::fflush(stdout);
   return lived && failed == 0 && cases.size() == most ? 0 : 1;
 }
@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   // differences of what was rounded. Another library's order of sums rounds other values.
   constexpr Tolerance of_fp8{5e-2, 2.5e-1, 1e-1};
   return exact + check_gathered() +
-         run_equality({[&](const EqualityCase& c) { return rounded_in_layers(of_fp8, c); },
-                       fp8_width, open, in_turns, in_fp64},
-                      argc, argv);
+      run_equality({[&](const EqualityCase& c) { return rounded_in_layers(of_fp8, c); }, fp8_width,
+                       open, in_turns, in_fp64},
+          argc, argv);
 }

@@ -29,32 +29,30 @@ RankContext misled(RankContext context, const Omission& omission) {
 
 /// A rank's part of a case: everything from memory to trainer.
 struct Rank {
-  Rank(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
-       const Omission& omission)
+  Rank(
+      Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id, const Omission& omission)
       : device(platform.device()),
         memory(device, std::nullopt),
         host_memory(platform.host(), std::nullopt),
-        connection{mesh, memory, of_host(platform) ? memory : host_memory, nullptr,
-                   comm_limit_s},
+        connection{mesh, memory, of_host(platform) ? memory : host_memory, nullptr, comm_limit_s},
         reporting_connection{mesh, report_memory, report_memory, nullptr, comm_limit_s},
-        groups(make_groups(c.layout, mesh.rank(), first_id,
-                           spoiled(group_maker(platform, connection), omission))),
+        groups(make_groups(
+            c.layout, mesh.rank(), first_id, spoiled(group_maker(platform, connection), omission))),
         context(misled(context_of(device, memory, c.model, c.layout,
-                                  coordinates_of(c.layout, mesh.rank()), groups),
-                       omission)),
+                           coordinates_of(c.layout, mesh.rank()), groups),
+            omission)),
         trainer(context, groups, seed),
         // A group of its own: what is measured is the train step's communication alone.
-        reporting(
-            connect_host(reporting_connection, {"report", first_id + group_ids_used(c.layout),
-                                                members_of(c.layout, mesh.rank(), "world")})) {}
+        reporting(connect_host(reporting_connection,
+            {"report", first_id + group_ids_used(c.layout),
+                members_of(c.layout, mesh.rank(), "world")})) {}
 
   static bool of_host(Platform& platform) { return &platform.host() == &platform.device(); }
 
   static GroupMaker spoiled(const GroupMaker& make, const Omission& omission) {
     if (!omission.drops) return make;
-    return [make, drops = omission.drops](const Group& group) {
-      return make_dropping(make(group), group.name, drops);
-    };
+    return [make, drops = omission.drops](
+               const Group& group) { return make_dropping(make(group), group.name, drops); };
   }
 
   double loss(i64 step) {
@@ -89,11 +87,10 @@ void read_bf16(Device& device, std::vector<double>& values, const std::byte* fro
   std::vector<Bf16> read(values.size());
   device.download(read.data(), from, static_cast<i64>(read.size() * sizeof(Bf16)));
   std::transform(read.begin(), read.end(), values.begin(),
-                 [](Bf16 value) { return static_cast<double>(to_float(value)); });
+      [](Bf16 value) { return static_cast<double>(to_float(value)); });
 }
 
-OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& slot,
-                         What what) {
+OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& slot, What what) {
   const ParameterStore::Owned own = rank.trainer.parameters().owned(unit);
   const Precision precision = rank.device.precision();
   const i64 first = std::clamp<i64>(own.first - slot.offset, 0, slot.count());
@@ -113,8 +110,8 @@ OwnedValues owned_values(const Rank& rank, std::size_t unit, const TensorSlot& s
 
 /// |owned − reference|, relative to the whole tensor's norm. Rows that pad the vocabulary
 /// further than the reference's have no gradient; their weights are nobody's.
-double block_error(const TensorSlot& slot, const OwnedValues& owned,
-                   const std::vector<double>& whole, What what) {
+double block_error(
+    const TensorSlot& slot, const OwnedValues& owned, const std::vector<double>& whole, What what) {
   double difference = 0;
   double norm = 0;
   for (const double value : whole)
@@ -122,8 +119,8 @@ double block_error(const TensorSlot& slot, const OwnedValues& owned,
   const TensorRegion& r = slot.region;
   for (std::size_t n = 0; n < owned.values.size(); ++n) {
     const i64 local = owned.first + static_cast<i64>(n);
-    const i64 global = (r.first_row + local / r.columns) * r.global_columns + r.first_column +
-                       local % r.columns;
+    const i64 global =
+        (r.first_row + local / r.columns) * r.global_columns + r.first_column + local % r.columns;
     const bool beyond = global >= static_cast<i64>(whole.size());
     if (beyond && what == What::weights) continue;
     const double d = owned.values[n] - (beyond ? 0.0 : whole[static_cast<std::size_t>(global)]);
@@ -133,14 +130,14 @@ double block_error(const TensorSlot& slot, const OwnedValues& owned,
   return std::sqrt(norm > 0 ? difference / norm : difference);
 }
 
-double worst_error(const Rank& rank, What what,
-                   const std::map<u64, std::vector<double>>& reference, u64& worst_tensor) {
+double worst_error(const Rank& rank, What what, const std::map<u64, std::vector<double>>& reference,
+    u64& worst_tensor) {
   double worst = 0;
   const ParameterStore& store = rank.trainer.parameters();
   for (std::size_t i = 0; i < store.units().size(); ++i)
     for (const TensorSlot& slot : store.units()[i].slots) {
-      const double error = block_error(slot, owned_values(rank, i, slot, what),
-                                       reference.at(slot.region.tensor), what);
+      const double error = block_error(
+          slot, owned_values(rank, i, slot, what), reference.at(slot.region.tensor), what);
       if (error <= worst) continue;
       worst = error;
       worst_tensor = slot.region.tensor;
@@ -151,50 +148,40 @@ double worst_error(const Rank& rank, What what,
 /// Memory by class and bytes by group of one train step are those that the meta device counts.
 bool equals_meta(const Rank& rank, const EqualityCase& c, i64 self) {
   // How many rows a router sends where is not known beforehand.
-  const bool learned =
-      c.layout.moe_routing == MoeRouting::learned && c.layout.moe_capacity == 0;
+  const bool learned = c.layout.moe_routing == MoeRouting::learned && c.layout.moe_capacity == 0;
   if (c.model.experts > 0 && c.layout.ep > 1 && learned) return true;
   Options options;
   options.layout = c.layout;
   options.model = c.model;
   options.dtype = rank.device.precision().value;
   const RankCost meta = cost_of_rank(options, self);
-  bool agree = meta.peak_bytes == rank.memory.peak_bytes() &&
-               meta.sent_bytes == sent_by_group(rank.groups);
+  bool agree =
+      meta.peak_bytes == rank.memory.peak_bytes() && meta.sent_bytes == sent_by_group(rank.groups);
   for (std::size_t i = 0; i < memory_class_count; ++i)
-    agree =
-        agree && meta.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
+    agree = agree && meta.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
   return agree;
 }
 
 bool equals_formulas(const Rank& rank, const EqualityCase& c, i64 self) {
   // They are of the CPU's values, and of dense layers.
   if (c.model.experts > 0) return true;
-  if (rank.device.precision().value == Dtype::bf16 || c.layout.fp8 != Scaling::none)
-    return true;
+  if (rank.device.precision().value == Dtype::bf16 || c.layout.fp8 != Scaling::none) return true;
   const ExpectedCost expected = expected_cost(c.model, c.layout, self, Dtype::fp64);
   bool equal = expected.sent_bytes == sent_by_group(rank.groups);
   for (std::size_t i = 0; i < memory_class_count; ++i)
-    equal = equal &&
-            expected.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
+    equal =
+        equal && expected.peak_by_class[i] == rank.memory.peak_bytes(static_cast<MemoryClass>(i));
   return equal;
 }
 
 }  // namespace
 
 ReferenceKey key_of(const EqualityCase& c) {
-  return {c.model.heads,
-          c.model.head_values,
-          c.model.ffn,
-          c.model.layers,
-          c.model.seq_len,
-          c.layout.micro_batch,
-          c.layout.grad_accum,
-          c.model.tied,
-          c.layout.fp8,
-          {c.model.experts, c.model.experts_per_token, c.model.expert_ffn,
-           c.model.shared_experts, c.model.dense_layers, c.layout.moe_routing,
-           c.layout.moe_capacity, c.layout.moe_aux_loss}};
+  return {c.model.heads, c.model.head_values, c.model.ffn, c.model.layers, c.model.seq_len,
+      c.layout.micro_batch, c.layout.grad_accum, c.model.tied, c.layout.fp8,
+      {c.model.experts, c.model.experts_per_token, c.model.expert_ffn, c.model.shared_experts,
+          c.model.dense_layers, c.layout.moe_routing, c.layout.moe_capacity,
+          c.layout.moe_aux_loss}};
 }
 
 EqualityCase single_of(const EqualityCase& c) {
@@ -235,7 +222,7 @@ Reference compute_reference(const EqualityCase& single) {
 bool Verdict::is_equal(const Tolerance& tolerance) const {
   // Written so that a NaN is not.
   return done && loss_error <= tolerance.loss && norm_error <= tolerance.loss &&
-         gradient_error <= tolerance.gradient && weight_error <= tolerance.weight;
+      gradient_error <= tolerance.gradient && weight_error <= tolerance.weight;
 }
 
 u64 ids_used(const EqualityCase& c) {
@@ -248,8 +235,8 @@ std::unique_ptr<Platform> fp64_platform() {
   return cpu_platform().open(options);
 }
 
-double distance_of(Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b,
-                   u64 first_id) {
+double distance_of(
+    Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b, u64 first_id) {
   const auto figures_of = [&](const EqualityCase& c, u64 id) {
     Rank rank(platform, mesh, c, id, {});
     std::vector<double> figures;
@@ -272,7 +259,7 @@ double distance_of(Platform& platform, Mesh& mesh, const EqualityCase& a, const 
 }
 
 Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
-              const Reference& reference, const Omission& omission) {
+    const Reference& reference, const Omission& omission) {
   Rank rank(platform, mesh, c, first_id, omission);
   if (omission.follows) rank.trainer.follow(omission.follows(rank.trainer.schedule()));
   Verdict verdict{};

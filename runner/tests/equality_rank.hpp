@@ -69,11 +69,11 @@ struct Omission {
 
 /// Trains three steps; `first_id`: communicator ids from here on are free.
 Verdict judge(Platform& platform, Mesh& mesh, const EqualityCase& c, u64 first_id,
-              const Reference& reference, const Omission& omission = {});
+    const Reference& reference, const Omission& omission = {});
 /// Of two layouts with the same ranks: the largest relative distance of a loss or of a
 /// gradient's norm in three train steps.
-double distance_of(Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b,
-                   u64 first_id);
+double distance_of(
+    Platform& platform, Mesh& mesh, const EqualityCase& a, const EqualityCase& b, u64 first_id);
 /// The CPU in fp64.
 std::unique_ptr<Platform> fp64_platform();
 u64 ids_used(const EqualityCase& c);

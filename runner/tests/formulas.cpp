@@ -88,8 +88,9 @@ i64 tp_bytes(const Stage& s) {
   i64 bytes = s.m() * s.layers() * per_layer;
   if (s.first) bytes += s.m() * (s.sp ? 2 * part : ar);
   if (s.last)
-    bytes += s.m() * ((s.sp ? 2 * part : ar) + all_reduce_bytes(t, s.at.tp, s.tokens, s.e) +
-                      all_reduce_bytes(t, s.at.tp, 2 * s.tokens, s.e));
+    bytes += s.m() *
+        ((s.sp ? 2 * part : ar) + all_reduce_bytes(t, s.at.tp, s.tokens, s.e) +
+            all_reduce_bytes(t, s.at.tp, 2 * s.tokens, s.e));
   return bytes;
 }
 
@@ -105,8 +106,7 @@ i64 owned_norms(const Stage& s) {
     const i64 overlap = std::min(offset + h, first + part) - std::max(offset, first);
     return std::max<i64>(0, overlap);
   };
-  const i64 attention =
-      (2 * h * h + 2 * h * s.model.kv_heads * s.model.head_dim()) / s.layout.tp;
+  const i64 attention = (2 * h * h + 2 * h * s.model.kv_heads * s.model.head_dim()) / s.layout.tp;
   std::vector<i64> norms;
   for (i64 i = 0; i < s.layers(); ++i) {
     norms.push_back(norm_at(0, u.layer));
@@ -130,8 +130,7 @@ i64 copied(const Stage& s) {
 i64 pp_bytes(const Stage& s) {
   // Folded, the last rank's stages are neighbours.
   const bool turns = s.layout.schedule == ScheduleKind::zb_v && s.at.pp == s.layout.pp - 1;
-  const i64 boundaries =
-      2 * s.layout.vpp - (s.first ? 1 : 0) - (s.last ? 1 : 0) - (turns ? 2 : 0);
+  const i64 boundaries = 2 * s.layout.vpp - (s.first ? 1 : 0) - (s.last ? 1 : 0) - (turns ? 2 : 0);
   return (boundaries * s.m() * s.rows * s.model.hidden + copied(s)) * s.e;
 }
 
@@ -141,8 +140,8 @@ i64 dp_bytes(const Stage& s) {
   const i64 bucket = s.layout.bucket_bytes / s.e;
   i64 bytes = 0;
   for (i64 left = units(s).total(); left > 0; left -= bucket)
-    bytes += all_reduce_bytes(s.layout.data_ranks(), data_index(s.layout, s.at),
-                              std::min(left, bucket), s.e);
+    bytes += all_reduce_bytes(
+        s.layout.data_ranks(), data_index(s.layout, s.at), std::min(left, bucket), s.e);
   return bytes;
 }
 
@@ -192,11 +191,10 @@ i64 cp_bytes(const Stage& s) {
   const ContextValues v = context_values(s);
   const bool full = s.layout.recompute == Recompute::full;
   const bool core = s.layout.recompute == Recompute::selective &&
-                    s.layout.habits.selective == Selective::attention;
-  const i64 per_layer =
-      s.layout.cp_mode == ContextMode::ring
-          ? (3 + (full || core ? 1 : 0)) * v.keys
-          : ((full ? 3 : 2) * v.qkv + (3 + (full || core ? 1 : 0)) * v.attended) / cp;
+      s.layout.habits.selective == Selective::attention;
+  const i64 per_layer = s.layout.cp_mode == ContextMode::ring
+      ? (3 + (full || core ? 1 : 0)) * v.keys
+      : ((full ? 3 : 2) * v.qkv + (3 + (full || core ? 1 : 0)) * v.attended) / cp;
   return s.m() * s.layers() * (cp - 1) * per_layer * s.e;
 }
 
@@ -230,9 +228,9 @@ i64 layer_workspace(const Stage& s) {
   // What is kept for the weights' gradients is no workspace, and norms are not gathered.
   if (halves_backward(s.layout.schedule))
     return std::max({s.tokens * m.ffn / t + gathered,
-                     whole / t + std::max(core_workspace(s, 0), gathered), whole + summed});
-  return std::max({s.tokens * m.ffn / t + gathered, whole / t + core_workspace(s, qkv),
-                   qkv + whole + sums});
+        whole / t + std::max(core_workspace(s, 0), gathered), whole + summed});
+  return std::max(
+      {s.tokens * m.ffn / t + gathered, whole / t + core_workspace(s, qkv), qkv + whole + sums});
 }
 
 /// The head: targets, final norm and its gathered rows, logits, and the larger of three
@@ -243,7 +241,7 @@ i64 workspace_bytes(const Stage& s) {
   const i64 whole = s.tokens * s.model.hidden;
   const i64 rows = s.rows * s.model.hidden;
   const i64 head = rows + (s.sp ? whole : 0) + s.tokens * vocab_rows(s) +
-                   std::max(3 * s.tokens, whole + (s.sp ? rows : 0));
+      std::max(3 * s.tokens, whole + (s.sp ? rows : 0));
   return std::max(layer, head * s.e + s.tokens * 4);
 }
 
@@ -259,9 +257,7 @@ enum class Kind { embedding, layer, head, norm };
 
 /// The largest staging of the tp sums within a unit; nothing else is summed meanwhile by tp.
 i64 tp_staging(const Stage& s, Kind kind) {
-  const auto sum = [&](i64 count) {
-    return all_reduce_staging(s.layout.tp, s.at.tp, count, s.e);
-  };
+  const auto sum = [&](i64 count) { return all_reduce_staging(s.layout.tp, s.at.tp, count, s.e); };
   const i64 whole = s.tokens * s.model.hidden;
   const i64 stream = s.sp ? scatter_bytes(s.layout.tp, whole, s.e) : sum(whole);
   // Backward of the embedding gathers at most.
@@ -306,8 +302,7 @@ std::vector<KindOfUnit> head_order(const Stage& s) {
 /// Units of a piece's backward, in which order it ends them, without the head.
 std::vector<KindOfUnit> backward_order(const Stage& s, const Piece& piece) {
   const Units u = units(s);
-  std::vector<KindOfUnit> order(static_cast<std::size_t>(s.layers(piece)),
-                                {Kind::layer, u.layer});
+  std::vector<KindOfUnit> order(static_cast<std::size_t>(s.layers(piece)), {Kind::layer, u.layer});
   if (s.begins(piece)) order.push_back({Kind::embedding, u.embedding});
   return order;
 }
@@ -375,11 +370,10 @@ class ReductionWalk {
     const i64 bucket = s_.layout.bucket_bytes / s_.e;
     ready_ -= unit.elements;
     if (s_.layout.zero == 1) r_.start(scatter_bytes(s_.shards(), unit.elements, s_.e));
-    while (s_.layout.zero == 0 && left_ > ready_ &&
-           std::max<i64>(0, left_ - bucket) >= ready_) {
+    while (s_.layout.zero == 0 && left_ > ready_ && std::max<i64>(0, left_ - bucket) >= ready_) {
       const i64 count = std::min(left_, bucket);
-      r_.start(all_reduce_staging(s_.layout.data_ranks(), data_index(s_.layout, s_.at), count,
-                                  s_.e));
+      r_.start(
+          all_reduce_staging(s_.layout.data_ranks(), data_index(s_.layout, s_.at), count, s_.e));
       left_ -= count;
     }
   }
@@ -455,8 +449,7 @@ void put_state(const Stage& s, ExpectedCost& cost) {
   i64 open_weights = 0;
   for (std::size_t chunk = 0; chunk < s.chunks.size(); ++chunk)
     open_weights = std::max(open_weights, largest_neighbours(u.of_chunk(s.chunks, chunk)));
-  const i64 open_gradients =
-      s.layout.overlap ? largest_neighbours(gradient_order(s)) : u.largest();
+  const i64 open_gradients = s.layout.overlap ? largest_neighbours(gradient_order(s)) : u.largest();
   cost.peak_by_class[0] = (s.layout.zero == 3 ? own + open_weights : whole) * s.e;
   cost.peak_by_class[1] = (s.layout.zero < 2 ? whole : own + open_gradients) * s.e;
   cost.peak_by_class[2] = 2 * own * s.e;
@@ -464,25 +457,17 @@ void put_state(const Stage& s, ExpectedCost& cost) {
 
 }  // namespace
 
-ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,
-                           Dtype dtype) {
+ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank, Dtype dtype) {
   const Coordinates at = coordinates_of(layout, rank);
   const i64 tokens = layout.micro_batch * model.seq_len / layout.cp;
   std::vector<i64> chunks;
   const Pipeline pipeline = pipeline_of(layout);
   for (i64 chunk = 0; chunk < layout.vpp; ++chunk)
     chunks.push_back(stage_layers(layout, model.layers, pipeline.stage(at.pp, chunk)).count);
-  const Stage s{model,
-                layout,
-                at,
-                dtype_size(dtype),
-                chunks,
-                tokens,
-                layout.sequence_parallel ? tokens / layout.tp : tokens,
-                at.pp == 0,
-                at.pp == pipeline.last_rank(),
-                layout.sequence_parallel,
-                make_schedule(layout.schedule, pipeline, at.pp)};
+  const Stage s{model, layout, at, dtype_size(dtype), chunks, tokens,
+      layout.sequence_parallel ? tokens / layout.tp : tokens, at.pp == 0,
+      at.pp == pipeline.last_rank(), layout.sequence_parallel,
+      make_schedule(layout.schedule, pipeline, at.pp)};
   ExpectedCost cost;
   put_state(s, cost);
   cost.peak_by_class[3] = activation_peak(s);
@@ -491,11 +476,8 @@ ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 ra
   cost.peak_by_class[5] = staging_peak(s) + 8;
   const auto square_sum = [](i64 n, i64 index) { return all_reduce_bytes(n, index, 1, 8); };
   cost.sent_bytes = {tp_bytes(s) + norm_bytes(s) + square_sum(layout.tp, at.tp),
-                     dp_bytes(s) + square_sum(layout.data_ranks(), data_index(layout, at)),
-                     pp_bytes(s) + square_sum(layout.pp, at.pp),
-                     shard_bytes(s),
-                     replicate_bytes(s),
-                     cp_bytes(s)};
+      dp_bytes(s) + square_sum(layout.data_ranks(), data_index(layout, at)),
+      pp_bytes(s) + square_sum(layout.pp, at.pp), shard_bytes(s), replicate_bytes(s), cp_bytes(s)};
   return cost;
 }
 

@@ -16,7 +16,6 @@ struct ExpectedCost {
   std::array<i64, 8> sent_bytes{};
 };
 
-ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank,
-                           Dtype dtype);
+ExpectedCost expected_cost(const ModelShape& model, const Layout& layout, i64 rank, Dtype dtype);
 
 }  // namespace shardbench

@@ -37,7 +37,7 @@ PieceValues piece_values(const Stage& s) {
   // Made again where more was given back before.
   if (s.layout.recompute == Recompute::selective)
     return {v.all - 2 * v.norm - v.activated, std::max(stream, v.activated + partial),
-            std::max(v.activated, v.norm)};
+        std::max(v.activated, v.norm)};
   const i64 mlp = v.norm + 3 * v.activated + partial;
   const i64 qkv = v.all - 4 * v.norm - v.core - 3 * v.activated;
   return {v.norm, std::max(mlp, qkv + v.core + stream), v.all - v.norm + stream};

@@ -31,8 +31,8 @@ class Check {
   int run() {
     CudaDevice device(facts_);
     GpuCommStream stream(device.stream(), GpuCommStream::Kind::own);
-    NcclWorld world(library_.table, {[](const Group&, const NcclUniqueId& own) { return own; },
-                                     [] { sleep_ms(1); }, limit_s});
+    NcclWorld world(library_.table,
+        {[](const Group&, const NcclUniqueId& own) { return own; }, [] { sleep_ms(1); }, limit_s});
     const Group alone{"alone", 1, {0}};
     NcclComm* comm = world.communicator(alone, 0, stream);
     const NcclTable& nccl = library_.table;
@@ -63,8 +63,8 @@ class Check {
     });
     world.check();
     world.finalize();
-    std::printf("NCCL %s: %d operations, %d wrong\n",
-                nccl_version_name(library_.version).c_str(), done_, wrong_);
+    std::printf("NCCL %s: %d operations, %d wrong\n", nccl_version_name(library_.version).c_str(),
+        done_, wrong_);
     for (const NcclCalls calls : {NcclCalls::blocking, NcclCalls::polled})
       time_calls(device, calls);
     return wrong_ == 0 ? 0 : 1;
@@ -77,8 +77,8 @@ class Check {
     constexpr std::size_t values = 1024;
     GpuCommStream stream(device.stream(), GpuCommStream::Kind::own);
     NcclWorld world(library_.table,
-                    {[](const Group&, const NcclUniqueId& own) { return own; },
-                     [] { sleep_ms(1); }, limit_s, NcclOrder::by_nccl, std::nullopt, calls});
+        {[](const Group&, const NcclUniqueId& own) { return own; }, [] { sleep_ms(1); }, limit_s,
+            NcclOrder::by_nccl, std::nullopt, calls});
     const Group alone{"alone", 1, {0}};
     NcclComm* comm = world.communicator(alone, 0, stream);
     constexpr i64 bytes = 2 * static_cast<i64>(values * sizeof(float));
@@ -103,14 +103,14 @@ class Check {
     stream.hold_compute(stream.mark());
     device.synchronize();
     std::printf("%s calls: %.1f us of the host for each, %.0f calls/s; %.1f us with the GPU\n",
-                std::string(nccl_calls_name(calls)).c_str(), host_s / repeats * 1e6,
-                repeats / host_s, seconds_since(start) / repeats * 1e6);
+        std::string(nccl_calls_name(calls)).c_str(), host_s / repeats * 1e6, repeats / host_s,
+        seconds_since(start) / repeats * 1e6);
     device.release(data, bytes);
     world.finalize();
   }
 
   void check_operation(CudaDevice& device, GpuCommStream& stream, const char* what,
-                       const std::function<void(float*, float*)>& give) {
+      const std::function<void(float*, float*)>& give) {
     std::vector<float> expected(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < expected.size(); ++i)
       expected[i] = static_cast<float>((i * 2654435761U + static_cast<unsigned>(done_)) % 4096);

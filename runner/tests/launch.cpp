@@ -60,13 +60,13 @@ ScratchFolder::~ScratchFolder() {
 }
 
 Launch::Launch(const std::string& program, int world, const std::vector<std::string>& arguments,
-               const Surroundings& surroundings) {
+    const Surroundings& surroundings) {
   codes_.assign(static_cast<std::size_t>(world), still_running);
   for (int rank = 0; rank < world; ++rank) {
     std::vector<std::string> words{program};
     if (surroundings.identity == Identity::flags)
-      words.insert(words.end(),
-                   {"--rank", std::to_string(rank), "--world-size", std::to_string(world)});
+      words.insert(
+          words.end(), {"--rank", std::to_string(rank), "--world-size", std::to_string(world)});
     words.insert(words.end(), arguments.begin(), arguments.end());
     const std::size_t slot = hand_clock ? hand_clock->next_slot() : 0;
     const pid_t child = ::fork();
@@ -134,15 +134,10 @@ std::string deadline(const std::string& phase, double seconds) {
 }
 
 std::vector<std::string> flags_in(const ScratchFolder& folder, std::vector<std::string> more) {
-  std::vector<std::string> all{
-      "--model",    "tiny",
-      "--records",  folder.file("records"),
-      "--run-id",   "test",
-      "--recorder", folder.file("recorder"),
-      "--steps",    "3",
-      "--warmup",   "1",
-      "--deadline", deadline("comm", hand_clock ? 1 : patience_s),
-      "--deadline", deadline("rendezvous", hand_clock ? 2 : patience_s)};
+  std::vector<std::string> all{"--model", "tiny", "--records", folder.file("records"), "--run-id",
+      "test", "--recorder", folder.file("recorder"), "--steps", "3", "--warmup", "1", "--deadline",
+      deadline("comm", hand_clock ? 1 : patience_s), "--deadline",
+      deadline("rendezvous", hand_clock ? 2 : patience_s)};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
@@ -167,8 +162,7 @@ std::vector<i64> guilty_ranks(const ScratchFolder& folder) {
   return read_recorders(folder.file("recorder")).guilty;
 }
 
-bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks,
-                     double limit_s) {
+bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks, double limit_s) {
   const Deadline limit = Deadline::in(limit_s);
   while (!limit.passed()) {
     if (guilty_ranks(folder) == ranks) return true;

@@ -38,7 +38,7 @@ class Launch {
  public:
   /// Ranks [0, world) of `program`, each with its identity and `arguments`.
   Launch(const std::string& program, int world, const std::vector<std::string>& arguments,
-         const Surroundings& surroundings = {});
+      const Surroundings& surroundings = {});
   ~Launch();
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
@@ -78,7 +78,6 @@ bool wait_for_text(const std::string& path, const std::string& text, double limi
 /// Whom the flight recorders in `folder` name.
 std::vector<i64> guilty_ranks(const ScratchFolder& folder);
 /// Waits until they name `ranks`, once; false after `limit_s`.
-bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks,
-                     double limit_s);
+bool wait_for_guilty(const ScratchFolder& folder, const std::vector<i64>& ranks, double limit_s);
 
 }  // namespace shardbench

@@ -21,13 +21,13 @@ struct NamedOmission {
 
 ModelShape toy(const NamedOmission& o) {
   ModelShape model{.layers = 4,
-                   .hidden = 16,
-                   .ffn = 12,
-                   .heads = 4,
-                   .kv_heads = 2,
-                   .vocab = 24,
-                   .seq_len = 8,
-                   .tied = o.tied};
+      .hidden = 16,
+      .ffn = 12,
+      .heads = 4,
+      .kv_heads = 2,
+      .vocab = 24,
+      .seq_len = 8,
+      .tied = o.tied};
   if (!o.experts) return model;
   model.experts = 4;
   model.experts_per_token = 2;
@@ -89,21 +89,18 @@ std::vector<NamedOmission> tensor_parallel_omissions() {
       {"head input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(11)},
       {"MLP input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(12)},
       {"attention input gradient: sum over tp", parallel(1, 2, 1), nth_sum_of_stream(13)},
-      {"cross entropy: maximum over tp", parallel(1, 2, 1), {[](const IssuedOperation& o) {
-         return o.reduction == Reduction::max;
-       }}},
+      {"cross entropy: maximum over tp", parallel(1, 2, 1),
+          {[](const IssuedOperation& o) { return o.reduction == Reduction::max; }}},
       {"cross entropy: sums over tp", parallel(1, 2, 1), {[](const IssuedOperation& o) {
          return is(o, "tp", Operation::all_reduce) && o.count == 2 * tokens &&
-                o.reduction == Reduction::sum;
+             o.reduction == Reduction::sum;
        }}},
-      {"norm gradients under sequence parallelism: sum over tp",
-       sequence_parallel(),
-       {[](const IssuedOperation& o) {
-         return is(o, "tp", Operation::all_reduce) && o.ordinal > 40;
-       }}},
-      {"sequence parallelism: gather before the products",
-       sequence_parallel(),
-       {[](const IssuedOperation& o) { return is(o, "tp", Operation::all_gather); }}},
+      {"norm gradients under sequence parallelism: sum over tp", sequence_parallel(),
+          {[](const IssuedOperation& o) {
+            return is(o, "tp", Operation::all_reduce) && o.ordinal > 40;
+          }}},
+      {"sequence parallelism: gather before the products", sequence_parallel(),
+          {[](const IssuedOperation& o) { return is(o, "tp", Operation::all_gather); }}},
   };
 }
 
@@ -114,27 +111,22 @@ std::vector<NamedOmission> data_parallel_omissions() {
       {"gradients: sum over dp", parallel(2, 1, 1), {[](const IssuedOperation& o) {
          return is(o, "dp", Operation::all_reduce) && o.count > 1;
        }}},
-      {"ZeRO 1 gradients: reduce-scatter", sharded(1, 1), {[](const IssuedOperation& o) {
-         return is(o, "shard", Operation::reduce_scatter);
-       }}},
-      {"ZeRO 1 weights: gather after the update", sharded(1, 1), {[](const IssuedOperation& o) {
-         return is(o, "shard", Operation::all_gather);
-       }}},
-      {"ZeRO 3 weights: gather before use", sharded(3, 1), {[](const IssuedOperation& o) {
-         return is(o, "shard", Operation::all_gather);
-       }}},
-      {"replicated shards: sum over the replicas",
-       sharded(2, 2),
-       {[](const IssuedOperation& o) { return is(o, "replicate", Operation::all_reduce); }}},
+      {"ZeRO 1 gradients: reduce-scatter", sharded(1, 1),
+          {[](const IssuedOperation& o) { return is(o, "shard", Operation::reduce_scatter); }}},
+      {"ZeRO 1 weights: gather after the update", sharded(1, 1),
+          {[](const IssuedOperation& o) { return is(o, "shard", Operation::all_gather); }}},
+      {"ZeRO 3 weights: gather before use", sharded(3, 1),
+          {[](const IssuedOperation& o) { return is(o, "shard", Operation::all_gather); }}},
+      {"replicated shards: sum over the replicas", sharded(2, 2),
+          {[](const IssuedOperation& o) { return is(o, "replicate", Operation::all_reduce); }}},
       {"gradient norm: sum over tp", parallel(1, 2, 1), {square_sum_of("tp")}},
       {"gradient norm: sum over the stages", parallel(1, 1, 2), {square_sum_of("pp")}},
       {"gradient norm: sum over the shards", sharded(1, 1), {square_sum_of("dp")}},
-      {"tied embeddings: sum over the first and the last stage",
-       parallel(1, 1, 2),
-       {[](const IssuedOperation& o) {
-         return o.group == "pp" && o.count == tied_table && o.operation != Operation::send;
-       }},
-       true},
+      {"tied embeddings: sum over the first and the last stage", parallel(1, 1, 2),
+          {[](const IssuedOperation& o) {
+            return o.group == "pp" && o.count == tied_table && o.operation != Operation::send;
+          }},
+          true},
       {"mean over micro-batches: 1/m", accumulating, {{}, 2.0}},
   };
 }
@@ -148,18 +140,15 @@ std::vector<NamedOmission> pipeline_omissions() {
   halved.schedule = ScheduleKind::zb_h1;
   halved.grad_accum = 2;
   return {
-      {"interleaved: the chunk that a message is for",
-       interleaved,
-       {[](const IssuedOperation& o) { return is(o, "pp", Operation::send); }}},
-      {"zero bubble: the weights' gradient of a micro-batch",
-       halved,
-       {.follows =
-            [](std::vector<Action> actions) {
-              actions.erase(std::find_if(actions.begin(), actions.end(), [](const Action& a) {
-                return a.kind == ActionKind::weight_gradient;
-              }));
-              return actions;
-            }}},
+      {"interleaved: the chunk that a message is for", interleaved,
+          {[](const IssuedOperation& o) { return is(o, "pp", Operation::send); }}},
+      {"zero bubble: the weights' gradient of a micro-batch", halved,
+          {.follows =
+                  [](std::vector<Action> actions) {
+                    actions.erase(std::find_if(actions.begin(), actions.end(),
+                        [](const Action& a) { return a.kind == ActionKind::weight_gradient; }));
+                    return actions;
+                  }}},
   };
 }
 
@@ -178,23 +167,19 @@ std::vector<NamedOmission> context_parallel_omissions() {
     return is(o, "cp", Operation::receive) && o.ordinal >= 8 && (o.ordinal - 8) % 4 == 2;
   }};
   return {
-      {"ring: the pieces that a rank has",
-       shared_sequences(ContextMode::ring),
-       {.misplaces = true}},
+      {"ring: the pieces that a rank has", shared_sequences(ContextMode::ring),
+          {.misplaces = true}},
       {"ring: keys and values of another rank", shared_sequences(ContextMode::ring),
-       without_messages},
+          without_messages},
       {"ring: the gradients to keys that go home", shared_sequences(ContextMode::ring),
-       without_gradients},
-      {"Ulysses: the exchange of heads", shared_sequences(ContextMode::ulysses),
-       without_messages},
-      {"Ulysses: the positions of a rank's tokens",
-       shared_sequences(ContextMode::ulysses),
-       {.misplaces = true}},
-      {"gradients: sum over cp",
-       shared_sequences(ContextMode::ring),
-       {[](const IssuedOperation& o) {
-         return is(o, "dp", Operation::all_reduce) && o.count > 1;
-       }}},
+          without_gradients},
+      {"Ulysses: the exchange of heads", shared_sequences(ContextMode::ulysses), without_messages},
+      {"Ulysses: the positions of a rank's tokens", shared_sequences(ContextMode::ulysses),
+          {.misplaces = true}},
+      {"gradients: sum over cp", shared_sequences(ContextMode::ring),
+          {[](const IssuedOperation& o) {
+            return is(o, "dp", Operation::all_reduce) && o.count > 1;
+          }}},
   };
 }
 
@@ -215,44 +200,27 @@ std::vector<NamedOmission> expert_omissions() {
     return is(o, "ep", Operation::receive) && o.ordinal >= 12;
   };
   return {
-      {"experts: all-to-all to them and back",
-       spread_experts(2, 2),
-       {[](const IssuedOperation& o) { return is(o, "ep", Operation::receive); }},
-       false,
-       true},
-      {"experts: all-to-all of gradients",
-       spread_experts(2, 2),
-       {backward_receive},
-       false,
-       true},
-      {"experts: the rows that a message is of",
-       spread_experts(2, 2),
-       {[](const IssuedOperation& o) { return is(o, "ep", Operation::send); }},
-       false,
-       true},
-      {"experts: sum of gradients over ranks with the same ones",
-       spread_experts(4, 2),
-       {[](const IssuedOperation& o) { return is(o, "edp", Operation::all_reduce); }},
-       false,
-       true},
-      {"router: sum of gradients over tp",
-       parallel(1, 2, 1),
-       {[](const IssuedOperation& o) {
+      {"experts: all-to-all to them and back", spread_experts(2, 2),
+          {[](const IssuedOperation& o) { return is(o, "ep", Operation::receive); }}, false, true},
+      {"experts: all-to-all of gradients", spread_experts(2, 2), {backward_receive}, false, true},
+      {"experts: the rows that a message is of", spread_experts(2, 2),
+          {[](const IssuedOperation& o) { return is(o, "ep", Operation::send); }}, false, true},
+      {"experts: sum of gradients over ranks with the same ones", spread_experts(4, 2),
+          {[](const IssuedOperation& o) { return is(o, "edp", Operation::all_reduce); }}, false,
+          true},
+      {"router: sum of gradients over tp", parallel(1, 2, 1), {[](const IssuedOperation& o) {
          return is(o, "tp", Operation::all_reduce) && o.count == routers;
        }},
-       false,
-       true},
-      {"loss for balance: counts of a sequence over cp",
-       balanced_loss,
-       {[](const IssuedOperation& o) { return is(o, "cp", Operation::all_reduce); }},
-       false,
-       true},
+          false, true},
+      {"loss for balance: counts of a sequence over cp", balanced_loss,
+          {[](const IssuedOperation& o) { return is(o, "cp", Operation::all_reduce); }}, false,
+          true},
   };
 }
 
 bool all_equal(const Verdict* verdicts, i64 world) {
-  return std::all_of(verdicts, verdicts + world,
-                     [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
+  return std::all_of(
+      verdicts, verdicts + world, [](const Verdict& v) { return v.is_equal(fp64_tolerance); });
 }
 
 }  // namespace
@@ -260,7 +228,7 @@ bool all_equal(const Verdict* verdicts, i64 world) {
 int main() {
   std::vector<NamedOmission> omissions = tensor_parallel_omissions();
   for (const auto& part : {data_parallel_omissions(), pipeline_omissions(),
-                           context_parallel_omissions(), expert_omissions()})
+           context_parallel_omissions(), expert_omissions()})
     omissions.insert(omissions.end(), part.begin(), part.end());
   std::map<ReferenceKey, Reference> references;
   for (const NamedOmission& o : omissions) {
@@ -278,9 +246,8 @@ int main() {
       const NamedOmission& o = omissions[i / 2];
       const EqualityCase c{toy(o), o.layout};
       if (mesh.rank() < o.layout.world())
-        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] =
-            judge(*platform, mesh, c, next_id, references.at(key_of(single_of(c))),
-                  i % 2 == 0 ? o.omission : Omission{});
+        verdicts[i * pool_ranks + static_cast<std::size_t>(mesh.rank())] = judge(*platform, mesh, c,
+            next_id, references.at(key_of(single_of(c))), i % 2 == 0 ? o.omission : Omission{});
       next_id += ids_used(c);
     }
   });
@@ -292,8 +259,8 @@ int main() {
     const bool green = all_equal(spoiled + pool_ranks, world);
     if (!red || !green) ++failed;
     std::printf("%s without %s: gradient error %.1e, weight error %.1e\n",
-                red && green ? "noticed" : "MISSED ", omissions[i].name,
-                spoiled[0].gradient_error, spoiled[0].weight_error);
+        red && green ? "noticed" : "MISSED ", omissions[i].name, spoiled[0].gradient_error,
+        spoiled[0].weight_error);
   }
   return failed == 0 ? 0 : 1;
 }

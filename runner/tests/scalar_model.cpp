@@ -64,8 +64,8 @@ struct History {
 };
 
 /// One query head against everything so far.
-void attend_head(const double* q, const History& seen, std::size_t kv_start, std::size_t dim,
-                 double* out) {
+void attend_head(
+    const double* q, const History& seen, std::size_t kv_start, std::size_t dim, double* out) {
   double sum = 0;
   std::vector<double> weight;
   for (const Row& k : seen.k) {
@@ -85,8 +85,8 @@ Row attend(const ModelShape& shape, const Row& q, const History& seen) {
   const auto queries_per_kv = static_cast<std::size_t>(shape.heads / shape.kv_heads);
   Row out(q.size(), 0.0);
   for (std::size_t head = 0; head < static_cast<std::size_t>(shape.heads); ++head)
-    attend_head(q.data() + head * dim, seen, head / queries_per_kv * dim, dim,
-                out.data() + head * dim);
+    attend_head(
+        q.data() + head * dim, seen, head / queries_per_kv * dim, dim, out.data() + head * dim);
   return out;
 }
 
@@ -105,8 +105,8 @@ Row swiglu(const Row& gate_matrix, const Row& up_matrix, const Row& down, const 
 
 /// As DeepSeekMoE has it (arXiv 2401.06066), with weights over the chosen ones' sum (Mixtral,
 /// 2401.04088): every expert computes, and those that are not chosen do not count.
-Row mixture(const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x,
-            Routed& routed) {
+Row mixture(
+    const ModelShape& shape, const ScalarWeights& w, i64 index, const Row& x, Routed& routed) {
   const auto experts = static_cast<std::size_t>(shape.experts);
   Row p = times(w.at(of_layer(index, kind_router)), x);
   double sum = 0;
@@ -139,7 +139,7 @@ Row mixture(const ModelShape& shape, const ScalarWeights& w, i64 index, const Ro
 }
 
 void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double position,
-           History& seen, Row& x) {
+    History& seen, Row& x) {
   const auto weight = [&](u64 kind) -> const Row& { return w.at(of_layer(index, kind)); };
   const auto dim = static_cast<std::size_t>(shape.head_dim());
   const Row n1 = norm(x, weight(1));
@@ -158,7 +158,7 @@ void layer(const ModelShape& shape, const ScalarWeights& w, i64 index, double po
 }  // namespace
 
 double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
-                   const std::vector<std::int32_t>& tokens, double balance) {
+    const std::vector<std::int32_t>& tokens, double balance) {
   const auto hidden = static_cast<std::size_t>(shape.hidden);
   std::vector<History> seen(static_cast<std::size_t>(shape.layers));
   double loss = 0;
@@ -170,8 +170,8 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
       x.push_back(table[row + i]);
     for (i64 l = 0; l < shape.layers; ++l)
       layer(shape, weights, l, static_cast<double>(at), seen[static_cast<std::size_t>(l)], x);
-    Row logits = times(weights.at(shape.tied ? kind_embedding : kind_head),
-                       norm(x, weights.at(kind_final_norm)));
+    Row logits = times(
+        weights.at(shape.tied ? kind_embedding : kind_head), norm(x, weights.at(kind_final_norm)));
     logits.resize(static_cast<std::size_t>(shape.vocab));  // the rest is padding
     double sum = 0;
     for (const double logit : logits)
@@ -185,7 +185,7 @@ double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
   for (const History& of_layer : seen)
     for (std::size_t e = 0; e < of_layer.routed.probability.size(); ++e)
       loss += balance * static_cast<double>(shape.experts) * of_layer.routed.times_chosen[e] /
-              choices * of_layer.routed.probability[e];
+          choices * of_layer.routed.probability[e];
   return loss;
 }
 

@@ -16,6 +16,6 @@ using ScalarWeights = std::map<u64, std::vector<double>>;
 /// Sum of the token losses of one sample of seq_len + 1 tokens, with that for balance between
 /// experts times its coefficient.
 double scalar_loss(const ModelShape& shape, const ScalarWeights& weights,
-                   const std::vector<std::int32_t>& tokens, double balance);
+    const std::vector<std::int32_t>& tokens, double balance);
 
 }  // namespace shardbench

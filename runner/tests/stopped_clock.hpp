@@ -26,9 +26,7 @@ class StoppedClock {
   StoppedClock(const StoppedClock&) = delete;
   StoppedClock& operator=(const StoppedClock&) = delete;
 
-  static void pass(double seconds) {
-    stopped_at_ns += static_cast<std::int64_t>(seconds * 1e9);
-  }
+  static void pass(double seconds) { stopped_at_ns += static_cast<std::int64_t>(seconds * 1e9); }
 };
 
 }  // namespace shardbench

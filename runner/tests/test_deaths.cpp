@@ -16,8 +16,8 @@ using namespace shardbench;
 namespace {
 
 using Codes = std::vector<int>;
-constexpr std::array<const char*, 6> phases{"start",  "rendezvous", "init",
-                                            "warmup", "train",      "teardown"};
+constexpr std::array<const char*, 6> phases{
+    "start", "rendezvous", "init", "warmup", "train", "teardown"};
 
 /// What happens to whom.
 struct Blow {
@@ -41,9 +41,7 @@ void check_codes(Codes codes, const Blow& blow, End end) {
   const int own = codes[static_cast<std::size_t>(blow.victim)];
   CHECK(own == (blow.stops() ? Launch::still_running : -SIGKILL));
   codes.erase(codes.begin() + blow.victim);
-  const auto count = [&codes](int code) {
-    return std::count(codes.begin(), codes.end(), code);
-  };
+  const auto count = [&codes](int code) { return std::count(codes.begin(), codes.end(), code); };
   const auto all = static_cast<std::ptrdiff_t>(codes.size());
   if (end == End::done) {
     CHECK(count(0) == all);
@@ -57,8 +55,8 @@ void check_codes(Codes codes, const Blow& blow, End end) {
 /// What --read-recorder prints.
 std::string verdict_of(const ScratchFolder& folder) {
   const std::string output = folder.file("verdict");
-  Launch reader(SHARDBENCH_PROGRAM, 1, {"--read-recorder", folder.file("recorder")},
-                {.output = output});
+  Launch reader(
+      SHARDBENCH_PROGRAM, 1, {"--read-recorder", folder.file("recorder")}, {.output = output});
   CHECK(reader.wait(patience_s) == Codes{0});
   return read_file(output);
 }
@@ -72,8 +70,8 @@ void check_named(const ScratchFolder& folder, int victim) {
 }
 
 /// That a connection ended is seen without any deadline: one too long to wait for shows it.
-std::vector<std::string> flags_against(const Blow& blow, const ScratchFolder& folder,
-                                       std::vector<std::string> more) {
+std::vector<std::string> flags_against(
+    const Blow& blow, const ScratchFolder& folder, std::vector<std::string> more) {
   if (!blow.stops()) more.insert(more.end(), {"--deadline", deadline("comm", patience_s)});
   return flags_in(folder, std::move(more));
 }
@@ -85,8 +83,8 @@ void strike_in(const std::string& phase, const Blow& blow) {
   CAPTURE(blow.signal);
   const ScratchFolder folder;
   const std::string errors = folder.file("stderr");
-  std::vector<std::string> flags{"--dp", "3", "--fault",
-                                 "hang@" + phase + ":" + std::to_string(blow.victim)};
+  std::vector<std::string> flags{
+      "--dp", "3", "--fault", "hang@" + phase + ":" + std::to_string(blow.victim)};
   // Whoever waits for a victim that never comes need not wait long.
   if (end_of(phase) == End::deadline)
     flags.insert(flags.end(), {"--deadline", deadline("rendezvous", 0.5)});

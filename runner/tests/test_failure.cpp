@@ -47,8 +47,8 @@ TEST_CASE("four ranks find each other and leave one result") {
 TEST_CASE("the correctness column knows the loss that every layout must reach") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 4,
-             {"--model", "tiny", "--dtype", "fp64", "--dp", "2", "--pp", "2", "--grad-accum",
-              "2", "--zero", "1", "--records", folder.file("records")});
+      {"--model", "tiny", "--dtype", "fp64", "--dp", "2", "--pp", "2", "--grad-accum", "2",
+          "--zero", "1", "--records", folder.file("records")});
   REQUIRE(run.wait(patience_s) == Codes{0, 0, 0, 0});
   const std::string text = read_file(folder.file("records"));
   const std::size_t at = text.find("\"loss_error\":");
@@ -66,8 +66,7 @@ TEST_CASE("a rank out of memory names class and bytes and its peers end as peer_
   CHECK(guilty_ranks(folder) == std::vector<i64>{2});
 }
 
-TEST_CASE(
-    "a loss that is no number ends a rank as nan, and each other one as that or told of it") {
+TEST_CASE("a loss that is no number ends a rank as nan, and each other one as that or told of it") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2", "--fault", "nan@warmup:1"}));
   // All of them have the same sum, and one may tell the others before they look at theirs.
@@ -86,8 +85,7 @@ TEST_CASE("a rank that leaves with 0 and no result is a lost peer") {
   for (const char* phase : {"init", "train", "teardown"}) {
     CAPTURE(phase);
     const ScratchFolder folder;
-    Launch run(
-        SHARDBENCH_PROGRAM, 2,
+    Launch run(SHARDBENCH_PROGRAM, 2,
         flags_in(folder, {"--dp", "2", "--fault", std::string("exit0@") + phase + ":1"}));
     const Codes codes = run.wait(patience_s);
     CHECK(codes[1] == 0);
@@ -99,7 +97,7 @@ TEST_CASE("a rank that leaves with 0 and no result is a lost peer") {
 TEST_CASE("a rank that hangs is named by the recorder and its peers end as timeout") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 4,
-             flags_in(folder, {"--dp", "2", "--tp", "2", "--fault", "hang@train:1"}));
+      flags_in(folder, {"--dp", "2", "--tp", "2", "--fault", "hang@train:1"}));
   REQUIRE(wait_for_text(folder.file("records"), "\"phase\":\"train\"", patience_s));
   // Named while the others wait for it, before they give up. One look counts: until all of
   // them wait, and between their ends, a later look may find another rank behind.
@@ -107,22 +105,21 @@ TEST_CASE("a rank that hangs is named by the recorder and its peers end as timeo
   const Codes codes = run.wait(patience_s, 1);
   CHECK(codes[1] == Launch::still_running);
   CHECK(std::count(codes.begin(), codes.end(), 13) >= 1);
-  CHECK(std::count(codes.begin(), codes.end(), 13) +
-            std::count(codes.begin(), codes.end(), 14) ==
-        3);
+  CHECK(
+      std::count(codes.begin(), codes.end(), 13) + std::count(codes.begin(), codes.end(), 14) == 3);
   CHECK(guilty_ranks(folder) == std::vector<i64>{1});
 }
 
 TEST_CASE("a rank that stops amid a schedule's messages is named by the recorder") {
   for (const std::vector<std::string>& schedule :
-       {std::vector<std::string>{"--vpp", "2", "--schedule", "1f1b"},
-        std::vector<std::string>{"--schedule", "zb-h1"},
-        std::vector<std::string>{"--vpp", "2", "--schedule", "zb-v"},
-        std::vector<std::string>{"--pp", "2", "--cp", "2"}}) {
+      {std::vector<std::string>{"--vpp", "2", "--schedule", "1f1b"},
+          std::vector<std::string>{"--schedule", "zb-h1"},
+          std::vector<std::string>{"--vpp", "2", "--schedule", "zb-v"},
+          std::vector<std::string>{"--pp", "2", "--cp", "2"}}) {
     CAPTURE(schedule.back());
     const ScratchFolder folder;
-    std::vector<std::string> flags{"--pp",         "4", "--layers", "8",
-                                   "--grad-accum", "8", "--steps",  "1000000"};
+    std::vector<std::string> flags{
+        "--pp", "4", "--layers", "8", "--grad-accum", "8", "--steps", "1000000"};
     flags.insert(flags.end(), schedule.begin(), schedule.end());
     Launch run(SHARDBENCH_PROGRAM, 4, flags_in(folder, flags));
     REQUIRE(wait_for_text(folder.file("records"), "\"timed\":true", patience_s));
@@ -138,7 +135,7 @@ TEST_CASE("a rank that stops amid a schedule's messages is named by the recorder
 TEST_CASE("a phase without progress ends by its deadline") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 1,
-             flags_in(folder, {"--fault", "hang@train", "--deadline", deadline("train", 0.5)}));
+      flags_in(folder, {"--fault", "hang@train", "--deadline", deadline("train", 0.5)}));
   CHECK(run.wait(patience_s) == Codes{13});
   CHECK(says(folder, 0, "no progress in phase train"));
 }
@@ -146,8 +143,8 @@ TEST_CASE("a phase without progress ends by its deadline") {
 TEST_CASE("a missing rank is named after the deadline") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 2,
-             flags_in(folder, {"--dp", "3", "--world-size", "3", "--deadline",
-                               deadline("rendezvous", 3)}));
+      flags_in(
+          folder, {"--dp", "3", "--world-size", "3", "--deadline", deadline("rendezvous", 3)}));
   const Codes codes = run.wait(patience_s);
   CHECK(codes[0] == 13);
   CHECK(says(folder, 0, "no message from rank 2 within"));
@@ -169,14 +166,14 @@ TEST_CASE("a stranger with another nonce is sent away and the run goes on") {
   const std::string address = "tcp://127.0.0.1:" + std::to_string(bound_port(listener));
   const std::string errors = folder.file("strangers");
   Launch stranger(SHARDBENCH_PROGRAM, 2,
-                  {"--model", "tiny", "--dp", "2", "--run-id", "stranger", "--rank", "1",
-                   "--deadline", deadline("rendezvous", 2), "--rendezvous", address},
-                  {.errors = errors});
+      {"--model", "tiny", "--dp", "2", "--run-id", "stranger", "--rank", "1", "--deadline",
+          deadline("rendezvous", 2), "--rendezvous", address},
+      {.errors = errors});
   wait_for_connection(listener);
   (void)::fcntl(listener, F_SETFD, 0);
   const auto rank = [&](const char* self, const std::string& where) {
-    return flags_in(folder,
-                    {"--dp", "2", "--world-size", "2", "--rank", self, "--rendezvous", where});
+    return flags_in(
+        folder, {"--dp", "2", "--world-size", "2", "--rank", self, "--rendezvous", where});
   };
   Launch first(SHARDBENCH_PROGRAM, 1, rank("0", "fd:" + std::to_string(listener)));
   Launch second(SHARDBENCH_PROGRAM, 1, rank("1", address));

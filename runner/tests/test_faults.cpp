@@ -45,8 +45,8 @@ std::vector<pid_t> processes_of(const ScratchFolder& folder) {
 TEST_CASE("SIGQUIT writes where a hanging rank stands and leaves it running") {
   const ScratchFolder folder;
   const std::string errors = folder.file("stderr");
-  Launch run(SHARDBENCH_PROGRAM, 1, flags_in(folder, {"--fault", "hang@train"}),
-             {.errors = errors});
+  Launch run(
+      SHARDBENCH_PROGRAM, 1, flags_in(folder, {"--fault", "hang@train"}), {.errors = errors});
   REQUIRE(wait_for_text(folder.file("records"), "\"phase\":\"train\"", patience_s));
   // The record comes before the hang: asked again until the hang itself is on the stack.
   while (!wait_for_text(errors, "shardbench4hang", 0.1))
@@ -57,8 +57,7 @@ TEST_CASE("SIGQUIT writes where a hanging rank stands and leaves it running") {
 
 TEST_CASE("garbage among the records leaves the result whole on its own line") {
   const ScratchFolder folder;
-  Launch run(SHARDBENCH_PROGRAM, 2,
-             flags_in(folder, {"--dp", "2", "--fault", "garbage@train:0"}));
+  Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2", "--fault", "garbage@train:0"}));
   CHECK(run.wait(patience_s) == Codes{0, 0});
   const std::string text = read_file(folder.file("records"));
   CHECK(text.find("somebody-else") != std::string::npos);
@@ -70,7 +69,7 @@ TEST_CASE("garbage among the records leaves the result whole on its own line") {
 TEST_CASE("a child that outlives its rank holds up neither the run nor the news of a death") {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 2,
-             flags_in(folder, {"--dp", "2", "--fault", "fork@init:1", "--steps", "1000000"}));
+      flags_in(folder, {"--dp", "2", "--fault", "fork@init:1", "--steps", "1000000"}));
   REQUIRE(wait_for_text(folder.file("records"), "\"phase\":\"train\"", patience_s));
   run.signal(1, SIGKILL);
   // The orphan lives and has no part of the connection: the peer sees its end at once.
@@ -104,8 +103,7 @@ TEST_CASE("a slow rank slows every train step and the run succeeds") {
 
 TEST_CASE("a rank that crashes is a lost peer") {
   const ScratchFolder folder;
-  Launch run(SHARDBENCH_PROGRAM, 2,
-             flags_in(folder, {"--dp", "2", "--fault", "crash@train:1"}));
+  Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2", "--fault", "crash@train:1"}));
   CHECK(run.wait(patience_s) == Codes{14, -SIGABRT});
 }
 
@@ -115,12 +113,12 @@ TEST_CASE("rank 0 meets its peers on a socket that its parent bound") {
   REQUIRE(listener >= 0);
   (void)::fcntl(listener, F_SETFD, 0);
   const auto rank = [&](const char* self, const std::string& where) {
-    return flags_in(folder,
-                    {"--dp", "2", "--world-size", "2", "--rank", self, "--rendezvous", where});
+    return flags_in(
+        folder, {"--dp", "2", "--world-size", "2", "--rank", self, "--rendezvous", where});
   };
   Launch first(SHARDBENCH_PROGRAM, 1, rank("0", "fd:" + std::to_string(listener)));
-  Launch second(SHARDBENCH_PROGRAM, 1,
-                rank("1", "tcp://127.0.0.1:" + std::to_string(bound_port(listener))));
+  Launch second(
+      SHARDBENCH_PROGRAM, 1, rank("1", "tcp://127.0.0.1:" + std::to_string(bound_port(listener))));
   ::close(listener);
   CHECK(first.wait(patience_s) == Codes{0});
   CHECK(second.wait(patience_s) == Codes{0});
@@ -128,8 +126,7 @@ TEST_CASE("rank 0 meets its peers on a socket that its parent bound") {
 
 TEST_CASE("ranks started by srun know themselves from Slurm's variables") {
   const ScratchFolder folder;
-  Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2"}),
-             {.identity = Identity::slurm});
+  Launch run(SHARDBENCH_PROGRAM, 2, flags_in(folder, {"--dp", "2"}), {.identity = Identity::slurm});
   CHECK(run.wait(patience_s) == Codes{0, 0});
   const std::string text = read_file(folder.file("records"));
   CHECK(text.find("\"world_size\":2") != std::string::npos);

@@ -38,8 +38,8 @@ float one_unit(const std::vector<float>& values, Element element, float limit) {
   CpuDevice<float> device;
   std::vector<std::uint8_t> bits(values.size());
   float unit = 0;
-  device.quantize({values.data(), 1, static_cast<i64>(values.size()), element, bits.data(),
-                   nullptr, &limit, &unit, nullptr});
+  device.quantize({values.data(), 1, static_cast<i64>(values.size()), element, bits.data(), nullptr,
+      &limit, &unit, nullptr});
   return unit;
 }
 
@@ -81,8 +81,7 @@ TEST_CASE("values become the nearest number, and those beyond all the largest") 
   }
 }
 
-TEST_CASE(
-    "a scale makes the limit the largest number, and one without a meaning changes nothing") {
+TEST_CASE("a scale makes the limit the largest number, and one without a meaning changes nothing") {
   CHECK(one_unit({1, 2}, Element::e4m3, 448) == 1);
   CHECK(one_unit({1, 2}, Element::e4m3, 7) == doctest::Approx(7.0 / 448));
   CHECK(one_unit({1, 2}, Element::e5m2, 7) == doctest::Approx(7.0 / 57344));
@@ -104,8 +103,7 @@ TEST_CASE("a product in FP8 is that of the values that its numbers stand for") {
   const float limit_b = 3.5;
   float unit_a = 0;
   float unit_b = 0;
-  device.quantize(
-      {a.data(), m, k, Element::e4m3, a8.data(), nullptr, &limit_a, &unit_a, nullptr});
+  device.quantize({a.data(), m, k, Element::e4m3, a8.data(), nullptr, &limit_a, &unit_a, nullptr});
   // As [k, n], transposed into rows along k.
   std::vector<double> b_columns(b.size());
   for (i64 i = 0; i < n; ++i)
@@ -116,17 +114,17 @@ TEST_CASE("a product in FP8 is that of the values that its numbers stand for") {
   std::vector<double> want(m * n, 1.0);
   std::vector<double> got(m * n, 1.0);
   Gemm gemm{.transpose_b = Transpose::yes,
-            .m = m,
-            .n = n,
-            .k = k,
-            .a = a.data(),
-            .lda = k,
-            .b = b.data(),
-            .ldb = k,
-            .c = want.data(),
-            .ldc = n,
-            .accumulate = Accumulate::yes,
-            .gradient_output = true};
+      .m = m,
+      .n = n,
+      .k = k,
+      .a = a.data(),
+      .lda = k,
+      .b = b.data(),
+      .ldb = k,
+      .c = want.data(),
+      .ldc = n,
+      .accumulate = Accumulate::yes,
+      .gradient_output = true};
   device.gemm(gemm);
   gemm.a = a8.data();
   gemm.b = b8.data();

@@ -20,15 +20,15 @@ constexpr i64 sequence = 16;
 
 ModelShape mixtral_8x7b() {
   return {.layers = 32,
-          .hidden = 4096,
-          .ffn = 14336,
-          .heads = 32,
-          .kv_heads = 8,
-          .vocab = 32000,
-          .seq_len = 4096,
-          .experts = 8,
-          .experts_per_token = 2,
-          .expert_ffn = 14336};
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 32000,
+      .seq_len = 4096,
+      .experts = 8,
+      .experts_per_token = 2,
+      .expert_ffn = 14336};
 }
 
 ModelShape small() {
@@ -62,10 +62,10 @@ struct Dispatched {
 Dispatched dispatched(const std::vector<std::int32_t>& choices, i64 rows, i64 capacity) {
   CpuDevice<double> device;
   Dispatched d{std::vector<std::int32_t>(static_cast<std::size_t>(rows)),
-               std::vector<std::int32_t>(choices.size()),
-               std::vector<double>(static_cast<std::size_t>(small().experts))};
+      std::vector<std::int32_t>(choices.size()),
+      std::vector<double>(static_cast<std::size_t>(small().experts))};
   device.dispatch({choices.data(), d.source.data(), d.places.data(), d.counts.data(), capacity},
-                  {3, small().experts, 2});
+      {3, small().experts, 2});
   return d;
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("rows that come by rank get an order by expert, and the way back") {
   CHECK(order.by_expert == std::vector<std::int32_t>{0, 1, 5, 2, 3, 4, 6});
   for (std::size_t i = 0; i < order.by_expert.size(); ++i)
     CHECK(order.by_rank[static_cast<std::size_t>(order.by_expert[i])] ==
-          static_cast<std::int32_t>(i));
+        static_cast<std::int32_t>(i));
 }
 
 TEST_CASE("what experts can't do is refused with its reason") {

@@ -33,7 +33,7 @@ TEST_CASE("a GPU that answers everything") {
   CHECK(health.temperature_c == 61);
   REQUIRE(health.clocks_event_reasons);
   CHECK(*health.clocks_event_reasons ==
-        std::vector<std::string>{"sw_power_cap", "hw_thermal_slowdown", "0x1000"});
+      std::vector<std::string>{"sw_power_cap", "hw_thermal_slowdown", "0x1000"});
   CHECK(health.uncorrected_ecc_errors == 2);
   CHECK(health.memory_repair_pending == false);
   REQUIRE(health.processes);
@@ -46,26 +46,26 @@ TEST_CASE("a GPU that answers everything") {
 
 TEST_CASE("as a record's object") {
   const GpuHealth health{.sm_clock_mhz = 1755,
-                         .power_w = 612.5,
-                         .clocks_event_reasons = {{"sw_power_cap", "hw_slowdown"}},
-                         .memory_repair_pending = true,
-                         .processes = {{{.pid = 7, .bytes = 1024}, {.pid = 8}}}};
-  CHECK(health_json(health).str() == R"({"sm_clock_mhz":1755,"power_w":612.5,)"
-                                     R"("clocks_event_reasons":["sw_power_cap","hw_slowdown"],)"
-                                     R"("memory_repair_pending":true,)"
-                                     R"("processes":[{"pid":7,"bytes":1024},{"pid":8}]})");
+      .power_w = 612.5,
+      .clocks_event_reasons = {{"sw_power_cap", "hw_slowdown"}},
+      .memory_repair_pending = true,
+      .processes = {{{.pid = 7, .bytes = 1024}, {.pid = 8}}}};
+  CHECK(health_json(health).str() ==
+      R"({"sm_clock_mhz":1755,"power_w":612.5,)"
+      R"("clocks_event_reasons":["sw_power_cap","hw_slowdown"],)"
+      R"("memory_repair_pending":true,)"
+      R"("processes":[{"pid":7,"bytes":1024},{"pid":8}]})");
   CHECK(health_json({}).str() == "{}");
   const GpuHealth all = health_of("GPU-well");
   CHECK(health_json(all).str().find(
-            R"("temperature_c":61,"clocks_event_reasons":["sw_power_cap",)") !=
-        std::string::npos);
+            R"("temperature_c":61,"clocks_event_reasons":["sw_power_cap",)") != std::string::npos);
 }
 
 TEST_CASE("reasons for lower clocks") {
   CHECK(clocks_event_names(0).empty());
   CHECK(clocks_event_names(0x1ff).size() == 9);
-  CHECK(clocks_event_names(0x81) ==
-        std::vector<std::string>{"gpu_idle", "hw_power_brake_slowdown"});
+  CHECK(
+      clocks_event_names(0x81) == std::vector<std::string>{"gpu_idle", "hw_power_brake_slowdown"});
 }
 
 TEST_CASE("a GPU is found by its PCI address where its UUID is not known") {

@@ -23,9 +23,9 @@ struct Single {
       : shape(model_shape),
         layout(two_samples(balance)),
         groups(make_groups(layout, 0, 1,
-                           [this](const Group& group) {
-                             return std::make_unique<NullCommunicator>(memory, 0, group);
-                           })),
+            [this](const Group& group) {
+              return std::make_unique<NullCommunicator>(memory, 0, group);
+            })),
         context(context_of(*device, memory, shape, layout, {}, groups)),
         trainer(context, groups, seed) {}
 
@@ -54,8 +54,8 @@ ScalarWeights whole_tensors(const Single& single, bool gradients) {
       const std::byte* base = gradients ? own.gradients : own.weights;
       std::vector<double>& values = out[slot.region.tensor];
       values.resize(static_cast<std::size_t>(slot.count()));
-      single.device->read_gradient(values.data(), base + slot.offset * i64{sizeof(double)},
-                                   slot.count());
+      single.device->read_gradient(
+          values.data(), base + slot.offset * i64{sizeof(double)}, slot.count());
     }
   return out;
 }
@@ -64,8 +64,7 @@ double scalar_mean_loss(const Single& single, const ScalarWeights& weights, doub
   double sum = 0;
   for (i64 sample = 0; sample < single.layout.micro_batch; ++sample)
     sum += scalar_loss(single.shape, weights,
-                       make_sample({seed, 0, sample}, single.shape.vocab, single.shape.seq_len),
-                       balance);
+        make_sample({seed, 0, sample}, single.shape.vocab, single.shape.seq_len), balance);
   return sum / static_cast<double>(single.trainer.global_tokens());
 }
 
@@ -83,7 +82,7 @@ double slope(Single& single, ScalarWeights& weights, double& value) {
 
 /// A few of a tensor's gradients; `values` are its part of `weights`.
 void check_slopes(Single& single, ScalarWeights& weights, std::vector<double>& values,
-                  const std::vector<double>& gradients) {
+    const std::vector<double>& gradients) {
   constexpr std::size_t probes = 5;
   double largest = 0;
   for (const double g : gradients)
@@ -123,30 +122,30 @@ void check_all_slopes(Single& single) {
 
 void check_by_differences(bool tied) {
   Single single({.layers = 2,
-                 .hidden = 8,
-                 .ffn = 6,
-                 .heads = 4,
-                 .kv_heads = 2,
-                 .vocab = 11,
-                 .seq_len = 70,  // more than one block of queries
-                 .tied = tied});
+      .hidden = 8,
+      .ffn = 6,
+      .heads = 4,
+      .kv_heads = 2,
+      .vocab = 11,
+      .seq_len = 70,  // more than one block of queries
+      .tied = tied});
   check_all_slopes(single);
 }
 
 void check_experts_by_differences(i64 shared, double balance) {
   Single single({.layers = 2,
-                 .hidden = 8,
-                 .ffn = 6,
-                 .heads = 4,
-                 .kv_heads = 2,
-                 .vocab = 11,
-                 .seq_len = 12,
-                 .experts = 5,
-                 .experts_per_token = 2,
-                 .expert_ffn = 6,
-                 .shared_experts = shared,
-                 .dense_layers = shared > 0 ? 1 : 0},
-                balance);
+                    .hidden = 8,
+                    .ffn = 6,
+                    .heads = 4,
+                    .kv_heads = 2,
+                    .vocab = 11,
+                    .seq_len = 12,
+                    .experts = 5,
+                    .experts_per_token = 2,
+                    .expert_ffn = 6,
+                    .shared_experts = shared,
+                    .dense_layers = shared > 0 ? 1 : 0},
+      balance);
   enlarge(single);
   check_all_slopes(single);
 }

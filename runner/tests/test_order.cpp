@@ -33,8 +33,8 @@ class LoggingDevice final : public MetaDevice {
     else
       log_.emplace_back(gemm.accumulate == Accumulate::yes ? "add gradient" : "set gradient");
   }
-  void rms_norm_to_8_bits(void*, const void*, const void*, i64, i64,
-                          const Quantization& left) override {
+  void rms_norm_to_8_bits(
+      void*, const void*, const void*, i64, i64, const Quantization& left) override {
     log_left(left);
   }
   void add_rms_norm_to_8_bits(const AddedNorm&, i64, i64, const Quantization& left) override {
@@ -43,23 +43,20 @@ class LoggingDevice final : public MetaDevice {
   void swiglu_to_8_bits(void*, const void*, i64, i64, const Quantization& left) override {
     log_left(left);
   }
-  void swiglu_backward_to_8_bits(void*, const void*, i64, i64,
-                                 const Quantization& left) override {
+  void swiglu_backward_to_8_bits(void*, const void*, i64, i64, const Quantization& left) override {
     log_left(left);
   }
   void raise_amax(float*, const void*, i64) override { log_.emplace_back("amax"); }
-  void transpose_8_bits(void*, const void*, i64, i64) override {
-    log_.emplace_back("transpose");
-  }
+  void transpose_8_bits(void*, const void*, i64, i64) override { log_.emplace_back("transpose"); }
   void quantize(const Quantization& q) override {
-    log_.emplace_back(q.straight != nullptr && q.transposed != nullptr ? "quantize twice"
-                                                                       : "quantize");
+    log_.emplace_back(
+        q.straight != nullptr && q.transposed != nullptr ? "quantize twice" : "quantize");
   }
   void adamw(void*, void*, const void*, i64, const AdamW& settings) override {
     log_.emplace_back(settings.square_sum == nullptr ? "unclipped update" : "update");
   }
-  void attend_more_backward(const MoreKeysGradient&, const AttentionShape&,
-                            const SeenKeys&) override {
+  void attend_more_backward(
+      const MoreKeysGradient&, const AttentionShape&, const SeenKeys&) override {
     log_.emplace_back("attend more backward");
   }
   void upload(void*, const void*, i64) override { log_.emplace_back("upload"); }
@@ -82,8 +79,7 @@ enum class Transport { holds_memory, holds_none };
 /// Tells what is started and what is waited for.
 class LoggingCommunicator final : public Communicator {
  public:
-  LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Transport transport,
-                      Log& log)
+  LoggingCommunicator(Memory& memory, i64 rank, const Group& group, Transport transport, Log& log)
       : inner_(memory, rank, group), name_(group.name), transport_(transport), log_(log) {}
 
   bool holds_memory() const override { return transport_ == Transport::holds_memory; }
@@ -117,25 +113,19 @@ class LoggingCommunicator final : public Communicator {
   Token last_ = 0;
 };
 
-constexpr ModelShape toy{.layers = 3,
-                         .hidden = 64,
-                         .ffn = 128,
-                         .heads = 4,
-                         .kv_heads = 2,
-                         .vocab = 100,
-                         .seq_len = 16};
+constexpr ModelShape toy{
+    .layers = 3, .hidden = 64, .ffn = 128, .heads = 4, .kv_heads = 2, .vocab = 100, .seq_len = 16};
 
 /// Rank 0 of a toy whose dp, tp and pp nobody else has.
 struct Rank {
   explicit Rank(const Layout& of_run, Transport transport = Transport::holds_memory,
-                const ModelShape& of_model = toy)
+      const ModelShape& of_model = toy)
       : shape(of_model),
         layout(of_run),
         groups(make_groups(layout, 0, 1,
-                           [this, transport](const Group& group) {
-                             return std::make_unique<LoggingCommunicator>(memory, 0, group,
-                                                                          transport, log);
-                           })),
+            [this, transport](const Group& group) {
+              return std::make_unique<LoggingCommunicator>(memory, 0, group, transport, log);
+            })),
         trainer(context_of(device, memory, shape, layout, {}, groups), groups, 1) {}
 
   void train(i64 step) {
@@ -156,7 +146,7 @@ struct Rank {
   /// Entries that begin so, up to the last product of backward.
   i64 in_backward(const std::string& what) const {
     return std::count_if(log.begin(), log.begin() + last("set gradient"),
-                         [&](const std::string& entry) { return entry.find(what) == 0; });
+        [&](const std::string& entry) { return entry.find(what) == 0; });
   }
   std::ptrdiff_t first(const std::string& what) const {
     return std::find(log.begin(), log.end(), what) - log.begin();
@@ -233,17 +223,13 @@ TEST_CASE("updated weights are gathered while the next step begins") {
     Rank rank(layout);
     rank.train_twice();
     const auto update = rank.first("update");
-    const auto waits =
-        std::count_if(rank.log.begin() + update, rank.log.end(), [](const std::string& entry) {
-          return entry.find("shard waits") != std::string::npos;
-        });
+    const auto waits = std::count_if(rank.log.begin() + update, rank.log.end(),
+        [](const std::string& entry) { return entry.find("shard waits") != std::string::npos; });
     CHECK(waits == (overlap ? 0 : 5));
     CHECK(rank.count("shard starts gather") == 5);
     // The embedding's weights alone, before the first of them is used.
     const auto before = std::count_if(rank.log.begin(), rank.log.begin() + rank.first("embed"),
-                                      [](const std::string& entry) {
-                                        return entry.find("shard waits") != std::string::npos;
-                                      });
+        [](const std::string& entry) { return entry.find("shard waits") != std::string::npos; });
     CHECK(before == (overlap ? 1 : 0));
     rank.trainer.settle();
     const bool waited = rank.log.back().find("shard waits") == 0;
@@ -265,9 +251,9 @@ TEST_CASE("a profile without overlap waits for sums over tp and for updated weig
   layout.habits.gather_overlap = false;
   Rank gathered(layout);
   gathered.train(0);
-  const auto waits = std::count_if(
-      gathered.log.begin() + gathered.first("update"), gathered.log.end(),
-      [](const std::string& entry) { return entry.find("shard waits") != std::string::npos; });
+  const auto waits =
+      std::count_if(gathered.log.begin() + gathered.first("update"), gathered.log.end(),
+          [](const std::string& entry) { return entry.find("shard waits") != std::string::npos; });
   CHECK(waits == 5);
 }
 
@@ -325,8 +311,8 @@ TEST_CASE("weights are put into 8 bits once per train step, unless they come and
       // The largest magnitude of each is found out for it alone; gradients and weights that are
       // gathered have theirs anew.
       const bool delayed = scaling == Scaling::delayed;
-      const Passes all = passes_in_fp8(rank.shape.layers * layout.grad_accum, delayed,
-                                       layout.sequence_parallel);
+      const Passes all =
+          passes_in_fp8(rank.shape.layers * layout.grad_accum, delayed, layout.sequence_parallel);
       // Four products of each layer.
       const i64 products = 4 * rank.shape.layers;
       const i64 uses = 2 * products * layout.grad_accum;
@@ -496,8 +482,7 @@ Layout spread(MoeRouting routing) {
 }  // namespace
 
 TEST_CASE("who goes where is told once if it is pinned, and by the device if it is learned") {
-  for (const MoeRouting routing :
-       {MoeRouting::balanced, MoeRouting::skewed, MoeRouting::learned}) {
+  for (const MoeRouting routing : {MoeRouting::balanced, MoeRouting::skewed, MoeRouting::learned}) {
     CAPTURE(moe_routing_name(routing));
     Layout layout = spread(routing);
     // Under a capacity the host has nothing to learn from the device.
@@ -511,8 +496,7 @@ TEST_CASE("who goes where is told once if it is pinned, and by the device if it 
   }
 }
 
-TEST_CASE(
-    "an expert has one product of all rows that have come, those with as many one launch") {
+TEST_CASE("an expert has one product of all rows that have come, those with as many one launch") {
   for (const MoeRouting routing : {MoeRouting::balanced, MoeRouting::skewed}) {
     CAPTURE(moe_routing_name(routing));
     Layout layout = spread(routing);
@@ -526,10 +510,9 @@ TEST_CASE(
     // Forward and backward of q k v, out, gate and up, down and router; the head.
     constexpr i64 of_layer = 5;
     const i64 passes = rank.shape.layers * layout.grad_accum;
-    CHECK(rank.count("product") ==
-          2 * (of_layer + 2 * launches) * passes + 2 * layout.grad_accum);
+    CHECK(rank.count("product") == 2 * (of_layer + 2 * launches) * passes + 2 * layout.grad_accum);
     CHECK(rank.count("set gradient") + rank.count("add gradient") ==
-          (of_layer + 2 * launches) * passes + layout.grad_accum);
+        (of_layer + 2 * launches) * passes + layout.grad_accum);
   }
 }
 
@@ -616,23 +599,23 @@ TEST_CASE("a run overlaps what its record says of its profile") {
       Rank rank(sharded, Transport::holds_none);
       rank.train(0);
       CHECK(is_told(profile, sharded, "gradients_overlap_backward") ==
-            (rank.in_backward("shard starts scatter") > 0));
+          (rank.in_backward("shard starts scatter") > 0));
       CHECK(is_told(profile, sharded, "weight_gather_overlaps_forward") ==
-            (rank.log.back() == "download" &&
-             rank.last("shard starts gather") > rank.last("shard waits for 10")));
+          (rank.log.back() == "download" &&
+              rank.last("shard starts gather") > rank.last("shard waits for 10")));
       // Two trainers ask for one queue: their overlap of tp relies on it.
       CHECK(is_told(profile, sharded, "one_queue") ==
-            (profile.name == "megatron" || profile.name == "nanotron"));
+          (profile.name == "megatron" || profile.name == "nanotron"));
       Layout cut = of_profile(profile, 1, 2);
       cut.overlap = overlap;
       Rank summed(cut, Transport::holds_none);
       summed.train(0);
       i64 hidden = 0;
       for (std::size_t i = 0; i + 1 < summed.log.size(); ++i)
-        hidden += summed.log[i].find("tp starts sum of 1024") == 0 &&
-                          summed.log[i + 1] == "set gradient"
-                      ? 1
-                      : 0;
+        hidden +=
+            summed.log[i].find("tp starts sum of 1024") == 0 && summed.log[i + 1] == "set gradient"
+            ? 1
+            : 0;
       CHECK(is_told(profile, cut, "tp_sum_overlaps_weight_gradient") == (hidden > 0));
     }
 }

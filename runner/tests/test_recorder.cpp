@@ -35,7 +35,7 @@ std::vector<i64> named_for(const Layout& layout, const std::string& name, i64 ab
   // Silence is not what names anybody here: all of them have beaten at one moment.
   for (i64 rank = 0; rank < layout.world(); ++rank) {
     std::fstream file(folder.file("rank." + std::to_string(rank)),
-                      std::ios::in | std::ios::out | std::ios::binary);
+        std::ios::in | std::ios::out | std::ios::binary);
     constexpr double beat_s = 1e9;
     file.seekp(offsetof(RecorderHeader, beat_s));
     file.write(reinterpret_cast<const char*>(&beat_s), sizeof beat_s);
@@ -85,7 +85,7 @@ TEST_CASE("a file that is no recorder's, or torn, is taken for none") {
       // Texts and times may be anything; no reader falls over them.
       (void)recorder_report_json(read_recorders(folder.path()));
       const bool degree = at >= offsetof(RecorderHeader, layout) &&
-                          at < offsetof(RecorderHeader, layout) + 6 * sizeof(i64);
+          at < offsetof(RecorderHeader, layout) + 6 * sizeof(i64);
       CAPTURE(at);
       if (degree) CHECK_FALSE(read_recorder_file(path));
     }

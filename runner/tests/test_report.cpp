@@ -72,22 +72,9 @@ double sum_of_phases(const std::string& text) {
 
 TEST_CASE("the result says which part of the experts' choices had no row") {
   const auto records = [](const Arguments& more) {
-    Arguments all{"--dp",
-                  "2",
-                  "--ep",
-                  "2",
-                  "--experts",
-                  "4",
-                  "--expert-ffn",
-                  "64",
-                  "--experts-per-token",
-                  "1",
-                  "--moe-routing",
-                  "skewed",
-                  "--recompute",
-                  "full",
-                  "--steps",
-                  "2"};
+    Arguments all{"--dp", "2", "--ep", "2", "--experts", "4", "--expert-ffn", "64",
+        "--experts-per-token", "1", "--moe-routing", "skewed", "--recompute", "full", "--steps",
+        "2"};
     all.insert(all.end(), more.begin(), more.end());
     return records_of(all);
   };
@@ -95,30 +82,27 @@ TEST_CASE("the result says which part of the experts' choices had no row") {
   CHECK(number(records({"--moe-capacity", "1"}), "moe_dropped") == 0.375);
   CHECK(number(records({"--moe-capacity", "2.5"}), "moe_dropped") == 0);
   CHECK(records({}).find("moe_dropped") == std::string::npos);
-  CHECK(number(records({"--moe-routing", "learned", "--moe-capacity", "4"}), "moe_dropped") ==
-        0);
-  CHECK(number(records({"--moe-routing", "learned", "--moe-capacity", "0.5"}), "moe_dropped") >=
-        0.5);
+  CHECK(number(records({"--moe-routing", "learned", "--moe-capacity", "4"}), "moe_dropped") == 0);
+  CHECK(
+      number(records({"--moe-routing", "learned", "--moe-capacity", "0.5"}), "moe_dropped") >= 0.5);
 }
 
 TEST_CASE("a run whose network is probed needs no more memory than one that is not") {
   // Smaller than what a probe and the building blocks hold.
-  const Arguments layout{"--layers",   "1",  "--hidden", "32",   "--heads", "2",
-                         "--kv-heads", "1",  "--ffn",    "64",   "--vocab", "64",
-                         "--seq-len",  "16", "--dtype",  "fp64", "--dp",    "2"};
+  const Arguments layout{"--layers", "1", "--hidden", "32", "--heads", "2", "--kv-heads", "1",
+      "--ffn", "64", "--vocab", "64", "--seq-len", "16", "--dtype", "fp64", "--dp", "2"};
   Arguments named = layout;
   named.insert(named.end(), {"--world-size", "2"});
   const RankCost cost = cost_of_rank(options_for(named), 0);
   for (const char* beside : {"--network-probe=first", "--microbench"}) {
     CAPTURE(beside);
     Arguments arguments = layout;
-    arguments.insert(arguments.end(),
-                     {beside, "--memory-limit", std::to_string(cost.peak_bytes)});
+    arguments.insert(arguments.end(), {beside, "--memory-limit", std::to_string(cost.peak_bytes)});
     const std::string text = records_of(arguments);
     CHECK(number(text, "peak_memory_bytes") == static_cast<double>(cost.peak_bytes));
     const auto communication = static_cast<std::size_t>(MemoryClass::communication);
     CHECK(number(object(text, "peak_memory_by_class"), "communication") ==
-          static_cast<double>(cost.peak_by_class[communication]));
+        static_cast<double>(cost.peak_by_class[communication]));
   }
 }
 
@@ -131,8 +115,8 @@ TEST_CASE("what the report sums up is no communication of the training") {
 
 TEST_CASE("the phases of a train step add up to it") {
   for (const Arguments& layout : {Arguments{"--dp", "2", "--steps", "5"},
-                                  Arguments{"--pp", "2", "--grad-accum", "2", "--steps", "4"},
-                                  Arguments{"--tp", "2", "--recompute", "full"}}) {
+           Arguments{"--pp", "2", "--grad-accum", "2", "--steps", "4"},
+           Arguments{"--tp", "2", "--recompute", "full"}}) {
     const std::string text = records_of(layout);
     CHECK(sum_of_phases(text) == doctest::Approx(number(text, "train_step_ms")).epsilon(1e-6));
   }
@@ -156,9 +140,8 @@ TEST_CASE("transfers between stages are a phase of their own") {
 
 TEST_CASE("the meta device finds the rank with the largest parts of uneven sums") {
   const Options options = options_for(
-      {"--layers", "2",     "--hidden",     "32",      "--heads", "4",         "--kv-heads",
-       "2",        "--ffn", "51",           "--vocab", "50",      "--seq-len", "8",
-       "--dtype",  "fp64",  "--world-size", "5",       "--dp",    "5"});
+      {"--layers", "2", "--hidden", "32", "--heads", "4", "--kv-heads", "2", "--ffn", "51",
+          "--vocab", "50", "--seq-len", "8", "--dtype", "fp64", "--world-size", "5", "--dp", "5"});
   i64 most = 0;
   for (i64 rank = 0; rank < 5; ++rank)
     most = std::max(most, cost_of_rank(options, rank).peak_bytes);
@@ -167,10 +150,9 @@ TEST_CASE("the meta device finds the rank with the largest parts of uneven sums"
 }
 
 TEST_CASE("no rank needs or sends more than the meta device says of its stage") {
-  for (const Arguments& layout :
-       {Arguments{"--dp", "6", "--dp-replicate", "2", "--zero", "2"},
-        Arguments{"--dp", "3", "--tp", "2", "--zero", "1"},
-        Arguments{"--dp", "3", "--pp", "2", "--grad-accum", "2", "--rank-order", "dp-tp-pp"}}) {
+  for (const Arguments& layout : {Arguments{"--dp", "6", "--dp-replicate", "2", "--zero", "2"},
+           Arguments{"--dp", "3", "--tp", "2", "--zero", "1"},
+           Arguments{"--dp", "3", "--pp", "2", "--grad-accum", "2", "--rank-order", "dp-tp-pp"}}) {
     Arguments arguments{"--ffn", "130", "--layers", "3"};
     arguments.insert(arguments.end(), layout.begin(), layout.end());
     arguments.insert(arguments.end(), {"--world-size", "6"});
@@ -180,8 +162,8 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
     for (i64 rank = 0; rank < 6; ++rank) {
       const RankCost cost = cost_of_rank(options, rank);
       peak = std::max(peak, cost.peak_bytes);
-      sent = std::max(sent,
-                      std::accumulate(cost.sent_bytes.begin(), cost.sent_bytes.end(), i64{0}));
+      sent =
+          std::max(sent, std::accumulate(cost.sent_bytes.begin(), cost.sent_bytes.end(), i64{0}));
     }
     const std::string meta = meta_json(options);
     // The last "peak_memory_bytes" of the text is that of the last stage: ask for the first.
@@ -193,8 +175,7 @@ TEST_CASE("no rank needs or sends more than the meta device says of its stage") 
 }
 
 TEST_CASE("all ranks give up together after two timed steps above the bound") {
-  const std::string text =
-      records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
+  const std::string text = records_of({"--dp", "2", "--steps", "50", "--give-up-above", "1e-6"});
   // Two where they take alike; on a busy machine some more until their noise explains less.
   CHECK(number(text, "steps") >= 2);
   CHECK(number(text, "steps") < 50);
@@ -206,9 +187,8 @@ TEST_CASE("all ranks give up together after two timed steps above the bound") {
 }
 
 TEST_CASE("a run within the bound, or at its last step, ends as it does without one") {
-  for (const Arguments& arguments :
-       {Arguments{"--dp", "2", "--give-up-above", "1e9"},
-        Arguments{"--dp", "2", "--steps", "2", "--give-up-above", "1e-6"}}) {
+  for (const Arguments& arguments : {Arguments{"--dp", "2", "--give-up-above", "1e9"},
+           Arguments{"--dp", "2", "--steps", "2", "--give-up-above", "1e-6"}}) {
     const std::string text = records_of(arguments);
     CHECK(text.find("gave_up") == std::string::npos);
   }

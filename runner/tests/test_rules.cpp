@@ -24,7 +24,7 @@ i64 number_of(const std::string& word) {
   for (const Scaling scaling : {Scaling::none, Scaling::current, Scaling::delayed})
     if (word == trained_in(Dtype::fp32, scaling)) return static_cast<i64>(scaling);
   for (const ScheduleKind kind :
-       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1, ScheduleKind::zb_v})
+      {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1, ScheduleKind::zb_v})
     if (word == schedule_name(kind)) return static_cast<i64>(kind);
   for (const ContextMode mode : {ContextMode::ring, ContextMode::ulysses})
     if (word == context_mode_name(mode)) return static_cast<i64>(mode);
@@ -36,8 +36,7 @@ i64 number_of(const std::string& word) {
 /// brackets. Truth is 1, as in SQLite.
 class Expression {
  public:
-  Expression(const std::string& text, const Columns& columns)
-      : text_(text), columns_(columns) {}
+  Expression(const std::string& text, const Columns& columns) : text_(text), columns_(columns) {}
 
   i64 value() {
     const i64 result = any();
@@ -204,32 +203,15 @@ Sample random_sample(std::mt19937& random) {
 Columns columns_of(const Sample& s) {
   const Layout& l = s.layout;
   const ModelShape& m = s.model;
-  return {{"dtype", static_cast<i64>(l.fp8)},
-          {"dp", l.dp},
-          {"tp", l.tp},
-          {"pp", l.pp},
-          {"cp", l.cp},
-          {"cp_mode", static_cast<i64>(l.cp_mode)},
-          {"ep", l.ep},
-          {"vpp", l.vpp},
-          {"schedule", static_cast<i64>(l.schedule)},
-          {"dp_replicate", l.dp_replicate},
-          {"grad_accum", l.grad_accum},
-          {"micro_batch", l.micro_batch},
-          {"zero", l.zero},
-          {"sequence_parallel", l.sequence_parallel ? 1 : 0},
-          {"heads", m.heads},
-          {"kv_heads", m.kv_heads},
-          {"hidden", m.hidden},
-          {"ffn", m.ffn},
-          {"vocab", m.vocab},
-          {"head_dim", m.head_values},
-          {"experts", m.experts},
-          {"experts_per_token", m.experts_per_token},
-          {"expert_ffn", m.expert_ffn},
-          {"dense_layers", m.dense_layers},
-          {"layers", m.layers},
-          {"seq_len", m.seq_len}};
+  return {{"dtype", static_cast<i64>(l.fp8)}, {"dp", l.dp}, {"tp", l.tp}, {"pp", l.pp},
+      {"cp", l.cp}, {"cp_mode", static_cast<i64>(l.cp_mode)}, {"ep", l.ep}, {"vpp", l.vpp},
+      {"schedule", static_cast<i64>(l.schedule)}, {"dp_replicate", l.dp_replicate},
+      {"grad_accum", l.grad_accum}, {"micro_batch", l.micro_batch}, {"zero", l.zero},
+      {"sequence_parallel", l.sequence_parallel ? 1 : 0}, {"heads", m.heads},
+      {"kv_heads", m.kv_heads}, {"hidden", m.hidden}, {"ffn", m.ffn}, {"vocab", m.vocab},
+      {"head_dim", m.head_values}, {"experts", m.experts},
+      {"experts_per_token", m.experts_per_token}, {"expert_ffn", m.expert_ffn},
+      {"dense_layers", m.dense_layers}, {"layers", m.layers}, {"seq_len", m.seq_len}};
 }
 
 /// The first rule whose expression is true, as the runner names the first that it finds broken.
@@ -252,8 +234,7 @@ TEST_CASE("the printed expression of every rule refuses what its predicate refus
       const Sample s = random_sample(random);
       auto error = layout_refusal(s.layout, s.model);
       if (!error) error = profile_refusal(profile, s.layout);
-      const std::string refused =
-          error ? error->message.substr(0, error->message.find(": ")) : "";
+      const std::string refused = error ? error->message.substr(0, error->message.find(": ")) : "";
       const std::string expected = first_true(rules, columns_of(s));
       REQUIRE(refused == expected);
       ++met[expected];

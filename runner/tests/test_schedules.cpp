@@ -27,7 +27,7 @@ constexpr i64 most_micro_batches = 64;
 
 std::string name_of(ScheduleKind kind, const Pipeline& p) {
   return std::string(schedule_name(kind)) + " p" + std::to_string(p.ranks) + " v" +
-         std::to_string(p.chunks) + " m" + std::to_string(p.micro_batches);
+      std::to_string(p.chunks) + " m" + std::to_string(p.micro_batches);
 }
 
 void for_each_of(ScheduleKind kind, i64 chunks, const std::function<void(const Pipeline&)>& f) {
@@ -45,11 +45,11 @@ void for_each_of(ScheduleKind kind, i64 chunks, const std::function<void(const P
 /// Every schedule there is, with every number of chunks that it takes.
 void for_each_schedule(const std::function<void(ScheduleKind, const Pipeline&)>& f) {
   for (const ScheduleKind kind :
-       {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
+      {ScheduleKind::one_f_one_b, ScheduleKind::afab, ScheduleKind::zb_h1})
     for_each_of(kind, 1, [&](const Pipeline& p) { f(kind, p); });
   for (i64 chunks = 2; chunks <= most_chunks; ++chunks)
     for_each_of(ScheduleKind::one_f_one_b, chunks,
-                [&](const Pipeline& p) { f(ScheduleKind::one_f_one_b, p); });
+        [&](const Pipeline& p) { f(ScheduleKind::one_f_one_b, p); });
   for_each_of(ScheduleKind::zb_v, 2, [&](const Pipeline& p) { f(ScheduleKind::zb_v, p); });
 }
 
@@ -74,15 +74,13 @@ class Reader {
     for (const Action& action : actions)
       if (action.kind == ActionKind::transfer ? !exchange(action.messages) : !compute(action))
         return false;
-    return std::all_of(pieces_.begin(), pieces_.end(),
-                       [](const Progress& p) { return p.done; }) &&
-           sent_ == expected_messages() && received_ == expected_messages();
+    return std::all_of(pieces_.begin(), pieces_.end(), [](const Progress& p) { return p.done; }) &&
+        sent_ == expected_messages() && received_ == expected_messages();
   }
 
  private:
   Progress& of(const Piece& piece) {
-    return pieces_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches +
-                                            piece.micro)];
+    return pieces_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches + piece.micro)];
   }
   bool first(const Piece& piece) const { return pipeline_.stage(rank_, piece.chunk) == 0; }
   bool last(const Piece& piece) const {
@@ -177,8 +175,8 @@ i64 published_in_flight(ScheduleKind kind, const Pipeline& p, i64 rank) {
   if (kind == ScheduleKind::zb_v) return p.chunks * std::min(p.ranks, p.micro_batches);
   if (p.chunks == 1) return std::min(p.ranks - rank, p.micro_batches);
   // arXiv 2205.05198, section 4.2.1: of the first rank p·v + p − 1 chunks.
-  return std::min(2 * (p.ranks - rank - 1) + (p.chunks - 1) * p.ranks + 1,
-                  p.chunks * p.micro_batches);
+  return std::min(
+      2 * (p.ranks - rank - 1) + (p.chunks - 1) * p.ranks + 1, p.chunks * p.micro_batches);
 }
 
 /// What a rank waits, in the costs of a chunk (arXiv 2104.04473 and 2401.10241, table 2).
@@ -244,7 +242,7 @@ TEST_CASE("a rank holds as many micro-batches as is published") {
     for (i64 rank = 0; rank < pipeline.ranks; ++rank) {
       CAPTURE(rank);
       CHECK(most_in_flight(make_schedule(kind, pipeline, rank)) ==
-            published_in_flight(kind, pipeline, rank));
+          published_in_flight(kind, pipeline, rank));
     }
   });
 }
@@ -276,7 +274,7 @@ TEST_CASE("a rank waits as long as is published") {
       for (const Channels channels : {Channels::bounded, Channels::buffered}) {
         const Timeline timeline = timeline_of(kind, pipeline, costs, channels);
         CHECK(timeline.length - timeline.busy ==
-              doctest::Approx(published_wait(kind, pipeline, costs)));
+            doctest::Approx(published_wait(kind, pipeline, costs)));
       }
     });
 }

@@ -124,19 +124,18 @@ class Exercise {
         group_.all_reduce(sum.data(), s_.count, s_.dtype, Reduction::sum),
         group_.all_reduce(most.data(), s_.count, s_.dtype, Reduction::max),
         group_.reduce_scatter(scattered.data(), part.data(), s_.count, s_.dtype),
-        group_.reduce_scatter(scattered_in_place.data(), own_part(scattered_in_place), s_.count,
-                              s_.dtype),
+        group_.reduce_scatter(
+            scattered_in_place.data(), own_part(scattered_in_place), s_.count, s_.dtype),
         group_.all_gather(piece.data(), gathered.data(), s_.count, s_.dtype),
-        group_.all_gather(own_part(gathered_in_place), gathered_in_place.data(), s_.count,
-                          s_.dtype),
+        group_.all_gather(
+            own_part(gathered_in_place), gathered_in_place.data(), s_.count, s_.dtype),
         group_.broadcast(told.data(), s_.count, s_.dtype, s_.size - 1)};
     for (std::size_t i = tokens.size(); i-- > 0;)
       group_.wait(tokens[i]);
     group_.wait(tokens.front());  // of an operation that has ended
-    return {read(sum.data(), s_.count),  read(most.data(), s_.count),
-            read(part.data(), s_.count), read(own_part(scattered_in_place), s_.count),
-            read(gathered.data(), all),  read(gathered_in_place.data(), all),
-            read(told.data(), s_.count), around_the_ring()};
+    return {read(sum.data(), s_.count), read(most.data(), s_.count), read(part.data(), s_.count),
+        read(own_part(scattered_in_place), s_.count), read(gathered.data(), all),
+        read(gathered_in_place.data(), all), read(told.data(), s_.count), around_the_ring()};
   }
 
  private:
@@ -149,8 +148,7 @@ class Exercise {
     Block second = input(group_.rank() + s_.size, s_.count);
     Block from_first = output(s_.count);
     Block from_second = output(s_.count);
-    const std::vector<Token> tokens{
-        group_.receive(from_first.data(), s_.count, s_.dtype, previous),
+    const std::vector<Token> tokens{group_.receive(from_first.data(), s_.count, s_.dtype, previous),
         group_.receive(from_second.data(), s_.count, s_.dtype, previous),
         group_.send(first.data(), s_.count, s_.dtype, next),
         group_.send(second.data(), s_.count, s_.dtype, next)};
@@ -163,9 +161,7 @@ class Exercise {
   }
 
   i64 bytes(i64 count) const { return count * dtype_size(s_.dtype); }
-  std::byte* own_part(Block& block) const {
-    return block.data() + group_.rank() * bytes(s_.count);
-  }
+  std::byte* own_part(Block& block) const { return block.data() + group_.rank() * bytes(s_.count); }
   Block input(i64 rank, i64 count) {
     Block block = output(count);
     const Bytes host = brought_bytes(rank, count, s_.dtype);
@@ -203,13 +199,8 @@ std::vector<Bytes> expected_results(const Shape& s, i64 rank) {
     if (s.size > 1) ring.insert(ring.end(), message.begin(), message.end());
   }
   return {expected_bytes(s, 0, s.count, Reduction::sum),
-          expected_bytes(s, 0, s.count, Reduction::max),
-          part,
-          part,
-          gathered,
-          gathered,
-          brought_bytes(s.size - 1, s.count, s.dtype),
-          ring};
+      expected_bytes(s, 0, s.count, Reduction::max), part, part, gathered, gathered,
+      brought_bytes(s.size - 1, s.count, s.dtype), ring};
 }
 
 /// Where a rank leaves the first thing that went wrong; empty: nothing.
@@ -218,8 +209,8 @@ using Complaint = char[256];
 void complain(Complaint& complaint, const Shape& s, const char* what, std::size_t operation) {
   if (complaint[0] != '\0') return;
   std::snprintf(complaint, sizeof(Complaint), "%s, operation %zu: %lld ranks, %lld of %s", what,
-                operation, static_cast<long long>(s.size), static_cast<long long>(s.count),
-                std::string(dtype_name(s.dtype)).c_str());
+      operation, static_cast<long long>(s.size), static_cast<long long>(s.count),
+      std::string(dtype_name(s.dtype)).c_str());
 }
 
 void exercise_group(Mesh& mesh, const Shape& s, u64 first_id, Complaint& complaint) {
@@ -232,7 +223,7 @@ void exercise_group(Mesh& mesh, const Shape& s, u64 first_id, Complaint& complai
   SocketCommunicator direct(mesh, memory, {"direct", first_id, members}, limit_s);
   StagedCommunicator staged(std::make_unique<SocketCommunicator>(
                                 mesh, host, Group{"staged", first_id + 1, members}, limit_s),
-                            *device, host);
+      *device, host);
   const std::vector<Bytes> want = expected_results(s, mesh.rank());
   const std::vector<Bytes> by_sockets = Exercise(direct, *device, memory, s).run();
   const std::vector<Bytes> by_copies = Exercise(staged, *device, memory, s).run();

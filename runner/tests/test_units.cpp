@@ -44,7 +44,7 @@ TEST_CASE("a fault is asked for by a flag, or by the environment that a sweep va
   CHECK(fault("slow@train+2")->strikes("train", 5, 3));
   CHECK(!fault("stop@train+2")->strikes("train", 5, 3));
   for (const char* text : {"hang@train+", "hang@train+x", "hang@train:", "hang@+1", "hang",
-                           "dance@train", "hang@train:1+2"})
+           "dance@train", "hang@train:1+2"})
     CHECK_MESSAGE(!fault(text), text);
   const auto environment = [](const char* name) -> const char* {
     return std::string_view(name) == "SHARDBENCH_FAULT" ? "crash@init" : nullptr;
@@ -56,8 +56,8 @@ TEST_CASE("a fault is asked for by a flag, or by the environment that a sweep va
 }
 
 TEST_CASE("the clock of a core is cpufreq's, else that of /proc/cpuinfo, else unknown") {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("shardbench-clocks." + std::to_string(::getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("shardbench-clocks." + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   const std::string cpuinfo = folder / "cpuinfo";
   const std::string none = folder / "none";
@@ -144,8 +144,8 @@ TEST_CASE("bytes are read with their units") {
 
 TEST_CASE("flags become options and what is no flag is named") {
   const ParsedOptions good =
-      parse({"--model", "tiny", "--dp=2", "--world-size", "2", "--sequence-parallel",
-             "--overlap", "off", "--seq", "32", "--stages", "1,1", "--rank-order", "pp-dp-tp"});
+      parse({"--model", "tiny", "--dp=2", "--world-size", "2", "--sequence-parallel", "--overlap",
+          "off", "--seq", "32", "--stages", "1,1", "--rank-order", "pp-dp-tp"});
   REQUIRE(!good.error);
   CHECK(good.options.model.seq_len == 32);
   CHECK(good.options.layout.sequence_parallel);
@@ -153,7 +153,7 @@ TEST_CASE("flags become options and what is no flag is named") {
   CHECK(good.options.layout.stages == std::vector<i64>{1, 1});
   CHECK(parse({"--modell", "tiny"}).error->message == "unknown flag '--modell'");
   CHECK(parse({"--model", "tiny", "--dp", "two"}).error->message ==
-        "--dp takes data parallel ranks, got 'two'");
+      "--dp takes data parallel ranks, got 'two'");
   CHECK(parse({"--model", "tiny", "--run-id", "../x"}).error.has_value());
   CHECK(parse({}).error->message.rfind("no model", 0) == 0);
 }
@@ -180,22 +180,21 @@ TEST_CASE("refused layouts say why") {
   layout = {};
   layout.ep = 2;
   CHECK(layout_refusal(layout, tiny)->message ==
-        "runner:ep_experts: expert parallelism needs a model with experts");
+      "runner:ep_experts: expert parallelism needs a model with experts");
   layout = {};
   layout.cp = 3;
   CHECK(layout_refusal(layout, tiny)->message.rfind("runner:cp_seq", 0) == 0);
   layout.cp = 4;
   layout.cp_mode = ContextMode::ulysses;
   CHECK(layout_refusal(layout, tiny)->message ==
-        "runner:ulysses_heads: ulysses exchanges heads: tp * cp must divide the heads and the "
-        "kv heads");
+      "runner:ulysses_heads: ulysses exchanges heads: tp * cp must divide the heads and the "
+      "kv heads");
 }
 
 TEST_CASE("a program for GPUs takes the axes that one for hosts takes") {
-  const Platforms gpus{
-      {.device = "cuda", .dtypes = {Dtype::bf16}, .comms = {"nccl"}, .open = {}}};
+  const Platforms gpus{{.device = "cuda", .dtypes = {Dtype::bf16}, .comms = {"nccl"}, .open = {}}};
   CHECK(capabilities_json(gpus, *find_profile("own")).find("\"cp\":null,\"ep\":null,") !=
-        std::string::npos);
+      std::string::npos);
   Options options;
   options.device = "cuda";
   options.dtype = Dtype::bf16;
@@ -255,12 +254,12 @@ TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 row
   CHECK(padded_vocab(50257, layout) == 50264);
   // The last rank has what is left of the vocabulary, and the rest as padding.
   const ModelShape shape{.layers = 1,
-                         .hidden = 64,
-                         .ffn = 64,
-                         .heads = 8,
-                         .kv_heads = 8,
-                         .vocab = 50257,
-                         .seq_len = 8};
+      .hidden = 64,
+      .ffn = 64,
+      .heads = 8,
+      .kv_heads = 8,
+      .vocab = 50257,
+      .seq_len = 8};
   const Extents last = extents_of(shape, layout, {.tp = 7}, Dtype::fp32);
   CHECK(last.first_vocab == 7 * 6283);
   CHECK(last.vocab == 6283);
@@ -270,8 +269,7 @@ TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 row
 TEST_CASE("a profile sets what its trainer does, and flags after it override") {
   const auto habits = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"--model", "tiny"});
-    const auto parsed =
-        parse_options(words, [](const char*) -> const char* { return nullptr; });
+    const auto parsed = parse_options(words, [](const char*) -> const char* { return nullptr; });
     REQUIRE(!parsed.error);
     return parsed.options;
   };
@@ -284,8 +282,8 @@ TEST_CASE("a profile sets what its trainer does, and flags after it override") {
   CHECK(nanotron.layout.habits.vocab_multiple == 1);
   CHECK_FALSE(nanotron.layout.habits.gather_overlap);
   CHECK_FALSE(habits({"--profile", "torchtitan"}).layout.habits.tp_overlap);
-  CHECK(habits({"--profile", "nanotron", "--vocab-multiple", "64"})
-            .layout.habits.vocab_multiple == 64);
+  CHECK(habits({"--profile", "nanotron", "--vocab-multiple", "64"}).layout.habits.vocab_multiple ==
+      64);
   const auto unknown =
       parse_options({"--profile", "mine"}, [](const char*) -> const char* { return nullptr; });
   CHECK(unknown.error->message.find("own|megatron|nanotron|torchtitan") != std::string::npos);
@@ -297,12 +295,12 @@ TEST_CASE("a layout that a profile's trainer has not is refused in a sentence") 
   layout.zero = 2;
   CHECK_FALSE(profile_refusal(*find_profile("own"), layout));
   CHECK(profile_refusal(*find_profile("megatron"), layout)->message ==
-        "runner:profile: Megatron-LM has ZeRO 0 to 1");
+      "runner:profile: Megatron-LM has ZeRO 0 to 1");
   CHECK_FALSE(profile_refusal(*find_profile("torchtitan"), layout));
   layout.zero = 1;
   CHECK_FALSE(profile_refusal(*find_profile("nanotron"), layout));
   CHECK(profile_refusal(*find_profile("torchtitan"), layout)->message ==
-        "runner:profile: torchtitan shards gradients over dp: zero has to be 2 or 3");
+      "runner:profile: torchtitan shards gradients over dp: zero has to be 2 or 3");
 }
 
 TEST_CASE("units and their parts begin at multiples of 128 elements, whatever dp") {
@@ -332,9 +330,8 @@ TEST_CASE("the meta device counts a model that no machine here could hold") {
   const RankCost cost = cost_of_rank(options, 0);
   // 2 + 4 + 12 bytes per parameter of the first stage.
   const i64 first_stage = (10 * (layer_parameters(options.model) - i64{2} * 8192) / 8) +
-                          i64{10} * 2 * 8192 + padded_vocab(128256, options.layout) / 8 * 8192;
-  CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] ==
-        18 * first_stage);
+      i64{10} * 2 * 8192 + padded_vocab(128256, options.layout) / 8 * 8192;
+  CHECK(cost.peak_by_class[0] + cost.peak_by_class[1] + cost.peak_by_class[2] == 18 * first_stage);
 }
 
 TEST_CASE("places: the lowest gap that is large enough, and neighbours grow together") {
@@ -374,7 +371,7 @@ TEST_CASE("an arena is one allocation, in which what was measured fits exactly")
   use(measured);
   const BytesByClass extents = measured.arena_extents();
   CHECK(extents[static_cast<std::size_t>(MemoryClass::activations)] ==
-        (4 + 2 + 4 + 3) * place_alignment);
+      (4 + 2 + 4 + 3) * place_alignment);
   Memory memory(*device, std::nullopt);
   memory.reserve(extents);
   CHECK(memory.source_allocations() == 1);
@@ -385,8 +382,7 @@ TEST_CASE("an arena is one allocation, in which what was measured fits exactly")
   CHECK(memory.source_allocations() == 2);
 }
 
-TEST_CASE(
-    "train steps get all their memory from arenas that one step without memory measured") {
+TEST_CASE("train steps get all their memory from arenas that one step without memory measured") {
   Options options;
   options.model = *find_shape("tiny");
   options.layout.grad_accum = 3;
@@ -395,11 +391,10 @@ TEST_CASE(
   Memory memory(*device, std::nullopt);
   memory.reserve(cost_of_rank(options, 0).arenas);
   const i64 arenas = memory.source_allocations();
-  const Groups groups = make_groups(options.layout, 0, 1, [&](const Group& group) {
-    return std::make_unique<NullCommunicator>(memory, 0, group);
-  });
-  Trainer trainer(context_of(*device, memory, options.model, options.layout, {}, groups),
-                  groups, 1);
+  const Groups groups = make_groups(options.layout, 0, 1,
+      [&](const Group& group) { return std::make_unique<NullCommunicator>(memory, 0, group); });
+  Trainer trainer(
+      context_of(*device, memory, options.model, options.layout, {}, groups), groups, 1);
   for (i64 step = 0; step < 3; ++step) {
     trainer.compute_gradients(step);
     trainer.update(step);

@@ -30,22 +30,12 @@ struct Case {
 };
 
 std::vector<Case> cases() {
-  const ModelShape grouped{.layers = 2,
-                           .hidden = 48,
-                           .ffn = 40,
-                           .heads = 6,
-                           .kv_heads = 2,
-                           .vocab = 131,
-                           .seq_len = 70};
+  const ModelShape grouped{
+      .layers = 2, .hidden = 48, .ffn = 40, .heads = 6, .kv_heads = 2, .vocab = 131, .seq_len = 70};
   ModelShape tied = grouped;
   tied.tied = true;
-  ModelShape plain{.layers = 3,
-                   .hidden = 32,
-                   .ffn = 96,
-                   .heads = 4,
-                   .kv_heads = 4,
-                   .vocab = 50,
-                   .seq_len = 33};
+  ModelShape plain{
+      .layers = 3, .hidden = 32, .ffn = 96, .heads = 4, .kv_heads = 4, .vocab = 50, .seq_len = 33};
   Layout two;
   two.micro_batch = 2;
   Layout accumulated = two;
@@ -57,9 +47,8 @@ std::vector<Case> cases() {
 }
 
 std::string name_of(const Unit& unit, TensorKind kind) {
-  constexpr std::array<const char*, 12> names{
-      "embedding", "attention_norm", "q",  "k",    "v",          "o",
-      "mlp_norm",  "gate",           "up", "down", "final_norm", "head"};
+  constexpr std::array<const char*, 12> names{"embedding", "attention_norm", "q", "k", "v", "o",
+      "mlp_norm", "gate", "up", "down", "final_norm", "head"};
   const char* name = names[static_cast<std::size_t>(kind)];
   return unit.layer < 0 ? name : std::to_string(unit.layer) + "." + name;
 }
@@ -70,11 +59,11 @@ class Dump {
       : folder_(std::move(folder)),
         case_(c),
         groups_(make_groups(c.layout, 0, 1,
-                            [this](const Group& group) {
-                              return std::make_unique<NullCommunicator>(memory_, 0, group);
-                            })),
-        trainer_(context_of(*device_, memory_, case_.shape, case_.layout, {}, groups_), groups_,
-                 seed) {
+            [this](const Group& group) {
+              return std::make_unique<NullCommunicator>(memory_, 0, group);
+            })),
+        trainer_(
+            context_of(*device_, memory_, case_.shape, case_.layout, {}, groups_), groups_, seed) {
     fs::create_directories(folder_);
   }
 
@@ -112,7 +101,7 @@ class Dump {
   std::string values(const std::string& file, const std::byte* unit, const TensorSlot& slot) {
     std::ofstream out(folder_ / file, std::ios::binary);
     out.write(reinterpret_cast<const char*>(unit + slot.offset * i64{sizeof(double)}),
-              slot.count() * i64{sizeof(double)});
+        slot.count() * i64{sizeof(double)});
     return JsonObject{}
         .text("file", file)
         .integer("rows", slot.region.rows)
@@ -125,7 +114,7 @@ class Dump {
     for (i64 sample = 0; sample < case_.layout.global_batch(); ++sample) {
       std::vector<std::string> ids;
       for (const std::int32_t id :
-           make_sample({seed, 0, sample}, case_.shape.vocab, case_.shape.seq_len))
+          make_sample({seed, 0, sample}, case_.shape.vocab, case_.shape.seq_len))
         ids.push_back(std::to_string(id));
       samples.push_back(json_array(ids));
     }

@@ -38,7 +38,7 @@ void print(const char* what, std::vector<double> values) {
   std::sort(values.begin(), values.end());
   if (values.empty()) return;
   std::printf("%-52s n %3zu  median %7.3f s  most %7.3f s\n", what, values.size(),
-              values[values.size() / 2], values.back());
+      values[values.size() / 2], values.back());
 }
 
 /// Two ranks that ignore SIGTERM, each with a detached child that does too.
@@ -61,8 +61,7 @@ TEST_CASE("hangs are found soon after their limit, and the guilty rank is named"
     allocation.start();
     const Ended ended = allocation.wait_ended(hung.attempt);
     CHECK(ended.ending.outcome == Outcome::hung);
-    const double still_s =
-        number_after(ended.ending.cause, "no progress in phase 'train' for ");
+    const double still_s = number_after(ended.ending.cause, "no progress in phase 'train' for ");
     const double limit_s = number_after(ended.ending.cause, "s (limit ");
     late_s.push_back(still_s - limit_s);
     const std::string guilty = "rank " + std::to_string(hang.rank) + " on local: ";
@@ -86,8 +85,7 @@ TEST_CASE("an attempt that is slow and advances is not hung") {
     slow.flags.back() = "slow@warmup";
     const auto attempt = allocation.assign_training(slow.flags, slow.world);
     allocation.start();
-    wrong +=
-        allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed ? 0 : 1;
+    wrong += allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed ? 0 : 1;
   }
   std::printf("slow attempts called hung: %d of %d\n", wrong, count);
   CHECK(wrong == 0);
@@ -135,17 +133,17 @@ TEST_CASE("whatever is killed at any moment, nothing is left") {
     const auto moment_ms = static_cast<int>(random() % 400);
     (void)::poll(nullptr, 0, moment_ms);
     const auto victim = random() % 3;
-    const pid_t pid = victim == 0   ? allocation.lead()
-                      : victim == 1 ? allocation.guard()
-                                    : allocation.node_agent();
+    const pid_t pid = victim == 0 ? allocation.lead()
+        : victim == 1             ? allocation.guard()
+                                  : allocation.node_agent();
     CAPTURE(moment_ms);
     CAPTURE(victim);
     if (pid <= 0) continue;
     ::kill(pid, SIGKILL);
     const auto killed = Steady::now();
     CHECK(allocation.wait_exit().has_value());
-    CHECK(wait_until([&] { return allocation.marked().empty() && allocation.agents().empty(); },
-                     30));
+    CHECK(
+        wait_until([&] { return allocation.marked().empty() && allocation.agents().empty(); }, 30));
     clean_s.push_back(seconds_since(killed));
   }
   print("all gone after a kill at any moment", clean_s);
@@ -160,9 +158,9 @@ TEST_CASE("2,048 node agents hear their lead while it packs what their ranks wro
   allocation.spec.limits.agent_lease_s = allocation.spec.limits.node_lease_s = lease_s;
   allocation.every.ranks_per_node = 1;
   const auto report = allocation.paths().dir / "longest_silence";
-  allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
-                                     std::to_string(nodes) + " " + std::to_string(lease_s) +
-                                     " " + report.string() + "\n");
+  allocation.put_on_path("srun",
+      "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " + std::to_string(nodes) + " " +
+          std::to_string(lease_s) + " " + report.string() + "\n");
   AttemptId last = 0;
   for (int i = 0; i < 3; ++i)
     last = allocation.assign({"result"}, nodes).attempt;

@@ -19,8 +19,9 @@ int main() {
   const NcclTable table = RecordingNccl::table();
   const auto device = make_cpu_device(Dtype::fp32);
   RecordingStream stream;
-  NcclWorld world(table, {[](const Group&, const NcclUniqueId& own) { return own; },
-                          [] { sleep_ms(1); }, 60.0, NcclOrder::by_nccl});
+  NcclWorld world(table,
+      {[](const Group&, const NcclUniqueId& own) { return own; }, [] { sleep_ms(1); }, 60.0,
+          NcclOrder::by_nccl});
   nccl.stay_in_progress(3);
   stream.done = std::numeric_limits<u64>::max();
   NcclCommunicator group(world, Group{"dp", 1, {0, 1}}, 0, stream, *device);
@@ -32,7 +33,7 @@ int main() {
       group.all_reduce(values.data(), 8, Dtype::fp32, Reduction::sum);
     best_per_s = std::max(best_per_s, calls / seconds_since(start));
   }
-  std::printf("collectives issued per second on one rank: %.0f (at least %.0f)\n", best_per_s,
-              least_per_s);
+  std::printf(
+      "collectives issued per second on one rank: %.0f (at least %.0f)\n", best_per_s, least_per_s);
   return best_per_s > least_per_s ? 0 : 1;
 }

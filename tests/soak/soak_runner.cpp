@@ -37,9 +37,9 @@ Try draw(unsigned seed) {
 double strike(const Try& blow, bool& named) {
   const ScratchFolder folder;
   Launch run(SHARDBENCH_PROGRAM, 4,
-             flags_in(folder, {"--dp", "2", "--pp", "2", "--grad-accum", "2", "--steps",
-                               "100000", "--deadline", deadline("comm", comm_s), "--deadline",
-                               deadline("rendezvous", 2)}));
+      flags_in(folder,
+          {"--dp", "2", "--pp", "2", "--grad-accum", "2", "--steps", "100000", "--deadline",
+              deadline("comm", comm_s), "--deadline", deadline("rendezvous", 2)}));
   if (blow.in_train) (void)wait_for_text(folder.file("records"), "\"phase\":\"train\"", 60);
   sleep_ms(blow.wait_ms);
   run.signal(blow.victim, blow.signal);
@@ -70,10 +70,10 @@ int main(int argc, char** argv) {
     took.push_back(std::abs(took_s));
     if (took_s >= 0 && named) continue;
     ++wrong;
-    std::printf("seed %u: rank %d by signal %d, %s%d ms: %s, %s\n", seed, blow.victim,
-                blow.signal, blow.in_train ? "in train + " : "after ", blow.wait_ms,
-                took_s < 0 ? "the others did not end as they should" : "ended",
-                named ? "named" : "not named");
+    std::printf("seed %u: rank %d by signal %d, %s%d ms: %s, %s\n", seed, blow.victim, blow.signal,
+        blow.in_train ? "in train + " : "after ", blow.wait_ms,
+        took_s < 0 ? "the others did not end as they should" : "ended",
+        named ? "named" : "not named");
   }
   std::sort(took.begin(), took.end());
   std::printf(

@@ -24,8 +24,7 @@ class Folder {
     std::filesystem::remove_all(path_, error);
   }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path write(const std::filesystem::path& name,
-                              const std::string& text) const {
+  std::filesystem::path write(const std::filesystem::path& name, const std::string& text) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << text;
     return path_ / name;

@@ -14,22 +14,22 @@ namespace shardsweep::testing {
 
 inline ModelSpec llama3_8b() {
   return {.name = "llama-3-8b",
-          .layers = 32,
-          .hidden = 4096,
-          .ffn = 14336,
-          .heads = 32,
-          .kv_heads = 8,
-          .vocab = 128256};
+      .layers = 32,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 128256};
 }
 
 inline ModelSpec small_model() {
   return {.name = "small",
-          .layers = 8,
-          .hidden = 256,
-          .ffn = 768,
-          .heads = 8,
-          .kv_heads = 4,
-          .vocab = 1024};
+      .layers = 8,
+      .hidden = 256,
+      .ffn = 768,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 1024};
 }
 
 inline ClusterSpec h100() {
@@ -55,8 +55,8 @@ inline AxisValues automatic(std::string_view axis) {
 }
 
 /// One model on H100s; axes are up to the test.
-inline SweepSpec sweep_of(ModelSpec model, std::vector<AxisValues> axes,
-                          std::vector<AxisValues> constants = {}) {
+inline SweepSpec sweep_of(
+    ModelSpec model, std::vector<AxisValues> axes, std::vector<AxisValues> constants = {}) {
   SweepSpec sweep;
   sweep.name = "test";
   sweep.cluster = h100();

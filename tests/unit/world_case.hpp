@@ -58,7 +58,7 @@ struct Case {
 
   void line(FromLeadBody body, const std::optional<RecordsSummary>& records = std::nullopt) {
     fold_line(fold(), policy, allocation().id,
-              {allocation().from_lead_n + 1, noon, std::move(body)}, records);
+        {allocation().from_lead_n + 1, noon, std::move(body)}, records);
   }
   /// Of the attempt that was changed last.
   [[nodiscard]] std::string last_cause() const {

@@ -18,7 +18,7 @@ double unix_time_s() {
   const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(
              std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()) *
-         1e-6;
+      1e-6;
 }
 
 void sleep_ms(int milliseconds) {

@@ -23,14 +23,11 @@ struct ClassName {
   std::string_view name;
 };
 
-constexpr std::array<ClassName, 8> class_names{{{ErrorClass::usage, "usage"},
-                                                {ErrorClass::invalid_layout, "invalid_layout"},
-                                                {ErrorClass::oom, "oom"},
-                                                {ErrorClass::comm_error, "comm_error"},
-                                                {ErrorClass::timeout, "timeout"},
-                                                {ErrorClass::peer_lost, "peer_lost"},
-                                                {ErrorClass::nan, "nan"},
-                                                {ErrorClass::internal, "internal"}}};
+constexpr std::array<ClassName, 8> class_names{
+    {{ErrorClass::usage, "usage"}, {ErrorClass::invalid_layout, "invalid_layout"},
+        {ErrorClass::oom, "oom"}, {ErrorClass::comm_error, "comm_error"},
+        {ErrorClass::timeout, "timeout"}, {ErrorClass::peer_lost, "peer_lost"},
+        {ErrorClass::nan, "nan"}, {ErrorClass::internal, "internal"}}};
 
 struct Installed {
   FailureHandler handler;
@@ -77,8 +74,8 @@ void fail(const Error& error) {
   // The handler itself may fail (a full disk, a dead peer): the second failure leaves at once.
   static bool failing = false;
   if (!std::exchange(failing, true)) {
-    std::fprintf(stderr, "shardbench: %s: %s\n", error_class_name(error.kind).data(),
-                 error.message.c_str());
+    std::fprintf(
+        stderr, "shardbench: %s: %s\n", error_class_name(error.kind).data(), error.message.c_str());
     if (installed().handler) {
       leave_within(installed().limit_s, exit_code(error.kind));
       installed().handler(error);

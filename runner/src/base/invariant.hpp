@@ -30,14 +30,12 @@ inline std::string_view next_name(std::string_view& names) {
 
 /// The text of the values is made here, where the condition has failed.
 template <class... Values>
-[[noreturn, gnu::cold, gnu::noinline]] void broken_invariant(const char* file, int line,
-                                                             std::string_view names,
-                                                             const char* what,
-                                                             const Values&... values) {
+[[noreturn, gnu::cold, gnu::noinline]] void broken_invariant(
+    const char* file, int line, std::string_view names, const char* what, const Values&... values) {
   std::string_view place = file;
   if (const auto at = place.rfind("/src/"); at != place.npos) place.remove_prefix(at + 5);
-  std::string text = std::string("broken invariant: ") + what + " (" + std::string(place) +
-                     ":" + std::to_string(line);
+  std::string text = std::string("broken invariant: ") + what + " (" + std::string(place) + ":" +
+      std::to_string(line);
   [[maybe_unused]] const auto add = [&](const std::string& value) {
     text += ", " + std::string(next_name(names)) + " = " + value;
   };
@@ -47,11 +45,11 @@ template <class... Values>
 
 }  // namespace shardbench
 
-#define SHARDBENCH_INVARIANT(condition, ...)                                               \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]]                                                         \
-      ::shardbench::broken_invariant(__FILE__, __LINE__, SHARDBENCH_NAMES_(__VA_ARGS__, ), \
-                                     __VA_ARGS__);                                         \
+#define SHARDBENCH_INVARIANT(condition, ...)                                  \
+  do {                                                                        \
+    if (!(condition)) [[unlikely]]                                            \
+      ::shardbench::broken_invariant(                                         \
+          __FILE__, __LINE__, SHARDBENCH_NAMES_(__VA_ARGS__, ), __VA_ARGS__); \
   } while (false)
 /// The text of all but the first, which is what holds.
 #define SHARDBENCH_NAMES_(what, ...) #__VA_ARGS__

@@ -20,8 +20,8 @@ void each_part(const RankContext& c, const PartsOfMembers& parts, Call call) {
 
 }  // namespace
 
-Exchange::Exchange(const RankContext& c, Communicator& group, const PartsOfMembers& in,
-                   const PartsOfMembers& out)
+Exchange::Exchange(
+    const RankContext& c, Communicator& group, const PartsOfMembers& in, const PartsOfMembers& out)
     : group_(group) {
   std::byte* own = nullptr;
   each_part(c, in, [&](i64 member, std::byte* at, i64 count) {
@@ -45,7 +45,7 @@ void Exchange::wait() {
 }
 
 void all_to_all(const RankContext& c, Communicator& group, const PartsOfMembers& in,
-                const PartsOfMembers& out) {
+    const PartsOfMembers& out) {
   Exchange(c, group, in, out).wait();
 }
 

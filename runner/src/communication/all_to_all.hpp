@@ -21,7 +21,7 @@ struct PartsOfMembers {
 class Exchange {
  public:
   Exchange(const RankContext& context, Communicator& group, const PartsOfMembers& in,
-           const PartsOfMembers& out);
+      const PartsOfMembers& out);
   /// Returns when work that is given to the device from now on finds what has come.
   void wait();
 
@@ -32,6 +32,6 @@ class Exchange {
 
 /// The same at once.
 void all_to_all(const RankContext& context, Communicator& group, const PartsOfMembers& in,
-                const PartsOfMembers& out);
+    const PartsOfMembers& out);
 
 }  // namespace shardbench

@@ -44,11 +44,11 @@ HostAddress ipv6(const in6_addr& address, int port) {
 
 bool is_host_name(const std::string& text) {
   const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+        c == '-' || c == '_';
   };
   return !text.empty() && text.size() < 256 && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), fits);
+      std::all_of(text.begin(), text.end(), fits);
 }
 
 std::string output_of_getent(const std::string& name) {

@@ -13,9 +13,7 @@ struct HostAddress {
   sockaddr_storage storage{};
   socklen_t size = 0;
   [[nodiscard]] int family() const { return storage.ss_family; }
-  [[nodiscard]] const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&storage);
-  }
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
 /// Empty where the name is not known. No host: all addresses of this machine, to listen on;
@@ -27,7 +25,7 @@ struct HostAddress {
 
 /// The addresses of `name` in lines like those of /etc/hosts, each once; of all lines where
 /// `name` is empty.
-[[nodiscard]] std::vector<std::string> addresses_in(const std::string& hosts,
-                                                    const std::string& name);
+[[nodiscard]] std::vector<std::string> addresses_in(
+    const std::string& hosts, const std::string& name);
 
 }  // namespace shardbench

@@ -56,9 +56,9 @@ void Mesh::receive(i64 peer, u64 key, void* data, i64 bytes, int& pending) {
     return;
   }
   if (static_cast<i64>(early->second.size()) != bytes)
-    fail(ErrorClass::comm_error, "rank " + std::to_string(peer) + " sent " +
-                                     std::to_string(early->second.size()) + " bytes where " +
-                                     std::to_string(bytes) + " were expected");
+    fail(ErrorClass::comm_error,
+        "rank " + std::to_string(peer) + " sent " + std::to_string(early->second.size()) +
+            " bytes where " + std::to_string(bytes) + " were expected");
   std::copy(early->second.begin(), early->second.end(), static_cast<std::byte*>(data));
   from.early.erase(early);
   --pending;
@@ -73,11 +73,11 @@ void Mesh::write_some(Peer& peer) {
     std::size_t count = 0;
     if (next.done < header_size)
       parts[count++] = {reinterpret_cast<std::byte*>(&next.header) + next.done,
-                        static_cast<std::size_t>(header_size - next.done)};
+          static_cast<std::size_t>(header_size - next.done)};
     const i64 from = std::max<i64>(0, next.done - header_size);
     if (from < static_cast<i64>(next.header.bytes))
       parts[count++] = {const_cast<std::byte*>(payload) + from,
-                        static_cast<std::size_t>(total - header_size - from)};
+          static_cast<std::size_t>(total - header_size - from)};
     msghdr message{};
     message.msg_iov = parts.data();
     message.msg_iovlen = count;
@@ -141,9 +141,9 @@ void Mesh::begin_payload(i64 index) {
   peer.target = posted->second;
   peer.posted.erase(posted);
   if (peer.target.bytes != bytes)
-    fail(ErrorClass::comm_error, "rank " + std::to_string(index) + " sent " +
-                                     std::to_string(bytes) + " bytes where " +
-                                     std::to_string(peer.target.bytes) + " were expected");
+    fail(ErrorClass::comm_error,
+        "rank " + std::to_string(index) + " sent " + std::to_string(bytes) + " bytes where " +
+            std::to_string(peer.target.bytes) + " were expected");
 }
 
 void Mesh::finish_payload(i64 index) {
@@ -259,8 +259,8 @@ void Mesh::broadcast_error(const Error& error, i64 origin_rank, double limit_s) 
   leaving_ = true;
   std::string text = error.message;
   if (failed_rank_ < 0)
-    text = std::to_string(origin_rank) + ": " + std::string(error_class_name(error.kind)) +
-           ": " + error.message;
+    text = std::to_string(origin_rank) + ": " + std::string(error_class_name(error.kind)) + ": " +
+        error.message;
   else if (text.rfind("rank ", 0) == 0)
     text = text.substr(5);
   queue_control(error_key, text);

@@ -5,11 +5,9 @@
 
 namespace shardbench {
 
-NullCommunicator::NullCommunicator(Memory& memory, i64 rank, const Group& group,
-                                   Staging staging)
+NullCommunicator::NullCommunicator(Memory& memory, i64 rank, const Group& group, Staging staging)
     : memory_(memory),
-      index_(std::find(group.members.begin(), group.members.end(), rank) -
-             group.members.begin()),
+      index_(std::find(group.members.begin(), group.members.end(), rank) - group.members.begin()),
       size_(static_cast<i64>(group.members.size())),
       staging_(staging) {}
 

@@ -14,8 +14,8 @@ enum class Staging { none, of_sockets };
 
 class NullCommunicator final : public Communicator {
  public:
-  NullCommunicator(Memory& memory, i64 rank, const Group& group,
-                   Staging staging = Staging::of_sockets);
+  NullCommunicator(
+      Memory& memory, i64 rank, const Group& group, Staging staging = Staging::of_sockets);
 
   i64 rank() const override { return index_; }
   i64 size() const override { return size_; }

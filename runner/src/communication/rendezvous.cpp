@@ -66,8 +66,8 @@ void publish(const RendezvousPlan& plan, int port) {
   const std::string aside = name + ".new";
   const std::string line = host_name() + ":" + std::to_string(port) + " " + plan.run_id + "\n";
   const int fd = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  const bool written =
-      fd >= 0 && ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
+  const bool written = fd >= 0 &&
+      ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
       ::fsync(fd) == 0;
   if (fd >= 0) ::close(fd);
   if (!written || std::rename(aside.c_str(), name.c_str()) != 0)
@@ -88,11 +88,9 @@ int listener_of_first(const RendezvousPlan& plan) {
   if (plan.where.rfind("tcp://", 0) == 0) {
     const auto address = parse_address(plan.where.substr(6));
     const int listener =
-        address ? listen_on(address->host == host_name() ? "" : address->host, address->port)
-                : -1;
+        address ? listen_on(address->host == host_name() ? "" : address->host, address->port) : -1;
     if (listener < 0)
-      fail(ErrorClass::comm_error,
-           "can't listen on '" + plan.where + "': " + std::strerror(errno));
+      fail(ErrorClass::comm_error, "can't listen on '" + plan.where + "': " + std::strerror(errno));
     return listener;
   }
   const int listener = listen_on("", 0);
@@ -107,13 +105,14 @@ int listener_of_first(const RendezvousPlan& plan) {
   for (i64 r = 0; r < plan.world; ++r)
     if (r != plan.rank && sockets[static_cast<std::size_t>(r)] < 0)
       missing += (missing.empty() ? "" : " ") + std::to_string(r);
-  fail(ErrorClass::timeout, "rendezvous: no message from rank " + missing + " within " +
-                                std::to_string(plan.limit_s) + " s");
+  fail(ErrorClass::timeout,
+      "rendezvous: no message from rank " + missing + " within " + std::to_string(plan.limit_s) +
+          " s");
 }
 
 /// One visitor of rank 0: kept, or sent away.
-void receive_visitor(const RendezvousPlan& plan, int socket, MeetingResult& result,
-                     std::vector<Address>& table) {
+void receive_visitor(
+    const RendezvousPlan& plan, int socket, MeetingResult& result, std::vector<Address>& table) {
   const Deadline patience = Deadline::in(greeting_s);
   const auto text = receive_text(socket, patience);
   const Greeting g = parse_greeting(text.value_or(""));
@@ -126,8 +125,9 @@ void receive_visitor(const RendezvousPlan& plan, int socket, MeetingResult& resu
   }
   if (g.fingerprint != plan.fingerprint || g.world != plan.world) {
     (void)send_text(socket, "differs", patience);
-    fail(ErrorClass::comm_error, "rank " + std::to_string(g.rank) + " on " + g.address.host +
-                                     " runs another program or other flags");
+    fail(ErrorClass::comm_error,
+        "rank " + std::to_string(g.rank) + " on " + g.address.host +
+            " runs another program or other flags");
   }
   const auto at = static_cast<std::size_t>(g.rank);
   // A rank that comes again has given its first connection up.
@@ -161,8 +161,8 @@ void meet_as_first(const RendezvousPlan& plan, MeetingResult& result, const Dead
 }
 
 /// Goes to rank 0 until it says welcome; the answer with the table.
-std::string be_welcomed(const RendezvousPlan& plan, int port, MeetingResult& result,
-                        const Deadline& limit) {
+std::string be_welcomed(
+    const RendezvousPlan& plan, int port, MeetingResult& result, const Deadline& limit) {
   std::string last = "rank 0 has published no address";
   while (!limit.passed()) {
     const auto address = published_address(plan);
@@ -183,13 +183,14 @@ std::string be_welcomed(const RendezvousPlan& plan, int port, MeetingResult& res
     if (socket >= 0) ::close(socket);
     sleep_ms(retry_ms);
   }
-  fail(ErrorClass::timeout, "rendezvous at '" + plan.where + "': " + last + ", for " +
-                                std::to_string(plan.limit_s) + " s");
+  fail(ErrorClass::timeout,
+      "rendezvous at '" + plan.where + "': " + last + ", for " + std::to_string(plan.limit_s) +
+          " s");
 }
 
 /// Lower ranks are called, higher ranks call.
 void connect_peers(const RendezvousPlan& plan, int listener, const std::string& welcome,
-                   MeetingResult& result, const Deadline& limit) {
+    MeetingResult& result, const Deadline& limit) {
   std::istringstream table(welcome);
   std::string word;
   table >> word;
@@ -201,16 +202,15 @@ void connect_peers(const RendezvousPlan& plan, int listener, const std::string& 
     const int socket = connect_to(reachable(address), limit);
     if (socket < 0 || !send_text(socket, greeting_text(plan, 0), limit))
       fail(ErrorClass::peer_lost,
-           "rendezvous: can't reach rank " + std::to_string(r) + " at " + address.host);
+          "rendezvous: can't reach rank " + std::to_string(r) + " at " + address.host);
     result.sockets[static_cast<std::size_t>(r)] = socket;
   }
   while (std::count(result.sockets.begin() + plan.rank + 1, result.sockets.end(), -1) > 0) {
     const int socket = accept_from(listener, limit);
     if (socket < 0) fail_missing(plan, result.sockets);
-    const Greeting g =
-        parse_greeting(receive_text(socket, Deadline::in(greeting_s)).value_or(""));
+    const Greeting g = parse_greeting(receive_text(socket, Deadline::in(greeting_s)).value_or(""));
     const bool ours = g.run_id == plan.run_id && g.fingerprint == plan.fingerprint &&
-                      g.rank > plan.rank && g.rank < plan.world;
+        g.rank > plan.rank && g.rank < plan.world;
     if (ours)
       result.sockets[static_cast<std::size_t>(g.rank)] = socket;
     else

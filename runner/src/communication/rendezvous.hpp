@@ -19,8 +19,7 @@ struct RendezvousPlan {
   std::string run_id;  // the nonce
   i64 rank = 0;
   i64 world = 1;
-  u64 fingerprint =
-      0;  // of the program and everything that defines the run: equal on all ranks
+  u64 fingerprint = 0;  // of the program and everything that defines the run: equal on all ranks
   double limit_s = 120;
 };
 

@@ -29,8 +29,8 @@ T widened(T value) {
 
 /// bf16 is added up in float and rounded once.
 template <typename T>
-void reduce_typed(std::byte* out, const std::vector<const std::byte*>& parts, i64 count,
-                  Reduction reduction) {
+void reduce_typed(
+    std::byte* out, const std::vector<const std::byte*>& parts, i64 count, Reduction reduction) {
   T* sum = reinterpret_cast<T*>(out);
   for (i64 i = 0; i < count; ++i) {
     auto value = widened(reinterpret_cast<const T*>(parts[0])[i]);
@@ -46,7 +46,7 @@ void reduce_typed(std::byte* out, const std::vector<const std::byte*>& parts, i6
 }
 
 void reduce(std::byte* out, const std::vector<const std::byte*>& parts, i64 count, Dtype dtype,
-            Reduction reduction) {
+    Reduction reduction) {
   if (dtype == Dtype::bf16)
     reduce_typed<Bf16>(out, parts, count, reduction);
   else if (dtype == Dtype::fp32)
@@ -57,8 +57,8 @@ void reduce(std::byte* out, const std::vector<const std::byte*>& parts, i64 coun
 
 }  // namespace
 
-SocketCommunicator::SocketCommunicator(Mesh& mesh, Memory& memory, Group group, double limit_s,
-                                       FlightRecorder* recorder)
+SocketCommunicator::SocketCommunicator(
+    Mesh& mesh, Memory& memory, Group group, double limit_s, FlightRecorder* recorder)
     : mesh_(mesh),
       memory_(memory),
       group_(std::move(group)),
@@ -83,21 +83,20 @@ u64 SocketCommunicator::next_key(Started& op, i64 bytes) {
 
 u64 SocketCommunicator::message_key(Started& op, u64 sequence, i64 peer) {
   if (recorder_ != nullptr)
-    op.recorded = recorder_->entered(group_, op.operation, sequence,
-                                     op.count * dtype_size(op.dtype), member(peer));
+    op.recorded = recorder_->entered(
+        group_, op.operation, sequence, op.count * dtype_size(op.dtype), member(peer));
   return group_.id << group_shift | u64{1} << kind_shift | sequence << sequence_shift;
 }
 
-SocketCommunicator::Started& SocketCommunicator::start(Operation operation, i64 count,
-                                                       Dtype dtype) {
+SocketCommunicator::Started& SocketCommunicator::start(
+    Operation operation, i64 count, Dtype dtype) {
   Started& op = started_[++last_token_];
   op.operation = operation;
   op.count = count;
   op.dtype = dtype;
   const i64 staging = staging_bytes(operation, size(), index_, count, dtype);
   if (staging > 0)
-    op.staging =
-        memory_.allocate(MemoryClass::communication, staging, operation_name(operation));
+    op.staging = memory_.allocate(MemoryClass::communication, staging, operation_name(operation));
   return op;
 }
 
@@ -113,20 +112,20 @@ void SocketCommunicator::scatter_parts(Started& op, const std::byte* in, bool un
     if (i == index_) continue;
     if (own_bytes > 0) {
       ++op.pending;
-      mesh_.receive(member(i), op.key, op.staging.data() + slot++ * own_bytes, own_bytes,
-                    op.pending);
+      mesh_.receive(
+          member(i), op.key, op.staging.data() + slot++ * own_bytes, own_bytes, op.pending);
     }
     if (part(i).count() == 0) continue;
     ++op.pending;
-    mesh_.send(member(i), op.key, in + part(i).first * element, part(i).count() * element,
-               op.pending);
+    mesh_.send(
+        member(i), op.key, in + part(i).first * element, part(i).count() * element, op.pending);
   }
   op.own = in + part(index_).first * element;
 }
 
 Token SocketCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) {
-  count_operation(Operation::all_reduce,
-                  bytes_sent(Operation::all_reduce, size(), index_, count, dtype));
+  count_operation(
+      Operation::all_reduce, bytes_sent(Operation::all_reduce, size(), index_, count, dtype));
   if (size() == 1 || count == 0) return 0;
   Started& op = start(Operation::all_reduce, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
@@ -139,7 +138,7 @@ Token SocketCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reducti
 
 Token SocketCommunicator::reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) {
   count_operation(Operation::reduce_scatter,
-                  bytes_sent(Operation::reduce_scatter, size(), index_, count, dtype));
+      bytes_sent(Operation::reduce_scatter, size(), index_, count, dtype));
   if (size() == 1) {
     if (in != out) std::memcpy(out, in, static_cast<std::size_t>(count * dtype_size(dtype)));
     return 0;
@@ -156,16 +155,15 @@ Token SocketCommunicator::reduce_scatter(const void* in, void* out, i64 count, D
 /// The parts of this rank's span in rank order become their sum.
 void SocketCommunicator::end_reduction(Started& op) {
   const Span span = op.operation == Operation::all_reduce
-                        ? reduced_by(size(), index_, op.count, op.dtype)
-                        : Span{0, op.count};
+      ? reduced_by(size(), index_, op.count, op.dtype)
+      : Span{0, op.count};
   if (span.count() == 0) return;
   const i64 element = dtype_size(op.dtype);
   std::vector<const std::byte*> parts;
   i64 slot = 0;
   for (i64 i = 0; i < size(); ++i)
     parts.push_back(i == index_ ? op.own : op.staging.data() + slot++ * span.count() * element);
-  std::byte* out =
-      op.operation == Operation::all_reduce ? op.data + span.first * element : op.data;
+  std::byte* out = op.operation == Operation::all_reduce ? op.data + span.first * element : op.data;
   reduce(out, parts, span.count(), op.dtype, op.reduction);
 }
 
@@ -182,20 +180,20 @@ void SocketCommunicator::advance(Started& op) {
     const u64 key = op.key | 1;
     if (theirs.count() > 0) {
       ++op.pending;
-      mesh_.receive(member(i), key, op.data + theirs.first * element, theirs.count() * element,
-                    op.pending);
+      mesh_.receive(
+          member(i), key, op.data + theirs.first * element, theirs.count() * element, op.pending);
     }
     if (mine.count() > 0) {
       ++op.pending;
-      mesh_.send(member(i), key, op.data + mine.first * element, mine.count() * element,
-                 op.pending);
+      mesh_.send(
+          member(i), key, op.data + mine.first * element, mine.count() * element, op.pending);
     }
   }
 }
 
 Token SocketCommunicator::all_gather(const void* in, void* out, i64 count, Dtype dtype) {
-  count_operation(Operation::all_gather,
-                  bytes_sent(Operation::all_gather, size(), index_, count, dtype));
+  count_operation(
+      Operation::all_gather, bytes_sent(Operation::all_gather, size(), index_, count, dtype));
   const i64 bytes = count * dtype_size(dtype);
   std::byte* mine = static_cast<std::byte*>(out) + index_ * bytes;
   if (mine != in && bytes > 0) std::memcpy(mine, in, static_cast<std::size_t>(bytes));
@@ -205,8 +203,7 @@ Token SocketCommunicator::all_gather(const void* in, void* out, i64 count, Dtype
   for (i64 i = 0; i < size(); ++i) {
     if (i == index_) continue;
     op.pending += 2;
-    mesh_.receive(member(i), op.key, static_cast<std::byte*>(out) + i * bytes, bytes,
-                  op.pending);
+    mesh_.receive(member(i), op.key, static_cast<std::byte*>(out) + i * bytes, bytes, op.pending);
     mesh_.send(member(i), op.key, mine, bytes, op.pending);
   }
   return last_token_;
@@ -214,8 +211,8 @@ Token SocketCommunicator::all_gather(const void* in, void* out, i64 count, Dtype
 
 Token SocketCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root) {
   const i64 from_root = (index_ - root + size()) % size();
-  count_operation(Operation::broadcast,
-                  bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
+  count_operation(
+      Operation::broadcast, bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
   if (size() == 1 || count == 0) return 0;
   Started& op = start(Operation::broadcast, count, dtype);
   op.key = next_key(op, count * dtype_size(dtype));
@@ -266,9 +263,9 @@ void SocketCommunicator::wait(Token token) {
   const Deadline limit = Deadline::in(limit_s_);
   while (op.pending > 0 || !op.last_stage) {
     if (limit.passed())
-      fail(ErrorClass::timeout, std::string(operation_name(op.operation)) + " in group " +
-                                    group_.name + " did not end within " +
-                                    std::to_string(limit_s_) + " s");
+      fail(ErrorClass::timeout,
+          std::string(operation_name(op.operation)) + " in group " + group_.name +
+              " did not end within " + std::to_string(limit_s_) + " s");
     mesh_.wait_event(limit);
   }
   count_wait(seconds_since(start));

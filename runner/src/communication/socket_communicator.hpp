@@ -17,8 +17,8 @@ namespace shardbench {
 class SocketCommunicator final : public Communicator {
  public:
   /// `limit_s`: how long one wait may take. `recorder` may be null.
-  SocketCommunicator(Mesh& mesh, Memory& memory, Group group, double limit_s,
-                     FlightRecorder* recorder = nullptr);
+  SocketCommunicator(
+      Mesh& mesh, Memory& memory, Group group, double limit_s, FlightRecorder* recorder = nullptr);
   ~SocketCommunicator() override;
 
   i64 rank() const override { return index_; }

@@ -9,8 +9,8 @@
 
 namespace shardbench {
 
-StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> inner, Device& device,
-                                       Memory& host)
+StagedCommunicator::StagedCommunicator(
+    std::unique_ptr<Communicator> inner, Device& device, Memory& host)
     : inner_(std::move(inner)), device_(device), host_(host) {}
 
 Block StagedCommunicator::host_block(Operation operation, i64 bytes) {
@@ -36,20 +36,19 @@ Token StagedCommunicator::keep(Token token, Block&& host, std::byte* at, void* t
 }
 
 Token StagedCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) {
-  count_operation(Operation::all_reduce,
-                  bytes_sent(Operation::all_reduce, size(), rank(), count, dtype));
+  count_operation(
+      Operation::all_reduce, bytes_sent(Operation::all_reduce, size(), rank(), count, dtype));
   if (size() == 1 || count == 0) return 0;
   const i64 bytes = count * dtype_size(dtype);
   Block host = host_block(Operation::all_reduce, bytes);
   std::byte* at = host.data();
   fetch(at, data, bytes);
-  return keep(inner_->all_reduce(at, count, dtype, reduction), std::move(host), at, data,
-              bytes);
+  return keep(inner_->all_reduce(at, count, dtype, reduction), std::move(host), at, data, bytes);
 }
 
 Token StagedCommunicator::reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) {
   count_operation(Operation::reduce_scatter,
-                  bytes_sent(Operation::reduce_scatter, size(), rank(), count, dtype));
+      bytes_sent(Operation::reduce_scatter, size(), rank(), count, dtype));
   const i64 bytes = count * dtype_size(dtype);
   if (size() == 1 && in != out) device_.copy(out, in, bytes);
   if (size() == 1 || count == 0) return 0;
@@ -61,8 +60,8 @@ Token StagedCommunicator::reduce_scatter(const void* in, void* out, i64 count, D
 }
 
 Token StagedCommunicator::all_gather(const void* in, void* out, i64 count, Dtype dtype) {
-  count_operation(Operation::all_gather,
-                  bytes_sent(Operation::all_gather, size(), rank(), count, dtype));
+  count_operation(
+      Operation::all_gather, bytes_sent(Operation::all_gather, size(), rank(), count, dtype));
   const i64 bytes = count * dtype_size(dtype);
   if (size() == 1 && in != out) device_.copy(out, in, bytes);
   if (size() == 1 || count == 0) return 0;
@@ -70,13 +69,13 @@ Token StagedCommunicator::all_gather(const void* in, void* out, i64 count, Dtype
   std::byte* all = host.data();
   fetch(all + rank() * bytes, in, bytes);
   return keep(inner_->all_gather(all + rank() * bytes, all, count, dtype), std::move(host), all,
-              out, size() * bytes);
+      out, size() * bytes);
 }
 
 Token StagedCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root) {
   const i64 from_root = (rank() - root + size()) % size();
-  count_operation(Operation::broadcast,
-                  bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
+  count_operation(
+      Operation::broadcast, bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
   if (size() == 1 || count == 0) return 0;
   const i64 bytes = count * dtype_size(dtype);
   Block host = host_block(Operation::broadcast, bytes);

@@ -23,7 +23,7 @@ i64 attention_workspace_bytes(const AttentionShape& shape) {
 }
 
 void attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, void* /*workspace*/,
-               const AttentionShape& shape) {
+    const AttentionShape& shape) {
   check_shape(shape);
   if (has_tiled_attention(shape.head_dim))
     tiled_attention(stream, out, lse, qkv, shape);
@@ -31,8 +31,8 @@ void attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, void*
     plain_attention(stream, out, lse, qkv, shape);
 }
 
-void attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                        const AttentionShape& shape) {
+void attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape) {
   check_shape(shape);
   if (has_tiled_attention(shape.head_dim))
     tiled_attention_backward(stream, g, shape);
@@ -40,8 +40,8 @@ void attention_backward(gpu::Stream stream, const AttentionGradient& g,
     plain_attention_backward(stream, g, shape);
 }
 
-void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                 const SeenKeys& seen) {
+void attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) {
   check_shape(shape);
   if (shape.batch == 0 || seen.queries == 0 || seen.keys == 0) return;
   if (has_tiled_attention(shape.head_dim))
@@ -51,7 +51,7 @@ void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& sh
 }
 
 void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
-                          const AttentionShape& shape, const SeenKeys& seen) {
+    const AttentionShape& shape, const SeenKeys& seen) {
   check_shape(shape);
   if (shape.batch == 0 || seen.queries == 0 || seen.keys == 0) return;
   if (has_tiled_attention(shape.head_dim))

@@ -106,8 +106,8 @@ __device__ inline std::uint32_t pair_of(const Packed& packed, int n, int half) {
 
 /// sums[16, 64] = a[first_row and on, dim] · b[64, dim]ᵀ.
 template <int dim>
-__device__ inline void multiply_rows(Sums<query_columns>& sums, const Bf16* a, int first_row,
-                                     const Bf16* b) {
+__device__ inline void multiply_rows(
+    Sums<query_columns>& sums, const Bf16* a, int first_row, const Bf16* b) {
   clear<query_columns>(sums);
   const int below = below_first<dim>();
   const int beside = beside_first<dim>();
@@ -147,7 +147,7 @@ __device__ inline void add_product(Sums<dim / 8>& sums, const Packed& a, const B
 /// dk and dv that nobody writes, and meets zeros of k in dq.
 template <KeysOf keys_of>
 __device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const float* lse2,
-                                     float log2_scale, int first_key, int first_query) {
+    float log2_scale, int first_key, int first_query) {
   const int key = first_key + lane_index() / 4;
   const bool crosses_diagonal =
       keys_of == KeysOf::this_rank && first_key + warp_keys - 1 > first_query;
@@ -164,8 +164,8 @@ __device__ inline void probabilities(Packed& p, Sums<query_columns>& s, const fl
 }
 
 /// ds = p · (d_p − delta), the gradient to the scores from that to the probabilities.
-__device__ inline void score_gradient(Packed& ds, Sums<query_columns>& d_p, const Packed& p,
-                                      const float* delta) {
+__device__ inline void score_gradient(
+    Packed& ds, Sums<query_columns>& d_p, const Packed& p, const float* delta) {
 #pragma unroll
   for (int n = 0; n < query_columns; ++n)
 #pragma unroll
@@ -207,8 +207,8 @@ __host__ __device__ constexpr int dq_fragment(int strip, int n) {
 
 /// dq[64, dim] += dsᵀ · k.
 template <int dim, typename C, KeysOf keys_of>
-__device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int first_key,
-                                 int first_query) {
+__device__ inline void add_to_dq(
+    float* dq, const Bf16* ds, const Bf16* k, int first_key, int first_query) {
   constexpr int columns = dq_columns<dim, C>;
   const int strip = warp_index() % query_strips;
   const int part = warp_index() / query_strips;
@@ -233,8 +233,7 @@ __device__ inline void add_to_dq(float* dq, const Bf16* ds, const Bf16* k, int f
   }
 #pragma unroll
   for (int n = 0; n < columns; ++n)
-    atomic_add_vector(dq + dq_fragment<dim>(strip, first_column + n) + lane_index() * 4,
-                      sums[n]);
+    atomic_add_vector(dq + dq_fragment<dim>(strip, first_column + n) + lane_index() * 4, sums[n]);
 }
 
 /// Writes two neighbours, or adds them to what is there.
@@ -249,8 +248,8 @@ __device__ inline void give_pair(Bf16* to, float left, float right) {
 
 /// Rows of dk or dv of the warp, times `factor`.
 template <int dim, KeysOf keys_of>
-__device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float factor, int stride,
-                                  int valid) {
+__device__ inline void store_rows(
+    Bf16* to, const Sums<dim / 8>& sums, float factor, int stride, int valid) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const int row = lane_index() / 4 + 8 * half;
@@ -258,8 +257,7 @@ __device__ inline void store_rows(Bf16* to, const Sums<dim / 8>& sums, float fac
     Bf16* start = to + static_cast<i64>(row) * stride + lane_index() % 4 * 2;
 #pragma unroll
     for (int n = 0; n < dim / 8; ++n)
-      give_pair<keys_of>(start + 8 * n, sums[n][2 * half] * factor,
-                         sums[n][2 * half + 1] * factor);
+      give_pair<keys_of>(start + 8 * n, sums[n][2 * half] * factor, sums[n][2 * half + 1] * factor);
   }
 }
 
@@ -287,27 +285,26 @@ __device__ inline i64 tile_number(int sequence, Round round, const Geometry& g) 
 /// Starts to copy the round's queries, dout and statistics.
 template <int dim, typename C>
 __device__ inline void load_round(Shared<dim, C>& shared, int buffer, const BackwardOperands& a,
-                                  int sequence, Round round, const Geometry& g) {
+    int sequence, Round round, const Geometry& g) {
   const int first = round.tile * query_tile;
   const i64 token = static_cast<i64>(sequence) * g.seq_len + first;
   const int valid = g.queries - first;
-  load_tile<dim, query_tile, C::threads>(shared.q[buffer],
-                                         a.q + token * g.row + round.head * dim, g.row, valid);
+  load_tile<dim, query_tile, C::threads>(
+      shared.q[buffer], a.q + token * g.row + round.head * dim, g.row, valid);
   load_tile<dim, query_tile, C::threads>(
       shared.dout[buffer], a.dout + token * g.out_row + round.head * dim, g.out_row, valid);
   constexpr int chunk_floats = 4;
   const int i = static_cast<int>(threadIdx.x) * chunk_floats;
   if (i < 2 * query_tile)
     copy_async(&shared.statistics[buffer][0][0] + i,
-               a.statistics + tile_number(sequence, round, g) * 2 * query_tile + i, true);
+        a.statistics + tile_number(sequence, round, g) * 2 * query_tile + i, true);
   end_copy_group();
 }
 
 /// blockIdx.x is sequence · kv_heads + kv head; blockIdx.y is the tile of keys: the first is
 /// seen by the most queries, so that the longest work starts first.
 template <int dim, typename C, KeysOf keys_of>
-__global__ void __launch_bounds__(C::threads, 1)
-    backward_kernel(BackwardOperands a, Geometry g) {
+__global__ void __launch_bounds__(C::threads, 1) backward_kernel(BackwardOperands a, Geometry g) {
   Shared<dim, C>& shared = *dynamic_shared<Shared<dim, C>>();
   const int sequence = static_cast<int>(blockIdx.x) / g.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.x) % g.kv_heads;
@@ -318,8 +315,8 @@ __global__ void __launch_bounds__(C::threads, 1)
 
   const Bf16* k = a.keys + key_offset<dim>(sequence, kv_head, first_key, g);
   load_tile<dim, C::key_tile, C::threads>(shared.k, k, g.key_row, g.keys - first_key);
-  load_tile<dim, C::key_tile, C::threads>(shared.v, k + g.kv_heads * dim, g.key_row,
-                                          g.keys - first_key);
+  load_tile<dim, C::key_tile, C::threads>(
+      shared.v, k + g.kv_heads * dim, g.key_row, g.keys - first_key);
   Round round{kv_head * (g.heads / g.kv_heads), first_tile};
   load_round(shared, 0, a, sequence, round, g);
   const int warp_row = warp_index() * warp_keys;
@@ -340,8 +337,8 @@ __global__ void __launch_bounds__(C::threads, 1)
       Packed p;
       Sums<query_columns> sums;
       multiply_rows<dim>(sums, shared.k, warp_row, shared.q[buffer]);
-      probabilities<keys_of>(p, sums, shared.statistics[buffer][0], g.scale * log2_e, warp_key,
-                             first_query);
+      probabilities<keys_of>(
+          p, sums, shared.statistics[buffer][0], g.scale * log2_e, warp_key, first_query);
       add_product<dim>(dv, p, shared.dout[buffer]);
       multiply_rows<dim>(sums, shared.v, warp_row, shared.dout[buffer]);
       score_gradient(ds, sums, p, shared.statistics[buffer][1]);
@@ -350,8 +347,8 @@ __global__ void __launch_bounds__(C::threads, 1)
     store_ds(shared.ds, ds);
     sync_block();  // ds is whole, and all are done with the queries
     if (C::buffers == 1 && next.head < end_head) load_round(shared, 0, a, sequence, next, g);
-    add_to_dq<dim, C, keys_of>(a.dq + tile_number(sequence, round, g) * query_tile * dim,
-                               shared.ds, shared.k, first_key, first_query);
+    add_to_dq<dim, C, keys_of>(a.dq + tile_number(sequence, round, g) * query_tile * dim, shared.ds,
+        shared.k, first_key, first_query);
     round = next;
   }
   const int valid = g.keys - warp_key;
@@ -386,16 +383,14 @@ __global__ void __launch_bounds__(threads)
   const i64 tile = query / query_tile;
   if (lane != 0 || tile >= g.query_tiles) return;
   float* to = operands.statistics +
-              ((sequence * g.heads + head) * g.query_tiles + tile) * 2 * query_tile +
-              query % query_tile;
+      ((sequence * g.heads + head) * g.query_tiles + tile) * 2 * query_tile + query % query_tile;
   to[0] = inside ? operands.lse[token * g.heads + head] * log2_e : INFINITY;
   to[query_tile] = inside ? delta : 0;
 }
 
 /// dq from fragments to rows, times scale; one thread has one lane's four values.
 template <int dim, KeysOf keys_of>
-__global__ void __launch_bounds__(threads)
-    store_dq_kernel(Bf16* to, const float* dq, Geometry g) {
+__global__ void __launch_bounds__(threads) store_dq_kernel(Bf16* to, const float* dq, Geometry g) {
   constexpr int fragments = query_strips * dim / 8;
   const i64 thread = global_thread();
   const int lane = static_cast<int>(thread % warp_size);
@@ -406,8 +401,8 @@ __global__ void __launch_bounds__(threads)
   const int strip = fragment / (dim / 8);
   const int column = fragment % (dim / 8) * 8 + lane % 4 * 2;
   const int query = static_cast<int>(tile % g.query_tiles) * query_tile + strip * 16 + lane / 4;
-  const Floats<4> sums = load_vector(dq + tile * query_tile * dim +
-                                     dq_fragment<dim>(strip, fragment % (dim / 8)) + lane * 4);
+  const Floats<4> sums = load_vector(
+      dq + tile * query_tile * dim + dq_fragment<dim>(strip, fragment % (dim / 8)) + lane * 4);
 #pragma unroll
   for (int half = 0; half < 2; ++half)
     if (query + 8 * half < g.queries)
@@ -427,10 +422,10 @@ struct Backward {
 template <int dim, typename C, KeysOf keys_of>
 void launch_main(gpu::Stream stream, const Backward& b, i64 batch) {
   launch(backward_kernel<dim, C, keys_of>,
-         {"attention_backward", stream,
-          Dim(batch * b.geometry.kv_heads, blocks_for(b.geometry.keys, C::key_tile)),
-          C::threads, i64{sizeof(Shared<dim, C>)}},
-         b.main, b.geometry);
+      {"attention_backward", stream,
+          Dim(batch * b.geometry.kv_heads, blocks_for(b.geometry.keys, C::key_tile)), C::threads,
+          i64{sizeof(Shared<dim, C>)}},
+      b.main, b.geometry);
 }
 
 template <KeysOf keys_of, int dim>
@@ -439,9 +434,9 @@ void launch_backward(gpu::Stream stream, const Backward& b, i64 batch) {
   const i64 padded_rows = i64{g.query_tiles} * query_tile * g.heads;
   const i64 dq_floats = batch * padded_rows * dim;
   launch(statistics_kernel<dim>,
-         {"attention_backward, statistics", stream,
+      {"attention_backward, statistics", stream,
           Dim(blocks_for(padded_rows * dim / chunk_values, threads), batch), threads},
-         b.statistics, g);
+      b.statistics, g);
   gpu::zero(stream, b.main.dq, dq_floats * i64{sizeof(float)});
   constexpr i64 wide_bytes = sizeof(Shared<dim, WideCut>);
   if constexpr (wide_bytes > least_shared_bytes) {
@@ -453,8 +448,8 @@ void launch_backward(gpu::Stream stream, const Backward& b, i64 batch) {
     launch_main<dim, WideCut, keys_of>(stream, b, batch);
   }
   launch(store_dq_kernel<dim, keys_of>,
-         {"attention_backward, dq", stream, blocks_for(dq_floats / 4, threads), threads}, b.dq,
-         static_cast<const float*>(b.main.dq), g);
+      {"attention_backward, dq", stream, blocks_for(dq_floats / 4, threads), threads}, b.dq,
+      static_cast<const float*>(b.main.dq), g);
 }
 
 template <KeysOf keys_of>
@@ -476,15 +471,15 @@ Geometry geometry_of(const AttentionShape& s, i64 queries) {
   AttentionShape of_queries = s;
   of_queries.seq_len = queries;
   return {.seq_len = static_cast<int>(s.seq_len),
-          .queries = static_cast<int>(queries),
-          .keys = static_cast<int>(s.seq_len),
-          .heads = static_cast<int>(s.heads),
-          .kv_heads = static_cast<int>(s.kv_heads),
-          .query_tiles = static_cast<int>(attention_workspace(of_queries).tiles),
-          .row = static_cast<int>(s.row()),
-          .key_row = static_cast<int>(s.row()),
-          .out_row = static_cast<int>(s.heads * s.head_dim),
-          .scale = score_scale(s)};
+      .queries = static_cast<int>(queries),
+      .keys = static_cast<int>(s.seq_len),
+      .heads = static_cast<int>(s.heads),
+      .kv_heads = static_cast<int>(s.kv_heads),
+      .query_tiles = static_cast<int>(attention_workspace(of_queries).tiles),
+      .row = static_cast<int>(s.row()),
+      .key_row = static_cast<int>(s.row()),
+      .out_row = static_cast<int>(s.heads * s.head_dim),
+      .scale = score_scale(s)};
 }
 
 /// Where the gradient to q begins in the workspace.
@@ -494,35 +489,33 @@ float* dq_in(float* statistics, const Geometry& g, i64 batch) {
 
 }  // namespace
 
-void tiled_attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                              const AttentionShape& shape) {
+void tiled_attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape) {
   const Geometry geometry = geometry_of(shape, shape.seq_len);
   float* statistics = static_cast<float*>(g.workspace);
   const i64 keys_at = shape.heads * shape.head_dim;
   launch_backward<KeysOf::this_rank>(stream,
-                                     {geometry,
-                                      {statistics, g.out, g.dout, g.lse},
-                                      {g.dqkv + keys_at, g.dout, g.qkv, g.qkv + keys_at,
-                                       statistics, dq_in(statistics, geometry, shape.batch)},
-                                      g.dqkv},
-                                     shape);
+      {geometry, {statistics, g.out, g.dout, g.lse},
+          {g.dqkv + keys_at, g.dout, g.qkv, g.qkv + keys_at, statistics,
+              dq_in(statistics, geometry, shape.batch)},
+          g.dqkv},
+      shape);
 }
 
 void tiled_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
-                                const AttentionShape& shape, const SeenKeys& seen) {
+    const AttentionShape& shape, const SeenKeys& seen) {
   Geometry geometry = geometry_of(shape, seen.queries);
   geometry.keys = static_cast<int>(seen.keys);
   geometry.key_row = static_cast<int>(2 * shape.kv_heads * shape.head_dim);
   float* statistics = static_cast<float*>(g.workspace);
   const i64 row_at = seen.first_query * shape.row();
   const i64 out_at = seen.first_query * shape.heads * shape.head_dim;
-  launch_backward<KeysOf::other_ranks>(
-      stream,
+  launch_backward<KeysOf::other_ranks>(stream,
       {geometry,
-       {statistics, g.out + out_at, g.dout + out_at, g.lse + seen.first_query * shape.heads},
-       {g.dkeys, g.dout + out_at, g.qkv + row_at, g.keys, statistics,
-        dq_in(statistics, geometry, shape.batch)},
-       g.dqkv + row_at},
+          {statistics, g.out + out_at, g.dout + out_at, g.lse + seen.first_query * shape.heads},
+          {g.dkeys, g.dout + out_at, g.qkv + row_at, g.keys, statistics,
+              dq_in(statistics, geometry, shape.batch)},
+          g.dqkv + row_at},
       shape);
 }
 

@@ -75,8 +75,7 @@ __device__ inline void clear(Accumulators<dim>& a) {
 
 /// scores[32, 64] = q[first_row of the tile and on, dim] · k[64, dim]ᵀ.
 template <int dim>
-__device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_row,
-                                      const Bf16* k) {
+__device__ inline void compute_scores(Scores& scores, const Bf16* q, int first_row, const Bf16* k) {
 #pragma unroll
   for (int s = 0; s < strips; ++s)
 #pragma unroll
@@ -133,8 +132,8 @@ __device__ inline void mask_end(Scores& scores, int valid) {
 /// p = exp2(score · log2_scale − maximum of the row so far); what was summed under a lower
 /// maximum shrinks. Overwrites the scores.
 template <int dim>
-__device__ inline void softmax(Probabilities& p, Scores& scores, Accumulators<dim>& acc,
-                               float log2_scale) {
+__device__ inline void softmax(
+    Probabilities& p, Scores& scores, Accumulators<dim>& acc, float log2_scale) {
 #pragma unroll
   for (int s = 0; s < strips; ++s) {
 #pragma unroll
@@ -172,8 +171,7 @@ __device__ inline void softmax(Probabilities& p, Scores& scores, Accumulators<di
 
 /// out[32, dim] += p[32, 64] · v[64, dim].
 template <int dim>
-__device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p,
-                                  const Bf16* v) {
+__device__ inline void add_values(Accumulators<dim>& acc, const Probabilities& p, const Bf16* v) {
   const int below = below_first<dim>();
 #pragma unroll
   for (int step = 0; step < key_tile / 16; ++step) {
@@ -206,8 +204,8 @@ __device__ inline Shares merged(float lse, float more) {
 /// Divides by the sums and writes the warp's rows, or merges them with what is there. out and
 /// lse are those of the head and of the warp's first query; lanes write rows below `valid`.
 template <int dim, KeysOf keys_of>
-__device__ inline void store_rows(Bf16* out, float* lse, Accumulators<dim>& acc, int heads,
-                                  int valid) {
+__device__ inline void store_rows(
+    Bf16* out, float* lse, Accumulators<dim>& acc, int heads, int valid) {
 #pragma unroll
   for (int s = 0; s < strips; ++s) {
 #pragma unroll
@@ -301,23 +299,22 @@ __global__ void __launch_bounds__(threads, 2) forward_kernel(ForwardOperands a, 
   }
   const HeadOfBlock to = head_of_block(g);
   const i64 row = (to.first_token + warp_query) * g.heads + to.head;
-  store_rows<dim, keys_of>(a.out + row * dim, a.lse + row, acc, g.heads,
-                           g.queries - warp_query);
+  store_rows<dim, keys_of>(a.out + row * dim, a.lse + row, acc, g.heads, g.queries - warp_query);
 }
 
 template <KeysOf keys_of, int dim>
 void launch_forward(const char* name, gpu::Stream stream, const ForwardOperands& operands,
-                    const Geometry& g, const AttentionShape& s) {
+    const Geometry& g, const AttentionShape& s) {
   const i64 shared_values = i64{query_tile + 2 * key_tile} * dim;
   launch(forward_kernel<dim, keys_of>,
-         {name, stream, Dim(s.batch * s.heads, blocks_for(g.queries, query_tile)), threads,
+      {name, stream, Dim(s.batch * s.heads, blocks_for(g.queries, query_tile)), threads,
           shared_values * i64{sizeof(Bf16)}},
-         operands, g);
+      operands, g);
 }
 
 template <KeysOf keys_of>
 void launch_forward(const char* name, gpu::Stream stream, const ForwardOperands& operands,
-                    const Geometry& g, const AttentionShape& s) {
+    const Geometry& g, const AttentionShape& s) {
   switch (s.head_dim) {
     case 16:
       return launch_forward<keys_of, 16>(name, stream, operands, g, s);
@@ -332,35 +329,33 @@ void launch_forward(const char* name, gpu::Stream stream, const ForwardOperands&
 
 Geometry geometry_of(const AttentionShape& s) {
   return {.seq_len = static_cast<int>(s.seq_len),
-          .queries = static_cast<int>(s.seq_len),
-          .keys = static_cast<int>(s.seq_len),
-          .heads = static_cast<int>(s.heads),
-          .kv_heads = static_cast<int>(s.kv_heads),
-          .row = static_cast<int>(s.row()),
-          .key_row = static_cast<int>(s.row()),
-          .log2_scale = score_scale(s) * log2_e};
+      .queries = static_cast<int>(s.seq_len),
+      .keys = static_cast<int>(s.seq_len),
+      .heads = static_cast<int>(s.heads),
+      .kv_heads = static_cast<int>(s.kv_heads),
+      .row = static_cast<int>(s.row()),
+      .key_row = static_cast<int>(s.row()),
+      .log2_scale = score_scale(s) * log2_e};
 }
 
 }  // namespace
 
-void tiled_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
-                     const AttentionShape& shape) {
+void tiled_attention(
+    gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape) {
   launch_forward<KeysOf::this_rank>("attention", stream,
-                                    {out, lse, qkv, qkv + shape.heads * shape.head_dim},
-                                    geometry_of(shape), shape);
+      {out, lse, qkv, qkv + shape.heads * shape.head_dim}, geometry_of(shape), shape);
 }
 
-void tiled_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                       const SeenKeys& seen) {
+void tiled_attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) {
   Geometry g = geometry_of(shape);
   g.queries = static_cast<int>(seen.queries);
   g.keys = static_cast<int>(seen.keys);
   g.key_row = static_cast<int>(2 * shape.kv_heads * shape.head_dim);
   const i64 first = seen.first_query;
-  launch_forward<KeysOf::other_ranks>(
-      "attend_more", stream,
+  launch_forward<KeysOf::other_ranks>("attend_more", stream,
       {m.out + first * shape.heads * shape.head_dim, m.lse + first * shape.heads,
-       m.qkv + first * shape.row(), m.keys},
+          m.qkv + first * shape.row(), m.keys},
       g, shape);
 }
 

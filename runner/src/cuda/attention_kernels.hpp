@@ -21,25 +21,25 @@ inline float score_scale(const AttentionShape& s) {
 enum class KeysOf { this_rank, other_ranks };
 
 /// For head dimensions with has_tiled_attention().
-void tiled_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
-                     const AttentionShape& shape);
-void tiled_attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                              const AttentionShape& shape);
+void tiled_attention(
+    gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape);
+void tiled_attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape);
 
-void tiled_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                       const SeenKeys& seen);
+void tiled_attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen);
 void tiled_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
-                                const AttentionShape& shape, const SeenKeys& seen);
+    const AttentionShape& shape, const SeenKeys& seen);
 
 /// For any head dimension up to plain_head_dim; slow. Backward needs no workspace.
 constexpr i64 plain_head_dim = 256;
-void plain_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
-                     const AttentionShape& shape);
-void plain_attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                              const AttentionShape& shape);
-void plain_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                       const SeenKeys& seen);
+void plain_attention(
+    gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape);
+void plain_attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape);
+void plain_attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen);
 void plain_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& g,
-                                const AttentionShape& shape, const SeenKeys& seen);
+    const AttentionShape& shape, const SeenKeys& seen);
 
 }  // namespace shardbench::kernels

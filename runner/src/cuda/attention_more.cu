@@ -16,7 +16,7 @@ struct Seen {
 
 Seen seen_of(const SeenKeys& seen) {
   return {static_cast<int>(seen.first_query), static_cast<int>(seen.queries),
-          static_cast<int>(seen.keys)};
+      static_cast<int>(seen.keys)};
 }
 
 __device__ inline i64 key_row(const Geometry& g) {
@@ -120,29 +120,26 @@ __global__ void more_key_kernel(MoreKeysGradient m, Geometry g, Seen seen) {
 }
 
 Launch over(const char* name, gpu::Stream stream, i64 rows, i64 heads, i64 batch) {
-  return {name, stream, Dim(blocks_for(rows, warps_per_block), heads, batch),
-          threads_per_block};
+  return {name, stream, Dim(blocks_for(rows, warps_per_block), heads, batch), threads_per_block};
 }
 
 }  // namespace
 
-void plain_attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                       const SeenKeys& seen) {
+void plain_attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) {
   launch(attend_more_kernel,
-         over("plain_attend_more", stream, seen.queries, shape.heads, shape.batch), m,
-         geometry_of(shape), seen_of(seen));
+      over("plain_attend_more", stream, seen.queries, shape.heads, shape.batch), m,
+      geometry_of(shape), seen_of(seen));
 }
 
 void plain_attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
-                                const AttentionShape& shape, const SeenKeys& seen) {
-  launch(
-      more_query_kernel,
-      over("plain_attend_more_backward of q", stream, seen.queries, shape.heads, shape.batch),
-      m, geometry_of(shape), seen_of(seen));
+    const AttentionShape& shape, const SeenKeys& seen) {
+  launch(more_query_kernel,
+      over("plain_attend_more_backward of q", stream, seen.queries, shape.heads, shape.batch), m,
+      geometry_of(shape), seen_of(seen));
   launch(more_key_kernel,
-         over("plain_attend_more_backward of k, v", stream, seen.keys, shape.kv_heads,
-              shape.batch),
-         m, geometry_of(shape), seen_of(seen));
+      over("plain_attend_more_backward of k, v", stream, seen.keys, shape.kv_heads, shape.batch), m,
+      geometry_of(shape), seen_of(seen));
 }
 
 }  // namespace shardbench::kernels

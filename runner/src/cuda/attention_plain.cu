@@ -89,26 +89,26 @@ __global__ void backward_key_kernel(AttentionGradient a, Geometry g) {
 }
 
 Launch over_rows(const char* name, gpu::Stream stream, const AttentionShape& s, i64 heads) {
-  return {name, stream, Dim(blocks_for(s.seq_len, warps_per_block), heads, s.batch),
-          threads_per_block};
+  return {
+      name, stream, Dim(blocks_for(s.seq_len, warps_per_block), heads, s.batch), threads_per_block};
 }
 
 }  // namespace
 
-void plain_attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv,
-                     const AttentionShape& shape) {
-  launch(forward_kernel, over_rows("plain_attention", stream, shape, shape.heads), out, lse,
-         qkv, geometry_of(shape));
+void plain_attention(
+    gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, const AttentionShape& shape) {
+  launch(forward_kernel, over_rows("plain_attention", stream, shape, shape.heads), out, lse, qkv,
+      geometry_of(shape));
 }
 
-void plain_attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                              const AttentionShape& shape) {
+void plain_attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape) {
   launch(backward_query_kernel,
-         over_rows("plain_attention_backward of q", stream, shape, shape.heads), g,
-         geometry_of(shape));
+      over_rows("plain_attention_backward of q", stream, shape, shape.heads), g,
+      geometry_of(shape));
   launch(backward_key_kernel,
-         over_rows("plain_attention_backward of k, v", stream, shape, shape.kv_heads), g,
-         geometry_of(shape));
+      over_rows("plain_attention_backward of k, v", stream, shape, shape.kv_heads), g,
+      geometry_of(shape));
 }
 
 }  // namespace shardbench::kernels

@@ -25,7 +25,7 @@ struct Geometry {
 
 inline Geometry geometry_of(const AttentionShape& s) {
   return {static_cast<int>(s.seq_len), static_cast<int>(s.heads), static_cast<int>(s.kv_heads),
-          static_cast<int>(s.head_dim), score_scale(s)};
+      static_cast<int>(s.head_dim), score_scale(s)};
 }
 
 /// One vector of head_dim values, spread over the lanes of a warp.
@@ -49,8 +49,7 @@ __device__ inline Spread load_spread(const Bf16* from, int head_dim) {
   return result;
 }
 
-__device__ inline void store_spread(Bf16* to, const Spread& values, float factor,
-                                    int head_dim) {
+__device__ inline void store_spread(Bf16* to, const Spread& values, float factor, int head_dim) {
 #pragma unroll
   for (int i = 0; i < lane_values; ++i) {
     const int dim = i * warp_size + lane_index();

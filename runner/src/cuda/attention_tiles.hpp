@@ -73,8 +73,8 @@ __device__ inline void load_a(Fragment& a, const Bf16* tile, int below, int m, i
 }
 /// A[16, 16] from a tile [k, m]; `beside` is beside_first().
 template <int dim>
-__device__ inline void load_a_transposed(Fragment& a, const Bf16* tile, int beside, int k,
-                                         int m_chunk) {
+__device__ inline void load_a_transposed(
+    Fragment& a, const Bf16* tile, int beside, int k, int m_chunk) {
   load_matrices_transposed(a, tile + moved<dim>(beside, k, m_chunk));
 }
 /// B[16, 8] twice, for columns n and n + 8, from a tile [n, k]: the first in b[0] and b[1].
@@ -84,8 +84,8 @@ __device__ inline void load_b(Fragment& b, const Bf16* tile, int beside, int n, 
 }
 /// The same from a tile [k, n].
 template <int dim>
-__device__ inline void load_b_transposed(Fragment& b, const Bf16* tile, int below, int k,
-                                         int n_chunk) {
+__device__ inline void load_b_transposed(
+    Fragment& b, const Bf16* tile, int below, int k, int n_chunk) {
   load_matrices_transposed(b, tile + moved<dim>(below, k, n_chunk));
 }
 

@@ -22,8 +22,9 @@ constexpr int most_candidates = 8;
 
 void accept(cublasStatus_t answer, const char* call) {
   if (answer != CUBLAS_STATUS_SUCCESS)
-    fail(ErrorClass::internal, std::string(call) + ": " + cublasLtGetStatusName(answer) + ": " +
-                                   cublasLtGetStatusString(answer));
+    fail(ErrorClass::internal,
+        std::string(call) + ": " + cublasLtGetStatusName(answer) + ": " +
+            cublasLtGetStatusString(answer));
 }
 
 /// Owns the descriptions of one product.
@@ -35,7 +36,7 @@ class Description {
     const bool tb = g.transpose_b;
     const cudaDataType output = g.gradient_output ? CUDA_R_32F : CUDA_R_16BF;
     accept(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-           "cublasLtMatmulDescCreate");
+        "cublasLtMatmulDescCreate");
     in_fp8_ = g.element_a != Element::value;
     if (in_fp8_) {
       // Sums within tensor cores are short of fp32: good enough for activations, as Transformer
@@ -65,22 +66,20 @@ class Description {
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
-  std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle,
-                                               std::uint32_t alignment) const {
+  std::vector<cublasLtMatmulAlgo_t> algorithms(
+      cublasLtHandle_t handle, std::uint32_t alignment) const {
     cublasLtMatmulPreference_t wishes = nullptr;
     accept(cublasLtMatmulPreferenceCreate(&wishes), "cublasLtMatmulPreferenceCreate");
     const auto most_workspace = static_cast<std::size_t>(workspace_bytes);
     wish(wishes, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
-    for (const auto operand : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto operand :
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       wish(wishes, operand, alignment);
     std::array<cublasLtMatmulHeuristicResult_t, most_candidates> found{};
     int count = 0;
-    const cublasStatus_t answer =
-        cublasLtMatmulAlgoGetHeuristic(handle, product_, left_, right_, output_, output_,
-                                       wishes, most_candidates, found.data(), &count);
+    const cublasStatus_t answer = cublasLtMatmulAlgoGetHeuristic(handle, product_, left_, right_,
+        output_, output_, wishes, most_candidates, found.data(), &count);
     (void)cublasLtMatmulPreferenceDestroy(wishes);
     accept(answer, "cublasLtMatmulAlgoGetHeuristic");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
@@ -91,23 +90,22 @@ class Description {
   }
 
   void run(cublasLtHandle_t handle, const Gemm& g, const cublasLtMatmulAlgo_t& algorithm,
-           void* workspace, gpu::Stream stream) const {
+      void* workspace, gpu::Stream stream) const {
     if (in_fp8_) set_scales(g.unit_b, g.unit_a);
     const float one = 1;
     const float beta = g.accumulate == Accumulate::yes ? 1.0F : 0.0F;
-    accept(cublasLtMatmul(handle, product_, &one, g.b, left_, g.a, right_, &beta, g.c, output_,
-                          g.c, output_, &algorithm, workspace,
-                          static_cast<std::size_t>(workspace_bytes),
-                          static_cast<cudaStream_t>(stream.handle)),
-           "cublasLtMatmul");
+    accept(cublasLtMatmul(handle, product_, &one, g.b, left_, g.a, right_, &beta, g.c, output_, g.c,
+               output_, &algorithm, workspace, static_cast<std::size_t>(workspace_bytes),
+               static_cast<cudaStream_t>(stream.handle)),
+        "cublasLtMatmul");
   }
 
  private:
   static cublasLtMatrixLayout_t layout(cudaDataType type, i64 rows, i64 columns, i64 stride) {
     cublasLtMatrixLayout_t made = nullptr;
     accept(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
-                                      static_cast<std::uint64_t>(columns), stride),
-           "cublasLtMatrixLayoutCreate");
+               static_cast<std::uint64_t>(columns), stride),
+        "cublasLtMatrixLayoutCreate");
     return made;
   }
   static cudaDataType type_of(Element element) {
@@ -116,17 +114,17 @@ class Description {
   }
   static void set_batch(cublasLtMatrixLayout_t layout, i64 batch, std::int64_t step) {
     const auto count = static_cast<std::int32_t>(batch);
-    accept(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                            sizeof count),
-           "cublasLtMatrixLayoutSetAttribute");
-    accept(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                            &step, sizeof step),
-           "cublasLtMatrixLayoutSetAttribute");
+    accept(cublasLtMatrixLayoutSetAttribute(
+               layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "cublasLtMatrixLayoutSetAttribute");
+    accept(cublasLtMatrixLayoutSetAttribute(
+               layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step),
+        "cublasLtMatrixLayoutSetAttribute");
   }
   template <typename T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) const {
     accept(cublasLtMatmulDescSetAttribute(product_, attribute, &value, sizeof value),
-           "cublasLtMatmulDescSetAttribute");
+        "cublasLtMatmulDescSetAttribute");
   }
   void set_scales(const void* left, const void* right) const {
     set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, left);
@@ -137,9 +135,9 @@ class Description {
   }
   template <typename T>
   static void wish(cublasLtMatmulPreference_t wishes,
-                   cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+      cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
     accept(cublasLtMatmulPreferenceSetAttribute(wishes, attribute, &value, sizeof value),
-           "cublasLtMatmulPreferenceSetAttribute");
+        "cublasLtMatmulPreferenceSetAttribute");
   }
 
   cublasLtMatmulDesc_t product_ = nullptr;
@@ -155,12 +153,11 @@ class CublasLtProduct final : public PreparedProduct {
       : handle_(handle),
         workspace_(workspace),
         description_(key, workspace),
-        algorithms_(
-            description_.algorithms(handle, static_cast<std::uint32_t>(key.alignment))) {
+        algorithms_(description_.algorithms(handle, static_cast<std::uint32_t>(key.alignment))) {
     if (algorithms_.empty())
-      fail(ErrorClass::internal, "cublasLt has no algorithm for a product of " +
-                                     std::to_string(key.m) + " x " + std::to_string(key.n) +
-                                     " x " + std::to_string(key.k));
+      fail(ErrorClass::internal,
+          "cublasLt has no algorithm for a product of " + std::to_string(key.m) + " x " +
+              std::to_string(key.n) + " x " + std::to_string(key.k));
   }
   std::size_t candidates() const override { return algorithms_.size(); }
   void run(gpu::Stream stream, const Gemm& gemm, std::size_t candidate) override {
@@ -179,9 +176,9 @@ class CublasLtLibrary final : public ProductLibrary {
   CublasLtLibrary() : workspace_(gpu::allocate(workspace_bytes)) {
     if (workspace_ == nullptr)
       fail({.kind = ErrorClass::oom,
-            .message = "out of memory: no room for the workspace of cublasLt",
-            .memory_class = "workspace",
-            .bytes_requested = static_cast<u64>(workspace_bytes)});
+          .message = "out of memory: no room for the workspace of cublasLt",
+          .memory_class = "workspace",
+          .bytes_requested = static_cast<u64>(workspace_bytes)});
     accept(cublasLtCreate(&handle_), "cublasLtCreate");
   }
   ~CublasLtLibrary() override {
@@ -198,7 +195,7 @@ class CublasLtLibrary final : public ProductLibrary {
   std::string name() const override {
     const std::size_t version = cublasLtGetVersion();
     return "cublasLt " + std::to_string(version / 10000) + "." +
-           std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
+        std::to_string(version / 100 % 100) + "." + std::to_string(version % 100);
   }
 
  private:

@@ -31,8 +31,7 @@ const float* floats(const void* data) {
 }
 
 kernels::PlacedRows rows_of(const Device::Placed& p) {
-  return {values(p.rows), p.places, values(p.weights), p.tokens, p.chosen,
-          p.row_count,    p.width};
+  return {values(p.rows), p.places, values(p.weights), p.tokens, p.chosen, p.row_count, p.width};
 }
 
 kernels::AddedNorm added_norm(const Device::AddedNorm& n) {
@@ -41,7 +40,7 @@ kernels::AddedNorm added_norm(const Device::AddedNorm& n) {
 
 bool same(const AttentionShape& a, const AttentionShape& b) {
   return a.batch == b.batch && a.seq_len == b.seq_len && a.heads == b.heads &&
-         a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.more_keys == b.more_keys;
+      a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.more_keys == b.more_keys;
 }
 
 }  // namespace
@@ -123,8 +122,8 @@ void CudaDevice::rms_norm(void* y, const void* x, const void* w, i64 tokens, i64
   kernels::rms_norm(stream_, {values(y), values(x), values(w)}, tokens, hidden);
 }
 
-void CudaDevice::rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens,
-                                    i64 hidden, const Quantization& left) {
+void CudaDevice::rms_norm_to_8_bits(
+    void* y, const void* x, const void* w, i64 tokens, i64 hidden, const Quantization& left) {
   kernels::rms_norm(stream_, {values(y), values(x), values(w)}, tokens, hidden, &left);
 }
 
@@ -132,23 +131,22 @@ void CudaDevice::add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) {
   kernels::add_rms_norm(stream_, added_norm(n), tokens, hidden);
 }
 
-void CudaDevice::add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
-                                        const Quantization& left) {
+void CudaDevice::add_rms_norm_to_8_bits(
+    const AddedNorm& n, i64 tokens, i64 hidden, const Quantization& left) {
   kernels::add_rms_norm(stream_, added_norm(n), tokens, hidden, &left);
 }
 
 void CudaDevice::rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) {
-  kernels::rms_norm_backward(
-      stream_, {values(g.dx), floats(g.dw), values(g.x), values(g.w), values(g.dy)}, tokens,
-      hidden);
+  kernels::rms_norm_backward(stream_,
+      {values(g.dx), floats(g.dw), values(g.x), values(g.w), values(g.dy)}, tokens, hidden);
 }
 
 void CudaDevice::rope(void* qkv, const AttentionShape& shape, Rotation rotation) {
   rope_at(qkv, shape, {0, shape.seq_len / 2}, rotation);
 }
 
-void CudaDevice::rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
-                         Rotation rotation) {
+void CudaDevice::rope_at(
+    void* qkv, const AttentionShape& shape, const Positions& positions, Rotation rotation) {
   const float* table = rope_table(kernels::positions_within(shape, positions), shape.head_dim);
   kernels::rope(stream_, values(qkv), table, shape, positions, rotation);
 }
@@ -192,8 +190,8 @@ i64 CudaDevice::attention_workspace_bytes(const AttentionShape& shape) const {
   return kernels::attention_workspace_bytes(shape);
 }
 
-void CudaDevice::attention(void* out, void* lse, const void* qkv, void* workspace,
-                           const AttentionShape& shape) {
+void CudaDevice::attention(
+    void* out, void* lse, const void* qkv, void* workspace, const AttentionShape& shape) {
   if (fused_.attention && same(shape, planned_))
     return fused_.attention->forward(stream_, out, lse, qkv, workspace);
   kernels::attention(stream_, values(out), floats(lse), values(qkv), workspace, shape);
@@ -202,30 +200,28 @@ void CudaDevice::attention(void* out, void* lse, const void* qkv, void* workspac
 void CudaDevice::attention_backward(const AttentionGradient& g, const AttentionShape& shape) {
   if (fused_.attention && same(shape, planned_)) return fused_.attention->backward(stream_, g);
   kernels::attention_backward(stream_,
-                              {values(g.dqkv), values(g.dout), values(g.qkv), values(g.out),
-                               floats(g.lse), g.workspace},
-                              shape);
+      {values(g.dqkv), values(g.dout), values(g.qkv), values(g.out), floats(g.lse), g.workspace},
+      shape);
 }
 
-void CudaDevice::attend_more(const MoreKeys& m, const AttentionShape& shape,
-                             const SeenKeys& seen) {
-  kernels::attend_more(stream_, {values(m.out), floats(m.lse), values(m.qkv), values(m.keys)},
-                       shape, seen);
+void CudaDevice::attend_more(const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) {
+  kernels::attend_more(
+      stream_, {values(m.out), floats(m.lse), values(m.qkv), values(m.keys)}, shape, seen);
 }
 
-void CudaDevice::attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
-                                      const SeenKeys& seen) {
+void CudaDevice::attend_more_backward(
+    const MoreKeysGradient& m, const AttentionShape& shape, const SeenKeys& seen) {
   kernels::attend_more_backward(stream_,
-                                {values(m.dqkv), values(m.dkeys), values(m.dout), values(m.qkv),
-                                 values(m.keys), values(m.out), floats(m.lse), m.workspace},
-                                shape, seen);
+      {values(m.dqkv), values(m.dkeys), values(m.dout), values(m.qkv), values(m.keys),
+          values(m.out), floats(m.lse), m.workspace},
+      shape, seen);
 }
 
 void CudaDevice::route_backward(const RouteGradient& g, const RouteShape& shape) {
   kernels::route_backward(stream_,
-                          {values(g.d_logits), values(g.d_weights), values(g.probabilities),
-                           values(g.weights), g.choices, floats(g.balance), g.seq_len},
-                          shape);
+      {values(g.d_logits), values(g.d_weights), values(g.probabilities), values(g.weights),
+          g.choices, floats(g.balance), g.seq_len},
+      shape);
 }
 
 void CudaDevice::dispatch(const Dispatch& d, const RouteShape& shape) {
@@ -243,20 +239,19 @@ Device::Dropped CudaDevice::dropped() {
   return so_far;
 }
 
-void CudaDevice::count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
-                               double scale, const RouteShape& shape) {
-  kernels::count_choices(stream_, floats(counts), choices, seq_len, static_cast<float>(scale),
-                         shape);
+void CudaDevice::count_choices(
+    void* counts, const std::int32_t* choices, i64 seq_len, double scale, const RouteShape& shape) {
+  kernels::count_choices(
+      stream_, floats(counts), choices, seq_len, static_cast<float>(scale), shape);
 }
 
 void CudaDevice::add_placed(void* y, const Placed& placed) {
   kernels::add_placed(stream_, values(y), rows_of(placed));
 }
 
-void CudaDevice::placed_backward(void* d_rows, void* d_weights, const void* dy,
-                                 const Placed& placed) {
-  kernels::placed_backward(stream_, values(d_rows), values(d_weights), values(dy),
-                           rows_of(placed));
+void CudaDevice::placed_backward(
+    void* d_rows, void* d_weights, const void* dy, const Placed& placed) {
+  kernels::placed_backward(stream_, values(d_rows), values(d_weights), values(dy), rows_of(placed));
 }
 
 void CudaDevice::swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) {
@@ -267,23 +262,23 @@ void CudaDevice::swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 
   kernels::swiglu_backward(stream_, values(gate_up), values(dy), tokens, ffn);
 }
 
-void CudaDevice::swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
-                                  const Quantization& left) {
+void CudaDevice::swiglu_to_8_bits(
+    void* y, const void* gate_up, i64 tokens, i64 ffn, const Quantization& left) {
   kernels::swiglu(stream_, values(y), values(gate_up), tokens, ffn, &left);
 }
 
-void CudaDevice::swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
-                                           const Quantization& left) {
+void CudaDevice::swiglu_backward_to_8_bits(
+    void* gate_up, const void* dy, i64 tokens, i64 ffn, const Quantization& left) {
   kernels::swiglu_backward(stream_, values(gate_up), values(dy), tokens, ffn, &left);
 }
 
-void CudaDevice::embed(void* y, const void* table, const std::int32_t* ids,
-                       const EmbeddingShape& shape) {
+void CudaDevice::embed(
+    void* y, const void* table, const std::int32_t* ids, const EmbeddingShape& shape) {
   kernels::embed(stream_, values(y), values(table), ids, shape);
 }
 
-void CudaDevice::embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
-                                const EmbeddingShape& shape) {
+void CudaDevice::embed_backward(
+    void* d_table, const void* dy, const std::int32_t* ids, const EmbeddingShape& shape) {
   kernels::embed_backward(stream_, floats(d_table), values(dy), ids, shape);
 }
 
@@ -292,22 +287,21 @@ void CudaDevice::loss_max(void* maximum, const void* logits, const LossShape& sh
 }
 
 void CudaDevice::loss_sums(void* statistics, const void* logits, const void* maximum,
-                           const std::int32_t* targets, const LossShape& shape) {
-  kernels::loss_sums(stream_, floats(statistics), values(logits), floats(maximum), targets,
-                     shape);
+    const std::int32_t* targets, const LossShape& shape) {
+  kernels::loss_sums(stream_, floats(statistics), values(logits), floats(maximum), targets, shape);
 }
 
 void CudaDevice::loss_max_and_sums(void* maximum, void* statistics, const void* logits,
-                                   const std::int32_t* targets, const LossShape& shape) {
-  kernels::loss_max_and_sums(stream_, floats(maximum), floats(statistics), values(logits),
-                             targets, shape);
+    const std::int32_t* targets, const LossShape& shape) {
+  kernels::loss_max_and_sums(
+      stream_, floats(maximum), floats(statistics), values(logits), targets, shape);
 }
 
 void CudaDevice::loss_backward(const LossGradient& g, const LossShape& shape) {
   kernels::loss_backward(stream_,
-                         {values(g.logits), floats(g.maximum), floats(g.statistics), g.targets,
-                          static_cast<float>(g.scale), loss_},
-                         shape);
+      {values(g.logits), floats(g.maximum), floats(g.statistics), g.targets,
+          static_cast<float>(g.scale), loss_},
+      shape);
 }
 
 /// Reads the sum and starts it anew.
@@ -326,8 +320,8 @@ void CudaDevice::add_square_sum(double* sum, const void* gradient, i64 count) {
   kernels::square_sum(stream_, sum, floats(gradient), count);
 }
 
-void CudaDevice::adamw(void* weight, void* state, const void* gradient, i64 count,
-                       const AdamW& settings) {
+void CudaDevice::adamw(
+    void* weight, void* state, const void* gradient, i64 count, const AdamW& settings) {
   kernels::adamw(stream_, values(weight), floats(state), floats(gradient), count, settings);
 }
 

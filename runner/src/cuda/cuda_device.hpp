@@ -40,9 +40,7 @@ class CudaDevice final : public Device {
   bool computes() const override { return true; }
 
   void zero(void* data, i64 bytes) override { gpu::zero(stream_, data, bytes); }
-  void copy(void* to, const void* from, i64 bytes) override {
-    gpu::copy(stream_, to, from, bytes);
-  }
+  void copy(void* to, const void* from, i64 bytes) override { gpu::copy(stream_, to, from, bytes); }
   void upload(void* to, const void* host, i64 bytes) override;
   void download(void* host, const void* from, i64 bytes) override;
   void synchronize() override;
@@ -65,58 +63,55 @@ class CudaDevice final : public Device {
   void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) override;
   void add_rms_norm(const AddedNorm& n, i64 tokens, i64 hidden) override;
   void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
-                          const Quantization& left) override;
-  void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
-                              const Quantization& left) override;
+      const Quantization& left) override;
+  void add_rms_norm_to_8_bits(
+      const AddedNorm& n, i64 tokens, i64 hidden, const Quantization& left) override;
   void rms_norm_backward(const RmsNormGradient& g, i64 tokens, i64 hidden) override;
   void rope(void* qkv, const AttentionShape& shape, Rotation rotation) override;
   void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
-               Rotation rotation) override;
+      Rotation rotation) override;
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
-  void attention(void* out, void* lse, const void* qkv, void* workspace,
-                 const AttentionShape& shape) override;
+  void attention(
+      void* out, void* lse, const void* qkv, void* workspace, const AttentionShape& shape) override;
   void attention_backward(const AttentionGradient& g, const AttentionShape& shape) override;
-  void attend_more(const MoreKeys& m, const AttentionShape& shape,
-                   const SeenKeys& seen) override;
-  void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
-                            const SeenKeys& seen) override;
-  void copy_columns(const Columns& columns) override {
-    kernels::copy_columns(stream_, columns);
-  }
+  void attend_more(const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) override;
+  void attend_more_backward(
+      const MoreKeysGradient& m, const AttentionShape& shape, const SeenKeys& seen) override;
+  void copy_columns(const Columns& columns) override { kernels::copy_columns(stream_, columns); }
   void add_columns(const Columns& columns) override { kernels::add_columns(stream_, columns); }
   void route(const Route& r, const RouteShape& shape) override {
     kernels::route(stream_, r, shape);
   }
   void route_backward(const RouteGradient& g, const RouteShape& shape) override;
   void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
-                     const RouteShape& shape) override;
+      const RouteShape& shape) override;
   void dispatch(const Dispatch& d, const RouteShape& shape) override;
   Dropped dropped() override;
   void gather_rows(const Gathered& g) override { kernels::gather_rows(stream_, g); }
   void add_placed(void* y, const Placed& placed) override;
-  void placed_backward(void* d_rows, void* d_weights, const void* dy,
-                       const Placed& placed) override;
+  void placed_backward(
+      void* d_rows, void* d_weights, const void* dy, const Placed& placed) override;
   void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) override;
   void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) override;
-  void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
-                        const Quantization& left) override;
-  void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
-                                 const Quantization& left) override;
-  void embed(void* y, const void* table, const std::int32_t* ids,
-             const EmbeddingShape& shape) override;
-  void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
-                      const EmbeddingShape& shape) override;
+  void swiglu_to_8_bits(
+      void* y, const void* gate_up, i64 tokens, i64 ffn, const Quantization& left) override;
+  void swiglu_backward_to_8_bits(
+      void* gate_up, const void* dy, i64 tokens, i64 ffn, const Quantization& left) override;
+  void embed(
+      void* y, const void* table, const std::int32_t* ids, const EmbeddingShape& shape) override;
+  void embed_backward(
+      void* d_table, const void* dy, const std::int32_t* ids, const EmbeddingShape& shape) override;
   void loss_max(void* maximum, const void* logits, const LossShape& shape) override;
   void loss_sums(void* statistics, const void* logits, const void* maximum,
-                 const std::int32_t* targets, const LossShape& shape) override;
+      const std::int32_t* targets, const LossShape& shape) override;
   void loss_max_and_sums(void* maximum, void* statistics, const void* logits,
-                         const std::int32_t* targets, const LossShape& shape) override;
+      const std::int32_t* targets, const LossShape& shape) override;
   void loss_backward(const LossGradient& g, const LossShape& shape) override;
   double take_loss() override;
   void initialize(void* weight, const TensorRegion& region, u64 seed) override;
   void add_square_sum(double* sum, const void* gradient, i64 count) override;
-  void adamw(void* weight, void* state, const void* gradient, i64 count,
-             const AdamW& settings) override;
+  void adamw(
+      void* weight, void* state, const void* gradient, i64 count, const AdamW& settings) override;
   void initialize_optimizer(void* state, const void* weight, i64 count) override;
   void read_gradient(double* host, const void* gradient, i64 count) override;
 

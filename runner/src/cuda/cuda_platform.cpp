@@ -74,15 +74,15 @@ class CudaPlatform final : public Platform {
         facts_(opened(options)),
         streams_(device_.stream(), options.layout.habits),
         most_blocks_(nccl_.order == NcclOrder::by_room
-                         ? blocks_for_room(streams_.used_by(options.layout),
-                                           static_cast<int>(facts_.multiprocessors))
-                         : std::nullopt),
+                ? blocks_for_room(
+                      streams_.used_by(options.layout), static_cast<int>(facts_.multiprocessors))
+                : std::nullopt),
         nccl_calls_(options.nccl_blocking ? NcclCalls::blocking : NcclCalls::polled),
         registers_(options.nccl_register) {
     if (options.layout.fp8 != Scaling::none && facts_.compute_capability < fp8_capability)
-      fail(ErrorClass::invalid_layout, "FP8 needs a GPU of compute capability 8.9 or later; " +
-                                           facts_.name + " has " +
-                                           capability_text(facts_.compute_capability));
+      fail(ErrorClass::invalid_layout,
+          "FP8 needs a GPU of compute capability 8.9 or later; " + facts_.name + " has " +
+              capability_text(facts_.compute_capability));
     device_.while_waiting([this] { look(); });
     // Without a model there is nothing to plan for.
     if (options.model.heads > 0) choose_attention(options);
@@ -119,12 +119,12 @@ class CudaPlatform final : public Platform {
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
     mesh_ = &c.mesh;
     if (comm_ == "staged")
-      return std::make_unique<StagedCommunicator>(connect_host(c, std::move(group)), device_,
-                                                  c.host_memory);
+      return std::make_unique<StagedCommunicator>(
+          connect_host(c, std::move(group)), device_, c.host_memory);
     if (!world_) open_world(c);
     CommStream& stream = streams_.of(group.name);
-    return std::make_unique<NcclCommunicator>(*world_, std::move(group), c.mesh.rank(), stream,
-                                              device_, c.recorder);
+    return std::make_unique<NcclCommunicator>(
+        *world_, std::move(group), c.mesh.rank(), stream, device_, c.recorder);
   }
 
   void reserved(const Memory& memory) override {
@@ -154,14 +154,15 @@ class CudaPlatform final : public Platform {
   void add_result(JsonObject& result, const Memory& memory) override {
     const gpu::MemoryState now = gpu::memory_state();
     const i64 own = at_start_.free_bytes - now.free_bytes;
-    result.raw("gpu_memory", JsonObject{}
-                                 .integer("total_bytes", now.total_bytes)
-                                 .integer("free_at_start_bytes", at_start_.free_bytes)
-                                 .integer("own_bytes", own)
-                                 .integer("arena_bytes", memory.reserved_bytes())
-                                 .integer("outside_arenas_bytes", own - memory.reserved_bytes())
-                                 .integer("allocations", memory.source_allocations())
-                                 .str());
+    result.raw("gpu_memory",
+        JsonObject{}
+            .integer("total_bytes", now.total_bytes)
+            .integer("free_at_start_bytes", at_start_.free_bytes)
+            .integer("own_bytes", own)
+            .integer("arena_bytes", memory.reserved_bytes())
+            .integer("outside_arenas_bytes", own - memory.reserved_bytes())
+            .integer("allocations", memory.source_allocations())
+            .str());
     if (world_) result.integer("nccl_registered_bytes", world_->registered_bytes());
     result.raw("products", device_.products().choices_json());
     if (at_work_) result.raw("gpu_health", health_json(*at_work_).str());
@@ -171,13 +172,12 @@ class CudaPlatform final : public Platform {
   PaceLook look_at_pace() override { return monitor_ ? monitor_->pace() : PaceLook{}; }
 
   void open_world(const Connection& c) {
-    world_.emplace(nccl_.table, NcclHost{[c](const Group& group, const NcclUniqueId& own) {
-                                           return share_id(*connect_host(c, group), own);
-                                         },
-                                         [&mesh = c.mesh] {
-                                           mesh.wait_event(Deadline::in(connect_pause_s));
-                                         },
-                                         c.limit_s, nccl_.order, most_blocks_, nccl_calls_});
+    world_.emplace(nccl_.table,
+        NcclHost{[c](const Group& group, const NcclUniqueId& own) {
+                   return share_id(*connect_host(c, group), own);
+                 },
+            [&mesh = c.mesh] { mesh.wait_event(Deadline::in(connect_pause_s)); }, c.limit_s,
+            nccl_.order, most_blocks_, nccl_calls_});
   }
 
   void choose_attention(const Options& options) {
@@ -198,8 +198,7 @@ class CudaPlatform final : public Platform {
   std::string comm_;
   NcclLibrary nccl_;
   gpu::Facts facts_;
-  gpu::MemoryState at_start_ =
-      gpu::memory_state();  // with the context, without anything of ours
+  gpu::MemoryState at_start_ = gpu::memory_state();  // with the context, without anything of ours
   CudaDevice device_{facts_};
   PinnedMemory host_;
   std::unique_ptr<GpuMonitor> monitor_ = GpuMonitor::open(facts_.uuid, facts_.pci_bus_id);
@@ -216,11 +215,9 @@ class CudaPlatform final : public Platform {
 }  // namespace
 
 PlatformKind cuda_platform() {
-  return {"cuda",
-          {Dtype::bf16},
-          {"nccl", "staged"},
-          [](const Options& options) { return std::make_unique<CudaPlatform>(options); },
-          {"cudnn", "mma", "plain"}};
+  return {"cuda", {Dtype::bf16}, {"nccl", "staged"},
+      [](const Options& options) { return std::make_unique<CudaPlatform>(options); },
+      {"cudnn", "mma", "plain"}};
 }
 
 }  // namespace shardbench

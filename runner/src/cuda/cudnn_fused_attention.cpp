@@ -30,16 +30,16 @@ class Handle {
 
 class CudnnFusedAttention final : public FusedAttention {
  public:
-  CudnnFusedAttention(const CudnnLibrary& library, std::unique_ptr<Handle> handle,
-                      const AttentionShape& shape)
+  CudnnFusedAttention(
+      const CudnnLibrary& library, std::unique_ptr<Handle> handle, const AttentionShape& shape)
       : library_(library),
         handle_(std::move(handle)),
         attention_(library_.table, {handle_->get(), nullptr}, shape) {}
 
   std::string refusal() const { return attention_.refusal(); }
 
-  void forward(gpu::Stream stream, void* out, void* lse, const void* qkv,
-               void* workspace) override {
+  void forward(
+      gpu::Stream stream, void* out, void* lse, const void* qkv, void* workspace) override {
     if (!attention_.forward(stream.handle, out, static_cast<float*>(lse), qkv, workspace))
       give_up();
   }
@@ -69,8 +69,8 @@ FusedAttentionChoice make_fused_attention(const AttentionShape& shape) {
   if (!library.refusal.empty()) return {nullptr, library.refusal};
   auto handle = std::make_unique<Handle>(library.table);
   if (handle->status() != cudnn_success)
-    return {nullptr,
-            std::string("cudnnCreate: ") + library.table.get_error_string(handle->status())};
+    return {
+        nullptr, std::string("cudnnCreate: ") + library.table.get_error_string(handle->status())};
   auto attention = std::make_unique<CudnnFusedAttention>(library, std::move(handle), shape);
   if (!attention->refusal().empty()) return {nullptr, attention->refusal()};
   return {std::move(attention), ""};

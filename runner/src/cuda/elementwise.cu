@@ -100,14 +100,14 @@ struct SwigluGradient {
 template <int width, typename F>
 __global__ void for_each_leaving(i64 count, F f, Leaves8Bits left) {
   visit<width>(0, count, Worker{global_thread(), global_threads()},
-               [&]<int n>(i64 i, Width<n> at) { f.leave(i, at, left); });
+      [&]<int n>(i64 i, Width<n> at) { f.leave(i, at, left); });
   left.end();
 }
 
 /// Blocks few enough that the end of each, which waits for its threads, does not show.
 template <typename F>
 void for_each_to_8_bits(const char* name, gpu::Stream stream, i64 count, bool vectors, F f,
-                        const Device::Quantization& q) {
+    const Device::Quantization& q) {
   constexpr int threads = 256;
   constexpr i64 most_blocks = 2048;
   if (count == 0) return;
@@ -123,7 +123,7 @@ void for_each_to_8_bits(const char* name, gpu::Stream stream, i64 count, bool ve
 bool has_vector_rows(i64 tokens, i64 ffn) {
   const bool vectors = ffn % 8 == 0;
   check(tokens * ffn / (vectors ? 8 : 1) < i64{1} << 32,
-        "a matrix of the FFN has fewer than 2^32 vectors");
+      "a matrix of the FFN has fewer than 2^32 vectors");
   return vectors;
 }
 
@@ -149,7 +149,7 @@ struct CopyColumns {
   template <int width>
   __device__ void operator()(i64 i, Width<width>) const {
     store(c.to + column_of<width>(i, c.columns, c.to_row),
-          load<width>(c.from + column_of<width>(i, c.columns, c.from_row)));
+        load<width>(c.from + column_of<width>(i, c.columns, c.from_row)));
   }
 };
 
@@ -160,8 +160,7 @@ struct AddColumns {
   __device__ void operator()(i64 i, Width<width>) const {
     Bf16* to = c.to + column_of<width>(i, c.columns, c.to_row);
     Floats<width> sum = load<width>(to);
-    const Floats<width> other =
-        load<width>(c.from + column_of<width>(i, c.columns, c.from_row));
+    const Floats<width> other = load<width>(c.from + column_of<width>(i, c.columns, c.from_row));
     for (int e = 0; e < width; ++e)
       sum.at[e] += other.at[e];
     store(to, sum);
@@ -170,12 +169,12 @@ struct AddColumns {
 
 template <typename Move>
 void move_columns(const char* name, gpu::Stream stream, const Device::Columns& c) {
-  const MovedColumns moved{static_cast<Bf16*>(c.to), c.to_row, static_cast<const Bf16*>(c.from),
-                           c.from_row, c.width};
-  const bool vectors = c.width % 8 == 0 && c.to_row % 8 == 0 && c.from_row % 8 == 0 &&
-                       aligned(moved.to, moved.from);
+  const MovedColumns moved{
+      static_cast<Bf16*>(c.to), c.to_row, static_cast<const Bf16*>(c.from), c.from_row, c.width};
+  const bool vectors =
+      c.width % 8 == 0 && c.to_row % 8 == 0 && c.from_row % 8 == 0 && aligned(moved.to, moved.from);
   check(c.rows * c.width / (vectors ? 8 : 1) < i64{1} << 32,
-        "a matrix's columns have fewer than 2^32 vectors");
+      "a matrix's columns have fewer than 2^32 vectors");
   for_each<8>(name, stream, c.rows * c.width, vectors, Move{moved});
 }
 
@@ -255,7 +254,7 @@ void accumulate(gpu::Stream stream, float* y, const float* x, i64 count) {
 }
 
 void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
-            const Device::Quantization* left) {
+    const Device::Quantization* left) {
   const bool vectors = has_vector_rows(tokens, ffn);
   const Swiglu f{y, gate_up, ffn};
   if (left == nullptr)
@@ -265,7 +264,7 @@ void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ff
 }
 
 void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
-                     const Device::Quantization* left) {
+    const Device::Quantization* left) {
   const bool vectors = has_vector_rows(tokens, ffn);
   const SwigluGradient f{gate_up, dy, ffn};
   if (left == nullptr)
@@ -291,22 +290,22 @@ void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& s) 
 }
 
 void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& s,
-          const Positions& positions, Rotation rotation) {
+    const Positions& positions, Rotation rotation) {
   const i64 half = s.head_dim / 2;
   const i64 heads = s.heads + s.kv_heads;
   if (s.batch * s.seq_len == 0) return;
   const bool vectors = half % 8 == 0;
   const int threads = block_threads(heads * half / (vectors ? 8 : 1), 256);
   launch(vectors ? rotate<8> : rotate<1>, Launch{"rope", stream, s.batch * s.seq_len, threads},
-         Turning{.qkv = qkv,
-                 .table = table,
-                 .row = s.row(),
-                 .seq_len = s.seq_len,
-                 .first = positions.first,
-                 .second = positions.second - s.seq_len / 2,
-                 .heads = static_cast<int>(heads),
-                 .half = static_cast<int>(half),
-                 .sign = rotation == Rotation::forward ? 1.0F : -1.0F});
+      Turning{.qkv = qkv,
+          .table = table,
+          .row = s.row(),
+          .seq_len = s.seq_len,
+          .first = positions.first,
+          .second = positions.second - s.seq_len / 2,
+          .heads = static_cast<int>(heads),
+          .half = static_cast<int>(half),
+          .sign = rotation == Rotation::forward ? 1.0F : -1.0F});
 }
 
 }  // namespace shardbench::kernels

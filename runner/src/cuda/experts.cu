@@ -51,8 +51,7 @@ struct Routing {
 };
 
 /// The parts of the chosen experts; from logits, which bf16 has not rounded once more.
-__device__ void weigh(Bf16* weights, const std::int32_t* choices, const Bf16* logits,
-                      int chosen) {
+__device__ void weigh(Bf16* weights, const std::int32_t* choices, const Bf16* logits, int chosen) {
   float largest = -INFINITY;
   for (int j = 0; j < chosen; ++j)
     largest = fmaxf(largest, widen(logits[choices[j]]));
@@ -99,8 +98,7 @@ __global__ void route_gradients(RouteGradient g, int experts, int chosen) {
   const Bf16* d_weights = g.d_weights + token * chosen;
   const std::int32_t* choices = g.choices + token * chosen;
   const Bf16* probabilities = g.probabilities + token * experts;
-  const float* balance =
-      g.balance == nullptr ? nullptr : g.balance + token / g.seq_len * experts;
+  const float* balance = g.balance == nullptr ? nullptr : g.balance + token / g.seq_len * experts;
   float mean = 0;
   for (int j = 0; j < chosen; ++j)
     mean += widen(weights[j]) * widen(d_weights[j]);
@@ -125,7 +123,7 @@ __global__ void route_gradients(RouteGradient g, int experts, int chosen) {
 
 /// All add the same number, so that the order of the sum does not matter.
 __global__ void count_kernel(float* counts, const std::int32_t* choices, i64 of_sequence,
-                             float scale, i64 experts, i64 count) {
+    float scale, i64 experts, i64 count) {
   for (i64 i = global_thread(); i < count; i += global_threads())
     atomic_add(counts + i / of_sequence * experts + choices[i], scale);
 }
@@ -133,8 +131,7 @@ __global__ void count_kernel(float* counts, const std::int32_t* choices, i64 of_
 constexpr int dispatch_threads = 256;
 
 /// Block per expert.
-__global__ void count_rows(float* counts, const std::int32_t* choices, i64 count,
-                           i64 capacity) {
+__global__ void count_rows(float* counts, const std::int32_t* choices, i64 count, i64 capacity) {
   const int expert = static_cast<int>(blockIdx.x);
   int own = 0;
   for (i64 i = threadIdx.x; i < count && capacity == 0; i += blockDim.x)
@@ -190,12 +187,10 @@ __global__ void place_rows(Device::Dispatch d, i64 count, i64 chosen) {
 
 /// Block per row.
 template <int width>
-__global__ void gather_kernel(Bf16* to, const Bf16* from, const std::int32_t* index,
-                              i64 values) {
+__global__ void gather_kernel(Bf16* to, const Bf16* from, const std::int32_t* index, i64 values) {
   const std::int32_t row = index[blockIdx.x];
   visit<width>(0, values, worker_of_block(), [&]<int n>(i64 k, Width<n>) {
-    store(to + blockIdx.x * values + k,
-          row < 0 ? Floats<n>{} : load<n>(from + row * values + k));
+    store(to + blockIdx.x * values + k, row < 0 ? Floats<n>{} : load<n>(from + row * values + k));
   });
 }
 
@@ -254,36 +249,34 @@ Launch over_rows(const char* name, gpu::Stream stream, i64 rows, i64 width, bool
 void route(gpu::Stream stream, const Device::Route& r, const Device::RouteShape& s) {
   if (s.tokens == 0) return;
   launch(route_tokens, Launch{"route", stream, s.tokens, warp_size},
-         Routing{static_cast<Bf16*>(r.probabilities), static_cast<Bf16*>(r.weights), r.choices,
-                 r.pinned},
-         static_cast<int>(s.experts), static_cast<int>(s.chosen));
+      Routing{
+          static_cast<Bf16*>(r.probabilities), static_cast<Bf16*>(r.weights), r.choices, r.pinned},
+      static_cast<int>(s.experts), static_cast<int>(s.chosen));
 }
 
 void route_backward(gpu::Stream stream, const RouteGradient& g, const Device::RouteShape& s) {
   if (s.tokens == 0) return;
   launch(route_gradients, Launch{"route_backward", stream, s.tokens, warp_size}, g,
-         static_cast<int>(s.experts), static_cast<int>(s.chosen));
+      static_cast<int>(s.experts), static_cast<int>(s.chosen));
 }
 
 void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choices, i64 seq_len,
-                   float scale, const Device::RouteShape& s) {
+    float scale, const Device::RouteShape& s) {
   constexpr int threads = 256;
   constexpr i64 most_blocks = 1024;
   const i64 count = s.tokens * s.chosen;
   if (count == 0) return;
   gpu::zero(stream, counts, s.tokens / seq_len * s.experts * i64{sizeof(float)});
   launch(count_kernel,
-         Launch{"count_choices", stream, std::min(blocks_for(count, threads), most_blocks),
-                threads},
-         counts, choices, seq_len * s.chosen, scale, s.experts, count);
+      Launch{"count_choices", stream, std::min(blocks_for(count, threads), most_blocks), threads},
+      counts, choices, seq_len * s.chosen, scale, s.experts, count);
 }
 
 void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& s) {
   const i64 count = s.tokens * s.chosen;
   launch(count_rows, Launch{"count_rows", stream, s.experts, dispatch_threads},
-         static_cast<float*>(d.counts), d.choices, count, d.capacity);
-  launch(place_rows, Launch{"place_rows", stream, s.experts, dispatch_threads}, d, count,
-         s.chosen);
+      static_cast<float*>(d.counts), d.choices, count, d.capacity);
+  launch(place_rows, Launch{"place_rows", stream, s.experts, dispatch_threads}, d, count, s.chosen);
 }
 
 void gather_rows(gpu::Stream stream, const Device::Gathered& g) {
@@ -292,24 +285,23 @@ void gather_rows(gpu::Stream stream, const Device::Gathered& g) {
   const auto* from = static_cast<const Bf16*>(g.from);
   const bool vectors = vector_rows(g.width, to, from);
   launch(vectors ? gather_kernel<8> : gather_kernel<1>,
-         over_rows("gather_rows", stream, g.rows, g.width, vectors), to, from, g.index,
-         g.width);
+      over_rows("gather_rows", stream, g.rows, g.width, vectors), to, from, g.index, g.width);
 }
 
 void add_placed(gpu::Stream stream, Bf16* y, const PlacedRows& p) {
   if (p.tokens == 0) return;
   const bool vectors = vector_rows(p.width, y, p.rows);
   launch(vectors ? add_placed_kernel<8> : add_placed_kernel<1>,
-         over_rows("add_placed", stream, p.tokens, p.width, vectors), y, p);
+      over_rows("add_placed", stream, p.tokens, p.width, vectors), y, p);
 }
 
-void placed_backward(gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
-                     const PlacedRows& p) {
+void placed_backward(
+    gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy, const PlacedRows& p) {
   if (p.tokens == 0) return;
   const bool vectors = vector_rows(p.width, d_rows, dy, p.rows);
   launch(vectors ? placed_gradients<8> : placed_gradients<1>,
-         over_rows("placed_backward", stream, p.tokens * p.chosen, p.width, vectors), d_rows,
-         d_weights, dy, p);
+      over_rows("placed_backward", stream, p.tokens * p.chosen, p.width, vectors), d_rows,
+      d_weights, dy, p);
 }
 
 }  // namespace shardbench::kernels

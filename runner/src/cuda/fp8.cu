@@ -16,11 +16,11 @@ constexpr i64 most_blocks = 2048;
 __global__ void raise_amax_kernel(float* amax, const Bf16* values, i64 count) {
   std::uint32_t most = 0;
   read<width, 4>(values, count, Worker{global_thread(), global_threads()},
-                 [&](i64, const auto& read_values, bool counts) {
-                   if (!counts) return;
-                   for (const float value : read_values.at)
-                     most = larger(most, magnitude_bits(value));
-                 });
+      [&](i64, const auto& read_values, bool counts) {
+        if (!counts) return;
+        for (const float value : read_values.at)
+          most = larger(most, magnitude_bits(value));
+      });
   raise(amax, most);
 }
 
@@ -54,9 +54,8 @@ struct TilePlace {
 };
 
 /// Eight values into 8 bits: into the tile, and to their place along the rows.
-__device__ std::uint32_t put(std::uint8_t* turned, const TilePlace& at,
-                             const Floats<width>& values, float scale, bool e4m3,
-                             std::uint8_t* straight) {
+__device__ std::uint32_t put(std::uint8_t* turned, const TilePlace& at, const Floats<width>& values,
+    float scale, bool e4m3, std::uint8_t* straight) {
   Bytes8 bytes;
   std::uint32_t most = 0;
   for (int e = 0; e < width; ++e) {
@@ -69,8 +68,8 @@ __device__ std::uint32_t put(std::uint8_t* turned, const TilePlace& at,
 }
 
 /// Out of the tile along the columns; `transposed`: where the tile's matrix begins.
-__device__ void put_turned(const std::uint8_t* turned, i64 rows, i64 columns,
-                           std::uint8_t* transposed) {
+__device__ void put_turned(
+    const std::uint8_t* turned, i64 rows, i64 columns, std::uint8_t* transposed) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * vectors_of_tile; i += threads) {
     const int column = i / vectors_of_tile;
     const int row = i % vectors_of_tile * width;
@@ -98,8 +97,9 @@ __global__ void quantize_kernel(Tiles t) {
     const TilePlace at(i, t.rows, t.columns);
     if (!at.inside) continue;
     const i64 value = at.global_row * t.columns + at.global_column;
-    most = larger(most, put(turned, at, load<width>(t.values + value), scale, t.e4m3,
-                            t.straight == nullptr ? nullptr : t.straight + value));
+    most = larger(most,
+        put(turned, at, load<width>(t.values + value), scale, t.e4m3,
+            t.straight == nullptr ? nullptr : t.straight + value));
   }
   sync_block();
   if (t.transposed != nullptr) put_turned(turned, t.rows, t.columns, t.transposed);
@@ -107,8 +107,8 @@ __global__ void quantize_kernel(Tiles t) {
 }
 
 /// Block per tile, likewise.
-__global__ void transpose_8_bits_kernel(std::uint8_t* to, const std::uint8_t* from, i64 rows,
-                                        i64 columns) {
+__global__ void transpose_8_bits_kernel(
+    std::uint8_t* to, const std::uint8_t* from, i64 rows, i64 columns) {
   SHARDBENCH_SHARED(std::uint8_t, turned, tile * tile_stride);
   for (int i = static_cast<int>(threadIdx.x); i < tile * vectors_of_tile; i += threads) {
     const TilePlace at(i, rows, columns);
@@ -162,21 +162,15 @@ __global__ void keep_amax_kernel(Device::AmaxHistory h) {
 }
 
 Tiles tiles_of(const Device::Quantization& q, i64 columns) {
-  return {static_cast<const Bf16*>(q.values),
-          q.rows,
-          columns,
-          q.element == Element::e4m3,
-          static_cast<std::uint8_t*>(q.straight),
-          static_cast<std::uint8_t*>(q.transposed),
-          q.limit,
-          q.unit,
-          q.seen};
+  return {static_cast<const Bf16*>(q.values), q.rows, columns, q.element == Element::e4m3,
+      static_cast<std::uint8_t*>(q.straight), static_cast<std::uint8_t*>(q.transposed), q.limit,
+      q.unit, q.seen};
 }
 
 enum class Turned { no, yes };
 Launch over_tiles(const char* name, gpu::Stream stream, i64 rows, i64 columns, Turned turned) {
   check((turned == Turned::no || rows % width == 0) && columns % width == 0,
-        "a tensor in FP8 has rows and columns in multiples of 8");
+      "a tensor in FP8 has rows and columns in multiples of 8");
   return {name, stream, {blocks_for(columns, tile), blocks_for(rows, tile)}, threads};
 }
 
@@ -189,28 +183,27 @@ void raise_amax(gpu::Stream stream, float* amax, const Bf16* values, i64 count) 
 
 void quantize(gpu::Stream stream, const Device::Quantization& q) {
   launch(quantize_kernel,
-         over_tiles("quantize", stream, q.rows, q.columns,
-                    q.transposed == nullptr ? Turned::no : Turned::yes),
-         tiles_of(q, q.columns));
+      over_tiles("quantize", stream, q.rows, q.columns,
+          q.transposed == nullptr ? Turned::no : Turned::yes),
+      tiles_of(q, q.columns));
 }
 
 void transpose_8_bits(gpu::Stream stream, void* to, const void* from, i64 rows, i64 columns) {
   launch(transpose_8_bits_kernel,
-         over_tiles("transpose_8_bits", stream, rows, columns, Turned::yes),
-         static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), rows, columns);
+      over_tiles("transpose_8_bits", stream, rows, columns, Turned::yes),
+      static_cast<std::uint8_t*>(to), static_cast<const std::uint8_t*>(from), rows, columns);
 }
 
-void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy,
-                               const Device::Quantization& q) {
+void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy, const Device::Quantization& q) {
   check(q.straight != nullptr && q.transposed != nullptr, "both orders are wanted");
   launch(swiglu_gradient_kernel,
-         over_tiles("swiglu_backward", stream, q.rows, q.columns / 2, Turned::yes),
-         tiles_of(q, q.columns / 2), dy);
+      over_tiles("swiglu_backward", stream, q.rows, q.columns / 2, Turned::yes),
+      tiles_of(q, q.columns / 2), dy);
 }
 
 void keep_amax(gpu::Stream stream, const Device::AmaxHistory& history) {
   launch(keep_amax_kernel, {"keep_amax", stream, blocks_for(history.tensors, threads), threads},
-         history);
+      history);
 }
 
 }  // namespace shardbench::kernels

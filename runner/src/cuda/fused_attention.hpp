@@ -20,8 +20,8 @@ class FusedAttention {
 
   /// Operands as Device::attention has them; the order of lse is the library's own. Both
   /// directions have workspace_bytes() of workspace.
-  virtual void forward(gpu::Stream stream, void* out, void* lse, const void* qkv,
-                       void* workspace) = 0;
+  virtual void forward(
+      gpu::Stream stream, void* out, void* lse, const void* qkv, void* workspace) = 0;
   virtual void backward(gpu::Stream stream, const Device::AttentionGradient& g) = 0;
   /// "cuDNN 9.19.0": for the start record.
   virtual std::string name() const = 0;

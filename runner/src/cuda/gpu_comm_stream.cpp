@@ -67,8 +67,8 @@ void GpuCommStream::follow(CommStream& other, u64 mark) {
 
 /// Nothing where the stream has long come there.
 void GpuCommStream::wait_for(u64 mark, gpu::Stream waiting) {
-  const auto found = std::find_if(ahead_.begin(), ahead_.end(),
-                                  [&](const auto& entry) { return entry.first == mark; });
+  const auto found = std::find_if(
+      ahead_.begin(), ahead_.end(), [&](const auto& entry) { return entry.first == mark; });
   if (found != ahead_.end()) gpu::wait(waiting, found->second);
 }
 
@@ -86,9 +86,8 @@ bool GpuCommStream::reached(u64 mark) {
 
 CommStreams::CommStreams(gpu::Stream compute, const Habits& habits)
     : tensor_(compute,
-              habits.tp_overlap ? GpuCommStream::Kind::own
-                                : GpuCommStream::Kind::shared_with_compute,
-              habits.goes_first),
+          habits.tp_overlap ? GpuCommStream::Kind::own : GpuCommStream::Kind::shared_with_compute,
+          habits.goes_first),
       pipeline_(compute, GpuCommStream::Kind::own),
       exchanges_(compute, GpuCommStream::Kind::own, habits.goes_first),
       data_(compute, GpuCommStream::Kind::own),

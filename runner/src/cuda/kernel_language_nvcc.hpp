@@ -92,8 +92,8 @@ __device__ inline float inverse_sqrt(float x) {
 /// 16 bytes from (to) an address aligned to 16 bytes, in one access.
 __device__ inline Floats<8> load_vector(const Bf16* from) {
   const uint4 raw = *reinterpret_cast<const uint4*>(from);
-  return {{low_half(raw.x), high_half(raw.x), low_half(raw.y), high_half(raw.y),
-           low_half(raw.z), high_half(raw.z), low_half(raw.w), high_half(raw.w)}};
+  return {{low_half(raw.x), high_half(raw.x), low_half(raw.y), high_half(raw.y), low_half(raw.z),
+      high_half(raw.z), low_half(raw.w), high_half(raw.w)}};
 }
 __device__ inline Floats<4> load_vector(const float* from) {
   const float4 raw = *reinterpret_cast<const float4*>(from);
@@ -102,7 +102,7 @@ __device__ inline Floats<4> load_vector(const float* from) {
 __device__ inline void store_vector(Bf16* to, const Floats<8>& values) {
   *reinterpret_cast<uint4*>(to) =
       make_uint4(pack_bf16(values.at[0], values.at[1]), pack_bf16(values.at[2], values.at[3]),
-                 pack_bf16(values.at[4], values.at[5]), pack_bf16(values.at[6], values.at[7]));
+          pack_bf16(values.at[4], values.at[5]), pack_bf16(values.at[6], values.at[7]));
 }
 __device__ inline void store_vector(float* to, const Floats<4>& values) {
   *reinterpret_cast<float4*>(to) =
@@ -141,8 +141,7 @@ __device__ inline int recomputed(int value) {
 
 inline void check_launch(cudaError_t status, const char* name) {
   if (status != cudaSuccess)
-    fail(ErrorClass::internal,
-         std::string("kernel ") + name + ": " + cudaGetErrorString(status));
+    fail(ErrorClass::internal, std::string("kernel ") + name + ": " + cudaGetErrorString(status));
 }
 
 /// More shared memory than every kernel has by default must be asked for.
@@ -152,12 +151,11 @@ template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), const Launch& shape, Arguments... arguments) {
   if (shape.shared_bytes > default_shared_bytes)
     check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shape.shared_bytes)),
-                 shape.name);
+                     static_cast<int>(shape.shared_bytes)),
+        shape.name);
   const dim3 blocks(shape.blocks.x, shape.blocks.y, shape.blocks.z);
   kernel<<<blocks, shape.threads, shape.shared_bytes,
-           static_cast<cudaStream_t>(shape.stream.handle)>>>(
-      static_cast<Parameters>(arguments)...);
+      static_cast<cudaStream_t>(shape.stream.handle)>>>(static_cast<Parameters>(arguments)...);
   check_launch(cudaGetLastError(), shape.name);
 }
 

@@ -29,7 +29,7 @@ struct Norm {
   const Bf16* w;
 };
 void rms_norm(gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden,
-              const Device::Quantization* left = nullptr);
+    const Device::Quantization* left = nullptr);
 struct AddedNorm {
   Bf16* sum;
   Bf16* y;
@@ -38,7 +38,7 @@ struct AddedNorm {
   const Bf16* w;
 };
 void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden,
-                  const Device::Quantization* left = nullptr);
+    const Device::Quantization* left = nullptr);
 struct RmsNormGradient {
   Bf16* dx;   // added to
   float* dw;  // added to
@@ -61,12 +61,12 @@ constexpr i64 positions_within(const AttentionShape& s, const Positions& at) {
 void make_rope_table(gpu::Stream stream, float* table, const AttentionShape& shape);
 /// The table has all positions at which the tokens stand.
 void rope(gpu::Stream stream, Bf16* qkv, const float* table, const AttentionShape& shape,
-          const Positions& positions, Rotation rotation);
+    const Positions& positions, Rotation rotation);
 
 /// Bytes that attention and its backward need beside their operands.
 i64 attention_workspace_bytes(const AttentionShape& shape);
 void attention(gpu::Stream stream, Bf16* out, float* lse, const Bf16* qkv, void* workspace,
-               const AttentionShape& shape);
+    const AttentionShape& shape);
 struct AttentionGradient {
   Bf16* dqkv;
   const Bf16* dout;
@@ -75,8 +75,8 @@ struct AttentionGradient {
   const float* lse;
   void* workspace;
 };
-void attention_backward(gpu::Stream stream, const AttentionGradient& g,
-                        const AttentionShape& shape);
+void attention_backward(
+    gpu::Stream stream, const AttentionGradient& g, const AttentionShape& shape);
 
 /// As Device::attend_more; for heads of up to 256 values.
 struct MoreKeys {
@@ -85,8 +85,8 @@ struct MoreKeys {
   const Bf16* qkv;
   const Bf16* keys;
 };
-void attend_more(gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape,
-                 const SeenKeys& seen);
+void attend_more(
+    gpu::Stream stream, const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen);
 /// The workspace is that of attention's backward.
 struct MoreKeysGradient {
   Bf16* dqkv;
@@ -99,7 +99,7 @@ struct MoreKeysGradient {
   void* workspace;
 };
 void attend_more_backward(gpu::Stream stream, const MoreKeysGradient& m,
-                          const AttentionShape& shape, const SeenKeys& seen);
+    const AttentionShape& shape, const SeenKeys& seen);
 
 void copy_columns(gpu::Stream stream, const Device::Columns& columns);
 void add_columns(gpu::Stream stream, const Device::Columns& columns);
@@ -114,10 +114,9 @@ struct RouteGradient {
   const float* balance;
   i64 seq_len;
 };
-void route_backward(gpu::Stream stream, const RouteGradient& g,
-                    const Device::RouteShape& shape);
+void route_backward(gpu::Stream stream, const RouteGradient& g, const Device::RouteShape& shape);
 void count_choices(gpu::Stream stream, float* counts, const std::int32_t* choices, i64 seq_len,
-                   float scale, const Device::RouteShape& shape);
+    float scale, const Device::RouteShape& shape);
 /// `d.counts` are floats.
 void dispatch(gpu::Stream stream, const Device::Dispatch& d, const Device::RouteShape& shape);
 void gather_rows(gpu::Stream stream, const Device::Gathered& g);
@@ -132,30 +131,28 @@ struct PlacedRows {
   i64 width;
 };
 void add_placed(gpu::Stream stream, Bf16* y, const PlacedRows& placed);
-void placed_backward(gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
-                     const PlacedRows& placed);
+void placed_backward(
+    gpu::Stream stream, Bf16* d_rows, Bf16* d_weights, const Bf16* dy, const PlacedRows& placed);
 
 void swiglu(gpu::Stream stream, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
-            const Device::Quantization* left = nullptr);
+    const Device::Quantization* left = nullptr);
 /// With a limit in `left` it leaves `gate_up` as it is.
 void swiglu_backward(gpu::Stream stream, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
-                     const Device::Quantization* left = nullptr);
+    const Device::Quantization* left = nullptr);
 /// The same in 8 bits alone: q.values are the gates and up values.
-void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy,
-                               const Device::Quantization& q);
+void swiglu_backward_to_8_bits(gpu::Stream stream, const Bf16* dy, const Device::Quantization& q);
 
 void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* ids,
-           const Device::EmbeddingShape& shape);
+    const Device::EmbeddingShape& shape);
 void embed_backward(gpu::Stream stream, float* d_table, const Bf16* dy, const std::int32_t* ids,
-                    const Device::EmbeddingShape& shape);
+    const Device::EmbeddingShape& shape);
 
-void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits,
-              const Device::LossShape& shape);
+void loss_max(
+    gpu::Stream stream, float* maximum, const Bf16* logits, const Device::LossShape& shape);
 void loss_sums(gpu::Stream stream, float* statistics, const Bf16* logits, const float* maximum,
-               const std::int32_t* targets, const Device::LossShape& shape);
-void loss_max_and_sums(gpu::Stream stream, float* maximum, float* statistics,
-                       const Bf16* logits, const std::int32_t* targets,
-                       const Device::LossShape& shape);
+    const std::int32_t* targets, const Device::LossShape& shape);
+void loss_max_and_sums(gpu::Stream stream, float* maximum, float* statistics, const Bf16* logits,
+    const std::int32_t* targets, const Device::LossShape& shape);
 struct LossGradient {
   Bf16* logits;
   const float* maximum;
@@ -171,7 +168,7 @@ void initialize(gpu::Stream stream, Bf16* weight, const TensorRegion& region, u6
 void square_sum(gpu::Stream stream, double* sum, const float* gradient, i64 count);
 /// state: m, v and the master weights, `count` floats each.
 void adamw(gpu::Stream stream, Bf16* weight, float* state, const float* gradient, i64 count,
-           const AdamW& settings);
+    const AdamW& settings);
 void initialize_optimizer(gpu::Stream stream, float* state, const Bf16* weight, i64 count);
 
 }  // namespace shardbench::kernels

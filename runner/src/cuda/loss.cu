@@ -21,46 +21,43 @@ __global__ void row_maxima(float* maximum, const Bf16* logits, Device::LossShape
 }
 
 __global__ void row_sums(float* statistics, const Bf16* logits, const float* maximum,
-                         const std::int32_t* targets, Device::LossShape s) {
+    const std::int32_t* targets, Device::LossShape s) {
   const i64 token = blockIdx.x;
   const Bf16* row = logits + token * s.stride;
   const float most = maximum[token];
   float sum = 0;
-  read<8, 4>(row, s.rows, worker_of_block(),
-             [&]<int n>(i64, const Floats<n>& values, bool counts) {
-               float part = 0;
-               for (int e = 0; e < n; ++e)
-                 part += fast_exp2((values.at[e] - most) * log2_e);
-               sum += counts ? part : 0.0F;
-             });
+  read<8, 4>(row, s.rows, worker_of_block(), [&]<int n>(i64, const Floats<n>& values, bool counts) {
+    float part = 0;
+    for (int e = 0; e < n; ++e)
+      part += fast_exp2((values.at[e] - most) * log2_e);
+    sum += counts ? part : 0.0F;
+  });
   sum = block_sum(sum);
   if (threadIdx.x != 0) return;
   const i64 target = targets[token] - s.first;
   statistics[token] = sum;
-  statistics[s.tokens + token] =
-      target >= 0 && target < s.rows ? widen(row[target]) - most : 0.0F;
+  statistics[s.tokens + token] = target >= 0 && target < s.rows ? widen(row[target]) - most : 0.0F;
 }
 
 /// Maximum and sum in one reading: what was summed up shrinks where the maximum grows.
 __global__ void row_statistics(float* maximum, float* statistics, const Bf16* logits,
-                               const std::int32_t* targets, Device::LossShape s) {
+    const std::int32_t* targets, Device::LossShape s) {
   const i64 token = blockIdx.x;
   const Bf16* row = logits + token * s.stride;
   float most = -INFINITY;
   float sum = 0;
-  read<8, 4>(row, s.rows, worker_of_block(),
-             [&]<int n>(i64, const Floats<n>& values, bool counts) {
-               if (!counts) return;
-               float larger = most;
-               for (int e = 0; e < n; ++e)
-                 larger = fmaxf(larger, values.at[e]);
-               if (larger > most) {
-                 sum *= fast_exp2((most - larger) * log2_e);
-                 most = larger;
-               }
-               for (int e = 0; e < n; ++e)
-                 sum += fast_exp2((values.at[e] - most) * log2_e);
-             });
+  read<8, 4>(row, s.rows, worker_of_block(), [&]<int n>(i64, const Floats<n>& values, bool counts) {
+    if (!counts) return;
+    float larger = most;
+    for (int e = 0; e < n; ++e)
+      larger = fmaxf(larger, values.at[e]);
+    if (larger > most) {
+      sum *= fast_exp2((most - larger) * log2_e);
+      most = larger;
+    }
+    for (int e = 0; e < n; ++e)
+      sum += fast_exp2((values.at[e] - most) * log2_e);
+  });
   const float most_of_row = block_max(most);
   // A thread without values has none to shrink.
   const float share = sum > 0.0F ? sum * fast_exp2((most - most_of_row) * log2_e) : sum;
@@ -102,24 +99,22 @@ Launch over_rows(const char* name, gpu::Stream stream, const Device::LossShape& 
 
 }  // namespace
 
-void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits,
-              const Device::LossShape& s) {
+void loss_max(gpu::Stream stream, float* maximum, const Bf16* logits, const Device::LossShape& s) {
   if (s.tokens == 0) return;
   launch(row_maxima, over_rows("loss_max", stream, s), maximum, logits, s);
 }
 
 void loss_sums(gpu::Stream stream, float* statistics, const Bf16* logits, const float* maximum,
-               const std::int32_t* targets, const Device::LossShape& s) {
+    const std::int32_t* targets, const Device::LossShape& s) {
   if (s.tokens == 0) return;
   launch(row_sums, over_rows("loss_sums", stream, s), statistics, logits, maximum, targets, s);
 }
 
-void loss_max_and_sums(gpu::Stream stream, float* maximum, float* statistics,
-                       const Bf16* logits, const std::int32_t* targets,
-                       const Device::LossShape& s) {
+void loss_max_and_sums(gpu::Stream stream, float* maximum, float* statistics, const Bf16* logits,
+    const std::int32_t* targets, const Device::LossShape& s) {
   if (s.tokens == 0) return;
   launch(row_statistics, over_rows("loss_max_and_sums", stream, s), maximum, statistics, logits,
-         targets, s);
+      targets, s);
 }
 
 void loss_backward(gpu::Stream stream, const LossGradient& g, const Device::LossShape& s) {

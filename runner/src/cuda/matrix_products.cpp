@@ -30,8 +30,7 @@ class Scratch {
 
 class Timer {
  public:
-  Timer(gpu::Stream stream, const std::function<void()>& pause)
-      : stream_(stream), pause_(pause) {}
+  Timer(gpu::Stream stream, const std::function<void()>& pause) : stream_(stream), pause_(pause) {}
   ~Timer() {
     gpu::release_event(from_);
     gpu::release_event(to_);
@@ -66,7 +65,7 @@ i64 bytes_b(const GemmKey& key) {
 }
 i64 bytes_c(const GemmKey& key) {
   return (key.m * key.ldc + (key.batch - 1) * key.step_c) *
-         dtype_size(key.gradient_output ? Dtype::fp32 : Dtype::bf16);
+      dtype_size(key.gradient_output ? Dtype::fp32 : Dtype::bf16);
 }
 
 i64 most_bytes(const std::vector<GemmKey>& keys, i64 (*bytes)(const GemmKey&)) {
@@ -94,32 +93,31 @@ struct Operands {
 Gemm gemm_of(const GemmKey& key, const Operands& operands) {
   const i64 off = key.alignment < most_alignment ? key.alignment : 0;
   return {.transpose_a = key.transpose_a ? Transpose::yes : Transpose::no,
-          .transpose_b = key.transpose_b ? Transpose::yes : Transpose::no,
-          .m = key.m,
-          .n = key.n,
-          .k = key.k,
-          .a = operands.a + off,
-          .lda = key.lda,
-          .b = operands.b + off,
-          .ldb = key.ldb,
-          .c = operands.c + off,
-          .ldc = key.ldc,
-          .accumulate = key.accumulate ? Accumulate::yes : Accumulate::no,
-          .gradient_output = key.gradient_output,
-          .element_a = key.element_a,
-          .element_b = key.element_b,
-          .unit_a = operands.unit,
-          .unit_b = operands.unit,
-          .batch = key.batch,
-          .step_a = key.step_a,
-          .step_b = key.step_b,
-          .step_c = key.step_c};
+      .transpose_b = key.transpose_b ? Transpose::yes : Transpose::no,
+      .m = key.m,
+      .n = key.n,
+      .k = key.k,
+      .a = operands.a + off,
+      .lda = key.lda,
+      .b = operands.b + off,
+      .ldb = key.ldb,
+      .c = operands.c + off,
+      .ldc = key.ldc,
+      .accumulate = key.accumulate ? Accumulate::yes : Accumulate::no,
+      .gradient_output = key.gradient_output,
+      .element_a = key.element_a,
+      .element_b = key.element_b,
+      .unit_a = operands.unit,
+      .unit_b = operands.unit,
+      .batch = key.batch,
+      .step_a = key.step_a,
+      .step_b = key.step_b,
+      .step_c = key.step_c};
 }
 
 std::string operands_name(const GemmKey& key) {
   if (key.element_a == Element::value) return "bf16";
-  return std::string(element_name(key.element_a)) + " " +
-         std::string(element_name(key.element_b));
+  return std::string(element_name(key.element_a)) + " " + std::string(element_name(key.element_b));
 }
 
 double least_seconds(Timer& timer, const std::function<void()>& work) {
@@ -147,20 +145,18 @@ void MatrixProducts::multiply(gpu::Stream stream, const Gemm& gemm) {
   of.product->run(stream, gemm, of.candidate);
 }
 
-void MatrixProducts::settle(gpu::Stream stream, const std::vector<GemmKey>& keys,
-                            const std::function<void()>& pause) {
+void MatrixProducts::settle(
+    gpu::Stream stream, const std::vector<GemmKey>& keys, const std::function<void()>& pause) {
   std::vector<GemmKey> open;
-  std::copy_if(keys.begin(), keys.end(), std::back_inserter(open), [&](const GemmKey& key) {
-    return key.m > 0 && key.n > 0 && !known(key).settled;
-  });
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(open),
+      [&](const GemmKey& key) { return key.m > 0 && key.n > 0 && !known(key).settled; });
   if (open.empty()) return;
   const Scratch a(most_bytes(open, bytes_a));
   const Scratch b(most_bytes(open, bytes_b));
   const Scratch c(most_bytes(open, bytes_c));
   const Scratch unit(most_alignment);
   // Not even one operand of each has room: neither will training have any.
-  if (a.data() == nullptr || b.data() == nullptr || c.data() == nullptr ||
-      unit.data() == nullptr)
+  if (a.data() == nullptr || b.data() == nullptr || c.data() == nullptr || unit.data() == nullptr)
     return;
   gpu::zero(stream, unit.data(), most_alignment);
   fill(stream, a.data(), most_bytes(open, bytes_a));
@@ -168,8 +164,8 @@ void MatrixProducts::settle(gpu::Stream stream, const std::vector<GemmKey>& keys
   Timer timer(stream, pause);
   for (const GemmKey& key : open) {
     Known& of = known(key);
-    const Gemm gemm = gemm_of(
-        key, {a.data(), b.data(), c.data(), reinterpret_cast<const float*>(unit.data())});
+    const Gemm gemm =
+        gemm_of(key, {a.data(), b.data(), c.data(), reinterpret_cast<const float*>(unit.data())});
     gpu::zero(stream, c.data(), bytes_c(key) + most_alignment);
     for (std::size_t i = 0; i < of.product->candidates(); ++i) {
       const double seconds = least_seconds(timer, [&] { of.product->run(stream, gemm, i); });

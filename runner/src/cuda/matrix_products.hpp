@@ -24,8 +24,8 @@ class MatrixProducts {
 
   void multiply(gpu::Stream stream, const Gemm& gemm);
   /// Those that are not settled yet. `pause` is called while the host waits for the GPU.
-  void settle(gpu::Stream stream, const std::vector<GemmKey>& keys,
-              const std::function<void()>& pause);
+  void settle(
+      gpu::Stream stream, const std::vector<GemmKey>& keys, const std::function<void()>& pause);
   std::string library() const { return library_->name(); }
   /// A JSON object: `unsettled` counts the shapes that were used without a choice; `choices`
   /// has for each settled shape the candidate, their number, its time and that of the first,

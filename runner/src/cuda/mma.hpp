@@ -21,8 +21,8 @@ __device__ inline unsigned shared_address(const void* data) {
 }
 
 /// c += a · b.
-__device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
-                                    std::uint32_t b0, std::uint32_t b1) {
+__device__ inline void multiply_add(
+    float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -50,8 +50,7 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&to)[4], const Bf
 __device__ inline void copy_async(void* to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)),
-                 "r"(valid ? 16 : 0)
+               : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
                : "memory");
 }
 /// The copies given since the last call are a group.
@@ -67,8 +66,8 @@ __device__ inline void wait_for_copies() {
 /// Adds four adjacent values, aligned to 16 bytes, each by itself atomically.
 __device__ inline void atomic_add_vector(float* sums, const float (&values)[4]) {
 #if __CUDA_ARCH__ >= 900
-  atomicAdd(reinterpret_cast<float4*>(sums),
-            make_float4(values[0], values[1], values[2], values[3]));
+  atomicAdd(
+      reinterpret_cast<float4*>(sums), make_float4(values[0], values[1], values[2], values[3]));
 #else
   for (int i = 0; i < 4; ++i)
     atomicAdd(sums + i, values[i]);

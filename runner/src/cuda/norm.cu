@@ -19,11 +19,11 @@ __global__ void normalize_rows(Bf16* y, const Bf16* x, const Bf16* w, i64 hidden
   const Bf16* in = x + blockIdx.x * hidden;
   Bf16* out = y + blockIdx.x * hidden;
   float squares = 0;
-  read<width, 2>(in, hidden, worker_of_block(),
-                 [&]<int n>(i64, const Floats<n>& values, bool counts) {
-                   for (int e = 0; e < n; ++e)
-                     squares += counts ? values.at[e] * values.at[e] : 0.0F;
-                 });
+  read<width, 2>(
+      in, hidden, worker_of_block(), [&]<int n>(i64, const Floats<n>& values, bool counts) {
+        for (int e = 0; e < n; ++e)
+          squares += counts ? values.at[e] * values.at[e] : 0.0F;
+      });
   const float scale = inverse_rms(block_sum(squares), hidden);
   visit<width>(0, hidden, worker_of_block(), [&]<int n>(i64 j, Width<n>) {
     Floats<n> values = load<n>(in + j);
@@ -71,8 +71,7 @@ struct RowFactors {
 
 __device__ RowFactors row_factors(float squares, float projection, i64 hidden) {
   const float scale = inverse_rms(block_sum(squares), hidden);
-  const float along =
-      block_sum(projection) * scale * scale * scale / static_cast<float>(hidden);
+  const float along = block_sum(projection) * scale * scale * scale / static_cast<float>(hidden);
   return {scale, along};
 }
 
@@ -150,8 +149,8 @@ class ColumnShare {
     return row_factors(squares, projection, hidden_);
   }
 
-  __device__ void add_gradients(int k, const Held& x, const Held& dy, RowFactors factors,
-                                Held& dx) {
+  __device__ void add_gradients(
+      int k, const Held& x, const Held& dy, RowFactors factors, Held& dx) {
     const Floats<8> w = load<8>(g_.w + column(k));
     for (int e = 0; e < 8; ++e) {
       const float value = widen(x.at[e]);
@@ -199,9 +198,9 @@ template <int vectors>
 void launch_by_vectors(gpu::Stream stream, const RmsNormGradient& g, i64 tokens, i64 hidden) {
   const int threads = block_threads(blocks_for(hidden, 8 * vectors), gradient_threads);
   launch(gradients_by_vectors<vectors>,
-         Launch{"rms_norm_backward", stream, std::min(tokens, gradient_blocks), threads,
-                threads * 8 * i64{sizeof(float)}},
-         g, tokens, hidden);
+      Launch{"rms_norm_backward", stream, std::min(tokens, gradient_blocks), threads,
+          threads * 8 * i64{sizeof(float)}},
+      g, tokens, hidden);
 }
 
 /// Two vectors for each thread: enough loads under way, and few partial sums.
@@ -211,14 +210,13 @@ Launch over_rows(const char* name, gpu::Stream stream, i64 tokens, i64 hidden, b
 
 }  // namespace
 
-void rms_norm(gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden,
-              const Device::Quantization* left) {
+void rms_norm(
+    gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden, const Device::Quantization* left) {
   const bool vectors = hidden % 8 == 0 && aligned(n.y, n.x, n.w);
   const auto run = [&](auto leaves) {
     using Left = decltype(leaves);
     launch(vectors ? normalize_rows<8, Left> : normalize_rows<1, Left>,
-           over_rows("rms_norm", stream, tokens, hidden, vectors), n.y, n.x, n.w, hidden,
-           leaves);
+        over_rows("rms_norm", stream, tokens, hidden, vectors), n.y, n.x, n.w, hidden, leaves);
   };
   if (tokens == 0) return;
   if (left == nullptr)
@@ -228,12 +226,12 @@ void rms_norm(gpu::Stream stream, const Norm& n, i64 tokens, i64 hidden,
 }
 
 void add_rms_norm(gpu::Stream stream, const AddedNorm& n, i64 tokens, i64 hidden,
-                  const Device::Quantization* left) {
+    const Device::Quantization* left) {
   const bool vectors = hidden % 8 == 0 && aligned(n.sum, n.y, n.a, n.b, n.w);
   const auto run = [&](auto leaves) {
     using Left = decltype(leaves);
     launch(vectors ? normalize_sums<8, Left> : normalize_sums<1, Left>,
-           over_rows("add_rms_norm", stream, tokens, hidden, vectors), n, hidden, leaves);
+        over_rows("add_rms_norm", stream, tokens, hidden, vectors), n, hidden, leaves);
   };
   if (tokens == 0) return;
   if (left == nullptr)
@@ -252,7 +250,7 @@ void rms_norm_backward(gpu::Stream stream, const RmsNormGradient& g, i64 tokens,
     launch_by_vectors<4>(stream, g, tokens, hidden);
   else
     launch(gradients_by_elements,
-           Launch{"rms_norm_backward", stream, tokens, block_threads(hidden, 1024)}, g, hidden);
+        Launch{"rms_norm_backward", stream, tokens, block_threads(hidden, 1024)}, g, hidden);
 }
 
 }  // namespace shardbench::kernels

@@ -42,7 +42,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
     std::array<char, 4> digits{};
     std::snprintf(digits.data(), digits.size(), "%02x",
-                  static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
+        static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
     if (i == 4 || i == 6 || i == 8 || i == 10) text += "-";
     text += digits.data();
   }
@@ -83,7 +83,7 @@ Facts open(i64 local_rank) {
   accept(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
   std::array<char, 32> bus{};
   accept(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device),
-         "cudaDeviceGetPCIBusId");
+      "cudaDeviceGetPCIBusId");
   opened_shared_bytes = static_cast<int>(properties.sharedMemPerBlockOptin);
   Facts facts;
   facts.name = properties.name;
@@ -131,12 +131,11 @@ void release_pinned(std::byte* data) {
 Stream make_stream(Priority priority) {
   int least = 0;
   int greatest = 0;  // a smaller number
-  accept(cudaDeviceGetStreamPriorityRange(&least, &greatest),
-         "cudaDeviceGetStreamPriorityRange");
+  accept(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
   cudaStream_t stream = nullptr;
-  accept(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-                                      priority == Priority::high ? greatest : least),
-         "cudaStreamCreateWithPriority");
+  accept(cudaStreamCreateWithPriority(
+             &stream, cudaStreamNonBlocking, priority == Priority::high ? greatest : least),
+      "cudaStreamCreateWithPriority");
   return {stream};
 }
 
@@ -185,17 +184,17 @@ void zero(Stream stream, void* data, i64 bytes) {
 
 void copy(Stream stream, void* to, const void* from, i64 bytes) {
   accept(cudaMemcpyAsync(to, from, size(bytes), cudaMemcpyDeviceToDevice, of(stream)),
-         "cudaMemcpyAsync");
+      "cudaMemcpyAsync");
 }
 
 void upload(Stream stream, void* to, const void* host, i64 bytes) {
   accept(cudaMemcpyAsync(to, host, size(bytes), cudaMemcpyHostToDevice, of(stream)),
-         "cudaMemcpyAsync");
+      "cudaMemcpyAsync");
 }
 
 void download(Stream stream, void* host, const void* from, i64 bytes) {
   accept(cudaMemcpyAsync(host, from, size(bytes), cudaMemcpyDeviceToHost, of(stream)),
-         "cudaMemcpyAsync");
+      "cudaMemcpyAsync");
 }
 
 }  // namespace shardbench::gpu

@@ -9,27 +9,26 @@ namespace {
 
 /// Block per token.
 template <int width>
-__global__ void embed_rows(Bf16* y, const Bf16* table, const std::int32_t* ids,
-                           Device::EmbeddingShape s) {
+__global__ void embed_rows(
+    Bf16* y, const Bf16* table, const std::int32_t* ids, Device::EmbeddingShape s) {
   const i64 row = ids[blockIdx.x] - s.first;
   const bool own = row >= 0 && row < s.rows;
   const Bf16* from = table + (own ? row : 0) * s.hidden;
   Bf16* to = y + blockIdx.x * s.hidden;
-  visit<width>(0, s.hidden, worker_of_block(), [&]<int n>(i64 j, Width<n>) {
-    store(to + j, own ? load<n>(from + j) : Floats<n>{});
-  });
+  visit<width>(0, s.hidden, worker_of_block(),
+      [&]<int n>(i64 j, Width<n>) { store(to + j, own ? load<n>(from + j) : Floats<n>{}); });
 }
 
 /// Block per token. One element at a time, so that a warp adds to adjacent ones.
-__global__ void scatter_rows(float* d_table, const Bf16* dy, const std::int32_t* ids,
-                             Device::EmbeddingShape s) {
+__global__ void scatter_rows(
+    float* d_table, const Bf16* dy, const std::int32_t* ids, Device::EmbeddingShape s) {
   const i64 row = ids[blockIdx.x] - s.first;
   if (row < 0 || row >= s.rows) return;
   float* to = d_table + row * s.hidden;
   read<1, 4>(dy + blockIdx.x * s.hidden, s.hidden, worker_of_block(),
-             [&](i64 j, const Floats<1>& value, bool counts) {
-               if (counts) atomic_add(to + j, value.at[0]);
-             });
+      [&](i64 j, const Floats<1>& value, bool counts) {
+        if (counts) atomic_add(to + j, value.at[0]);
+      });
 }
 
 struct InitialWeight {
@@ -50,12 +49,12 @@ struct InitialWeight {
 __global__ void sum_of_squares(double* sum, const float* gradient, i64 count) {
   double squares = 0;
   read<4, 4>(gradient, count, Worker{global_thread(), global_threads()},
-             [&]<int n>(i64, const Floats<n>& g, bool counts) {
-               float part = 0;
-               for (int e = 0; e < n; ++e)
-                 part += g.at[e] * g.at[e];
-               squares += counts ? part : 0.0F;
-             });
+      [&]<int n>(i64, const Floats<n>& g, bool counts) {
+        float part = 0;
+        for (int e = 0; e < n; ++e)
+          part += g.at[e] * g.at[e];
+        squares += counts ? part : 0.0F;
+      });
   squares = block_sum(squares);
   if (threadIdx.x == 0) atomic_add(sum, squares);
 }
@@ -123,24 +122,24 @@ struct FirstState {
 }  // namespace
 
 void embed(gpu::Stream stream, Bf16* y, const Bf16* table, const std::int32_t* ids,
-           const Device::EmbeddingShape& s) {
+    const Device::EmbeddingShape& s) {
   if (s.tokens == 0) return;
   const bool vectors = s.hidden % 8 == 0 && aligned(y, table);
   const int threads = block_threads(vectors ? s.hidden / 8 : s.hidden, 256);
   launch(vectors ? embed_rows<8> : embed_rows<1>, Launch{"embed", stream, s.tokens, threads}, y,
-         table, ids, s);
+      table, ids, s);
 }
 
 void embed_backward(gpu::Stream stream, float* d_table, const Bf16* dy, const std::int32_t* ids,
-                    const Device::EmbeddingShape& s) {
+    const Device::EmbeddingShape& s) {
   if (s.tokens == 0) return;
   launch(scatter_rows, Launch{"embed_backward", stream, s.tokens, block_threads(s.hidden, 256)},
-         d_table, dy, ids, s);
+      d_table, dy, ids, s);
 }
 
 void initialize(gpu::Stream stream, Bf16* weight, const TensorRegion& region, u64 seed) {
   for_each<1>("initialize", stream, region.rows * region.columns, false,
-              InitialWeight{weight, region, mix(seed, region.tensor)});
+      InitialWeight{weight, region, mix(seed, region.tensor)});
 }
 
 void square_sum(gpu::Stream stream, double* sum, const float* gradient, i64 count) {
@@ -148,16 +147,14 @@ void square_sum(gpu::Stream stream, double* sum, const float* gradient, i64 coun
   constexpr i64 most_blocks = 1024;  // all add to one number
   if (count == 0) return;
   launch(sum_of_squares,
-         Launch{"square_sum", stream, std::min(blocks_for(count, 16 * threads), most_blocks),
-                threads},
-         sum, gradient, count);
+      Launch{"square_sum", stream, std::min(blocks_for(count, 16 * threads), most_blocks), threads},
+      sum, gradient, count);
 }
 
 void adamw(gpu::Stream stream, Bf16* weight, float* state, const float* gradient, i64 count,
-           const AdamW& a) {
+    const AdamW& a) {
   const auto step = static_cast<double>(a.step);
-  const AdamWStep update{
-      .weight = weight,
+  const AdamWStep update{.weight = weight,
       .m = state,
       .v = state + count,
       .master = state + 2 * count,
@@ -172,8 +169,7 @@ void adamw(gpu::Stream stream, Bf16* weight, float* state, const float* gradient
       .v_correction = static_cast<float>(1 / (1 - std::pow(a.beta2, step))),
       .epsilon = static_cast<float>(a.epsilon),
       .decay = static_cast<float>(1 - a.learning_rate * a.weight_decay)};
-  for_each<4>("adamw", stream, count, count % 4 == 0 && aligned(weight, state, gradient),
-              update);
+  for_each<4>("adamw", stream, count, count % 4 == 0 && aligned(weight, state, gradient), update);
 }
 
 void initialize_optimizer(gpu::Stream stream, float* state, const Bf16* weight, i64 count) {

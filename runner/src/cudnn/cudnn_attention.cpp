@@ -49,14 +49,14 @@ Tensor rows(CudnnGraph& graph, const AttentionShape& s, i64 heads, i64 row) {
 }
 Tensor turned_rows(CudnnGraph& graph, const AttentionShape& s, i64 heads, i64 row) {
   return graph.tensor(transposed(rows_of(s, heads)), transposed(row_strides(s, row)),
-                      CudnnData::bf16, Place::memory);
+      CudnnData::bf16, Place::memory);
 }
 Tensor statistic(CudnnGraph& graph, const AttentionShape& s) {
   return graph.tensor(per_query(s), per_query_strides(s), CudnnData::fp32, Place::memory);
 }
 
 Tensor with(CudnnGraph& graph, CudnnPointwise mode, const Tensor& x, const Tensor& b,
-            CudnnData data = CudnnData::fp32) {
+    CudnnData data = CudnnData::fp32) {
   const Tensor y = graph.between(x.extents, data);
   graph.pointwise({.mode = mode, .x = &x, .b = &b}, y);
   return y;
@@ -67,13 +67,12 @@ Tensor of(CudnnGraph& graph, CudnnPointwise mode, const Tensor& x) {
   return y;
 }
 Tensor product(CudnnGraph& graph, const Tensor& a, const Tensor& b, const Extents4& extents,
-               CudnnData data = CudnnData::fp32) {
+    CudnnData data = CudnnData::fp32) {
   const Tensor c = graph.between(extents, data);
   graph.multiply(a, b, c);
   return c;
 }
-Tensor reduced(CudnnGraph& graph, CudnnReduction how, const Tensor& x,
-               const AttentionShape& s) {
+Tensor reduced(CudnnGraph& graph, CudnnReduction how, const Tensor& x, const AttentionShape& s) {
   const Tensor y = graph.between(per_query(s));
   graph.reduce(how, x, y);
   return y;
@@ -81,7 +80,7 @@ Tensor reduced(CudnnGraph& graph, CudnnReduction how, const Tensor& x,
 
 /// The gradient to keys or values that a group of heads shares: into memory of `kv_heads`.
 void sum_over_group(CudnnGraph& graph, const AttentionShape& s, const Tensor& left,
-                    const Tensor& right, const Tensor& to) {
+    const Tensor& right, const Tensor& to) {
   if (s.heads == s.kv_heads) {
     graph.multiply(left, right, to);
     return;
@@ -93,16 +92,16 @@ void sum_over_group(CudnnGraph& graph, const AttentionShape& s, const Tensor& le
 /// [seq_len, seq_len] of each head the other way round, as bf16 for tensor cores.
 Tensor turned_scores(CudnnGraph& graph, const AttentionShape& s, const Tensor& scores) {
   const i64 n = s.seq_len;
-  const Tensor y = graph.tensor(scores_of(s), {s.heads * n * n, n * n, 1, n}, CudnnData::bf16,
-                                Place::between);
+  const Tensor y =
+      graph.tensor(scores_of(s), {s.heads * n * n, n * n, 1, n}, CudnnData::bf16, Place::between);
   graph.reshape(scores, y);
   return y;
 }
 
 }  // namespace
 
-CudnnAttention::CudnnAttention(const CudnnTable& table, const CudnnTarget& target,
-                               const AttentionShape& shape)
+CudnnAttention::CudnnAttention(
+    const CudnnTable& table, const CudnnTarget& target, const AttentionShape& shape)
     : table_(table),
       handle_(target.handle),
       shape_(shape),
@@ -117,36 +116,32 @@ CudnnAttention::CudnnAttention(const CudnnTable& table, const CudnnTarget& targe
 
 std::string CudnnAttention::refusal() const {
   if (!forward_graph_.good()) return "cuDNN, attention: " + forward_graph_.refusal();
-  if (!backward_graph_.good())
-    return "cuDNN, attention's backward: " + backward_graph_.refusal();
+  if (!backward_graph_.good()) return "cuDNN, attention's backward: " + backward_graph_.refusal();
   return "";
 }
 
 /// A key after its query is not seen.
-Tensor CudnnAttention::masked_scores(CudnnGraph& graph, const Tensor& scores,
-                                     const Tensor& hidden) const {
+Tensor CudnnAttention::masked_scores(
+    CudnnGraph& graph, const Tensor& scores, const Tensor& hidden) const {
   constexpr i64 query_axis = 2;
   constexpr i64 key_axis = 3;
   const auto index = [&](i64 axis) {
     const Tensor y = graph.between(scores.extents, CudnnData::int32);
-    graph.pointwise({.mode = CudnnPointwise::index,
-                     .x = &scores,
-                     .precision = CudnnData::int32,
-                     .axis = axis},
-                    y);
+    graph.pointwise(
+        {.mode = CudnnPointwise::index, .x = &scores, .precision = CudnnData::int32, .axis = axis},
+        y);
     return y;
   };
   const Tensor query = index(query_axis);
   const Tensor key = index(key_axis);
   const Tensor seen = graph.between(scores.extents, CudnnData::boolean);
   graph.pointwise({.mode = CudnnPointwise::greater_or_equal,
-                   .x = &query,
-                   .b = &key,
-                   .precision = CudnnData::boolean},
-                  seen);
+                      .x = &query,
+                      .b = &key,
+                      .precision = CudnnData::boolean},
+      seen);
   const Tensor masked = graph.between(scores.extents);
-  graph.pointwise({.mode = CudnnPointwise::select, .x = &scores, .b = &hidden, .t = &seen},
-                  masked);
+  graph.pointwise({.mode = CudnnPointwise::select, .x = &scores, .b = &hidden, .t = &seen}, masked);
   return masked;
 }
 
@@ -160,8 +155,7 @@ void CudnnAttention::build_forward() {
   const Tensor statistics = statistic(g, s);
   const Tensor scale = number(g);
   const Tensor hidden = number(g);
-  const Tensor scaled =
-      with(g, CudnnPointwise::multiply, product(g, q, k, scores_of(s)), scale);
+  const Tensor scaled = with(g, CudnnPointwise::multiply, product(g, q, k, scores_of(s)), scale);
   const Tensor masked = masked_scores(g, scaled, hidden);
   const Tensor most = reduced(g, CudnnReduction::max, masked, s);
   const Tensor exponentials =
@@ -169,8 +163,7 @@ void CudnnAttention::build_forward() {
   const Tensor sums = reduced(g, CudnnReduction::sum, exponentials, s);
   const Tensor logarithms = of(g, CudnnPointwise::logarithm, sums);
   g.pointwise({.mode = CudnnPointwise::add, .x = &most, .b = &logarithms}, statistics);
-  const Tensor probabilities =
-      with(g, CudnnPointwise::divide, exponentials, sums, CudnnData::bf16);
+  const Tensor probabilities = with(g, CudnnPointwise::divide, exponentials, sums, CudnnData::bf16);
   g.multiply(probabilities, v, out);
   forward_ids_ = {q.id, k.id, v.id, out.id, statistics.id, scale.id, hidden.id};
 }
@@ -186,9 +179,8 @@ void CudnnAttention::build_backward() {
   const Tensor dout = rows(g, s, s.heads, width);
   const Tensor statistics = statistic(g, s);
   const Tensor sums = statistic(g, s);
-  const Tensor dq_sums =
-      g.tensor(rows_of(s, s.heads), {width * s.seq_len, s.seq_len * s.head_dim, s.head_dim, 1},
-               CudnnData::fp32, Place::memory);
+  const Tensor dq_sums = g.tensor(rows_of(s, s.heads),
+      {width * s.seq_len, s.seq_len * s.head_dim, s.head_dim, 1}, CudnnData::fp32, Place::memory);
   const Tensor dq = rows(g, s, s.heads, s.row());
   const Tensor dk = rows(g, s, s.kv_heads, s.row());
   const Tensor dv = rows(g, s, s.kv_heads, s.row());
@@ -200,27 +192,24 @@ void CudnnAttention::build_backward() {
   const Tensor summed = reduced(g, CudnnReduction::sum, each, s);
   g.pointwise({.mode = CudnnPointwise::multiply, .x = &summed, .b = &one}, sums);
 
-  const Tensor scaled =
-      with(g, CudnnPointwise::multiply, product(g, q, k, scores_of(s)), scale);
+  const Tensor scaled = with(g, CudnnPointwise::multiply, product(g, q, k, scores_of(s)), scale);
   const Tensor normed = with(g, CudnnPointwise::subtract, scaled, statistics);
-  const Tensor probabilities =
-      of(g, CudnnPointwise::exponential, masked_scores(g, normed, hidden));
+  const Tensor probabilities = of(g, CudnnPointwise::exponential, masked_scores(g, normed, hidden));
   sum_over_group(g, s, turned_scores(g, s, probabilities), dout, dv);
 
   const Tensor to_probabilities = product(g, dout, v, scores_of(s));
-  const Tensor to_scores =
-      with(g, CudnnPointwise::multiply,
-           with(g, CudnnPointwise::subtract, to_probabilities, sums), probabilities);
+  const Tensor to_scores = with(g, CudnnPointwise::multiply,
+      with(g, CudnnPointwise::subtract, to_probabilities, sums), probabilities);
   const Tensor ds = with(g, CudnnPointwise::multiply, to_scores, scale, CudnnData::bf16);
   sum_over_group(g, s, turned_scores(g, s, ds), q, dk);
 
-  const Tensor keys = g.tensor(rows_of(s, s.kv_heads), row_strides(s, s.row()), CudnnData::bf16,
-                               Place::between);
+  const Tensor keys =
+      g.tensor(rows_of(s, s.kv_heads), row_strides(s, s.row()), CudnnData::bf16, Place::between);
   g.reshape(k, keys);
   g.multiply(ds, keys, dq_sums);
   g.pointwise({.mode = CudnnPointwise::identity, .x = &dq_sums}, dq);
-  backward_ids_ = {q.id,       k.id,  v.id,  out.id, dout.id,  statistics.id, sums.id,
-                   dq_sums.id, dq.id, dk.id, dv.id,  scale.id, hidden.id,     one.id};
+  backward_ids_ = {q.id, k.id, v.id, out.id, dout.id, statistics.id, sums.id, dq_sums.id, dq.id,
+      dk.id, dv.id, scale.id, hidden.id, one.id};
 }
 
 i64 CudnnAttention::engines() const {
@@ -265,20 +254,15 @@ void* engine_part(void* workspace, const AttentionShape& s) {
 
 }  // namespace
 
-bool CudnnAttention::forward(void* stream, void* out, float* statistics, const void* qkv,
-                             void* workspace) {
+bool CudnnAttention::forward(
+    void* stream, void* out, float* statistics, const void* qkv, void* workspace) {
   const Parts in = parts_of(qkv, shape_);
   const Forward& id = forward_ids_;
   return table_.set_stream(handle_, stream) == cudnn_success &&
-         forward_graph_.run(handle_,
-                            {{id.q, in.q},
-                             {id.k, in.k},
-                             {id.v, in.v},
-                             {id.out, out},
-                             {id.statistics, statistics},
-                             {id.scale, &scale_},
-                             {id.hidden, &not_seen}},
-                            engine_part(workspace, shape_));
+      forward_graph_.run(handle_,
+          {{id.q, in.q}, {id.k, in.k}, {id.v, in.v}, {id.out, out}, {id.statistics, statistics},
+              {id.scale, &scale_}, {id.hidden, &not_seen}},
+          engine_part(workspace, shape_));
 }
 
 bool CudnnAttention::backward(void* stream, const Device::AttentionGradient& g) {
@@ -289,22 +273,12 @@ bool CudnnAttention::backward(void* stream, const Device::AttentionGradient& g) 
   float* sums = dq_sums + shape_.batch * shape_.heads * shape_.seq_len * shape_.head_dim;
   const auto input = [](const void* data) { return const_cast<void*>(data); };
   return table_.set_stream(handle_, stream) == cudnn_success &&
-         backward_graph_.run(handle_,
-                             {{id.q, in.q},
-                              {id.k, in.k},
-                              {id.v, in.v},
-                              {id.out, input(g.out)},
-                              {id.dout, input(g.dout)},
-                              {id.statistics, input(g.lse)},
-                              {id.sums, sums},
-                              {id.dq_sums, dq_sums},
-                              {id.dq, to.q},
-                              {id.dk, to.k},
-                              {id.dv, to.v},
-                              {id.scale, &scale_},
-                              {id.hidden, &not_seen},
-                              {id.one, &unscaled}},
-                             engine_part(g.workspace, shape_));
+      backward_graph_.run(handle_,
+          {{id.q, in.q}, {id.k, in.k}, {id.v, in.v}, {id.out, input(g.out)},
+              {id.dout, input(g.dout)}, {id.statistics, input(g.lse)}, {id.sums, sums},
+              {id.dq_sums, dq_sums}, {id.dq, to.q}, {id.dk, to.k}, {id.dv, to.v},
+              {id.scale, &scale_}, {id.hidden, &not_seen}, {id.one, &unscaled}},
+          engine_part(g.workspace, shape_));
 }
 
 }  // namespace shardbench

@@ -14,8 +14,7 @@ namespace shardbench {
 
 class CudnnAttention {
  public:
-  CudnnAttention(const CudnnTable& table, const CudnnTarget& target,
-                 const AttentionShape& shape);
+  CudnnAttention(const CudnnTable& table, const CudnnTarget& target, const AttentionShape& shape);
 
   bool good() const { return refusal().empty(); }
   /// Why cuDNN does not do it; empty when it does.
@@ -44,8 +43,8 @@ class CudnnAttention {
   };
   void build_forward();
   void build_backward();
-  CudnnGraph::Tensor masked_scores(CudnnGraph& graph, const CudnnGraph::Tensor& scores,
-                                   const CudnnGraph::Tensor& hidden) const;
+  CudnnGraph::Tensor masked_scores(
+      CudnnGraph& graph, const CudnnGraph::Tensor& scores, const CudnnGraph::Tensor& hidden) const;
 
   const CudnnTable& table_;
   CudnnHandle handle_;

@@ -20,7 +20,7 @@ bool CudnnGraph::accept(int status, const char* what) {
   if (status == cudnn_success) return true;
   if (refusal_.empty())
     refusal_ = building_ + ": " + what + ": " + table_.get_error_string(status) + " (" +
-               std::to_string(status) + ")";
+        std::to_string(status) + ")";
   return false;
 }
 
@@ -34,13 +34,12 @@ CudnnDescriptor CudnnGraph::make(CudnnKind kind, const char* name) {
 }
 
 void CudnnGraph::set(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type, i64 count,
-                     const void* values) {
-  if (good())
-    accept(table_.set_attribute(descriptor, name, type, count, values), "an attribute");
+    const void* values) {
+  if (good()) accept(table_.set_attribute(descriptor, name, type, count, values), "an attribute");
 }
 
-void CudnnGraph::set_descriptor(CudnnDescriptor descriptor, CudnnAttribute name,
-                                CudnnDescriptor value) {
+void CudnnGraph::set_descriptor(
+    CudnnDescriptor descriptor, CudnnAttribute name, CudnnDescriptor value) {
   set(descriptor, name, CudnnType::descriptor, 1, &value);
 }
 
@@ -53,8 +52,8 @@ void CudnnGraph::add_operation(CudnnDescriptor operation) {
   operations_.push_back(operation);
 }
 
-CudnnGraph::Tensor CudnnGraph::tensor(const Extents4& extents, const Extents4& strides,
-                                      CudnnData data, Place place) {
+CudnnGraph::Tensor CudnnGraph::tensor(
+    const Extents4& extents, const Extents4& strides, CudnnData data, Place place) {
   const Tensor tensor{++last_id_, make(CudnnKind::tensor, "a tensor"), extents};
   const bool is_virtual = place == Place::between;
   const bool by_value = place == Place::host;
@@ -96,10 +95,8 @@ void CudnnGraph::pointwise(const Pointwise& what, const Tensor& y) {
   CudnnDescriptor operation = make(CudnnKind::pointwise_operation, "an operation by elements");
   set_descriptor(operation, CudnnAttribute::pointwise_descriptor, how);
   set_descriptor(operation, CudnnAttribute::pointwise_x, what.x->descriptor);
-  if (what.b != nullptr)
-    set_descriptor(operation, CudnnAttribute::pointwise_b, what.b->descriptor);
-  if (what.t != nullptr)
-    set_descriptor(operation, CudnnAttribute::pointwise_t, what.t->descriptor);
+  if (what.b != nullptr) set_descriptor(operation, CudnnAttribute::pointwise_b, what.b->descriptor);
+  if (what.t != nullptr) set_descriptor(operation, CudnnAttribute::pointwise_t, what.t->descriptor);
   set_descriptor(operation, CudnnAttribute::pointwise_y, y.descriptor);
   add_operation(operation);
 }
@@ -129,7 +126,7 @@ CudnnDescriptor cudnn_device_properties(const CudnnTable& table, const std::stri
   if (table.create_descriptor(CudnnKind::device_properties, &properties) != cudnn_success)
     return nullptr;
   if (table.set_attribute(properties, CudnnAttribute::properties_json, CudnnType::text,
-                          static_cast<i64>(json.size()), json.data()) == cudnn_success &&
+          static_cast<i64>(json.size()), json.data()) == cudnn_success &&
       table.finalize(properties) == cudnn_success)
     return properties;
   (void)table.destroy_descriptor(properties);
@@ -160,16 +157,15 @@ void CudnnGraph::plan(const CudnnTarget& target) {
   i64 count = 0;
   if (!good() ||
       !accept(table_.get_attribute(heuristics, CudnnAttribute::heuristics_results,
-                                   CudnnType::descriptor, most_configs, &count, configs.data()),
-              "the list of engines"))
+                  CudnnType::descriptor, most_configs, &count, configs.data()),
+          "the list of engines"))
     return;
   engines_ = count;
   for (i64 i = 0; i < count; ++i) {
     i64 bytes = 0;
     i64 got = 0;
-    if (table_.get_attribute(configs[static_cast<std::size_t>(i)],
-                             CudnnAttribute::config_workspace, CudnnType::int64, 1, &got,
-                             &bytes) == cudnn_success)
+    if (table_.get_attribute(configs[static_cast<std::size_t>(i)], CudnnAttribute::config_workspace,
+            CudnnType::int64, 1, &got, &bytes) == cudnn_success)
       told_workspaces_.push_back(bytes);
   }
   // A plan would be compiled, and nothing could run it.
@@ -185,17 +181,16 @@ void CudnnGraph::plan(const CudnnTarget& target) {
     // An engine that does not take the graph is none of ours; the next one may.
     if (table_.finalize(plan) != cudnn_success) continue;
     i64 got = 0;
-    if (accept(table_.get_attribute(plan, CudnnAttribute::plan_workspace, CudnnType::int64, 1,
-                                    &got, &workspace_bytes_),
-               "the workspace"))
+    if (accept(table_.get_attribute(plan, CudnnAttribute::plan_workspace, CudnnType::int64, 1, &got,
+                   &workspace_bytes_),
+            "the workspace"))
       plan_ = plan;
     return;
   }
   refusal_ = "none of cuDNN's " + std::to_string(count) + " engines takes the graph";
 }
 
-bool CudnnGraph::run(CudnnHandle handle, const std::vector<Operand>& operands,
-                     void* workspace) {
+bool CudnnGraph::run(CudnnHandle handle, const std::vector<Operand>& operands, void* workspace) {
   if (!good() || plan_ == nullptr) return false;
   std::vector<i64> ids;
   std::vector<void*> pointers;

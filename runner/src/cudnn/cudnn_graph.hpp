@@ -82,7 +82,7 @@ class CudnnGraph {
   void plan(const CudnnTarget& target);
   CudnnDescriptor make(CudnnKind kind, const char* name);
   void set(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type, i64 count,
-           const void* values);
+      const void* values);
   void set_descriptor(CudnnDescriptor descriptor, CudnnAttribute name, CudnnDescriptor value);
   void finalize(CudnnDescriptor descriptor);
   bool accept(int status, const char* what);

@@ -47,7 +47,7 @@ CudnnLibrary load_cudnn() {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     cudnn.refusal = std::string("cuDNN can't be loaded: ") + ::dlerror() +
-                    " (SHARDBENCH_CUDNN can name the library)";
+        " (SHARDBENCH_CUDNN can name the library)";
     return cudnn;
   }
   const std::string missing = find_functions(library, cudnn.table);
@@ -58,14 +58,13 @@ CudnnLibrary load_cudnn() {
   cudnn.version = cudnn.table.get_version();
   if (cudnn.version < cudnn_oldest_version)
     cudnn.refusal = "'" + path + "' is cuDNN " + cudnn_version_name(cudnn.version) + ", and " +
-                    cudnn_version_name(cudnn_oldest_version) +
-                    " is the oldest supported version";
+        cudnn_version_name(cudnn_oldest_version) + " is the oldest supported version";
   return cudnn;
 }
 
 std::string cudnn_version_name(std::size_t version) {
   return std::to_string(version / 10000) + '.' + std::to_string(version / 100 % 100) + '.' +
-         std::to_string(version % 100);
+      std::to_string(version % 100);
 }
 
 }  // namespace shardbench

@@ -112,10 +112,10 @@ struct CudnnTable {
   const char* (*get_error_string)(int status) = nullptr;
   int (*create_descriptor)(CudnnKind kind, CudnnDescriptor* descriptor) = nullptr;
   int (*destroy_descriptor)(CudnnDescriptor descriptor) = nullptr;
-  int (*set_attribute)(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type,
-                       i64 count, const void* values) = nullptr;
-  int (*get_attribute)(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type,
-                       i64 most, i64* count, void* values) = nullptr;
+  int (*set_attribute)(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type, i64 count,
+      const void* values) = nullptr;
+  int (*get_attribute)(CudnnDescriptor descriptor, CudnnAttribute name, CudnnType type, i64 most,
+      i64* count, void* values) = nullptr;
   int (*finalize)(CudnnDescriptor descriptor) = nullptr;
   int (*execute)(CudnnHandle handle, CudnnDescriptor plan, CudnnDescriptor pack) = nullptr;
 };

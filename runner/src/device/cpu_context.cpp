@@ -23,34 +23,29 @@ struct CrossHead {
 };
 
 template <typename T>
-CrossHead<T> cross_head(const void* qkv, const void* keys, const AttentionShape& s, i64 batch,
-                        i64 head) {
+CrossHead<T> cross_head(
+    const void* qkv, const void* keys, const AttentionShape& s, i64 batch, i64 head) {
   const i64 kv = head / (s.heads / s.kv_heads);
   const i64 k_row = 2 * s.kv_heads * s.head_dim;
   const T* k = static_cast<const T*>(keys) + batch * s.seq_len * k_row;
   return {static_cast<const T*>(qkv) + batch * s.seq_len * s.row() + head * s.head_dim,
-          k + kv * s.head_dim,
-          k + (s.kv_heads + kv) * s.head_dim,
-          s.row(),
-          k_row,
-          s.heads * s.head_dim,
-          s.head_dim,
-          T(1) / std::sqrt(static_cast<T>(s.head_dim))};
+      k + kv * s.head_dim, k + (s.kv_heads + kv) * s.head_dim, s.row(), k_row, s.heads * s.head_dim,
+      s.head_dim, T(1) / std::sqrt(static_cast<T>(s.head_dim))};
 }
 
 /// rows × keys, of queries from `first` on.
 template <typename T>
 void cross_scores(CpuDevice<T>& device, T* out, const CrossHead<T>& h, const SeenKeys& block) {
   device.gemm({.transpose_b = Transpose::yes,
-               .m = block.queries,
-               .n = block.keys,
-               .k = h.dim,
-               .a = h.q + block.first_query * h.q_row,
-               .lda = h.q_row,
-               .b = h.k,
-               .ldb = h.k_row,
-               .c = out,
-               .ldc = block.keys});
+      .m = block.queries,
+      .n = block.keys,
+      .k = h.dim,
+      .a = h.q + block.first_query * h.q_row,
+      .lda = h.q_row,
+      .b = h.k,
+      .ldb = h.k_row,
+      .c = out,
+      .ldc = block.keys});
 }
 
 /// A row's scores become its share of the probabilities over all keys so far; what there was is
@@ -89,23 +84,23 @@ struct AttendedRows {
 
 template <typename T>
 void attend_head(CpuDevice<T>& device, const CrossHead<T>& h, T* p, const AttendedRows<T>& rows,
-                 const SeenKeys& block) {
+    const SeenKeys& block) {
   cross_scores(device, p, h, block);
   for (i64 i = 0; i < block.queries; ++i) {
     const i64 query = block.first_query + i;
     merge_row(p + i * block.keys, block.keys, h.scale, rows.out + query * h.out_row, h.dim,
-              rows.lse[query * rows.lse_row]);
+        rows.lse[query * rows.lse_row]);
   }
   device.gemm({.m = block.queries,
-               .n = h.dim,
-               .k = block.keys,
-               .a = p,
-               .lda = block.keys,
-               .b = h.v,
-               .ldb = h.k_row,
-               .c = rows.out + block.first_query * h.out_row,
-               .ldc = h.out_row,
-               .accumulate = Accumulate::yes});
+      .n = h.dim,
+      .k = block.keys,
+      .a = p,
+      .lda = block.keys,
+      .b = h.v,
+      .ldb = h.k_row,
+      .c = rows.out + block.first_query * h.out_row,
+      .ldc = h.out_row,
+      .accumulate = Accumulate::yes});
 }
 
 template <typename T>
@@ -121,8 +116,8 @@ struct CrossGradient {
 
 /// Scores become probabilities, and dp their gradients.
 template <typename T>
-void cross_softmax_backward(T* p, T* dp, const CrossHead<T>& h, const CrossGradient<T>& g,
-                            const SeenKeys& block) {
+void cross_softmax_backward(
+    T* p, T* dp, const CrossHead<T>& h, const CrossGradient<T>& g, const SeenKeys& block) {
   for (i64 i = 0; i < block.queries; ++i) {
     const i64 query = block.first_query + i;
     const T* out = g.out + query * h.out_row;
@@ -140,54 +135,53 @@ void cross_softmax_backward(T* p, T* dp, const CrossHead<T>& h, const CrossGradi
 }
 
 template <typename T>
-void cross_backward(CpuDevice<T>& device, const CrossHead<T>& h, const CrossGradient<T>& g,
-                    T* p, T* dp, const SeenKeys& block) {
+void cross_backward(CpuDevice<T>& device, const CrossHead<T>& h, const CrossGradient<T>& g, T* p,
+    T* dp, const SeenKeys& block) {
   const T* dout = g.dout + block.first_query * h.out_row;
   cross_scores(device, p, h, block);
   device.gemm({.transpose_b = Transpose::yes,
-               .m = block.queries,
-               .n = block.keys,
-               .k = h.dim,
-               .a = dout,
-               .lda = h.out_row,
-               .b = h.v,
-               .ldb = h.k_row,
-               .c = dp,
-               .ldc = block.keys});
+      .m = block.queries,
+      .n = block.keys,
+      .k = h.dim,
+      .a = dout,
+      .lda = h.out_row,
+      .b = h.v,
+      .ldb = h.k_row,
+      .c = dp,
+      .ldc = block.keys});
   cross_softmax_backward(p, dp, h, g, block);
   // To keys and values: probabilities by dout, their gradients by the queries.
   const auto to_keys = [&](T* into, const T* left, const T* right, i64 row) {
     device.gemm({.transpose_a = Transpose::yes,
-                 .m = block.keys,
-                 .n = h.dim,
-                 .k = block.queries,
-                 .a = left,
-                 .lda = block.keys,
-                 .b = right,
-                 .ldb = row,
-                 .c = into,
-                 .ldc = h.k_row,
-                 .accumulate = Accumulate::yes});
+        .m = block.keys,
+        .n = h.dim,
+        .k = block.queries,
+        .a = left,
+        .lda = block.keys,
+        .b = right,
+        .ldb = row,
+        .c = into,
+        .ldc = h.k_row,
+        .accumulate = Accumulate::yes});
   };
   to_keys(g.dv, p, dout, h.out_row);
   to_keys(g.dk, dp, h.q + block.first_query * h.q_row, h.q_row);
   device.gemm({.m = block.queries,
-               .n = h.dim,
-               .k = block.keys,
-               .a = dp,
-               .lda = block.keys,
-               .b = h.k,
-               .ldb = h.k_row,
-               .c = g.dq + block.first_query * h.q_row,
-               .ldc = h.q_row,
-               .accumulate = Accumulate::yes});
+      .n = h.dim,
+      .k = block.keys,
+      .a = dp,
+      .lda = block.keys,
+      .b = h.k,
+      .ldb = h.k_row,
+      .c = g.dq + block.first_query * h.q_row,
+      .ldc = h.q_row,
+      .accumulate = Accumulate::yes});
 }
 
 }  // namespace
 
 template <typename T>
-void CpuDevice<T>::attend_more(const MoreKeys& m, const AttentionShape& s,
-                               const SeenKeys& seen) {
+void CpuDevice<T>::attend_more(const MoreKeys& m, const AttentionShape& s, const SeenKeys& seen) {
   for (i64 batch = 0; batch < s.batch; ++batch)
     for (i64 head = 0; head < s.heads; ++head) {
       const auto h = cross_head<T>(m.qkv, m.keys, s, batch, head);
@@ -201,22 +195,19 @@ void CpuDevice<T>::attend_more(const MoreKeys& m, const AttentionShape& s,
 }
 
 template <typename T>
-void CpuDevice<T>::attend_more_backward(const MoreKeysGradient& m, const AttentionShape& s,
-                                        const SeenKeys& seen) {
+void CpuDevice<T>::attend_more_backward(
+    const MoreKeysGradient& m, const AttentionShape& s, const SeenKeys& seen) {
   T* p = static_cast<T*>(m.workspace);
   T* dp = p + std::min(query_block, s.seq_len) * s.seq_len;
   for (i64 batch = 0; batch < s.batch; ++batch)
     for (i64 head = 0; head < s.heads; ++head) {
       const auto h = cross_head<T>(m.qkv, m.keys, s, batch, head);
       const i64 out_at = batch * s.seq_len * h.out_row + head * h.dim;
-      const CrossGradient<T> g{
-          static_cast<T*>(m.dqkv) + (h.q - static_cast<const T*>(m.qkv)),
+      const CrossGradient<T> g{static_cast<T*>(m.dqkv) + (h.q - static_cast<const T*>(m.qkv)),
           static_cast<T*>(m.dkeys) + (h.k - static_cast<const T*>(m.keys)),
           static_cast<T*>(m.dkeys) + (h.v - static_cast<const T*>(m.keys)),
-          static_cast<const T*>(m.out) + out_at,
-          static_cast<const T*>(m.dout) + out_at,
-          static_cast<const T*>(m.lse) + batch * s.seq_len * s.heads + head,
-          s.heads};
+          static_cast<const T*>(m.out) + out_at, static_cast<const T*>(m.dout) + out_at,
+          static_cast<const T*>(m.lse) + batch * s.seq_len * s.heads + head, s.heads};
       for_query_blocks(
           seen, [&](const SeenKeys& block) { cross_backward(*this, h, g, p, dp, block); });
     }
@@ -226,7 +217,7 @@ template <typename T>
 void CpuDevice<T>::copy_columns(const Columns& c) {
   for (i64 i = 0; i < c.rows; ++i)
     std::copy_n(static_cast<const T*>(c.from) + i * c.from_row, c.width,
-                static_cast<T*>(c.to) + i * c.to_row);
+        static_cast<T*>(c.to) + i * c.to_row);
 }
 
 template <typename T>
@@ -239,12 +230,12 @@ void CpuDevice<T>::add_columns(const Columns& c) {
   }
 }
 
-#define SHARDBENCH_INSTANTIATE(T)                                                           \
-  template void CpuDevice<T>::attend_more(const MoreKeys&, const AttentionShape&,           \
-                                          const SeenKeys&);                                 \
-  template void CpuDevice<T>::attend_more_backward(const MoreKeysGradient&,                 \
-                                                   const AttentionShape&, const SeenKeys&); \
-  template void CpuDevice<T>::copy_columns(const Columns&);                                 \
+#define SHARDBENCH_INSTANTIATE(T)                                       \
+  template void CpuDevice<T>::attend_more(                              \
+      const MoreKeys&, const AttentionShape&, const SeenKeys&);         \
+  template void CpuDevice<T>::attend_more_backward(                     \
+      const MoreKeysGradient&, const AttentionShape&, const SeenKeys&); \
+  template void CpuDevice<T>::copy_columns(const Columns&);             \
   template void CpuDevice<T>::add_columns(const Columns&);
 SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)

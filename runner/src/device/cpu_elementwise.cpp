@@ -37,8 +37,7 @@ Precision CpuDevice<T>::precision() const {
 template <typename T>
 std::byte* CpuDevice<T>::allocate(i64 bytes) {
   if (bytes > most_bytes) return nullptr;
-  const std::size_t rounded =
-      (static_cast<std::size_t>(bytes) + alignment) / alignment * alignment;
+  const std::size_t rounded = (static_cast<std::size_t>(bytes) + alignment) / alignment * alignment;
   return static_cast<std::byte*>(std::aligned_alloc(alignment, rounded));
 }
 

@@ -20,8 +20,7 @@ std::array<float, fp8_numbers> values_of(Element element) {
 
 /// [rows, k], as values.
 template <typename T>
-std::vector<T> decoded(const void* data, i64 rows, i64 k, i64 stride, Element element,
-                       float unit) {
+std::vector<T> decoded(const void* data, i64 rows, i64 k, i64 stride, Element element, float unit) {
   static const auto e4m3 = values_of(Element::e4m3);
   static const auto e5m2 = values_of(Element::e5m2);
   const auto& values = element == Element::e4m3 ? e4m3 : e5m2;

@@ -23,18 +23,16 @@ blasint narrow(i64 value) {
 
 void multiply(const Gemm& g, float) {
   cblas_sgemm(CblasRowMajor, cblas_transpose(g.transpose_a), cblas_transpose(g.transpose_b),
-              narrow(g.m), narrow(g.n), narrow(g.k), 1.0F, static_cast<const float*>(g.a),
-              narrow(g.lda), static_cast<const float*>(g.b), narrow(g.ldb),
-              g.accumulate == Accumulate::yes ? 1.0F : 0.0F, static_cast<float*>(g.c),
-              narrow(g.ldc));
+      narrow(g.m), narrow(g.n), narrow(g.k), 1.0F, static_cast<const float*>(g.a), narrow(g.lda),
+      static_cast<const float*>(g.b), narrow(g.ldb), g.accumulate == Accumulate::yes ? 1.0F : 0.0F,
+      static_cast<float*>(g.c), narrow(g.ldc));
 }
 
 void multiply(const Gemm& g, double) {
   cblas_dgemm(CblasRowMajor, cblas_transpose(g.transpose_a), cblas_transpose(g.transpose_b),
-              narrow(g.m), narrow(g.n), narrow(g.k), 1.0, static_cast<const double*>(g.a),
-              narrow(g.lda), static_cast<const double*>(g.b), narrow(g.ldb),
-              g.accumulate == Accumulate::yes ? 1.0 : 0.0, static_cast<double*>(g.c),
-              narrow(g.ldc));
+      narrow(g.m), narrow(g.n), narrow(g.k), 1.0, static_cast<const double*>(g.a), narrow(g.lda),
+      static_cast<const double*>(g.b), narrow(g.ldb), g.accumulate == Accumulate::yes ? 1.0 : 0.0,
+      static_cast<double*>(g.c), narrow(g.ldc));
 }
 
 // Every rank is one thread: eight ranks share two cores in the tests, and a node's ranks its

@@ -40,8 +40,7 @@ void choose(std::int32_t* choices, i64 chosen, const T* row, i64 experts) {
 template <typename T>
 void add_balance(T* d_logits, const T* probabilities, const T* balance, i64 experts) {
   const T sum = std::accumulate(probabilities, probabilities + experts, T{0});
-  const T mean =
-      std::inner_product(probabilities, probabilities + experts, balance, T{0}) / sum;
+  const T mean = std::inner_product(probabilities, probabilities + experts, balance, T{0}) / sum;
   for (i64 e = 0; e < experts; ++e)
     d_logits[e] += probabilities[e] * (balance[e] - mean);
 }
@@ -79,13 +78,13 @@ void CpuDevice<T>::route_backward(const RouteGradient& g, const RouteShape& s) {
       d_logits[g.choices[t * s.chosen + j]] = weights[j] * (d_weights[j] - mean);
     if (g.balance != nullptr)
       add_balance(d_logits, static_cast<const T*>(g.probabilities) + t * s.experts,
-                  static_cast<const T*>(g.balance) + t / g.seq_len * s.experts, s.experts);
+          static_cast<const T*>(g.balance) + t / g.seq_len * s.experts, s.experts);
   }
 }
 
 template <typename T>
-void CpuDevice<T>::count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
-                                 double scale, const RouteShape& s) {
+void CpuDevice<T>::count_choices(
+    void* counts, const std::int32_t* choices, i64 seq_len, double scale, const RouteShape& s) {
   T* out = static_cast<T*>(counts);
   std::fill_n(out, s.tokens / seq_len * s.experts, T{0});
   for (i64 i = 0; i < s.tokens * s.chosen; ++i)
@@ -99,7 +98,7 @@ void CpuDevice<T>::dispatch(const Dispatch& d, const RouteShape& s) {
   for (i64 i = 0; i < choices && d.capacity == 0; ++i)
     ++rows[static_cast<std::size_t>(d.choices[i])];
   std::transform(rows.begin(), rows.end(), static_cast<T*>(d.counts),
-                 [](i64 count) { return static_cast<T>(count); });
+      [](i64 count) { return static_cast<T>(count); });
   if (d.capacity > 0) dropped_.dispatched += static_cast<double>(choices);
   std::vector<i64> end(rows.size());
   std::partial_sum(rows.begin(), rows.end(), end.begin());
@@ -139,8 +138,7 @@ void CpuDevice<T>::add_placed(void* y, const Placed& p) {
 }
 
 template <typename T>
-void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy,
-                                   const Placed& p) {
+void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy, const Placed& p) {
   for (i64 i = 0; i < p.tokens * p.chosen; ++i) {
     T& d_weight = static_cast<T*>(d_weights)[i];
     d_weight = 0;
@@ -159,8 +157,8 @@ void CpuDevice<T>::placed_backward(void* d_rows, void* d_weights, const void* dy
 #define SHARDBENCH_INSTANTIATE(T)                                                      \
   template void CpuDevice<T>::route(const Route&, const RouteShape&);                  \
   template void CpuDevice<T>::route_backward(const RouteGradient&, const RouteShape&); \
-  template void CpuDevice<T>::count_choices(void*, const std::int32_t*, i64, double,   \
-                                            const RouteShape&);                        \
+  template void CpuDevice<T>::count_choices(                                           \
+      void*, const std::int32_t*, i64, double, const RouteShape&);                     \
   template void CpuDevice<T>::dispatch(const Dispatch&, const RouteShape&);            \
   template void CpuDevice<T>::gather_rows(const Gathered&);                            \
   template void CpuDevice<T>::add_placed(void*, const Placed&);                        \

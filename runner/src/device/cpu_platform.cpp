@@ -14,9 +14,7 @@ class CpuPlatform final : public Platform {
 
   Device& device() override { return *device_; }
   Allocator& host() override { return *device_; }
-  void describe(JsonObject& start) const override {
-    start.text("device_name", cpu_gemm_library());
-  }
+  void describe(JsonObject& start) const override { start.text("device_name", cpu_gemm_library()); }
   std::unique_ptr<Communicator> connect(const Connection& c, Group group) override {
     return connect_host(c, std::move(group));
   }
@@ -32,9 +30,8 @@ class CpuPlatform final : public Platform {
 }  // namespace
 
 PlatformKind cpu_platform() {
-  return {"cpu", {Dtype::fp32, Dtype::fp64}, {"socket"}, [](const Options& options) {
-            return std::make_unique<CpuPlatform>(options);
-          }};
+  return {"cpu", {Dtype::fp32, Dtype::fp64}, {"socket"},
+      [](const Options& options) { return std::make_unique<CpuPlatform>(options); }};
 }
 
 }  // namespace shardbench

@@ -12,8 +12,8 @@ namespace shardbench {
 namespace {}  // namespace
 
 template <typename T>
-void CpuDevice<T>::embed(void* y, const void* table, const std::int32_t* ids,
-                         const EmbeddingShape& s) {
+void CpuDevice<T>::embed(
+    void* y, const void* table, const std::int32_t* ids, const EmbeddingShape& s) {
   const auto row_bytes = static_cast<std::size_t>(s.hidden) * sizeof(T);
   for (i64 i = 0; i < s.tokens; ++i) {
     T* out = static_cast<T*>(y) + i * s.hidden;
@@ -26,8 +26,8 @@ void CpuDevice<T>::embed(void* y, const void* table, const std::int32_t* ids,
 }
 
 template <typename T>
-void CpuDevice<T>::embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
-                                  const EmbeddingShape& s) {
+void CpuDevice<T>::embed_backward(
+    void* d_table, const void* dy, const std::int32_t* ids, const EmbeddingShape& s) {
   for (i64 i = 0; i < s.tokens; ++i) {
     const i64 row = ids[i] - s.first;
     if (row < 0 || row >= s.rows) continue;
@@ -51,7 +51,7 @@ void CpuDevice<T>::loss_max(void* maximum, const void* logits, const LossShape& 
 
 template <typename T>
 void CpuDevice<T>::loss_sums(void* statistics, const void* logits, const void* maximum,
-                             const std::int32_t* targets, const LossShape& s) {
+    const std::int32_t* targets, const LossShape& s) {
   T* sums = static_cast<T*>(statistics);
   for (i64 i = 0; i < s.tokens; ++i) {
     const T* row = static_cast<const T*>(logits) + i * s.stride;
@@ -88,11 +88,9 @@ void CpuDevice<T>::initialize(void* weight, const TensorRegion& region, u64 seed
   const u64 key = mix(seed, region.tensor);
   for (i64 i = 0; i < region.rows; ++i) {
     for (i64 j = 0; j < region.columns; ++j) {
-      const i64 global =
-          (region.first_row + i) * region.global_columns + region.first_column + j;
+      const i64 global = (region.first_row + i) * region.global_columns + region.first_column + j;
       const double value =
-          region.ones ? 1.0
-                      : region.deviation * normal_from(mix(key, static_cast<u64>(global)));
+          region.ones ? 1.0 : region.deviation * normal_from(mix(key, static_cast<u64>(global)));
       out[i * region.columns + j] = static_cast<T>(value);
     }
   }
@@ -108,8 +106,8 @@ void CpuDevice<T>::add_square_sum(double* total, const void* gradient, i64 count
 }
 
 template <typename T>
-void CpuDevice<T>::adamw(void* weight, void* state, const void* gradient, i64 count,
-                         const AdamW& a) {
+void CpuDevice<T>::adamw(
+    void* weight, void* state, const void* gradient, i64 count, const AdamW& a) {
   T* w = static_cast<T*>(weight);
   T* m = static_cast<T*>(state);
   T* v = m + count;
@@ -141,19 +139,19 @@ void CpuDevice<T>::read_gradient(double* host, const void* gradient, i64 count) 
   std::copy_n(static_cast<const T*>(gradient), count, host);
 }
 
-#define SHARDBENCH_INSTANTIATE(T)                                                             \
-  template void CpuDevice<T>::embed(void*, const void*, const std::int32_t*,                  \
-                                    const EmbeddingShape&);                                   \
-  template void CpuDevice<T>::embed_backward(void*, const void*, const std::int32_t*,         \
-                                             const EmbeddingShape&);                          \
-  template void CpuDevice<T>::loss_max(void*, const void*, const LossShape&);                 \
-  template void CpuDevice<T>::loss_sums(void*, const void*, const void*, const std::int32_t*, \
-                                        const LossShape&);                                    \
-  template void CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&);           \
-  template void CpuDevice<T>::initialize(void*, const TensorRegion&, u64);                    \
-  template void CpuDevice<T>::add_square_sum(double*, const void*, i64);                      \
-  template void CpuDevice<T>::adamw(void*, void*, const void*, i64, const AdamW&);            \
-  template void CpuDevice<T>::initialize_optimizer(void*, const void*, i64);                  \
+#define SHARDBENCH_INSTANTIATE(T)                                                   \
+  template void CpuDevice<T>::embed(                                                \
+      void*, const void*, const std::int32_t*, const EmbeddingShape&);              \
+  template void CpuDevice<T>::embed_backward(                                       \
+      void*, const void*, const std::int32_t*, const EmbeddingShape&);              \
+  template void CpuDevice<T>::loss_max(void*, const void*, const LossShape&);       \
+  template void CpuDevice<T>::loss_sums(                                            \
+      void*, const void*, const void*, const std::int32_t*, const LossShape&);      \
+  template void CpuDevice<T>::loss_backward(const LossGradient&, const LossShape&); \
+  template void CpuDevice<T>::initialize(void*, const TensorRegion&, u64);          \
+  template void CpuDevice<T>::add_square_sum(double*, const void*, i64);            \
+  template void CpuDevice<T>::adamw(void*, void*, const void*, i64, const AdamW&);  \
+  template void CpuDevice<T>::initialize_optimizer(void*, const void*, i64);        \
   template void CpuDevice<T>::read_gradient(double*, const void*, i64);
 SHARDBENCH_INSTANTIATE(float)
 SHARDBENCH_INSTANTIATE(double)

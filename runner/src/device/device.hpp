@@ -177,8 +177,8 @@ class Device : public Allocator {
   virtual void rms_norm(void* y, const void* x, const void* w, i64 tokens, i64 hidden) = 0;
   // What makes values may leave them in 8 bits at once, or without a limit their magnitude
   // alone, raising `seen`: `left` has where. Else they would have to be read again.
-  virtual void rms_norm_to_8_bits(void* y, const void* x, const void* w, i64 tokens, i64 hidden,
-                                  const Quantization& left) {
+  virtual void rms_norm_to_8_bits(
+      void* y, const void* x, const void* w, i64 tokens, i64 hidden, const Quantization& left) {
     rms_norm(y, x, w, tokens, hidden);
     leave(left);
   }
@@ -194,8 +194,8 @@ class Device : public Allocator {
     add(n.sum, n.a, n.b, tokens * hidden);
     rms_norm(n.y, n.sum, n.w, tokens, hidden);
   }
-  virtual void add_rms_norm_to_8_bits(const AddedNorm& n, i64 tokens, i64 hidden,
-                                      const Quantization& left) {
+  virtual void add_rms_norm_to_8_bits(
+      const AddedNorm& n, i64 tokens, i64 hidden, const Quantization& left) {
     add_rms_norm(n, tokens, hidden);
     leave(left);
   }
@@ -212,13 +212,13 @@ class Device : public Allocator {
   virtual void rope(void* qkv, const AttentionShape& shape, Rotation rotation) = 0;
 
   /// The same where a rank has a part of the tokens of its sequences.
-  virtual void rope_at(void* qkv, const AttentionShape& shape, const Positions& positions,
-                       Rotation rotation) = 0;
+  virtual void rope_at(
+      void* qkv, const AttentionShape& shape, const Positions& positions, Rotation rotation) = 0;
 
   virtual i64 attention_workspace_bytes(const AttentionShape& shape) const = 0;
   /// out[tokens, heads·d]; lse[tokens, heads] in gradient format.
-  virtual void attention(void* out, void* lse, const void* qkv, void* workspace,
-                         const AttentionShape& shape) = 0;
+  virtual void attention(
+      void* out, void* lse, const void* qkv, void* workspace, const AttentionShape& shape) = 0;
   struct AttentionGradient {
     void* dqkv;
     const void* dout;
@@ -238,8 +238,8 @@ class Device : public Allocator {
     const void* keys;
     void* workspace;
   };
-  virtual void attend_more(const MoreKeys& m, const AttentionShape& shape,
-                           const SeenKeys& seen) = 0;
+  virtual void attend_more(
+      const MoreKeys& m, const AttentionShape& shape, const SeenKeys& seen) = 0;
   /// Adds to the gradients of queries and of these keys. out and lse are those of all keys.
   struct MoreKeysGradient {
     void* dqkv;
@@ -251,8 +251,8 @@ class Device : public Allocator {
     const void* lse;
     void* workspace;
   };
-  virtual void attend_more_backward(const MoreKeysGradient& m, const AttentionShape& shape,
-                                    const SeenKeys& seen) = 0;
+  virtual void attend_more_backward(
+      const MoreKeysGradient& m, const AttentionShape& shape, const SeenKeys& seen) = 0;
 
   /// Columns of a matrix of values, taken to those of another one, or added to them.
   struct Columns {
@@ -295,8 +295,8 @@ class Device : public Allocator {
   };
   virtual void route_backward(const RouteGradient& g, const RouteShape& shape) = 0;
   /// counts [sequences, experts], in gradient format: scale · how often each was chosen.
-  virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len,
-                             double scale, const RouteShape& shape) = 0;
+  virtual void count_choices(void* counts, const std::int32_t* choices, i64 seq_len, double scale,
+      const RouteShape& shape) = 0;
   /// Each choice of a token gets a row, those of the first expert first, in the order of the
   /// tokens. Under a capacity each expert has as many rows: rows without a token have none to
   /// read, tokens without a row are dropped.
@@ -339,21 +339,21 @@ class Device : public Allocator {
   /// y[tokens, width] += the weighted sum of each token's rows.
   virtual void add_placed(void* y, const Placed& placed) = 0;
   /// Of it: d_rows, where a token has its place, and d_weights; zero for what was dropped.
-  virtual void placed_backward(void* d_rows, void* d_weights, const void* dy,
-                               const Placed& placed) = 0;
+  virtual void placed_backward(
+      void* d_rows, void* d_weights, const void* dy, const Placed& placed) = 0;
 
   /// y[tokens, ffn] = silu(gate) · up for packed rows [gate | up].
   virtual void swiglu(void* y, const void* gate_up, i64 tokens, i64 ffn) = 0;
   /// Overwrites gate_up by its gradient.
   virtual void swiglu_backward(void* gate_up, const void* dy, i64 tokens, i64 ffn) = 0;
-  virtual void swiglu_to_8_bits(void* y, const void* gate_up, i64 tokens, i64 ffn,
-                                const Quantization& left) {
+  virtual void swiglu_to_8_bits(
+      void* y, const void* gate_up, i64 tokens, i64 ffn, const Quantization& left) {
     swiglu(y, gate_up, tokens, ffn);
     leave(left);
   }
   /// With a limit gate_up's gradient is there in 8 bits alone.
-  virtual void swiglu_backward_to_8_bits(void* gate_up, const void* dy, i64 tokens, i64 ffn,
-                                         const Quantization& left) {
+  virtual void swiglu_backward_to_8_bits(
+      void* gate_up, const void* dy, i64 tokens, i64 ffn, const Quantization& left) {
     swiglu_backward(gate_up, dy, tokens, ffn);
     leave(left);
   }
@@ -365,10 +365,10 @@ class Device : public Allocator {
     i64 first;
     i64 rows;
   };
-  virtual void embed(void* y, const void* table, const std::int32_t* ids,
-                     const EmbeddingShape& shape) = 0;
-  virtual void embed_backward(void* d_table, const void* dy, const std::int32_t* ids,
-                              const EmbeddingShape& shape) = 0;
+  virtual void embed(
+      void* y, const void* table, const std::int32_t* ids, const EmbeddingShape& shape) = 0;
+  virtual void embed_backward(
+      void* d_table, const void* dy, const std::int32_t* ids, const EmbeddingShape& shape) = 0;
 
   /// Vocabulary-parallel cross entropy in three passes over logits[tokens, rows], whose rows
   /// are `stride` values apart; statistics are in gradient format.
@@ -384,10 +384,10 @@ class Device : public Allocator {
   /// Pass 2: statistics[tokens] = sum of exp(logit − maximum), statistics[tokens + i] = logit
   /// of the target less the maximum where the target lies in [first, first + rows), else 0.
   virtual void loss_sums(void* statistics, const void* logits, const void* maximum,
-                         const std::int32_t* targets, const LossShape& shape) = 0;
+      const std::int32_t* targets, const LossShape& shape) = 0;
   /// Both at once, where a rank has whole rows: logits are read one time less.
   virtual void loss_max_and_sums(void* maximum, void* statistics, const void* logits,
-                                 const std::int32_t* targets, const LossShape& shape) {
+      const std::int32_t* targets, const LossShape& shape) {
     loss_max(maximum, logits, shape);
     loss_sums(statistics, logits, maximum, targets, shape);
   }
@@ -409,8 +409,8 @@ class Device : public Allocator {
   /// *sum += Σ g² over `count` gradients, in the device's memory.
   virtual void add_square_sum(double* sum, const void* gradient, i64 count) = 0;
   /// state: optimizer_copies · count values in gradient format: m, v, and the master weights.
-  virtual void adamw(void* weight, void* state, const void* gradient, i64 count,
-                     const AdamW& settings) = 0;
+  virtual void adamw(
+      void* weight, void* state, const void* gradient, i64 count, const AdamW& settings) = 0;
   /// Before the first step, where there are master weights.
   virtual void initialize_optimizer(void* state, const void* weight, i64 count) = 0;
   /// Host values of `count` gradients, for tests and checks.

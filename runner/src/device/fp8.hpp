@@ -19,9 +19,7 @@ namespace shardbench {
 enum class Scaling { none, current, delayed };
 
 constexpr std::string_view scaling_name(Scaling scaling) {
-  return scaling == Scaling::none      ? "none"
-         : scaling == Scaling::current ? "current"
-                                       : "delayed";
+  return scaling == Scaling::none ? "none" : scaling == Scaling::current ? "current" : "delayed";
 }
 
 /// The name of what a run trains in: `values`, or FP8 for the layers' products.
@@ -75,7 +73,7 @@ inline float from_fp8(std::uint8_t bits, Element element) {
                                                      : std::numeric_limits<float>::quiet_NaN();
   const int implicit = exponent > 0 ? 1 << shape.significand : 0;
   const float value = std::ldexp(static_cast<float>(fraction + implicit),
-                                 std::max(exponent, 1) - shape.bias - shape.significand);
+      std::max(exponent, 1) - shape.bias - shape.significand);
   return (bits & 0x80) != 0 ? -value : value;
 }
 

@@ -35,14 +35,14 @@ class Fp8Operand {
   };
   /// Nothing in it yet.
   Fp8Operand(const RankContext& context, MemoryClass kind, const Shape& shape, Element element,
-             Order order);
+      Order order);
   /// From `values` in the context's format.
   void fill(const RankContext& context, const void* values, const Magnitude& magnitude);
   /// What fills it from `values`, by a limit.
   Device::Quantization filling(const void* values, const Magnitude& magnitude) const;
   /// Part `index` of `parts`, straight: one after the other has so many of its rows.
-  Device::Quantization filling_part(const void* values, const Magnitude& magnitude, i64 index,
-                                    i64 parts) const;
+  Device::Quantization filling_part(
+      const void* values, const Magnitude& magnitude, i64 index, i64 parts) const;
   /// When all parts are there: of both orders the other one.
   void turn(const RankContext& context) const;
 
@@ -80,8 +80,8 @@ class Fp8Scaling {
   Fp8Operand::Magnitude magnitude(i64 layer, TensorKind first, ProductRole role) const;
   /// A product's weights in both orders, made when a train step first asks for them. Null: they
   /// are not kept.
-  const Fp8Operand* kept_weights(i64 layer, TensorKind first, const void* values,
-                                 const Fp8Operand::Shape& shape);
+  const Fp8Operand* kept_weights(
+      i64 layer, TensorKind first, const void* values, const Fp8Operand::Shape& shape);
 
  private:
   struct Kept {

@@ -69,7 +69,7 @@ std::vector<Memory::Extent> Memory::reserved_extents() const {
 
 i64 Memory::reserved_bytes() const {
   return std::accumulate(arenas_.begin(), arenas_.end(), i64{0},
-                         [](i64 sum, const Arena& arena) { return sum + arena.reserved; });
+      [](i64 sum, const Arena& arena) { return sum + arena.reserved; });
 }
 
 void Memory::measure_arenas() {
@@ -148,10 +148,9 @@ void Memory::refuse(MemoryClass kind, i64 bytes, std::string_view what) const {
   error.bytes_requested = static_cast<u64>(bytes);
   error.bytes_in_use = static_cast<u64>(in_use_);
   error.limit = static_cast<u64>(limit_.value_or(0));
-  error.message = "out of memory: " + std::to_string(bytes) + " bytes of " +
-                  error.memory_class + " for " + std::string(what) + ", with " +
-                  std::to_string(in_use_) + " in use" +
-                  (limit_ ? " of " + std::to_string(*limit_) : std::string());
+  error.message = "out of memory: " + std::to_string(bytes) + " bytes of " + error.memory_class +
+      " for " + std::string(what) + ", with " + std::to_string(in_use_) + " in use" +
+      (limit_ ? " of " + std::to_string(*limit_) : std::string());
   fail(error);
 }
 

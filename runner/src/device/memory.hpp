@@ -32,14 +32,7 @@ class Allocator {
   virtual void release(std::byte* data, i64 bytes) = 0;
 };
 
-enum class MemoryClass {
-  parameters,
-  gradients,
-  optimizer,
-  activations,
-  workspace,
-  communication
-};
+enum class MemoryClass { parameters, gradients, optimizer, activations, workspace, communication };
 constexpr std::size_t memory_class_count = 6;
 std::string_view memory_class_name(MemoryClass kind);
 

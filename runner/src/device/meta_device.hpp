@@ -29,9 +29,7 @@ class MetaDevice : public Device {
   Mark mark() override { return {}; }
   double seconds_between(const Mark&, const Mark&) override { return 0; }
   /// Is told of each product that is asked for.
-  void watch_products(std::function<void(const Gemm&)> watcher) {
-    watcher_ = std::move(watcher);
-  }
+  void watch_products(std::function<void(const Gemm&)> watcher) { watcher_ = std::move(watcher); }
   void gemm(const Gemm& gemm) override {
     if (watcher_) watcher_(gemm);
   }
@@ -46,8 +44,8 @@ class MetaDevice : public Device {
   void rope(void*, const AttentionShape&, Rotation) override {}
   void rope_at(void*, const AttentionShape&, const Positions&, Rotation) override {}
   void attend_more(const MoreKeys&, const AttentionShape&, const SeenKeys&) override {}
-  void attend_more_backward(const MoreKeysGradient&, const AttentionShape&,
-                            const SeenKeys&) override {}
+  void attend_more_backward(
+      const MoreKeysGradient&, const AttentionShape&, const SeenKeys&) override {}
   void copy_columns(const Columns&) override {}
   void add_columns(const Columns&) override {}
   i64 attention_workspace_bytes(const AttentionShape& shape) const override;
@@ -63,11 +61,9 @@ class MetaDevice : public Device {
   void swiglu(void*, const void*, i64, i64) override {}
   void swiglu_backward(void*, const void*, i64, i64) override {}
   void embed(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}
-  void embed_backward(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {
-  }
+  void embed_backward(void*, const void*, const std::int32_t*, const EmbeddingShape&) override {}
   void loss_max(void*, const void*, const LossShape&) override {}
-  void loss_sums(void*, const void*, const void*, const std::int32_t*,
-                 const LossShape&) override {}
+  void loss_sums(void*, const void*, const void*, const std::int32_t*, const LossShape&) override {}
   void loss_backward(const LossGradient&, const LossShape&) override {}
   double take_loss() override { return 0; }
   void initialize(void*, const TensorRegion&, u64) override {}

@@ -38,15 +38,10 @@ struct Reason {
   u64 bit;
   std::string_view name;
 };
-constexpr std::array<Reason, 9> reasons{{{0x1, "gpu_idle"},
-                                         {0x2, "applications_clocks_setting"},
-                                         {0x4, "sw_power_cap"},
-                                         {0x8, "hw_slowdown"},
-                                         {0x10, "sync_boost"},
-                                         {0x20, "sw_thermal_slowdown"},
-                                         {0x40, "hw_thermal_slowdown"},
-                                         {0x80, "hw_power_brake_slowdown"},
-                                         {0x100, "display_clock_setting"}}};
+constexpr std::array<Reason, 9> reasons{{{0x1, "gpu_idle"}, {0x2, "applications_clocks_setting"},
+    {0x4, "sw_power_cap"}, {0x8, "hw_slowdown"}, {0x10, "sync_boost"},
+    {0x20, "sw_thermal_slowdown"}, {0x40, "hw_thermal_slowdown"}, {0x80, "hw_power_brake_slowdown"},
+    {0x100, "display_clock_setting"}}};
 
 }  // namespace
 
@@ -63,12 +58,12 @@ struct GpuMonitor::Library {
     resolve(temperature, "nvmlDeviceGetTemperature");
     // Throttle reasons were renamed by R535.
     resolve(clocks_events, "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons");
+        "nvmlDeviceGetCurrentClocksThrottleReasons");
     resolve(ecc_errors, "nvmlDeviceGetTotalEccErrors");
     resolve(remapped_rows, "nvmlDeviceGetRemappedRows");
     resolve(retired_pages_pending, "nvmlDeviceGetRetiredPagesPendingStatus");
     resolve(processes, "nvmlDeviceGetComputeRunningProcesses_v3",
-            "nvmlDeviceGetComputeRunningProcesses_v2");
+        "nvmlDeviceGetComputeRunningProcesses_v2");
   }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -86,8 +81,7 @@ struct GpuMonitor::Library {
   Handle find(const std::string& uuid, const std::string& pci_bus_id) const {
     Handle device = nullptr;
     if (by_uuid != nullptr && by_uuid(uuid.c_str(), &device) == ok) return device;
-    if (by_pci_bus_id != nullptr && by_pci_bus_id(pci_bus_id.c_str(), &device) == ok)
-      return device;
+    if (by_pci_bus_id != nullptr && by_pci_bus_id(pci_bus_id.c_str(), &device) == ok) return device;
     return nullptr;
   }
 
@@ -105,7 +99,7 @@ struct GpuMonitor::Library {
   Status (*clocks_events)(Handle, unsigned long long* mask) = nullptr;
   Status (*ecc_errors)(Handle, int error, int counter, unsigned long long* count) = nullptr;
   Status (*remapped_rows)(Handle, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
-                          unsigned* failed) = nullptr;
+      unsigned* failed) = nullptr;
   Status (*retired_pages_pending)(Handle, int* pending) = nullptr;
   Status (*processes)(Handle, unsigned* count, ProcessInfo* infos) = nullptr;
 
@@ -147,8 +141,8 @@ std::optional<bool> repair_pending(const GpuMonitor::Library& nvml, Handle devic
   return *pages != 0;
 }
 
-std::optional<std::vector<GpuProcess>> compute_processes(const GpuMonitor::Library& nvml,
-                                                         Handle device) {
+std::optional<std::vector<GpuProcess>> compute_processes(
+    const GpuMonitor::Library& nvml, Handle device) {
   if (nvml.processes == nullptr) return std::nullopt;
   std::vector<ProcessInfo> infos(64);
   auto count = static_cast<unsigned>(infos.size());
@@ -238,9 +232,8 @@ std::string usual_library() {
 
 }  // namespace
 
-std::unique_ptr<GpuMonitor> GpuMonitor::open(const std::string& uuid,
-                                             const std::string& pci_bus_id,
-                                             const std::string& library) {
+std::unique_ptr<GpuMonitor> GpuMonitor::open(
+    const std::string& uuid, const std::string& pci_bus_id, const std::string& library) {
   const std::string path = library.empty() ? usual_library() : library;
   void* opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (opened == nullptr) return nullptr;
@@ -257,9 +250,8 @@ GpuMonitor::~GpuMonitor() = default;
 
 PaceLook GpuMonitor::pace() const {
   const Library& nvml = *library_;
-  return {ask<unsigned>(nvml.clock, device_, sm_clock),
-          watts(ask<unsigned>(nvml.power, device_)),
-          ask<unsigned long long>(nvml.clocks_events, device_).value_or(0)};
+  return {ask<unsigned>(nvml.clock, device_, sm_clock), watts(ask<unsigned>(nvml.power, device_)),
+      ask<unsigned long long>(nvml.clocks_events, device_).value_or(0)};
 }
 
 GpuHealth GpuMonitor::health() const {

@@ -9,8 +9,8 @@
 namespace shardbench {
 
 std::unique_ptr<Communicator> connect_host(const Connection& c, Group group) {
-  return std::make_unique<SocketCommunicator>(c.mesh, c.host_memory, std::move(group),
-                                              c.limit_s, c.recorder);
+  return std::make_unique<SocketCommunicator>(
+      c.mesh, c.host_memory, std::move(group), c.limit_s, c.recorder);
 }
 
 GroupMaker group_maker(Platform& platform, const Connection& connection) {
@@ -18,9 +18,8 @@ GroupMaker group_maker(Platform& platform, const Connection& connection) {
 }
 
 const PlatformKind* find_platform(const Platforms& platforms, std::string_view device) {
-  const auto found =
-      std::find_if(platforms.begin(), platforms.end(),
-                   [&](const PlatformKind& kind) { return kind.device == device; });
+  const auto found = std::find_if(platforms.begin(), platforms.end(),
+      [&](const PlatformKind& kind) { return kind.device == device; });
   return found == platforms.end() ? nullptr : &*found;
 }
 

@@ -99,7 +99,7 @@ class Run {
     switch (fault_.kind) {
       case FaultKind::hang:
         std::fprintf(stderr, "shardbench: rank %lld hangs in phase %s, as asked\n",
-                     static_cast<long long>(options_.rank), phase_.c_str());
+            static_cast<long long>(options_.rank), phase_.c_str());
         hang();
       case FaultKind::stop:
         stop();
@@ -149,8 +149,7 @@ class Run {
   void open_platform() {
     platform_ = kind_.open(options_);
     memory_.emplace(device(), options_.memory_limit_bytes);
-    if (&platform_->host() != &device())
-      own_host_memory_.emplace(platform_->host(), std::nullopt);
+    if (&platform_->host() != &device()) own_host_memory_.emplace(platform_->host(), std::nullopt);
     memory_beside_.emplace(device(), std::nullopt);
     host_memory_beside_.emplace(platform_->host(), std::nullopt);
   }
@@ -172,27 +171,25 @@ class Run {
 
   void connect() {
     enter("rendezvous");
-    MeetingResult meeting =
-        meet({options_.rendezvous, options_.run_id, options_.rank, options_.world_size,
-              fingerprint(options_), options_.deadlines_s.at("rendezvous")});
+    MeetingResult meeting = meet({options_.rendezvous, options_.run_id, options_.rank,
+        options_.world_size, fingerprint(options_), options_.deadlines_s.at("rendezvous")});
     mesh_ = std::make_unique<Mesh>(options_.rank, std::move(meeting.sockets));
-    connection_.emplace(Connection{*mesh_, *memory_, host_memory(), &recorder_,
-                                   options_.deadlines_s.at("comm")});
+    connection_.emplace(
+        Connection{*mesh_, *memory_, host_memory(), &recorder_, options_.deadlines_s.at("comm")});
     beside_.emplace(Connection{*mesh_, *memory_beside_, *host_memory_beside_, &recorder_,
-                               options_.deadlines_s.at("comm")});
+        options_.deadlines_s.at("comm")});
   }
 
   /// NCCL's communicators are set up here, which is part of init.
   void join_groups() {
-    groups_ =
-        make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
+    groups_ = make_groups(options_.layout, options_.rank, 1, group_maker(*platform_, *connection_));
     report_ = connect_host(*beside_, everyone("report"));
   }
 
   /// A group beside those of the layout; the next one has another id.
   Group everyone(const char* name) {
     return {name, 1 + group_ids_used(options_.layout) + extra_groups_++,
-            members_of(options_.layout, options_.rank, "world")};
+        members_of(options_.layout, options_.rank, "world")};
   }
 
   /// All ranks by the device's own way, for judging it; its memory is not the training's.
@@ -233,8 +230,7 @@ class Run {
     const std::vector<double> powers = by_rank(own.power_w);
     const std::vector<double> held_back = by_rank(static_cast<double>(own.held_back));
     for (std::size_t rank = 0; rank < clocks.size(); ++rank)
-      measured_.paces.push_back(
-          {clocks[rank], powers[rank], static_cast<u64>(held_back[rank])});
+      measured_.paces.push_back({clocks[rank], powers[rank], static_cast<u64>(held_back[rank])});
   }
 
   void forget_warmup() {
@@ -269,7 +265,7 @@ class Run {
       train_step(step, step - first, timed);
       const bool last = step + 1 == options_.warmup + options_.steps;
       measured_.gave_up = options_.give_up_above_ms && !last &&
-                          hopeless(measured_.step_ms, *options_.give_up_above_ms);
+          hopeless(measured_.step_ms, *options_.give_up_above_ms);
     }
   }
 
@@ -282,8 +278,7 @@ class Run {
     const double gradient_norm = trainer_->update(step);
     double step_ms = seconds_since(start) * 1e3;
     double loss = trainer_->take_loss();
-    if (fault_.kind == FaultKind::nan &&
-        fault_.strikes(phase_.c_str(), in_phase, options_.rank))
+    if (fault_.kind == FaultKind::nan && fault_.strikes(phase_.c_str(), in_phase, options_.rank))
       loss = std::numeric_limits<double>::quiet_NaN();
     take_times(before, step_ms);
     platform_->between_steps();
@@ -291,10 +286,9 @@ class Run {
     wait_all(*report_, &step_ms, 1, Reduction::max);
     // Each TP rank counted the same tokens.
     measured_.loss = loss / static_cast<double>(options_.layout.tp) /
-                     static_cast<double>(trainer_->global_tokens());
+        static_cast<double>(trainer_->global_tokens());
     if (!std::isfinite(measured_.loss))
-      fail(ErrorClass::nan,
-           "the loss of train step " + std::to_string(step) + " is not a number");
+      fail(ErrorClass::nan, "the loss of train step " + std::to_string(step) + " is not a number");
     watchdog_.progress();
     measured_.step_ms.push_back(step_ms);
     if (!speaks()) return;
@@ -315,12 +309,10 @@ class Run {
   std::vector<double> times_so_far() const {
     const PhaseTimes& t = trainer_->times();
     const double dp_s = groups_.dp->waited_s() + groups_.shard->waited_s() +
-                        groups_.replicate->waited_s() + groups_.cp->waited_s() +
-                        groups_.ep->waited_s() + groups_.edp->waited_s();
-    std::vector<double> times{
-        t.forward_s,           t.backward_s,  t.transfer_s,           t.reduction_s,
-        t.gradient_norm_s,     t.optimizer_s, groups_.tp->waited_s(), dp_s,
-        groups_.pp->waited_s()};
+        groups_.replicate->waited_s() + groups_.cp->waited_s() + groups_.ep->waited_s() +
+        groups_.edp->waited_s();
+    std::vector<double> times{t.forward_s, t.backward_s, t.transfer_s, t.reduction_s,
+        t.gradient_norm_s, t.optimizer_s, groups_.tp->waited_s(), dp_s, groups_.pp->waited_s()};
     for (double& time : times)
       time *= 1e3;
     return times;
@@ -347,8 +339,8 @@ class Run {
     wait_all(*report_, times.data(), static_cast<i64>(times.size()), Reduction::sum);
     const auto cut = times.begin() + measured_phases.size() - 1;
     measured_.phase_ms.assign(times.begin(), cut);
-    measured_.phase_ms.push_back(describe(measured_.step_ms).median -
-                                 std::accumulate(times.begin(), cut, 0.0));
+    measured_.phase_ms.push_back(
+        describe(measured_.step_ms).median - std::accumulate(times.begin(), cut, 0.0));
     measured_.wait_ms.assign(cut, times.end());
   }
 
@@ -381,7 +373,7 @@ class Run {
       measured_.peak_memory_by_class_bytes.push_back(
           static_cast<double>(memory_->peak_bytes(static_cast<MemoryClass>(i))));
     wait_all(*report_, measured_.peak_memory_by_class_bytes.data(), i64{memory_class_count},
-             Reduction::max);
+        Reduction::max);
   }
 
   void finish() {

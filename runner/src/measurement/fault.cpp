@@ -33,24 +33,17 @@ std::optional<Fault> parse_fault(const std::string& text, i64 world) {
   const std::size_t at = text.find('@');
   if (at == std::string::npos) return std::nullopt;
   constexpr std::array<std::pair<const char*, FaultKind>, 11> kinds{
-      {{"hang", FaultKind::hang},
-       {"stop", FaultKind::stop},
-       {"crash", FaultKind::crash},
-       {"exit0", FaultKind::exit0},
-       {"nan", FaultKind::nan},
-       {"slow", FaultKind::slow},
-       {"oom", FaultKind::oom},
-       {"garbage", FaultKind::garbage},
-       {"fork", FaultKind::fork},
-       {"hold", FaultKind::hold},
-       {"kill", FaultKind::kill}}};
+      {{"hang", FaultKind::hang}, {"stop", FaultKind::stop}, {"crash", FaultKind::crash},
+          {"exit0", FaultKind::exit0}, {"nan", FaultKind::nan}, {"slow", FaultKind::slow},
+          {"oom", FaultKind::oom}, {"garbage", FaultKind::garbage}, {"fork", FaultKind::fork},
+          {"hold", FaultKind::hold}, {"kill", FaultKind::kill}}};
   for (const auto& [name, kind] : kinds)
     if (text.substr(0, at) == name) fault.kind = kind;
   const std::size_t colon = std::min(text.find(':', at), text.size());
   const std::size_t plus = std::min(text.find('+', at), colon);
   fault.phase = text.substr(at + 1, plus - at - 1);
-  constexpr std::array<const char*, 6> phases{"start",  "rendezvous", "init",
-                                              "warmup", "train",      "teardown"};
+  constexpr std::array<const char*, 6> phases{
+      "start", "rendezvous", "init", "warmup", "train", "teardown"};
   bool known = false;
   for (const char* phase : phases)
     known = known || fault.phase == phase;

@@ -9,20 +9,7 @@
 
 namespace shardbench {
 
-enum class FaultKind {
-  none,
-  hang,
-  stop,
-  crash,
-  exit0,
-  nan,
-  slow,
-  oom,
-  garbage,
-  fork,
-  hold,
-  kill
-};
+enum class FaultKind { none, hang, stop, crash, exit0, nan, slow, oom, garbage, fork, hold, kill };
 
 /// kind@phase[+step][:rank]; without a rank, the last one misbehaves. `step` counts the train
 /// steps of the phase from 0.
@@ -37,7 +24,7 @@ struct Fault {
   bool strikes(const char* in_phase, i64 in_step, i64 at_rank) const {
     const bool lasts = kind == FaultKind::slow || kind == FaultKind::nan;
     return kind != FaultKind::none && phase == in_phase && rank == at_rank &&
-           (lasts ? in_step >= step : in_step == step);
+        (lasts ? in_step >= step : in_step == step);
   }
 };
 

@@ -16,10 +16,10 @@
 namespace shardbench {
 
 std::array<i64, group_kind_count> sent_by_group(const Groups& g) {
-  return {g.tp->counters().total_sent(),        g.dp->counters().total_sent(),
-          g.pp->counters().total_sent(),        g.shard->counters().total_sent(),
-          g.replicate->counters().total_sent(), g.cp->counters().total_sent(),
-          g.ep->counters().total_sent(),        g.edp->counters().total_sent()};
+  return {g.tp->counters().total_sent(), g.dp->counters().total_sent(),
+      g.pp->counters().total_sent(), g.shard->counters().total_sent(),
+      g.replicate->counters().total_sent(), g.cp->counters().total_sent(),
+      g.ep->counters().total_sent(), g.edp->counters().total_sent()};
 }
 
 namespace {
@@ -33,8 +33,7 @@ RankCost count_step(const Options& options, i64 rank, MetaDevice& device) {
     return std::make_unique<NullCommunicator>(memory, rank, group, staging);
   });
   const Coordinates at = coordinates_of(options.layout, rank);
-  const RankContext context =
-      context_of(device, memory, options.model, options.layout, at, groups);
+  const RankContext context = context_of(device, memory, options.model, options.layout, at, groups);
   Trainer trainer(context, groups, options.seed);
   trainer.compute_gradients(0);
   trainer.update(0);
@@ -78,10 +77,11 @@ std::vector<i64> dearest_ranks(const Layout& layout, i64 stage) {
   for (const i64 tp : ends_of(layout.tp))
     for (const i64 replica : ends_of(layout.dp_replicate))
       for (const i64 shard : ends_of(shards))
-        ranks.push_back(rank_of(layout, {.tp = tp,
-                                         .dp = (replica * shards + shard) / layout.cp,
-                                         .pp = stage,
-                                         .cp = (replica * shards + shard) % layout.cp}));
+        ranks.push_back(rank_of(layout,
+            {.tp = tp,
+                .dp = (replica * shards + shard) / layout.cp,
+                .pp = stage,
+                .cp = (replica * shards + shard) % layout.cp}));
   return ranks;
 }
 

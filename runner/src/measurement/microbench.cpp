@@ -49,10 +49,10 @@ std::vector<Product> products(const Options& o) {
   const Extents e = extents_of(m, o.layout, {}, o.dtype);
   const i64 qkv = (m.heads + 2 * m.kv_heads) * m.head_dim();
   return {{"qkv", m.hidden, qkv, qkv, m.layers},
-          {"attention_out", m.hidden, m.hidden, m.hidden, m.layers},
-          {"gate_up", m.hidden, 2 * m.ffn, 2 * m.ffn, m.layers},
-          {"down", m.ffn, m.hidden, m.hidden, m.layers},
-          {"head", m.hidden, e.vocab, e.logit_stride, 1}};
+      {"attention_out", m.hidden, m.hidden, m.hidden, m.layers},
+      {"gate_up", m.hidden, 2 * m.ffn, 2 * m.ffn, m.layers},
+      {"down", m.ffn, m.hidden, m.hidden, m.layers},
+      {"head", m.hidden, e.vocab, e.logit_stride, 1}};
 }
 
 struct ProductTimes {
@@ -64,8 +64,7 @@ struct ProductTimes {
 /// As PyTorch's benchmarks have it. How much power operands take depends on their bits, and
 /// attention's rows are far from even only if scores are.
 TensorRegion standard_normal(i64 rows, i64 columns) {
-  return {
-      .tensor = 1, .rows = rows, .columns = columns, .global_columns = columns, .deviation = 1};
+  return {.tensor = 1, .rows = rows, .columns = columns, .global_columns = columns, .deviation = 1};
 }
 
 ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 tokens) {
@@ -80,40 +79,39 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
   const Block w = filled(p.out, p.in);
   const Block y = filled(tokens, p.row);
   const Block dw = memory.allocate(MemoryClass::workspace,
-                                   p.out * p.in * dtype_size(device.precision().gradient),
-                                   "weight gradient");
+      p.out * p.in * dtype_size(device.precision().gradient), "weight gradient");
   device.zero(dw.data(), dw.bytes());
   const Gemm forward{.transpose_b = Transpose::yes,
-                     .m = tokens,
-                     .n = p.out,
-                     .k = p.in,
-                     .a = x.data(),
-                     .lda = p.in,
-                     .b = w.data(),
-                     .ldb = p.in,
-                     .c = y.data(),
-                     .ldc = p.row};
+      .m = tokens,
+      .n = p.out,
+      .k = p.in,
+      .a = x.data(),
+      .lda = p.in,
+      .b = w.data(),
+      .ldb = p.in,
+      .c = y.data(),
+      .ldc = p.row};
   const Gemm input_gradient{.m = tokens,
-                            .n = p.in,
-                            .k = p.out,
-                            .a = y.data(),
-                            .lda = p.row,
-                            .b = w.data(),
-                            .ldb = p.in,
-                            .c = x.data(),
-                            .ldc = p.in};
+      .n = p.in,
+      .k = p.out,
+      .a = y.data(),
+      .lda = p.row,
+      .b = w.data(),
+      .ldb = p.in,
+      .c = x.data(),
+      .ldc = p.in};
   const Gemm weight_gradient{.transpose_a = Transpose::yes,
-                             .m = p.out,
-                             .n = p.in,
-                             .k = tokens,
-                             .a = y.data(),
-                             .lda = p.row,
-                             .b = x.data(),
-                             .ldb = p.in,
-                             .c = dw.data(),
-                             .ldc = p.in,
-                             .accumulate = Accumulate::yes,
-                             .gradient_output = true};
+      .m = p.out,
+      .n = p.in,
+      .k = tokens,
+      .a = y.data(),
+      .lda = p.row,
+      .b = x.data(),
+      .ldb = p.in,
+      .c = dw.data(),
+      .ldc = p.in,
+      .accumulate = Accumulate::yes,
+      .gradient_output = true};
   device.settle_products({key_of(forward), key_of(input_gradient), key_of(weight_gradient)});
   const auto time_ms = [&](const Gemm& gemm) {
     return median_ms(device, repeats, [&] { device.gemm(gemm); });
@@ -133,14 +131,13 @@ ProductTimes time_product(Device& device, Memory& memory, const Product& p, i64 
               .number("weight_gradient_ms", weight_gradient_ms)
               .number("gflops", 3 * flops / total * 1e-6)
               .str(),
-          3 * flops * static_cast<double>(p.times), total * static_cast<double>(p.times)};
+      3 * flops * static_cast<double>(p.times), total * static_cast<double>(p.times)};
 }
 
 double train_step_ms(Device& device, const Options& o) {
   Memory memory(device, o.memory_limit_bytes);
-  const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
-    return std::make_unique<NullCommunicator>(memory, 0, group);
-  });
+  const Groups groups = make_groups(o.layout, 0, 1,
+      [&](const Group& group) { return std::make_unique<NullCommunicator>(memory, 0, group); });
   const RankContext context = context_of(device, memory, o.model, o.layout, {}, groups);
   Trainer trainer(context, groups, o.seed);
   i64 step = 0;
@@ -162,8 +159,7 @@ AllProducts time_products(Device& device, const Options& o) {
   Memory memory(device, o.memory_limit_bytes);
   AllProducts all;
   for (const Product& p : products(o)) {
-    const ProductTimes t =
-        time_product(device, memory, p, o.layout.micro_batch * o.model.seq_len);
+    const ProductTimes t = time_product(device, memory, p, o.layout.micro_batch * o.model.seq_len);
     all.rows.push_back(t.json);
     all.flops += t.flops;
     all.time_ms += t.time_ms;
@@ -182,8 +178,8 @@ AttentionTimes attention_times(Device& device, const Options& o) {
   const i64 element = dtype_size(device.precision().value);
   const i64 tokens = o.layout.micro_batch * o.model.seq_len;
   const i64 width = o.model.heads * o.model.head_dim();
-  const AttentionShape shape{o.layout.micro_batch, o.model.seq_len, o.model.heads,
-                             o.model.kv_heads, o.model.head_dim()};
+  const AttentionShape shape{
+      o.layout.micro_batch, o.model.seq_len, o.model.heads, o.model.kv_heads, o.model.head_dim()};
   const auto block = [&](i64 bytes) {
     return memory.allocate(MemoryClass::workspace, bytes, "attention");
   };
@@ -198,13 +194,11 @@ AttentionTimes attention_times(Device& device, const Options& o) {
   const Block dqkv = block(tokens * shape.row() * element);
   const Block lse = block(tokens * o.model.heads * dtype_size(device.precision().gradient));
   const Block workspace = block(std::max<i64>(1, device.attention_workspace_bytes(shape)));
-  const double forward_ms = median_ms(device, repeats, [&] {
-    device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape);
-  });
+  const double forward_ms = median_ms(device, repeats,
+      [&] { device.attention(out.data(), lse.data(), qkv.data(), workspace.data(), shape); });
   const double backward_ms = median_ms(device, repeats, [&] {
     device.attention_backward(
-        {dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data()},
-        shape);
+        {dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data()}, shape);
   });
   return {forward_ms, backward_ms};
 }
@@ -212,8 +206,8 @@ AttentionTimes attention_times(Device& device, const Options& o) {
 /// Forward and causal: half of 2 · 2 · h · s FLOPs per token.
 double attention_gflops(const Options& o, double ms) {
   const i64 tokens = o.layout.micro_batch * o.model.seq_len;
-  return 2.0 * static_cast<double>(tokens) *
-         static_cast<double>(o.model.hidden * o.model.seq_len) / ms * 1e-6;
+  return 2.0 * static_cast<double>(tokens) * static_cast<double>(o.model.hidden * o.model.seq_len) /
+      ms * 1e-6;
 }
 
 void bench_compute(const Options& o, Platform& platform) {
@@ -242,9 +236,8 @@ double all_reduce_ms(Communicator& world, Device& device, i64 count, int rounds)
   const i64 bytes = count * dtype_size(Dtype::fp32);
   const Block values = memory.allocate(MemoryClass::communication, bytes, "all-reduce");
   device.zero(values.data(), bytes);
-  return median_ms(device, rounds, [&] {
-    world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max));
-  });
+  return median_ms(device, rounds,
+      [&] { world.wait(world.all_reduce(values.data(), count, Dtype::fp32, Reduction::max)); });
 }
 
 std::string time_all_reduces(Communicator& world, Device& device, i64 world_size, i64 rank) {
@@ -255,8 +248,8 @@ std::string time_all_reduces(Communicator& world, Device& device, i64 world_size
                        .integer("floats", count)
                        .number("median_ms", ms)
                        .number("sent_bytes",
-                               static_cast<double>(bytes_sent(Operation::all_reduce, world_size,
-                                                              rank, count, Dtype::fp32)))
+                           static_cast<double>(bytes_sent(
+                               Operation::all_reduce, world_size, rank, count, Dtype::fp32)))
                        .str());
   }
   return json_array(rows);
@@ -305,15 +298,12 @@ void bench_communication(const Options& o, Platform& platform) {
   const auto world = platform.connect(
       {mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")}, {"world", 1, everyone});
   JsonObject object;
-  object.text("type", "microbench")
-      .text("version", version)
-      .integer("world_size", o.world_size);
+  object.text("type", "microbench").text("version", version).integer("world_size", o.world_size);
   if (o.network_probe != NetworkProbe::off) {
-    const auto report =
-        connect_host({mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")},
-                     {"report", 2, everyone});
-    object.raw("network",
-               network_probe({platform.device(), *world, *report, platform.probe_bytes()}));
+    const auto report = connect_host(
+        {mesh, memory, host_memory, nullptr, o.deadlines_s.at("comm")}, {"report", 2, everyone});
+    object.raw(
+        "network", network_probe({platform.device(), *world, *report, platform.probe_bytes()}));
   }
   if (o.network_probe != NetworkProbe::alone)
     object.raw("all_reduce", time_all_reduces(*world, platform.device(), o.world_size, o.rank));

@@ -56,6 +56,6 @@ std::string throttle_text(u64 held_back);
 /// The clock of the core that this thread runs on, in MHz: of cpufreq below `devices`, else of
 /// `cpuinfo`. Absent: neither tells.
 std::optional<double> cpu_clock_mhz(const std::string& devices = "/sys/devices/system/cpu",
-                                    const std::string& cpuinfo = "/proc/cpuinfo");
+    const std::string& cpuinfo = "/proc/cpuinfo");
 
 }  // namespace shardbench

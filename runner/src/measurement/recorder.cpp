@@ -68,8 +68,8 @@ bool is_consistent(const RecorderHeader& h) {
 
 }  // namespace
 
-FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run_id, i64 rank,
-                               const Layout& layout) {
+FlightRecorder::FlightRecorder(
+    const std::string& folder, const std::string& run_id, i64 rank, const Layout& layout) {
   if (folder.empty()) return;
   file_ = map_file(folder, rank);
   if (file_ == nullptr) return;
@@ -78,16 +78,9 @@ FlightRecorder::FlightRecorder(const std::string& folder, const std::string& run
   h.rank = rank;
   h.world = layout.world();
   h.pid = ::getpid();
-  h.layout = {layout.dp,
-              layout.tp,
-              layout.pp,
-              layout.cp,
-              layout.ep,
-              layout.dp_replicate,
-              static_cast<i64>(layout.rank_order[0]),
-              static_cast<i64>(layout.rank_order[1]),
-              static_cast<i64>(layout.rank_order[2]),
-              static_cast<i64>(layout.rank_order[3])};
+  h.layout = {layout.dp, layout.tp, layout.pp, layout.cp, layout.ep, layout.dp_replicate,
+      static_cast<i64>(layout.rank_order[0]), static_cast<i64>(layout.rank_order[1]),
+      static_cast<i64>(layout.rank_order[2]), static_cast<i64>(layout.rank_order[3])};
   put(h.run_id, run_id);
   beat();
   put(h.magic, magic);
@@ -101,8 +94,8 @@ void FlightRecorder::phase(const char* name) {
   if (file_ != nullptr) put(file_->header.phase, name);
 }
 
-u64 FlightRecorder::entered(const Group& group, Operation operation, u64 sequence, i64 bytes,
-                            i64 peer) {
+u64 FlightRecorder::entered(
+    const Group& group, Operation operation, u64 sequence, i64 bytes, i64 peer) {
   if (file_ == nullptr) return 0;
   const u64 number = ++last_number_;
   RecordedOperation& slot = file_->slots[number % recorded_slots];

@@ -56,8 +56,8 @@ struct RecorderFile {
 class FlightRecorder {
  public:
   /// Maps FOLDER/rank.K, made anew; records nothing when `folder` is empty or can't be written.
-  FlightRecorder(const std::string& folder, const std::string& run_id, i64 rank,
-                 const Layout& layout);
+  FlightRecorder(
+      const std::string& folder, const std::string& run_id, i64 rank, const Layout& layout);
   ~FlightRecorder();
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;

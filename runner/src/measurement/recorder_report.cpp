@@ -71,7 +71,7 @@ class Analysis {
       return;
     if (somebody([](std::string_view end) { return !end.empty() && end != "ok"; })) {
       if (name_if("ended without an error message, or is stopped",
-                  [](const auto& f) { return f.header.end[0] == '\0'; }))
+              [](const auto& f) { return f.header.end[0] == '\0'; }))
         return;
       if (name_missing()) return;
     }
@@ -94,9 +94,8 @@ class Analysis {
 
   template <typename Condition>
   bool somebody(Condition ended_so) const {
-    return std::any_of(report_.ranks.begin(), report_.ranks.end(), [&](const RecorderFile& f) {
-      return ended_so(text(f.header.end.data()));
-    });
+    return std::any_of(report_.ranks.begin(), report_.ranks.end(),
+        [&](const RecorderFile& f) { return ended_so(text(f.header.end.data())); });
   }
 
   bool name_missing() {
@@ -108,8 +107,7 @@ class Analysis {
   /// The time that silence is counted to. Ranks that stand still together are nobody's fault,
   /// so it is that of the last beat; once a rank is through, the others should follow at once.
   double newest_time_s() const {
-    double newest =
-        somebody([](std::string_view end) { return end == "ok"; }) ? unix_time_s() : 0;
+    double newest = somebody([](std::string_view end) { return end == "ok"; }) ? unix_time_s() : 0;
     for (const RecorderFile& f : report_.ranks)
       newest = std::max(newest, f.header.beat_s);
     return newest;
@@ -124,8 +122,7 @@ class Analysis {
     }
     for (const i64 rank : awaited)
       if (waiting.count(rank) == 0) report_.guilty.push_back(rank);
-    if (!report_.guilty.empty())
-      report_.why = "other ranks wait for it, and it waits for no rank";
+    if (!report_.guilty.empty()) report_.why = "other ranks wait for it, and it waits for no rank";
   }
 
   bool has_entered(i64 rank, const RecordedOperation& slot, i64 asker) const {
@@ -133,8 +130,8 @@ class Analysis {
     if (file == entered_.end()) return false;
     const bool message = slot.peer >= 0;
     const bool receives = text(slot.operation.data()) == "receive";
-    const Place place{slot.group_id, message ? asker : -1,
-                      message ? (receives ? "send" : "receive") : ""};
+    const Place place{
+        slot.group_id, message ? asker : -1, message ? (receives ? "send" : "receive") : ""};
     const auto newest = file->second.find(place);
     return newest != file->second.end() && newest->second > slot.sequence;
   }
@@ -148,9 +145,9 @@ class Analysis {
       report_.waits[known->second].waiting.push_back(rank);
       return;
     }
-    const std::vector<i64> members =
-        message ? std::vector<i64>{slot.peer}
-                : members_of(layout_of(file.header), rank, slot.group.data());
+    const std::vector<i64> members = message
+        ? std::vector<i64>{slot.peer}
+        : members_of(layout_of(file.header), rank, slot.group.data());
     Wait wait{slot.group.data(), slot.operation.data(), slot.sequence, {rank}, {}};
     for (const i64 member : members)
       if (member != rank && !has_entered(member, slot, rank)) wait.never_came.push_back(member);
@@ -182,13 +179,14 @@ std::string rank_json(const RecorderFile& file) {
       .number("beat", h.beat_s);
   const RecordedOperation& last = file.slots[h.last_number % recorded_slots];
   if (last.number != 0)
-    object.raw("last", JsonObject{}
-                           .text("group", last.group.data())
-                           .text("operation", last.operation.data())
-                           .integer("sequence", static_cast<i64>(last.sequence))
-                           .integer("bytes", last.bytes)
-                           .boolean("left", last.left_s != 0)
-                           .str());
+    object.raw("last",
+        JsonObject{}
+            .text("group", last.group.data())
+            .text("operation", last.operation.data())
+            .integer("sequence", static_cast<i64>(last.sequence))
+            .integer("bytes", last.bytes)
+            .boolean("left", last.left_s != 0)
+            .str());
   return object.str();
 }
 
@@ -209,11 +207,11 @@ RecorderReport read_recorders(const std::string& folder) {
     }
   }
   report.missing.erase(std::remove_if(report.missing.begin(), report.missing.end(),
-                                      [&](i64 rank) {
-                                        return report.ranks.empty() ||
-                                               rank >= report.ranks.front().header.world;
-                                      }),
-                       report.missing.end());
+                           [&](i64 rank) {
+                             return report.ranks.empty() ||
+                                 rank >= report.ranks.front().header.world;
+                           }),
+      report.missing.end());
   Analysis analysis(report);
   analysis.find_waits();
   analysis.find_guilty();

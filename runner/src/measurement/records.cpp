@@ -34,8 +34,7 @@ JsonObject Records::begin(std::string_view type) const {
 bool Records::append(const std::string& line) {
   if (path_.empty()) return true;
   if (fd_ < 0) fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  return fd_ >= 0 &&
-         ::write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  return fd_ >= 0 && ::write(fd_, line.data(), line.size()) == static_cast<ssize_t>(line.size());
 }
 
 void Records::write(const JsonObject& record) {

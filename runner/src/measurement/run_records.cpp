@@ -115,8 +115,7 @@ void add_paces(JsonObject& record, const Measured& m) {
   for (const Pace& pace : m.paces)
     power_w += pace.power_w / static_cast<double>(m.paces.size());
   if (power_w > 0)
-    record.number("power_w", power_w)
-        .raw("power_w_by_rank", json_array(values_of(&Pace::power_w)));
+    record.number("power_w", power_w).raw("power_w_by_rank", json_array(values_of(&Pace::power_w)));
   add_throttles(record, m.paces, slowest);
 }
 
@@ -174,7 +173,7 @@ bool gives_up_warming_up(const std::vector<double>& step_ms, double above_ms) {
   constexpr double shortest_ms = 10e3;
   constexpr double factor = 2;
   return !step_ms.empty() && *std::min_element(step_ms.begin(), step_ms.end()) >= shortest_ms &&
-         gives_up(step_ms, factor * above_ms);
+      gives_up(step_ms, factor * above_ms);
 }
 
 void add_start_fields(JsonObject& record, const Options& o) {
@@ -196,14 +195,15 @@ void add_start_fields(JsonObject& record, const Options& o) {
       .integer("steps", o.steps)
       .integer("seed", static_cast<i64>(o.seed));
   if (o.layout.fp8 != Scaling::none)
-    record.raw("fp8", JsonObject{}
-                          .text("recipe", scaling_name(o.layout.fp8))
-                          .text("products", "layers")
-                          .text("inputs", element_name(Element::e4m3))
-                          .text("weights", element_name(Element::e4m3))
-                          .text("gradients", element_name(Element::e5m2))
-                          .text("beside", dtype_name(o.dtype))
-                          .str());
+    record.raw("fp8",
+        JsonObject{}
+            .text("recipe", scaling_name(o.layout.fp8))
+            .text("products", "layers")
+            .text("inputs", element_name(Element::e4m3))
+            .text("weights", element_name(Element::e4m3))
+            .text("gradients", element_name(Element::e5m2))
+            .text("beside", dtype_name(o.dtype))
+            .str());
   if (o.memory_limit_bytes) record.integer("memory_limit_bytes", *o.memory_limit_bytes);
 }
 
@@ -215,8 +215,8 @@ void add_result_fields(JsonObject& record, const Options& o, const Measured& m) 
   std::vector<std::string> by_rank;
   for (const double bytes : m.peak_memory_bytes)
     by_rank.push_back(std::to_string(static_cast<i64>(bytes)));
-  const auto peak = static_cast<i64>(
-      *std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end()));
+  const auto peak =
+      static_cast<i64>(*std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end()));
   record.number("loss", m.loss)
       .number("tokens_per_s", per_second)
       .number("tokens_per_s_per_gpu", per_rank)
@@ -255,10 +255,10 @@ std::string result_summary(const Options& o, const Measured& m) {
   const StepStatistics time = describe(m.step_ms);
   std::array<char, 200> line{};
   std::snprintf(line.data(), line.size(),
-                "shardbench: loss %.4f, %.2f ms per train step, %.0f tokens/s, peak %.1f MiB\n",
-                m.loss, time.median, tokens_per_second(o, time.median),
-                *std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end()) /
-                    (1024.0 * 1024.0));
+      "shardbench: loss %.4f, %.2f ms per train step, %.0f tokens/s, peak %.1f MiB\n", m.loss,
+      time.median, tokens_per_second(o, time.median),
+      *std::max_element(m.peak_memory_bytes.begin(), m.peak_memory_bytes.end()) /
+          (1024.0 * 1024.0));
   return line.data();
 }
 

@@ -32,9 +32,9 @@ struct Measured {
                                                    // it gave up while it warmed up
   std::vector<double> peak_memory_bytes;           // by rank
   std::vector<double> peak_memory_by_class_bytes;  // maximum over the ranks, in enum order
-  std::vector<double> phase_ms;    // of the median train step, mean over the ranks
-  std::vector<double> wait_ms;     // likewise
-  std::vector<double> busy_ms;     // by rank: own work, median over the timed steps
+  std::vector<double> phase_ms;                    // of the median train step, mean over the ranks
+  std::vector<double> wait_ms;                     // likewise
+  std::vector<double> busy_ms;                     // by rank: own work, median over the timed steps
   std::vector<double> sent_bytes;  // per train step by group, maximum over the ranks
   std::vector<Pace> paces;         // by rank, over the timed steps
   std::optional<double> dropped;   // part of the experts' choices, under a capacity

@@ -23,7 +23,7 @@ std::vector<std::size_t> median_places(const std::vector<double>& values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+      [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
   const std::size_t n = order.size();
   if (n % 2 == 1) return {order[n / 2]};
   return {order[n / 2 - 1], order[n / 2]};

@@ -26,9 +26,8 @@ void write_backtrace(int) {
   constexpr std::string_view title = "shardbench: backtrace (SIGQUIT)\n";
   std::array<void*, 64> frames{};
   (void)!::write(STDERR_FILENO, title.data(), title.size());
-  ::backtrace_symbols_fd(frames.data(),
-                         ::backtrace(frames.data(), static_cast<int>(frames.size())),
-                         STDERR_FILENO);
+  ::backtrace_symbols_fd(
+      frames.data(), ::backtrace(frames.data(), static_cast<int>(frames.size())), STDERR_FILENO);
   errno = saved;
 }
 
@@ -80,8 +79,8 @@ void Watchdog::watch() {
 
 void Watchdog::expire(double limit_s) {
   const Error error{.kind = ErrorClass::timeout,
-                    .message = "no progress in phase " + std::string(phase_.load()) +
-                               " within " + std::to_string(limit_s) + " s"};
+      .message = "no progress in phase " + std::string(phase_.load()) + " within " +
+          std::to_string(limit_s) + " s"};
   std::fprintf(stderr, "shardbench: timeout: %s\n", error.message.c_str());
   on_expiry_(error);
   _exit(exit_code(error.kind));

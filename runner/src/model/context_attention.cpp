@@ -11,8 +11,8 @@ namespace shardbench {
 namespace {
 
 Block scores_of(const RankContext& c, const AttentionShape& shape) {
-  return c.memory.allocate(MemoryClass::workspace, c.device.attention_workspace_bytes(shape),
-                           "attention scores");
+  return c.memory.allocate(
+      MemoryClass::workspace, c.device.attention_workspace_bytes(shape), "attention scores");
 }
 
 // Ring.
@@ -28,8 +28,7 @@ std::byte* keys_in(const RankContext& c, const Block& qkv) {
 }
 
 Block key_block(const RankContext& c, std::string_view what) {
-  return c.values(MemoryClass::workspace, c.extents.tokens * key_width(c.extents.attention),
-                  what);
+  return c.values(MemoryClass::workspace, c.extents.tokens * key_width(c.extents.attention), what);
 }
 
 Block packed_keys(const RankContext& c, const Block& qkv) {
@@ -87,8 +86,8 @@ void ring_attention(const RankContext& c, Block& attended, Block& lse, const Blo
     if (step == 0)
       c.device.attention(attended.data(), lse.data(), qkv.data(), work.data(), a);
     else
-      c.device.attend_more({attended.data(), lse.data(), qkv.data(), keys.data(), work.data()},
-                           a, seen_after(c, step));
+      c.device.attend_more({attended.data(), lse.data(), qkv.data(), keys.data(), work.data()}, a,
+          seen_after(c, step));
     if (pass) keys = pass->take();
   }
 }
@@ -108,14 +107,13 @@ void ring_backward(const RankContext& c, const ContextGradient& g) {
     if (step > 1) gradients.emplace(c, d_keys);
     if (step == 0) {
       c.device.attention_backward({g.d_qkv.data(), g.d_attended.data(), g.qkv.data(),
-                                   g.attended.data(), g.lse.data(), work.data()},
-                                  a);
+                                      g.attended.data(), g.lse.data(), work.data()},
+          a);
     } else {
       Block own = key_block(c, "gradient of keys and values");
       c.device.zero(own.data(), own.bytes());
-      c.device.attend_more_backward(
-          {g.d_qkv.data(), own.data(), g.d_attended.data(), g.qkv.data(), keys.data(),
-           g.attended.data(), g.lse.data(), work.data()},
+      c.device.attend_more_backward({g.d_qkv.data(), own.data(), g.d_attended.data(), g.qkv.data(),
+                                        keys.data(), g.attended.data(), g.lse.data(), work.data()},
           a, seen_after(c, step));
       if (gradients) add_keys(c, own.data(), key_width(a), gradients->take());
       d_keys = std::move(own);
@@ -145,26 +143,26 @@ class HeadExchange {
   void to_sequences(std::byte* whole, const std::byte* local) const {
     const Block out = buffer();
     columns([&](i64 at, i64 column, i64 width) {
-      c_.device.copy_columns({out.data() + c_.value_bytes(at), row_,
-                              local + c_.value_bytes(column), local_row_, width, tokens()});
+      c_.device.copy_columns({out.data() + c_.value_bytes(at), row_, local + c_.value_bytes(column),
+          local_row_, width, tokens()});
     });
     const Block in = exchanged(out);
     sequences([&](i64 at, i64 first) {
-      c_.device.copy(whole + c_.value_bytes(first), in.data() + c_.value_bytes(at),
-                     c_.value_bytes(piece()));
+      c_.device.copy(
+          whole + c_.value_bytes(first), in.data() + c_.value_bytes(at), c_.value_bytes(piece()));
     });
   }
 
   void to_tokens(std::byte* local, const std::byte* whole) const {
     const Block out = buffer();
     sequences([&](i64 at, i64 first) {
-      c_.device.copy(out.data() + c_.value_bytes(at), whole + c_.value_bytes(first),
-                     c_.value_bytes(piece()));
+      c_.device.copy(
+          out.data() + c_.value_bytes(at), whole + c_.value_bytes(first), c_.value_bytes(piece()));
     });
     const Block in = exchanged(out);
     columns([&](i64 at, i64 column, i64 width) {
       c_.device.copy_columns({local + c_.value_bytes(column), local_row_,
-                              in.data() + c_.value_bytes(at), row_, width, tokens()});
+          in.data() + c_.value_bytes(at), row_, width, tokens()});
     });
   }
 
@@ -218,10 +216,9 @@ HeadExchange of_qkv(const RankContext& c) {
   const AttentionShape& a = c.extents.attention;
   const AttentionShape w = whole_shape(c);
   return {c,
-          {{0, w.heads * a.head_dim},
-           {a.heads * a.head_dim, w.kv_heads * a.head_dim},
-           {(a.heads + a.kv_heads) * a.head_dim, w.kv_heads * a.head_dim}},
-          a.row()};
+      {{0, w.heads * a.head_dim}, {a.heads * a.head_dim, w.kv_heads * a.head_dim},
+          {(a.heads + a.kv_heads) * a.head_dim, w.kv_heads * a.head_dim}},
+      a.row()};
 }
 
 HeadExchange of_attended(const RankContext& c) {
@@ -232,11 +229,11 @@ HeadExchange of_attended(const RankContext& c) {
 Block attended_block(const RankContext& c) {
   const AttentionShape& a = c.extents.attention;
   return c.values(MemoryClass::workspace, c.extents.tokens * a.heads * a.head_dim,
-                  "attended values of all tokens");
+      "attended values of all tokens");
 }
 
-void ulysses_attention(const RankContext& c, Block& attended, Block& lse, const Block& qkv,
-                       Attending attending) {
+void ulysses_attention(
+    const RankContext& c, Block& attended, Block& lse, const Block& qkv, Attending attending) {
   if (attending == Attending::first) of_qkv(c).to_sequences(qkv.data(), qkv.data());
   const Block whole = attended_block(c);
   {
@@ -281,8 +278,8 @@ AttentionShape attended_shape(const AttentionShape& own, const Layout& layout) {
   return shape;
 }
 
-void context_attention(const RankContext& c, Block& attended, Block& lse, const Block& qkv,
-                       Attending attending) {
+void context_attention(
+    const RankContext& c, Block& attended, Block& lse, const Block& qkv, Attending attending) {
   if (c.layout.cp_mode == ContextMode::ulysses)
     ulysses_attention(c, attended, lse, qkv, attending);
   else

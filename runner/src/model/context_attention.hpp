@@ -22,8 +22,8 @@ AttentionShape attended_shape(const AttentionShape& own, const Layout& layout);
 
 /// Of rotated q, k, v. Ulysses keeps them as it has exchanged them: `again` is told so.
 enum class Attending { first, again };
-void context_attention(const RankContext& context, Block& attended, Block& lse,
-                       const Block& qkv, Attending attending);
+void context_attention(
+    const RankContext& context, Block& attended, Block& lse, const Block& qkv, Attending attending);
 
 /// Fills d_qkv with the gradients to rotated q, k, v of this rank's tokens.
 struct ContextGradient {

@@ -14,16 +14,15 @@ constexpr Element element_of(ProductRole role) {
 
 Fp8Operand::Shape shape_of(const RankContext& c, const LinearWeights& w, ProductRole role) {
   return {role == ProductRole::weight ? w.out : c.extents.tokens,
-          role == ProductRole::gradient ? w.out : w.in};
+      role == ProductRole::gradient ? w.out : w.in};
 }
 
-Fp8Operand::Magnitude agreed_on(const RankContext& c, const LinearWeights& w,
-                                ProductRole role) {
+Fp8Operand::Magnitude agreed_on(const RankContext& c, const LinearWeights& w, ProductRole role) {
   return c.fp8->magnitude(w.unit.unit->layer, w.first, role);
 }
 
 Fp8Operand in_fp8(const RankContext& c, const LinearWeights& w, ProductRole role,
-                  const void* values, Order order, const Fp8Operand::Magnitude& magnitude) {
+    const void* values, Order order, const Fp8Operand::Magnitude& magnitude) {
   Fp8Operand operand(c, MemoryClass::workspace, shape_of(c, w, role), element_of(role), order);
   operand.fill(c, values, magnitude);
   return operand;
@@ -35,8 +34,8 @@ class Fp8Weights {
   Fp8Weights(const RankContext& c, const LinearWeights& w, Order order)
       : kept_(c.fp8->kept_weights(w.unit.unit->layer, w.first, w.data(), {w.out, w.in})) {
     if (kept_ == nullptr)
-      own_.emplace(in_fp8(c, w, ProductRole::weight, w.data(), order,
-                          agreed_on(c, w, ProductRole::weight)));
+      own_.emplace(
+          in_fp8(c, w, ProductRole::weight, w.data(), order, agreed_on(c, w, ProductRole::weight)));
   }
   const Fp8Operand& operand() const { return kept_ != nullptr ? *kept_ : *own_; }
 
@@ -55,19 +54,19 @@ struct Fp8Rows {
 /// C[m, n] = A[m, k] · B[n, k]ᵀ
 Gemm product_of(const Fp8Rows& a, const Fp8Rows& b, i64 k, void* c) {
   return {.transpose_b = Transpose::yes,
-          .m = a.count,
-          .n = b.count,
-          .k = k,
-          .a = a.data,
-          .lda = k,
-          .b = b.data,
-          .ldb = k,
-          .c = c,
-          .ldc = b.count,
-          .element_a = a.operand.element(),
-          .element_b = b.operand.element(),
-          .unit_a = a.operand.unit(),
-          .unit_b = b.operand.unit()};
+      .m = a.count,
+      .n = b.count,
+      .k = k,
+      .a = a.data,
+      .lda = k,
+      .b = b.data,
+      .ldb = k,
+      .c = c,
+      .ldc = b.count,
+      .element_a = a.operand.element(),
+      .element_b = b.operand.element(),
+      .unit_a = a.operand.unit(),
+      .unit_b = b.operand.unit()};
 }
 
 }  // namespace
@@ -92,8 +91,7 @@ GatheredOperand::GatheredOperand(const RankContext& c, Fp8Operand operand, Trave
 }
 
 GatheredOperand::GatheredOperand(const RankContext& c, const LinearWeights& w, ProductRole role,
-                                 const void* own_rows, const Fp8Operand::Magnitude& magnitude,
-                                 Travel travel)
+    const void* own_rows, const Fp8Operand::Magnitude& magnitude, Travel travel)
     : c_(c),
       operand_(c, MemoryClass::workspace, shape_of(c, w, role), element_of(role), Order::both) {
   Fp8Operand::Magnitude agreed = magnitude;
@@ -114,8 +112,8 @@ void GatheredOperand::start(Travel travel) {
   const i64 bytes = operand_.count() / c_.tp.size();
   auto* all = static_cast<std::byte*>(operand_.straight());
   const UnderProducts under(c_.tp, travel);
-  token_ = c_.tp.all_gather(all + c_.tp.rank() * bytes, all,
-                            bytes / dtype_size(c_.value_dtype()), c_.value_dtype());
+  token_ = c_.tp.all_gather(
+      all + c_.tp.rank() * bytes, all, bytes / dtype_size(c_.value_dtype()), c_.value_dtype());
 }
 
 Fp8Operand GatheredOperand::take() {
@@ -124,21 +122,20 @@ Fp8Operand GatheredOperand::take() {
   return std::move(operand_);
 }
 
-Fp8Operand::Magnitude input_magnitude(const RankContext& c, const LinearWeights& w,
-                                      const Fp8Magnitudes& magnitudes) {
+Fp8Operand::Magnitude input_magnitude(
+    const RankContext& c, const LinearWeights& w, const Fp8Magnitudes& magnitudes) {
   const float* limit = agreed_on(c, w, ProductRole::input).limit;
   return {limit != nullptr ? limit : magnitudes.of(w.first, ProductRole::input), nullptr};
 }
 
-Fp8Operand gathered_gradient(const RankContext& c, const LinearWeights& w,
-                             const void* own_rows) {
-  return GatheredOperand(c, w, ProductRole::gradient, own_rows,
-                         agreed_on(c, w, ProductRole::gradient), Travel::alone)
+Fp8Operand gathered_gradient(const RankContext& c, const LinearWeights& w, const void* own_rows) {
+  return GatheredOperand(
+      c, w, ProductRole::gradient, own_rows, agreed_on(c, w, ProductRole::gradient), Travel::alone)
       .take();
 }
 
 MadeOperand::MadeOperand(const RankContext& c, const LinearWeights& w, ProductRole role,
-                         const Fp8Magnitudes& magnitudes, Gathering gathering)
+    const Fp8Magnitudes& magnitudes, Gathering gathering)
     : c_(c), gathering_(gathering), role_(role) {
   if (c.fp8 == nullptr) return;
   shape_ = shape_of(c, w, role);
@@ -150,8 +147,8 @@ MadeOperand::MadeOperand(const RankContext& c, const LinearWeights& w, ProductRo
 Device::Quantization MadeOperand::filling(const void* values) const {
   const Fp8Operand::Magnitude magnitude{own_ != nullptr ? own_ : agreed_.limit, agreed_.seen};
   return gathering_ == Gathering::in_8_bits
-             ? made_->filling_part(values, magnitude, c_.tp.rank(), c_.tp.size())
-             : made_->filling(values, magnitude);
+      ? made_->filling_part(values, magnitude, c_.tp.rank(), c_.tp.size())
+      : made_->filling(values, magnitude);
 }
 
 std::optional<Device::Quantization> MadeOperand::left(const void* values) {
@@ -162,10 +159,10 @@ std::optional<Device::Quantization> MadeOperand::left(const void* values) {
   told_ = true;
   if (own_ == nullptr) return filling(values);
   return Device::Quantization{.values = values,
-                              .rows = own_rows(),
-                              .columns = shape_.columns,
-                              .element = element_of(role_),
-                              .seen = own_};
+      .rows = own_rows(),
+      .columns = shape_.columns,
+      .element = element_of(role_),
+      .seen = own_};
 }
 
 i64 MadeOperand::own_rows() const {
@@ -175,8 +172,7 @@ i64 MadeOperand::own_rows() const {
 Fp8Operand MadeOperand::take(const void* values) {
   if (!made_) allocate();
   const bool filled = told_ && own_ == nullptr;
-  if (own_ != nullptr && !told_)
-    c_.device.raise_amax(own_, values, own_rows() * shape_.columns);
+  if (own_ != nullptr && !told_) c_.device.raise_amax(own_, values, own_rows() * shape_.columns);
   const bool gathers = gathering_ == Gathering::in_8_bits;
   if (own_ != nullptr && gathers) agree(c_, own_);
   if (!filled) c_.device.quantize(filling(values));
@@ -187,11 +183,11 @@ Fp8Operand MadeOperand::take(const void* values) {
 
 void MadeOperand::allocate() {
   made_.emplace(c_, MemoryClass::workspace, shape_, element_of(role_),
-                role_ == ProductRole::input ? Order::straight : Order::both);
+      role_ == ProductRole::input ? Order::straight : Order::both);
 }
 
-void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w,
-            MadeOperand& made) {
+void linear(
+    const RankContext& c, void* y, const void* x, const LinearWeights& w, MadeOperand& made) {
   if (c.fp8 == nullptr) {
     linear(c, y, x, w);
     return;
@@ -205,30 +201,29 @@ void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w
 
 void linear(const RankContext& c, void* y, const void* x, const LinearWeights& w) {
   c.device.gemm({.transpose_b = Transpose::yes,
-                 .m = c.extents.tokens,
-                 .n = w.out,
-                 .k = w.in,
-                 .a = x,
-                 .lda = w.in,
-                 .b = w.data(),
-                 .ldb = w.in,
-                 .c = y,
-                 .ldc = w.out});
+      .m = c.extents.tokens,
+      .n = w.out,
+      .k = w.in,
+      .a = x,
+      .lda = w.in,
+      .b = w.data(),
+      .ldb = w.in,
+      .c = y,
+      .ldc = w.out});
 }
 
-LinearGradients::LinearGradients(const RankContext& context, const LinearWeights& w,
-                                 Fp8Operand dy)
+LinearGradients::LinearGradients(const RankContext& context, const LinearWeights& w, Fp8Operand dy)
     : context_(context), w_(w), dy_(nullptr), dy8_(std::move(dy)) {}
 
-LinearGradients::LinearGradients(const RankContext& context, const LinearWeights& w,
-                                 const void* dy, MadeOperand* made)
+LinearGradients::LinearGradients(
+    const RankContext& context, const LinearWeights& w, const void* dy, MadeOperand* made)
     : context_(context), w_(w), dy_(dy) {
   if (context.fp8 == nullptr) return;
   if (made != nullptr)
     dy8_.emplace(made->take(dy));
   else
     dy8_.emplace(in_fp8(context, w, ProductRole::gradient, dy, Order::both,
-                        agreed_on(context, w, ProductRole::gradient)));
+        agreed_on(context, w, ProductRole::gradient)));
 }
 
 void LinearGradients::to_input(void* dx) const {
@@ -236,44 +231,45 @@ void LinearGradients::to_input(void* dx) const {
     const Fp8Weights weights(context_, w_, Order::transposed);
     const Fp8Operand& w8 = weights.operand();
     context_.device.gemm(product_of({*dy8_, dy8_->straight(), context_.extents.tokens},
-                                    {w8, w8.transposed(), w_.in}, w_.out, dx));
+        {w8, w8.transposed(), w_.in}, w_.out, dx));
     return;
   }
   context_.device.gemm({.m = context_.extents.tokens,
-                        .n = w_.in,
-                        .k = w_.out,
-                        .a = dy_,
-                        .lda = w_.out,
-                        .b = w_.data(),
-                        .ldb = w_.in,
-                        .c = dx,
-                        .ldc = w_.in});
+      .n = w_.in,
+      .k = w_.out,
+      .a = dy_,
+      .lda = w_.out,
+      .b = w_.data(),
+      .ldb = w_.in,
+      .c = dx,
+      .ldc = w_.in});
 }
 
-void LinearGradients::to_weights(const UnitView& gradients, const void* x,
-                                 const Fp8Magnitudes& magnitudes) const {
+void LinearGradients::to_weights(
+    const UnitView& gradients, const void* x, const Fp8Magnitudes& magnitudes) const {
   if (dy8_) {
-    to_weights(gradients, in_fp8(context_, w_, ProductRole::input, x, Order::transposed,
-                                 input_magnitude(context_, w_, magnitudes)));
+    to_weights(gradients,
+        in_fp8(context_, w_, ProductRole::input, x, Order::transposed,
+            input_magnitude(context_, w_, magnitudes)));
     return;
   }
   context_.device.gemm({.transpose_a = Transpose::yes,
-                        .m = w_.out,
-                        .n = w_.in,
-                        .k = context_.extents.tokens,
-                        .a = dy_,
-                        .lda = w_.out,
-                        .b = x,
-                        .ldb = w_.in,
-                        .c = gradients.at(w_.first),
-                        .ldc = w_.in,
-                        .accumulate = gradients.accumulate(),
-                        .gradient_output = true});
+      .m = w_.out,
+      .n = w_.in,
+      .k = context_.extents.tokens,
+      .a = dy_,
+      .lda = w_.out,
+      .b = x,
+      .ldb = w_.in,
+      .c = gradients.at(w_.first),
+      .ldc = w_.in,
+      .accumulate = gradients.accumulate(),
+      .gradient_output = true});
 }
 
 void LinearGradients::to_weights(const UnitView& gradients, const Fp8Operand& x8) const {
   Gemm gemm = product_of({*dy8_, dy8_->transposed(), w_.out}, {x8, x8.transposed(), w_.in},
-                         context_.extents.tokens, gradients.at(w_.first));
+      context_.extents.tokens, gradients.at(w_.first));
   gemm.accumulate = gradients.accumulate();
   gemm.gradient_output = true;
   context_.device.gemm(gemm);

@@ -39,7 +39,7 @@ class GatheredOperand {
   GatheredOperand(const RankContext& context, Fp8Operand operand, Travel travel);
   /// From this rank's rows, in both orders. Without a limit the ranks agree on a magnitude.
   GatheredOperand(const RankContext& context, const LinearWeights& w, ProductRole role,
-                  const void* own_rows, const Fp8Operand::Magnitude& magnitude, Travel travel);
+      const void* own_rows, const Fp8Operand::Magnitude& magnitude, Travel travel);
   Fp8Operand take();
 
  private:
@@ -58,7 +58,7 @@ class MadeOperand {
   /// Its magnitude lies in `magnitudes`. Under sequence parallelism a norm makes a part of its
   /// rows: gathered as values they are read again.
   MadeOperand(const RankContext& context, const LinearWeights& w, ProductRole role,
-              const Fp8Magnitudes& magnitudes, Gathering gathering);
+      const Fp8Magnitudes& magnitudes, Gathering gathering);
   /// What the kernel is to leave of `values`; nothing: values alone.
   std::optional<Device::Quantization> left(const void* values);
   /// Once, when the values are there: all of them, or this rank's rows if the operand is
@@ -81,15 +81,15 @@ class MadeOperand {
 };
 
 /// How large x has been in forward.
-Fp8Operand::Magnitude input_magnitude(const RankContext& context, const LinearWeights& w,
-                                      const Fp8Magnitudes& magnitudes);
+Fp8Operand::Magnitude input_magnitude(
+    const RankContext& context, const LinearWeights& w, const Fp8Magnitudes& magnitudes);
 /// Gradients of a product's output of which a rank has a part: gathered in 8 bits.
-Fp8Operand gathered_gradient(const RankContext& context, const LinearWeights& w,
-                             const void* own_rows);
+Fp8Operand gathered_gradient(
+    const RankContext& context, const LinearWeights& w, const void* own_rows);
 
 /// y[tokens, out] = x[tokens, in] · wᵀ
-void linear(const RankContext& context, void* y, const void* x, const LinearWeights& w,
-            MadeOperand& made);
+void linear(
+    const RankContext& context, void* y, const void* x, const LinearWeights& w, MadeOperand& made);
 /// The same over values.
 void linear(const RankContext& context, void* y, const void* x, const LinearWeights& w);
 
@@ -98,13 +98,13 @@ class LinearGradients {
  public:
   /// `made`: dy, if its maker has left it in 8 bits.
   LinearGradients(const RankContext& context, const LinearWeights& w, const void* dy,
-                  MadeOperand* made = nullptr);
+      MadeOperand* made = nullptr);
   LinearGradients(const RankContext& context, const LinearWeights& w, Fp8Operand dy);
   /// dx[tokens, in] = dy · w
   void to_input(void* dx) const;
   /// dw[out, in] += dyᵀ · x. In FP8 `magnitudes` has that of x since forward.
-  void to_weights(const UnitView& gradients, const void* x,
-                  const Fp8Magnitudes& magnitudes = {}) const;
+  void to_weights(
+      const UnitView& gradients, const void* x, const Fp8Magnitudes& magnitudes = {}) const;
   /// The same of x in 8 bits.
   void to_weights(const UnitView& gradients, const Fp8Operand& x) const;
 

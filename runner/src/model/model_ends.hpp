@@ -8,8 +8,8 @@ namespace shardbench {
 
 /// ids[tokens] → residual stream [rows, hidden].
 Block embedding_forward(const RankContext& context, const UnitView& weights, const Block& ids);
-void embedding_backward(const RankContext& context, const UnitView& gradients, const Block& ids,
-                        const Block& stream);
+void embedding_backward(
+    const RankContext& context, const UnitView& gradients, const Block& ids, const Block& stream);
 
 /// Final norm and the matrix of the logits, which is the embedding's where they are tied.
 struct HeadViews {
@@ -24,8 +24,7 @@ struct HeadViews {
 /// Returns [rows, hidden], the gradient of the loss to the head's input; the token losses are
 /// added up by the device (take_loss).
 /// `loss_scale`: 1 / tokens of the global batch, the one place where the mean is taken.
-Block head_pass(const RankContext& context, const HeadViews& weights,
-                const HeadViews& gradients, const Block& residual, const Block& targets,
-                double loss_scale);
+Block head_pass(const RankContext& context, const HeadViews& weights, const HeadViews& gradients,
+    const Block& residual, const Block& targets, double loss_scale);
 
 }  // namespace shardbench

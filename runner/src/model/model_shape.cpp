@@ -9,11 +9,11 @@ namespace {
 /// Of a layer with `experts` of its experts.
 i64 layer_with(const ModelShape& shape, i64 layer, i64 experts) {
   const i64 attention = 2 * shape.hidden * shape.heads * shape.head_dim() +
-                        2 * shape.hidden * shape.kv_heads * shape.head_dim();
+      2 * shape.hidden * shape.kv_heads * shape.head_dim();
   const i64 dense = 3 * shape.hidden * shape.dense_width(layer);
   const i64 sparse = shape.has_experts(layer)
-                         ? shape.hidden * (3 * shape.expert_ffn * experts + shape.experts)
-                         : 0;
+      ? shape.hidden * (3 * shape.expert_ffn * experts + shape.experts)
+      : 0;
   return attention + dense + sparse + 2 * shape.hidden;
 }
 
@@ -39,14 +39,12 @@ double flops_per_token_megatron_causal(const ModelShape& shape) {
   const i64 embedding = shape.tied ? 0 : shape.vocab * shape.hidden;
   const i64 gemm_parameters = model_with(shape, shape.experts_per_token) - norms - embedding;
   return 6.0 * static_cast<double>(gemm_parameters) +
-         6.0 *
-             static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
+      6.0 * static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
 }
 
 double flops_per_token_palm(const ModelShape& shape) {
   return 6.0 * static_cast<double>(model_with(shape, shape.experts_per_token)) +
-         12.0 *
-             static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
+      12.0 * static_cast<double>(shape.layers * shape.heads * shape.head_dim() * shape.seq_len);
 }
 
 namespace {

@@ -44,19 +44,14 @@ const RowOrders& orders_of(const RankContext& c, const ExpertActivations& s) {
   return has_sure_counts(c.layout) ? c.routing->orders() : s.orders;
 }
 
-Device::Placed placed(const RankContext& c, const ExpertActivations& s, const Block& rows,
-                      const void* weights) {
-  return {rows.data(),
-          has_pinned_places(c) ? c.routing->places() : integers(s.places),
-          weights,
-          c.extents.tokens,
-          c.shape.experts_per_token,
-          sum_of(s.counts.sent),
-          c.extents.hidden};
+Device::Placed placed(
+    const RankContext& c, const ExpertActivations& s, const Block& rows, const void* weights) {
+  return {rows.data(), has_pinned_places(c) ? c.routing->places() : integers(s.places), weights,
+      c.extents.tokens, c.shape.experts_per_token, sum_of(s.counts.sent), c.extents.hidden};
 }
 
 Block uploaded(const RankContext& c, MemoryClass kind, const std::vector<std::int32_t>& values,
-               std::string_view what) {
+    std::string_view what) {
   const auto bytes = static_cast<i64>(values.size() * sizeof(std::int32_t));
   Block block = c.memory.allocate(kind, bytes, what);
   c.device.upload(block.data(), values.data(), bytes);
@@ -90,7 +85,7 @@ std::vector<i64> read_counts(const RankContext& c, const Block& counts) {
   c.device.read_gradient(read.data(), counts.data(), static_cast<i64>(read.size()));
   std::vector<i64> rows(read.size());
   std::transform(read.begin(), read.end(), rows.begin(),
-                 [](double count) { return static_cast<i64>(std::llround(count)); });
+      [](double count) { return static_cast<i64>(std::llround(count)); });
   return rows;
 }
 
@@ -141,7 +136,7 @@ RowOrders row_orders(const RankContext& c, MemoryClass kind, const ExpertRows& c
   if (c.layout.ep == 1 || own_experts(c) == 1) return {};
   const RunOrder order = run_order(counts.received, own_experts(c));
   return {uploaded(c, kind, order.by_expert, "rows by expert"),
-          uploaded(c, kind, order.by_rank, "rows by rank")};
+      uploaded(c, kind, order.by_rank, "rows by rank")};
 }
 
 /// Each row that leaves, with its token.
@@ -152,8 +147,7 @@ void dispatch(const RankContext& c, const Device::Dispatch& d) {
 // The exchange.
 
 /// Rows for each ep rank, or of each.
-PartsOfMembers by_peer(const RankContext& c, const Block& rows,
-                       const std::vector<i64>& by_expert) {
+PartsOfMembers by_peer(const RankContext& c, const Block& rows, const std::vector<i64>& by_expert) {
   PartsOfMembers parts{rows.data(), std::vector<i64>(static_cast<std::size_t>(c.layout.ep), 0)};
   const auto own = static_cast<std::size_t>(own_experts(c));
   for (std::size_t i = 0; i < by_expert.size(); ++i)
@@ -162,13 +156,12 @@ PartsOfMembers by_peer(const RankContext& c, const Block& rows,
 }
 
 /// The rows in the other order, in memory of their own.
-Block reordered(const RankContext& c, Block rows, const Block& order, MemoryClass kind,
-                std::string_view what) {
+Block reordered(
+    const RankContext& c, Block rows, const Block& order, MemoryClass kind, std::string_view what) {
   if (!order) return rows;
   const i64 count = order.bytes() / i64{sizeof(std::int32_t)};
   Block out = c.values(kind, count * c.extents.hidden, what);
-  c.device.gather_rows(
-      {out.data(), rows.data(), integers(order), count, count, c.extents.hidden});
+  c.device.gather_rows({out.data(), rows.data(), integers(order), count, count, c.extents.hidden});
   return out;
 }
 
@@ -219,20 +212,19 @@ std::byte* matrix(const UnitView& view, std::size_t slot) {
 /// Values from one expert's matrices to those of the next one.
 i64 matrix_step(const UnitView& view) {
   const auto& slots = view.unit->slots;
-  return slots.size() > matrices_of_expert
-             ? slots[matrices_of_expert].offset - slots.front().offset
-             : 0;
+  return slots.size() > matrices_of_expert ? slots[matrices_of_expert].offset - slots.front().offset
+                                           : 0;
 }
 
 /// y[rows, out] = x[rows, in] · Wᵀ
 Gemm forward_product(i64 rows, i64 in, i64 out) {
   return {.transpose_b = Transpose::yes,
-          .m = rows,
-          .n = out,
-          .k = in,
-          .lda = in,
-          .ldb = in,
-          .ldc = out};
+      .m = rows,
+      .n = out,
+      .k = in,
+      .lda = in,
+      .ldb = in,
+      .ldc = out};
 }
 
 /// dx[rows, in] = dy[rows, out] · W
@@ -243,14 +235,14 @@ Gemm input_product(i64 rows, i64 in, i64 out) {
 /// dW[out, in] += dyᵀ · x
 Gemm weight_product(i64 rows, i64 in, i64 out) {
   return {.transpose_a = Transpose::yes,
-          .m = out,
-          .n = in,
-          .k = rows,
-          .lda = out,
-          .ldb = in,
-          .ldc = in,
-          .accumulate = Accumulate::yes,
-          .gradient_output = true};
+      .m = out,
+      .n = in,
+      .k = rows,
+      .lda = out,
+      .ldb = in,
+      .ldc = in,
+      .accumulate = Accumulate::yes,
+      .gradient_output = true};
 }
 
 void multiply(const RankContext& c, Gemm gemm, const void* a, const void* b, void* result) {
@@ -286,16 +278,16 @@ Block apply_experts(const RankContext& c, const UnitView& w, ExpertActivations& 
   s.gate_up = c.values(MemoryClass::activations, rows * 2 * width, "gate and up of experts");
   each_run(c, s.counts, [&](const Run& k) {
     multiply(c, by_expert(k, forward_product(k.rows, h, 2 * width), matrix_step(w)),
-             s.rows.data() + c.value_bytes(k.first * h), matrix(w, k.gate),
-             s.gate_up.data() + c.value_bytes(k.first * 2 * width));
+        s.rows.data() + c.value_bytes(k.first * h), matrix(w, k.gate),
+        s.gate_up.data() + c.value_bytes(k.first * 2 * width));
   });
   s.activated = activate(c, s);
   Block made =
       c.values(unless_travelling(c, MemoryClass::activations), rows * h, "outputs of experts");
   each_run(c, s.counts, [&](const Run& k) {
     multiply(c, by_expert(k, forward_product(k.rows, width, h), matrix_step(w)),
-             s.activated.data() + c.value_bytes(k.first * width), matrix(w, k.down),
-             made.data() + c.value_bytes(k.first * h));
+        s.activated.data() + c.value_bytes(k.first * width), matrix(w, k.down),
+        made.data() + c.value_bytes(k.first * h));
   });
   return made;
 }
@@ -322,12 +314,12 @@ void route(const RankContext& c, ExpertActivations& s, Block& source) {
   chosen_by(integers(s.choices), false);
   s.places = ids(MemoryClass::activations, count, "places of rows");
   const i64 capacity = capacity_of(c);
-  source = ids(MemoryClass::workspace, capacity > 0 ? capacity * shape.experts : count,
-               "rows' tokens");
-  const Block counts =
-      c.statistics(MemoryClass::communication, shape.experts, "counts of rows");
-  dispatch(c, {integers(s.choices), reinterpret_cast<std::int32_t*>(source.data()),
-               reinterpret_cast<std::int32_t*>(s.places.data()), counts.data(), capacity});
+  source =
+      ids(MemoryClass::workspace, capacity > 0 ? capacity * shape.experts : count, "rows' tokens");
+  const Block counts = c.statistics(MemoryClass::communication, shape.experts, "counts of rows");
+  dispatch(c,
+      {integers(s.choices), reinterpret_cast<std::int32_t*>(source.data()),
+          reinterpret_cast<std::int32_t*>(s.places.data()), counts.data(), capacity});
   if (has_sure_counts(c.layout)) {
     s.counts = c.routing->counts();
     return;
@@ -349,10 +341,10 @@ KnownRouting::KnownRouting(const RankContext& c) : counts_(known_rows(c)) {
   places_ = c.memory.allocate(kind, bytes, "places of rows");
   source_ =
       c.memory.allocate(kind, sum_of(counts_.sent) * i64{sizeof(std::int32_t)}, "rows' tokens");
-  const Block counts =
-      c.statistics(MemoryClass::communication, c.shape.experts, "counts of rows");
-  dispatch(c, {integers(choices_), reinterpret_cast<std::int32_t*>(source_.data()),
-               reinterpret_cast<std::int32_t*>(places_.data()), counts.data(), capacity_of(c)});
+  const Block counts = c.statistics(MemoryClass::communication, c.shape.experts, "counts of rows");
+  dispatch(c,
+      {integers(choices_), reinterpret_cast<std::int32_t*>(source_.data()),
+          reinterpret_cast<std::int32_t*>(places_.data()), counts.data(), capacity_of(c)});
 }
 
 bool KnownRouting::exists(const RankContext& c) {
@@ -368,15 +360,15 @@ const std::int32_t* KnownRouting::source() const {
   return integers(source_);
 }
 
-RowTravel::RowTravel(const RankContext& c, const ExpertRows& counts, Block rows, Way way,
-                     MemoryClass kind)
+RowTravel::RowTravel(
+    const RankContext& c, const ExpertRows& counts, Block rows, Way way, MemoryClass kind)
     : leaving_(std::move(rows)) {
   if (c.layout.ep == 1) return;
   const bool to_experts = way == Way::to_experts;
   const std::vector<i64>& to = to_experts ? counts.received : counts.sent;
   const std::vector<i64>& from = to_experts ? counts.sent : counts.received;
-  arriving_ = c.values(kind, sum_of(to) * c.extents.hidden,
-                       to_experts ? "rows of experts" : "outputs of experts");
+  arriving_ = c.values(
+      kind, sum_of(to) * c.extents.hidden, to_experts ? "rows of experts" : "outputs of experts");
   const bool hides = c.layout.habits.expert_overlap == ExpertOverlap::both_ways;
   const UnderProducts under(c.ep, hides ? Travel::under_products : Travel::alone);
   exchange_.emplace(c, c.ep, by_peer(c, arriving_, to), by_peer(c, leaving_, from));
@@ -393,37 +385,36 @@ Block RowTravel::take() {
   return std::move(arriving_);
 }
 
-ExpertsForward::ExpertsForward(const RankContext& c, const UnitView& w, const void* x,
-                               ExpertActivations& s)
+ExpertsForward::ExpertsForward(
+    const RankContext& c, const UnitView& w, const void* x, ExpertActivations& s)
     : c_(c), w_(w), s_(s) {
   const i64 h = c.extents.hidden;
   const Device::RouteShape shape = route_shape(c);
-  s.probabilities = c.values(MemoryClass::activations, shape.tokens * shape.experts,
-                             "probabilities of experts");
+  s.probabilities =
+      c.values(MemoryClass::activations, shape.tokens * shape.experts, "probabilities of experts");
   linear(c, s.probabilities.data(), x, {w, TensorKind::router, h, shape.experts});
-  s.weights =
-      c.values(MemoryClass::activations, shape.tokens * shape.chosen, "weights of experts");
+  s.weights = c.values(MemoryClass::activations, shape.tokens * shape.chosen, "weights of experts");
   Block source;
   route(c, s, source);
   const i64 leaving = sum_of(s.counts.sent);
   Block rows =
       c.values(unless_travelling(c, MemoryClass::activations), leaving * h, "rows for experts");
-  c.device.gather_rows({rows.data(), x, source ? integers(source) : c.routing->source(),
-                        leaving, shape.tokens, h});
+  c.device.gather_rows(
+      {rows.data(), x, source ? integers(source) : c.routing->source(), leaving, shape.tokens, h});
   const bool reorders = static_cast<bool>(orders_of(c, s).by_expert);
   travel_.emplace(c, s.counts, std::move(rows), RowTravel::Way::to_experts,
-                  reorders ? MemoryClass::workspace : MemoryClass::activations);
+      reorders ? MemoryClass::workspace : MemoryClass::activations);
 }
 
 void ExpertsForward::compute() {
   const RowOrders& orders = orders_of(c_, s_);
-  s_.rows = reordered(c_, travel_->take(), orders.by_expert, MemoryClass::activations,
-                      "rows by expert");
+  s_.rows =
+      reordered(c_, travel_->take(), orders.by_expert, MemoryClass::activations, "rows by expert");
   travel_.reset();
   Block made = reordered(c_, apply_experts(c_, *w_.experts, s_), orders.by_rank,
-                         MemoryClass::workspace, "outputs by rank");
-  travel_.emplace(c_, s_.counts, std::move(made), RowTravel::Way::to_tokens,
-                  MemoryClass::activations);
+      MemoryClass::workspace, "outputs by rank");
+  travel_.emplace(
+      c_, s_.counts, std::move(made), RowTravel::Way::to_tokens, MemoryClass::activations);
 }
 
 void ExpertsForward::finish() {
@@ -436,18 +427,16 @@ void add_outputs(const RankContext& c, const ExpertActivations& s, void* sum) {
 }
 
 ExpertsBackward::ExpertsBackward(const RankContext& context, const UnitView& weights,
-                                 const UnitView& gradients, ExpertActivations& saved,
-                                 const void* dy)
+    const UnitView& gradients, ExpertActivations& saved, const void* dy)
     : c_(context), w_(weights), g_(gradients), s_(saved) {
   const Device::RouteShape route = route_shape(c_);
-  Block d_outputs =
-      c_.values(MemoryClass::workspace, sum_of(s_.counts.sent) * c_.extents.hidden,
-                "gradient of experts' outputs");
+  Block d_outputs = c_.values(MemoryClass::workspace, sum_of(s_.counts.sent) * c_.extents.hidden,
+      "gradient of experts' outputs");
   c_.device.zero(d_outputs.data(), d_outputs.bytes());
-  d_weights_ = c_.values(MemoryClass::workspace, route.tokens * route.chosen,
-                         "gradient of experts' weights");
-  c_.device.placed_backward(d_outputs.data(), d_weights_.data(), dy,
-                            placed(c_, s_, s_.outputs, s_.weights.data()));
+  d_weights_ = c_.values(
+      MemoryClass::workspace, route.tokens * route.chosen, "gradient of experts' weights");
+  c_.device.placed_backward(
+      d_outputs.data(), d_weights_.data(), dy, placed(c_, s_, s_.outputs, s_.weights.data()));
   s_.outputs.reset();
   send(std::move(d_outputs), RowTravel::Way::to_experts);
 }
@@ -473,9 +462,9 @@ void ExpertsBackward::through_experts(Block& d_made) {
     each_run(c_, s_.counts, [&](const Run& k) {
       const std::byte* dy = d_made.data() + c_.value_bytes(k.first * h);
       multiply(c_, by_expert(k, input_product(k.rows, width, h), matrix_step(w)), dy,
-               matrix(w, k.down), d_activated.data() + c_.value_bytes(k.first * width));
+          matrix(w, k.down), d_activated.data() + c_.value_bytes(k.first * width));
       multiply(c_, by_expert(k, weight_product(k.rows, width, h), matrix_step(g)), dy,
-               s_.activated.data() + c_.value_bytes(k.first * width), matrix(g, k.down));
+          s_.activated.data() + c_.value_bytes(k.first * width), matrix(g, k.down));
     });
     s_.activated.reset();
     c_.device.swiglu_backward(s_.gate_up.data(), d_activated.data(), rows, width);
@@ -483,9 +472,9 @@ void ExpertsBackward::through_experts(Block& d_made) {
   each_run(c_, s_.counts, [&](const Run& k) {
     const std::byte* dy = s_.gate_up.data() + c_.value_bytes(k.first * 2 * width);
     multiply(c_, by_expert(k, input_product(k.rows, h, 2 * width), matrix_step(w)), dy,
-             matrix(w, k.gate), d_made.data() + c_.value_bytes(k.first * h));
+        matrix(w, k.gate), d_made.data() + c_.value_bytes(k.first * h));
     multiply(c_, by_expert(k, weight_product(k.rows, h, 2 * width), matrix_step(g)), dy,
-             s_.rows.data() + c_.value_bytes(k.first * h), matrix(g, k.gate));
+        s_.rows.data() + c_.value_bytes(k.first * h), matrix(g, k.gate));
   });
   s_.gate_up.reset();
   s_.rows.reset();
@@ -497,8 +486,8 @@ void ExpertsBackward::through_experts(Block& d_made) {
 void ExpertsBackward::through_router(void* dx) {
   const Device::RouteShape route = route_shape(c_);
   const AttentionShape& a = c_.extents.attention;
-  d_logits_ = c_.values(MemoryClass::workspace, route.tokens * route.experts,
-                        "gradient of router logits");
+  d_logits_ =
+      c_.values(MemoryClass::workspace, route.tokens * route.experts, "gradient of router logits");
   const std::int32_t* choices = choices_of(c_, s_);
   Block balance;
   if (c_.layout.moe_aux_loss > 0 && c_.at.tp == 0) {
@@ -507,13 +496,13 @@ void ExpertsBackward::through_router(void* dx) {
     const double choices_of_sequence =
         static_cast<double>(c_.shape.seq_len) * static_cast<double>(route.chosen);
     const double scale = c_.layout.moe_aux_loss * static_cast<double>(route.experts) *
-                         c_.loss_scale / choices_of_sequence;
+        c_.loss_scale / choices_of_sequence;
     c_.device.count_choices(balance.data(), choices, a.seq_len, scale, route);
     c_.cp.wait(c_.cp.all_reduce(balance.data(), count, c_.gradient_dtype(), Reduction::sum));
   }
   c_.device.route_backward({d_logits_.data(), d_weights_.data(), s_.probabilities.data(),
-                            s_.weights.data(), choices, balance.data(), a.seq_len},
-                           route);
+                               s_.weights.data(), choices, balance.data(), a.seq_len},
+      route);
   d_weights_.reset();
   Gemm gemm = input_product(route.tokens, c_.extents.hidden, route.experts);
   gemm.accumulate = Accumulate::yes;
@@ -522,13 +511,13 @@ void ExpertsBackward::through_router(void* dx) {
 
 void ExpertsBackward::compute() {
   const RowOrders& orders = orders_of(c_, s_);
-  Block d_made = reordered(c_, travel_->take(), orders.by_expert, MemoryClass::workspace,
-                           "gradients by expert");
+  Block d_made = reordered(
+      c_, travel_->take(), orders.by_expert, MemoryClass::workspace, "gradients by expert");
   travel_.reset();
   through_experts(d_made);
-  send(reordered(c_, std::move(d_made), orders.by_rank, MemoryClass::workspace,
-                 "gradients by rank"),
-       RowTravel::Way::to_tokens);
+  send(
+      reordered(c_, std::move(d_made), orders.by_rank, MemoryClass::workspace, "gradients by rank"),
+      RowTravel::Way::to_tokens);
 }
 
 void ExpertsBackward::add_input_gradient(void* dx) {

@@ -70,8 +70,8 @@ class RowTravel {
  public:
   enum class Way { to_experts, to_tokens };
   /// Without ep they have come.
-  RowTravel(const RankContext& context, const ExpertRows& counts, Block rows, Way way,
-            MemoryClass kind);
+  RowTravel(
+      const RankContext& context, const ExpertRows& counts, Block rows, Way way, MemoryClass kind);
   void wait();
   Block take();
 
@@ -85,8 +85,8 @@ class RowTravel {
 class ExpertsForward {
  public:
   /// x [tokens, hidden], read at once; `weights` of a layer that has experts.
-  ExpertsForward(const RankContext& context, const UnitView& weights, const void* x,
-                 ExpertActivations& saved);
+  ExpertsForward(
+      const RankContext& context, const UnitView& weights, const void* x, ExpertActivations& saved);
   void compute();
   /// Leaves the outputs.
   void finish();
@@ -105,8 +105,8 @@ void add_outputs(const RankContext& context, const ExpertActivations& saved, voi
 class ExpertsBackward {
  public:
   /// dy [tokens, hidden]: the gradient of add_outputs' sum, read at once. Rows travel.
-  ExpertsBackward(const RankContext& context, const UnitView& weights,
-                  const UnitView& gradients, ExpertActivations& saved, const void* dy);
+  ExpertsBackward(const RankContext& context, const UnitView& weights, const UnitView& gradients,
+      ExpertActivations& saved, const void* dy);
   /// Adds to the experts' gradients. Rows travel back.
   void compute();
   /// dx [tokens, hidden] +=, partial over tp.

@@ -6,8 +6,8 @@
 
 namespace shardbench {
 
-std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
-                                const ModelShape& shape, i64 capacity) {
+std::vector<i64> rows_by_expert(
+    const std::vector<std::int32_t>& choices, const ModelShape& shape, i64 capacity) {
   std::vector<i64> rows(static_cast<std::size_t>(shape.experts), capacity);
   if (capacity == 0)
     for (const std::int32_t expert : choices)
@@ -36,14 +36,13 @@ RunOrder run_order(const std::vector<i64>& counts, i64 own) {
 }
 
 i64 expert_capacity(const ModelShape& shape, const Layout& layout, i64 tokens) {
-  const auto balanced = static_cast<double>(tokens * shape.experts_per_token) /
-                        static_cast<double>(shape.experts);
+  const auto balanced =
+      static_cast<double>(tokens * shape.experts_per_token) / static_cast<double>(shape.experts);
   return static_cast<i64>(std::ceil(layout.moe_capacity * balanced));
 }
 
 std::vector<std::int32_t> pinned_choices(const ModelShape& shape, MoeRouting routing,
-                                         const AttentionShape& tokens,
-                                         const Positions& positions) {
+    const AttentionShape& tokens, const Positions& positions) {
   const i64 first_run = tokens.seq_len / 2;
   std::vector<std::int32_t> choices;
   for (i64 i = 0; i < tokens.batch * tokens.seq_len; ++i) {

@@ -11,8 +11,8 @@
 namespace shardbench {
 
 /// Rows for each expert; `choices` as below, `capacity` 0: all have a row.
-std::vector<i64> rows_by_expert(const std::vector<std::int32_t>& choices,
-                                const ModelShape& shape, i64 capacity);
+std::vector<i64> rows_by_expert(
+    const std::vector<std::int32_t>& choices, const ModelShape& shape, i64 capacity);
 
 /// Where rows lie that come by rank, from each of `peers` ranks those of its `own` experts, if
 /// they lie by expert; and the other way round. `counts` [peers, own].
@@ -29,7 +29,6 @@ i64 expert_capacity(const ModelShape& shape, const Layout& layout, i64 tokens);
 /// Choices by a token's place in its sequence, alike in all of them. Balanced: place p takes
 /// p·k, p·k + 1, … modulo the experts. Skewed: every second place takes the first k experts.
 std::vector<std::int32_t> pinned_choices(const ModelShape& shape, MoeRouting routing,
-                                         const AttentionShape& tokens,
-                                         const Positions& positions);
+    const AttentionShape& tokens, const Positions& positions);
 
 }  // namespace shardbench

@@ -12,7 +12,7 @@ namespace {
 
 /// `made`: as the operand of the next product; null: it has been one already.
 Block normed(const RankContext& c, const Block& x, const void* w, std::string_view what,
-             MadeOperand* made = nullptr) {
+    MadeOperand* made = nullptr) {
   const Extents& e = c.extents;
   Block y = c.values(MemoryClass::activations, e.rows * e.hidden, what);
   const auto left = made != nullptr ? made->left(y.data()) : std::nullopt;
@@ -28,8 +28,8 @@ i64 dense_width(const RankContext& c, const UnitView& w) {
   return c.shape.dense_width(w.unit->layer) / c.layout.tp;
 }
 
-Block activated_rows(const RankContext& c, const Block& gate_up, i64 width,
-                     MadeOperand* made = nullptr) {
+Block activated_rows(
+    const RankContext& c, const Block& gate_up, i64 width, MadeOperand* made = nullptr) {
   const Extents& e = c.extents;
   Block y = c.values(MemoryClass::activations, e.tokens * width, "activated rows");
   const auto left = made != nullptr ? made->left(y.data()) : std::nullopt;
@@ -42,7 +42,7 @@ Block activated_rows(const RankContext& c, const Block& gate_up, i64 width,
 
 /// An input whose maker sees all of it, or a norm's.
 MadeOperand input_of(const RankContext& c, const LinearWeights& w, const LayerActivations& s,
-                     Gathering gathering = Gathering::none) {
+    Gathering gathering = Gathering::none) {
   return {c, w, ProductRole::input, s.magnitudes, gathering};
 }
 
@@ -60,15 +60,14 @@ class RowsOfProduct {
 };
 
 /// Gradients of a product whose output's gradient is a part of the stream.
-LinearGradients gradients_of_stream(const RankContext& c, const LinearWeights& w,
-                                    RowsOfProduct& dy, Gathering gathering) {
+LinearGradients gradients_of_stream(
+    const RankContext& c, const LinearWeights& w, RowsOfProduct& dy, Gathering gathering) {
   if (gathering != Gathering::in_8_bits) return {c, w, dy.data()};
   return {c, w, gathered_gradient(c, w, dy.data())};
 }
 
 /// stream += partial sums of a branch, in a block of its own.
-Block add_branch(const RankContext& c, Block partial, const Block& stream,
-                 std::string_view what) {
+Block add_branch(const RankContext& c, Block partial, const Block& stream, std::string_view what) {
   Block sum = sum_to_rows(c, std::move(partial), MemoryClass::activations, what);
   c.device.add(sum.data(), sum.data(), stream.data(), c.extents.rows * c.extents.hidden);
   return sum;
@@ -120,8 +119,8 @@ Dropped dropped_by(const RankContext& c, Recompute recompute) {
 }
 
 /// Returns the branch, which is not added to the stream yet.
-Block attention_forward(const RankContext& c, const UnitView& w, Recompute recompute,
-                        LayerActivations& s) {
+Block attention_forward(
+    const RankContext& c, const UnitView& w, Recompute recompute, LayerActivations& s) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   if (c.fp8 != nullptr) s.magnitudes = Fp8Magnitudes(c);
@@ -152,7 +151,7 @@ Block attention_forward(const RankContext& c, const UnitView& w, Recompute recom
 
 /// The stream and `branch` are added as the norm reads them: in the branch's place.
 Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, Block branch,
-                  LayerActivations& s) {
+    LayerActivations& s) {
   const Extents& e = c.extents;
   s.residual_mid = std::move(branch);
   s.norm2 = c.values(MemoryClass::activations, e.rows * e.hidden, "norm 2");
@@ -161,7 +160,7 @@ Block mlp_forward(const RankContext& c, const UnitView& w, Recompute recompute, 
   const Gathering gathering = gathering_of(c, w.experts != nullptr);
   MadeOperand into_gate = input_of(c, gate, s, gathering);
   const Device::AddedNorm norm{s.residual_mid.data(), s.norm2.data(), s.residual_mid.data(),
-                               s.residual_in.data(), w.at(TensorKind::mlp_norm)};
+      s.residual_in.data(), w.at(TensorKind::mlp_norm)};
   if (const auto left = into_gate.left(s.norm2.data()))
     c.device.add_rms_norm_to_8_bits(norm, e.rows, e.hidden, *left);
   else
@@ -218,11 +217,11 @@ void leave(const WeightSide& side, Block WeightWork::*place, Block& block) {
     block.reset();
 }
 
-void leave_copy(const RankContext& c, const WeightSide& side, Block WeightWork::*place,
-                const Block& stream) {
+void leave_copy(
+    const RankContext& c, const WeightSide& side, Block WeightWork::*place, const Block& stream) {
   if (side.later == nullptr) return;
-  Block copy = c.values(MemoryClass::activations, c.extents.rows * c.extents.hidden,
-                        "gradient for the weights");
+  Block copy = c.values(
+      MemoryClass::activations, c.extents.rows * c.extents.hidden, "gradient for the weights");
   c.device.copy(copy.data(), stream.data(), stream.bytes());
   side.later->*place = std::move(copy);
 }
@@ -241,7 +240,7 @@ void norm_backward(const RankContext& c, const Block& dy, const NormSite& at, Bl
   void* dw = now != nullptr ? now->at(at.norm) : norm_of(c, *at.side.later, at.norm);
   if (now == nullptr || now->fresh) c.device.zero(dw, c.gradient_bytes(c.extents.hidden));
   c.device.rms_norm_backward({stream.data(), dw, at.x.data(), at.w.at(at.norm), dy.data()},
-                             c.extents.rows, c.extents.hidden);
+      c.extents.rows, c.extents.hidden);
 }
 
 /// Backward of a product whose input is a norm's output: the gradient to that output, summed
@@ -256,18 +255,17 @@ struct NormedProduct {
 };
 
 Block product_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
-                       const NormedProduct& p, ExpertsBackward* experts = nullptr) {
+    const NormedProduct& p, ExpertsBackward* experts = nullptr) {
   const i64 hidden = c.extents.hidden;
   const LinearWeights weights{w, p.first, hidden, p.out};
   std::optional<FullRows> full;
   std::optional<GatheredOperand> full8;
   if (side.now != nullptr && gathering_of(c, experts != nullptr) == Gathering::in_8_bits)
     full8.emplace(c, weights, ProductRole::input, p.normed.data(),
-                  input_magnitude(c, weights, p.magnitudes), Travel::under_products);
+        input_magnitude(c, weights, p.magnitudes), Travel::under_products);
   else if (side.now != nullptr)
     full.emplace(c, p.normed, Travel::under_products);
-  Block partial =
-      c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
+  Block partial = c.values(MemoryClass::workspace, c.extents.tokens * hidden, "partial gradient");
   const LinearGradients gradients(c, weights, p.dy, p.made);
   if (experts != nullptr) experts->compute();
   if (p.out > 0)
@@ -283,13 +281,13 @@ Block product_backward(const RankContext& c, const UnitView& w, const WeightSide
 }
 
 void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
-                  LayerActivations& s, Block& stream) {
+    LayerActivations& s, Block& stream) {
   const Extents& e = c.extents;
   const i64 width = dense_width(c, w);
   if (!s.activated && width > 0) s.activated = activated_rows(c, s.gate_up, width);
   leave_copy(c, side, &WeightWork::d_out, stream);
   MadeOperand d_gate_up(c, {w, TensorKind::gate, e.hidden, 2 * width}, ProductRole::gradient,
-                        s.magnitudes, Gathering::none);
+      s.magnitudes, Gathering::none);
   std::optional<ExpertsBackward> experts;
   {
     Block d_activated =
@@ -302,20 +300,18 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
         const LinearGradients gradients =
             gradients_of_stream(c, {w, TensorKind::down, width, e.hidden}, dy, gathering);
         gradients.to_input(d_activated.data());
-        if (side.now != nullptr)
-          gradients.to_weights(*side.now, s.activated.data(), s.magnitudes);
+        if (side.now != nullptr) gradients.to_weights(*side.now, s.activated.data(), s.magnitudes);
       }
       leave(side, &WeightWork::activated, s.activated);
       if (const auto left = d_gate_up.left(s.gate_up.data()))
-        c.device.swiglu_backward_to_8_bits(s.gate_up.data(), d_activated.data(), e.tokens,
-                                           width, *left);
+        c.device.swiglu_backward_to_8_bits(
+            s.gate_up.data(), d_activated.data(), e.tokens, width, *left);
       else
         c.device.swiglu_backward(s.gate_up.data(), d_activated.data(), e.tokens, width);
     }
   }
   if (!s.norm2) s.norm2 = normed(c, s.residual_mid, w.at(TensorKind::mlp_norm), "norm 2");
-  const Block dy = product_backward(
-      c, w, side,
+  const Block dy = product_backward(c, w, side,
       {s.norm2, s.gate_up.data(), TensorKind::gate, 2 * width, s.magnitudes, &d_gate_up},
       experts ? &*experts : nullptr);
   experts.reset();
@@ -326,8 +322,8 @@ void mlp_backward(const RankContext& c, const UnitView& w, const WeightSide& sid
   s.residual_mid.reset();
 }
 
-void core_backward(const RankContext& c, const Block& d_qkv, const Block& d_attended,
-                   const LayerActivations& s) {
+void core_backward(
+    const RankContext& c, const Block& d_qkv, const Block& d_attended, const LayerActivations& s) {
   if (c.layout.cp > 1) {
     context_attention_backward(c, {d_qkv, d_attended, s.qkv, s.attended, s.lse});
     return;
@@ -335,14 +331,14 @@ void core_backward(const RankContext& c, const Block& d_qkv, const Block& d_atte
   const AttentionShape& a = c.extents.attention;
   const Block work = c.memory.allocate(
       MemoryClass::workspace, c.device.attention_workspace_bytes(a), "attention scores");
-  c.device.attention_backward({d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(),
-                               s.lse.data(), work.data()},
-                              a);
+  c.device.attention_backward(
+      {d_qkv.data(), d_attended.data(), s.qkv.data(), s.attended.data(), s.lse.data(), work.data()},
+      a);
 }
 
 /// Gradient of q, k, v as projected: through attention and back through the rotation.
 Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& side,
-                   LayerActivations& s, const Block& stream) {
+    LayerActivations& s, const Block& stream) {
   const Extents& e = c.extents;
   const AttentionShape& a = e.attention;
   const i64 width = a.heads * a.head_dim;
@@ -357,8 +353,7 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& si
     gradients.to_input(d_attended.data());
     if (side.now != nullptr) gradients.to_weights(*side.now, s.attended.data(), s.magnitudes);
   }
-  const MemoryClass kind =
-      side.now != nullptr ? MemoryClass::workspace : MemoryClass::activations;
+  const MemoryClass kind = side.now != nullptr ? MemoryClass::workspace : MemoryClass::activations;
   Block d_qkv = c.values(kind, e.tokens * a.row(), "gradient of q, k, v");
   core_backward(c, d_qkv, d_attended, s);
   rotate(c, d_qkv, Rotation::backward);
@@ -366,30 +361,28 @@ Block qkv_gradient(const RankContext& c, const UnitView& w, const WeightSide& si
 }
 
 void attention_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
-                        LayerActivations& s, Block& stream) {
+    LayerActivations& s, Block& stream) {
   Block d_qkv = qkv_gradient(c, w, side, s, stream);
   s.qkv.reset();
   leave(side, &WeightWork::attended, s.attended);
   s.lse.reset();
   if (!s.norm1) s.norm1 = normed(c, s.residual_in, w.at(TensorKind::attention_norm), "norm 1");
   const Block dy = product_backward(
-      c, w, side,
-      {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row(), s.magnitudes});
+      c, w, side, {s.norm1, d_qkv.data(), TensorKind::q, c.extents.attention.row(), s.magnitudes});
   leave(side, &WeightWork::norm1, s.norm1);
   leave(side, &WeightWork::d_qkv, d_qkv);
   norm_backward(c, dy, {s.residual_in, w, side, TensorKind::attention_norm}, stream);
 }
 
 void both_backward(const RankContext& c, const UnitView& w, const WeightSide& side,
-                   Recompute recompute, LayerActivations& saved, Block& stream) {
+    Recompute recompute, LayerActivations& saved, Block& stream) {
   if (recompute == Recompute::full) (void)layer_forward(c, w, Recompute::none, saved);
   mlp_backward(c, w, side, saved, stream);
   attention_backward(c, w, side, saved, stream);
 }
 
 /// One norm's gradient, which the first half has made.
-void add_norm(const RankContext& c, const UnitView& g, TensorKind kind,
-              const WeightWork& work) {
+void add_norm(const RankContext& c, const UnitView& g, TensorKind kind, const WeightWork& work) {
   const i64 hidden = c.extents.hidden;
   if (g.fresh)
     c.device.copy(g.at(kind), norm_of(c, work, kind), c.gradient_bytes(hidden));
@@ -404,15 +397,15 @@ struct LeftProduct {
   i64 out;
 };
 
-void add_product(const RankContext& c, const UnitView& g, const LeftProduct& p, const void* dy,
-                 const void* x) {
+void add_product(
+    const RankContext& c, const UnitView& g, const LeftProduct& p, const void* dy, const void* x) {
   LinearGradients(c, {g, p.first, p.in, p.out}, dy).to_weights(g, x);
 }
 
 }  // namespace
 
 Block layer_forward(const RankContext& context, const UnitView& weights, Recompute recompute,
-                    LayerActivations& saved) {
+    LayerActivations& saved) {
   Block branch = attention_forward(context, weights, recompute, saved);
   if (recompute == Recompute::full) {
     saved.qkv.reset();
@@ -429,17 +422,16 @@ Block layer_forward(const RankContext& context, const UnitView& weights, Recompu
   return out;
 }
 
-void layer_backward(const RankContext& context, const UnitView& weights,
-                    const UnitView& gradients, Recompute recompute, LayerActivations saved,
-                    Block& stream) {
+void layer_backward(const RankContext& context, const UnitView& weights, const UnitView& gradients,
+    Recompute recompute, LayerActivations saved, Block& stream) {
   both_backward(context, weights, {.now = &gradients}, recompute, saved, stream);
 }
 
 WeightWork layer_input_gradient(const RankContext& context, const UnitView& weights,
-                                Recompute recompute, LayerActivations saved, Block& stream) {
+    Recompute recompute, LayerActivations saved, Block& stream) {
   WeightWork work;
-  work.norms = context.statistics(MemoryClass::activations, 2 * context.extents.hidden,
-                                  "gradients of a layer's norms");
+  work.norms = context.statistics(
+      MemoryClass::activations, 2 * context.extents.hidden, "gradients of a layer's norms");
   both_backward(context, weights, {.later = &work}, recompute, saved, stream);
   return work;
 }

@@ -28,13 +28,12 @@ struct LayerActivations {
 
 /// Takes residual_in out of `saved` as input; returns the residual stream after the layer.
 Block layer_forward(const RankContext& context, const UnitView& weights, Recompute recompute,
-                    LayerActivations& saved);
+    LayerActivations& saved);
 
 /// `stream` [rows, hidden]: gradient of the output, becomes that of the input. `gradients` are
 /// added to. Uses up `saved`, recomputing what `recompute` dropped.
-void layer_backward(const RankContext& context, const UnitView& weights,
-                    const UnitView& gradients, Recompute recompute, LayerActivations saved,
-                    Block& stream);
+void layer_backward(const RankContext& context, const UnitView& weights, const UnitView& gradients,
+    Recompute recompute, LayerActivations saved, Block& stream);
 
 /// What the gradient to a layer's input leaves for those of its weights: what its products have
 /// multiplied, the gradients of what they made, and the norms' gradients, which are there.
@@ -54,9 +53,8 @@ struct WeightWork {
 
 /// As layer_backward, without gradients of weights.
 WeightWork layer_input_gradient(const RankContext& context, const UnitView& weights,
-                                Recompute recompute, LayerActivations saved, Block& stream);
+    Recompute recompute, LayerActivations saved, Block& stream);
 /// Adds to `gradients`; uses up `work`.
-void layer_weight_gradients(const RankContext& context, const UnitView& gradients,
-                            WeightWork work);
+void layer_weight_gradients(const RankContext& context, const UnitView& gradients, WeightWork work);
 
 }  // namespace shardbench

@@ -22,7 +22,7 @@ class CallGuard {
  public:
   /// `look` hears the peers, and fails if one did; `too_late` fails with what the call was for.
   CallGuard(std::function<void()> look, std::function<void(const std::string& what)> too_late,
-            double limit_s);
+      double limit_s);
   ~CallGuard();
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;

@@ -21,7 +21,7 @@ std::size_t as_count(i64 count) {
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(NcclWorld& world, Group group, i64 rank, CommStream& stream,
-                                   Device& device, FlightRecorder* recorder)
+    Device& device, FlightRecorder* recorder)
     : world_(world),
       group_(std::move(group)),
       stream_(stream),
@@ -46,8 +46,8 @@ u64 NcclCommunicator::record(Operation operation, u64 sequence, i64 bytes, i64 p
 }
 
 /// After it the operation is the stream's.
-Token NcclCommunicator::issue(Operation operation, i64 bytes,
-                              const std::function<NcclResult()>& call) {
+Token NcclCommunicator::issue(
+    Operation operation, i64 bytes, const std::function<NcclResult()>& call) {
   issue_messages();
   progress();
   const u64 recorded = record(operation, sequence_++, bytes, -1);
@@ -72,12 +72,11 @@ u64 NcclCommunicator::give(const std::string& what, const std::function<NcclResu
 }
 
 Token NcclCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction reduction) {
-  count_operation(Operation::all_reduce,
-                  bytes_sent(Operation::all_reduce, size(), index_, count, dtype));
+  count_operation(
+      Operation::all_reduce, bytes_sent(Operation::all_reduce, size(), index_, count, dtype));
   if (size() == 1 || count == 0) return 0;
   return issue(Operation::all_reduce, count * dtype_size(dtype), [&] {
-    return world_.table().all_reduce(
-        data, data, as_count(count), nccl_dtype(dtype),
+    return world_.table().all_reduce(data, data, as_count(count), nccl_dtype(dtype),
         reduction == Reduction::sum ? NcclReduction::sum : NcclReduction::max, comm_,
         stream_.native());
   });
@@ -85,36 +84,36 @@ Token NcclCommunicator::all_reduce(void* data, i64 count, Dtype dtype, Reduction
 
 Token NcclCommunicator::reduce_scatter(const void* in, void* out, i64 count, Dtype dtype) {
   count_operation(Operation::reduce_scatter,
-                  bytes_sent(Operation::reduce_scatter, size(), index_, count, dtype));
+      bytes_sent(Operation::reduce_scatter, size(), index_, count, dtype));
   const i64 bytes = count * dtype_size(dtype);
   if (size() == 1 && in != out) device_.copy(out, in, bytes);
   if (size() == 1 || count == 0) return 0;
   return issue(Operation::reduce_scatter, bytes, [&] {
-    return world_.table().reduce_scatter(in, out, as_count(count), nccl_dtype(dtype),
-                                         NcclReduction::sum, comm_, stream_.native());
+    return world_.table().reduce_scatter(
+        in, out, as_count(count), nccl_dtype(dtype), NcclReduction::sum, comm_, stream_.native());
   });
 }
 
 Token NcclCommunicator::all_gather(const void* in, void* out, i64 count, Dtype dtype) {
-  count_operation(Operation::all_gather,
-                  bytes_sent(Operation::all_gather, size(), index_, count, dtype));
+  count_operation(
+      Operation::all_gather, bytes_sent(Operation::all_gather, size(), index_, count, dtype));
   const i64 bytes = count * dtype_size(dtype);
   if (size() == 1 && in != out) device_.copy(out, in, bytes);
   if (size() == 1 || count == 0) return 0;
   return issue(Operation::all_gather, bytes, [&] {
-    return world_.table().all_gather(in, out, as_count(count), nccl_dtype(dtype), comm_,
-                                     stream_.native());
+    return world_.table().all_gather(
+        in, out, as_count(count), nccl_dtype(dtype), comm_, stream_.native());
   });
 }
 
 Token NcclCommunicator::broadcast(void* data, i64 count, Dtype dtype, i64 root) {
   const i64 from_root = (index_ - root + size()) % size();
-  count_operation(Operation::broadcast,
-                  bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
+  count_operation(
+      Operation::broadcast, bytes_sent(Operation::broadcast, size(), from_root, count, dtype));
   if (size() == 1 || count == 0) return 0;
   return issue(Operation::broadcast, count * dtype_size(dtype), [&] {
     return world_.table().broadcast(data, data, as_count(count), nccl_dtype(dtype),
-                                    static_cast<int>(root), comm_, stream_.native());
+        static_cast<int>(root), comm_, stream_.native());
   });
 }
 
@@ -155,8 +154,8 @@ void NcclCommunicator::issue_messages() {
     recorded.push_back(
         record(m.operation, sequence_of(m), m.count * dtype_size(m.dtype), member(m.peer)));
     what += (what.empty() ? "" : ", ") + std::string(operation_name(m.operation)) +
-            (m.operation == Operation::send ? " to rank " : " from rank ") +
-            std::to_string(member(m.peer));
+        (m.operation == Operation::send ? " to rank " : " from rank ") +
+        std::to_string(member(m.peer));
   }
   const u64 mark = give(what, [&] { return call_messages(messages); });
   for (std::size_t i = 0; i < messages.size(); ++i)
@@ -172,10 +171,9 @@ NcclResult NcclCommunicator::call_messages(const std::vector<Message>& messages)
   for (const Message& m : messages) {
     const auto count = as_count(m.count);
     const auto peer = static_cast<int>(m.peer);
-    const NcclResult result =
-        m.operation == Operation::send
-            ? nccl.send(m.data, count, nccl_dtype(m.dtype), peer, comm_, stream_.native())
-            : nccl.receive(m.data, count, nccl_dtype(m.dtype), peer, comm_, stream_.native());
+    const NcclResult result = m.operation == Operation::send
+        ? nccl.send(m.data, count, nccl_dtype(m.dtype), peer, comm_, stream_.native())
+        : nccl.receive(m.data, count, nccl_dtype(m.dtype), peer, comm_, stream_.native());
     const bool good = result == NcclResult::success || result == NcclResult::in_progress;
     if (!good && first_error == NcclResult::success) first_error = result;
   }
@@ -224,8 +222,9 @@ std::optional<std::string> NcclCommunicator::oldest() const {
 void NcclCommunicator::check_time() {
   progress();
   if (under_way_.empty() || seconds_since(moved_) <= world_.limit_s()) return;
-  fail(ErrorClass::timeout, *oldest() + " in group " + group_.name + " did not end within " +
-                                std::to_string(world_.limit_s()) + " s");
+  fail(ErrorClass::timeout,
+      *oldest() + " in group " + group_.name + " did not end within " +
+          std::to_string(world_.limit_s()) + " s");
 }
 
 }  // namespace shardbench

@@ -26,7 +26,7 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Collective over the group. `rank` is that of the world; `recorder` may be null.
   NcclCommunicator(NcclWorld& world, Group group, i64 rank, CommStream& stream, Device& device,
-                   FlightRecorder* recorder = nullptr);
+      FlightRecorder* recorder = nullptr);
   ~NcclCommunicator() override;
 
   i64 rank() const override { return index_; }

@@ -65,8 +65,7 @@ NcclOrder order_of(int version) {
   const char* implicit = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   if (implicit == nullptr) return NcclOrder::by_room;
   const bool wanted = std::string_view(implicit) == "1";
-  return wanted && version >= nccl_orders_launches_from ? NcclOrder::by_nccl
-                                                        : NcclOrder::by_events;
+  return wanted && version >= nccl_orders_launches_from ? NcclOrder::by_nccl : NcclOrder::by_events;
 }
 
 // NCCL itself takes no more, in any version so far.
@@ -91,7 +90,7 @@ NcclLibrary load_nccl() {
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     nccl.refusal = std::string("NCCL can't be loaded: ") + ::dlerror() +
-                   " (SHARDBENCH_NCCL can name the library)";
+        " (SHARDBENCH_NCCL can name the library)";
     return nccl;
   }
   Finder(library).find(nccl.table.get_version, "ncclGetVersion");
@@ -102,7 +101,7 @@ NcclLibrary load_nccl() {
   }
   if (nccl.version < nccl_oldest_version) {
     nccl.refusal = "'" + path + "' is NCCL " + nccl_version_name(nccl.version) + ", and " +
-                   nccl_version_name(nccl_oldest_version) + " is the oldest supported version";
+        nccl_version_name(nccl_oldest_version) + " is the oldest supported version";
     return nccl;
   }
   nccl.order = order_of(nccl.version);
@@ -115,7 +114,7 @@ std::string nccl_version_name(int version) {
   // Up to 2.8 the minor version had the hundreds, since then the ten thousands are the major.
   const int unit = version < 10000 ? 1000 : 10000;
   return std::to_string(version / unit) + '.' + std::to_string(version % unit / 100) + '.' +
-         std::to_string(version % 100);
+      std::to_string(version % 100);
 }
 
 std::vector<std::pair<std::string, std::string>> nccl_settings() {

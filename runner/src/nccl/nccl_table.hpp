@@ -57,8 +57,8 @@ struct NcclConfig {
 struct NcclTable {
   NcclResult (*get_version)(int* version) = nullptr;
   NcclResult (*get_unique_id)(NcclUniqueId* id) = nullptr;
-  NcclResult (*comm_init_rank_config)(NcclComm** comm, int size, NcclUniqueId id, int rank,
-                                      NcclConfig* config) = nullptr;
+  NcclResult (*comm_init_rank_config)(
+      NcclComm** comm, int size, NcclUniqueId id, int rank, NcclConfig* config) = nullptr;
   NcclResult (*comm_get_async_error)(NcclComm* comm, NcclResult* state) = nullptr;
   NcclResult (*comm_abort)(NcclComm* comm) = nullptr;
   NcclResult (*comm_finalize)(NcclComm* comm) = nullptr;
@@ -66,22 +66,22 @@ struct NcclTable {
   NcclResult (*group_start)() = nullptr;
   NcclResult (*group_end)() = nullptr;
   NcclResult (*all_reduce)(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                           NcclReduction reduction, NcclComm* comm, void* stream) = nullptr;
+      NcclReduction reduction, NcclComm* comm, void* stream) = nullptr;
   NcclResult (*reduce_scatter)(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                               NcclReduction reduction, NcclComm* comm, void* stream) = nullptr;
+      NcclReduction reduction, NcclComm* comm, void* stream) = nullptr;
   NcclResult (*all_gather)(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                           NcclComm* comm, void* stream) = nullptr;
-  NcclResult (*broadcast)(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                          int root, NcclComm* comm, void* stream) = nullptr;
-  NcclResult (*send)(const void* data, std::size_t count, NcclDtype dtype, int peer,
-                     NcclComm* comm, void* stream) = nullptr;
-  NcclResult (*receive)(void* data, std::size_t count, NcclDtype dtype, int peer,
-                        NcclComm* comm, void* stream) = nullptr;
+      NcclComm* comm, void* stream) = nullptr;
+  NcclResult (*broadcast)(const void* in, void* out, std::size_t count, NcclDtype dtype, int root,
+      NcclComm* comm, void* stream) = nullptr;
+  NcclResult (*send)(const void* data, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm,
+      void* stream) = nullptr;
+  NcclResult (*receive)(void* data, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm,
+      void* stream) = nullptr;
   const char* (*get_error_string)(NcclResult result) = nullptr;
   const char* (*get_last_error)(NcclComm* comm) = nullptr;
   // Since 2.19; null before.
-  NcclResult (*comm_register)(NcclComm* comm, void* buffer, std::size_t bytes,
-                              void** handle) = nullptr;
+  NcclResult (*comm_register)(
+      NcclComm* comm, void* buffer, std::size_t bytes, void** handle) = nullptr;
   NcclResult (*comm_deregister)(NcclComm* comm, void* handle) = nullptr;
 };
 

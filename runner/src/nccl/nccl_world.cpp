@@ -35,8 +35,8 @@ NcclWorld::NcclWorld(const NcclTable& table, NcclHost host)
     guard_.emplace(
         host_.pause,
         [this](const std::string& what) {
-          fail(ErrorClass::timeout, what + " was not accepted by NCCL within " +
-                                        std::to_string(host_.limit_s) + " s");
+          fail(ErrorClass::timeout,
+              what + " was not accepted by NCCL within " + std::to_string(host_.limit_s) + " s");
         },
         host_.limit_s);
 }
@@ -59,8 +59,8 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
   if (host_.most_blocks) config.max_ctas = *host_.most_blocks;
   NcclComm* comm = nullptr;
   const NcclResult result = guarded(group, "connecting", [&] {
-    return table_.comm_init_rank_config(&comm, static_cast<int>(group.members.size()), id,
-                                        static_cast<int>(index), &config);
+    return table_.comm_init_rank_config(
+        &comm, static_cast<int>(group.members.size()), id, static_cast<int>(index), &config);
   });
   if (comm != nullptr) made_.push_back({comm, group, &stream, {}});
   if (comm == nullptr && result == NcclResult::in_progress)
@@ -70,18 +70,18 @@ NcclComm* NcclWorld::communicator(const Group& group, i64 index, CommStream& str
 }
 
 void NcclWorld::run(NcclComm* comm, const Group& group, const std::string& what,
-                    const std::function<NcclResult()>& call) {
+    const std::function<NcclResult()>& call) {
   settle(comm, group, what, guarded(group, what, call));
 }
 
-NcclResult NcclWorld::guarded(const Group& group, const std::string& what,
-                              const std::function<NcclResult()>& call) {
+NcclResult NcclWorld::guarded(
+    const Group& group, const std::string& what, const std::function<NcclResult()>& call) {
   return guard_ ? guard_->during(what + " in group " + group.name, call) : call();
 }
 
 /// Polls until `comm` is no longer in progress.
-void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& what,
-                       NcclResult state) {
+void NcclWorld::settle(
+    NcclComm* comm, const Group& group, const std::string& what, NcclResult state) {
   if (state == NcclResult::success) return;
   const Deadline limit = Deadline::in(host_.limit_s);
   const Deadline spin = Deadline::in(spin_s);
@@ -90,9 +90,9 @@ void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& wh
     if (polled != NcclResult::success) state = polled;
     if (state != NcclResult::in_progress) break;
     if (limit.passed())
-      fail(ErrorClass::timeout, what + " in group " + group.name +
-                                    " was not accepted by NCCL " + "within " +
-                                    std::to_string(host_.limit_s) + " s");
+      fail(ErrorClass::timeout,
+          what + " in group " + group.name + " was not accepted by NCCL " + "within " +
+              std::to_string(host_.limit_s) + " s");
     if (spin.passed())
       host_.pause();
     else
@@ -101,11 +101,11 @@ void NcclWorld::settle(NcclComm* comm, const Group& group, const std::string& wh
   if (state != NcclResult::success) fail_with(comm, group, what, state);
 }
 
-void NcclWorld::fail_with(NcclComm* comm, const Group& group, const std::string& what,
-                          NcclResult result) {
+void NcclWorld::fail_with(
+    NcclComm* comm, const Group& group, const std::string& what, NcclResult result) {
   std::string message = what + " in group " + group.name +
-                        ": NCCL: " + table_.get_error_string(result) + " (" +
-                        std::to_string(static_cast<int>(result)) + ")";
+      ": NCCL: " + table_.get_error_string(result) + " (" +
+      std::to_string(static_cast<int>(result)) + ")";
   const char* detail = table_.get_last_error(comm);
   if (detail != nullptr && *detail != '\0') message += std::string("; ") + detail;
   const Deadline grace = Deadline::in(first_cause_s);
@@ -115,8 +115,7 @@ void NcclWorld::fail_with(NcclComm* comm, const Group& group, const std::string&
 }
 
 void NcclWorld::register_memory(void* data, i64 bytes) {
-  if (table_.comm_register == nullptr || table_.comm_deregister == nullptr || bytes == 0)
-    return;
+  if (table_.comm_register == nullptr || table_.comm_deregister == nullptr || bytes == 0) return;
   for (Made& made : made_) {
     void* handle = nullptr;
     const NcclResult result =

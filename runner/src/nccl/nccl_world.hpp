@@ -56,7 +56,7 @@ class NcclWorld {
   /// Calls NCCL, and returns when `comm` has taken what it was asked: "`what` in group …"
   /// names it in the error that ends this rank otherwise.
   void run(NcclComm* comm, const Group& group, const std::string& what,
-           const std::function<NcclResult()>& call);
+      const std::function<NcclResult()>& call);
 
   /// Memory that operations use from now on: NCCL may send from it and into it without a copy.
   /// Where it refuses, operations copy as before.
@@ -92,11 +92,11 @@ class NcclWorld {
   void took_turn(const NcclComm* comm, CommStream& stream, u64 mark);
 
   void settle(NcclComm* comm, const Group& group, const std::string& what, NcclResult state);
-  [[noreturn]] void fail_with(NcclComm* comm, const Group& group, const std::string& what,
-                              NcclResult result);
+  [[noreturn]] void fail_with(
+      NcclComm* comm, const Group& group, const std::string& what, NcclResult result);
 
-  NcclResult guarded(const Group& group, const std::string& what,
-                     const std::function<NcclResult()>& call);
+  NcclResult guarded(
+      const Group& group, const std::string& what, const std::function<NcclResult()>& call);
 
   const NcclTable& table_;
   NcclHost host_;

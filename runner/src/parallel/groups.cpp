@@ -30,10 +30,9 @@ std::vector<i64> members_of(const Layout& layout, i64 rank, std::string_view nam
   const i64 own = data_index(layout, at);
   for (i64 i = 0; i < layout.data_ranks(); ++i) {
     const bool together = name == "dp" || (name == "cp" && i / layout.cp == at.dp) ||
-                          (name == "ep" && i / layout.ep == own / layout.ep) ||
-                          (name == "edp" && i % layout.ep == own % layout.ep) ||
-                          (name == "shard" && i / n == own / n) ||
-                          (name == "replicate" && i % n == own % n);
+        (name == "ep" && i / layout.ep == own / layout.ep) ||
+        (name == "edp" && i % layout.ep == own % layout.ep) ||
+        (name == "shard" && i / n == own / n) || (name == "replicate" && i % n == own % n);
     if (together) members.push_back(dp[static_cast<std::size_t>(i)]);
   }
   return members;
@@ -47,8 +46,8 @@ Groups make_groups(const Layout& layout, i64 rank, u64 first_id, const GroupMake
   u64 kind = 0;
   const auto one = [&](const char* name) {
     std::vector<i64> members = members_of(layout, rank, name);
-    const u64 id = first_id + kind++ * static_cast<u64>(layout.world()) +
-                   static_cast<u64>(members.front());
+    const u64 id =
+        first_id + kind++ * static_cast<u64>(layout.world()) + static_cast<u64>(members.front());
     return make({name, id, std::move(members)});
   };
   Groups groups;

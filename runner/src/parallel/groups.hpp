@@ -24,8 +24,7 @@ struct Groups {
 };
 
 /// The order of every array by group.
-inline constexpr std::array group_names{"tp",        "dp", "pp", "shard",
-                                        "replicate", "cp", "ep", "edp"};
+inline constexpr std::array group_names{"tp", "dp", "pp", "shard", "replicate", "cp", "ep", "edp"};
 inline constexpr std::size_t group_kind_count = group_names.size();
 
 /// Ranks of the group of that name, one of group_names or "world", that `rank` belongs to.

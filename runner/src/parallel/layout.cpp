@@ -14,10 +14,9 @@ struct AxisFields {
 };
 
 const AxisFields& fields_of(Axis axis) {
-  static constexpr std::array<AxisFields, 4> fields{{{"tp", &Layout::tp, &Coordinates::tp},
-                                                     {"dp", &Layout::dp, &Coordinates::dp},
-                                                     {"pp", &Layout::pp, &Coordinates::pp},
-                                                     {"cp", &Layout::cp, &Coordinates::cp}}};
+  static constexpr std::array<AxisFields, 4> fields{
+      {{"tp", &Layout::tp, &Coordinates::tp}, {"dp", &Layout::dp, &Coordinates::dp},
+          {"pp", &Layout::pp, &Coordinates::pp}, {"cp", &Layout::cp, &Coordinates::cp}}};
   return fields[static_cast<std::size_t>(axis)];
 }
 

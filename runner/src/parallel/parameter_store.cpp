@@ -27,8 +27,8 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       tp_(*groups.tp),
       pp_(*groups.pp),
       units_(units_of(context.shape, context.layout, context.at)),
-      bucket_elements_(context.layout.bucket_bytes /
-                       dtype_size(context.device.precision().gradient)),
+      bucket_elements_(
+          context.layout.bucket_bytes / dtype_size(context.device.precision().gradient)),
       common_{groups.dp.get(), 0, common_elements(units_), 0},
       spread_{groups.edp.get(), common_elements(units_), flat_elements(units_), 0},
       gathered_(units_.size()),
@@ -38,16 +38,14 @@ ParameterStore::ParameterStore(const RankContext& context, const Groups& groups,
       replicated_(units_.size(), false) {
   const i64 whole = flat_elements(units_);
   const i64 own = std::accumulate(units_.begin(), units_.end(), i64{0},
-                                  [](i64 sum, const Unit& unit) { return sum + unit.part(); });
-  weights_ =
-      context_.values(MemoryClass::parameters, shards_weights() ? own : whole, "weights");
-  gradients_ = context_.statistics(MemoryClass::gradients, shards_gradients() ? own : whole,
-                                   "gradients");
+      [](i64 sum, const Unit& unit) { return sum + unit.part(); });
+  weights_ = context_.values(MemoryClass::parameters, shards_weights() ? own : whole, "weights");
+  gradients_ =
+      context_.statistics(MemoryClass::gradients, shards_gradients() ? own : whole, "gradients");
   optimizer_ = context_.statistics(MemoryClass::optimizer,
-                                   own * context_.device.precision().optimizer_copies,
-                                   "optimizer state");
-  square_sum_ = context_.memory.allocate(MemoryClass::communication, i64{sizeof(double)},
-                                         "sum of squares");
+      own * context_.device.precision().optimizer_copies, "optimizer state");
+  square_sum_ =
+      context_.memory.allocate(MemoryClass::communication, i64{sizeof(double)}, "sum of squares");
   // What pads units is never written.
   context_.device.zero(gradients_.data(), gradients_.bytes());
   initialize_weights(seed);
@@ -69,8 +67,8 @@ void ParameterStore::initialize_weights(u64 seed) {
       device.initialize(base + context_.value_bytes(slot.offset), slot.region, seed);
     const Owned own = owned(i);
     if (shards_weights())
-      device.copy(own.weights, base + context_.value_bytes(own.first),
-                  context_.value_bytes(own.count));
+      device.copy(
+          own.weights, base + context_.value_bytes(own.first), context_.value_bytes(own.count));
     const i64 copies = device.precision().optimizer_copies;
     device.initialize_optimizer(
         optimizer_.data() + context_.gradient_bytes(copies * unit.own_offset), own.weights,
@@ -85,10 +83,9 @@ ParameterStore::Owned ParameterStore::owned(std::size_t index) const {
   const i64 gradient_at = shards_gradients() ? unit.own_offset : unit.offset + first;
   const i64 weight_at = shards_weights() ? unit.own_offset : unit.offset + first;
   SHARDBENCH_INVARIANT(first >= 0 && count >= 0 && first + count <= units_[index].padded,
-                       "what a rank owns of a unit lies in it", index, first, count,
-                       units_[index].padded);
+      "what a rank owns of a unit lies in it", index, first, count, units_[index].padded);
   return {first, count, gradients_.data() + context_.gradient_bytes(gradient_at),
-          weights_.data() + context_.value_bytes(weight_at)};
+      weights_.data() + context_.value_bytes(weight_at)};
 }
 
 void ParameterStore::begin_step() {
@@ -102,13 +99,13 @@ void ParameterStore::prefetch_weights(std::size_t index) {
   if (!shards_weights() || index >= units_.size() || gathered_[index]) return;
   const Unit& unit = units_[index];
   gathered_[index] = context_.values(MemoryClass::parameters, unit.padded, "gathered weights");
-  gathering_[index] = shard_of(unit).all_gather(owned(index).weights, gathered_[index].data(),
-                                                unit.part(), context_.value_dtype());
+  gathering_[index] = shard_of(unit).all_gather(
+      owned(index).weights, gathered_[index].data(), unit.part(), context_.value_dtype());
 }
 
 UnitView ParameterStore::open_weights(std::size_t index) {
-  SHARDBENCH_INVARIANT(index < units_.size(), "a unit is one of this stage's", index,
-                       units_.size());
+  SHARDBENCH_INVARIANT(
+      index < units_.size(), "a unit is one of this stage's", index, units_.size());
   const Unit& unit = units_[index];
   const i64 element = dtype_size(context_.value_dtype());
   prefetch_weights(index);
@@ -127,11 +124,10 @@ UnitView ParameterStore::open_gradients(std::size_t index) {
   const i64 element = dtype_size(context_.gradient_dtype());
   if (!shards_gradients())
     return {&unit, gradients_.data() + context_.gradient_bytes(unit.offset), element,
-            take_fresh(index)};
+        take_fresh(index)};
   keep_in_flight(most_pending - 1);
   Block& open = open_gradients_[index];
-  SHARDBENCH_INVARIANT(!open, "gradients are opened when they are closed", index,
-                       pending_.size());
+  SHARDBENCH_INVARIANT(!open, "gradients are opened when they are closed", index, pending_.size());
   open = context_.statistics(MemoryClass::gradients, unit.padded, "gradients of a unit");
   const i64 padding_at = context_.gradient_bytes(unit.elements);
   if (padding_at < open.bytes())
@@ -151,8 +147,8 @@ void ParameterStore::pause_gradients(std::size_t index) {
 
 void ParameterStore::close_gradients(std::size_t index, MicroBatch micro_batch) {
   if (shards_gradients()) {
-    SHARDBENCH_INVARIANT(open_gradients_[index], "gradients are closed when they are open",
-                         index, pending_.size());
+    SHARDBENCH_INVARIANT(
+        open_gradients_[index], "gradients are closed when they are open", index, pending_.size());
     scatter_unit(index, std::move(open_gradients_[index]), micro_batch);
   } else if (micro_batch == MicroBatch::last && context_.layout.overlap) {
     if (context_.layout.zero == 0)
@@ -170,9 +166,8 @@ void ParameterStore::reduce_buckets(Run& run, i64 ready_from) {
     const i64 first = std::max(run.first, run.from - bucket_elements_);
     if (first < ready_from) return;
     make_room(*run.group);
-    const Token token =
-        run.group->all_reduce(gradients_.data() + context_.gradient_bytes(first),
-                              run.from - first, context_.gradient_dtype(), Reduction::sum);
+    const Token token = run.group->all_reduce(gradients_.data() + context_.gradient_bytes(first),
+        run.from - first, context_.gradient_dtype(), Reduction::sum);
     pending_.push_back({run.group, token, units_.size(), {}, false});
     run.from = first;
   }
@@ -187,8 +182,7 @@ void ParameterStore::scatter_unit(std::size_t index, Block buffer, MicroBatch mi
   Communicator& group = shard_of(unit);
   make_room(group);
   const Token token = group.reduce_scatter(whole, own, unit.part(), context_.gradient_dtype());
-  pending_.push_back(
-      {&group, token, index, std::move(buffer), micro_batch == MicroBatch::last});
+  pending_.push_back({&group, token, index, std::move(buffer), micro_batch == MicroBatch::last});
 }
 
 /// Before a reduction starts. What is held back makes computation wait, and all that comes
@@ -196,8 +190,7 @@ void ParameterStore::scatter_unit(std::size_t index, Block buffer, MicroBatch mi
 /// whose sums start when those before them have ended.
 void ParameterStore::make_room(const Communicator& group) {
   const bool replicates = replicate_.size() > 1;
-  if (shards_gradients() || group.holds_memory() || replicates)
-    keep_in_flight(most_pending - 1);
+  if (shards_gradients() || group.holds_memory() || replicates) keep_in_flight(most_pending - 1);
 }
 
 void ParameterStore::end_oldest() {
@@ -233,8 +226,7 @@ void ParameterStore::finish_reduction() {
   const bool reduces_runs = context_.layout.zero == 0;
   SHARDBENCH_INVARIANT(
       !reduces_runs || (common_.from == common_.first && spread_.from == spread_.first),
-      "each gradient is reduced once", common_.from, common_.first, spread_.from,
-      spread_.first);
+      "each gradient is reduced once", common_.from, common_.first, spread_.from, spread_.first);
   for (std::size_t i = units_.size(); i-- > 0;)
     start_replica_sum(i);
   end_replica_sums();
@@ -246,15 +238,13 @@ void ParameterStore::finish_reduction() {
 /// their parts. What comes from the other stage is a bucket at a time.
 void ParameterStore::sum_copies() {
   const i64 last = pipeline_of(context_.layout).last_rank();
-  if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last))
-    return;
+  if (!context_.shape.tied || last == 0 || (context_.at.pp != 0 && context_.at.pp != last)) return;
   const bool on_first = context_.at.pp == 0;
   const Owned own = owned(on_first ? 0 : units_.size() - 1);
   const i64 other = on_first ? last : 0;
   const Dtype dtype = context_.gradient_dtype();
-  const Block theirs =
-      context_.statistics(MemoryClass::communication, std::min(own.count, bucket_elements_),
-                          "gradients of the tied copy");
+  const Block theirs = context_.statistics(MemoryClass::communication,
+      std::min(own.count, bucket_elements_), "gradients of the tied copy");
   for (i64 first = 0; first < own.count; first += bucket_elements_) {
     const i64 count = std::min(bucket_elements_, own.count - first);
     std::byte* ours = own.gradients + context_.gradient_bytes(first);
@@ -272,8 +262,8 @@ void ParameterStore::start_replica_sum(std::size_t index) {
   if (context_.layout.zero == 0 || replicated_[index]) return;
   replicated_[index] = true;
   const Owned own = owned(index);
-  replicating_.push_back(replicate_.all_reduce(own.gradients, own.count,
-                                               context_.gradient_dtype(), Reduction::sum));
+  replicating_.push_back(
+      replicate_.all_reduce(own.gradients, own.count, context_.gradient_dtype(), Reduction::sum));
   if (replicate_.holds_memory()) end_replica_sums();
 }
 
@@ -313,7 +303,7 @@ void ParameterStore::sum_norm_gradients() {
           slot.kind == TensorKind::router || (!slot.sharded && context_.sequence_parallel());
       if (!partial || span.count() == 0) continue;
       parts.push_back({own.gradients + context_.gradient_bytes(span.first),
-                       context_.gradient_bytes(span.count())});
+          context_.gradient_bytes(span.count())});
       count += span.count();
     }
   }
@@ -348,8 +338,8 @@ const double* ParameterStore::sum_squares() {
     for (const TensorSlot& slot : units_[i].slots) {
       const Span span = owned_of(slot, own);
       if (slot.sharded || context_.at.tp == 0)
-        context_.device.add_square_sum(sum, own.gradients + context_.gradient_bytes(span.first),
-                                       span.count());
+        context_.device.add_square_sum(
+            sum, own.gradients + context_.gradient_bytes(span.first), span.count());
     }
   }
   for (Communicator* group : {&tp_, &dp_, &pp_})
@@ -360,9 +350,8 @@ const double* ParameterStore::sum_squares() {
 void ParameterStore::gather_updated(std::size_t index) {
   const Unit& unit = units_[index];
   if (unit.shards == 1 || shards_weights()) return;
-  gathering_[index] = shard_of(unit).all_gather(
-      owned(index).weights, weights_.data() + context_.value_bytes(unit.offset), unit.part(),
-      context_.value_dtype());
+  gathering_[index] = shard_of(unit).all_gather(owned(index).weights,
+      weights_.data() + context_.value_bytes(unit.offset), unit.part(), context_.value_dtype());
 }
 
 void ParameterStore::settle() {
@@ -374,9 +363,9 @@ void ParameterStore::update(const AdamW& settings) {
   const i64 copies = context_.device.precision().optimizer_copies;
   for (std::size_t i = 0; i < units_.size(); ++i) {
     const Owned own = owned(i);
-    context_.device.adamw(
-        own.weights, optimizer_.data() + context_.gradient_bytes(copies * units_[i].own_offset),
-        own.gradients, own.count, settings);
+    context_.device.adamw(own.weights,
+        optimizer_.data() + context_.gradient_bytes(copies * units_[i].own_offset), own.gradients,
+        own.count, settings);
     gather_updated(i);
   }
   if (!context_.layout.overlap || !context_.layout.habits.gather_overlap) settle();

@@ -31,7 +31,7 @@ class UnitBuilder {
     r.first_column = cut == Cut::columns ? tp_rank_ * r.columns : 0;
     r.global_columns = columns;
     r.ones = kind == TensorKind::attention_norm || kind == TensorKind::mlp_norm ||
-             kind == TensorKind::final_norm;
+        kind == TensorKind::final_norm;
     unit_.elements += slot.count();
     unit_.slots.push_back(slot);
   }
@@ -101,8 +101,7 @@ const TensorSlot& Unit::slot(TensorKind tensor) const {
   fail(ErrorClass::internal, "a unit has no such tensor");
 }
 
-std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
-                           const Coordinates& at) {
+std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout, const Coordinates& at) {
   const i64 shards = layout.zero > 0 ? layout.shard_ranks() : 1;
   const i64 vocab = padded_vocab(shape.vocab, layout);
   std::vector<Unit> units;
@@ -124,8 +123,7 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
       UnitBuilder experts(layout, at, UnitKind::experts, layer, chunk);
       add_experts(experts, shape, layout, data_index(layout, at));
       const i64 expert_shards = layout.zero > 0 ? layout.expert_replicas() : 1;
-      units.push_back(layout.ep > 1 ? experts.finish(expert_shards, true)
-                                    : experts.finish(shards));
+      units.push_back(layout.ep > 1 ? experts.finish(expert_shards, true) : experts.finish(shards));
     }
   }
   if (at.pp == pipeline.last_rank()) {
@@ -141,13 +139,12 @@ std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
 
 i64 flat_elements(const std::vector<Unit>& units) {
   return std::accumulate(units.begin(), units.end(), i64{0},
-                         [](i64 sum, const Unit& unit) { return sum + unit.padded; });
+      [](i64 sum, const Unit& unit) { return sum + unit.padded; });
 }
 
 i64 common_elements(const std::vector<Unit>& units) {
-  return std::accumulate(units.begin(), units.end(), i64{0}, [](i64 sum, const Unit& unit) {
-    return sum + (unit.spread ? 0 : unit.padded);
-  });
+  return std::accumulate(units.begin(), units.end(), i64{0},
+      [](i64 sum, const Unit& unit) { return sum + (unit.spread ? 0 : unit.padded); });
 }
 
 }  // namespace shardbench

@@ -65,8 +65,7 @@ struct Unit {
 
 /// The units of one rank, in forward order. Those that are spread come last in flat buffers, so
 /// that others and they are each a run.
-std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout,
-                           const Coordinates& at);
+std::vector<Unit> units_of(const ModelShape& shape, const Layout& layout, const Coordinates& at);
 /// Elements of the flat buffers that hold all units, padding included; of them those that are
 /// not spread.
 i64 flat_elements(const std::vector<Unit>& units);

@@ -20,9 +20,8 @@ i64 length_of(i64 bytes) {
 std::optional<i64> Places::take(i64 bytes) {
   if (bytes > most_place_bytes) return std::nullopt;
   const i64 length = length_of(bytes);
-  const auto gap = std::find_if(gaps_.begin(), gaps_.end(), [&](const auto& entry) {
-    return entry.second - entry.first >= length;
-  });
+  const auto gap = std::find_if(gaps_.begin(), gaps_.end(),
+      [&](const auto& entry) { return entry.second - entry.first >= length; });
   if (gap == gaps_.end()) return std::nullopt;
   const auto [offset, end] = *gap;
   const auto after = gaps_.erase(gap);

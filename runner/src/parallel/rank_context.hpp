@@ -27,8 +27,8 @@ struct Extents {
 };
 
 /// `values`: their format; GPUs want rows of bf16 that begin at multiples of 128 bytes.
-Extents extents_of(const ModelShape& shape, const Layout& layout, const Coordinates& at,
-                   Dtype values);
+Extents extents_of(
+    const ModelShape& shape, const Layout& layout, const Coordinates& at, Dtype values);
 
 class Fp8Scaling;    // fp8_scaling.hpp
 class KnownRouting;  // moe_layer.hpp
@@ -65,7 +65,7 @@ struct RankContext {
 
 /// Extents are those of the device's format of values.
 RankContext context_of(Device& device, Memory& memory, const ModelShape& shape,
-                       const Layout& layout, const Coordinates& at, const Groups& groups);
+    const Layout& layout, const Coordinates& at, const Groups& groups);
 
 /// Weights or gradients of one unit.
 struct UnitView {
@@ -117,7 +117,7 @@ class FullRows {
 class RowSum {
  public:
   RowSum(const RankContext& context, Block partial, MemoryClass kind, std::string_view what,
-         Travel travel = Travel::under_products);
+      Travel travel = Travel::under_products);
   Block take();
 
  private:
@@ -128,7 +128,7 @@ class RowSum {
 };
 
 /// The same at once.
-Block sum_to_rows(const RankContext& context, Block partial, MemoryClass kind,
-                  std::string_view what);
+Block sum_to_rows(
+    const RankContext& context, Block partial, MemoryClass kind, std::string_view what);
 
 }  // namespace shardbench

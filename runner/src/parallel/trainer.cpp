@@ -52,8 +52,7 @@ Block Trainer::token_block(MemoryClass kind, i64 step, i64 micro, i64 shift) {
     // A rank of cp has two runs of them.
     const auto upload = [&](i64 at, i64 position, i64 count) {
       context_.device.upload(block.data() + (i * seq + at) * i64{sizeof(std::int32_t)},
-                             tokens.data() + position + shift,
-                             count * i64{sizeof(std::int32_t)});
+          tokens.data() + position + shift, count * i64{sizeof(std::int32_t)});
     };
     upload(0, positions.first, seq / 2);
     upload(seq / 2, positions.second, seq - seq / 2);
@@ -67,8 +66,7 @@ ParameterStore::MicroBatch Trainer::place_of(const Piece& piece) const {
 }
 
 Trainer::InFlight& Trainer::flight_of(const Piece& piece) {
-  return in_flight_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches +
-                                             piece.micro)];
+  return in_flight_[static_cast<std::size_t>(piece.chunk * pipeline_.micro_batches + piece.micro)];
 }
 
 Trainer::UnitRange Trainer::units_of_chunk(i64 chunk) const {
@@ -77,7 +75,7 @@ Trainer::UnitRange Trainer::units_of_chunk(i64 chunk) const {
   const auto first = std::lower_bound(units.begin(), units.end(), chunk, before);
   const auto end = std::lower_bound(first, units.end(), chunk + 1, before);
   return {static_cast<std::size_t>(first - units.begin()),
-          static_cast<std::size_t>(end - units.begin())};
+      static_cast<std::size_t>(end - units.begin())};
 }
 
 void Trainer::forward(i64 step, const Piece& piece) {
@@ -94,8 +92,7 @@ void Trainer::forward(i64 step, const Piece& piece) {
       weights.experts = &experts;
     }
     if (after(i) < range.end) parameters_.prefetch_weights(after(i));
-    if (on_last_stage(piece) && after(i) == norm_unit())
-      parameters_.prefetch_weights(table_unit());
+    if (on_last_stage(piece) && after(i) == norm_unit()) parameters_.prefetch_weights(table_unit());
     if (units[i].kind == UnitKind::embedding) {
       flight.ids = token_block(MemoryClass::activations, step, piece.micro, 0);
       residual = embedding_forward(context_, weights, flight.ids);
@@ -139,13 +136,12 @@ void Trainer::head(i64 step, const Piece& piece, const Block& residual) {
   const std::size_t table = table_unit();
   const TensorKind kind = context_.shape.tied ? TensorKind::embedding : TensorKind::head;
   const Block targets = token_block(MemoryClass::workspace, step, piece.micro, 1);
-  const HeadViews weights{parameters_.open_weights(norm), parameters_.open_weights(table),
-                          kind};
+  const HeadViews weights{parameters_.open_weights(norm), parameters_.open_weights(table), kind};
   const UnitView table_gradients = parameters_.open_gradients(table);
   const UnitView norm_gradients =
       norm == table ? table_gradients : parameters_.open_gradients(norm);
   Block stream = head_pass(context_, weights, {norm_gradients, table_gradients, kind}, residual,
-                           targets, context_.loss_scale);
+      targets, context_.loss_scale);
   parameters_.close_weights(norm);
   parameters_.close_weights(table);
   if (table < norm) parameters_.pause_gradients(table);
@@ -170,16 +166,13 @@ void Trainer::layer_backward_of(std::size_t unit, LayerActivations saved, Block&
   }
   // Of the rank's own chunk: another one's last unit may be a layer's experts too.
   const bool below = unit > units_of_chunk(units[unit].chunk).first;
-  if (below && units[unit - 1].kind == UnitKind::experts)
-    parameters_.prefetch_weights(unit - 2);
-  if (below && units[unit - 1].kind != UnitKind::embedding)
-    parameters_.prefetch_weights(unit - 1);
+  if (below && units[unit - 1].kind == UnitKind::experts) parameters_.prefetch_weights(unit - 2);
+  if (below && units[unit - 1].kind != UnitKind::embedding) parameters_.prefetch_weights(unit - 1);
   UnitView expert_gradients{};
   if (has_experts(unit)) expert_gradients = parameters_.open_gradients(unit + 1);
   UnitView gradients = parameters_.open_gradients(unit);
   if (has_experts(unit)) gradients.experts = &expert_gradients;
-  layer_backward(context_, weights, gradients, context_.layout.recompute, std::move(saved),
-                 stream);
+  layer_backward(context_, weights, gradients, context_.layout.recompute, std::move(saved), stream);
   parameters_.close_weights(unit);
   if (has_experts(unit)) parameters_.close_weights(unit + 1);
 }
@@ -215,8 +208,8 @@ void Trainer::input_gradient(const Piece& piece) {
     const UnitView weights = parameters_.open_weights(i);
     const bool layer_below = i > range.first && units[i - 1].kind == UnitKind::layer;
     if (layer_below) parameters_.prefetch_weights(i - 1);
-    flight.work.push_back(layer_input_gradient(context_, weights, context_.layout.recompute,
-                                               std::move(flight.layers.back()), stream));
+    flight.work.push_back(layer_input_gradient(
+        context_, weights, context_.layout.recompute, std::move(flight.layers.back()), stream));
     flight.layers.pop_back();
     parameters_.close_weights(i);
     context_.dp.progress();
@@ -256,8 +249,7 @@ void Trainer::transfer(const Action& action) {
     InFlight& flight = flight_of(message.piece);
     if (message.side == Side::receive) {
       flight.arriving = context_.values(MemoryClass::activations, count, "received stream");
-      started.push_back(
-          {message, pp_.receive(flight.arriving.data(), count, dtype, message.peer)});
+      started.push_back({message, pp_.receive(flight.arriving.data(), count, dtype, message.peer)});
     } else {
       started.push_back({message, pp_.send(flight.leaving.data(), count, dtype, message.peer)});
     }
@@ -277,7 +269,7 @@ void Trainer::transfer(const Action& action) {
 template <typename Which>
 void Trainer::end_travel(Which which) {
   if (std::none_of(travelling_.begin(), travelling_.end(),
-                   [&](const Travelling& one) { return which(one.message); }))
+          [&](const Travelling& one) { return which(one.message); }))
     return;
   const Mark start = context_.device.mark();
   std::vector<Travelling> left;
@@ -328,8 +320,8 @@ void Trainer::run(i64 step, const Action& action) {
 void Trainer::compute_gradients(i64 step) {
   parameters_.begin_step();
   if (fp8_) fp8_->begin_step(step);
-  in_flight_ = std::vector<InFlight>(
-      static_cast<std::size_t>(pipeline_.chunks * pipeline_.micro_batches));
+  in_flight_ =
+      std::vector<InFlight>(static_cast<std::size_t>(pipeline_.chunks * pipeline_.micro_batches));
   for (const Action& action : schedule_)
     run(step, action);
   end_travel([](const Message&) { return true; });

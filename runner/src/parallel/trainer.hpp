@@ -72,13 +72,9 @@ class Trainer {
     std::size_t end;
   };
 
-  i64 stage_of(const Piece& piece) const {
-    return pipeline_.stage(context_.at.pp, piece.chunk);
-  }
+  i64 stage_of(const Piece& piece) const { return pipeline_.stage(context_.at.pp, piece.chunk); }
   bool on_first_stage(const Piece& piece) const { return stage_of(piece) == 0; }
-  bool on_last_stage(const Piece& piece) const {
-    return stage_of(piece) + 1 == pipeline_.stages();
-  }
+  bool on_last_stage(const Piece& piece) const { return stage_of(piece) + 1 == pipeline_.stages(); }
   InFlight& flight_of(const Piece& piece);
   Block token_block(MemoryClass kind, i64 step, i64 micro, i64 shift);
   UnitRange units_of_chunk(i64 chunk) const;

@@ -78,7 +78,7 @@ std::string switch_word(const std::string& text) {
 
 template <typename Value, std::size_t N, typename Field>
 Flag choice_flag(const char* name, const char* help,
-                 std::array<std::pair<const char*, Value>, N> choices, Field field) {
+    std::array<std::pair<const char*, Value>, N> choices, Field field) {
   return {name, Takes::value, help, [choices, field](Options& o, const std::string& text) {
             for (const auto& [word, value] : choices) {
               if (text != word) continue;
@@ -117,10 +117,9 @@ bool set_stages(Options& o, const std::string& text) {
 bool set_deadline(Options& o, const std::string& text) {
   const std::size_t equals = text.find('=');
   double seconds = 0;
-  if (equals == std::string::npos || !parse_real(text.substr(equals + 1), seconds))
-    return false;
-  constexpr std::array<const char*, 7> phases{"start", "rendezvous", "init", "warmup",
-                                              "train", "teardown",   "comm"};
+  if (equals == std::string::npos || !parse_real(text.substr(equals + 1), seconds)) return false;
+  constexpr std::array<const char*, 7> phases{
+      "start", "rendezvous", "init", "warmup", "train", "teardown", "comm"};
   for (const char* phase : phases)
     if (text.substr(0, equals) == phase) o.deadlines_s[phase] = seconds;
   return seconds > 0 && o.deadlines_s.count(text.substr(0, equals)) > 0;
@@ -129,8 +128,8 @@ bool set_deadline(Options& o, const std::string& text) {
 bool set_run_id(Options& o, const std::string& text) {
   o.run_id = text;
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+        c == '_' || c == '-';
   };
   for (const char c : text)
     if (!allowed(c)) return false;
@@ -151,73 +150,66 @@ bool set_profile(Options& o, const std::string& text) {
 }
 
 void add_layout_flags(std::vector<Flag>& f) {
-  f.push_back(integer_flag("dp", "data parallel ranks", 1,
-                           [](Options& o) -> i64& { return o.layout.dp; }));
-  f.push_back(integer_flag("tp", "tensor parallel ranks", 1,
-                           [](Options& o) -> i64& { return o.layout.tp; }));
+  f.push_back(
+      integer_flag("dp", "data parallel ranks", 1, [](Options& o) -> i64& { return o.layout.dp; }));
+  f.push_back(integer_flag(
+      "tp", "tensor parallel ranks", 1, [](Options& o) -> i64& { return o.layout.tp; }));
   f.push_back(
       integer_flag("pp", "pipeline stages", 1, [](Options& o) -> i64& { return o.layout.pp; }));
-  f.push_back(integer_flag("cp", "context parallel ranks", 1,
-                           [](Options& o) -> i64& { return o.layout.cp; }));
+  f.push_back(integer_flag(
+      "cp", "context parallel ranks", 1, [](Options& o) -> i64& { return o.layout.cp; }));
   f.push_back(choice_flag("cp-mode", "ring|ulysses: how they share attention",
-                          std::array<std::pair<const char*, ContextMode>, 2>{
-                              {{"ring", ContextMode::ring}, {"ulysses", ContextMode::ulysses}}},
-                          [](Options& o) -> ContextMode& { return o.layout.cp_mode; }));
-  f.push_back(integer_flag("ep", "expert parallel ranks", 1,
-                           [](Options& o) -> i64& { return o.layout.ep; }));
-  f.push_back(choice_flag(
-      "moe-routing", "learned|balanced|skewed: the router, or a token's place",
+      std::array<std::pair<const char*, ContextMode>, 2>{
+          {{"ring", ContextMode::ring}, {"ulysses", ContextMode::ulysses}}},
+      [](Options& o) -> ContextMode& { return o.layout.cp_mode; }));
+  f.push_back(integer_flag(
+      "ep", "expert parallel ranks", 1, [](Options& o) -> i64& { return o.layout.ep; }));
+  f.push_back(choice_flag("moe-routing", "learned|balanced|skewed: the router, or a token's place",
       std::array<std::pair<const char*, MoeRouting>, 3>{{{"learned", MoeRouting::learned},
-                                                         {"balanced", MoeRouting::balanced},
-                                                         {"skewed", MoeRouting::skewed}}},
+          {"balanced", MoeRouting::balanced}, {"skewed", MoeRouting::skewed}}},
       [](Options& o) -> MoeRouting& { return o.layout.moe_routing; }));
   f.push_back(real_flag("moe-capacity", "rows of an expert / balanced ones; 0: dropless",
-                        [](Options& o) -> double& { return o.layout.moe_capacity; }));
+      [](Options& o) -> double& { return o.layout.moe_capacity; }));
   f.push_back(real_flag("moe-aux-loss", "coefficient of the loss for balance (0)",
-                        [](Options& o) -> double& { return o.layout.moe_aux_loss; }));
-  f.push_back(integer_flag(
-      "vpp", "virtual stages per rank: parts of its layers, which 1f1b interleaves", 1,
-      [](Options& o) -> i64& { return o.layout.vpp; }));
-  f.push_back(integer_flag("dp-replicate", "replicas of ZeRO's shards", 1,
-                           [](Options& o) -> i64& { return o.layout.dp_replicate; }));
-  f.push_back(integer_flag("micro-batch", "samples per micro-batch", 1,
-                           [](Options& o) -> i64& { return o.layout.micro_batch; }));
-  f.push_back(integer_flag("grad-accum", "micro-batches per train step and dp rank", 1,
-                           [](Options& o) -> i64& { return o.layout.grad_accum; }));
+      [](Options& o) -> double& { return o.layout.moe_aux_loss; }));
   f.push_back(
-      {"zero", Takes::value, "ZeRO stage, 0 to 3", [](Options& o, const std::string& text) {
-         return parse_integer(text, o.layout.zero) && o.layout.zero >= 0 && o.layout.zero <= 3;
-       }});
-  f.push_back(choice_flag(
-      "recompute", "none|selective|full",
+      integer_flag("vpp", "virtual stages per rank: parts of its layers, which 1f1b interleaves", 1,
+          [](Options& o) -> i64& { return o.layout.vpp; }));
+  f.push_back(integer_flag("dp-replicate", "replicas of ZeRO's shards", 1,
+      [](Options& o) -> i64& { return o.layout.dp_replicate; }));
+  f.push_back(integer_flag("micro-batch", "samples per micro-batch", 1,
+      [](Options& o) -> i64& { return o.layout.micro_batch; }));
+  f.push_back(integer_flag("grad-accum", "micro-batches per train step and dp rank", 1,
+      [](Options& o) -> i64& { return o.layout.grad_accum; }));
+  f.push_back({"zero", Takes::value, "ZeRO stage, 0 to 3", [](Options& o, const std::string& text) {
+                 return parse_integer(text, o.layout.zero) && o.layout.zero >= 0 &&
+                     o.layout.zero <= 3;
+               }});
+  f.push_back(choice_flag("recompute", "none|selective|full",
       std::array<std::pair<const char*, Recompute>, 3>{{{"none", Recompute::none},
-                                                        {"selective", Recompute::selective},
-                                                        {"full", Recompute::full}}},
+          {"selective", Recompute::selective}, {"full", Recompute::full}}},
       [](Options& o) -> Recompute& { return o.layout.recompute; }));
   f.push_back(switch_flag("sequence-parallel", "on|off (alone: on)",
-                          [](Options& o) -> bool& { return o.layout.sequence_parallel; }));
-  f.push_back(choice_flag(
-      "schedule", "1f1b|afab|zb-h1|zb-v: order of a pipeline's work",
-      std::array<std::pair<const char*, ScheduleKind>, 4>{{{"1f1b", ScheduleKind::one_f_one_b},
-                                                           {"afab", ScheduleKind::afab},
-                                                           {"zb-h1", ScheduleKind::zb_h1},
-                                                           {"zb-v", ScheduleKind::zb_v}}},
+      [](Options& o) -> bool& { return o.layout.sequence_parallel; }));
+  f.push_back(choice_flag("schedule", "1f1b|afab|zb-h1|zb-v: order of a pipeline's work",
+      std::array<std::pair<const char*, ScheduleKind>, 4>{
+          {{"1f1b", ScheduleKind::one_f_one_b}, {"afab", ScheduleKind::afab},
+              {"zb-h1", ScheduleKind::zb_h1}, {"zb-v", ScheduleKind::zb_v}}},
       [](Options& o) -> ScheduleKind& { return o.layout.schedule; }));
   f.push_back({"rank-order", Takes::value,
-               "axes, fastest first, cp before dp if not named (tp-dp-pp)", set_rank_order});
+      "axes, fastest first, cp before dp if not named (tp-dp-pp)", set_rank_order});
   f.push_back({"bucket-mb", Takes::value, "gradient bucket in MiB",
-               [](Options& o, const std::string& text) {
-                 i64 mebibytes = 0;
-                 if (!parse_integer(text, mebibytes) || mebibytes < 1 ||
-                     mebibytes > most_mebibytes)
-                   return false;
-                 o.layout.bucket_bytes = mebibytes << 20;
-                 return true;
-               }});
+      [](Options& o, const std::string& text) {
+        i64 mebibytes = 0;
+        if (!parse_integer(text, mebibytes) || mebibytes < 1 || mebibytes > most_mebibytes)
+          return false;
+        o.layout.bucket_bytes = mebibytes << 20;
+        return true;
+      }});
   f.push_back(switch_flag("overlap", "on|off: reduce gradients during backward",
-                          [](Options& o) -> bool& { return o.layout.overlap; }));
-  f.push_back({"stages", Takes::value,
-               "layers of each stage of the model, pp · vpp of them: N,N,…", set_stages});
+      [](Options& o) -> bool& { return o.layout.overlap; }));
+  f.push_back({"stages", Takes::value, "layers of each stage of the model, pp · vpp of them: N,N,…",
+      set_stages});
 }
 
 bool set_dtype(Options& o, const std::string& text) {
@@ -233,107 +225,105 @@ bool set_dtype(Options& o, const std::string& text) {
 
 void add_model_flags(std::vector<Flag>& f) {
   f.push_back({"model", Takes::value, "a named shape; explicit flags override", set_model});
-  f.push_back(integer_flag("layers", "transformer layers", 1,
-                           [](Options& o) -> i64& { return o.model.layers; }));
+  f.push_back(integer_flag(
+      "layers", "transformer layers", 1, [](Options& o) -> i64& { return o.model.layers; }));
   f.push_back(integer_flag("hidden", "width of the residual stream", 1,
-                           [](Options& o) -> i64& { return o.model.hidden; }));
-  f.push_back(integer_flag("ffn", "width of the SwiGLU", 1,
-                           [](Options& o) -> i64& { return o.model.ffn; }));
-  f.push_back(integer_flag("experts", "of each layer; 0: dense", 0,
-                           [](Options& o) -> i64& { return o.model.experts; }));
+      [](Options& o) -> i64& { return o.model.hidden; }));
+  f.push_back(integer_flag(
+      "ffn", "width of the SwiGLU", 1, [](Options& o) -> i64& { return o.model.ffn; }));
+  f.push_back(integer_flag(
+      "experts", "of each layer; 0: dense", 0, [](Options& o) -> i64& { return o.model.experts; }));
   f.push_back(integer_flag("experts-per-token", "that a router chooses", 1,
-                           [](Options& o) -> i64& { return o.model.experts_per_token; }));
+      [](Options& o) -> i64& { return o.model.experts_per_token; }));
   f.push_back(integer_flag("expert-ffn", "width of one expert's SwiGLU", 1,
-                           [](Options& o) -> i64& { return o.model.expert_ffn; }));
+      [](Options& o) -> i64& { return o.model.expert_ffn; }));
   f.push_back(integer_flag("shared-experts", "that every token goes through", 0,
-                           [](Options& o) -> i64& { return o.model.shared_experts; }));
+      [](Options& o) -> i64& { return o.model.shared_experts; }));
   f.push_back(integer_flag("dense-layers", "first layers without experts", 0,
-                           [](Options& o) -> i64& { return o.model.dense_layers; }));
-  f.push_back(integer_flag("heads", "query heads", 1,
-                           [](Options& o) -> i64& { return o.model.heads; }));
-  f.push_back(integer_flag("kv-heads", "key/value heads", 1,
-                           [](Options& o) -> i64& { return o.model.kv_heads; }));
+      [](Options& o) -> i64& { return o.model.dense_layers; }));
+  f.push_back(
+      integer_flag("heads", "query heads", 1, [](Options& o) -> i64& { return o.model.heads; }));
+  f.push_back(integer_flag(
+      "kv-heads", "key/value heads", 1, [](Options& o) -> i64& { return o.model.kv_heads; }));
   f.push_back(integer_flag("head-dim", "values of a head; 0: hidden / heads", 0,
-                           [](Options& o) -> i64& { return o.model.head_values; }));
+      [](Options& o) -> i64& { return o.model.head_values; }));
   f.push_back(
       integer_flag("vocab", "vocabulary", 1, [](Options& o) -> i64& { return o.model.vocab; }));
-  f.push_back(
-      {"profile", Takes::value,
-       "own|megatron|nanotron|torchtitan: do what that trainer does; flags after it override",
-       set_profile});
+  f.push_back({"profile", Takes::value,
+      "own|megatron|nanotron|torchtitan: do what that trainer does; flags after it override",
+      set_profile});
   f.push_back(switch_flag("tied-embeddings", "on|off: embedding and head are one matrix",
-                          [](Options& o) -> std::optional<bool>& { return o.tied; }));
-  f.push_back(integer_flag("vocab-multiple",
-                           "each tp rank's part of the vocabulary is padded to it (128)", 1,
-                           [](Options& o) -> i64& { return o.layout.habits.vocab_multiple; }));
+      [](Options& o) -> std::optional<bool>& { return o.tied; }));
+  f.push_back(
+      integer_flag("vocab-multiple", "each tp rank's part of the vocabulary is padded to it (128)",
+          1, [](Options& o) -> i64& { return o.layout.habits.vocab_multiple; }));
   f.push_back(integer_flag("seq-len", "tokens per sample (also --seq)", 1,
-                           [](Options& o) -> i64& { return o.model.seq_len; }));
+      [](Options& o) -> i64& { return o.model.seq_len; }));
   f.push_back({"dtype", Takes::value,
-               "bf16|fp32|fp64, fp8|fp8-delayed: layers' products in FP8 by current or delayed "
-               "scaling",
-               set_dtype});
+      "bf16|fp32|fp64, fp8|fp8-delayed: layers' products in FP8 by current or delayed "
+      "scaling",
+      set_dtype});
 }
 
 void add_run_flags(std::vector<Flag>& f) {
   f.push_back(integer_flag("warmup", "train steps before the clock runs", 0,
-                           [](Options& o) -> i64& { return o.warmup; }));
-  f.push_back(integer_flag("steps", "timed train steps", 1,
-                           [](Options& o) -> i64& { return o.steps; }));
-  f.push_back(integer_flag("seed", "of weights and samples", 0,
-                           [](Options& o) -> u64& { return o.seed; }));
+      [](Options& o) -> i64& { return o.warmup; }));
+  f.push_back(
+      integer_flag("steps", "timed train steps", 1, [](Options& o) -> i64& { return o.steps; }));
+  f.push_back(
+      integer_flag("seed", "of weights and samples", 0, [](Options& o) -> u64& { return o.seed; }));
   f.push_back({"memory-limit", Takes::value, "bytes per rank, as in 256MiB",
-               [](Options& o, const std::string& text) {
-                 o.memory_limit_bytes = parse_bytes(text);
-                 return o.memory_limit_bytes.has_value();
-               }});
+      [](Options& o, const std::string& text) {
+        o.memory_limit_bytes = parse_bytes(text);
+        return o.memory_limit_bytes.has_value();
+      }});
   f.push_back({"peak-flops", Takes::value, "dense peak of one device in FLOP/s, for MFU",
-               [](Options& o, const std::string& text) {
-                 double value = 0;
-                 if (!parse_real(text, value) || value <= 0) return false;
-                 o.peak_flops = value;
-                 return true;
-               }});
+      [](Options& o, const std::string& text) {
+        double value = 0;
+        if (!parse_real(text, value) || value <= 0) return false;
+        o.peak_flops = value;
+        return true;
+      }});
   f.push_back({"give-up-above", Takes::value,
-               "end with a result after two or more train steps that take longer, in ms",
-               [](Options& o, const std::string& text) {
-                 double value = 0;
-                 if (!parse_real(text, value) || value <= 0) return false;
-                 o.give_up_above_ms = value;
-                 return true;
-               }});
+      "end with a result after two or more train steps that take longer, in ms",
+      [](Options& o, const std::string& text) {
+        double value = 0;
+        if (!parse_real(text, value) || value <= 0) return false;
+        o.give_up_above_ms = value;
+        return true;
+      }});
   f.push_back(choice_flag("device", "cpu|cuda|meta",
-                          std::array<std::pair<const char*, const char*>, 3>{
-                              {{"cpu", "cpu"}, {"cuda", "cuda"}, {"meta", "meta"}}},
-                          [](Options& o) -> std::string& { return o.device; }));
-  f.push_back(choice_flag(
-      "comm", "socket|nccl|staged|null",
+      std::array<std::pair<const char*, const char*>, 3>{
+          {{"cpu", "cpu"}, {"cuda", "cuda"}, {"meta", "meta"}}},
+      [](Options& o) -> std::string& { return o.device; }));
+  f.push_back(choice_flag("comm", "socket|nccl|staged|null",
       std::array<std::pair<const char*, const char*>, 4>{
           {{"socket", "socket"}, {"nccl", "nccl"}, {"staged", "staged"}, {"null", "null"}}},
       [](Options& o) -> std::string& { return o.comm; }));
-  f.push_back(switch_flag("nccl-blocking",
-                          "NCCL gives work to the GPU within each call (default on)",
-                          [](Options& o) -> bool& { return o.nccl_blocking; }));
-  f.push_back(switch_flag("nccl-register",
-                          "let NCCL send from the arenas and into them without copies",
-                          [](Options& o) -> bool& { return o.nccl_register; }));
+  f.push_back(
+      switch_flag("nccl-blocking", "NCCL gives work to the GPU within each call (default on)",
+          [](Options& o) -> bool& { return o.nccl_blocking; }));
+  f.push_back(
+      switch_flag("nccl-register", "let NCCL send from the arenas and into them without copies",
+          [](Options& o) -> bool& { return o.nccl_register; }));
   f.push_back(text_flag("records", "file for JSON lines; rank k writes FILE.k",
-                        [](Options& o) -> std::string& { return o.records; }));
+      [](Options& o) -> std::string& { return o.records; }));
   f.push_back(text_flag("recorder", "folder for the flight recorders",
-                        [](Options& o) -> std::string& { return o.recorder; }));
+      [](Options& o) -> std::string& { return o.recorder; }));
   f.push_back({"deadline", Takes::value, "PHASE=SECONDS, may be repeated", set_deadline});
   f.push_back(text_flag("fault", "kind@phase[+step][:rank]: inject a fault",
-                        [](Options& o) -> std::string& { return o.fault; }));
+      [](Options& o) -> std::string& { return o.fault; }));
   f.push_back({"run-id", Takes::value, "nonce of this run", set_run_id});
 }
 
 void add_rank_flags(std::vector<Flag>& f) {
   f.push_back(text_flag("rendezvous", "DIR, tcp://HOST:PORT or fd:N",
-                        [](Options& o) -> std::string& { return o.rendezvous; }));
+      [](Options& o) -> std::string& { return o.rendezvous; }));
   f.push_back(integer_flag("rank", "this rank", 0, [](Options& o) -> i64& { return o.rank; }));
-  f.push_back(integer_flag("world-size", "number of ranks", 1,
-                           [](Options& o) -> i64& { return o.world_size; }));
-  f.push_back(integer_flag("local-rank", "this rank on its node", 0,
-                           [](Options& o) -> i64& { return o.local_rank; }));
+  f.push_back(integer_flag(
+      "world-size", "number of ranks", 1, [](Options& o) -> i64& { return o.world_size; }));
+  f.push_back(integer_flag(
+      "local-rank", "this rank on its node", 0, [](Options& o) -> i64& { return o.local_rank; }));
   for (std::size_t i = f.size() - 4; i < f.size(); ++i)
     f[i].differs_by_rank = true;
 }
@@ -345,21 +335,19 @@ void add_commands(std::vector<Flag>& f) {
                    return true;
                  }});
   };
-  command("capabilities", "print the supported values and rules, as JSON",
-          Command::capabilities);
+  command("capabilities", "print the supported values and rules, as JSON", Command::capabilities);
   command("help", "this text", Command::help);
   command("version", "name and version", Command::version);
-  f.push_back({"microbench", Takes::nothing,
-               "time the building blocks; with --records, during a run",
-               [](Options& o, const std::string&) { return o.microbench = true; }});
-  f.push_back(choice_flag(
-      "network-probe", "off|first|alone: time all-reduces over all ranks before training",
+  f.push_back(
+      {"microbench", Takes::nothing, "time the building blocks; with --records, during a run",
+          [](Options& o, const std::string&) { return o.microbench = true; }});
+  f.push_back(choice_flag("network-probe",
+      "off|first|alone: time all-reduces over all ranks before training",
       std::array<std::pair<const char*, NetworkProbe>, 3>{{{"off", NetworkProbe::off},
-                                                           {"first", NetworkProbe::first},
-                                                           {"alone", NetworkProbe::alone}}},
+          {"first", NetworkProbe::first}, {"alone", NetworkProbe::alone}}},
       [](Options& o) -> NetworkProbe& { return o.network_probe; }));
   f.push_back(text_flag("read-recorder", "print the ranks that wait in each collective",
-                        [](Options& o) -> std::string& { return o.read_recorder; }));
+      [](Options& o) -> std::string& { return o.read_recorder; }));
 }
 
 const std::vector<Flag>& flags() {
@@ -392,8 +380,8 @@ struct Word {
 };
 
 /// The next flag with its value; advances `at` past both.
-std::optional<Error> next_word(const std::vector<std::string>& arguments, std::size_t& at,
-                               Word& word) {
+std::optional<Error> next_word(
+    const std::vector<std::string>& arguments, std::size_t& at, Word& word) {
   std::string name = arguments[at++];
   if (name == "-h") name = "--help";
   if (name.rfind("--", 0) != 0) return usage("unexpected '" + name + "'");
@@ -498,7 +486,7 @@ std::optional<Error> complete(Options& o) {
         "--seq-len");
   if (o.rank >= o.world_size)
     return usage("rank " + std::to_string(o.rank) + " is not below the world size, " +
-                 std::to_string(o.world_size));
+        std::to_string(o.world_size));
   // What is not in 8 bits is in the device's own format.
   if (o.layout.fp8 != Scaling::none) o.dtype = o.device == "cpu" ? Dtype::fp32 : Dtype::bf16;
   take_defaults(o);
@@ -513,28 +501,17 @@ std::optional<i64> parse_bytes(const std::string& text) {
   if (digits == 0 || !parse_integer(text.substr(0, digits), value)) return std::nullopt;
   const std::string unit = text.substr(digits);
   using Unit = std::pair<const char*, i64>;
-  constexpr std::array<Unit, 15> units{{Unit{"", 1},
-                                        {"B", 1},
-                                        {"KiB", i64{1} << 10},
-                                        {"MiB", i64{1} << 20},
-                                        {"GiB", i64{1} << 30},
-                                        {"TiB", i64{1} << 40},
-                                        {"Ki", i64{1} << 10},
-                                        {"Mi", i64{1} << 20},
-                                        {"Gi", i64{1} << 30},
-                                        {"Ti", i64{1} << 40},
-                                        {"kB", 1000},
-                                        {"KB", 1000},
-                                        {"MB", 1000000},
-                                        {"GB", 1000000000},
-                                        {"TB", 1000000000000}}};
+  constexpr std::array<Unit, 15> units{{Unit{"", 1}, {"B", 1}, {"KiB", i64{1} << 10},
+      {"MiB", i64{1} << 20}, {"GiB", i64{1} << 30}, {"TiB", i64{1} << 40}, {"Ki", i64{1} << 10},
+      {"Mi", i64{1} << 20}, {"Gi", i64{1} << 30}, {"Ti", i64{1} << 40}, {"kB", 1000}, {"KB", 1000},
+      {"MB", 1000000}, {"GB", 1000000000}, {"TB", 1000000000000}}};
   for (const auto& [name, factor] : units)
     if (unit == name && value <= LLONG_MAX / factor) return value * factor;
   return std::nullopt;
 }
 
-ParsedOptions parse_options(const std::vector<std::string>& arguments, Environment environment,
-                            Options defaults) {
+ParsedOptions parse_options(
+    const std::vector<std::string>& arguments, Environment environment, Options defaults) {
   ParsedOptions parsed{std::move(defaults), {}};
   Options& o = parsed.options;
   take_identity(o, environment);
@@ -545,7 +522,7 @@ ParsedOptions parse_options(const std::vector<std::string>& arguments, Environme
     if (parsed.error) return parsed;
     if (!word.flag->set(o, word.value)) {
       parsed.error = usage(std::string("--") + word.flag->name + " takes " + word.flag->help +
-                           ", got '" + word.value + "'");
+          ", got '" + word.value + "'");
       return parsed;
     }
     if (!word.flag->differs_by_rank)

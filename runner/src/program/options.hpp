@@ -32,8 +32,7 @@ struct Options {
   i64 steps = 5;
   u64 seed = 1;
   std::optional<i64> memory_limit_bytes;
-  std::optional<double>
-      peak_flops;  // per rank, dense, of the dtype; without it there is no MFU
+  std::optional<double> peak_flops;  // per rank, dense, of the dtype; without it there is no MFU
   std::optional<double> give_up_above_ms;  // a train step; none: it runs all of them
   std::string records;                     // empty: no records
   std::string rendezvous;
@@ -45,8 +44,8 @@ struct Options {
   NetworkProbe network_probe = NetworkProbe::off;
   std::map<std::string, double> deadlines_s = {
       // Seconds without progress: the end of the phase, or of a train step; comm: of one wait.
-      {"start", 60},   {"rendezvous", 120}, {"init", 600}, {"warmup", 1800},
-      {"train", 1800}, {"teardown", 120},   {"comm", 600}};
+      {"start", 60}, {"rendezvous", 120}, {"init", 600}, {"warmup", 1800}, {"train", 1800},
+      {"teardown", 120}, {"comm", 600}};
   i64 rank = 0;
   i64 world_size = 1;
   i64 local_rank = 0;
@@ -62,8 +61,8 @@ struct ParsedOptions {
 /// RANK, WORLD_SIZE, LOCAL_RANK or SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID stand in for
 /// flags.
 using Environment = const char* (*)(const char* name);
-ParsedOptions parse_options(const std::vector<std::string>& arguments, Environment environment,
-                            Options defaults = {});
+ParsedOptions parse_options(
+    const std::vector<std::string>& arguments, Environment environment, Options defaults = {});
 
 /// "256MiB", "1GB", "4096"; nothing for what is no number of bytes.
 std::optional<i64> parse_bytes(const std::string& text);

@@ -17,8 +17,8 @@ std::optional<Error> refusal(const Options& options, const Platforms& platforms)
 /// The same for the layout of a model alone. Waste: layouts that train correctly, and so slowly
 /// that no one wants their number.
 enum class Waste { refused, allowed };
-std::optional<Error> layout_refusal(const Layout& layout, const ModelShape& model,
-                                    Waste waste = Waste::refused);
+std::optional<Error> layout_refusal(
+    const Layout& layout, const ModelShape& model, Waste waste = Waste::refused);
 
 /// One JSON object: devices, formats, limits of each axis, and rules as SQL-like expressions
 /// over the columns of a layout, true where the layout is refused, those of the profile

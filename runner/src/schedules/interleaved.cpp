@@ -25,7 +25,7 @@ struct Slot {
 Piece forward_piece(const Pipeline& pipeline, i64 ordinal) {
   const i64 group = pipeline.ranks * pipeline.chunks;
   return {ordinal / group * pipeline.ranks + ordinal % pipeline.ranks,
-          ordinal % group / pipeline.ranks};
+      ordinal % group / pipeline.ranks};
 }
 
 Piece backward_piece(const Pipeline& pipeline, i64 ordinal) {

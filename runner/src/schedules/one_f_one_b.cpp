@@ -40,8 +40,8 @@ std::vector<Action> all_forward_all_backward(const Pipeline& pipeline, i64 rank)
   return b.take();
 }
 
-void one_forward_one_backward(ScheduleBuilder& b, const Pipeline& pipeline, i64 rank,
-                              const BackwardOf& backward) {
+void one_forward_one_backward(
+    ScheduleBuilder& b, const Pipeline& pipeline, i64 rank, const BackwardOf& backward) {
   const i64 micro_batches = pipeline.micro_batches;
   const i64 ahead = std::min(pipeline.ranks - rank - 1, micro_batches);
   for (i64 i = 0; i < ahead; ++i)

@@ -18,8 +18,8 @@ void ScheduleBuilder::exchange_ahead() {
 
 void ScheduleBuilder::transfer(bool ahead) {
   if (messages_.empty()) return;
-  std::stable_partition(messages_.begin(), messages_.end(),
-                        [](const Message& m) { return m.side == Side::receive; });
+  std::stable_partition(
+      messages_.begin(), messages_.end(), [](const Message& m) { return m.side == Side::receive; });
   actions_.push_back({ActionKind::transfer, {}, std::exchange(messages_, {}), ahead});
 }
 
@@ -41,7 +41,7 @@ void ScheduleBuilder::with(i64 stage, Side side, Flow flow, const Piece& piece) 
 bool ends_before(const Message& message, const Action& action) {
   if (action.kind != ActionKind::transfer) return message.piece == action.piece;
   return message.side == Side::send && !action.messages.empty() &&
-         action.messages.front().flow == message.flow;
+      action.messages.front().flow == message.flow;
 }
 
 Pipeline pipeline_of(const Layout& layout) {
@@ -87,9 +87,8 @@ void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, 
     if (action.kind == ActionKind::transfer) {
       for (const Message& m : action.messages)
         SHARDBENCH_INVARIANT(m.peer >= 0 && m.peer < pipeline.ranks && m.peer != rank &&
-                                 (!action.ahead || m.flow == action.messages.front().flow),
-                             "a message goes to another rank of the pipeline", rank, m.peer,
-                             pipeline.ranks);
+                (!action.ahead || m.flow == action.messages.front().flow),
+            "a message goes to another rank of the pipeline", rank, m.peer, pipeline.ranks);
       continue;
     }
     const auto& [micro, chunk] = action.piece;
@@ -102,12 +101,12 @@ void check_pieces(const std::vector<Action>& actions, const Pipeline& pipeline, 
     one.input += whole || action.kind == ActionKind::input_gradient ? 1 : 0;
     one.weight += whole || action.kind == ActionKind::weight_gradient ? 1 : 0;
     SHARDBENCH_INVARIANT(one.forward == 1 && one.weight <= one.input && one.input <= 1,
-                         "a piece goes forward once, then backward once", rank, micro, chunk,
-                         one.forward, one.input, one.weight);
+        "a piece goes forward once, then backward once", rank, micro, chunk, one.forward, one.input,
+        one.weight);
   }
   for (std::size_t i = 0; i < done.size(); ++i)
     SHARDBENCH_INVARIANT(done[i].weight == 1, "each piece comes to its end", rank, i,
-                         done[i].forward, done[i].input, done[i].weight);
+        done[i].forward, done[i].input, done[i].weight);
 }
 
 i64 most_in_flight(const std::vector<Action>& actions) {
@@ -115,8 +114,7 @@ i64 most_in_flight(const std::vector<Action>& actions) {
   i64 most = 0;
   for (const Action& action : actions) {
     if (action.kind == ActionKind::forward) most = std::max(most, ++held);
-    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient)
-      --held;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient) --held;
   }
   return most;
 }

@@ -46,8 +46,8 @@ struct BackwardOf {
   ActionKind kind;
   std::function<void(ScheduleBuilder&, const Piece&)> then;
 };
-void one_forward_one_backward(ScheduleBuilder& b, const Pipeline& pipeline, i64 rank,
-                              const BackwardOf& backward);
+void one_forward_one_backward(
+    ScheduleBuilder& b, const Pipeline& pipeline, i64 rank, const BackwardOf& backward);
 
 // One function for each kind: the list of a rank.
 std::vector<Action> all_forward_all_backward(const Pipeline& pipeline, i64 rank);

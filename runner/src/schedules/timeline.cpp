@@ -28,8 +28,8 @@ struct Travelling {
 
 class ScheduleSimulation {
  public:
-  ScheduleSimulation(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
-                     Channels channels)
+  ScheduleSimulation(
+      ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs, Channels channels)
       : pipeline_(pipeline), costs_(costs), channels_(channels) {
     for (i64 rank = 0; rank < pipeline.ranks; ++rank)
       ranks_.push_back({rank, make_schedule(kind, pipeline, rank)});
@@ -49,7 +49,7 @@ class ScheduleSimulation {
       const bool waits = rank.at < rank.actions.size() || !rank.travelling.empty();
       if (waits && timeline.stuck.empty())
         timeline.stuck = "rank " + std::to_string(rank.number) + " waits in its action " +
-                         std::to_string(rank.at) + " for ever";
+            std::to_string(rank.at) + " for ever";
     }
     return timeline;
   }
@@ -79,8 +79,7 @@ class ScheduleSimulation {
     if (rank.at == rank.actions.size())
       return !rank.travelling.empty() && end_travel(rank, [](const Message&) { return true; });
     const Action& action = rank.actions[rank.at];
-    if (!end_travel(rank, [&](const Message& m) { return ends_before(m, action); }))
-      return false;
+    if (!end_travel(rank, [&](const Message& m) { return ends_before(m, action); })) return false;
     if (action.kind != ActionKind::transfer) {
       rank.time += cost(action.kind);
       rank.busy += cost(action.kind);
@@ -140,7 +139,7 @@ class ScheduleSimulation {
       const auto [found, fresh] = meetings_.try_emplace(place, MessageMeeting{{}, {}, content});
       if (!fresh && found->second.content != content)
         stuck_ = "rank " + std::to_string(rank.number) + " and rank " + std::to_string(m.peer) +
-                 " mean different messages in its action " + std::to_string(rank.at);
+            " mean different messages in its action " + std::to_string(rank.at);
       (sends ? found->second.sent : found->second.received) = rank.time;
     }
   }
@@ -163,8 +162,8 @@ class ScheduleSimulation {
 
 }  // namespace
 
-Timeline timeline_of(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
-                     Channels channels) {
+Timeline timeline_of(
+    ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs, Channels channels) {
   return ScheduleSimulation(kind, pipeline, costs, channels).run();
 }
 

@@ -21,15 +21,14 @@ struct PieceCosts {
 enum class Channels { bounded, buffered };
 
 struct Timeline {
-  std::string
-      stuck;  // empty: every rank comes to its end, and each message is the expected one
+  std::string stuck;  // empty: every rank comes to its end, and each message is the expected one
   double length = 0;
   double busy = 0;  // of one rank; all have the same work
   /// What a rank waits, as a share of what it works.
   double bubble() const { return length / busy - 1; }
 };
 
-Timeline timeline_of(ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs,
-                     Channels channels);
+Timeline timeline_of(
+    ScheduleKind kind, const Pipeline& pipeline, const PieceCosts& costs, Channels channels);
 
 }  // namespace shardbench

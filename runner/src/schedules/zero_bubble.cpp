@@ -14,10 +14,9 @@ std::vector<Action> zero_bubble_h1(const Pipeline& pipeline, i64 rank) {
     for (; done < count; ++done)
       b.compute(ActionKind::weight_gradient, {done});
   };
-  one_forward_one_backward(
-      b, pipeline, rank, {ActionKind::input_gradient, [&](ScheduleBuilder&, const Piece& back) {
-                            weights_up_to(back.micro + 1 - rank);
-                          }});
+  one_forward_one_backward(b, pipeline, rank,
+      {ActionKind::input_gradient,
+          [&](ScheduleBuilder&, const Piece& back) { weights_up_to(back.micro + 1 - rank); }});
   weights_up_to(pipeline.micro_batches);
   return b.take();
 }

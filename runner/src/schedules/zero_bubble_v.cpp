@@ -75,10 +75,8 @@ class FoldedTurns {
   std::optional<TurnWork> backward(const Rank& rank, i64 number, i64 chunk) {
     const i64 micro = rank.backwards[static_cast<std::size_t>(chunk)];
     const i64 stage = pipeline_.stage(number, chunk);
-    if (micro == pipeline_.micro_batches || done(forwards_, stage) <= micro)
-      return std::nullopt;
-    if (stage + 1 < pipeline_.stages() && done(backwards_, stage + 1) <= micro)
-      return std::nullopt;
+    if (micro == pipeline_.micro_batches || done(forwards_, stage) <= micro) return std::nullopt;
+    if (stage + 1 < pipeline_.stages() && done(backwards_, stage + 1) <= micro) return std::nullopt;
     return TurnWork{ActionKind::input_gradient, {micro, chunk}};
   }
 
@@ -124,7 +122,7 @@ bool is(const std::optional<TurnWork>& work, ActionKind kind, i64 chunk) {
 
 /// What neighbours have made for this rank in that turn.
 void receive(ScheduleBuilder& b, const Pipeline& pipeline, const std::vector<Turns>& turns,
-             std::size_t turn, i64 rank) {
+    std::size_t turn, i64 rank) {
   for (i64 chunk = 0; chunk < pipeline.chunks; ++chunk) {
     const i64 stage = pipeline.stage(rank, chunk);
     const auto made_by = [&](i64 other) {

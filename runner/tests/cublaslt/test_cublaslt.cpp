@@ -64,8 +64,8 @@ const char* cublasLtGetStatusString(cublasStatus_t) {
 size_t cublasLtGetVersion() {
   return 130100;
 }
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t*, cublasComputeType_t,
-                                        cudaDataType_t) {
+cublasStatus_t cublasLtMatmulDescCreate(
+    cublasLtMatmulDesc_t*, cublasComputeType_t, cudaDataType_t) {
   described.clear();
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -73,19 +73,17 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t,
-                                              cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, size_t bytes) {
+    cublasLtMatmulDescAttributes_t attribute, const void* value, size_t bytes) {
   const auto* first = static_cast<const unsigned char*>(value);
   described[attribute].assign(first, first + bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t*, cudaDataType, uint64_t,
-                                          uint64_t, int64_t) {
+cublasStatus_t cublasLtMatrixLayoutCreate(
+    cublasLtMatrixLayout_t*, cudaDataType, uint64_t, uint64_t, int64_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t,
-                                                cublasLtMatrixLayoutAttribute_t attribute,
-                                                const void* value, size_t) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(
+    cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t attribute, const void* value, size_t) {
   if (attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET)
     steps.push_back(*static_cast<const std::int64_t*>(value));
   else
@@ -101,28 +99,23 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) {
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                    cublasLtMatmulPreferenceAttributes_t,
-                                                    const void*, size_t) {
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
+    cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*, size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 // NOLINTBEGIN(readability-function-size): the library's parameters.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
-                                              cublasLtMatmulHeuristicResult_t* found,
-                                              int* count) {
+    cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+    cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* found, int* count) {
   when_asked = described;
   found[0].state = CUBLAS_STATUS_SUCCESS;
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t,
-                              const void*, const void*, cublasLtMatrixLayout_t, void*,
-                              cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void*,
-                              size_t, cudaStream_t) {
+    cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*, const void*,
+    cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void*,
+    size_t, cudaStream_t) {
   when_run = described;
   return CUBLAS_STATUS_SUCCESS;
 }

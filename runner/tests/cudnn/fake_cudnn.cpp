@@ -107,15 +107,15 @@ int cudnnBackendDestroyDescriptor(void* descriptor) {
   delete static_cast<Descriptor*>(descriptor);
   return 0;
 }
-int cudnnBackendSetAttribute(void* descriptor, int name, int type, std::int64_t count,
-                             const void* values) {
+int cudnnBackendSetAttribute(
+    void* descriptor, int name, int type, std::int64_t count, const void* values) {
   auto& d = *static_cast<Descriptor*>(descriptor);
   if (d.finalized) return bad_param;
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t value = 0;
     std::memcpy(&value,
-                static_cast<const char*>(values) + static_cast<std::size_t>(i) * size_of(type),
-                size_of(type));
+        static_cast<const char*>(values) + static_cast<std::size_t>(i) * size_of(type),
+        size_of(type));
     d.values[name].push_back(value);
   }
   return 0;
@@ -131,8 +131,8 @@ int cudnnBackendFinalize(void* descriptor) {
   write_down(d);
   return 0;
 }
-int cudnnBackendGetAttribute(void*, int name, int, std::int64_t most, std::int64_t* count,
-                             void* values) {
+int cudnnBackendGetAttribute(
+    void*, int name, int, std::int64_t most, std::int64_t* count, void* values) {
   if (name == workspace_size || name == config_workspace_size) {
     const std::int64_t bytes = workspace_bytes();
     *count = 1;

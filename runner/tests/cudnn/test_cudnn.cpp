@@ -44,14 +44,14 @@ struct Described {
     return R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"
            R"("regsPerBlock":65536,"multiProcessorCount":132,"warpSize":32,)"
            R"("maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":)" +
-           std::to_string(shared_bytes) +
-           R"(,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
-           R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
-           R"("pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
-           R"("totalGlobalMem":85017493504,"smClockRateKHz":1980000,)"
-           R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"cudaDeviceId":0,)"
-           R"("deviceVer":)" +
-           std::to_string(version) + R"(,"driverVer":13000,"deviceName":"described"})";
+        std::to_string(shared_bytes) +
+        R"(,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
+        R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,)"
+        R"("pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,)"
+        R"("totalGlobalMem":85017493504,"smClockRateKHz":1980000,)"
+        R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"cudaDeviceId":0,)"
+        R"("deviceVer":)" +
+        std::to_string(version) + R"(,"driverVer":13000,"deviceName":"described"})";
   }
 };
 
@@ -72,7 +72,7 @@ TEST_CASE("the graphs have the strides of packed rows and keep the softmax stati
   CHECK(log.find("902=2,8,4096,128, 903=4194304,128,1024,1, 906=4,") != std::string::npos);
   // Statistics: fp32, in memory.
   CHECK(log.find("901=0, 902=2,8,4096,1, 903=32768,4096,1,1, 906=5, 907=0, 908=0,") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(lines_with(log, "\n19:") == 2 + 5);  // products of forward and backward
   CHECK(lines_with(log, "\n15:") == 2);
   // A gradient to shared keys is summed over its group: two more reductions than with own keys.
@@ -93,16 +93,15 @@ TEST_CASE("the first engine that can be built is taken, and runs with all operan
   std::vector<float> memory(1 << 20);
   int stream = 0;
   CHECK(attention.forward(&stream, memory.data(), memory.data(), memory.data(), memory.data()));
-  CHECK(attention.backward(&stream, {memory.data(), memory.data(), memory.data(), memory.data(),
-                                     memory.data(), memory.data()}));
+  CHECK(attention.backward(&stream,
+      {memory.data(), memory.data(), memory.data(), memory.data(), memory.data(), memory.data()}));
   const std::string log = take_log();
   CHECK(log.find("stream\n") == 0);
   CHECK(log.find("run of 7\n") != std::string::npos);
   CHECK(log.find("run of 14\n") != std::string::npos);
 }
 
-TEST_CASE(
-    "a cuDNN without engines, too old, switched off or missing is refused in a sentence") {
+TEST_CASE("a cuDNN without engines, too old, switched off or missing is refused in a sentence") {
   {
     const Variable engines("FAKE_CUDNN_ENGINES", "1");
     const CudnnLibrary library = load_fake();
@@ -114,8 +113,8 @@ TEST_CASE(
   {
     const Variable version("FAKE_CUDNN_VERSION", "90500");
     CHECK(load_fake().refusal ==
-          std::string("'") + FAKE_CUDNN +
-              "' is cuDNN 9.5.0, and 9.6.0 is the oldest supported version");
+        std::string("'") + FAKE_CUDNN +
+            "' is cuDNN 9.5.0, and 9.6.0 is the oldest supported version");
   }
   {
     const Variable off("SHARDBENCH_CUDNN", "off");
@@ -167,8 +166,7 @@ TEST_CASE("cuDNN itself takes the graphs of all models that sweeps know in all t
       for (const i64 micro_batch : {1, 2, 4, 8}) {
         const ModelShape& m = named.shape;
         if (!cudnn_has_head_dim(m.head_dim()) || m.kv_heads % tp != 0) continue;
-        const CudnnAttention attention(
-            library.table, {},
+        const CudnnAttention attention(library.table, {},
             {micro_batch, m.seq_len, m.heads / tp, m.kv_heads / tp, m.head_dim()});
         CAPTURE(named.name);
         CAPTURE(tp);

@@ -22,13 +22,8 @@ constexpr AttentionShape heads_of_64{1, 32, 2, 1, 64};
 /// One layer, whose attention's workspace is more than anything else of it.
 Options toy() {
   Options o;
-  o.model = {.layers = 1,
-             .hidden = 128,
-             .ffn = 32,
-             .heads = 2,
-             .kv_heads = 1,
-             .vocab = 32,
-             .seq_len = 32};
+  o.model = {
+      .layers = 1, .hidden = 128, .ffn = 32, .heads = 2, .kv_heads = 1, .vocab = 32, .seq_len = 32};
   o.dtype = Dtype::bf16;
   o.layout.habits.vocab_multiple = 1;
   return o;
@@ -38,9 +33,8 @@ Options toy() {
 i64 workspace_peak_of_training(Device& device, const Options& o, const RankCost& cost) {
   Memory memory(device, std::nullopt);
   memory.reserve(cost.arenas);
-  const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
-    return std::make_unique<NullCommunicator>(memory, 0, group);
-  });
+  const Groups groups = make_groups(o.layout, 0, 1,
+      [&](const Group& group) { return std::make_unique<NullCommunicator>(memory, 0, group); });
   const RankContext context = context_of(device, memory, o.model, o.layout, {}, groups);
   Trainer trainer(context, groups, o.seed);
   for (i64 step = 0; step < 2; ++step) {
@@ -70,7 +64,7 @@ TEST_CASE("a run's workspace is what cuDNN's plan says, and training stays withi
     CHECK(own == gpu_attention_workspace_bytes(heads_of_64));
     device.choose_attention(heads_of_64);
     CHECK(device.attention_json() ==
-          R"({"by":"cuDNN 9.19.0","engine_bytes":)" + std::to_string(engine) + "}");
+        R"({"by":"cuDNN 9.19.0","engine_bytes":)" + std::to_string(engine) + "}");
     const i64 planned = cudnn_sums_bytes(heads_of_64) + engine;
     CHECK(device.attention_workspace_bytes(heads_of_64) == planned);
     // Of another shape our own kernels do it.
@@ -95,8 +89,8 @@ TEST_CASE("the meta device counts the bound of cuDNN's engines where no device i
   const CudaDevice device(gpu::open(0));  // without cuDNN
   const i64 without = cost_of_rank(o, 0, &device).peak_by_class[4];
   const i64 planned = cost_of_rank(o, 0).peak_by_class[4];
-  CHECK(planned - without == planned_attention_workspace_bytes(heads_of_64) -
-                                 gpu_attention_workspace_bytes(heads_of_64));
+  CHECK(planned - without ==
+      planned_attention_workspace_bytes(heads_of_64) - gpu_attention_workspace_bytes(heads_of_64));
 }
 
 TEST_CASE("where cuDNN does not do it the reason is in the record and our kernels do") {
@@ -113,19 +107,17 @@ TEST_CASE("where cuDNN does not do it the reason is in the record and our kernel
   in_a_ring.more_keys = true;
   {
     const Variable path("SHARDBENCH_CUDNN", FAKE_CUDNN);
-    CHECK(chosen(heads_of_32) ==
-          R"({"by":"mma","why_not":"cuDNN is for heads of 64 and 128"})");
+    CHECK(chosen(heads_of_32) == R"({"by":"mma","why_not":"cuDNN is for heads of 64 and 128"})");
     CHECK(chosen(in_a_ring) == R"({"by":"mma","why_not":"keys of other ranks are added"})");
-    CHECK(planned_attention_workspace_bytes(in_a_ring) ==
-          gpu_attention_workspace_bytes(in_a_ring));
+    CHECK(planned_attention_workspace_bytes(in_a_ring) == gpu_attention_workspace_bytes(in_a_ring));
     {
       const Variable refuses("FAKE_CUDNN_CREATE", "3000");
       CHECK(chosen(heads_of_64) == R"({"by":"mma","why_not":"cudnnCreate: NOT_SUPPORTED"})");
     }
     const Variable engines("FAKE_CUDNN_ENGINES", "1");
     CHECK(chosen(heads_of_64) ==
-          R"({"by":"mma","why_not":"cuDNN, attention: none of cuDNN's 1 engines takes )"
-          R"(the graph"})");
+        R"({"by":"mma","why_not":"cuDNN, attention: none of cuDNN's 1 engines takes )"
+        R"(the graph"})");
   }
   CHECK(handles() == before);
   const Variable off("SHARDBENCH_CUDNN", "off");
@@ -135,12 +127,12 @@ TEST_CASE("where cuDNN does not do it the reason is in the record and our kernel
 TEST_CASE("ranks that exchange heads attend to whole sequences, which cuDNN does") {
   Options o;
   o.model = {.layers = 1,
-             .hidden = 512,
-             .ffn = 512,
-             .heads = 8,
-             .kv_heads = 4,
-             .vocab = 64,
-             .seq_len = 1024};
+      .hidden = 512,
+      .ffn = 512,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 64,
+      .seq_len = 1024};
   o.layout.cp = 4;
   const auto attended = [&](ContextMode mode) {
     o.layout.cp_mode = mode;
@@ -170,6 +162,5 @@ TEST_CASE("cuDNN itself is refused cleanly where there is no GPU") {
   device.choose_attention({4, 4096, 32, 8, 128});
   CAPTURE(device.attention_json());
   const bool by_cudnn = device.attention_json().find(R"("by":"cuDNN)") != std::string::npos;
-  CHECK((by_cudnn ||
-         device.attention_json().find(R"("by":"mma","why_not":"cudnnCreate: )") == 1));
+  CHECK((by_cudnn || device.attention_json().find(R"("by":"mma","why_not":"cudnnCreate: )") == 1));
 }

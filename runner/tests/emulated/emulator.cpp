@@ -70,7 +70,7 @@ std::string where(std::size_t thread) {
 
 bool same_wait(const Thread& a, const Thread& b) {
   return a.state == b.state && a.operation == b.operation && a.place.line == b.place.line &&
-         std::strcmp(a.place.file, b.place.file) == 0;
+      std::strcmp(a.place.file, b.place.file) == 0;
 }
 
 /// All of threads [first, last) wait for the same, at the same place.

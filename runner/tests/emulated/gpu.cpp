@@ -94,13 +94,13 @@ std::optional<std::string> unavailable() {
 
 Facts open(i64 /*local_rank*/) {
   return {.name = "emulated GPU",
-          .pci_bus_id = "0000:00:00.0",
-          .uuid = "GPU-emulated",
-          .driver_version = 0,
-          .runtime_version = 0,
-          .compute_capability = emulated().compute_capability,
-          .multiprocessors = 4,
-          .l2_bytes = 1 << 20};
+      .pci_bus_id = "0000:00:00.0",
+      .uuid = "GPU-emulated",
+      .driver_version = 0,
+      .runtime_version = 0,
+      .compute_capability = emulated().compute_capability,
+      .multiprocessors = 4,
+      .l2_bytes = 1 << 20};
 }
 
 i64 most_shared_bytes() {
@@ -119,7 +119,7 @@ std::byte* allocate(i64 bytes) {
   const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   const std::size_t usable = rounded_up(bytes == 0 ? 1 : bytes, page);
   void* pages = mmap(nullptr, usable + page, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
   std::byte* guard = static_cast<std::byte*>(pages) + usable;
   check(mprotect(guard, page, PROT_NONE) == 0, "a page can be forbidden");

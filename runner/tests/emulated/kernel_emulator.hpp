@@ -49,8 +49,7 @@ using WarpOperation = void (*)(void* const* operands);
 struct Place {
   const char* file = "";
   int line = 0;
-  static constexpr Place current(const char* file = __builtin_FILE(),
-                                 int line = __builtin_LINE()) {
+  static constexpr Place current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};
   }
 };
@@ -104,8 +103,8 @@ inline void sync_warp(const emulator::Place& place = emulator::Place::current())
   emulator::wait_for_warp([](void* const*) {}, nullptr, place);
 }
 template <typename T>
-T shuffle_from(T value, int source_lane,
-               const emulator::Place& place = emulator::Place::current()) {
+T shuffle_from(
+    T value, int source_lane, const emulator::Place& place = emulator::Place::current()) {
   emulator::Exchange<T> exchange{value, source_lane, T{}};
   emulator::wait_for_warp(emulator::Exchange<T>::perform, &exchange, place);
   return exchange.result;
@@ -114,8 +113,7 @@ template <typename T>
 T shuffle_xor(T value, int mask, const emulator::Place& place = emulator::Place::current()) {
   return shuffle_from(value, static_cast<int>(threadIdx.x % warp_size) ^ mask, place);
 }
-inline bool any_lane(bool condition,
-                     const emulator::Place& place = emulator::Place::current()) {
+inline bool any_lane(bool condition, const emulator::Place& place = emulator::Place::current()) {
   emulator::Vote vote{condition, false};
   emulator::wait_for_warp(emulator::Vote::perform, &vote, place);
   return vote.any;

@@ -38,19 +38,17 @@ i64 take_bank_conflicts();
 }  // namespace emulator
 
 inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                         std::uint32_t b1,
-                         const emulator::Place& place = emulator::Place::current()) {
+    std::uint32_t b1, const emulator::Place& place = emulator::Place::current()) {
   emulator::MultiplyAdd operand{c, a, {b0, b1}};
   emulator::wait_for_warp(emulator::MultiplyAdd::perform, &operand, place);
 }
 
 inline void load_matrices(std::uint32_t (&to)[4], const Bf16* row,
-                          const emulator::Place& place = emulator::Place::current()) {
+    const emulator::Place& place = emulator::Place::current()) {
   emulator::LoadMatrices operand{to, row, false};
   emulator::wait_for_warp(emulator::LoadMatrices::perform, &operand, place);
 }
-inline void load_matrices_transposed(
-    std::uint32_t (&to)[4], const Bf16* row,
+inline void load_matrices_transposed(std::uint32_t (&to)[4], const Bf16* row,
     const emulator::Place& place = emulator::Place::current()) {
   emulator::LoadMatrices operand{to, row, true};
   emulator::wait_for_warp(emulator::LoadMatrices::perform, &operand, place);

@@ -14,8 +14,8 @@ namespace shardbench {
 namespace {
 
 /// What the numbers stand for.
-std::vector<float> packed_fp8(const void* data, i64 rows, i64 columns, i64 stride,
-                              Element element, float unit) {
+std::vector<float> packed_fp8(
+    const void* data, i64 rows, i64 columns, i64 stride, Element element, float unit) {
   const auto* numbers = static_cast<const std::uint8_t*>(data);
   std::vector<float> out;
   for (i64 i = 0; i < rows; ++i)
@@ -48,7 +48,7 @@ void store(const Gemm& g, const std::vector<float>& product) {
   for (i64 i = 0; i < g.m; ++i)
     for (i64 j = 0; j < g.n; ++j)
       add_to(static_cast<Output*>(g.c)[i * g.ldc + j],
-             product[static_cast<std::size_t>(i * g.n + j)], g.accumulate == Accumulate::yes);
+          product[static_cast<std::size_t>(i * g.n + j)], g.accumulate == Accumulate::yes);
 }
 
 std::vector<double>& delays_s() {
@@ -93,12 +93,10 @@ class EmulatedProduct final : public PreparedProduct {
     const bool tb = g.transpose_b == Transpose::yes;
     const bool in_fp8 = g.element_a != Element::value;
     if (in_fp8) check(!ta && tb && g.element_b != Element::value, "FP8 lies along the sum");
-    const std::vector<float> a = in_fp8
-                                     ? packed_fp8(g.a, g.m, g.k, g.lda, g.element_a, *g.unit_a)
-                                     : packed(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda);
-    const std::vector<float> b = in_fp8
-                                     ? packed_fp8(g.b, g.n, g.k, g.ldb, g.element_b, *g.unit_b)
-                                     : packed(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb);
+    const std::vector<float> a = in_fp8 ? packed_fp8(g.a, g.m, g.k, g.lda, g.element_a, *g.unit_a)
+                                        : packed(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda);
+    const std::vector<float> b = in_fp8 ? packed_fp8(g.b, g.n, g.k, g.ldb, g.element_b, *g.unit_b)
+                                        : packed(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb);
     std::vector<float> product(static_cast<std::size_t>(g.m * g.n));
     Gemm inner = g;
     inner.a = a.data();

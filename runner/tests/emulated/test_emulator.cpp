@@ -127,7 +127,7 @@ TEST_CASE("what not every thread reaches is told with the kernel's name") {
                   "test_emulator.cpp:") != std::string::npos);
   CHECK(complaint_of(half_waits).find("thread 32 has returned") != std::string::npos);
   CHECK(complaint_of(waits_at_two_places).find("thread 32 waits for the block at") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(complaint_of(lane_missing).find("thread 7 has returned") != std::string::npos);
 }
 

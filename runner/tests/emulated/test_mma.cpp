@@ -63,14 +63,14 @@ int wrong_products() {
   const std::vector<Bf16> b = numbers(7);
   std::vector<float> c(tile_values);
   launch(multiply_tiles<a_transposed, b_transposed>, {"products", {}, 1, 32, 1024}, c.data(),
-         a.data(), b.data());
+      a.data(), b.data());
   int wrong = 0;
   for (std::size_t i = 0; i < 16; ++i)
     for (std::size_t j = 0; j < 16; ++j) {
       float sum = 0;
       for (std::size_t k = 0; k < 16; ++k)
         sum += to_float(a[a_transposed ? k * 16 + i : i * 16 + k]) *
-               to_float(b[b_transposed ? k * 16 + j : j * 16 + k]);
+            to_float(b[b_transposed ? k * 16 + j : j * 16 + k]);
       wrong += c[i * 16 + j] == sum ? 0 : 1;
     }
   return wrong;

@@ -39,13 +39,8 @@ int questions() {
 /// A model whose vocabulary is no multiple of what rows of logits are rounded up to.
 Options toy() {
   Options o;
-  o.model = {.layers = 2,
-             .hidden = 32,
-             .ffn = 64,
-             .heads = 2,
-             .kv_heads = 1,
-             .vocab = 50,
-             .seq_len = 16};
+  o.model = {
+      .layers = 2, .hidden = 32, .ffn = 64, .heads = 2, .kv_heads = 1, .vocab = 50, .seq_len = 16};
   o.layout.habits.vocab_multiple = 2;
   o.dtype = Dtype::bf16;
   return o;
@@ -62,9 +57,8 @@ std::unique_ptr<Platform> open_platform() {
 void train(Device& device, const Options& o) {
   Memory memory(device, std::nullopt);
   memory.reserve(cost_of_rank(o, 0).arenas);
-  const Groups groups = make_groups(o.layout, 0, 1, [&](const Group& group) {
-    return std::make_unique<NullCommunicator>(memory, 0, group);
-  });
+  const Groups groups = make_groups(o.layout, 0, 1,
+      [&](const Group& group) { return std::make_unique<NullCommunicator>(memory, 0, group); });
   const RankContext context = context_of(device, memory, o.model, o.layout, {}, groups);
   Trainer trainer(context, groups, o.seed);
   for (i64 step = 0; step < 2; ++step) {
@@ -83,8 +77,7 @@ struct ThreeCandidates {
 
 }  // namespace
 
-TEST_CASE(
-    "work starts in the host's order for the trainers that ask for it, unless it is set") {
+TEST_CASE("work starts in the host's order for the trainers that ask for it, unless it is set") {
   constexpr const char* variable = "CUDA_DEVICE_MAX_CONNECTIONS";
   const auto connections = [](const Profile& profile) {
     Options options = toy();
@@ -156,7 +149,7 @@ TEST_CASE("a run settles all of its products and the record has the choices") {
   JsonObject start;
   platform->describe(start);
   CHECK(start.str().find(R"("attention":{"by":"mma","why_not":"the GPU is emulated"})") !=
-        std::string::npos);
+      std::string::npos);
   JsonObject result;
   platform->add_result(result, memory);
   CHECK(result.str().find("\"products\":{\"unsettled\":0,") != std::string::npos);
@@ -177,7 +170,7 @@ TEST_CASE("the microbenchmark times the settled algorithms and the head as train
   for (const auto& [key, of_key] : runs) {
     CHECK(of_key.size() > trials);
     CHECK(std::count(of_key.begin() + trials, of_key.end(), std::size_t{1}) ==
-          of_key.end() - (of_key.begin() + trials));
+        of_key.end() - (of_key.begin() + trials));
     const i64 stride = extents_of(o.model, o.layout, {}, o.dtype).logit_stride;
     if (key.n == o.model.vocab) CHECK(key.ldc == stride);
     if (key.k == o.model.vocab) CHECK(key.lda == stride);

@@ -87,8 +87,7 @@ int __poll_chk(pollfd* watched, nfds_t count, int timeout_ms, std::size_t /*byte
 
 int clock_gettime(clockid_t clock, timespec* now) {
   const bool ours = clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME;
-  if (shared == nullptr || !ours)
-    return static_cast<int>(::syscall(SYS_clock_gettime, clock, now));
+  if (shared == nullptr || !ours) return static_cast<int>(::syscall(SYS_clock_gettime, clock, now));
   const std::int64_t base = clock == CLOCK_MONOTONIC ? shared->monotonic_ns : shared->real_ns;
   const std::int64_t at = base + shared->ahead_ns + (asked_ns += 10);
   now->tv_sec = at / second_ns;

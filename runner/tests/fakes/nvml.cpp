@@ -24,10 +24,10 @@ using Device = const char* const*;
 [[maybe_unused]] constexpr int not_supported = 3;
 constexpr int not_found = 6;
 
-constexpr std::array<const char*, 5> uuids{"GPU-well", "GPU-mute", "GPU-crowded", "GPU-aged",
-                                           "GPU-emulated"};
-constexpr std::array<const char*, 5> pci_bus_ids{"0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0",
-                                                 "0000:1e:00.0", "0000:00:00.0"};
+constexpr std::array<const char*, 5> uuids{
+    "GPU-well", "GPU-mute", "GPU-crowded", "GPU-aged", "GPU-emulated"};
+constexpr std::array<const char*, 5> pci_bus_ids{
+    "0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0", "0000:1e:00.0", "0000:00:00.0"};
 
 /// Of this rank, else of all.
 [[maybe_unused]] const char* told_by(const std::string& name) {
@@ -128,8 +128,7 @@ int nvmlDeviceGetTemperature(Device device, int sensor, unsigned* celsius) {
   if (sensor != 0) return invalid_argument;
   return answer(device, celsius, 61U);
 }
-int nvmlDeviceGetTotalEccErrors(Device device, int error, int counter,
-                                unsigned long long* count) {
+int nvmlDeviceGetTotalEccErrors(Device device, int error, int counter, unsigned long long* count) {
   if (error != 1 || counter != 0) return invalid_argument;
   return answer(device, count, 2ULL);
 }
@@ -161,20 +160,18 @@ int fill_processes(Device device, unsigned* count, ProcessInfo* infos) {
 int nvmlDeviceGetCurrentClocksThrottleReasons(Device device, unsigned long long* mask) {
   return answer(device, mask, 0x8ULL);
 }
-int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count,
-                                            ProcessInfo* infos) {
+int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count, ProcessInfo* infos) {
   return fill_processes(device, count, infos);
 }
 #else
 int nvmlDeviceGetCurrentClocksEventReasons(Device device, unsigned long long* mask) {
   return answer(device, mask, reasons());
 }
-int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count,
-                                            ProcessInfo* infos) {
+int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo* infos) {
   return fill_processes(device, count, infos);
 }
 int nvmlDeviceGetRemappedRows(Device device, unsigned* corrected, unsigned* uncorrected,
-                              unsigned* pending, unsigned* failed) {
+    unsigned* pending, unsigned* failed) {
   if (is(device, "GPU-aged")) return not_supported;
   *corrected = *uncorrected = *failed = 7;
   return answer(device, pending, 0U);

@@ -38,8 +38,8 @@ i64 tokens_of(const AttentionShape& s) {
 
 std::string shape_name(const AttentionShape& s) {
   return std::to_string(s.batch) + "x" + std::to_string(s.seq_len) + " heads " +
-         std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " of " +
-         std::to_string(s.head_dim);
+      std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " of " +
+      std::to_string(s.head_dim);
 }
 
 std::vector<double> zeros(i64 count) {
@@ -52,12 +52,11 @@ Results reference(const Inputs& in) {
   const std::vector<double> qkv = to_doubles(in.qkv);
   const std::vector<double> dout = to_doubles(in.dout);
   Results r{zeros(tokens_of(s) * s.heads * s.head_dim), zeros(tokens_of(s) * s.heads),
-            zeros(tokens_of(s) * s.row())};
+      zeros(tokens_of(s) * s.row())};
   std::vector<double> workspace = zeros(attention_score_elements(s));
   cpu.attention(r.out.data(), r.lse.data(), qkv.data(), workspace.data(), s);
   cpu.attention_backward(
-      {r.dqkv.data(), dout.data(), qkv.data(), r.out.data(), r.lse.data(), workspace.data()},
-      s);
+      {r.dqkv.data(), dout.data(), qkv.data(), r.out.data(), r.lse.data(), workspace.data()}, s);
   return r;
 }
 
@@ -71,11 +70,10 @@ Results computed(const Checks& checks, const Inputs& in, Path path) {
   const auto lse = checks.array<float>(tokens_of(s) * s.heads);
   const auto dqkv = checks.array<Bf16>(tokens_of(s) * s.row());
   const auto workspace = checks.array<float>(kernels::attention_workspace_bytes(s) / 4);
-  const kernels::AttentionGradient gradient{dqkv.data(), dout.data(), qkv.data(),
-                                            out.data(),  lse.data(),  workspace.data()};
+  const kernels::AttentionGradient gradient{
+      dqkv.data(), dout.data(), qkv.data(), out.data(), lse.data(), workspace.data()};
   if (path == Path::chosen) {
-    kernels::attention(checks.stream(), out.data(), lse.data(), qkv.data(), workspace.data(),
-                       s);
+    kernels::attention(checks.stream(), out.data(), lse.data(), qkv.data(), workspace.data(), s);
     kernels::attention_backward(checks.stream(), gradient, s);
   } else {
     kernels::plain_attention(checks.stream(), out.data(), lse.data(), qkv.data(), s);
@@ -92,8 +90,8 @@ std::vector<double> columns(const std::vector<double>& rows, i64 row, i64 first,
   return part;
 }
 
-void compare(Checks& checks, const std::string& name, const AttentionShape& s,
-             const Results& got, const Results& want) {
+void compare(Checks& checks, const std::string& name, const AttentionShape& s, const Results& got,
+    const Results& want) {
   const std::string shape = shape_name(s);
   checks.row(name, shape, relative_error(got.out, want.out), out_bound);
   checks.row(name + " lse", shape, largest_error(got.lse, want.lse), lse_bound);
@@ -101,9 +99,9 @@ void compare(Checks& checks, const std::string& name, const AttentionShape& s,
   const i64 kv = s.kv_heads * s.head_dim;
   const auto gradient = [&](const char* of, i64 first, i64 count) {
     checks.row(name + of, shape,
-               relative_error(columns(got.dqkv, s.row(), first, count),
-                              columns(want.dqkv, s.row(), first, count)),
-               gradient_bound);
+        relative_error(
+            columns(got.dqkv, s.row(), first, count), columns(want.dqkv, s.row(), first, count)),
+        gradient_bound);
   };
   // With one key the probability is 1 whatever q and k are: their gradients are 0.
   if (s.seq_len > 1) {
@@ -115,7 +113,7 @@ void compare(Checks& checks, const std::string& name, const AttentionShape& s,
 
 void check_shape(Checks& checks, const AttentionShape& s) {
   const Inputs in{s, checks.random().normals<Bf16>(tokens_of(s) * s.row()),
-                  checks.random().normals<Bf16>(tokens_of(s) * s.heads * s.head_dim)};
+      checks.random().normals<Bf16>(tokens_of(s) * s.heads * s.head_dim)};
   const Results want = reference(in);
   compare(checks, "attention", s, computed(checks, in, Path::chosen), want);
   if (checks.full() && has_tiled_attention(s.head_dim) && s.seq_len <= plain_seq_len)
@@ -160,15 +158,9 @@ std::vector<T> rounded(const std::vector<double>& values) {
 
 Turn turn_of(Checks& checks, const AttentionShape& s, const SeenKeys& seen) {
   Random& random = checks.random();
-  Turn turn{s,
-            seen,
-            random.normals<Bf16>(tokens_of(s) * s.row()),
-            random.normals<Bf16>(tokens_of(s) * key_row(s)),
-            random.normals<Bf16>(tokens_of(s) * s.heads * s.head_dim),
-            {},
-            {},
-            {},
-            {}};
+  Turn turn{s, seen, random.normals<Bf16>(tokens_of(s) * s.row()),
+      random.normals<Bf16>(tokens_of(s) * key_row(s)),
+      random.normals<Bf16>(tokens_of(s) * s.heads * s.head_dim), {}, {}, {}, {}};
   const Results own = reference({s, turn.qkv, turn.dout});
   turn.out = rounded<Bf16>(own.out);
   turn.lse = rounded<float>(own.lse);
@@ -184,11 +176,11 @@ Turned reference(const Turn& t) {
   const std::vector<double> dout = to_doubles(t.dout);
   Turned r{to_doubles(t.out), to_doubles(t.lse), to_doubles(t.dqkv), to_doubles(t.dkeys)};
   std::vector<double> workspace = zeros(attention_score_elements(t.shape));
-  cpu.attend_more({r.out.data(), r.lse.data(), qkv.data(), keys.data(), workspace.data()},
-                  t.shape, t.seen);
+  cpu.attend_more(
+      {r.out.data(), r.lse.data(), qkv.data(), keys.data(), workspace.data()}, t.shape, t.seen);
   cpu.attend_more_backward({r.dqkv.data(), r.dkeys.data(), dout.data(), qkv.data(), keys.data(),
-                            r.out.data(), r.lse.data(), workspace.data()},
-                           t.shape, t.seen);
+                               r.out.data(), r.lse.data(), workspace.data()},
+      t.shape, t.seen);
   return r;
 }
 
@@ -202,9 +194,8 @@ Turned computed(const Checks& checks, const Turn& t, Path path) {
   const auto dkeys = checks.array(t.dkeys);
   const auto workspace = checks.array<float>(kernels::attention_workspace_bytes(t.shape) / 4);
   const kernels::MoreKeys more{out.data(), lse.data(), qkv.data(), keys.data()};
-  const kernels::MoreKeysGradient gradient{dqkv.data(), dkeys.data(),    dout.data(),
-                                           qkv.data(),  keys.data(),     out.data(),
-                                           lse.data(),  workspace.data()};
+  const kernels::MoreKeysGradient gradient{dqkv.data(), dkeys.data(), dout.data(), qkv.data(),
+      keys.data(), out.data(), lse.data(), workspace.data()};
   if (path == Path::chosen) {
     kernels::attend_more(checks.stream(), more, t.shape, t.seen);
     kernels::attend_more_backward(checks.stream(), gradient, t.shape, t.seen);
@@ -215,11 +206,10 @@ Turned computed(const Checks& checks, const Turn& t, Path path) {
   return {out.read_doubles(), lse.read_doubles(), dqkv.read_doubles(), dkeys.read_doubles()};
 }
 
-void compare(Checks& checks, const std::string& name, const Turn& t, const Turned& got,
-             const Turned& want) {
-  const std::string shape = shape_name(t.shape) + ", " + std::to_string(t.seen.queries) +
-                            " from " + std::to_string(t.seen.first_query) + " see " +
-                            std::to_string(t.seen.keys);
+void compare(
+    Checks& checks, const std::string& name, const Turn& t, const Turned& got, const Turned& want) {
+  const std::string shape = shape_name(t.shape) + ", " + std::to_string(t.seen.queries) + " from " +
+      std::to_string(t.seen.first_query) + " see " + std::to_string(t.seen.keys);
   checks.row(name, shape, relative_error(got.out, want.out), out_bound);
   checks.row(name + " lse", shape, largest_error(got.lse, want.lse), lse_bound);
   checks.row(name + " dq", shape, relative_error(got.dqkv, want.dqkv), gradient_bound);

@@ -15,7 +15,7 @@ struct Offsets {
 
 std::string shape_of(i64 count, Offsets at) {
   return std::to_string(count) + " at " + std::to_string(at.y) + ", " + std::to_string(at.a) +
-         ", " + std::to_string(at.b);
+      ", " + std::to_string(at.b);
 }
 
 void check_add(Checks& checks, i64 count, Offsets at) {
@@ -39,8 +39,8 @@ void check_add_in_place(Checks& checks, i64 count) {
   const Operand y(checks, a);
   const Operand device_b(checks, b);
   kernels::add(checks.stream(), y.data(), y.data(), device_b.data(), count);
-  checks.row("add in place", std::to_string(count),
-             worst_share(y.read(), want, {bf16_rounding}), 1);
+  checks.row(
+      "add in place", std::to_string(count), worst_share(y.read(), want, {bf16_rounding}), 1);
 }
 
 void check_accumulate(Checks& checks, i64 count, Offsets at) {
@@ -51,8 +51,7 @@ void check_accumulate(Checks& checks, i64 count, Offsets at) {
   const Operand y(checks, before, at.y);
   const Operand device_x(checks, x, at.a);
   kernels::accumulate(checks.stream(), y.data(), device_x.data(), count);
-  checks.row("accumulate", shape_of(count, at), worst_share(y.read(), want, {fp32_rounding}),
-             1);
+  checks.row("accumulate", shape_of(count, at), worst_share(y.read(), want, {fp32_rounding}), 1);
 }
 
 void check_swiglu(Checks& checks, i64 tokens, i64 ffn) {
@@ -67,17 +66,15 @@ void check_swiglu(Checks& checks, i64 tokens, i64 ffn) {
   const Operand device_gate_up(checks, gate_up);
   const Operand device_dy(checks, dy);
   kernels::swiglu(checks.stream(), y.data(), device_gate_up.data(), tokens, ffn);
-  kernels::swiglu_backward(checks.stream(), device_gate_up.data(), device_dy.data(), tokens,
-                           ffn);
+  kernels::swiglu_backward(checks.stream(), device_gate_up.data(), device_dy.data(), tokens, ffn);
   const std::string shape = words("tokens", tokens, "ffn", ffn);
   checks.row("swiglu", shape, worst_share(y.read(), want, {bf16_rounding}), 1);
   // The gate's gradient is a difference of values up to about 100.
   checks.row("swiglu_backward", shape,
-             worst_share(device_gate_up.read(), want_gradient, {bf16_rounding, 3e-5}), 1);
+      worst_share(device_gate_up.read(), want_gradient, {bf16_rounding, 3e-5}), 1);
 }
 
-void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation,
-                const Positions& at) {
+void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation, const Positions& at) {
   const auto qkv = checks.random().normals<Bf16>(s.batch * s.seq_len * s.row());
   std::vector<double> want = to_doubles(qkv);
   reference().rope_at(want.data(), s, at, rotation);
@@ -87,10 +84,10 @@ void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation,
   const DeviceArray<float> table = checks.array<float>(kernels::rope_table_floats(whole));
   kernels::make_rope_table(checks.stream(), table.data(), whole);
   kernels::rope(checks.stream(), device_qkv.data(), table.data(), s, at, rotation);
-  const std::string shape = words("positions", s.seq_len, "heads", s.heads + s.kv_heads) +
-                            " of " + std::to_string(s.head_dim);
+  const std::string shape = words("positions", s.seq_len, "heads", s.heads + s.kv_heads) + " of " +
+      std::to_string(s.head_dim);
   checks.row(rotation == Rotation::forward ? "rope" : "rope backward", shape,
-             worst_share(device_qkv.read(), want, {bf16_rounding, 5e-6}), 1);
+      worst_share(device_qkv.read(), want, {bf16_rounding, 5e-6}), 1);
 }
 
 void check_rope(Checks& checks, const AttentionShape& s, Rotation rotation) {
@@ -120,16 +117,15 @@ void check_columns(Checks& checks, i64 rows, i64 width, const ColumnsAt& at) {
   const auto device_copied = checks.array(to);
   const auto device_added = checks.array(to);
   kernels::copy_columns(checks.stream(),
-                        {device_copied.data() + first_to, to_row,
-                         device_from.data() + first_from, from_row, width, rows});
+      {device_copied.data() + first_to, to_row, device_from.data() + first_from, from_row, width,
+          rows});
   kernels::add_columns(checks.stream(),
-                       {device_added.data() + first_to, to_row, device_from.data() + first_from,
-                        from_row, width, rows});
-  const std::string shape =
-      words("rows", rows, "width", width) + " of " + std::to_string(from_row);
+      {device_added.data() + first_to, to_row, device_from.data() + first_from, from_row, width,
+          rows});
+  const std::string shape = words("rows", rows, "width", width) + " of " + std::to_string(from_row);
   checks.row("copy_columns", shape, largest_error(device_copied.read_doubles(), copied), 0);
-  checks.row("add_columns", shape,
-             worst_share(device_added.read_doubles(), added, {bf16_rounding, 0}), 1);
+  checks.row(
+      "add_columns", shape, worst_share(device_added.read_doubles(), added, {bf16_rounding, 0}), 1);
 }
 
 }  // namespace

@@ -38,14 +38,13 @@ void check_route(Checks& checks, const RouteShape& s, bool pinned) {
   const Operand device_choices(checks, choices, 1);
   reference().route({probabilities.data(), weights.data(), choices.data(), pinned}, s);
   kernels::route(checks.stream(),
-                 {device_rows.data(), device_weights.data(), device_choices.data(), pinned}, s);
+      {device_rows.data(), device_weights.data(), device_choices.data(), pinned}, s);
   const std::string shape = shape_words(s) + (pinned ? ", pinned" : "");
   checks.row("route: probabilities", shape,
-             worst_share(device_rows.read(), probabilities, {bf16_rounding, 1e-7}), 1);
-  checks.row("route: choices", shape, same_or_not(device_choices.read(), to_doubles(choices)),
-             0);
+      worst_share(device_rows.read(), probabilities, {bf16_rounding, 1e-7}), 1);
+  checks.row("route: choices", shape, same_or_not(device_choices.read(), to_doubles(choices)), 0);
   checks.row("route: weights", shape,
-             worst_share(device_weights.read(), weights, {bf16_rounding, 1e-7}), 1);
+      worst_share(device_weights.read(), weights, {bf16_rounding, 1e-7}), 1);
 }
 
 /// A loss that has become NaN must not send rows to experts that don't exist.
@@ -83,8 +82,8 @@ void check_route_backward(Checks& checks, const RouteShape& s, i64 sequences) {
   const std::vector<double> exact_balance = to_doubles(balance);
   reference().route_backward(
       {want.data(), to_doubles(d_weights).data(), to_doubles(probabilities).data(),
-       to_doubles(weights).data(), choices.data(),
-       sequences == 0 ? nullptr : exact_balance.data(), seq_len},
+          to_doubles(weights).data(), choices.data(),
+          sequences == 0 ? nullptr : exact_balance.data(), seq_len},
       s);
   const Operand d_logits(checks, checks.random().normals<Bf16>(rows), 1);
   const Operand device_probabilities(checks, probabilities);
@@ -92,16 +91,14 @@ void check_route_backward(Checks& checks, const RouteShape& s, i64 sequences) {
   const Operand device_d_weights(checks, d_weights);
   const Operand device_balance(checks, balance);
   const Operand device_choices(checks, choices);
-  kernels::route_backward(
-      checks.stream(),
-      {d_logits.data(), device_d_weights.data(), device_probabilities.data(),
-       device_weights.data(), device_choices.data(),
-       sequences == 0 ? nullptr : device_balance.data(), seq_len},
+  kernels::route_backward(checks.stream(),
+      {d_logits.data(), device_d_weights.data(), device_probabilities.data(), device_weights.data(),
+          device_choices.data(), sequences == 0 ? nullptr : device_balance.data(), seq_len},
       s);
   // Sums over the experts cancel.
   const double cancelled = 1e-5 * std::sqrt(static_cast<double>(s.experts));
   checks.row("route_backward", shape_words(s) + (sequences == 0 ? "" : ", balance"),
-             worst_share(d_logits.read(), want, {bf16_rounding, cancelled}), 1);
+      worst_share(d_logits.read(), want, {bf16_rounding, cancelled}), 1);
 }
 
 void check_count_choices(Checks& checks, const RouteShape& s, i64 sequences) {
@@ -112,7 +109,7 @@ void check_count_choices(Checks& checks, const RouteShape& s, i64 sequences) {
   const Operand counts(checks, checks.random().normals<float>(sequences * s.experts));
   const Operand device_choices(checks, choices);
   kernels::count_choices(checks.stream(), counts.data(), device_choices.data(),
-                         s.tokens / sequences, static_cast<float>(scale), s);
+      s.tokens / sequences, static_cast<float>(scale), s);
   // A rounding for each token that is counted.
   const double roundings = fp32_rounding * static_cast<double>(s.tokens);
   checks.row("count_choices", shape_words(s), worst_share(counts.read(), want, {roundings}), 1);
@@ -130,10 +127,9 @@ void check_gather_rows(Checks& checks, i64 rows, i64 width, i64 offset) {
   const Operand to(checks, checks.random().normals<Bf16>(rows * width), offset);
   const Operand device_from(checks, from);
   const Operand device_index(checks, index);
-  kernels::gather_rows(checks.stream(), {to.data(), device_from.data(), device_index.data(),
-                                         rows, sources, width});
-  checks.row("gather_rows", words("rows", rows, "width", width), same_or_not(to.read(), want),
-             0);
+  kernels::gather_rows(
+      checks.stream(), {to.data(), device_from.data(), device_index.data(), rows, sources, width});
+  checks.row("gather_rows", words("rows", rows, "width", width), same_or_not(to.read(), want), 0);
 }
 
 /// Tokens with rows of experts in any order; each seventh choice was dropped, and two rows
@@ -150,8 +146,7 @@ struct PlacedCase {
     std::vector<std::int32_t> order(static_cast<std::size_t>(rows()));
     std::iota(order.begin(), order.end(), 0);
     for (std::size_t i = order.size() - 1; i > 0; --i)
-      std::swap(
-          order[i],
+      std::swap(order[i],
           order[static_cast<std::size_t>(checks.random().below(static_cast<i64>(i) + 1))]);
     order.resize(static_cast<std::size_t>(tokens * chosen));
     for (std::size_t i = 3; i < order.size(); i += 7)
@@ -168,19 +163,18 @@ void check_add_placed(Checks& checks, const PlacedCase& c, bool weighted) {
   const std::vector<double> exact_rows = to_doubles(rows);
   const std::vector<double> exact_weights = to_doubles(weights);
   std::vector<double> want = to_doubles(y);
-  reference().add_placed(
-      want.data(), {exact_rows.data(), places.data(), weighted ? exact_weights.data() : nullptr,
-                    c.tokens, c.chosen, c.rows(), c.width});
+  reference().add_placed(want.data(),
+      {exact_rows.data(), places.data(), weighted ? exact_weights.data() : nullptr, c.tokens,
+          c.chosen, c.rows(), c.width});
   const Operand device_y(checks, y, c.offset);
   const Operand device_rows(checks, rows);
   const Operand device_places(checks, places);
   const Operand device_weights(checks, weights);
-  kernels::add_placed(
-      checks.stream(), device_y.data(),
+  kernels::add_placed(checks.stream(), device_y.data(),
       {device_rows.data(), device_places.data(), weighted ? device_weights.data() : nullptr,
-       c.tokens, c.chosen, c.rows(), c.width});
+          c.tokens, c.chosen, c.rows(), c.width});
   checks.row(weighted ? "add_placed" : "add_placed, no weights", c.name(),
-             worst_share(device_y.read(), want, {bf16_rounding, 1e-5}), 1);
+      worst_share(device_y.read(), want, {bf16_rounding, 1e-5}), 1);
 }
 
 void check_placed_backward(Checks& checks, const PlacedCase& c) {
@@ -194,8 +188,8 @@ void check_placed_backward(Checks& checks, const PlacedCase& c) {
   std::vector<double> want = to_doubles(d_rows);  // what belongs to nobody stays
   std::vector<double> want_weights(weights.size());
   reference().placed_backward(want.data(), want_weights.data(), to_doubles(dy).data(),
-                              {exact_rows.data(), places.data(), exact_weights.data(), c.tokens,
-                               c.chosen, c.rows(), c.width});
+      {exact_rows.data(), places.data(), exact_weights.data(), c.tokens, c.chosen, c.rows(),
+          c.width});
   const Operand device_d_rows(checks, d_rows, c.offset);
   const Operand d_weights(checks, checks.random().normals<Bf16>(c.tokens * c.chosen), 1);
   const Operand device_dy(checks, dy);
@@ -203,14 +197,14 @@ void check_placed_backward(Checks& checks, const PlacedCase& c) {
   const Operand device_places(checks, places);
   const Operand device_weights(checks, weights);
   kernels::placed_backward(checks.stream(), device_d_rows.data(), d_weights.data(),
-                           device_dy.data(),
-                           {device_rows.data(), device_places.data(), device_weights.data(),
-                            c.tokens, c.chosen, c.rows(), c.width});
+      device_dy.data(),
+      {device_rows.data(), device_places.data(), device_weights.data(), c.tokens, c.chosen,
+          c.rows(), c.width});
   checks.row("placed_backward: rows", c.name(),
-             worst_share(device_d_rows.read(), want, {bf16_rounding, 1e-7}), 1);
+      worst_share(device_d_rows.read(), want, {bf16_rounding, 1e-7}), 1);
   const double cancelled = 1e-6 * static_cast<double>(c.width);
   checks.row("placed_backward: weights", c.name(),
-             worst_share(d_weights.read(), want_weights, {bf16_rounding, cancelled}), 1);
+      worst_share(d_weights.read(), want_weights, {bf16_rounding, cancelled}), 1);
 }
 
 /// Many choices for each thread, experts that nobody chooses, and rows without a token.
@@ -225,8 +219,7 @@ void check_dispatch(Checks& checks, const RouteShape& s, i64 capacity) {
   std::vector<std::int32_t> places = unplaced;
   std::vector<double> counts(static_cast<std::size_t>(s.experts));
   const double dropped_before = reference().dropped().choices;
-  reference().dispatch({choices.data(), source.data(), places.data(), counts.data(), capacity},
-                       s);
+  reference().dispatch({choices.data(), source.data(), places.data(), counts.data(), capacity}, s);
   const double dropped = reference().dropped().choices - dropped_before;
   const Operand device_choices(checks, choices);
   const Operand device_source(checks, other, 1);
@@ -234,14 +227,12 @@ void check_dispatch(Checks& checks, const RouteShape& s, i64 capacity) {
   const Operand device_counts(checks, std::vector<float>(counts.size()), 1);
   const DeviceArray<double> device_dropped = checks.array(std::vector<double>{0});
   kernels::dispatch(checks.stream(),
-                    {device_choices.data(), device_source.data(), device_places.data(),
-                     device_counts.data(), capacity, device_dropped.data()},
-                    s);
+      {device_choices.data(), device_source.data(), device_places.data(), device_counts.data(),
+          capacity, device_dropped.data()},
+      s);
   const std::string shape = shape_words(s) + ", capacity " + std::to_string(capacity);
-  checks.row("dispatch: tokens", shape, same_or_not(device_source.read(), to_doubles(source)),
-             0);
-  checks.row("dispatch: places", shape, same_or_not(device_places.read(), to_doubles(places)),
-             0);
+  checks.row("dispatch: tokens", shape, same_or_not(device_source.read(), to_doubles(source)), 0);
+  checks.row("dispatch: places", shape, same_or_not(device_places.read(), to_doubles(places)), 0);
   checks.row("dispatch: dropped", shape, same_or_not(device_dropped.read(), {dropped}), 0);
   checks.row("dispatch: counts", shape, same_or_not(device_counts.read(), counts), 0);
 }

@@ -12,13 +12,11 @@ std::vector<double> as_doubles(const std::vector<std::uint8_t>& bits) {
 }
 
 /// `limit_share`: of the largest magnitude; below 1 some values are beyond what has a number.
-void check_quantize(Checks& checks, i64 rows, i64 columns, Element element,
-                    double limit_share) {
+void check_quantize(Checks& checks, i64 rows, i64 columns, Element element, double limit_share) {
   const auto values = checks.random().normals<Bf16>(rows * columns, 0.3);
   const auto count = static_cast<std::size_t>(rows * columns);
   std::vector<float> floats(count);
-  std::transform(values.begin(), values.end(), floats.begin(),
-                 [](Bf16 v) { return to_float(v); });
+  std::transform(values.begin(), values.end(), floats.begin(), [](Bf16 v) { return to_float(v); });
   CpuDevice<float> cpu;
   float amax = 0;
   cpu.raise_amax(&amax, floats.data(), rows * columns);
@@ -27,8 +25,8 @@ void check_quantize(Checks& checks, i64 rows, i64 columns, Element element,
   float unit = 0;
   float seen = 0;
   const auto limit = static_cast<float>(amax * limit_share);
-  cpu.quantize({floats.data(), rows, columns, element, straight.data(), transposed.data(),
-                &limit, &unit, &seen});
+  cpu.quantize({floats.data(), rows, columns, element, straight.data(), transposed.data(), &limit,
+      &unit, &seen});
 
   const Operand source(checks, values);
   const Operand device_amax(checks, std::vector<float>{0});
@@ -36,20 +34,18 @@ void check_quantize(Checks& checks, i64 rows, i64 columns, Element element,
   const DeviceArray<float> device_limit = checks.array(std::vector<float>{limit});
   const DeviceArray<float> told = checks.array(std::vector<float>{0, 0});
   const DeviceArray<std::uint8_t> device_straight = checks.array<std::uint8_t>(rows * columns);
-  const DeviceArray<std::uint8_t> device_transposed =
-      checks.array<std::uint8_t>(rows * columns);
-  kernels::quantize(checks.stream(), {source.data(), rows, columns, element,
-                                      device_straight.data(), device_transposed.data(),
-                                      device_limit.data(), told.data(), told.data() + 1});
+  const DeviceArray<std::uint8_t> device_transposed = checks.array<std::uint8_t>(rows * columns);
+  kernels::quantize(checks.stream(),
+      {source.data(), rows, columns, element, device_straight.data(), device_transposed.data(),
+          device_limit.data(), told.data(), told.data() + 1});
   const std::string shape =
       words("rows", rows, "columns", columns) + ", " + std::string(element_name(element));
   checks.row("amax", shape, same_or_not(device_amax.read(), {amax}), 0);
-  checks.row("quantize", shape,
-             same_or_not(as_doubles(device_straight.read()), as_doubles(straight)), 0);
+  checks.row(
+      "quantize", shape, same_or_not(as_doubles(device_straight.read()), as_doubles(straight)), 0);
   checks.row("quantize, transposed", shape,
-             same_or_not(as_doubles(device_transposed.read()), as_doubles(transposed)), 0);
-  checks.row("quantize, unit and amax", shape, same_or_not(told.read_doubles(), {unit, seen}),
-             0);
+      same_or_not(as_doubles(device_transposed.read()), as_doubles(transposed)), 0);
+  checks.row("quantize, unit and amax", shape, same_or_not(told.read_doubles(), {unit, seen}), 0);
 }
 
 void check_transpose(Checks& checks, i64 rows, i64 columns) {
@@ -63,7 +59,7 @@ void check_transpose(Checks& checks, i64 rows, i64 columns) {
   const DeviceArray<std::uint8_t> to = checks.array<std::uint8_t>(rows * columns);
   kernels::transpose_8_bits(checks.stream(), to.data(), from.data(), rows, columns);
   checks.row("transpose_8_bits", words("rows", rows, "columns", columns),
-             same_or_not(as_doubles(to.read()), as_doubles(want)), 0);
+      same_or_not(as_doubles(to.read()), as_doubles(want)), 0);
 }
 
 void check_history(Checks& checks) {
@@ -77,13 +73,13 @@ void check_history(Checks& checks) {
   CpuDevice<float> cpu;
   for (i64 step = 0; step < 2 * steps; ++step) {
     const auto of = [&](float* state) {
-      return Device::AmaxHistory{state,   state + tensors, state + 2 * tensors,
-                                 tensors, steps,           step % steps};
+      return Device::AmaxHistory{
+          state, state + tensors, state + 2 * tensors, tensors, steps, step % steps};
     };
     cpu.keep_amax(of(want.data()));
     kernels::keep_amax(checks.stream(), of(device.data()));
     checks.row("keep_amax", "step " + std::to_string(step),
-               same_or_not(device.read_doubles(), to_doubles(want)), 0);
+        same_or_not(device.read_doubles(), to_doubles(want)), 0);
   }
 }
 
@@ -105,10 +101,10 @@ class LeftBeside {
 
   Device::Quantization measured(const void* values) {
     return {.values = values,
-            .rows = rows_,
-            .columns = columns_,
-            .element = element_,
-            .seen = told_.data() + 1};
+        .rows = rows_,
+        .columns = columns_,
+        .element = element_,
+        .seen = told_.data() + 1};
   }
   Device::Quantization scaled(const void* values) {
     Device::Quantization q = measured(values);
@@ -123,22 +119,21 @@ class LeftBeside {
     const DeviceArray<std::uint8_t> straight = checks_.array<std::uint8_t>(rows_ * columns_);
     const DeviceArray<std::uint8_t> turned = checks_.array<std::uint8_t>(rows_ * columns_);
     kernels::quantize(checks_.stream(),
-                      {values, rows_, columns_, element_, straight.data(), turned.data(),
-                       limit_.data(), again_.data(), again_.data() + 1});
+        {values, rows_, columns_, element_, straight.data(), turned.data(), limit_.data(),
+            again_.data(), again_.data() + 1});
     checks_.row(what + " in 8 bits", shape,
-                same_or_not(as_doubles(straight_.read()), as_doubles(straight.read())), 0);
+        same_or_not(as_doubles(straight_.read()), as_doubles(straight.read())), 0);
     if (transposed_)
       checks_.row(what + " in 8 bits, transposed", shape,
-                  same_or_not(as_doubles(turned_.read()), as_doubles(turned.read())), 0);
+          same_or_not(as_doubles(turned_.read()), as_doubles(turned.read())), 0);
     checks_.row(what + ", unit and amax", shape,
-                same_or_not(told_.read_doubles(), again_.read_doubles()), 0);
+        same_or_not(told_.read_doubles(), again_.read_doubles()), 0);
   }
   /// Of a kernel that was asked for the magnitude alone.
-  void compare_magnitude(const std::string& what, const std::string& shape,
-                         const Bf16* values) {
+  void compare_magnitude(const std::string& what, const std::string& shape, const Bf16* values) {
     kernels::raise_amax(checks_.stream(), again_.data() + 1, values, rows_ * columns_);
-    checks_.row(what + ", amax alone", shape,
-                same_or_not(told_.read_doubles(), again_.read_doubles()), 0);
+    checks_.row(
+        what + ", amax alone", shape, same_or_not(told_.read_doubles(), again_.read_doubles()), 0);
   }
 
  private:
@@ -168,11 +163,9 @@ void check_norms_to_8_bits(Checks& checks, i64 tokens, i64 hidden, i64 weight_of
     const auto make = [&](const Operand<Bf16>& to, const Device::Quantization* left) {
       if (added)
         kernels::add_rms_norm(checks.stream(),
-                              {sum.data(), to.data(), x.data(), other.data(), w.data()}, tokens,
-                              hidden, left);
+            {sum.data(), to.data(), x.data(), other.data(), w.data()}, tokens, hidden, left);
       else
-        kernels::rms_norm(checks.stream(), {to.data(), x.data(), w.data()}, tokens, hidden,
-                          left);
+        kernels::rms_norm(checks.stream(), {to.data(), x.data(), w.data()}, tokens, hidden, left);
     };
     make(want, nullptr);
     LeftBeside scaled(checks, tokens, hidden, Element::e4m3, false);
@@ -211,8 +204,8 @@ void check_swiglu_to_8_bits(Checks& checks, i64 tokens, i64 ffn) {
   LeftBeside measured_gradient(checks, tokens, 2 * ffn, Element::e5m2, true);
   left = measured_gradient.measured(gradient.data());
   kernels::swiglu_backward(checks.stream(), gradient.data(), dy.data(), tokens, ffn, &left);
-  checks.row("swiglu_backward beside amax", shape,
-             same_or_not(gradient.read(), want_gradient.read()), 0);
+  checks.row(
+      "swiglu_backward beside amax", shape, same_or_not(gradient.read(), want_gradient.read()), 0);
   measured_gradient.compare_magnitude("swiglu_backward", shape, want_gradient.data());
   LeftBeside scaled_gradient(checks, tokens, 2 * ffn, Element::e5m2, true);
   left = scaled_gradient.scaled(forward.data());

@@ -58,14 +58,14 @@ void check_loss_sums(Checks& checks, const LossCase& c, const std::vector<Bf16>&
   const auto maxima = global_maxima(checks, c);
   const Device::LossShape shape = c.shape();
   std::vector<double> want(2 * maxima.size());
-  reference().loss_sums(want.data(), to_doubles(logits).data(), to_doubles(maxima).data(),
-                        targets.data(), shape);
+  reference().loss_sums(
+      want.data(), to_doubles(logits).data(), to_doubles(maxima).data(), targets.data(), shape);
   const Operand statistics(checks, std::vector<float>(want.size()));
   const Operand device_logits(checks, logits);
   const Operand device_maxima(checks, maxima);
   const Operand device_targets(checks, targets);
-  kernels::loss_sums(checks.stream(), statistics.data(), device_logits.data(),
-                     device_maxima.data(), device_targets.data(), shape);
+  kernels::loss_sums(checks.stream(), statistics.data(), device_logits.data(), device_maxima.data(),
+      device_targets.data(), shape);
   checks.row("loss_sums", shape_of(c), worst_share(statistics.read(), want, {3e-6}), 1);
 }
 
@@ -75,16 +75,16 @@ void check_loss_at_once(Checks& checks, const LossCase& c, const std::vector<Bf1
   const auto tokens = static_cast<std::size_t>(c.tokens);
   std::vector<double> want_maximum(tokens);
   std::vector<double> want(2 * tokens);
-  reference().loss_max_and_sums(want_maximum.data(), want.data(), to_doubles(logits).data(),
-                                targets.data(), shape);
+  reference().loss_max_and_sums(
+      want_maximum.data(), want.data(), to_doubles(logits).data(), targets.data(), shape);
   const Operand maximum(checks, std::vector<float>(tokens));
   const Operand statistics(checks, std::vector<float>(want.size()));
   const Operand device_logits(checks, logits);
   const Operand device_targets(checks, targets);
   kernels::loss_max_and_sums(checks.stream(), maximum.data(), statistics.data(),
-                             device_logits.data(), device_targets.data(), shape);
-  checks.row("loss_max_and_sums, maxima", shape_of(c),
-             same_or_not(maximum.read(), want_maximum), 0);
+      device_logits.data(), device_targets.data(), shape);
+  checks.row(
+      "loss_max_and_sums, maxima", shape_of(c), same_or_not(maximum.read(), want_maximum), 0);
   checks.row("loss_max_and_sums", shape_of(c), worst_share(statistics.read(), want, {3e-6}), 1);
 }
 
@@ -100,9 +100,9 @@ void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf
     statistics.push_back(-static_cast<float>(checks.random().below(1000)) / 64);
   const Device::LossShape shape = c.shape();
   std::vector<double> want = to_doubles(logits);
-  reference().loss_backward({want.data(), to_doubles(maxima).data(),
-                             to_doubles(statistics).data(), targets.data(), scale},
-                            shape);
+  reference().loss_backward({want.data(), to_doubles(maxima).data(), to_doubles(statistics).data(),
+                                targets.data(), scale},
+      shape);
   const double before = 2.5;  // what other micro-batches have added
   const std::vector<double> want_loss{before + reference().take_loss()};
 
@@ -112,11 +112,11 @@ void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf
   const Operand device_targets(checks, targets);
   const Operand loss(checks, std::vector<double>{before});
   kernels::loss_backward(checks.stream(),
-                         {device_logits.data(), device_maxima.data(), device_statistics.data(),
-                          device_targets.data(), static_cast<float>(scale), loss.data()},
-                         shape);
+      {device_logits.data(), device_maxima.data(), device_statistics.data(), device_targets.data(),
+          static_cast<float>(scale), loss.data()},
+      shape);
   checks.row("loss_backward", shape_of(c),
-             worst_share(device_logits.read(), want, {bf16_rounding, 1e-7 * scale}), 1);
+      worst_share(device_logits.read(), want, {bf16_rounding, 1e-7 * scale}), 1);
   checks.row("loss_backward loss", shape_of(c), worst_share(loss.read(), want_loss, {1e-6}), 1);
 }
 
@@ -124,16 +124,11 @@ void check_loss_backward(Checks& checks, const LossCase& c, const std::vector<Bf
 
 void check_losses(Checks& checks) {
   std::vector<LossCase> cases;
-  if (checks.full())
-    cases = {{512, 50257, 0, 50257, 50304}, {300, 64128, 64128, 128256, 64128}};
+  if (checks.full()) cases = {{512, 50257, 0, 50257, 50304}, {300, 64128, 64128, 128256, 64128}};
   for (const i64 tokens : {1, 37})
-    for (const LossCase& c : {LossCase{tokens, 5, 0, 5, 5},
-                              {tokens, 64, 0, 128, 64},
-                              {tokens, 64, 64, 128, 64},
-                              {tokens, 1001, 2002, 2500, 1001},
-                              {tokens, 4099, 0, 4099, 4160},
-                              {tokens, 64, 128, 128, 80},
-                              {tokens, 0, 128, 128, 80}})
+    for (const LossCase& c : {LossCase{tokens, 5, 0, 5, 5}, {tokens, 64, 0, 128, 64},
+             {tokens, 64, 64, 128, 64}, {tokens, 1001, 2002, 2500, 1001},
+             {tokens, 4099, 0, 4099, 4160}, {tokens, 64, 128, 128, 80}, {tokens, 0, 128, 128, 80}})
       cases.push_back(c);
   for (const LossCase& c : cases) {
     const auto logits = checks.random().normals<Bf16>(c.tokens * c.stride, 4);

@@ -14,10 +14,9 @@ void check_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset) {
   const Operand y(checks, std::vector<Bf16>(x.size()));
   const Operand device_x(checks, x);
   const Operand device_w(checks, w, weight_offset);
-  kernels::rms_norm(checks.stream(), {y.data(), device_x.data(), device_w.data()}, tokens,
-                    hidden);
+  kernels::rms_norm(checks.stream(), {y.data(), device_x.data(), device_w.data()}, tokens, hidden);
   checks.row("rms_norm", words("tokens", tokens, "hidden", hidden),
-             worst_share(y.read(), want, {bf16_rounding}), 1);
+      worst_share(y.read(), want, {bf16_rounding}), 1);
 }
 
 /// In the place of its first operand, too, as training has it: the same bits as add and norm.
@@ -29,15 +28,13 @@ void check_added_norm(Checks& checks, i64 tokens, i64 hidden, i64 weight_offset)
   const Operand device_w(checks, w, weight_offset);
   const Operand want_sum(checks, a);
   const Operand want(checks, std::vector<Bf16>(a.size()));
-  kernels::add(checks.stream(), want_sum.data(), want_sum.data(), device_b.data(),
-               tokens * hidden);
-  kernels::rms_norm(checks.stream(), {want.data(), want_sum.data(), device_w.data()}, tokens,
-                    hidden);
+  kernels::add(checks.stream(), want_sum.data(), want_sum.data(), device_b.data(), tokens * hidden);
+  kernels::rms_norm(
+      checks.stream(), {want.data(), want_sum.data(), device_w.data()}, tokens, hidden);
   const Operand sum(checks, a);
   const Operand y(checks, std::vector<Bf16>(a.size()));
   kernels::add_rms_norm(checks.stream(),
-                        {sum.data(), y.data(), sum.data(), device_b.data(), device_w.data()},
-                        tokens, hidden);
+      {sum.data(), y.data(), sum.data(), device_b.data(), device_w.data()}, tokens, hidden);
   const std::string shape = words("tokens", tokens, "hidden", hidden);
   checks.row("add_rms_norm sum", shape, same_or_not(sum.read(), want_sum.read()), 0);
   // Sums of squares may be in another order.
@@ -63,17 +60,16 @@ void check_norm_backward(Checks& checks, i64 tokens, i64 hidden, i64 weight_offs
   const Operand device_x(checks, x);
   const Operand device_w(checks, w, weight_offset);
   const Operand device_dy(checks, dy);
-  kernels::rms_norm_backward(
-      checks.stream(),
+  kernels::rms_norm_backward(checks.stream(),
       {device_dx.data(), device_dw.data(), device_x.data(), device_w.data(), device_dy.data()},
       tokens, hidden);
   const std::string shape = words("tokens", tokens, "hidden", hidden);
   checks.row("rms_norm_backward dx", shape,
-             worst_share(device_dx.read(), want_dx, {bf16_rounding, 1e-5}), 1);
+      worst_share(device_dx.read(), want_dx, {bf16_rounding, 1e-5}), 1);
   // Each row rounds a sum of all before it.
   const double dw_error = 1e-5 + 5e-7 * static_cast<double>(tokens);
-  checks.row("rms_norm_backward dw", shape,
-             worst_share(device_dw.read(), want_dw, {2e-6, dw_error}), 1);
+  checks.row(
+      "rms_norm_backward dw", shape, worst_share(device_dw.read(), want_dw, {2e-6, dw_error}), 1);
 }
 
 }  // namespace

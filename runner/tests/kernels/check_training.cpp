@@ -24,8 +24,8 @@ void check_embed(Checks& checks, const Device::EmbeddingShape& s) {
   const Operand device_table(checks, table);
   const Operand device_ids(checks, ids);
   kernels::embed(checks.stream(), y.data(), device_table.data(), device_ids.data(), s);
-  checks.row("embed", words("tokens", s.tokens, "hidden", s.hidden),
-             same_or_not(y.read(), want), 0);
+  checks.row(
+      "embed", words("tokens", s.tokens, "hidden", s.hidden), same_or_not(y.read(), want), 0);
 }
 
 void check_embed_backward(Checks& checks, const Device::EmbeddingShape& s) {
@@ -37,10 +37,10 @@ void check_embed_backward(Checks& checks, const Device::EmbeddingShape& s) {
   const Operand device_d_table(checks, d_table, 1);
   const Operand device_dy(checks, dy);
   const Operand device_ids(checks, ids);
-  kernels::embed_backward(checks.stream(), device_d_table.data(), device_dy.data(),
-                          device_ids.data(), s);
+  kernels::embed_backward(
+      checks.stream(), device_d_table.data(), device_dy.data(), device_ids.data(), s);
   checks.row("embed_backward", words("tokens", s.tokens, "hidden", s.hidden),
-             worst_share(device_d_table.read(), want, {fp32_rounding, 1e-5}), 1);
+      worst_share(device_d_table.read(), want, {fp32_rounding, 1e-5}), 1);
 }
 
 void check_initialize(Checks& checks, const TensorRegion& region, i64 offset) {
@@ -53,8 +53,7 @@ void check_initialize(Checks& checks, const TensorRegion& region, i64 offset) {
   const Operand weight(checks, std::vector<Bf16>(count), offset);
   kernels::initialize(checks.stream(), weight.data(), region, seed);
   checks.row(region.ones ? "initialize ones" : "initialize",
-             words("rows", region.rows, "columns", region.columns),
-             same_or_not(weight.read(), want), 0);
+      words("rows", region.rows, "columns", region.columns), same_or_not(weight.read(), want), 0);
 }
 
 void check_square_sum(Checks& checks, i64 count, i64 offset) {
@@ -65,8 +64,8 @@ void check_square_sum(Checks& checks, i64 count, i64 offset) {
   const Operand sum(checks, std::vector<double>{before});
   const Operand device_gradient(checks, gradient, offset);
   kernels::square_sum(checks.stream(), sum.data(), device_gradient.data(), count);
-  checks.row("square_sum", words("count", count, "at", offset),
-             worst_share(sum.read(), want, {1e-6}), 1);
+  checks.row(
+      "square_sum", words("count", count, "at", offset), worst_share(sum.read(), want, {1e-6}), 1);
 }
 
 /// m, v (which is never negative) and the master weights.
@@ -101,22 +100,20 @@ void check_adamw(Checks& checks, const AdamWCase& c, i64 step, double norm) {
   const auto gradient = checks.random().normals<float>(c.count);
   const auto weight = checks.random().normals<Bf16>(c.count);  // the master's word counts
   std::vector<double> want = to_doubles(state);
-  reference().adamw(want.data() + 2 * c.count, want.data(), to_doubles(gradient).data(),
-                    c.count, settings);
+  reference().adamw(
+      want.data() + 2 * c.count, want.data(), to_doubles(gradient).data(), c.count, settings);
   const Operand device_weight(checks, weight, c.weight_offset);
   const Operand device_state(checks, state);
   const Operand device_gradient(checks, gradient, c.gradient_offset);
   const Operand device_sum(checks, std::vector<double>{square_sum});
   settings.square_sum = device_sum.data();
-  kernels::adamw(checks.stream(), device_weight.data(), device_state.data(),
-                 device_gradient.data(), c.count, settings);
+  kernels::adamw(checks.stream(), device_weight.data(), device_state.data(), device_gradient.data(),
+      c.count, settings);
   const std::vector<double> got = device_state.read();
   const std::vector<double> master(got.begin() + 2 * c.count, got.end());
-  const std::string shape =
-      words("count", c.count, "step", step) + (norm > 1 ? " clipped" : "");
+  const std::string shape = words("count", c.count, "step", step) + (norm > 1 ? " clipped" : "");
   checks.row("adamw state", shape, worst_share(got, want, {3e-7, 1e-7}), 1);
-  checks.row("adamw weight", shape, same_or_not(device_weight.read(), rounded_to_bf16(master)),
-             0);
+  checks.row("adamw weight", shape, same_or_not(device_weight.read(), rounded_to_bf16(master)), 0);
 }
 
 void check_initialize_optimizer(Checks& checks, i64 count) {
@@ -141,16 +138,15 @@ void check_training(Checks& checks) {
     }
   check_initialize(checks, {.tensor = 3, .rows = 17, .columns = 40, .global_columns = 40}, 0);
   check_initialize(
-      checks, {.tensor = 3, .rows = 17, .columns = 40, .global_columns = 40, .deviation = 1},
-      0);
+      checks, {.tensor = 3, .rows = 17, .columns = 40, .global_columns = 40, .deviation = 1}, 0);
   check_initialize(checks,
-                   {.tensor = 9,
-                    .rows = 13,
-                    .columns = 21,
-                    .first_row = 5,
-                    .first_column = 42,
-                    .global_columns = 63},
-                   3);
+      {.tensor = 9,
+          .rows = 13,
+          .columns = 21,
+          .first_row = 5,
+          .first_column = 42,
+          .global_columns = 63},
+      3);
   check_initialize(
       checks, {.tensor = 1, .rows = 1, .columns = 96, .global_columns = 96, .ones = true}, 0);
   const i64 ragged = 20000 + checks.random().below(9000);
@@ -158,11 +154,8 @@ void check_training(Checks& checks) {
   check_square_sum(checks, 3, 1);
   check_square_sum(checks, ragged, 0);
   check_square_sum(checks, ragged, 3);
-  for (const AdamWCase& c : {AdamWCase{1, 0, 0},
-                             {ragged / 8 * 4, 0, 0},
-                             {ragged / 8 * 4, 1, 0},
-                             {ragged / 8 * 4, 0, 3},
-                             {ragged / 8 * 4 + 1, 0, 0}}) {
+  for (const AdamWCase& c : {AdamWCase{1, 0, 0}, {ragged / 8 * 4, 0, 0}, {ragged / 8 * 4, 1, 0},
+           {ragged / 8 * 4, 0, 3}, {ragged / 8 * 4 + 1, 0, 0}}) {
     check_adamw(checks, c, 1, 1.5);
     check_adamw(checks, c, 1000, 0.5);
   }
@@ -171,8 +164,7 @@ void check_training(Checks& checks) {
   if (!checks.full()) return;
   check_embed(checks, {4096, 2048, 0, 3000});
   check_embed_backward(checks, {4096, 2048, 1000, 2000});
-  check_initialize(checks, {.tensor = 5, .rows = 2048, .columns = 2048, .global_columns = 2048},
-                   0);
+  check_initialize(checks, {.tensor = 5, .rows = 2048, .columns = 2048, .global_columns = 2048}, 0);
   check_square_sum(checks, (i64{1} << 24) + 1, 0);
   check_adamw(checks, {i64{1} << 22, 0, 0}, 10, 3);
 }

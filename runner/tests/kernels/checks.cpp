@@ -67,9 +67,7 @@ DeviceArray<T>::DeviceArray(gpu::Stream stream, const std::vector<T>& values)
 
 template <typename T>
 DeviceArray<T>::DeviceArray(DeviceArray&& other) noexcept
-    : stream_(other.stream_),
-      count_(other.count_),
-      data_(std::exchange(other.data_, nullptr)) {}
+    : stream_(other.stream_), count_(other.count_), data_(std::exchange(other.data_, nullptr)) {}
 
 template <typename T>
 DeviceArray<T>::~DeviceArray() {
@@ -139,18 +137,17 @@ Checks::Checks(int argc, char** argv) : seed_(static_cast<u64>(unix_time_s() * 1
   stream_ = gpu::make_stream(gpu::Priority::normal);
   random_ = Random(seed_);
   std::printf("%s, --seed %llu\n%-28s %-28s %10s %10s\n", gpu_.name.c_str(),
-              static_cast<unsigned long long>(seed_), "check", "shape", "error", "bound");
+      static_cast<unsigned long long>(seed_), "check", "shape", "error", "bound");
 }
 
 Checks::~Checks() {
   gpu::release_stream(stream_);
 }
 
-void Checks::row(const std::string& name, const std::string& shape, double error,
-                 double bound) {
+void Checks::row(const std::string& name, const std::string& shape, double error, double bound) {
   const Row row{name, shape, error, bound};
   std::printf("%-28s %-28s %10.3g %10.3g %s\n", name.c_str(), shape.c_str(), error, bound,
-              row.good() ? "ok" : "WRONG");
+      row.good() ? "ok" : "WRONG");
   std::fflush(stdout);
   rows_.push_back(row);
 }

@@ -31,8 +31,8 @@ struct Tolerance {
 };
 
 /// The largest |got − want|, in shares of what is tolerated: 1 is the bound. NaN where one is.
-inline double worst_share(const std::vector<double>& got, const std::vector<double>& want,
-                          Tolerance tolerance) {
+inline double worst_share(
+    const std::vector<double>& got, const std::vector<double>& want, Tolerance tolerance) {
   if (got.size() != want.size()) return std::numeric_limits<double>::quiet_NaN();
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -83,8 +83,8 @@ class Operand {
   }
 
   bool equal(const std::vector<T>& all, std::size_t first, std::size_t last) const {
-    return last == first || std::memcmp(all.data() + first, around_.data() + first,
-                                        (last - first) * sizeof(T)) == 0;
+    return last == first ||
+        std::memcmp(all.data() + first, around_.data() + first, (last - first) * sizeof(T)) == 0;
   }
 
   i64 offset_;
@@ -93,8 +93,7 @@ class Operand {
 };
 
 inline std::string words(const char* a, i64 value_a, const char* b, i64 value_b) {
-  return std::string(a) + " " + std::to_string(value_a) + ", " + b + " " +
-         std::to_string(value_b);
+  return std::string(a) + " " + std::to_string(value_a) + ", " + b + " " + std::to_string(value_b);
 }
 
 }  // namespace shardbench

@@ -12,8 +12,7 @@ std::string describe(const NcclItem& item) {
   std::string text =
       std::string("member ") + std::to_string(item.index) + " of '" + item.comm + "':";
   for (const NcclCall& call : item.calls)
-    text +=
-        std::string(" ") + std::string(operation_name(call.operation)) + " " +
+    text += std::string(" ") + std::string(operation_name(call.operation)) + " " +
         std::to_string(call.count) +
         (call.peer >= 0 ? std::string(" with ") + std::to_string(call.peer) : std::string());
   return text;
@@ -42,8 +41,7 @@ std::string compare(const std::string& comm, const Collectives& all) {
         return describe(*own[i]) + ", but " + describe(*first[i]);
     if (own.size() != first.size())
       return std::string("member ") + std::to_string(member) + " of '" + comm + "' issues " +
-             std::to_string(own.size()) + " collectives, another " +
-             std::to_string(first.size());
+          std::to_string(own.size()) + " collectives, another " + std::to_string(first.size());
   }
   return "";
 }
@@ -72,15 +70,14 @@ std::string compare_exchanges(const Exchanges& exchanges) {
   for (const auto& [key, mine] : exchanges) {
     const auto& [comm, member, peer] = key;
     const auto found = exchanges.find({comm, peer, member});
-    const bool mirrored =
-        found != exchanges.end() &&
+    const bool mirrored = found != exchanges.end() &&
         std::equal(mine.begin(), mine.end(), found->second.begin(), found->second.end(),
-                   [](const Exchange& a, const Exchange& b) {
-                     return a.sent == b.received && a.received == b.sent;
-                   });
+            [](const Exchange& a, const Exchange& b) {
+              return a.sent == b.received && a.received == b.sent;
+            });
     if (!mirrored)
-      return "members " + std::to_string(member) + " and " + std::to_string(peer) + " of '" +
-             comm + "' do not group the same messages";
+      return "members " + std::to_string(member) + " and " + std::to_string(peer) + " of '" + comm +
+          "' do not group the same messages";
   }
   return std::string();
 }
@@ -96,7 +93,7 @@ class Simulation {
         for (const NcclCall& call : item.calls)
           if (item.is_message())
             messages.back().push_back({call.operation, direction_of(item, call),
-                                       numbers[{call.operation, direction_of(item, call)}]++});
+                numbers[{call.operation, direction_of(item, call)}]++});
       }
     }
   }
@@ -107,8 +104,8 @@ class Simulation {
     std::string stuck;
     for (const auto& [rank, own] : items_)
       if (at_[rank] < own.size())
-        stuck += std::string("rank ") + std::to_string(rank) + " in " +
-                 describe(own[at_[rank]]) + "; ";
+        stuck +=
+            std::string("rank ") + std::to_string(rank) + " in " + describe(own[at_[rank]]) + "; ";
     return stuck;
   }
 
@@ -148,7 +145,7 @@ class Simulation {
         (m.operation == Operation::send ? sending : receiving).insert({m.direction, m.number});
     }
     std::set_intersection(sending.begin(), sending.end(), receiving.begin(), receiving.end(),
-                          std::inserter(met_, met_.end()));
+        std::inserter(met_, met_.end()));
   }
 
   bool ended(i64 rank, const NcclItem& item) {

@@ -52,17 +52,14 @@ struct Streams {
     if (group == "replicate") return replicas;
     return group == "world" ? world : dp;
   }
-  std::array<const RecordingStream*, 5> all() const {
-    return {&tp, &dp, &pp, &replicas, &world};
-  }
+  std::array<const RecordingStream*, 5> all() const { return {&tp, &dp, &pp, &replicas, &world}; }
 };
 
 /// Every operation has been waited for in the end.
 bool all_held(const Streams& streams) {
   const auto& all = streams.all();
   return std::all_of(all.begin(), all.end(), [](const RecordingStream* s) {
-    return s->marks() ==
-           (s->held.empty() ? 0 : *std::max_element(s->held.begin(), s->held.end()));
+    return s->marks() == (s->held.empty() ? 0 : *std::max_element(s->held.begin(), s->held.end()));
   });
 }
 
@@ -71,18 +68,17 @@ struct RecordedRank {
   RecordedRank(RecordingNccl& nccl, const EqualityCase& c, i64 rank)
       : table((nccl.as_rank(rank), RecordingNccl::table())),
         groups(make_groups(c.layout, rank, 1,
-                           [&](const Group& group) {
-                             return std::make_unique<NcclCommunicator>(
-                                 world, group, rank, streams.of(group.name), device);
-                           })),
-        trainer(context_of(device, memory, c.model, c.layout, coordinates_of(c.layout, rank),
-                           groups),
-                groups, 1) {}
+            [&](const Group& group) {
+              return std::make_unique<NcclCommunicator>(
+                  world, group, rank, streams.of(group.name), device);
+            })),
+        trainer(
+            context_of(device, memory, c.model, c.layout, coordinates_of(c.layout, rank), groups),
+            groups, 1) {}
 
   NcclTable table;
   NcclWorld world{
-      table,
-      {[](const Group& group, const NcclUniqueId&) { return id_of(group); }, [] {}, 60.0}};
+      table, {[](const Group& group, const NcclUniqueId&) { return id_of(group); }, [] {}, 60.0}};
   MetaDevice device{Dtype::bf16};
   Memory memory{device, std::nullopt};
   Streams streams;
@@ -120,8 +116,8 @@ std::string record_abort(const EqualityCase& c) {
   of.world.abort_all();
   if (!nccl.misuses.empty()) return nccl.misuses.front();
   const std::vector<NcclFate> fates = nccl.fates();
-  const bool all = std::all_of(fates.begin(), fates.end(),
-                               [](const NcclFate& fate) { return fate.aborted == 1; });
+  const bool all = std::all_of(
+      fates.begin(), fates.end(), [](const NcclFate& fate) { return fate.aborted == 1; });
   return all ? "" : "a communicator was not aborted";
 }
 

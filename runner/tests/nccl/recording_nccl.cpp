@@ -38,11 +38,11 @@ struct RecordingFunctions {
   }
   static NcclResult get_unique_id(NcclUniqueId* id) {
     std::snprintf(id->internal.data(), id->internal.size(), "id %lld",
-                  static_cast<long long>(++current->ids_));
+        static_cast<long long>(++current->ids_));
     return NcclResult::success;
   }
-  static NcclResult init(NcclComm** comm, int size, NcclUniqueId id, int index,
-                         NcclConfig* config) {
+  static NcclResult init(
+      NcclComm** comm, int size, NcclUniqueId id, int index, NcclConfig* config) {
     if (config->magic != 0xcafebeef || config->size != sizeof(NcclConfig))
       current->misuse("init with a config that NCCL would not know");
     if (index < 0 || index >= size || size < 2) current->misuse("init of no place in a group");
@@ -101,34 +101,33 @@ struct RecordingFunctions {
   }
   // NOLINTBEGIN(readability-function-size): the library's parameters.
   static NcclResult all_reduce(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                               NcclReduction reduction, NcclComm* comm, void* stream) {
+      NcclReduction reduction, NcclComm* comm, void* stream) {
     if (in != out) current->misuse("all-reduce out of place");
     return current->operate(comm, {Operation::all_reduce, count, dtype, reduction, -1}, stream);
   }
   static NcclResult reduce_scatter(const void*, void*, std::size_t count, NcclDtype dtype,
-                                   NcclReduction reduction, NcclComm* comm, void* stream) {
-    return current->operate(comm, {Operation::reduce_scatter, count, dtype, reduction, -1},
-                            stream);
+      NcclReduction reduction, NcclComm* comm, void* stream) {
+    return current->operate(comm, {Operation::reduce_scatter, count, dtype, reduction, -1}, stream);
   }
-  static NcclResult all_gather(const void*, void*, std::size_t count, NcclDtype dtype,
-                               NcclComm* comm, void* stream) {
+  static NcclResult all_gather(
+      const void*, void*, std::size_t count, NcclDtype dtype, NcclComm* comm, void* stream) {
     return current->operate(comm, {Operation::all_gather, count, dtype, {}, -1}, stream);
   }
   static NcclResult broadcast(const void*, void*, std::size_t count, NcclDtype dtype, int root,
-                              NcclComm* comm, void* stream) {
+      NcclComm* comm, void* stream) {
     return current->operate(comm, {Operation::broadcast, count, dtype, {}, root}, stream);
   }
   // NOLINTEND(readability-function-size)
-  static NcclResult send(const void*, std::size_t count, NcclDtype dtype, int peer,
-                         NcclComm* comm, void* stream) {
+  static NcclResult send(
+      const void*, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm, void* stream) {
     return current->operate(comm, {Operation::send, count, dtype, {}, peer}, stream);
   }
-  static NcclResult receive(void*, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm,
-                            void* stream) {
+  static NcclResult receive(
+      void*, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm, void* stream) {
     return current->operate(comm, {Operation::receive, count, dtype, {}, peer}, stream);
   }
-  static NcclResult register_memory(NcclComm* comm, void* buffer, std::size_t bytes,
-                                    void** handle) {
+  static NcclResult register_memory(
+      NcclComm* comm, void* buffer, std::size_t bytes, void** handle) {
     if (!current->usable(*comm, "register")) return NcclResult::invalid_argument;
     if (comm->polls_left > 0) current->misuse("register with a communicator in progress");
     if (buffer == nullptr || bytes == 0) current->misuse("register of no memory");
@@ -161,13 +160,10 @@ RecordingNccl::~RecordingNccl() {
 
 NcclTable RecordingNccl::table() {
   using F = RecordingFunctions;
-  return {F::get_version,     F::get_unique_id,  F::init,
-          F::get_async_error, F::abort,          F::finalize,
-          F::destroy,         F::group_start,    F::group_end,
-          F::all_reduce,      F::reduce_scatter, F::all_gather,
-          F::broadcast,       F::send,           F::receive,
-          F::error_string,    F::last_error,     F::register_memory,
-          F::deregister};
+  return {F::get_version, F::get_unique_id, F::init, F::get_async_error, F::abort, F::finalize,
+      F::destroy, F::group_start, F::group_end, F::all_reduce, F::reduce_scatter, F::all_gather,
+      F::broadcast, F::send, F::receive, F::error_string, F::last_error, F::register_memory,
+      F::deregister};
 }
 
 void RecordingNccl::fail_at(i64 request, NcclResult result, Told told) {
@@ -198,7 +194,7 @@ bool RecordingNccl::another_lives(const NcclComm& comm) const {
   return std::any_of(comms_.begin(), comms_.end(), [&](const auto& other) {
     const NcclFate& fate = other->fate;
     return other.get() != &comm && fate.rank == comm.fate.rank && fate.aborted == 0 &&
-           fate.destroyed == 0;
+        fate.destroyed == 0;
   });
 }
 
@@ -217,8 +213,7 @@ NcclResult RecordingNccl::begin(NcclComm& comm) {
   if (request == fail_at_) comm.error = failure_;
   comm.is_busy = is_over_ != nullptr && !comm.blocks;
   if (comm.blocks) return NcclResult::success;
-  return comm.hangs || polls_ > 0 || comm.is_busy ? NcclResult::in_progress
-                                                  : NcclResult::success;
+  return comm.hangs || polls_ > 0 || comm.is_busy ? NcclResult::in_progress : NcclResult::success;
 }
 
 NcclResult RecordingNccl::operate(NcclComm* comm, const NcclCall& call, void* stream) {
@@ -227,8 +222,7 @@ NcclResult RecordingNccl::operate(NcclComm* comm, const NcclCall& call, void* st
   if (comm->fate.finalized > 0) misuse("use of a finalized communicator");
   if (!static_cast<RecordingStream*>(stream)->follows())
     misuse("an operation that does not follow what was computed");
-  const bool message =
-      call.operation == Operation::send || call.operation == Operation::receive;
+  const bool message = call.operation == Operation::send || call.operation == Operation::receive;
   if (message && (call.peer < 0 || call.peer >= comm->size || call.peer == comm->index))
     misuse("a message to no other member");
   const NcclItem item{comm->fate.comm, comm->size, comm->index, stream, {call}};

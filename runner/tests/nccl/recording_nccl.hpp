@@ -35,7 +35,7 @@ struct NcclItem {
   std::vector<NcclCall> calls;
   bool is_message() const {
     return calls.front().operation == Operation::send ||
-           calls.front().operation == Operation::receive;
+        calls.front().operation == Operation::receive;
   }
 };
 

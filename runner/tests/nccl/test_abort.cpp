@@ -55,8 +55,7 @@ enum class Strike { nothing, error_at_once, error_later, connecting, stands_stil
 /// One process of the run.
 class Rank {
  public:
-  Rank(Mesh& mesh, Shared& shared, Strike strike)
-      : mesh_(mesh), shared_(shared), strike_(strike) {
+  Rank(Mesh& mesh, Shared& shared, Strike strike) : mesh_(mesh), shared_(shared), strike_(strike) {
     nccl_.as_rank(mesh.rank());
     if (mesh.rank() == guilty) arm();
     install_failure_handler([this](const Error& error) {
@@ -77,8 +76,7 @@ class Rank {
       if (step == struck_step && mesh_.rank() == guilty) misbehave();
       tp->wait(tp->all_reduce(&value_, 1, Dtype::fp64, Reduction::sum));
       dp->wait(dp->all_reduce(&value_, 1, Dtype::fp64, Reduction::sum));
-      while (!streams_[0].reached(streams_[0].marks()) ||
-             !streams_[1].reached(streams_[1].marks()))
+      while (!streams_[0].reached(streams_[0].marks()) || !streams_[1].reached(streams_[1].marks()))
         look_around();
     }
     world_.finalize();
@@ -108,8 +106,7 @@ class Rank {
 
   bool others_have_left() const {
     for (i64 rank = 0; rank < pool_ranks; ++rank)
-      if (rank != guilty && !shared_.left[static_cast<std::size_t>(rank)].is_there)
-        return false;
+      if (rank != guilty && !shared_.left[static_cast<std::size_t>(rank)].is_there) return false;
     return true;
   }
 
@@ -126,9 +123,8 @@ class Rank {
     const auto own = static_cast<std::size_t>(mesh_.rank());
     stream.on_mark = [&issued, own](u64 mark) { issued[own] = mark; };
     stream.is_reached = [&issued, members = group.members](u64 mark) {
-      return std::all_of(members.begin(), members.end(), [&](i64 member) {
-        return issued[static_cast<std::size_t>(member)] >= mark;
-      });
+      return std::all_of(members.begin(), members.end(),
+          [&](i64 member) { return issued[static_cast<std::size_t>(member)] >= mark; });
     };
     return std::make_unique<NcclCommunicator>(world_, group, mesh_.rank(), stream, *device_);
   }
@@ -157,10 +153,9 @@ class Rank {
   std::array<RecordingStream, 2> streams_;
   std::unique_ptr<Device> device_ = make_cpu_device(Dtype::fp32);
   Memory memory_{*device_, std::nullopt};
-  NcclWorld world_{
-      table_,
+  NcclWorld world_{table_,
       {[this](const Group& group, const NcclUniqueId& own) { return exchange(group, own); },
-       [this] { mesh_.wait_event(Deadline::in(0.002)); }, limit_s()}};
+          [this] { mesh_.wait_event(Deadline::in(0.002)); }, limit_s()}};
   double value_ = 0;
 };
 

@@ -26,21 +26,21 @@ constexpr double short_limit_s = 0.05;
 /// One rank with a group of `size` ranks on one stream.
 struct Fixture {
   explicit Fixture(i64 size = 2, i64 rank = 0, double limit_s = 60.0,
-                   NcclOrder order = NcclOrder::by_nccl, NcclCalls calls = NcclCalls::polled)
-      : world(table, {[](const Group&, const NcclUniqueId& own) { return own; },
-                      [this] {
-                        ++pauses;
-                        if (on_pause) on_pause();
-                        sleep_ms(1);
-                      },
-                      limit_s, order, std::nullopt, calls}) {
+      NcclOrder order = NcclOrder::by_nccl, NcclCalls calls = NcclCalls::polled)
+      : world(table,
+            {[](const Group&, const NcclUniqueId& own) { return own; },
+                [this] {
+                  ++pauses;
+                  if (on_pause) on_pause();
+                  sleep_ms(1);
+                },
+                limit_s, order, std::nullopt, calls}) {
     nccl.as_rank(rank);
     for (i64 member = 0; member < size; ++member)
       group.members.push_back(member);
   }
   NcclCommunicator& connect(FlightRecorder* recorder = nullptr) {
-    made.push_back(
-        std::make_unique<NcclCommunicator>(world, group, 0, stream, *device, recorder));
+    made.push_back(std::make_unique<NcclCommunicator>(world, group, 0, stream, *device, recorder));
     return *made.back();
   }
   const std::vector<NcclItem>& items() { return nccl.items[0]; }
@@ -92,15 +92,14 @@ TEST_CASE("operations follow what was computed and computing waits for them alon
   REQUIRE(f.items().size() == 5);
   const auto call = [&](std::size_t i) { return f.items()[i].calls.front(); };
   CHECK(call(0) == NcclCall{Operation::all_reduce, 8, NcclDtype::fp32, NcclReduction::sum, -1});
-  CHECK(call(1) ==
-        NcclCall{Operation::reduce_scatter, 4, NcclDtype::bf16, NcclReduction::sum, -1});
+  CHECK(call(1) == NcclCall{Operation::reduce_scatter, 4, NcclDtype::bf16, NcclReduction::sum, -1});
   CHECK(call(2) == NcclCall{Operation::all_gather, 4, NcclDtype::fp64, {}, -1});
   CHECK(call(3) == NcclCall{Operation::all_reduce, 2, NcclDtype::fp32, NcclReduction::max, -1});
   CHECK(call(4) == NcclCall{Operation::broadcast, 3, NcclDtype::fp32, {}, 2});
   CHECK(group.counters().calls == std::array<i64, operation_count>{2, 1, 1, 1, 0, 0});
   CHECK(group.counters().sent_bytes[0] ==
-        bytes_sent(Operation::all_reduce, 4, 0, 8, Dtype::fp32) +
-            bytes_sent(Operation::all_reduce, 4, 0, 2, Dtype::fp32));
+      bytes_sent(Operation::all_reduce, 4, 0, 8, Dtype::fp32) +
+          bytes_sent(Operation::all_reduce, 4, 0, 2, Dtype::fp32));
   // Not the root: nothing sent.
   CHECK(group.counters().sent_bytes[3] == 0);
   CHECK(f.nccl.misuses.empty());
@@ -264,7 +263,7 @@ TEST_CASE("a failing rank aborts all its communicators in one group") {
       std::make_unique<NcclCommunicator>(f.world, Group{"tp", 2, {0, 1}}, 0, other, *f.device));
   f.world.abort_all();
   CHECK(f.nccl.aborts ==
-        std::vector<std::string>{"group start", "abort id 1", "abort id 2", "group end"});
+      std::vector<std::string>{"group start", "abort id 1", "abort id 2", "group end"});
   CHECK(f.nccl.misuses.empty());
 }
 
@@ -297,8 +296,9 @@ TEST_CASE("one kernel of each stream has room on the GPU") {
     RecordingNccl nccl;
     nccl.as_rank(0);
     const NcclTable table = RecordingNccl::table();
-    NcclWorld world(table, {[](const Group&, const NcclUniqueId& own) { return own; }, [] {},
-                            60.0, NcclOrder::by_room, most});
+    NcclWorld world(table,
+        {[](const Group&, const NcclUniqueId& own) { return own; }, [] {}, 60.0, NcclOrder::by_room,
+            most});
     RecordingStream stream;
     world.communicator({"dp", 1, {0, 1}}, 0, stream);
     CHECK(nccl.most_blocks == std::vector<int>{most.value_or(nccl_undefined)});
@@ -324,8 +324,8 @@ TEST_CASE("where NCCL does not keep the order of launches an operation waits for
     Fixture f(2, 0, 60.0, order);
     RecordingStream other;
     NcclCommunicator& dp = f.connect();
-    f.made.push_back(std::make_unique<NcclCommunicator>(f.world, Group{"pp", 2, {0, 1}}, 0,
-                                                        other, *f.device));
+    f.made.push_back(
+        std::make_unique<NcclCommunicator>(f.world, Group{"pp", 2, {0, 1}}, 0, other, *f.device));
     NcclCommunicator& pp = *f.made.back();
     float* data = f.values.data();
     dp.all_reduce(data, 8, Dtype::fp32, Reduction::sum);
@@ -341,22 +341,22 @@ TEST_CASE("where NCCL does not keep the order of launches an operation waits for
 
 TEST_CASE("a rank whose connecting does not end says so") {
   CHECK(outcome_of([] {
-          Fixture f(2, 0, short_limit_s);
-          f.nccl.hang_at(0);
-          f.connect();
-        }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
+    Fixture f(2, 0, short_limit_s);
+    f.nccl.hang_at(0);
+    f.connect();
+  }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
 }
 
 TEST_CASE("a rank whose operation NCCL does not take says which") {
   CHECK(outcome_of([] {
-          Fixture f(2, 0, short_limit_s);
-          NcclCommunicator& group = f.connect();
-          f.nccl.hang_at(1);
-          group.receive(f.values.data(), 8, Dtype::fp32, 1);
-          group.wait(group.send(f.values.data(), 8, Dtype::fp32, 1));
-        }) ==
-        "timeout: send to rank 1, receive from rank 1 in group dp was not accepted by NCCL "
-        "within 0.050000 s");
+    Fixture f(2, 0, short_limit_s);
+    NcclCommunicator& group = f.connect();
+    f.nccl.hang_at(1);
+    group.receive(f.values.data(), 8, Dtype::fp32, 1);
+    group.wait(group.send(f.values.data(), 8, Dtype::fp32, 1));
+  }) ==
+      "timeout: send to rank 1, receive from rank 1 in group dp was not accepted by NCCL "
+      "within 0.050000 s");
 }
 
 namespace {
@@ -384,16 +384,16 @@ TEST_CASE("communicators that block are not polled") {
 
 TEST_CASE("a call that blocks for too long is named") {
   CHECK(outcome_of([] {
-          BlockingFixture f(short_limit_s);
-          f.nccl.hang_at(0);
-          f.connect();
-        }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
+    BlockingFixture f(short_limit_s);
+    f.nccl.hang_at(0);
+    f.connect();
+  }) == "timeout: connecting in group dp was not accepted by NCCL within 0.050000 s");
   CHECK(outcome_of([] {
-          BlockingFixture f(short_limit_s);
-          NcclCommunicator& group = f.connect();
-          f.nccl.hang_at(1);
-          group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
-        }) == "timeout: all_reduce in group dp was not accepted by NCCL within 0.050000 s");
+    BlockingFixture f(short_limit_s);
+    NcclCommunicator& group = f.connect();
+    f.nccl.hang_at(1);
+    group.wait(group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum));
+  }) == "timeout: all_reduce in group dp was not accepted by NCCL within 0.050000 s");
 }
 
 namespace {
@@ -420,28 +420,28 @@ TEST_CASE("a rank that stands in a call hears of its peers, and the call ends by
 
 TEST_CASE("errors of NCCL come with its own words") {
   CHECK(outcome_of([] {
-          Fixture f;
-          f.nccl.fail_at(0, NcclResult::system_error, RecordingNccl::Told::when_polled);
-          f.nccl.stay_in_progress(3);
-          f.connect();
-        }) ==
-        "comm_error: connecting in group dp: NCCL: unhandled system error (2); the cable is "
-        "out");
+    Fixture f;
+    f.nccl.fail_at(0, NcclResult::system_error, RecordingNccl::Told::when_polled);
+    f.nccl.stay_in_progress(3);
+    f.connect();
+  }) ==
+      "comm_error: connecting in group dp: NCCL: unhandled system error (2); the cable is "
+      "out");
   CHECK(outcome_of([] {
-          Fixture f;
-          NcclCommunicator& group = f.connect();
-          f.nccl.fail_at(1, NcclResult::invalid_usage, RecordingNccl::Told::at_once);
-          group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
-        }) == "comm_error: all_gather in group dp: NCCL: some error (5); the cable is out");
+    Fixture f;
+    NcclCommunicator& group = f.connect();
+    f.nccl.fail_at(1, NcclResult::invalid_usage, RecordingNccl::Told::at_once);
+    group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
+  }) == "comm_error: all_gather in group dp: NCCL: some error (5); the cable is out");
   CHECK(outcome_of([] {
-          Fixture f;
-          f.stream.done = 1;
-          NcclCommunicator& group = f.connect();
-          f.nccl.fail_at(2, NcclResult::remote_error, RecordingNccl::Told::when_polled);
-          group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
-          group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
-          f.world.check();
-        }) == "comm_error: all_reduce in group dp: NCCL: some error (6); the cable is out");
+    Fixture f;
+    f.stream.done = 1;
+    NcclCommunicator& group = f.connect();
+    f.nccl.fail_at(2, NcclResult::remote_error, RecordingNccl::Told::when_polled);
+    group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
+    group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
+    f.world.check();
+  }) == "comm_error: all_reduce in group dp: NCCL: some error (6); the cable is out");
 }
 
 TEST_CASE("an operation that does not end is named") {
@@ -463,18 +463,18 @@ TEST_CASE("the time of an operation begins when the one before it has ended") {
   constexpr double limit_s = 0.4;
   constexpr double most_of_it_s = 0.25;
   CHECK(outcome_of([] {
-          const StoppedClock clock;
-          Fixture f(2, 0, limit_s);
-          NcclCommunicator& group = f.connect();
-          f.stream.done = 0;
-          group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
-          group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
-          clock.pass(most_of_it_s);
-          f.stream.done = 1;
-          f.world.check();
-          clock.pass(most_of_it_s);
-          f.world.check();
-        }) == "ok");
+    const StoppedClock clock;
+    Fixture f(2, 0, limit_s);
+    NcclCommunicator& group = f.connect();
+    f.stream.done = 0;
+    group.all_reduce(f.values.data(), 8, Dtype::fp32, Reduction::sum);
+    group.all_gather(f.values.data(), f.values.data(), 8, Dtype::fp32);
+    clock.pass(most_of_it_s);
+    f.stream.done = 1;
+    f.world.check();
+    clock.pass(most_of_it_s);
+    f.world.check();
+  }) == "ok");
 }
 
 TEST_CASE("a peer that tells of its error is believed more than what NCCL makes of it") {
@@ -502,8 +502,8 @@ TEST_CASE("the time that the device stood still is told") {
 }
 
 TEST_CASE("the flight recorder sees operations come and go") {
-  const std::string folder = std::filesystem::temp_directory_path() /
-                             ("shardbench-nccl-" + std::to_string(::getpid()));
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("shardbench-nccl-" + std::to_string(::getpid()));
   {
     Fixture f(3);
     f.stream.done = 0;
@@ -539,8 +539,7 @@ TEST_CASE("a library that is missing or too old is refused in a sentence") {
   }
   const Variable path("SHARDBENCH_NCCL", OLD_NCCL);
   CHECK(load_nccl().refusal ==
-        std::string("'") + OLD_NCCL +
-            "' is NCCL 2.17.1, and 2.18.0 is the oldest supported version");
+      std::string("'") + OLD_NCCL + "' is NCCL 2.17.1, and 2.18.0 is the oldest supported version");
 }
 
 TEST_CASE("versions and settings are told as people know them") {
@@ -551,8 +550,8 @@ TEST_CASE("versions and settings are told as people know them") {
   const Variable debug("NCCL_DEBUG", std::string(1000, 'x').c_str());
   const auto settings = nccl_settings();
   const auto find = [&](const std::string& name) {
-    return std::find_if(settings.begin(), settings.end(),
-                        [&](const auto& entry) { return entry.first == name; });
+    return std::find_if(
+        settings.begin(), settings.end(), [&](const auto& entry) { return entry.first == name; });
   };
   REQUIRE(find("NCCL_LAUNCH_ORDER_IMPLICIT") != settings.end());
   CHECK(find("NCCL_LAUNCH_ORDER_IMPLICIT")->second == "1");
@@ -571,8 +570,8 @@ TEST_CASE("NCCL itself refuses cleanly where there is no GPU") {
     if (nccl.table.get_unique_id(&id) != NcclResult::success) return;
     RecordingStream stream;
     const auto device = make_cpu_device(Dtype::fp32);
-    NcclWorld world(nccl.table, {[](const Group&, const NcclUniqueId& own) { return own; },
-                                 [] { sleep_ms(1); }, 20.0});
+    NcclWorld world(nccl.table,
+        {[](const Group&, const NcclUniqueId& own) { return own; }, [] { sleep_ms(1); }, 20.0});
     NcclCommunicator group(world, {"dp", 1, {0, 1}}, 0, stream, *device);
   });
   CAPTURE(outcome);

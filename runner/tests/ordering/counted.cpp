@@ -30,11 +30,11 @@ constexpr double within_node = 360e9;
 constexpr double between_nodes = 45e9;
 ordered::Rates rates(double link) {
   return {.flops = 650e12,
-          .fp8_flops = 1200e12,
-          .bytes = 2.8e12,
-          .launch_s = 2e-6,
-          .link = link,
-          .message_s = 10e-6};
+      .fp8_flops = 1200e12,
+      .bytes = 2.8e12,
+      .launch_s = 2e-6,
+      .link = link,
+      .message_s = 10e-6};
 }
 
 std::string number(double value, int digits) {
@@ -66,8 +66,7 @@ constexpr std::array kinds{"products", "attention", "8 bits", "others"};
 std::size_t kind_of(const std::string& what) {
   if (what == "product") return 0;
   if (what.find("attention") == 0) return 1;
-  const bool eight_bits =
-      what == "quantize" || what == "raise_amax" || what == "transpose_8_bits";
+  const bool eight_bits = what == "quantize" || what == "raise_amax" || what == "transpose_8_bits";
   return eight_bits ? 2 : 3;
 }
 
@@ -129,9 +128,9 @@ std::string layer_table() {
       c.layout.sequence_parallel = tp > 1;
       c.layout.fp8 = scaling;
       const Counted layer = of_layer(c);
-      const char* format = scaling == Scaling::none      ? "bf16"
-                           : scaling == Scaling::current ? "`fp8`"
-                                                         : "`fp8-delayed`";
+      const char* format = scaling == Scaling::none ? "bf16"
+          : scaling == Scaling::current             ? "`fp8`"
+                                                    : "`fp8-delayed`";
       text += std::string("| ") + format + (tp == 1 ? ", one" : ", tp 2");
       for (const double launches : layer.launches)
         text += " | " + number(launches, 0);
@@ -140,8 +139,8 @@ std::string layer_table() {
         text += " | " + number(bytes / tokens / 1024, 0);
         all += bytes;
       }
-      text += " | " + number(all / tokens / 1024, 0) + " | " + number(layer.messages, 0) +
-              " | " + number(layer.sent / tokens / 1024, 0) + " |\n";
+      text += " | " + number(all / tokens / 1024, 0) + " | " + number(layer.messages, 0) + " | " +
+          number(layer.sent / tokens / 1024, 0) + " |\n";
     }
   return text;
 }
@@ -200,8 +199,8 @@ Exposed expose(const EqualityCase& c, double link) {
   std::map<i64, std::vector<Work>> first;
   for (i64 rank = 0; rank < c.layout.world(); ++rank) {
     Recorded of_rank = record(c, rank);
-    first[rank] = {of_rank.works.begin(),
-                   of_rank.works.begin() + static_cast<std::ptrdiff_t>(of_rank.second)};
+    first[rank] = {
+        of_rank.works.begin(), of_rank.works.begin() + static_cast<std::ptrdiff_t>(of_rank.second)};
     both[rank] = std::move(of_rank.works);
   }
   // A train step after another one: what it left under way is hidden or exposed here.
@@ -216,7 +215,7 @@ Exposed expose(const EqualityCase& c, double link) {
   const double free_s = second(Beginning::free).seconds;
   const ordered::Played at_once = second(Beginning::at_once);
   return {at_once.seconds, at_once.communication_s, at_once.seconds - free_s,
-          second(Beginning::after_product).seconds - free_s};
+      second(Beginning::after_product).seconds - free_s};
 }
 
 std::string exposed_table() {
@@ -234,7 +233,7 @@ std::string exposed_table() {
       for (const double seconds : {e.step_s, e.communication_s, e.at_once_s})
         text += " | " + number(1e3 * seconds, 1);
       text += " | " + number(100 * e.at_once_s / e.step_s, 1) + " % | " +
-              number(1e3 * e.after_product_s, 1) + " |\n";
+          number(1e3 * e.after_product_s, 1) + " |\n";
     }
   return text;
 }
@@ -269,7 +268,7 @@ std::string read_file(const std::string& path) {
 
 int main(int argc, char** argv) {
   const std::vector<Table> tables{{"<!-- counted: layer -->\n", layer_table()},
-                                  {"<!-- counted: exposed -->\n", exposed_table()}};
+      {"<!-- counted: exposed -->\n", exposed_table()}};
   const std::string what = argc > 1 ? argv[1] : "";
   if (argc == 1) {
     for (const Table& table : tables)
@@ -284,8 +283,7 @@ int main(int argc, char** argv) {
   const std::string there = read_file(path);
   const auto wanted = with_tables(there, tables);
   if (!wanted) {
-    std::cerr << path
-              << ": no place between '<!-- counted: layer -->' or '<!-- counted: exposed"
+    std::cerr << path << ": no place between '<!-- counted: layer -->' or '<!-- counted: exposed"
               << " -->' and '<!-- counted: end -->'\n";
     return 1;
   }

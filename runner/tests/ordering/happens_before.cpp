@@ -53,8 +53,8 @@ void HappensBefore::compare(Agent agent, Access kind, const Seen& seen, const ch
   if (seen.agent == agent || at_of(clocks_[agent], seen.agent) >= seen.time) return;
   if (races_.size() >= most_races) return;
   races_.push_back(last_[agent] + " of " + names_[agent] +
-                   (kind == Access::read ? " reads what " : " writes what ") + seen.what +
-                   " of " + names_[seen.agent] + " " + did + ", in no order");
+      (kind == Access::read ? " reads what " : " writes what ") + seen.what + " of " +
+      names_[seen.agent] + " " + did + ", in no order");
 }
 
 void HappensBefore::touch(Agent agent, Access kind, Piece& piece) {
@@ -68,7 +68,7 @@ void HappensBefore::touch(Agent agent, Access kind, Piece& piece) {
     return;
   }
   const auto own = std::find_if(piece.reads.begin(), piece.reads.end(),
-                                [&](const Seen& seen) { return seen.agent == agent; });
+      [&](const Seen& seen) { return seen.agent == agent; });
   const Seen now{agent, clocks_[agent][agent], last_[agent]};
   if (own == piece.reads.end())
     piece.reads.push_back(now);

@@ -74,9 +74,8 @@ void add_edge(HappensBefore::Agent agent, const EventState& event) {
   OrderedGpu& g = gpu_state();
   const std::size_t number = g.edges.size();
   const u64 ordered_before = agent < event.clock.size() ? event.clock[agent] : 0;
-  g.edges.push_back({g.order.name(agent), event.stream, event.work, "",
-                     g.order.last_work(agent), g.order.clock(agent)[agent] - ordered_before,
-                     event.group, event.before != nullptr});
+  g.edges.push_back({g.order.name(agent), event.stream, event.work, "", g.order.last_work(agent),
+      g.order.clock(agent)[agent] - ordered_before, event.group, event.before != nullptr});
   g.open_edges[agent].push_back(number);
   if (g.deleted.count(number) == 0) (void)g.order.come_after(agent, event.clock);
 }
@@ -128,12 +127,11 @@ const std::vector<Work>& works() {
 }
 
 void work(gpu::Stream stream, const std::string& what, const std::vector<Range>& reads,
-          const std::vector<Range>& writes, const Cost& cost) {
+    const std::vector<Range>& writes, const Cost& cost) {
   launch(stream, what, cost.traffic ? cost.traffic->group : "");
   OrderedGpu& g = gpu_state();
   StreamState& of = state_of(stream);
-  Work done{
-      what, of.number, 0, 0, cost, std::exchange(of.waits, {}), std::exchange(of.begun, {})};
+  Work done{what, of.number, 0, 0, cost, std::exchange(of.waits, {}), std::exchange(of.begun, {})};
   for (StreamState* other : std::exchange(of.behind, {}))
     other->begun.push_back(g.works.size());
   for (const Range& range : reads) {
@@ -217,12 +215,8 @@ void record(Event event, Stream stream) {
   order.work(gpu_state().host, "record");
   (void)order.come_after(agent_of(stream), order.clock(gpu_state().host));
   StreamState& of = state_of(stream);
-  EventState state{order.clock(of.agent),
-                   order.name(of.agent),
-                   order.last_work(of.agent),
-                   "",
-                   of.waits,
-                   of.number > 0 && !of.waits.empty() ? &of : nullptr};
+  EventState state{order.clock(of.agent), order.name(of.agent), order.last_work(of.agent), "",
+      of.waits, of.number > 0 && !of.waits.empty() ? &of : nullptr};
   if (of.last_work) {
     state.after.push_back(*of.last_work);
     const auto& traffic = gpu_state().works[*of.last_work].cost.traffic;

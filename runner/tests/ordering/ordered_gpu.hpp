@@ -70,6 +70,6 @@ const std::vector<Work>& works();
 
 /// Work of a stream.
 void work(gpu::Stream stream, const std::string& what, const std::vector<Range>& reads,
-          const std::vector<Range>& writes, const Cost& cost = {});
+    const std::vector<Range>& writes, const Cost& cost = {});
 
 }  // namespace shardbench::ordered

@@ -30,8 +30,7 @@ i64 tokens_of(const AttentionShape& s) {
 
 /// So many products of these queries with keys.
 ordered::Cost attending(const AttentionShape& a, double pairs, double products) {
-  return {.flops =
-              2.0 * products * pairs * static_cast<double>(a.batch * a.heads * a.head_dim)};
+  return {.flops = 2.0 * products * pairs * static_cast<double>(a.batch * a.heads * a.head_dim)};
 }
 double causal_pairs(const AttentionShape& a) {
   return 0.5 * static_cast<double>(a.seq_len) * static_cast<double>(a.seq_len);
@@ -56,8 +55,7 @@ class OrderedProduct final : public PreparedProduct {
     const Dtype output = g.gradient_output ? Dtype::fp32 : Dtype::bf16;
     const Range c = all(matrix(g.c, g.m, g.n, g.ldc, output), g.step_c, output);
     std::vector<Range> reads{
-        all(matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16), g.step_a,
-            Dtype::bf16),
+        all(matrix(g.a, ta ? g.k : g.m, ta ? g.m : g.k, g.lda, Dtype::bf16), g.step_a, Dtype::bf16),
         all(matrix(g.b, tb ? g.n : g.k, tb ? g.k : g.n, g.ldb, Dtype::bf16), g.step_b,
             Dtype::bf16)};
     if (g.accumulate == Accumulate::yes) reads.push_back(c);
@@ -67,8 +65,8 @@ class OrderedProduct final : public PreparedProduct {
  private:
   static ordered::Cost cost_of(const Gemm& g) {
     return {.flops = 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) *
-                     static_cast<double>(g.k) * static_cast<double>(g.batch),
-            .in_fp8 = g.element_a != Element::value};
+            static_cast<double>(g.k) * static_cast<double>(g.batch),
+        .in_fp8 = g.element_a != Element::value};
   }
   static void run_fp8(gpu::Stream stream, const Gemm& g) {
     const Range c = matrix(g.c, g.m, g.n, g.ldc, g.gradient_output ? Dtype::fp32 : Dtype::bf16);
@@ -102,8 +100,8 @@ void raise_amax(gpu::Stream s, float* amax, const Bf16* from, i64 count) {
 namespace {
 
 /// What values in 8 bits take and give beside the values.
-void add_left(std::vector<Range>& reads, std::vector<Range>& writes,
-              const Device::Quantization& q) {
+void add_left(
+    std::vector<Range>& reads, std::vector<Range>& writes, const Device::Quantization& q) {
   const i64 count = q.rows * q.columns;
   if (q.limit != nullptr) {
     reads.push_back(floats(q.limit, 1));
@@ -146,33 +144,33 @@ void accumulate(gpu::Stream s, float* y, const float* x, i64 count) {
 namespace {
 
 /// With what it leaves in 8 bits.
-void making(gpu::Stream s, const char* name, std::vector<Range> reads,
-            std::vector<Range> writes, const Device::Quantization* left) {
+void making(gpu::Stream s, const char* name, std::vector<Range> reads, std::vector<Range> writes,
+    const Device::Quantization* left) {
   if (left != nullptr) add_left(reads, writes, *left);
   work(s, name, reads, writes);
 }
 
 }  // namespace
 
-void rms_norm(gpu::Stream s, const Norm& n, i64 tokens, i64 hidden,
-              const Device::Quantization* left) {
+void rms_norm(
+    gpu::Stream s, const Norm& n, i64 tokens, i64 hidden, const Device::Quantization* left) {
   making(s, "rms_norm", {values(n.x, tokens * hidden), values(n.w, hidden)},
-         {values(n.y, tokens * hidden)}, left);
+      {values(n.y, tokens * hidden)}, left);
 }
 
-void add_rms_norm(gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden,
-                  const Device::Quantization* left) {
+void add_rms_norm(
+    gpu::Stream s, const AddedNorm& n, i64 tokens, i64 hidden, const Device::Quantization* left) {
   const i64 count = tokens * hidden;
   making(s, "add_rms_norm", {values(n.a, count), values(n.b, count), values(n.w, hidden)},
-         {values(n.sum, count), values(n.y, count)}, left);
+      {values(n.sum, count), values(n.y, count)}, left);
 }
 
 void rms_norm_backward(gpu::Stream s, const RmsNormGradient& g, i64 tokens, i64 hidden) {
   const i64 count = tokens * hidden;
   work(s, "rms_norm_backward",
-       {values(g.x, count), values(g.w, hidden), values(g.dy, count), values(g.dx, count),
-        floats(g.dw, hidden)},
-       {values(g.dx, count), floats(g.dw, hidden)});
+      {values(g.x, count), values(g.w, hidden), values(g.dy, count), values(g.dx, count),
+          floats(g.dw, hidden)},
+      {values(g.dx, count), floats(g.dw, hidden)});
 }
 
 void make_rope_table(gpu::Stream s, float* table, const AttentionShape& shape) {
@@ -180,39 +178,38 @@ void make_rope_table(gpu::Stream s, float* table, const AttentionShape& shape) {
 }
 
 void rope(gpu::Stream s, Bf16* qkv, const float* table, const AttentionShape& shape,
-          const Positions& positions, Rotation) {
+    const Positions& positions, Rotation) {
   const Range range = values(qkv, tokens_of(shape) * shape.row());
   AttentionShape whole = shape;
   whole.seq_len = positions_within(shape, positions);
   work(s, "rope", {range, floats(table, rope_table_floats(whole))}, {range});
 }
 
-void attend_more(gpu::Stream s, const MoreKeys& m, const AttentionShape& a,
-                 const SeenKeys& seen) {
+void attend_more(gpu::Stream s, const MoreKeys& m, const AttentionShape& a, const SeenKeys& seen) {
   const Range out = values(m.out, tokens_of(a) * a.heads * a.head_dim);
   const Range lse = floats(m.lse, tokens_of(a) * a.heads);
   work(s, "attend_more",
-       {values(m.qkv, tokens_of(a) * a.row()),
-        values(m.keys, tokens_of(a) * 2 * a.kv_heads * a.head_dim), out, lse},
-       {out, lse}, attending(a, pairs_of(seen), products_forward));
+      {values(m.qkv, tokens_of(a) * a.row()),
+          values(m.keys, tokens_of(a) * 2 * a.kv_heads * a.head_dim), out, lse},
+      {out, lse}, attending(a, pairs_of(seen), products_forward));
 }
 
-void attend_more_backward(gpu::Stream s, const MoreKeysGradient& m, const AttentionShape& a,
-                          const SeenKeys& seen) {
+void attend_more_backward(
+    gpu::Stream s, const MoreKeysGradient& m, const AttentionShape& a, const SeenKeys& seen) {
   const i64 keys = tokens_of(a) * 2 * a.kv_heads * a.head_dim;
   const i64 attended = tokens_of(a) * a.heads * a.head_dim;
   const Range dqkv = values(m.dqkv, tokens_of(a) * a.row());
   const Range dkeys = values(m.dkeys, keys);
   work(s, "attend_more_backward",
-       {values(m.qkv, tokens_of(a) * a.row()), values(m.keys, keys), values(m.dout, attended),
-        values(m.out, attended), floats(m.lse, tokens_of(a) * a.heads), dqkv, dkeys},
-       {dqkv, dkeys, {m.workspace, attention_workspace_bytes(a)}},
-       attending(a, pairs_of(seen), products_backward));
+      {values(m.qkv, tokens_of(a) * a.row()), values(m.keys, keys), values(m.dout, attended),
+          values(m.out, attended), floats(m.lse, tokens_of(a) * a.heads), dqkv, dkeys},
+      {dqkv, dkeys, {m.workspace, attention_workspace_bytes(a)}},
+      attending(a, pairs_of(seen), products_backward));
 }
 
 void copy_columns(gpu::Stream s, const Device::Columns& c) {
   work(s, "copy_columns", {matrix(c.from, c.rows, c.width, c.from_row, Dtype::bf16)},
-       {matrix(c.to, c.rows, c.width, c.to_row, Dtype::bf16)});
+      {matrix(c.to, c.rows, c.width, c.to_row, Dtype::bf16)});
 }
 
 void add_columns(gpu::Stream s, const Device::Columns& c) {
@@ -235,49 +232,47 @@ void route_backward(gpu::Stream s, const RouteGradient& g, const Device::RouteSh
   const i64 rows = shape.tokens * shape.experts;
   const i64 choices = shape.tokens * shape.chosen;
   std::vector<Range> reads{values(g.probabilities, rows), values(g.weights, choices),
-                           values(g.d_weights, choices), ids(g.choices, choices)};
+      values(g.d_weights, choices), ids(g.choices, choices)};
   if (g.balance != nullptr)
     reads.push_back(floats(g.balance, shape.tokens / g.seq_len * shape.experts));
   work(s, "route_backward", reads, {values(g.d_logits, rows)});
 }
 
-void count_choices(gpu::Stream s, float* counts, const std::int32_t* choices, i64 seq_len,
-                   float, const Device::RouteShape& shape) {
+void count_choices(gpu::Stream s, float* counts, const std::int32_t* choices, i64 seq_len, float,
+    const Device::RouteShape& shape) {
   work(s, "count_choices", {ids(choices, shape.tokens * shape.chosen)},
-       {floats(counts, shape.tokens / seq_len * shape.experts)});
+      {floats(counts, shape.tokens / seq_len * shape.experts)});
 }
 
 void dispatch(gpu::Stream s, const Device::Dispatch& d, const Device::RouteShape& shape) {
   const i64 choices = shape.tokens * shape.chosen;
   const i64 rows = d.capacity == 0 ? choices : shape.experts * d.capacity;
   work(s, "dispatch", {ids(d.choices, choices)},
-       {ids(d.source, rows),
-        ids(d.places, choices),
-        floats(static_cast<const float*>(d.counts), shape.experts),
-        {d.dropped, d.dropped == nullptr ? 0 : i64{sizeof(double)}}});
+      {ids(d.source, rows), ids(d.places, choices),
+          floats(static_cast<const float*>(d.counts), shape.experts),
+          {d.dropped, d.dropped == nullptr ? 0 : i64{sizeof(double)}}});
 }
 
 void gather_rows(gpu::Stream s, const Device::Gathered& g) {
   const i64 row = g.width * i64{sizeof(Bf16)};
-  work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)},
-       {{g.to, g.rows * row}});
+  work(s, "gather_rows", {{g.from, g.sources * row}, ids(g.index, g.rows)}, {{g.to, g.rows * row}});
 }
 
 void add_placed(gpu::Stream s, Bf16* y, const PlacedRows& p) {
   const Range sums = values(y, p.tokens * p.width);
-  std::vector<Range> reads{sums, values(p.rows, p.row_count * p.width),
-                           ids(p.places, p.tokens * p.chosen)};
+  std::vector<Range> reads{
+      sums, values(p.rows, p.row_count * p.width), ids(p.places, p.tokens * p.chosen)};
   if (p.weights != nullptr) reads.push_back(values(p.weights, p.tokens * p.chosen));
   work(s, "add_placed", reads, {sums});
 }
 
-void placed_backward(gpu::Stream s, Bf16* d_rows, Bf16* d_weights, const Bf16* dy,
-                     const PlacedRows& p) {
+void placed_backward(
+    gpu::Stream s, Bf16* d_rows, Bf16* d_weights, const Bf16* dy, const PlacedRows& p) {
   const i64 choices = p.tokens * p.chosen;
   work(s, "placed_backward",
-       {values(p.rows, p.row_count * p.width), ids(p.places, choices),
-        values(p.weights, choices), values(dy, p.tokens * p.width)},
-       {values(d_rows, p.row_count * p.width), values(d_weights, choices)});
+      {values(p.rows, p.row_count * p.width), ids(p.places, choices), values(p.weights, choices),
+          values(dy, p.tokens * p.width)},
+      {values(d_rows, p.row_count * p.width), values(d_weights, choices)});
 }
 
 i64 attention_workspace_bytes(const AttentionShape& shape) {
@@ -285,30 +280,29 @@ i64 attention_workspace_bytes(const AttentionShape& shape) {
 }
 
 void attention(gpu::Stream s, Bf16* out, float* lse, const Bf16* qkv, void* workspace,
-               const AttentionShape& a) {
+    const AttentionShape& a) {
   work(s, "attention", {values(qkv, tokens_of(a) * a.row())},
-       {values(out, tokens_of(a) * a.heads * a.head_dim),
-        floats(lse, tokens_of(a) * a.heads),
-        {workspace, attention_workspace_bytes(a)}},
-       attending(a, causal_pairs(a), products_forward));
+      {values(out, tokens_of(a) * a.heads * a.head_dim), floats(lse, tokens_of(a) * a.heads),
+          {workspace, attention_workspace_bytes(a)}},
+      attending(a, causal_pairs(a), products_forward));
 }
 
 void attention_backward(gpu::Stream s, const AttentionGradient& g, const AttentionShape& a) {
   const i64 out = tokens_of(a) * a.heads * a.head_dim;
   work(s, "attention_backward",
-       {values(g.dout, out), values(g.qkv, tokens_of(a) * a.row()), values(g.out, out),
-        floats(g.lse, tokens_of(a) * a.heads)},
-       {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}},
-       attending(a, causal_pairs(a), products_backward));
+      {values(g.dout, out), values(g.qkv, tokens_of(a) * a.row()), values(g.out, out),
+          floats(g.lse, tokens_of(a) * a.heads)},
+      {values(g.dqkv, tokens_of(a) * a.row()), {g.workspace, attention_workspace_bytes(a)}},
+      attending(a, causal_pairs(a), products_backward));
 }
 
 void swiglu(gpu::Stream s, Bf16* y, const Bf16* gate_up, i64 tokens, i64 ffn,
-            const Device::Quantization* left) {
+    const Device::Quantization* left) {
   making(s, "swiglu", {values(gate_up, 2 * tokens * ffn)}, {values(y, tokens * ffn)}, left);
 }
 
 void swiglu_backward(gpu::Stream s, Bf16* gate_up, const Bf16* dy, i64 tokens, i64 ffn,
-                     const Device::Quantization* left) {
+    const Device::Quantization* left) {
   const Range both = values(gate_up, 2 * tokens * ffn);
   std::vector<Range> writes;
   if (left == nullptr || left->limit == nullptr) writes.push_back(both);
@@ -316,45 +310,44 @@ void swiglu_backward(gpu::Stream s, Bf16* gate_up, const Bf16* dy, i64 tokens, i
 }
 
 void embed(gpu::Stream s, Bf16* y, const Bf16* table, const std::int32_t* id,
-           const Device::EmbeddingShape& e) {
+    const Device::EmbeddingShape& e) {
   work(s, "embed", {values(table, e.rows * e.hidden), ids(id, e.tokens)},
-       {values(y, e.tokens * e.hidden)});
+      {values(y, e.tokens * e.hidden)});
 }
 
 void embed_backward(gpu::Stream s, float* d_table, const Bf16* dy, const std::int32_t* id,
-                    const Device::EmbeddingShape& e) {
+    const Device::EmbeddingShape& e) {
   const Range table = floats(d_table, e.rows * e.hidden);
-  work(s, "embed_backward", {table, values(dy, e.tokens * e.hidden), ids(id, e.tokens)},
-       {table});
+  work(s, "embed_backward", {table, values(dy, e.tokens * e.hidden), ids(id, e.tokens)}, {table});
 }
 
 void loss_max(gpu::Stream s, float* maximum, const Bf16* logits, const Device::LossShape& l) {
   work(s, "loss_max", {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16)},
-       {floats(maximum, l.tokens)});
+      {floats(maximum, l.tokens)});
 }
 
 void loss_sums(gpu::Stream s, float* statistics, const Bf16* logits, const float* maximum,
-               const std::int32_t* targets, const Device::LossShape& l) {
+    const std::int32_t* targets, const Device::LossShape& l) {
   work(s, "loss_sums",
-       {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), floats(maximum, l.tokens),
-        ids(targets, l.tokens)},
-       {floats(statistics, 2 * l.tokens)});
+      {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), floats(maximum, l.tokens),
+          ids(targets, l.tokens)},
+      {floats(statistics, 2 * l.tokens)});
 }
 
 void loss_max_and_sums(gpu::Stream s, float* maximum, float* statistics, const Bf16* logits,
-                       const std::int32_t* targets, const Device::LossShape& l) {
+    const std::int32_t* targets, const Device::LossShape& l) {
   work(s, "loss_max_and_sums",
-       {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), ids(targets, l.tokens)},
-       {floats(maximum, l.tokens), floats(statistics, 2 * l.tokens)});
+      {matrix(logits, l.tokens, l.rows, l.stride, Dtype::bf16), ids(targets, l.tokens)},
+      {floats(maximum, l.tokens), floats(statistics, 2 * l.tokens)});
 }
 
 void loss_backward(gpu::Stream s, const LossGradient& g, const Device::LossShape& l) {
   const Range logits = matrix(g.logits, l.tokens, l.rows, l.stride, Dtype::bf16);
   const Range loss{g.loss, sizeof(double)};
   work(s, "loss_backward",
-       {logits, floats(g.maximum, l.tokens), floats(g.statistics, 2 * l.tokens),
-        ids(g.targets, l.tokens), loss},
-       {logits, loss});
+      {logits, floats(g.maximum, l.tokens), floats(g.statistics, 2 * l.tokens),
+          ids(g.targets, l.tokens), loss},
+      {logits, loss});
 }
 
 void initialize(gpu::Stream s, Bf16* weight, const TensorRegion& region, u64) {
@@ -378,7 +371,7 @@ void add_norm(std::vector<Range>& reads, const Settings& settings) {
 }  // namespace
 
 void adamw(gpu::Stream s, Bf16* weight, float* state, const float* gradient, i64 count,
-           const AdamW& settings) {
+    const AdamW& settings) {
   constexpr i64 copies = 3;
   std::vector<Range> reads{floats(state, copies * count), floats(gradient, count)};
   add_norm(reads, settings);

@@ -33,13 +33,13 @@ struct Sent {
   i64 peer = -1;
 };
 NcclResult operate(void* stream, const NcclComm& comm, Operation operation, const Range& in,
-                   const Range& out, const Sent& sent) {
+    const Range& out, const Sent& sent) {
   std::vector<Range> writes{out};
   if (kept_order == NcclOrder::by_events) writes.push_back({&launch_order, 1});
   if (group_depth == 0) ++calls;
   const std::string name(operation_name(operation));
-  const Traffic traffic{comm.group, comm.members, name,       comm.size,
-                        comm.index, sent.peer,    sent.bytes, calls};
+  const Traffic traffic{
+      comm.group, comm.members, name, comm.size, comm.index, sent.peer, sent.bytes, calls};
   work({stream}, name, {in}, writes, {.traffic = traffic});
   return NcclResult::success;
 }
@@ -80,41 +80,39 @@ struct Functions {
   }
   // NOLINTBEGIN(readability-function-size): the library's parameters.
   static NcclResult all_reduce(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                               NcclReduction, NcclComm* comm, void* stream) {
+      NcclReduction, NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
     return operate(stream, *comm, Operation::all_reduce, {in, bytes}, {out, bytes},
-                   {sent_by(*comm, Operation::all_reduce, bytes)});
+        {sent_by(*comm, Operation::all_reduce, bytes)});
   }
-  static NcclResult reduce_scatter(const void* in, void* out, std::size_t count,
-                                   NcclDtype dtype, NcclReduction, NcclComm* comm,
-                                   void* stream) {
+  static NcclResult reduce_scatter(const void* in, void* out, std::size_t count, NcclDtype dtype,
+      NcclReduction, NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
-    return operate(stream, *comm, Operation::reduce_scatter, {in, comm->size * bytes},
-                   {out, bytes}, {sent_by(*comm, Operation::reduce_scatter, bytes)});
+    return operate(stream, *comm, Operation::reduce_scatter, {in, comm->size * bytes}, {out, bytes},
+        {sent_by(*comm, Operation::reduce_scatter, bytes)});
   }
-  static NcclResult all_gather(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                               NcclComm* comm, void* stream) {
+  static NcclResult all_gather(
+      const void* in, void* out, std::size_t count, NcclDtype dtype, NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
     return operate(stream, *comm, Operation::all_gather, {in, bytes}, {out, comm->size * bytes},
-                   {sent_by(*comm, Operation::all_gather, bytes)});
+        {sent_by(*comm, Operation::all_gather, bytes)});
   }
-  static NcclResult broadcast(const void* in, void* out, std::size_t count, NcclDtype dtype,
-                              int, NcclComm* comm, void* stream) {
+  static NcclResult broadcast(const void* in, void* out, std::size_t count, NcclDtype dtype, int,
+      NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
     return operate(stream, *comm, Operation::broadcast, {in, bytes}, {out, bytes},
-                   {sent_by(*comm, Operation::broadcast, bytes)});
+        {sent_by(*comm, Operation::broadcast, bytes)});
   }
   // NOLINTEND(readability-function-size)
   static NcclResult send(const void* data, std::size_t count, NcclDtype dtype, int peer,
-                         NcclComm* comm, void* stream) {
+      NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
     return operate(stream, *comm, Operation::send, {data, bytes}, {nullptr, 0}, {bytes, peer});
   }
-  static NcclResult receive(void* data, std::size_t count, NcclDtype dtype, int peer,
-                            NcclComm* comm, void* stream) {
+  static NcclResult receive(
+      void* data, std::size_t count, NcclDtype dtype, int peer, NcclComm* comm, void* stream) {
     const i64 bytes = bytes_of(count, dtype);
-    return operate(stream, *comm, Operation::receive, {nullptr, 0}, {data, bytes},
-                   {bytes, peer});
+    return operate(stream, *comm, Operation::receive, {nullptr, 0}, {data, bytes}, {bytes, peer});
   }
   static const char* error_string(NcclResult) { return ""; }
   static const char* last_error(NcclComm*) { return ""; }
@@ -125,11 +123,9 @@ struct Functions {
 NcclTable nccl(NcclOrder order) {
   kept_order = order;
   using F = Functions;
-  return {F::get_version, F::get_unique_id, F::init,           F::get_async_error,
-          F::good,        F::good,          F::destroy,        F::group_start,
-          F::group_end,   F::all_reduce,    F::reduce_scatter, F::all_gather,
-          F::broadcast,   F::send,          F::receive,        F::error_string,
-          F::last_error};
+  return {F::get_version, F::get_unique_id, F::init, F::get_async_error, F::good, F::good,
+      F::destroy, F::group_start, F::group_end, F::all_reduce, F::reduce_scatter, F::all_gather,
+      F::broadcast, F::send, F::receive, F::error_string, F::last_error};
 }
 
 }  // namespace ordered

@@ -39,8 +39,8 @@ class Rank {
     std::vector<std::size_t> begun;
     MemoryOfRank memory{device_};
     const Groups groups = make_groups(case_.layout, rank_, 1, [&](const Group& group) {
-      return std::make_unique<NcclCommunicator>(world_, group, rank_, streams_.of(group.name),
-                                                device_);
+      return std::make_unique<NcclCommunicator>(
+          world_, group, rank_, streams_.of(group.name), device_);
     });
     const Coordinates at = coordinates_of(case_.layout, rank_);
     const RankContext context =
@@ -54,8 +54,8 @@ class Rank {
     device_.synchronize();
     // Takes back the marks between which the device stood still.
     for (Communicator* group :
-         {groups.tp.get(), groups.dp.get(), groups.pp.get(), groups.shard.get(),
-          groups.replicate.get(), groups.cp.get(), groups.ep.get(), groups.edp.get()})
+        {groups.tp.get(), groups.dp.get(), groups.pp.get(), groups.shard.get(),
+            groups.replicate.get(), groups.cp.get(), groups.ep.get(), groups.edp.get()})
       (void)group->waited_s();
     world_.finalize();
     begun.push_back(works().size());
@@ -78,8 +78,8 @@ class Rank {
   CudaDevice device_{gpu::open(0)};
   CommStreams streams_{device_.stream(), case_.layout.habits};
   NcclWorld world_{table_,
-                   {[](const Group& group, const NcclUniqueId&) { return id_of(group); }, [] {},
-                    limit_s, order_}};
+      {[](const Group& group, const NcclUniqueId&) { return id_of(group); }, [] {}, limit_s,
+          order_}};
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ struct Member {
 class Player {
  public:
   Player(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
-         bool one_queue)
+      bool one_queue)
       : rates_(rates), beginning_(beginning), one_queue_(one_queue) {
     for (const auto& [rank, works] : ranks)
       add_rank(rank, works);
@@ -64,8 +64,8 @@ class Player {
   double kernel_s(const Work& work) const {
     const double rate = work.cost.in_fp8 ? rates_.fp8_flops : rates_.flops;
     return rates_.launch_s +
-           std::max(work.cost.flops / rate,
-                    static_cast<double>(work.bytes_read + work.bytes_written) / rates_.bytes);
+        std::max(work.cost.flops / rate,
+            static_cast<double>(work.bytes_read + work.bytes_written) / rates_.bytes);
   }
 
   /// What one member sends; of messages the longer direction.
@@ -73,8 +73,7 @@ class Player {
     double sent = 0;
     double received = 0;
     for (const Work* part : item.parts)
-      (part->what == "receive" ? received : sent) +=
-          static_cast<double>(part->cost.traffic->bytes);
+      (part->what == "receive" ? received : sent) += static_cast<double>(part->cost.traffic->bytes);
     return rates_.message_s + std::max(sent, received) / rates_.link;
   }
 
@@ -86,7 +85,7 @@ class Player {
       const Work& work = works[i];
       const auto& traffic = work.cost.traffic;
       const bool joins = traffic && !items.empty() && !items.back().computes() &&
-                         items.back().parts.back()->cost.traffic->call == traffic->call;
+          items.back().parts.back()->cost.traffic->call == traffic->call;
       if (!joins) {
         items.emplace_back();
         queues_[{rank, work.stream}].push_back(items.size() - 1);
@@ -164,8 +163,7 @@ class Player {
   /// The earliest one, so that all that ran before it is known; false if there is none left.
   bool begin_next() {
     double earliest = never;
-    const std::pair<const std::pair<i64, std::size_t>, std::deque<std::size_t>>* chosen =
-        nullptr;
+    const std::pair<const std::pair<i64, std::size_t>, std::deque<std::size_t>>* chosen = nullptr;
     for (auto& entry : queues_) {
       const auto& [rank, stream] = entry.first;
       if (entry.second.empty()) continue;
@@ -205,8 +203,8 @@ class Player {
 
 }  // namespace
 
-Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates,
-            Beginning beginning, bool one_queue) {
+Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
+    bool one_queue) {
   return Player(ranks, rates, beginning, one_queue).run();
 }
 

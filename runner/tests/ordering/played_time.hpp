@@ -34,7 +34,7 @@ struct Played {
 };
 
 /// Of the works of all ranks, by rank.
-Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates,
-            Beginning beginning, bool one_queue);
+Played play(const std::map<i64, std::vector<Work>>& ranks, const Rates& rates, Beginning beginning,
+    bool one_queue);
 
 }  // namespace shardbench::ordered

@@ -23,8 +23,8 @@ constexpr i64 train_steps = 2;
 using EdgeNumbers = std::set<std::size_t>;
 
 /// Races of one rank with those edges left out.
-std::vector<std::string> races_of(const EqualityCase& c, i64 rank, NcclOrder order,
-                                  const EdgeNumbers& deleted = {}) {
+std::vector<std::string> races_of(
+    const EqualityCase& c, i64 rank, NcclOrder order, const EdgeNumbers& deleted = {}) {
   ordered::reset(deleted);
   (void)ordered::train(c, rank, order, train_steps);
   return ordered::races();
@@ -49,7 +49,7 @@ std::string kind_of(const ordered::Edge& edge) {
 bool counts_are_told(const EqualityCase& c) {
   const Layout& l = c.layout;
   return c.model.experts > 0 && l.ep > 1 && l.moe_routing == MoeRouting::learned &&
-         l.moe_capacity == 0;
+      l.moe_capacity == 0;
 }
 
 std::vector<EqualityCase> layouts() {
@@ -72,13 +72,8 @@ std::vector<EqualityCase> layouts() {
 /// Layouts that have all edges between them: each way to shard, with and without overlap.
 std::vector<EqualityCase> telling_layouts() {
   EqualityCase plain;
-  plain.model = {.layers = 4,
-                 .hidden = 32,
-                 .ffn = 64,
-                 .heads = 4,
-                 .kv_heads = 2,
-                 .vocab = 64,
-                 .seq_len = 16};
+  plain.model = {
+      .layers = 4, .hidden = 32, .ffn = 64, .heads = 4, .kv_heads = 2, .vocab = 64, .seq_len = 16};
   plain.layout.grad_accum = 2;
   std::vector<EqualityCase> all;
   const auto add = [&](i64 dp, i64 tp, i64 pp, i64 zero, i64 replicate, bool overlap) {
@@ -182,8 +177,8 @@ std::map<std::string, EdgeNumbers> edges_by_kind(const EqualityCase& c, NcclOrde
   // Where all operations are in order, other edges are not needed as often.
   const bool orders_launches = order == NcclOrder::by_events;
   for (auto kind = by_kind.begin(); kind != by_kind.end();)
-    kind = (kind->first == another_follows) == orders_launches ? std::next(kind)
-                                                               : by_kind.erase(kind);
+    kind =
+        (kind->first == another_follows) == orders_launches ? std::next(kind) : by_kind.erase(kind);
   return by_kind;
 }
 
@@ -256,8 +251,8 @@ std::size_t hidden_behind_products(const EqualityCase& c, const std::string& ope
   const std::vector<ordered::Edge>& edges = ordered::edges();
   return static_cast<std::size_t>(
       std::count_if(edges.begin(), edges.end(), [&](const ordered::Edge& edge) {
-        return edge.waits == "computation" && edge.after == operation &&
-               edge.behind == "product" && edge.beside == 1;
+        return edge.waits == "computation" && edge.after == operation && edge.behind == "product" &&
+            edge.beside == 1;
       }));
 }
 
@@ -348,8 +343,8 @@ TEST_CASE("products wait for operations that travel under them to begin, as a pr
       CAPTURE(profile.name);
       CAPTURE(describe_case(c));
       const bool told =
-          profile_json(profile, c.layout)
-              .find("\"products_wait_for_operations_to_begin\":true") != std::string::npos;
+          profile_json(profile, c.layout).find("\"products_wait_for_operations_to_begin\":true") !=
+          std::string::npos;
       CHECK(told == (profile.name == "own"));
       const BesideOperations found = products_beside(c);
       CHECK((found.behind > 0) == told);
@@ -364,9 +359,8 @@ TEST_CASE("no operation waits for another group's, if all have room on the GPU")
   const auto waits = [&](NcclOrder order) {
     (void)races_of(c, 0, order);
     const std::vector<ordered::Edge>& edges = ordered::edges();
-    return std::count_if(edges.begin(), edges.end(), [](const ordered::Edge& edge) {
-      return kind_of(edge) == another_follows;
-    });
+    return std::count_if(edges.begin(), edges.end(),
+        [](const ordered::Edge& edge) { return kind_of(edge) == another_follows; });
   };
   CHECK(waits(NcclOrder::by_room) == 0);
   CHECK(waits(NcclOrder::by_events) > 0);
@@ -384,9 +378,8 @@ ordered::Work work_of(const char* what, std::size_t stream, double flops) {
 
 /// A product, then a sum over two ranks under a second product, then what needs the sum.
 std::vector<ordered::Work> summing(i64 index, double first_flops, bool goes_first) {
-  std::vector<ordered::Work> works{work_of("product", 0, first_flops),
-                                   work_of("all_reduce", 1, 0), work_of("product", 0, 400),
-                                   work_of("add", 0, 0)};
+  std::vector<ordered::Work> works{work_of("product", 0, first_flops), work_of("all_reduce", 1, 0),
+      work_of("product", 0, 400), work_of("add", 0, 0)};
   works[1].cost.traffic = ordered::Traffic{"tp", "tp 0 1", "all_reduce", 2, index, -1, 100, 1};
   works[1].after = {0};
   if (goes_first) works[2].begun = {1};
@@ -394,13 +387,13 @@ std::vector<ordered::Work> summing(i64 index, double first_flops, bool goes_firs
   return works;
 }
 
-double seconds_of(double other_first, ordered::Beginning beginning, bool goes_first,
-                  bool one_queue) {
+double seconds_of(
+    double other_first, ordered::Beginning beginning, bool goes_first, bool one_queue) {
   const ordered::Rates rates{
       .flops = 1, .fp8_flops = 2, .bytes = 1, .launch_s = 0, .link = 1, .message_s = 20};
   return ordered::play(
-             {{0, summing(0, 1000, goes_first)}, {1, summing(1, other_first, goes_first)}},
-             rates, beginning, one_queue)
+      {{0, summing(0, 1000, goes_first)}, {1, summing(1, other_first, goes_first)}}, rates,
+      beginning, one_queue)
       .seconds;
 }
 

@@ -10,8 +10,7 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr std::size_t longest_line =
-    std::size_t{64} * 1024;                   // foreign output; ours are max_line
+constexpr std::size_t longest_line = std::size_t{64} * 1024;  // foreign output; ours are max_line
 constexpr std::size_t most_unsent = 1 << 20;  // a beat a second is 25 bytes a second
 
 void make_non_blocking(int descriptor) {

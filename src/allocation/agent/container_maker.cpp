@@ -29,8 +29,7 @@ constexpr std::string_view unknown_digest = "unknown";
 }  // namespace
 
 ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const AttemptPaths& paths,
-                                           const Environment& own, const ContainerPlace& place,
-                                           double now_s) {
+    const Environment& own, const ContainerPlace& place, double now_s) {
   if (!spec.container) return State::ready;
   const ContainerSpec& container = *spec.container;
   if (child_ != 0 && making_ != container.image) stop();
@@ -39,8 +38,8 @@ ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const Attemp
   const std::string node = place.node.empty() ? "local" : place.node;
   const auto make = make_command(container, place);
   if (!made_.contains(container.image) && !make.empty())
-    return begin(Task::make, spec, make, paths.dir / fmt::format("container.{}.out", node), own,
-                 now_s);
+    return begin(
+        Task::make, spec, make, paths.dir / fmt::format("container.{}.out", node), own, now_s);
   made_.try_emplace(container.image, container);
   if (digests_.contains(container.image)) return State::ready;
   if (const auto named = digest_in_name(container.image); !named.empty()) {
@@ -49,17 +48,15 @@ ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const Attemp
   }
   const auto ask = digest_command(container);
   if (!ask.empty())
-    return begin(Task::ask, spec, ask, paths.dir / fmt::format("image.{}.out", node), own,
-                 now_s);
+    return begin(Task::ask, spec, ask, paths.dir / fmt::format("image.{}.out", node), own, now_s);
   const auto beginning = read_beginning(container.image, image_header_bytes);
   learn_digest(container.image, beginning ? digest_in_file(*beginning) : "");
   return State::ready;
 }
 
 ContainerMaker::State ContainerMaker::begin(Task task, const AttemptSpec& spec,
-                                            const std::vector<std::string>& command,
-                                            const std::filesystem::path& output,
-                                            const Environment& own, double now_s) {
+    const std::vector<std::string>& command, const std::filesystem::path& output,
+    const Environment& own, double now_s) {
   task_ = task;
   output_ = output;
   making_ = spec.container->image;
@@ -116,8 +113,8 @@ void ContainerMaker::stop() {
   child_ = 0;
 }
 
-void ContainerMaker::remove_all(const Environment& own, const ContainerPlace& place,
-                                const Clock& clock) {
+void ContainerMaker::remove_all(
+    const Environment& own, const ContainerPlace& place, const Clock& clock) {
   stop();
   const double deadline_s = seconds_of(clock) + remove_limit_s;
   for (const auto& [image, container] : made_) {

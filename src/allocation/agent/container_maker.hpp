@@ -29,7 +29,7 @@ class ContainerMaker {
   /// Starts making the attempt's container where it has not been made; `now_s` counts against
   /// its limit.
   [[nodiscard]] State step(const AttemptSpec& spec, const AttemptPaths& paths,
-                           const Environment& own, const ContainerPlace& place, double now_s);
+      const Environment& own, const ContainerPlace& place, double now_s);
   /// After `failed`, a clause.
   [[nodiscard]] const std::string& why() const { return why_; }
   /// The same; the next attempt tries it again.
@@ -44,9 +44,8 @@ class ContainerMaker {
  private:
   enum class Task : std::uint8_t { make, ask };
   [[nodiscard]] State begin(Task task, const AttemptSpec& spec,
-                            const std::vector<std::string>& command,
-                            const std::filesystem::path& output, const Environment& own,
-                            double now_s);
+      const std::vector<std::string>& command, const std::filesystem::path& output,
+      const Environment& own, double now_s);
   [[nodiscard]] State look(const AttemptSpec& spec, double now_s);
   void learn_digest(const std::string& image, const std::string& digest);
   [[nodiscard]] State fail(const std::string& what);

@@ -12,23 +12,21 @@
 
 namespace shardsweep::agent {
 
-ContainerPlace place_of_container(const Environment& own, const std::string& token,
-                                  bool has_gpus) {
+ContainerPlace place_of_container(const Environment& own, const std::string& token, bool has_gpus) {
   return {.token = token,
-          .job = value_in(own, "SLURM_JOB_ID").value_or(""),
-          .node = value_in(own, "SLURMD_NODENAME").value_or(""),
-          .has_gpus = has_gpus};
+      .job = value_in(own, "SLURM_JOB_ID").value_or(""),
+      .node = value_in(own, "SLURMD_NODENAME").value_or(""),
+      .has_gpus = has_gpus};
 }
 
-RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
-                          const RankMeeting& meeting, const ContainerPlace& place,
-                          const std::string& attempt_dir) {
+RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const RankMeeting& meeting,
+    const ContainerPlace& place, const std::string& attempt_dir) {
   if (!spec.container) return {process.argv, process.environment, process.directory};
   set_meeting_place(process.environment, meeting.meet);
   process.environment.push_back(fmt::format("{}={}", rank_variable, meeting.rank));
   const std::string& workdir = spec.container->workdir;
-  RankStart inside{process.argv, process.environment,
-                   workdir.empty() ? process.directory.string() : workdir};
+  RankStart inside{
+      process.argv, process.environment, workdir.empty() ? process.directory.string() : workdir};
   // Those of the sweep are named by being here; their values are the rank's.
   ContainerSpec container = *spec.container;
   container.env.insert(spec.env.begin(), spec.env.end());

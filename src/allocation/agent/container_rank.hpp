@@ -15,8 +15,8 @@
 namespace shardsweep::agent {
 
 /// `own`: the agent's environment, which names job and node.
-[[nodiscard]] ContainerPlace place_of_container(const Environment& own,
-                                                const std::string& token, bool has_gpus);
+[[nodiscard]] ContainerPlace place_of_container(
+    const Environment& own, const std::string& token, bool has_gpus);
 
 /// The number of a rank, in its container.
 inline constexpr std::string_view rank_variable = "SHARDSWEEP_RANK";
@@ -30,8 +30,7 @@ struct RankMeeting {
 /// What was to run on the host is to run inside; nothing is changed without a container. The
 /// runtime itself starts in `attempt_dir`, where the first rank's environment is written as it
 /// is inside. Returns the rank as it runs inside.
-RankStart enter_container(RankProcess& process, const AttemptSpec& spec,
-                          const RankMeeting& meeting, const ContainerPlace& place,
-                          const std::string& attempt_dir);
+RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const RankMeeting& meeting,
+    const ContainerPlace& place, const std::string& attempt_dir);
 
 }  // namespace shardsweep::agent

@@ -48,115 +48,41 @@ void expand_segments(Environment& environment, const AttemptSpec& spec) {
 
 // From srun(1), input environment variables: those that change what a step is, where its output
 // goes or how it ends. A login environment's SLURM_UNBUFFEREDIO broke 753 of 800 lines.
-constexpr std::array<std::string_view, 98> srun_options{"SLURMD_DEBUG",
-                                                        "SLURM_ACCOUNT",
-                                                        "SLURM_ACCTG_FREQ",
-                                                        "SLURM_ARBITRARY_NODELIST",
-                                                        "SLURM_BCAST",
-                                                        "SLURM_BCAST_EXCLUDE",
-                                                        "SLURM_BURST_BUFFER",
-                                                        "SLURM_CLUSTERS",
-                                                        "SLURM_CLUSTER_CONSTRAINT",
-                                                        "SLURM_COMPRESS",
-                                                        "SLURM_CONSTRAINT",
-                                                        "SLURM_CONTAINER",
-                                                        "SLURM_CONTAINER_ID",
-                                                        "SLURM_CORE_SPEC",
-                                                        "SLURM_CPUS_PER_GPU",
-                                                        "SLURM_CPUS_PER_TASK",
-                                                        "SLURM_CPU_BIND",
-                                                        "SLURM_CPU_FREQ_REQ",
-                                                        "SLURM_DEBUG",
-                                                        "SLURM_DELAY_BOOT",
-                                                        "SLURM_DEPENDENCY",
-                                                        "SLURM_DISABLE_STATUS",
-                                                        "SLURM_DISTRIBUTION",
-                                                        "SLURM_DIST_PLANESIZE",
-                                                        "SLURM_EPILOG",
-                                                        "SLURM_EXACT",
-                                                        "SLURM_EXCLUSIVE",
-                                                        "SLURM_EXIT_ERROR",
-                                                        "SLURM_EXIT_IMMEDIATE",
-                                                        "SLURM_EXPORT_ENV",
-                                                        "SLURM_GPUS",
-                                                        "SLURM_GPUS_PER_NODE",
-                                                        "SLURM_GPUS_PER_SOCKET",
-                                                        "SLURM_GPUS_PER_TASK",
-                                                        "SLURM_GPU_BIND",
-                                                        "SLURM_GPU_FREQ",
-                                                        "SLURM_GRES",
-                                                        "SLURM_GRES_FLAGS",
-                                                        "SLURM_HINT",
-                                                        "SLURM_HOSTFILE",
-                                                        "SLURM_IMMEDIATE",
-                                                        "SLURM_INPUTMODE",
-                                                        "SLURM_KILL_BAD_EXIT",
-                                                        "SLURM_LABELIO",
-                                                        "SLURM_MEM_BIND",
-                                                        "SLURM_MEM_PER_CPU",
-                                                        "SLURM_MEM_PER_GPU",
-                                                        "SLURM_MEM_PER_NODE",
-                                                        "SLURM_MPI_TYPE",
-                                                        "SLURM_MULTI_PROG",
-                                                        "SLURM_NCORES_PER_SOCKET",
-                                                        "SLURM_NETWORK",
-                                                        "SLURM_NO_KILL",
-                                                        "SLURM_NPROCS",
-                                                        "SLURM_NSOCKETS_PER_NODE",
-                                                        "SLURM_NTASKS",
-                                                        "SLURM_NTASKS_PER_CORE",
-                                                        "SLURM_NTASKS_PER_GPU",
-                                                        "SLURM_NTASKS_PER_NODE",
-                                                        "SLURM_NTASKS_PER_SOCKET",
-                                                        "SLURM_NTASKS_PER_TRES",
-                                                        "SLURM_OOM_KILL_STEP",
-                                                        "SLURM_OPEN_MODE",
-                                                        "SLURM_OUTPUTMODE",
-                                                        "SLURM_OVERCOMMIT",
-                                                        "SLURM_OVERLAP",
-                                                        "SLURM_PARTITION",
-                                                        "SLURM_POWER",
-                                                        "SLURM_PROFILE",
-                                                        "SLURM_PROLOG",
-                                                        "SLURM_QOS",
-                                                        "SLURM_REMOTE_CWD",
-                                                        "SLURM_REQ_SWITCH",
-                                                        "SLURM_RESERVATION",
-                                                        "SLURM_RESV_PORTS",
-                                                        "SLURM_SEND_LIBS",
-                                                        "SLURM_SIGNAL",
-                                                        "SLURM_SPREAD_JOB",
-                                                        "SLURM_STDERRMODE",
-                                                        "SLURM_STDINMODE",
-                                                        "SLURM_STDOUTMODE",
-                                                        "SLURM_STEP_GRES",
-                                                        "SLURM_STEP_KILLED_MSG_NODE_ID",
-                                                        "SLURM_TASK_EPILOG",
-                                                        "SLURM_TASK_PROLOG",
-                                                        "SLURM_TEST_EXEC",
-                                                        "SLURM_THREADS",
-                                                        "SLURM_THREADS_PER_CORE",
-                                                        "SLURM_THREAD_SPEC",
-                                                        "SLURM_TIMELIMIT",
-                                                        "SLURM_TREE_WIDTH",
-                                                        "SLURM_TRES_BIND",
-                                                        "SLURM_TRES_PER_TASK",
-                                                        "SLURM_UNBUFFEREDIO",
-                                                        "SLURM_USE_MIN_NODES",
-                                                        "SLURM_WAIT",
-                                                        "SLURM_WCKEY",
-                                                        "SLURM_WORKING_DIR"};
+constexpr std::array<std::string_view, 98> srun_options{"SLURMD_DEBUG", "SLURM_ACCOUNT",
+    "SLURM_ACCTG_FREQ", "SLURM_ARBITRARY_NODELIST", "SLURM_BCAST", "SLURM_BCAST_EXCLUDE",
+    "SLURM_BURST_BUFFER", "SLURM_CLUSTERS", "SLURM_CLUSTER_CONSTRAINT", "SLURM_COMPRESS",
+    "SLURM_CONSTRAINT", "SLURM_CONTAINER", "SLURM_CONTAINER_ID", "SLURM_CORE_SPEC",
+    "SLURM_CPUS_PER_GPU", "SLURM_CPUS_PER_TASK", "SLURM_CPU_BIND", "SLURM_CPU_FREQ_REQ",
+    "SLURM_DEBUG", "SLURM_DELAY_BOOT", "SLURM_DEPENDENCY", "SLURM_DISABLE_STATUS",
+    "SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE", "SLURM_EPILOG", "SLURM_EXACT", "SLURM_EXCLUSIVE",
+    "SLURM_EXIT_ERROR", "SLURM_EXIT_IMMEDIATE", "SLURM_EXPORT_ENV", "SLURM_GPUS",
+    "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_SOCKET", "SLURM_GPUS_PER_TASK", "SLURM_GPU_BIND",
+    "SLURM_GPU_FREQ", "SLURM_GRES", "SLURM_GRES_FLAGS", "SLURM_HINT", "SLURM_HOSTFILE",
+    "SLURM_IMMEDIATE", "SLURM_INPUTMODE", "SLURM_KILL_BAD_EXIT", "SLURM_LABELIO", "SLURM_MEM_BIND",
+    "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_MPI_TYPE",
+    "SLURM_MULTI_PROG", "SLURM_NCORES_PER_SOCKET", "SLURM_NETWORK", "SLURM_NO_KILL", "SLURM_NPROCS",
+    "SLURM_NSOCKETS_PER_NODE", "SLURM_NTASKS", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU",
+    "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_TRES",
+    "SLURM_OOM_KILL_STEP", "SLURM_OPEN_MODE", "SLURM_OUTPUTMODE", "SLURM_OVERCOMMIT",
+    "SLURM_OVERLAP", "SLURM_PARTITION", "SLURM_POWER", "SLURM_PROFILE", "SLURM_PROLOG", "SLURM_QOS",
+    "SLURM_REMOTE_CWD", "SLURM_REQ_SWITCH", "SLURM_RESERVATION", "SLURM_RESV_PORTS",
+    "SLURM_SEND_LIBS", "SLURM_SIGNAL", "SLURM_SPREAD_JOB", "SLURM_STDERRMODE", "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE", "SLURM_STEP_GRES", "SLURM_STEP_KILLED_MSG_NODE_ID", "SLURM_TASK_EPILOG",
+    "SLURM_TASK_PROLOG", "SLURM_TEST_EXEC", "SLURM_THREADS", "SLURM_THREADS_PER_CORE",
+    "SLURM_THREAD_SPEC", "SLURM_TIMELIMIT", "SLURM_TREE_WIDTH", "SLURM_TRES_BIND",
+    "SLURM_TRES_PER_TASK", "SLURM_UNBUFFEREDIO", "SLURM_USE_MIN_NODES", "SLURM_WAIT", "SLURM_WCKEY",
+    "SLURM_WORKING_DIR"};
 
 /// Our own runner has one GPU. Other people's trainers see those of all ranks of the node and
 /// take that of their LOCAL_RANK, as under torchrun: with one alone, number 1 is none.
-std::vector<std::string> devices_of(const AttemptSpec& spec, const RankPlace& place,
-                                    const std::vector<std::string>& devices) {
+std::vector<std::string> devices_of(
+    const AttemptSpec& spec, const RankPlace& place, const std::vector<std::string>& devices) {
   const std::size_t one = spec.trainer ? 0 : static_cast<std::size_t>(place.local_rank);
   const std::size_t count = spec.trainer ? static_cast<std::size_t>(place.local_world) : 1;
   const auto begin = std::min(one, devices.size());
   const auto end = std::min(begin + count, devices.size());
   return {devices.begin() + static_cast<std::ptrdiff_t>(begin),
-          devices.begin() + static_cast<std::ptrdiff_t>(end)};
+      devices.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
 }  // namespace
@@ -178,15 +104,15 @@ std::vector<std::string> visible_devices(const Environment& own, int slots, bool
 
 Environment passed_on(const Environment& shell) {
   Environment passed;
-  std::copy_if(shell.begin(), shell.end(), std::back_inserter(passed),
-               [](const std::string& entry) {
-                 return is_passed_on(name_of(entry)) && !may_be_secret(name_of(entry));
-               });
+  std::copy_if(
+      shell.begin(), shell.end(), std::back_inserter(passed), [](const std::string& entry) {
+        return is_passed_on(name_of(entry)) && !may_be_secret(name_of(entry));
+      });
   return passed;
 }
 
 Environment rank_environment(const Environment& own, const AttemptSpec& spec,
-                             const RankPlace& place, const std::vector<std::string>& devices) {
+    const RankPlace& place, const std::vector<std::string>& devices) {
   Environment without_scheduler;
   for (const auto& entry : own) {
     if (!is_of_a_task(name_of(entry))) without_scheduler.push_back(entry);
@@ -195,8 +121,7 @@ Environment rank_environment(const Environment& own, const AttemptSpec& spec,
 }
 
 Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
-                                  const RankPlace& place,
-                                  const std::vector<std::string>& devices) {
+    const RankPlace& place, const std::vector<std::string>& devices) {
   Environment environment;
   for (const auto& entry : own) {
     if (!is_scrubbed(name_of(entry))) environment.push_back(entry);
@@ -214,54 +139,41 @@ Environment step_rank_environment(const Environment& own, const AttemptSpec& spe
   set(environment, "WORLD_SIZE", std::to_string(spec.world));
   set(environment, "LOCAL_RANK", std::to_string(place.local_rank));
   set(environment, "LOCAL_WORLD_SIZE", std::to_string(place.local_world));
-  set(environment, marker_variable,
-      fmt::format("{}/{}/{}", spec.token, spec.attempt, place.node));
+  set(environment, marker_variable, fmt::format("{}/{}/{}", spec.token, spec.attempt, place.node));
   return environment;
 }
 
-void ask_nccl(Environment& environment, const AttemptSpec& spec,
-              const std::filesystem::path& log) {
+void ask_nccl(Environment& environment, const AttemptSpec& spec, const std::filesystem::path& log) {
   const auto unless_given = [&](const char* name, const std::string& value) {
     if (!spec.env.contains(name)) set(environment, name, value);
   };
   unless_given("NCCL_DEBUG", "INFO");
   unless_given("NCCL_DEBUG_SUBSYS", "INIT,BOOTSTRAP,NET,ENV");
   // NCCL replaces %h and %p in it by host and process.
-  if (log.string().find('%') == std::string::npos)
-    unless_given("NCCL_DEBUG_FILE", log.string());
+  if (log.string().find('%') == std::string::npos) unless_given("NCCL_DEBUG_FILE", log.string());
 }
 
 std::optional<std::string> value_in(const Environment& environment, std::string_view name) {
   for (const auto& entry : environment) {
-    if (name_of(entry) == name && entry.size() > name.size())
-      return entry.substr(name.size() + 1);
+    if (name_of(entry) == name && entry.size() > name.size()) return entry.substr(name.size() + 1);
   }
   return std::nullopt;
 }
 
 std::vector<std::string> srun_command(const std::string& srun, const AllocationSpec& spec,
-                                      const std::vector<std::string>& node_command) {
+    const std::vector<std::string>& node_command) {
   // Without -n a SLURM_NTASKS of the batch job starts several agents on a node; without
   // --overlap a second step waits for ever; --no-kill and --kill-on-bad-exit=0 keep the other
   // nodes when one dies.
-  std::vector<std::string> command{srun,
-                                   fmt::format("-N{}", spec.nodes),
-                                   fmt::format("-n{}", spec.nodes),
-                                   "--ntasks-per-node=1",
-                                   "--overlap",
-                                   "--no-kill",
-                                   "--kill-on-bad-exit=0",
-                                   "--wait=0",
-                                   "--cpu-bind=none",
-                                   "--mpi=none",
-                                   "--export=ALL"};
+  std::vector<std::string> command{srun, fmt::format("-N{}", spec.nodes),
+      fmt::format("-n{}", spec.nodes), "--ntasks-per-node=1", "--overlap", "--no-kill",
+      "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--mpi=none", "--export=ALL"};
   command.insert(command.end(), node_command.begin(), node_command.end());
   return command;
 }
 
 std::vector<std::string> step_command(const std::string& srun, const AttemptSpec& spec,
-                                      const std::vector<std::string>& rank_command,
-                                      bool by_hostfile) {
+    const std::vector<std::string>& rank_command, bool by_hostfile) {
   // -N2 -n4 alone was placed 3+1, and cyclic is a common default: neighbours share a node.
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   const bool per_node = spec.trainer && spec.trainer->per_node;
@@ -274,8 +186,8 @@ std::vector<std::string> step_command(const std::string& srun, const AttemptSpec
     command.push_back(fmt::format("--ntasks-per-node={}", per_node ? 1 : spec.ranks_per_node));
     command.emplace_back("--distribution=block");
   }
-  const std::vector<std::string> rest{"--kill-on-bad-exit=1", "--overlap",    "--cpu-bind=none",
-                                      "--mpi=none",           "--input=none", "--export=ALL"};
+  const std::vector<std::string> rest{"--kill-on-bad-exit=1", "--overlap", "--cpu-bind=none",
+      "--mpi=none", "--input=none", "--export=ALL"};
   command.insert(command.end(), rest.begin(), rest.end());
   command.insert(command.end(), rank_command.begin(), rank_command.end());
   return command;
@@ -286,24 +198,24 @@ Environment srun_environment(const Environment& own) {
   for (const auto& entry : own) {
     const std::string_view name = name_of(entry);
     const bool option = name.starts_with("SRUN_") || name.starts_with("SLURM_CPU_BIND") ||
-                        name.starts_with("SLURM_MEM_BIND");
-    if (option ||
-        std::find(srun_options.begin(), srun_options.end(), name) != srun_options.end())
+        name.starts_with("SLURM_MEM_BIND");
+    if (option || std::find(srun_options.begin(), srun_options.end(), name) != srun_options.end())
       continue;
     environment.push_back(entry);
   }
   return environment;
 }
 
-std::vector<std::string> node_command(const std::string& agent, const AllocationSpec& spec,
-                                      const std::string& name) {
+std::vector<std::string> node_command(
+    const std::string& agent, const AllocationSpec& spec, const std::string& name) {
   std::vector<std::string> command{agent, "node"};
   if (!name.empty()) command.insert(command.end(), {"--name", name});
   const auto seconds = [](double value) { return fmt::format("{}", value); };
-  command.insert(command.end(), {"--slots", std::to_string(spec.slots_per_node),  //
-                                 "--lease", seconds(spec.limits.agent_lease_s),   //
-                                 "--beat", seconds(spec.limits.beat_s),           //
-                                 "--watch", seconds(spec.limits.watch_interval_s)});
+  command.insert(command.end(),
+      {"--slots", std::to_string(spec.slots_per_node),    //
+          "--lease", seconds(spec.limits.agent_lease_s),  //
+          "--beat", seconds(spec.limits.beat_s),          //
+          "--watch", seconds(spec.limits.watch_interval_s)});
   if (!spec.token.empty()) command.insert(command.end(), {"--token", spec.token});
   if (spec.launch == LaunchMode::srun) command.insert(command.end(), {"--ranks", "step"});
   // A job has what its script has set. Here it would be all of the shell in which somebody

@@ -23,8 +23,8 @@ struct RankPlace {
 
 /// What CUDA_VISIBLE_DEVICES lists: what Slurm gave to the job; without it one number per slot
 /// where there are GPUs.
-[[nodiscard]] std::vector<std::string> visible_devices(const Environment& own, int slots,
-                                                       bool has_gpus);
+[[nodiscard]] std::vector<std::string> visible_devices(
+    const Environment& own, int slots, bool has_gpus);
 
 /// Of the shell in which a daemon was started, what ranks on this machine may have
 /// (rank_variables.hpp); a secret is never among it.
@@ -32,37 +32,32 @@ struct RankPlace {
 
 /// `devices`: the node's, one for each slot; empty without GPUs.
 [[nodiscard]] Environment rank_environment(const Environment& own, const AttemptSpec& spec,
-                                           const RankPlace& place,
-                                           const std::vector<std::string>& devices);
+    const RankPlace& place, const std::vector<std::string>& devices);
 
 /// The value of a variable; none where it is not set.
-[[nodiscard]] std::optional<std::string> value_in(const Environment& environment,
-                                                  std::string_view name);
+[[nodiscard]] std::optional<std::string> value_in(
+    const Environment& environment, std::string_view name);
 
 /// The same for a rank that is a task of a Slurm step: it may need what PMI and MPI left there.
 [[nodiscard]] Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
-                                                const RankPlace& place,
-                                                const std::vector<std::string>& devices);
+    const RankPlace& place, const std::vector<std::string>& devices);
 
 /// NCCL writes what it does into `log`: set-up, bootstrap and network, not each collective.
 /// What the sweep or the site says about NCCL_DEBUG and its subsystems holds.
-void ask_nccl(Environment& environment, const AttemptSpec& spec,
-              const std::filesystem::path& log);
+void ask_nccl(Environment& environment, const AttemptSpec& spec, const std::filesystem::path& log);
 
 /// One srun for the allocation's life (notes in the .cpp): the whole argument vector.
-[[nodiscard]] std::vector<std::string> srun_command(
-    const std::string& srun, const AllocationSpec& spec,
-    const std::vector<std::string>& node_command);
+[[nodiscard]] std::vector<std::string> srun_command(const std::string& srun,
+    const AllocationSpec& spec, const std::vector<std::string>& node_command);
 /// One srun for an attempt: `rank_command` is what each task runs.
-[[nodiscard]] std::vector<std::string> step_command(
-    const std::string& srun, const AttemptSpec& spec,
-    const std::vector<std::string>& rank_command, bool by_hostfile = false);
+[[nodiscard]] std::vector<std::string> step_command(const std::string& srun,
+    const AttemptSpec& spec, const std::vector<std::string>& rank_command,
+    bool by_hostfile = false);
 /// Our environment without every variable that sets an option of srun.
 [[nodiscard]] Environment srun_environment(const Environment& own);
 
 /// `agent node …` as the lead starts it. `name` is empty under srun: each node knows its own.
-[[nodiscard]] std::vector<std::string> node_command(const std::string& agent,
-                                                    const AllocationSpec& spec,
-                                                    const std::string& name);
+[[nodiscard]] std::vector<std::string> node_command(
+    const std::string& agent, const AllocationSpec& spec, const std::string& name);
 
 }  // namespace shardsweep::agent

@@ -26,8 +26,8 @@ pid_t command_below(pid_t top, const std::vector<std::string>& command, int rank
   for (const pid_t pid : descendants_of(top)) {
     if (!is_command_of_rank(process_arguments(pid), command)) continue;
     const bool any = rank < 0;
-    if (any || variables_in(process_environment(pid))[std::string(rank_variable)] ==
-                   std::to_string(rank))
+    if (any ||
+        variables_in(process_environment(pid))[std::string(rank_variable)] == std::to_string(rank))
       found = pid;
   }
   return found;
@@ -53,8 +53,8 @@ pid_t last_of_chain(pid_t rank) {
 
 }  // namespace
 
-void tell_environment(const std::filesystem::path& file,
-                      const std::vector<std::string>& environment) {
+void tell_environment(
+    const std::filesystem::path& file, const std::vector<std::string>& environment) {
   const std::string text = told_text(environment);
   const Descriptor opened(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));

@@ -26,8 +26,8 @@ struct FirstRank {
 };
 
 /// Of a rank on the host, by the process that becomes it.
-void tell_environment(const std::filesystem::path& file,
-                      const std::vector<std::string>& environment);
+void tell_environment(
+    const std::filesystem::path& file, const std::vector<std::string>& environment);
 
 class EnvironmentReading {
  public:
@@ -43,8 +43,8 @@ class EnvironmentReading {
   [[nodiscard]] const Variables& found() const { return found_; }
   /// The same, as it is kept.
   [[nodiscard]] Variables kept() const {
-    return for_keeping(found_, wanted_, image_.empty() ? Keeping::of_the_rank : Keeping::all,
-                       secrets_);
+    return for_keeping(
+        found_, wanted_, image_.empty() ? Keeping::of_the_rank : Keeping::all, secrets_);
   }
 
  private:
@@ -54,7 +54,7 @@ class EnvironmentReading {
 
   Variables wanted_;
   std::vector<std::string> secrets_;  ///< variables whose values are kept nowhere
-  std::string image_;  ///< empty: no container, and nothing is held against anybody
+  std::string image_;                 ///< empty: no container, and nothing is held against anybody
   FirstRank rank_;
   Variables told_;
   Variables found_;

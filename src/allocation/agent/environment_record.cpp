@@ -8,9 +8,9 @@ namespace shardsweep::agent {
 EnvironmentRecord::EnvironmentRecord(const AttemptHere& here, pid_t pid, RankStart inside)
     : here_(here),
       reading_(here.spec,
-               FirstRank{pid, 0, std::move(inside.argv), std::move(inside.environment),
-                         here.paths.environment()},
-               here.now_s()),
+          FirstRank{pid, 0, std::move(inside.argv), std::move(inside.environment),
+              here.paths.environment()},
+          here.now_s()),
       since_(here.clock.now()) {}
 
 std::optional<Evidence> EnvironmentRecord::look(bool is_training) {

@@ -32,7 +32,7 @@ std::uintmax_t size_of(const fs::path& file) {
 }  // namespace
 
 EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vector<Rank> ranks,
-                               double limit_s, double gdb_s, double now_s)
+    double limit_s, double gdb_s, double now_s)
     : paths_(std::move(paths)),
       seen_(std::move(seen)),
       ranks_(std::move(ranks)),
@@ -65,7 +65,7 @@ void EvidenceTaking::copy_recorder(int rank) {
 
 void EvidenceTaking::ask_for_backtrace(const Rank& rank) {
   const auto seen = std::find_if(seen_.ranks.begin(), seen_.ranks.end(),
-                                 [&](const auto& one) { return one.rank == rank.number; });
+      [&](const auto& one) { return one.rank == rank.number; });
   // Without a handler SIGQUIT ends a process, and a stopped one can't answer.
   if (!seen->state.catches_quit || seen->state.state == 'T' || seen->state.state == 'Z') return;
   const std::uintmax_t size = size_of(paths_.rank_log(rank.number));

@@ -25,7 +25,7 @@ class EvidenceTaking {
   /// it for a backtrace (SIGQUIT), which goes to the rank's output. `seen`: node, attempt, why.
   /// Then gdb looks at them, for `gdb_s` at most; 0: it does not.
   EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vector<Rank> ranks, double limit_s,
-                 double gdb_s, double now_s);
+      double gdb_s, double now_s);
 
   /// True when backtraces and gdb are through or their limits have passed. NODE.json is written
   /// before gdb begins.

@@ -20,28 +20,21 @@ constexpr std::size_t most_at_once = 8;
 
 std::vector<std::string> command(const std::string& gdb, pid_t pid) {
   // Without anybody's .gdbinit; a stack that runs in circles has an end.
-  return {gdb,
-          "-nx",
-          "-batch",
-          "-ex",
-          "set pagination off",
-          "-p",
-          std::to_string(pid),
-          "-ex",
-          "thread apply all backtrace 64"};
+  return {gdb, "-nx", "-batch", "-ex", "set pagination off", "-p", std::to_string(pid), "-ex",
+      "thread apply all backtrace 64"};
 }
 
 /// Symbols are not fetched from servers: a node may not reach any, and waits for them.
 Environment offline(Environment own) {
-  std::erase_if(own,
-                [](const std::string& entry) { return entry.starts_with("DEBUGINFOD_URLS="); });
+  std::erase_if(
+      own, [](const std::string& entry) { return entry.starts_with("DEBUGINFOD_URLS="); });
   return own;
 }
 
 }  // namespace
 
-void GdbLook::start(const AttemptPaths& attempt, const std::vector<Rank>& ranks,
-                    const Environment& own) {
+void GdbLook::start(
+    const AttemptPaths& attempt, const std::vector<Rank>& ranks, const Environment& own) {
   const auto gdb = find_program("gdb", own);
   if (!gdb) return;
   std::error_code error;

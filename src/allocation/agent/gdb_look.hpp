@@ -26,8 +26,7 @@ class GdbLook {
   };
   /// One gdb for each of the first eight ranks; what it says, or why it may not look, goes to
   /// evidence/gdb.rank.K.txt. Without a gdb on PATH nothing happens.
-  void start(const AttemptPaths& attempt, const std::vector<Rank>& ranks,
-             const Environment& own);
+  void start(const AttemptPaths& attempt, const std::vector<Rank>& ranks, const Environment& own);
   [[nodiscard]] bool is_over();
   /// Kills those that are not through; their ranks go on as they were.
   void end();

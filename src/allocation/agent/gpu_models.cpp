@@ -32,14 +32,14 @@ std::vector<Gpu> gpus_of_driver(const Nvml& nvml, const Log& log) {
 bool is_listed(const Gpu& gpu, const std::vector<std::string>& devices) {
   return std::any_of(devices.begin(), devices.end(), [&](const std::string& device) {
     return device == std::to_string(gpu.index) ||
-           (device.size() > 4 && gpu.identity.uuid.starts_with(device));
+        (device.size() > 4 && gpu.identity.uuid.starts_with(device));
   });
 }
 
 std::vector<Gpu> chosen(std::vector<Gpu> gpus, const std::vector<std::string>& devices) {
   std::vector<Gpu> listed;
   std::copy_if(gpus.begin(), gpus.end(), std::back_inserter(listed),
-               [&](const Gpu& gpu) { return is_listed(gpu, devices); });
+      [&](const Gpu& gpu) { return is_listed(gpu, devices); });
   // Numbers within a control group, and slices of a GPU, are none of the driver's: then all
   // that we may use are meant.
   return listed.size() < std::min(gpus.size(), devices.size()) ? gpus : listed;
@@ -58,8 +58,8 @@ std::string listed_once(const std::vector<std::string>& models) {
 
 }  // namespace
 
-std::vector<int> gpus_of_ranks(const Nvml& nvml, const std::vector<std::string>& devices,
-                               const Log& log) {
+std::vector<int> gpus_of_ranks(
+    const Nvml& nvml, const std::vector<std::string>& devices, const Log& log) {
   std::vector<int> indices;
   for (const Gpu& gpu : chosen(gpus_of_driver(nvml, log), devices))
     indices.push_back(gpu.index);

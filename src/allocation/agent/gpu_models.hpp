@@ -13,9 +13,8 @@ namespace shardsweep::agent {
 
 /// Those that ranks get, by the driver's numbers. Where `devices` (as in CUDA_VISIBLE_DEVICES)
 /// are numbers within a control group, or slices: all that this process may use.
-[[nodiscard]] std::vector<int> gpus_of_ranks(const Nvml& nvml,
-                                             const std::vector<std::string>& devices,
-                                             const Log& log);
+[[nodiscard]] std::vector<int> gpus_of_ranks(
+    const Nvml& nvml, const std::vector<std::string>& devices, const Log& log);
 
 /// The model of the GPUs that ranks get (`devices`, as in CUDA_VISIBLE_DEVICES), with ", "
 /// between different ones; empty where there is none or nobody tells.

@@ -26,8 +26,8 @@ void wait_for(pid_t agent, GuardMachine& guard) {
   const pid_t reaped = ::waitpid(-1, &status, 0);
   if (reaped < 0 && errno == EINTR) return;
   if (reaped == agent) {
-    guard.see_agent_end(WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    guard.see_agent_end(
+        WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
   } else if (reaped < 0) {
     guard.see_nothing_left();
   } else {
@@ -40,7 +40,7 @@ void wait_for(pid_t agent, GuardMachine& guard) {
 }  // namespace
 
 int run_guard(const Clock& clock, const std::function<int()>& node_agent,
-              const std::function<void(int signal)>& killed) {
+    const std::function<void(int signal)>& killed) {
   become_subreaper();
   block_signals();
   fail_point("guard.start");

@@ -14,6 +14,6 @@ namespace shardsweep::agent {
 /// Forks; the child runs `node_agent` and its answer is the exit code that is passed on. If a
 /// signal has ended it, `killed` is called with that before anything else is ended.
 int run_guard(const Clock& clock, const std::function<int()>& node_agent,
-              const std::function<void(int signal)>& killed);
+    const std::function<void(int signal)>& killed);
 
 }  // namespace shardsweep::agent

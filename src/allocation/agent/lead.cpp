@@ -60,7 +60,7 @@ Result<AttemptSpec> read_spec(const Assign& assign) {
 }  // namespace
 
 Lead::Lead(AllocationPaths paths, const AllocationSpec& spec, LineWriter from_lead,
-           const Clock& clock, PipedChild nodes, JobEnd job_end)
+    const Clock& clock, PipedChild nodes, JobEnd job_end)
     : paths_(std::move(paths)),
       launch_(spec.launch),
       watch_interval_s_(spec.limits.watch_interval_s),
@@ -127,8 +127,8 @@ bool Lead::say(FromLeadBody body, bool durable) {
   if (std::holds_alternative<Bye>(body)) fail_point("lead.bye");
   const bool starts = std::holds_alternative<Started>(body);
   const bool ends = std::holds_alternative<Ended>(body);
-  from_lead_.say(encode(FromLead{++line_, clock_.now(), std::move(body)}), durable,
-                 seconds_of(clock_), log_);
+  from_lead_.say(
+      encode(FromLead{++line_, clock_.now(), std::move(body)}), durable, seconds_of(clock_), log_);
   if (starts) fail_point("lead.started_written");
   if (ends) fail_point("lead.ended_written");
   return from_lead_.all_written();
@@ -203,8 +203,7 @@ bool Lead::end_all() {
 }
 
 void Lead::wait() {
-  const double timeout_s =
-      std::min(machine_.next_beat_s() - seconds_of(clock_), watch_interval_s_);
+  const double timeout_s = std::min(machine_.next_beat_s() - seconds_of(clock_), watch_interval_s_);
   std::vector<pollfd> polled;
   polled.push_back({signals_.descriptor(), POLLIN, 0});
   if (!channel_.closed()) polled.push_back(channel_.readable());

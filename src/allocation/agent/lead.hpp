@@ -32,8 +32,8 @@ namespace shardsweep::agent {
 class Lead final : private LeadOutside {
  public:
   /// `nodes`: the one child, a guard or srun, with its pipes. After block_signals().
-  Lead(AllocationPaths paths, const AllocationSpec& spec, LineWriter from_lead,
-       const Clock& clock, PipedChild nodes, JobEnd job_end);
+  Lead(AllocationPaths paths, const AllocationSpec& spec, LineWriter from_lead, const Clock& clock,
+      PipedChild nodes, JobEnd job_end);
   void say_claimed(Claimed claimed) { say(std::move(claimed), true); }
   /// Until there is nothing more to do; the exit code.
   [[nodiscard]] int run();

@@ -26,8 +26,8 @@ int sweep_leftovers(const std::string& token, const Clock& clock) {
     if (marked.found.empty()) {
       if (marked.unreadable > 0)
         Log(clock, "sweep-leftovers")
-            .line(fmt::format("{} processes of other users could not be inspected",
-                              marked.unreadable));
+            .line(fmt::format(
+                "{} processes of other users could not be inspected", marked.unreadable));
       return 0;
     }
     for (const auto& process : marked.found) {

@@ -99,10 +99,9 @@ int NodeAgent::run() {
 void NodeAgent::say_ready() {
   const NodeIdentity& node = machine_.node();
   fail_point("node.ready");
-  say(NodeReady{
-      node.name, host_name(), ::getpid(), node.index, gpu_models(devices_, log_),
+  say(NodeReady{node.name, host_name(), ::getpid(), node.index, gpu_models(devices_, log_),
       switches_in(value_in(environment_, "SLURM_TOPOLOGY_ADDR").value_or(""),
-                  value_in(environment_, "SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""))});
+          value_in(environment_, "SLURM_TOPOLOGY_ADDR_PATTERN").value_or(""))});
   fail_point("node.ready_said");
 }
 
@@ -148,14 +147,13 @@ Result<AttemptSpec> NodeAgent::read_spec(const std::string& dir) {
 
 NodeCheck NodeAgent::clean_up(const std::string& dir) {
   const std::filesystem::path folder(dir);
-  return check_node(
-      {.token = token_,
-       .name = machine_.node().name,
-       .job = job_id_of(value_in(environment_, "SLURM_JOB_ID").value_or(""),
-                        value_in(environment_, "SLURM_ARRAY_JOB_ID").value_or(""),
-                        value_in(environment_, "SLURM_ARRAY_TASK_ID").value_or("")),
-       .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
-       .ended_jobs = folder.parent_path().parent_path() / ended_jobs_file},
+  return check_node({.token = token_,
+                        .name = machine_.node().name,
+                        .job = job_id_of(value_in(environment_, "SLURM_JOB_ID").value_or(""),
+                            value_in(environment_, "SLURM_ARRAY_JOB_ID").value_or(""),
+                            value_in(environment_, "SLURM_ARRAY_TASK_ID").value_or("")),
+                        .cluster = value_in(environment_, "SLURM_CLUSTER_NAME").value_or(""),
+                        .ended_jobs = folder.parent_path().parent_path() / ended_jobs_file},
       log_);
 }
 
@@ -167,26 +165,23 @@ ContainerPlace NodeAgent::container_place() const {
 
 ContainerState NodeAgent::container(const AttemptSpec& spec, const std::string& dir) {
   return containers_.step(spec, AttemptPaths{dir}, with_secrets_of(spec, environment_),
-                          container_place(), seconds_of(clock_));
+      container_place(), seconds_of(clock_));
 }
 
-std::unique_ptr<RanksOutside> NodeAgent::ranks_of(const NodeIdentity& node,
-                                                  const AttemptSpec& spec,
-                                                  const std::string& dir,
-                                                  const std::string& meet) {
+std::unique_ptr<RanksOutside> NodeAgent::ranks_of(const NodeIdentity& node, const AttemptSpec& spec,
+    const std::string& dir, const std::string& meet) {
   OfNode given{.environment = node.in_a_shell ? passed_on(environment_) : environment_,
-               .devices = devices_,
-               .gpus = gpus_,
-               .meet = meet};
+      .devices = devices_,
+      .gpus = gpus_,
+      .meet = meet};
   if (spec.container) given.image_digest = containers_.digest_of(*spec.container);
-  return std::make_unique<RunningAttempt>(node, clock_, log_, spec, AttemptPaths{dir},
-                                          std::move(given));
+  return std::make_unique<RunningAttempt>(
+      node, clock_, log_, spec, AttemptPaths{dir}, std::move(given));
 }
 
 void NodeAgent::remove_segments() {
   for (const SharedFile& file : remove_abandoned_segments())
-    log_.line(
-        fmt::format("removed the leftover /dev/shm/{} ({} bytes)", file.name, file.bytes));
+    log_.line(fmt::format("removed the leftover /dev/shm/{} ({} bytes)", file.name, file.bytes));
 }
 
 // ---- the check of this node
@@ -197,7 +192,7 @@ std::string NodeAgent::begin_check(const CheckNode& order) {
   auto child = own_program().and_then([&](const std::string& program) {
     return start_piped(
         {program, "check", "--dir", order.dir, "--name", machine_.node().name, "--time",
-         std::string(word_of(order.time)), "--round", std::to_string(order.round)},
+            std::string(word_of(order.time)), "--round", std::to_string(order.round)},
         environment_);
   });
   if (!child) return child.error().what;

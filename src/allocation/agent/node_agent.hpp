@@ -40,17 +40,14 @@ class NodeAgent final : private NodeOutside {
   void say(FromNodeBody body) override;
   [[nodiscard]] Result<AttemptSpec> read_spec(const std::string& dir) override;
   [[nodiscard]] NodeCheck clean_up(const std::string& dir) override;
-  [[nodiscard]] ContainerState container(const AttemptSpec& spec,
-                                         const std::string& dir) override;
+  [[nodiscard]] ContainerState container(const AttemptSpec& spec, const std::string& dir) override;
   [[nodiscard]] std::string container_fault() override { return containers_.take_fault(); }
   void stop_container() override { containers_.stop(); }
   [[nodiscard]] GpuFindings look_at_gpus(std::int64_t slack_bytes) override {
     return gpus_.look(slack_bytes);
   }
   [[nodiscard]] std::unique_ptr<RanksOutside> ranks_of(const NodeIdentity& node,
-                                                       const AttemptSpec& spec,
-                                                       const std::string& dir,
-                                                       const std::string& meet) override;
+      const AttemptSpec& spec, const std::string& dir, const std::string& meet) override;
   void remove_segments() override;
   [[nodiscard]] std::string begin_check(const CheckNode& order) override;
 

@@ -27,13 +27,12 @@ void find_marked_left(const CheckedNode& node, const Log& log, std::vector<Proce
   for (const std::size_t at : abandoned(seen, node.token, node.name, 0)) {
     left.push_back(marked[at].process);
     log.line(fmt::format("process {} is left over from attempt {}: {}", left.back().pid,
-                         marked[at].marker, left.back().cmdline));
+        marked[at].marker, left.back().cmdline));
   }
 }
 
 /// Jobs that have ended can't start again: what carries their number has been left.
-void find_left_of_jobs(const CheckedNode& node, const Log& log,
-                       std::vector<ProcessSeen>& left) {
+void find_left_of_jobs(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
   std::vector<JobProcess> others = job_processes();
   std::erase_if(others, [&](const JobProcess& one) {
     return one.job == node.job || one.in_step || one.cluster != node.cluster;
@@ -45,7 +44,7 @@ void find_left_of_jobs(const CheckedNode& node, const Log& log,
     if (!lists_job(*list, one.job)) continue;
     left.push_back(one.process);
     log.line(fmt::format("process {} is left over from job {}, which has ended: {}",
-                         one.process.pid, one.job, one.process.cmdline));
+        one.process.pid, one.job, one.process.cmdline));
   }
 }
 
@@ -58,9 +57,8 @@ NodeCheck check_node(const CheckedNode& node, const Log& log) {
   NodeCheck check;
   const auto stuck = end_processes(left, grace_ms, stuck_wait_ms);
   for (const ProcessSeen& process : left) {
-    const bool is_stuck = std::any_of(stuck.begin(), stuck.end(), [&](const auto& other) {
-      return other.pid == process.pid;
-    });
+    const bool is_stuck = std::any_of(
+        stuck.begin(), stuck.end(), [&](const auto& other) { return other.pid == process.pid; });
     (is_stuck ? check.stuck : check.ended).push_back(process.cmdline);
   }
   for (const SharedFile& file : remove_abandoned_segments()) {

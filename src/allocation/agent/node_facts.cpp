@@ -170,11 +170,10 @@ class Finding {
     if (child < 0) return wrong("home", fmt::format("can't fork: {}", std::strerror(errno)));
     const Exit exit = await(child, clock_, limits_.check_home_s);
     if (!exit.done)
-      return wrong("home", fmt::format("{} has not answered within {:.1f} s", options_.dir,
-                                       limits_.check_home_s));
+      return wrong("home",
+          fmt::format("{} has not answered within {:.1f} s", options_.dir, limits_.check_home_s));
     if (exit.code != 0)
-      wrong("home",
-            fmt::format("{} can't be written: {}", options_.dir, std::strerror(exit.code)));
+      wrong("home", fmt::format("{} can't be written: {}", options_.dir, std::strerror(exit.code)));
   }
 
   void check_programs() {
@@ -217,8 +216,7 @@ class Finding {
             std::max(facts_.gpu_used_bytes, static_cast<double>(gpu.memory->used_bytes));
       const std::int64_t errors = gpu.health.uncorrected_errors.value_or(0);
       if (errors > 0 && limits_.check_clocks > 0)
-        wrong("gpu",
-              fmt::format("GPU {} counts {} uncorrected memory errors", gpu.index, errors));
+        wrong("gpu", fmt::format("GPU {} counts {} uncorrected memory errors", gpu.index, errors));
     }
   }
 
@@ -251,7 +249,7 @@ class Finding {
   /// On one GPU, or on the CPUs; false where it can't be started. `timeout` ends what has hung
   /// with all that it has started.
   bool start(std::string_view check, const std::vector<std::string>& command, double limit_s,
-             const std::string& gpu, std::vector<Run>& runs) {
+      const std::string& gpu, std::vector<Run>& runs) {
     std::vector<std::string> argv{"timeout", "--kill-after=1", fmt::format("{:.0f}", limit_s)};
     argv.insert(argv.end(), command.begin(), command.end());
     Environment environment = environment_;
@@ -309,8 +307,7 @@ class Finding {
     if (!pair || !can_run("allreduce", order_.allreduce)) return;
     const auto colon = pair->meet.rfind(':');
     std::vector<std::string> ports;
-    for (std::size_t at = colon + 1; at < pair->meet.size();
-         at = pair->meet.find(',', at) + 1) {
+    for (std::size_t at = colon + 1; at < pair->meet.size(); at = pair->meet.find(',', at) + 1) {
       ports.push_back(pair->meet.substr(at, pair->meet.find(',', at) - at));
       if (pair->meet.find(',', at) == std::string::npos) break;
     }
@@ -323,12 +320,11 @@ class Finding {
     for (std::size_t at = 0; at < ports.size(); ++at) {
       std::vector<std::string> command = order_.allreduce;
       for (const std::string& word :
-           {std::string("--rank"), std::string(is_first ? "0" : "1"),
-            std::string("--rendezvous"),
-            fmt::format("tcp://{}:{}", pair->meet.substr(0, colon), ports[at]),
-            std::string("--run-id"), fmt::format("{}.{}.{}", token_, options_.round, at),
-            std::string("--deadline"), fmt::format("rendezvous={:.0f}", limit_s),
-            std::string("--deadline"), fmt::format("comm={:.0f}", limit_s)})
+          {std::string("--rank"), std::string(is_first ? "0" : "1"), std::string("--rendezvous"),
+              fmt::format("tcp://{}:{}", pair->meet.substr(0, colon), ports[at]),
+              std::string("--run-id"), fmt::format("{}.{}.{}", token_, options_.round, at),
+              std::string("--deadline"), fmt::format("rendezvous={:.0f}", limit_s),
+              std::string("--deadline"), fmt::format("comm={:.0f}", limit_s)})
         command.push_back(word);
       start("allreduce", command, limit_s + 1, places[at], runs);
     }
@@ -345,10 +341,9 @@ class Finding {
     const double bytes_per_s = figure_in(run.said, "\"busbw_gb_per_s\":") * giga;
     if (code != 0 || (is_first && bytes_per_s <= 0))
       return wrong("allreduce",
-                   fmt::format("{}with {}: {} {}", run.where,
-                               is_first ? pair.second : pair.first, order_.allreduce.front(),
-                               code == by_timeout ? "has not ended in time"
-                                                  : fmt::format("ended with {}", code)));
+          fmt::format("{}with {}: {} {}", run.where, is_first ? pair.second : pair.first,
+              order_.allreduce.front(),
+              code == by_timeout ? "has not ended in time" : fmt::format("ended with {}", code)));
     double& slowest = facts_.busbw_bytes_per_s;
     if (is_first && (slowest == 0 || bytes_per_s < slowest)) slowest = bytes_per_s;
   }
@@ -387,10 +382,10 @@ class Finding {
     const int code = exit_of(run);
     const double flops = figure_in(run.said, "\"gemm_gflops\":") * giga;
     if (flops <= 0)
-      return wrong("gemm", fmt::format("{}{} {}: {}", run.where, order_.gemm.front(),
-                                       code == by_timeout ? "has not ended in time"
-                                                          : fmt::format("ended with {}", code),
-                                       run.said.substr(0, longest_finding)));
+      return wrong("gemm",
+          fmt::format("{}{} {}: {}", run.where, order_.gemm.front(),
+              code == by_timeout ? "has not ended in time" : fmt::format("ended with {}", code),
+              run.said.substr(0, longest_finding)));
     if (facts_.gemm_flops == 0 || flops < facts_.gemm_flops) facts_.gemm_flops = flops;
   }
 
@@ -400,8 +395,8 @@ class Finding {
     for (const std::string& line : lines) {
       auto child =
           start_piped({"timeout", "--kill-after=1", fmt::format("{:.3f}", limits_.check_hook_s),
-                       "/bin/sh", "-c", "exec 2>&1\n" + line},
-                      environment_);
+                          "/bin/sh", "-c", "exec 2>&1\n" + line},
+              environment_);
       if (!child) return wrong(check, child.error().what);
       child->to.reset();
       std::vector<Run> runs;
@@ -417,10 +412,12 @@ class Finding {
         last.remove_suffix(1);
       last = last.substr(last.rfind('\n') + 1);
       if (code == by_timeout || code == 128 + SIGKILL)
-        return wrong(check, fmt::format("'{}' took longer than {:.1f} s", one_line(line, 60),
-                                        limits_.check_hook_s));
-      return wrong(check, fmt::format("'{}' ended with {}{}{}", one_line(line, 60), code,
-                                      last.empty() ? "" : ": ", last));
+        return wrong(check,
+            fmt::format(
+                "'{}' took longer than {:.1f} s", one_line(line, 60), limits_.check_hook_s));
+      return wrong(check,
+          fmt::format(
+              "'{}' ended with {}{}{}", one_line(line, 60), code, last.empty() ? "" : ": ", last));
     }
   }
 

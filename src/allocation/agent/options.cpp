@@ -28,8 +28,8 @@ tl::unexpected<Fault> wrong(std::string what) {
   return fault(FaultKind::invalid_input, std::move(what));
 }
 
-Result<Flags> parse_flags(const std::vector<std::string>& arguments,
-                          const std::set<std::string, std::less<>>& known) {
+Result<Flags> parse_flags(
+    const std::vector<std::string>& arguments, const std::set<std::string, std::less<>>& known) {
   Flags flags;
   for (std::size_t i = 1; i < arguments.size(); i += 2) {
     const std::string& name = arguments[i];
@@ -58,8 +58,7 @@ Result<double> seconds(const Flags& flags, std::string_view name) {
 
 /// Under srun every node gets the same command line and knows itself by its environment. Which
 /// ranks are its own is never guessed: two nodes with the same ones would measure nonsense.
-Result<void> find_place(const Flags& flags, const Environment& environment,
-                        NodeIdentity& node) {
+Result<void> find_place(const Flags& flags, const Environment& environment, NodeIdentity& node) {
   const auto name = flags.find("--name");
   if (name != flags.end()) {
     node.name = name->second;
@@ -100,8 +99,8 @@ Result<NodeOptions> parse_node(const Flags& flags, const Environment& environmen
 
 }  // namespace
 
-Result<Options> parse_options(const std::vector<std::string>& arguments,
-                              const Environment& environment) {
+Result<Options> parse_options(
+    const std::vector<std::string>& arguments, const Environment& environment) {
   Options options;
   if (arguments.empty()) return wrong("no command given");
   const std::string& verb = arguments[0];
@@ -119,13 +118,13 @@ Result<Options> parse_options(const std::vector<std::string>& arguments,
   } else if (verb == "node") {
     options.verb = Verb::node;
     SHARDSWEEP_ASSIGN(const Flags flags,
-                      parse_flags(arguments, {"--name", "--slots", "--lease", "--beat",
-                                              "--watch", "--token", "--ranks"}));
+        parse_flags(arguments,
+            {"--name", "--slots", "--lease", "--beat", "--watch", "--token", "--ranks"}));
     SHARDSWEEP_ASSIGN(options.node, parse_node(flags, environment));
   } else if (verb == "check") {
     options.verb = Verb::check;
-    SHARDSWEEP_ASSIGN(const Flags flags,
-                      parse_flags(arguments, {"--dir", "--name", "--time", "--round"}));
+    SHARDSWEEP_ASSIGN(
+        const Flags flags, parse_flags(arguments, {"--dir", "--name", "--time", "--round"}));
     SHARDSWEEP_ASSIGN(options.check.dir, required(flags, "--dir"));
     SHARDSWEEP_ASSIGN(options.check.node, required(flags, "--name"));
     SHARDSWEEP_ASSIGN(const std::string word, required(flags, "--time"));

@@ -42,7 +42,7 @@ inline constexpr std::string_view usage_text =
 )";
 
 /// `environment` gives a node's name and index under Slurm.
-[[nodiscard]] Result<Options> parse_options(const std::vector<std::string>& arguments,
-                                            const Environment& environment);
+[[nodiscard]] Result<Options> parse_options(
+    const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace shardsweep::agent

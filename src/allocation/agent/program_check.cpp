@@ -21,8 +21,7 @@ std::optional<Evidence> ProgramCheck::changed() {
   for (auto& [path, hash] : found) {
     auto now = file_hash(path);
     if (!now || *now == hash) continue;
-    changes += fmt::format(
-        "{}the program {} has changed on {}: it was {} at submission, and is {}",
+    changes += fmt::format("{}the program {} has changed on {}: it was {} at submission, and is {}",
         changes.empty() ? "" : "; ", path, here_.node.name, short_hash(hash), short_hash(*now));
     hash = *std::move(now);
   }
@@ -54,8 +53,8 @@ std::optional<Evidence> ProgramCheck::look(bool were_read) {
 void ProgramCheck::note(const std::string& type) {
   if (!here_.has_rank_zero()) return;
   records_ += encode_record({type, {{"code_hash", here_.spec.code_hash}}, {}}, here_.spec.nonce,
-                            here_.clock.now()) +
-              "\n";
+                  here_.clock.now()) +
+      "\n";
   const auto written = write_own_file(here_.paths.code_records(), records_);
   if (!written) here_.log.line(written.error().what);
 }

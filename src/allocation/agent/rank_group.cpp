@@ -35,15 +35,15 @@ std::vector<RankExit> RankGroup::take_exits(bool has_runtime) {
     const int told = has_runtime && !by_signal ? info.si_status - signal_codes : 0;
     const bool by_told_signal = told > 0 && told < SIGRTMIN;
     exits.push_back({rank.number, by_signal || by_told_signal,
-                     by_told_signal ? told : info.si_status, start_failure(rank.report)});
+        by_told_signal ? told : info.si_status, start_failure(rank.report)});
   }
   return exits;
 }
 
 void RankGroup::reap_orphans() const {
   for (const pid_t pid : children_of(::getpid())) {
-    const bool is_rank = std::any_of(ranks_.begin(), ranks_.end(),
-                                     [&](const Rank& rank) { return rank.pid == pid; });
+    const bool is_rank = std::any_of(
+        ranks_.begin(), ranks_.end(), [&](const Rank& rank) { return rank.pid == pid; });
     if (!is_rank) ::waitpid(pid, nullptr, WNOHANG);
   }
 }

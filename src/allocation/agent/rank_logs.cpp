@@ -46,7 +46,7 @@ std::string read_ends(const std::filesystem::path& path, std::size_t limit) {
 }
 
 void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs,
-               const std::vector<LogRule>& own, Timestamp now, bool alone) {
+    const std::vector<LogRule>& own, Timestamp now, bool alone) {
   apply_own_rules(evidence, own);
   const std::size_t limit =
       std::min(most_of_one, most_of_all / std::max<std::size_t>(1, logs.size()));
@@ -54,8 +54,7 @@ void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs
     join_log(evidence, log.rank, find_cause(read_ends(log.path, limit), own), now, alone);
 }
 
-std::string summarise_nccl(const std::vector<RankLog>& logs,
-                           const std::filesystem::path& summary) {
+std::string summarise_nccl(const std::vector<RankLog>& logs, const std::filesystem::path& summary) {
   constexpr std::size_t shown = 5;
   const std::size_t limit =
       std::min(most_of_one, most_of_all / std::max<std::size_t>(1, logs.size()));

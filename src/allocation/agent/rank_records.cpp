@@ -46,15 +46,14 @@ std::vector<std::pair<int, Record>> RankRecords::read_to_end() {
   return records;
 }
 
-void RankRecords::read(int rank, std::size_t most_lines,
-                       std::vector<std::pair<int, Record>>& into) {
+void RankRecords::read(
+    int rank, std::size_t most_lines, std::vector<std::pair<int, Record>>& into) {
   const auto lines = readers_.at(rank).look(most_lines);
   if (!lines) return;  // looked at again; silence has its limit
   for (const auto& line : *lines) {
     auto record = decode_record(line);
     if (!record) {
-      if (garbage_++ == 0)
-        here_.log.line(fmt::format("rank {}: {}", rank, record.error().what));
+      if (garbage_++ == 0) here_.log.line(fmt::format("rank {}: {}", rank, record.error().what));
     } else if (record->nonce.empty() || record->nonce == here_.spec.nonce) {
       into.emplace_back(rank, *std::move(record));
     }

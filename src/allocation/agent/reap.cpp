@@ -43,8 +43,7 @@ std::optional<int> exit_status(pid_t child, const Clock& clock, double limit_s) 
   const double deadline = seconds_of(clock) + limit_s;
   while (true) {
     siginfo_t about{};
-    const int got =
-        ::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT);
+    const int got = ::waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT);
     if (got < 0 && errno != EINTR) return std::nullopt;
     if (got == 0 && about.si_pid == child)
       return about.si_code == CLD_EXITED ? about.si_status << 8 : about.si_status;

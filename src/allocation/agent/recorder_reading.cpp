@@ -32,8 +32,7 @@ bool read_to_end(int descriptor, std::string& text) {
   const auto deadline = clock.steady() + limit;
   std::array<char, 16384> buffer{};
   while (text.size() < longest_answer) {
-    const auto left =
-        std::chrono::duration_cast<milliseconds>(deadline - clock.steady()).count();
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - clock.steady()).count();
     pollfd polled{descriptor, POLLIN, 0};
     if (left <= 0 || ::poll(&polled, 1, static_cast<int>(left)) == 0) return false;
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());

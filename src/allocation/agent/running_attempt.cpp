@@ -27,7 +27,7 @@ constexpr int gone_wait_ms = 2000;
 }  // namespace
 
 RunningAttempt::RunningAttempt(const NodeIdentity& node, const Clock& clock, const Log& log,
-                               AttemptSpec spec, AttemptPaths paths, OfNode given)
+    AttemptSpec spec, AttemptPaths paths, OfNode given)
     : here_{node, clock, log, std::move(spec), std::move(paths)},
       given_(std::move(given)),
       records_(here_),
@@ -49,11 +49,9 @@ std::optional<Evidence> RunningAttempt::start(std::vector<Evidence>& beside) {
 
 void RunningAttempt::follow_trainer(std::vector<Evidence>& beside) {
   if (!spec().trainer) return;
-  auto logs =
-      TrainerLogs::make(spec(), here_.paths, step_ ? 1 : here_.nodes(), here_.node.index);
+  auto logs = TrainerLogs::make(spec(), here_.paths, step_ ? 1 : here_.nodes(), here_.node.index);
   if (!logs) {
-    beside.push_back(
-        {here_.clock.now(), {Outcome::rejected, logs.error().what, SaidBy::agent}});
+    beside.push_back({here_.clock.now(), {Outcome::rejected, logs.error().what, SaidBy::agent}});
     return;
   }
   trainer_ = *std::move(logs);
@@ -69,22 +67,20 @@ std::optional<Evidence> RunningAttempt::launch_ranks() {
     const RankPlace place{rank, local, count, here_.node.name};
     Environment environment = rank_environment(own, spec(), place, devices);
     if (spec().nccl_debug) ask_nccl(environment, spec(), here_.paths.nccl_log(rank));
-    RankProcess process{spec().argv,     std::move(environment),
-                        here_.paths.dir, here_.log_of(rank),
-                        ranks_.group(),  spec().limits.file_limit_bytes};
+    RankProcess process{spec().argv, std::move(environment), here_.paths.dir, here_.log_of(rank),
+        ranks_.group(), spec().limits.file_limit_bytes};
     complete_trainer(process, spec(), place, meet);
     if (const auto equipped = equip_side_run(process, spec(), here_.paths, rank); !equipped)
       return Evidence{here_.clock.now(), {Outcome::lost, equipped.error().what, SaidBy::agent}};
     RankStart inside = enter_container(process, spec(), {rank, meet},
-                                       place_of_container(own, spec().token, !devices.empty()),
-                                       here_.paths.dir.string());
+        place_of_container(own, spec().token, !devices.empty()), here_.paths.dir.string());
     Descriptor report;
     fail_point("node.spawn");
     const auto pid = start_rank(process, &report);
     if (!pid)
       return Evidence{here_.clock.now(),
-                      {Outcome::node_failure,
-                       fmt::format("rank {}: {}", rank, pid.error().what), SaidBy::agent}};
+          {Outcome::node_failure, fmt::format("rank {}: {}", rank, pid.error().what),
+              SaidBy::agent}};
     ranks_.add(rank, *pid, std::move(report));
     if (rank == 0) environment_.emplace(here_, *pid, std::move(inside));
     follow_records(rank);
@@ -98,8 +94,7 @@ std::optional<Evidence> RunningAttempt::launch_ranks() {
 std::optional<Evidence> RunningAttempt::launch_step() {
   const auto srun = step_->launch(given_.environment, given_.meet);
   if (!srun)
-    return Evidence{here_.clock.now(),
-                    {Outcome::node_failure, srun.error().what, SaidBy::agent}};
+    return Evidence{here_.clock.now(), {Outcome::node_failure, srun.error().what, SaidBy::agent}};
   ranks_.add(-1, *srun);
   environment_.emplace(here_, 0, step_->first_rank(given_.environment, given_.meet));
   for (int rank = 0; rank < spec().world; ++rank)
@@ -145,12 +140,12 @@ void RunningAttempt::rank_is_noted() {
 std::optional<Evidence> RunningAttempt::failure_of(const RankExit& exit, bool told) {
   const Timestamp at = here_.clock.now();
   if (exit.not_started)
-    return evidence_of_no_start(exit.rank, exit.not_started->error,
-                                exit.not_started->what + " on " + here_.node.name, at);
+    return evidence_of_no_start(
+        exit.rank, exit.not_started->error, exit.not_started->what + " on " + here_.node.name, at);
   if (!exit.by_signal && exit.rank < 0) return step_->exit_evidence(exit.status, told);
   if (!exit.by_signal)
     return evidence_of_exit(exit.rank, exit.status, at, last_line_of(here_.log_of(exit.rank)),
-                            trainer_ ? ExitCodes::any : ExitCodes::contract);
+        trainer_ ? ExitCodes::any : ExitCodes::contract);
   const bool for_want_of_memory =
       exit.status == SIGKILL && memory_kills_ && memory_kills() > memory_kills_;
   return for_want_of_memory ? evidence_of_memory_kill(exit.rank, at)
@@ -174,8 +169,8 @@ void RunningAttempt::begin_looking(const std::string& why, double still_s) {
   for (const auto& [rank, pid] : ranks_.living()) {
     if (rank >= 0) ranks.push_back({rank, pid});
   }
-  evidence_taking_.emplace(here_.paths, std::move(seen), std::move(ranks),
-                           spec().limits.evidence_s, spec().limits.gdb_s, here_.now_s());
+  evidence_taking_.emplace(here_.paths, std::move(seen), std::move(ranks), spec().limits.evidence_s,
+      spec().limits.gdb_s, here_.now_s());
 }
 
 void RunningAttempt::terminate() {
@@ -200,8 +195,8 @@ std::vector<std::string> RunningAttempt::leftovers() {
     const auto stat = process_stat(pid);
     if (!stat || stat->state == 'Z') continue;
     cmdlines.push_back(process_cmdline(pid));
-    here_.log.line(fmt::format("attempt {}: process {} outlived its rank: {}", spec().attempt,
-                               pid, cmdlines.back()));
+    here_.log.line(fmt::format(
+        "attempt {}: process {} outlived its rank: {}", spec().attempt, pid, cmdlines.back()));
   }
   return cmdlines;
 }
@@ -227,12 +222,11 @@ void RunningAttempt::end_marked(Beside& beside) {
   const std::string attempt = fmt::format("{}/{}/", spec().token, spec().attempt);
   const std::string marker = attempt + here_.node.name;
   // A step's ranks are slurmstepd's children: of those on other hosts nothing is known here.
-  const auto marked = find_marked([&](std::string_view value) {
-    return step_ ? value.starts_with(attempt) : value == marker;
-  });
+  const auto marked = find_marked(
+      [&](std::string_view value) { return step_ ? value.starts_with(attempt) : value == marker; });
   for (const auto& process : marked.found) {
     here_.log.line(fmt::format("attempt {}: process {} carries its marker: {}", spec().attempt,
-                               process.pid, process.cmdline));
+        process.pid, process.cmdline));
     beside.add_leftover(process.cmdline);
     if (!end_process(process, gone_wait_ms)) beside.stuck = true;
   }
@@ -249,7 +243,7 @@ void RunningAttempt::look_for_others(Beside& beside) {
   if (share <= limit) return;
   beside.facts.mark = Mark::contaminated;
   beside.facts.also = fmt::format("others used {:.0f} % of the CPUs of {} (limit {:.0f} %)",
-                                  share * 100, here_.node.name, limit * 100);
+      share * 100, here_.node.name, limit * 100);
 }
 
 std::optional<Evidence> RunningAttempt::finish_environment() {
@@ -299,8 +293,7 @@ void RunningAttempt::read_logs(std::vector<Evidence>& evidence, Beside& beside, 
   }
   // What NCCL says there it does not say in the ranks' output.
   if (spec().nccl_debug) {
-    beside.nccl =
-        summarise_nccl(nccl, here_.paths.evidence() / (here_.node.name + ".nccl.txt"));
+    beside.nccl = summarise_nccl(nccl, here_.paths.evidence() / (here_.node.name + ".nccl.txt"));
     logs.insert(logs.end(), nccl.begin(), nccl.end());
   }
   join_logs(evidence, logs, spec().rules, here_.clock.now(), alone);

@@ -40,7 +40,7 @@ struct OfNode {
 class RunningAttempt final : public RanksOutside {
  public:
   RunningAttempt(const NodeIdentity& node, const Clock& clock, const Log& log, AttemptSpec spec,
-                 AttemptPaths paths, OfNode given);
+      AttemptPaths paths, OfNode given);
 
   [[nodiscard]] Moment now() const override { return here_.now(); }
   void log(const std::string& line) override { here_.log.line(line); }
@@ -50,12 +50,8 @@ class RunningAttempt final : public RanksOutside {
   [[nodiscard]] std::vector<RankRecord> records(bool asked) override;
   [[nodiscard]] std::int64_t garbage() const override { return records_.garbage(); }
   [[nodiscard]] bool recorders_have_moved() override { return recorders_.have_moved(); }
-  [[nodiscard]] bool all_recorders_are_there() const override {
-    return recorders_.all_are_there();
-  }
-  [[nodiscard]] bool any_recorder_is_there() const override {
-    return recorders_.any_is_there();
-  }
+  [[nodiscard]] bool all_recorders_are_there() const override { return recorders_.all_are_there(); }
+  [[nodiscard]] bool any_recorder_is_there() const override { return recorders_.any_is_there(); }
   [[nodiscard]] std::optional<Evidence> look_at_environment(bool is_training) override;
   [[nodiscard]] std::optional<Evidence> look_at_programs(bool were_read) override {
     return programs_.look(were_read);

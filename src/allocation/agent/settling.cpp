@@ -30,9 +30,8 @@ Settled settle(const EndedAttempt& attempt, const Log& log) {
   const AttemptPaths paths{attempt.assign.dir};
   const auto records = read_attempt_records(paths);
   if (!records) log.line(records.error().what);
-  Settled settled =
-      judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
-                  [&] { return recorders_of(paths, log); });
+  Settled settled = judge_ended(attempt, records && has_result(records->text, attempt.assign.nonce),
+      [&] { return recorders_of(paths, log); });
   const auto packed = pack_attempt(paths, attempt.spec.limits.keep_log_bytes);
   if (!packed) log.line(packed.error().what);
   settled.packed = packed.has_value();

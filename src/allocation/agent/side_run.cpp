@@ -15,32 +15,25 @@ namespace fs = std::filesystem;
 
 /// No sampling of the CPU: it needs rights that few clusters give.
 std::vector<std::string> profiler_words(const AttemptPaths& paths) {
-  return {"nsys",
-          "profile",
-          "--output=" + (paths.kept() / "profile").string(),
-          "--force-overwrite=true",
-          "--trace=cuda,nvtx,osrt",
-          "--sample=none",
-          "--cpuctxsw=none"};
+  return {"nsys", "profile", "--output=" + (paths.kept() / "profile").string(),
+      "--force-overwrite=true", "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none"};
 }
 
 std::string snapshot_name(const AttemptSpec& spec) {
   return spec.nonce + ".pickle";
 }
 
-std::vector<std::string> snapshot_words(const std::vector<std::string>& argv,
-                                        const AttemptSpec& spec, const AttemptPaths& paths) {
+std::vector<std::string> snapshot_words(
+    const std::vector<std::string>& argv, const AttemptSpec& spec, const AttemptPaths& paths) {
   const Trainer* trainer = spec.trainer ? find_trainer(spec.trainer->log) : nullptr;
   if (trainer == nullptr) return {};
   const MemorySnapshot& snapshot = trainer->snapshot;
   const bool older = !snapshot.older_word.empty() &&
-                     std::any_of(argv.begin(), argv.end(), [&](const std::string& word) {
-                       return word.starts_with(snapshot.older_word);
-                     });
+      std::any_of(argv.begin(), argv.end(),
+          [&](const std::string& word) { return word.starts_with(snapshot.older_word); });
   const auto words = older ? snapshot.older_words : snapshot.words;
   return filled_words({words.begin(), words.end()},
-                      {{"kept", paths.kept().string()}, {"nonce", spec.nonce}},
-                      DoubleBraces::keep);
+      {{"kept", paths.kept().string()}, {"nonce", spec.nonce}}, DoubleBraces::keep);
 }
 
 /// oom_rank-3_NONCE.pickle is oom_rank-3.pickle there, and NONCE.pickle snapshot.pickle.
@@ -62,8 +55,8 @@ void move_file(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-std::vector<std::string> side_command(std::vector<std::string> argv, const AttemptSpec& spec,
-                                      const AttemptPaths& paths, int rank) {
+std::vector<std::string> side_command(
+    std::vector<std::string> argv, const AttemptSpec& spec, const AttemptPaths& paths, int rank) {
   if (spec.side == SideRun::profile && rank == 0) {
     auto words = profiler_words(paths);
     argv.insert(argv.begin(), words.begin(), words.end());
@@ -75,8 +68,8 @@ std::vector<std::string> side_command(std::vector<std::string> argv, const Attem
   return argv;
 }
 
-Result<void> equip_side_run(RankProcess& process, const AttemptSpec& spec,
-                            const AttemptPaths& paths, int rank) {
+Result<void> equip_side_run(
+    RankProcess& process, const AttemptSpec& spec, const AttemptPaths& paths, int rank) {
   if (spec.side == SideRun::none) return {};
   SHARDSWEEP_TRY(make_own_folder(paths.kept()));
   process.argv = side_command(std::move(process.argv), spec, paths, rank);
@@ -90,12 +83,10 @@ void collect_snapshots(const AttemptSpec& spec, const AttemptPaths& paths) {
       spec.trainer->directory.empty() ? paths.dir : fs::path(spec.trainer->directory);
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::directory_iterator it(ran_in, error), end; !error && it != end;
-       it.increment(error)) {
+  for (fs::directory_iterator it(ran_in, error), end; !error && it != end; it.increment(error)) {
     std::error_code gone;
     const bool is_file = it->symlink_status(gone).type() == fs::file_type::regular;
-    if (is_file && it->path().filename().string().ends_with(ending))
-      found.push_back(it->path());
+    if (is_file && it->path().filename().string().ends_with(ending)) found.push_back(it->path());
   }
   for (const auto& path : found)
     move_file(path, paths.kept() / name_when_kept(path.filename().string(), ending));

@@ -15,13 +15,12 @@ namespace shardsweep::agent {
 
 /// The command of a rank with its tool: a profiler in front of rank 0's, or the words by which
 /// the trainer writes PyTorch's memory snapshot behind each rank's.
-[[nodiscard]] std::vector<std::string> side_command(std::vector<std::string> argv,
-                                                    const AttemptSpec& spec,
-                                                    const AttemptPaths& paths, int rank);
+[[nodiscard]] std::vector<std::string> side_command(
+    std::vector<std::string> argv, const AttemptSpec& spec, const AttemptPaths& paths, int rank);
 
 /// The same for a rank that is to start; makes the folder for the tool's files.
-[[nodiscard]] Result<void> equip_side_run(RankProcess& process, const AttemptSpec& spec,
-                                          const AttemptPaths& paths, int rank);
+[[nodiscard]] Result<void> equip_side_run(
+    RankProcess& process, const AttemptSpec& spec, const AttemptPaths& paths, int rank);
 
 /// Snapshots that a trainer has left in the folder in which it ran go to the tool's files.
 /// Several node agents may do this at once. Ones that can't be moved stay where they are.

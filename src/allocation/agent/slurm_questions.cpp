@@ -58,8 +58,8 @@ bool read_available(int descriptor, std::string& text, std::size_t longest) {
 }
 
 /// A command of Slurm whose answer is read from a pipe.
-Result<PipedChild> ask_slurm(const std::string& program, std::vector<std::string> words,
-                             const Environment& environment) {
+Result<PipedChild> ask_slurm(
+    const std::string& program, std::vector<std::string> words, const Environment& environment) {
   SHARDSWEEP_ASSIGN(const std::string path, find_program(program, environment));
   words.insert(words.begin(), path);
   SHARDSWEEP_ASSIGN(PipedChild child, start_piped(words, environment));
@@ -138,8 +138,8 @@ void JobEnd::conclude(bool succeeded, double now_s, const Log& log) {
 TopologyReport::TopologyReport(Environment own, bool wanted)
     : environment_(std::move(own)), wanted_(wanted) {}
 
-std::optional<std::map<std::string, std::string>> TopologyReport::step(const Clock& clock,
-                                                                       const Log& log) {
+std::optional<std::map<std::string, std::string>> TopologyReport::step(
+    const Clock& clock, const Log& log) {
   if (!wanted_) return std::nullopt;
   const double now_s = seconds_of(clock);
   if (!scontrol_) ask(now_s, log);
@@ -171,14 +171,10 @@ void JobReport::ask(const AttemptPaths& attempt, const Log& log) {
   if (job_.empty() || scontrol_ != 0) return;
   std::error_code error;
   std::filesystem::create_directories(attempt.evidence(), error);
-  const auto child =
-      find_program("scontrol", environment_).and_then([&](const std::string& it) {
-        return start_rank({{it, "show", "job", job_},
-                           environment_,
-                           attempt.evidence(),
-                           attempt.evidence() / "job.txt",
-                           0});
-      });
+  const auto child = find_program("scontrol", environment_).and_then([&](const std::string& it) {
+    return start_rank({{it, "show", "job", job_}, environment_, attempt.evidence(),
+        attempt.evidence() / "job.txt", 0});
+  });
   if (child) {
     scontrol_ = *child;
   } else {

@@ -57,8 +57,8 @@ class TopologyReport {
   TopologyReport(Environment own, bool wanted);
 
   /// One look: starts scontrol, takes what it has said, or gives it up. The answer, once.
-  [[nodiscard]] std::optional<std::map<std::string, std::string>> step(const Clock& clock,
-                                                                       const Log& log);
+  [[nodiscard]] std::optional<std::map<std::string, std::string>> step(
+      const Clock& clock, const Log& log);
   /// The first attempt waits for it, but not for long.
   [[nodiscard]] bool is_due() const { return wanted_; }
 

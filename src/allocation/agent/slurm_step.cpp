@@ -41,7 +41,7 @@ Result<pid_t> SlurmStep::launch(const Environment& own, const std::string& meet)
   SHARDSWEEP_ASSIGN(const std::string agent, own_program());
   return start_rank(
       {step_command(srun, spec, {agent, "rank", "--dir", here_.paths.dir}, by_hostfile),
-       environment, here_.paths.dir, here_.log_of(-1), 0});
+          environment, here_.paths.dir, here_.log_of(-1), 0});
 }
 
 /// A node for each task, if ranks do not follow Slurm's order. False: they do.
@@ -64,15 +64,11 @@ bool SlurmStep::write_hostfile() const {
 RankStart SlurmStep::first_rank(const Environment& own, const std::string& meet) const {
   const AttemptSpec& spec = here_.spec;
   const RankPlace place{0, 0, spec.ranks_per_node, here_.node.name};
-  RankProcess process{spec.argv,
-                      rank_environment(own, spec, place, {}),
-                      here_.paths.dir,
-                      here_.log_of(0),
-                      0,
-                      spec.limits.file_limit_bytes};
+  RankProcess process{spec.argv, rank_environment(own, spec, place, {}), here_.paths.dir,
+      here_.log_of(0), 0, spec.limits.file_limit_bytes};
   complete_trainer(process, spec, place, meet);
   return enter_container(process, spec, {0, meet}, place_of_container(own, spec.token, false),
-                         here_.paths.dir.string());
+      here_.paths.dir.string());
 }
 
 bool SlurmStep::has_started() const {
@@ -109,8 +105,7 @@ Evidence SlurmStep::exit_evidence(int status, bool told) const {
 }
 
 Evidence SlurmStep::no_start_evidence(const std::string& why) const {
-  return evidence_of_no_step(read_ends(here_.log_of(-1), most_step_output), why,
-                             here_.clock.now());
+  return evidence_of_no_step(read_ends(here_.log_of(-1), most_step_output), why, here_.clock.now());
 }
 
 /// A step's ranks fill one node after the other (step_command); empty: not known.
@@ -124,15 +119,15 @@ std::string SlurmStep::node_of(const Evidence& first) const {
 }
 
 void SlurmStep::name_node(Ending& ending, const Evidence& first) const {
-  const bool of_a_node =
-      ending.outcome == Outcome::node_failure || ending.outcome == Outcome::crashed ||
-      ending.outcome == Outcome::comm_error || ending.outcome == Outcome::lost;
+  const bool of_a_node = ending.outcome == Outcome::node_failure ||
+      ending.outcome == Outcome::crashed || ending.outcome == Outcome::comm_error ||
+      ending.outcome == Outcome::lost;
   if (!of_a_node) return;
   const auto& nodes = here_.node.job_nodes;
   ending.node = node_of(first);
   if (!ending.node.empty() || nodes.empty()) return;
-  ending.cause += fmt::format("; it is not known on which of {} nodes ({}, …) this happened",
-                              nodes.size(), nodes.front());
+  ending.cause += fmt::format(
+      "; it is not known on which of {} nodes ({}, …) this happened", nodes.size(), nodes.front());
 }
 
 }  // namespace shardsweep::agent

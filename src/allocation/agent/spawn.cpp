@@ -41,8 +41,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   (void)!::write(STDERR_FILENO, line.data(), line.size());
   // Less than PIPE_BUF: at once and whole. Nobody may be there to read it.
   const std::string told = std::to_string(error) + " " + text.substr(0, 1000);
-  if (::fcntl(report_number, F_GETFD) >= 0)
-    (void)!::write(report_number, told.data(), told.size());
+  if (::fcntl(report_number, F_GETFD) >= 0) (void)!::write(report_number, told.data(), told.size());
   ::_exit(cannot_start);
 }
 
@@ -70,7 +69,7 @@ void keep_report(const Descriptor& report) {
 }
 
 [[noreturn]] void execute(const std::vector<char*>& argv, const std::vector<char*>& environment,
-                          const std::string& name) {
+    const std::string& name) {
   restore_signals();
   close_others();
   ::execvpe(argv[0], argv.data(), environment.data());
@@ -78,8 +77,7 @@ void keep_report(const Descriptor& report) {
 }
 
 void redirect(const RankProcess& rank) {
-  const int output =
-      ::open(rank.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int output = ::open(rank.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (output >= 0) {
     put(output, STDOUT_FILENO);
     ::dup2(STDOUT_FILENO, STDERR_FILENO);
@@ -102,9 +100,8 @@ void limit_files(std::int64_t file_limit_bytes) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
 }
 
-[[noreturn]] void become_rank(const RankProcess& rank, pid_t parent,
-                              const std::vector<char*>& argv,
-                              const std::vector<char*>& environment, const Descriptor& report) {
+[[noreturn]] void become_rank(const RankProcess& rank, pid_t parent, const std::vector<char*>& argv,
+    const std::vector<char*>& environment, const Descriptor& report) {
   ::setpgid(0, rank.group);
   keep_report(report);
   redirect(rank);
@@ -156,8 +153,7 @@ std::optional<StartFailure> start_failure(const Descriptor& report) {
   if (got <= 0) return std::nullopt;
   const std::string_view told(buffer.data(), static_cast<std::size_t>(got));
   StartFailure failure;
-  const auto [end, error] =
-      std::from_chars(told.data(), told.data() + told.size(), failure.error);
+  const auto [end, error] = std::from_chars(told.data(), told.data() + told.size(), failure.error);
   if (error != std::errc()) return std::nullopt;
   failure.what = told.substr(static_cast<std::size_t>(end - told.data()) + 1);
   return failure;
@@ -195,8 +191,8 @@ Result<std::string> own_program() {
   return path.string();
 }
 
-Result<std::string> find_program(const std::string& name,
-                                 const std::vector<std::string>& environment) {
+Result<std::string> find_program(
+    const std::string& name, const std::vector<std::string>& environment) {
   std::string path = value_in(environment, "PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   path += ':';
   for (std::size_t begin = 0, end = 0; (end = path.find(':', begin)) != std::string::npos;
@@ -211,8 +207,8 @@ Result<std::string> find_program(const std::string& name,
   return fault(FaultKind::unavailable, "no '" + name + "' on PATH");
 }
 
-Result<PipedChild> start_piped(const std::vector<std::string>& argv,
-                               const std::vector<std::string>& environment) {
+Result<PipedChild> start_piped(
+    const std::vector<std::string>& argv, const std::vector<std::string>& environment) {
   SHARDSWEEP_ASSIGN(Pipe down, make_pipe());
   SHARDSWEEP_ASSIGN(Pipe up, make_pipe());
   const auto arguments = pointers(argv);

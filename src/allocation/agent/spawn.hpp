@@ -46,8 +46,8 @@ struct RankProcess {
 
 /// The program of that name in the absolute folders of PATH. Without PATH, as in a job that was
 /// submitted with --export=NIL, those of a shell.
-[[nodiscard]] Result<std::string> find_program(const std::string& name,
-                                               const std::vector<std::string>& environment);
+[[nodiscard]] Result<std::string> find_program(
+    const std::string& name, const std::vector<std::string>& environment);
 
 /// A child and its two pipes.
 struct PipedChild {
@@ -55,7 +55,7 @@ struct PipedChild {
   Descriptor to;    ///< its stdin
   Descriptor from;  ///< its stdout
 };
-[[nodiscard]] Result<PipedChild> start_piped(const std::vector<std::string>& argv,
-                                             const std::vector<std::string>& environment);
+[[nodiscard]] Result<PipedChild> start_piped(
+    const std::vector<std::string>& argv, const std::vector<std::string>& environment);
 
 }  // namespace shardsweep::agent

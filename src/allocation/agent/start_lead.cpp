@@ -31,8 +31,8 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   const Environment own = own_environment(spec);
   if (spec.launch == LaunchMode::agents) {
     SHARDSWEEP_ASSIGN(const std::string srun, find_program("srun", own));
-    return start_piped(srun_command(srun, spec, node_command(program, spec, "")),
-                       srun_environment(own));
+    return start_piped(
+        srun_command(srun, spec, node_command(program, spec, "")), srun_environment(own));
   }
   // One node agent here, for the step of every attempt. The ledger knows nodes by Slurm's
   // names.
@@ -41,9 +41,9 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
     return start_piped(node_command(program, spec, node), own);
   }
   if (spec.launch != LaunchMode::local || spec.nodes != 1)
-    return fault(FaultKind::invalid_input, "launch '" + std::string(word_of(spec.launch)) +
-                                               "' can't have " + std::to_string(spec.nodes) +
-                                               " nodes");
+    return fault(FaultKind::invalid_input,
+        "launch '" + std::string(word_of(spec.launch)) + "' can't have " +
+            std::to_string(spec.nodes) + " nodes");
   return start_piped(node_command(program, spec, local_node), own);
 }
 
@@ -53,8 +53,8 @@ std::string own_job_id() {
     const char* text = std::getenv(name);
     return text != nullptr ? text : "";
   };
-  return job_id_of(value("SLURM_JOB_ID"), value("SLURM_ARRAY_JOB_ID"),
-                   value("SLURM_ARRAY_TASK_ID"));
+  return job_id_of(
+      value("SLURM_JOB_ID"), value("SLURM_ARRAY_JOB_ID"), value("SLURM_ARRAY_TASK_ID"));
 }
 
 Claimed claimed_by_us(const AllocationSpec& spec, const std::string& claim) {

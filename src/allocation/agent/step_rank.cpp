@@ -45,15 +45,14 @@ Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {
   Environment environment = step_rank_environment(
       own, spec, place, visible_devices(own, spec.ranks_per_node, has_gpus()));
   if (spec.nccl_debug) ask_nccl(environment, spec, paths.nccl_log(place.rank));
-  RankProcess process{spec.argv, std::move(environment),
-                      paths.dir, paths.rank_log(place.rank),
-                      0,         spec.limits.file_limit_bytes};
+  RankProcess process{spec.argv, std::move(environment), paths.dir, paths.rank_log(place.rank), 0,
+      spec.limits.file_limit_bytes};
   complete_trainer(process, spec, place, value_in(own, meet_variable).value_or(""));
   SHARDSWEEP_TRY(equip_side_run(process, spec, paths, place.rank));
   if (place.rank == 0 && !spec.container)
     tell_environment(paths.environment(), process.environment);
   enter_container(process, spec, {place.rank, value_in(own, meet_variable).value_or("")},
-                  place_of_container(own, spec.token, has_gpus()), paths.dir.string());
+      place_of_container(own, spec.token, has_gpus()), paths.dir.string());
   return process;
 }
 

@@ -19,11 +19,10 @@ std::optional<Evidence> endless_log(const AttemptHere& here, const std::vector<i
     std::error_code error;
     const auto size = std::filesystem::file_size(here.log_of(rank), error);
     if (error || size <= static_cast<std::uintmax_t>(limit)) continue;
-    return Evidence{
-        here.clock.now(),
+    return Evidence{here.clock.now(),
         {Outcome::crashed,
-         fmt::format("rank {} has printed {} bytes (watch.log_limit is {})", rank, size, limit),
-         SaidBy::policy}};
+            fmt::format("rank {} has printed {} bytes (watch.log_limit is {})", rank, size, limit),
+            SaidBy::policy}};
   }
   return std::nullopt;
 }

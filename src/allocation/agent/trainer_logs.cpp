@@ -39,8 +39,8 @@ std::vector<std::string> trainer_probe_command(const AttemptSpec& spec) {
 
 }  // namespace
 
-void TrainerProbe::start(const AttemptSpec& spec, RankProcess like,
-                         const std::filesystem::path& output) {
+void TrainerProbe::start(
+    const AttemptSpec& spec, RankProcess like, const std::filesystem::path& output) {
   like.argv = trainer_probe_command(spec);
   if (like.argv.empty()) return;
   like.output = output;
@@ -52,7 +52,7 @@ bool TrainerProbe::runs() const {
   siginfo_t info{};
   // Who was waited for is no child any more.
   return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == 0;
+      info.si_pid == 0;
 }
 
 bool TrainerProbe::is_awaited(double now_s) {
@@ -67,8 +67,8 @@ void TrainerProbe::end() const {
   if (runs()) ::kill(pid_, SIGKILL);
 }
 
-Result<TrainerLogs> TrainerLogs::make(const AttemptSpec& spec, AttemptPaths paths, int nodes,
-                                      int index) {
+Result<TrainerLogs> TrainerLogs::make(
+    const AttemptSpec& spec, AttemptPaths paths, int nodes, int index) {
   SHARDSWEEP_ASSIGN(LogRecords records, LogRecords::make(*spec.trainer, spec.world));
   TrainerLogs logs(std::move(records), std::move(paths), spec.nonce);
   logs.nodes_ = nodes;
@@ -150,8 +150,7 @@ void TrainerLogs::tell_facts(bool last) {
 }
 
 bool TrainerLogs::waits_for_facts(const Clock& clock) {
-  if (finished_ || nodes_ <= 1 || owner_ != Owner::here || !records_.is_complete())
-    return false;
+  if (finished_ || nodes_ <= 1 || owner_ != Owner::here || !records_.is_complete()) return false;
   const double now_s = seconds_of(clock);
   if (!asked_for_facts_s_) {
     asked_for_facts_s_ = now_s;
@@ -238,8 +237,7 @@ void TrainerLogs::write(const std::vector<WrittenRecord>& records, const Clock& 
     const bool durable =
         record.type == "result" || record.type == "error" || record.type == "refusal";
     const auto line = encode_record(record, nonce_, clock.now());
-    if (const auto written = writer->append(line, durable); !written)
-      fault_ = written.error().what;
+    if (const auto written = writer->append(line, durable); !written) fault_ = written.error().what;
   }
 }
 

@@ -45,15 +45,13 @@ class TrainerLogs {
  public:
   /// `spec` has a trainer. A log that is not known is a fault.
   /// `nodes`: whose node agents read the ranks' output, this one being number `index`.
-  [[nodiscard]] static Result<TrainerLogs> make(const AttemptSpec& spec, AttemptPaths paths,
-                                                int nodes, int index);
+  [[nodiscard]] static Result<TrainerLogs> make(
+      const AttemptSpec& spec, AttemptPaths paths, int nodes, int index);
 
   /// What this rank prints is read too.
   void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank)); }
   /// What a program that tells the trainer's version prints.
-  [[nodiscard]] std::filesystem::path probe_output() const {
-    return paths_.dir / "records.probe";
-  }
+  [[nodiscard]] std::filesystem::path probe_output() const { return paths_.dir / "records.probe"; }
   /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.
   void begin(const Clock& clock);
   /// Reads what is new: of all ranks, or of the one that prints train steps. When nothing more
@@ -102,9 +100,7 @@ class TrainerLogs {
   [[nodiscard]] bool read_log(std::size_t index, double now_s, const Clock& clock);
   void write(const std::vector<WrittenRecord>& records, const Clock& clock);
   [[nodiscard]] bool claim();
-  [[nodiscard]] std::filesystem::path claim_file() const {
-    return paths_.dir / "records.owner";
-  }
+  [[nodiscard]] std::filesystem::path claim_file() const { return paths_.dir / "records.owner"; }
 
   LogRecords records_;
   AttemptPaths paths_;

@@ -15,8 +15,8 @@ namespace {
 constexpr const char* unbuffered = "PYTHONUNBUFFERED";
 
 void replace(Environment& environment, const std::string& name, const std::string& value) {
-  std::erase_if(environment,
-                [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  std::erase_if(
+      environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
   environment.push_back(name + "=" + value);
 }
 
@@ -28,8 +28,8 @@ std::pair<std::string, std::string> host_and_port(const std::string& meet) {
 /// A launcher (torchrun) numbers the ranks of its node itself.
 void describe_node(Environment& environment, int node_rank, int nodes) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
-    std::erase_if(environment,
-                  [&](const std::string& entry) { return entry.starts_with(name + "="); });
+    std::erase_if(
+        environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
   replace(environment, "NODE_RANK", std::to_string(node_rank));
   replace(environment, "NNODES", std::to_string(nodes));
 }
@@ -59,8 +59,7 @@ std::map<std::string, std::string> fake_variables(const AttemptSpec& spec) {
   const FakeWorld& fake = trainer->fake;
   if (const auto equals = fake.variable.find('='); equals != std::string_view::npos)
     variables.emplace(fake.variable.substr(0, equals), fake.variable.substr(equals + 1));
-  if (!fake.world.empty())
-    variables.emplace(fake.world, std::to_string(spec.trainer->fake_world));
+  if (!fake.world.empty()) variables.emplace(fake.world, std::to_string(spec.trainer->fake_world));
   return variables;
 }
 
@@ -71,7 +70,7 @@ void set_meeting_place(Environment& environment, const std::string& meet) {
 }
 
 void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
-                      const std::string& meet) {
+    const std::string& meet) {
   if (!spec.trainer) return;
   const auto [host, port] = host_and_port(meet);
   const int node_rank = place.rank / spec.ranks_per_node;
@@ -83,14 +82,11 @@ void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankP
   if (spec.trainer->per_node) describe_node(process.environment, node_rank, nodes);
   const bool alone = spec.trainer->fake_world > 0;
   if (alone) play_rank(process, spec);
-  process.argv =
-      filled_words(process.argv,
-                   {{"rank", std::to_string(alone ? spec.trainer->fake_rank : place.rank)},
-                    {"local_rank", std::to_string(place.local_rank)},
-                    {"node_rank", std::to_string(node_rank)},
-                    {"master_addr", host},
-                    {"master_port", port}},
-                   DoubleBraces::make_single);
+  process.argv = filled_words(process.argv,
+      {{"rank", std::to_string(alone ? spec.trainer->fake_rank : place.rank)},
+          {"local_rank", std::to_string(place.local_rank)},
+          {"node_rank", std::to_string(node_rank)}, {"master_addr", host}, {"master_port", port}},
+      DoubleBraces::make_single);
   if (!spec.trainer->directory.empty()) process.directory = spec.trainer->directory;
 }
 

@@ -28,7 +28,7 @@ void set_meeting_place(Environment& environment, const std::string& meet);
 
 /// Completes a rank's process; nothing is changed where the attempt has no trainer.
 /// `meet`: host:port of rank 0.
-void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankPlace& place,
-                      const std::string& meet);
+void complete_trainer(
+    RankProcess& process, const AttemptSpec& spec, const RankPlace& place, const std::string& meet);
 
 }  // namespace shardsweep::agent

@@ -20,21 +20,19 @@ std::optional<Marker> parse_marker(std::string_view value) {
   const std::string_view who = rest.substr(0, second);
   marker.node = second < rest.size() ? rest.substr(second + 1) : "";
   if (who == "agent") return marker;
-  const auto [end, error] =
-      std::from_chars(who.data(), who.data() + who.size(), marker.attempt);
+  const auto [end, error] = std::from_chars(who.data(), who.data() + who.size(), marker.attempt);
   if (error != std::errc() || end != who.data() + who.size() || marker.attempt <= 0)
     return std::nullopt;
   return marker;
 }
 
 std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen, std::string_view token,
-                                   std::string_view node, AttemptId running) {
+    std::string_view node, AttemptId running) {
   std::vector<std::optional<Marker>> markers;
   std::set<std::string, std::less<>> with_agents;
   for (const MarkedSeen& one : seen) {
     markers.push_back(parse_marker(one.marker));
-    if (markers.back() && markers.back()->attempt == 0)
-      with_agents.insert(markers.back()->token);
+    if (markers.back() && markers.back()->attempt == 0) with_agents.insert(markers.back()->token);
   }
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < seen.size(); ++i) {

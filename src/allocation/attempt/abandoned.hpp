@@ -31,8 +31,7 @@ struct MarkedSeen {
 /// Positions in `seen`. `token`, `node` and `running` (0: none) are the caller's own; other
 /// nodes of its allocation may be on the same host.
 [[nodiscard]] std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen,
-                                                 std::string_view token, std::string_view node,
-                                                 AttemptId running);
+    std::string_view token, std::string_view node, AttemptId running);
 
 /// In the folder of a database, which is two above an attempt's: the numbers of Slurm jobs that
 /// were its own and have ended, one a line.

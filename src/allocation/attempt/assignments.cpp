@@ -50,8 +50,8 @@ void Assignments::cancel(const Cancel& cancel, AssignmentNews& news) {
 }
 
 std::optional<Assign> Assignments::take(AttemptId attempt) {
-  const auto found = std::find_if(queue_.begin(), queue_.end(),
-                                  [&](const Assign& one) { return one.attempt == attempt; });
+  const auto found = std::find_if(
+      queue_.begin(), queue_.end(), [&](const Assign& one) { return one.attempt == attempt; });
   if (found == queue_.end()) return std::nullopt;
   Assign taken = *found;
   queue_.erase(found);
@@ -64,8 +64,8 @@ std::optional<NextAssignment> Assignments::next() {
   queue_.pop_front();
   const auto oom = oom_.find(next.assign.lane);
   if (oom != oom_.end() && next.assign.micro_batch > oom->second.micro_batch) {
-    next.skipped_because = fmt::format("micro_batch {} ran out of memory ({})",
-                                       oom->second.micro_batch, oom->second.trial);
+    next.skipped_because = fmt::format(
+        "micro_batch {} ran out of memory ({})", oom->second.micro_batch, oom->second.trial);
   } else {
     running_ = next.assign.attempt;
   }

@@ -12,8 +12,8 @@ namespace shardsweep {
 using Stage = AttemptLife::Stage;
 using Order = AttemptLife::Order;
 
-AttemptMachine::AttemptMachine(AttemptSpec spec, bool has_rank_zero, bool is_step,
-                               std::unique_ptr<RanksOutside> ranks)
+AttemptMachine::AttemptMachine(
+    AttemptSpec spec, bool has_rank_zero, bool is_step, std::unique_ptr<RanksOutside> ranks)
     : spec_(std::move(spec)),
       is_step_(is_step),
       ranks_(std::move(ranks)),
@@ -126,14 +126,12 @@ void AttemptMachine::look_at_step() {
 void AttemptMachine::take_exit(const RankExit& exit) {
   if (!life_.runs()) return;
   const Moment now = ranks_->now();
-  const bool terminated =
-      exit.by_signal && exit.status == SIGTERM && !exit.not_started.has_value();
+  const bool terminated = exit.by_signal && exit.status == SIGTERM && !exit.not_started.has_value();
   if (terminated) life_.findings().see_termination(now.s);
   const bool failed = exit.by_signal || exit.status != 0;
   life_.see_exit(exit.rank,
-                 failed ? ranks_->failure_of(exit, life_.findings().was_told_just_now(now.s))
-                        : std::nullopt,
-                 now);
+      failed ? ranks_->failure_of(exit, life_.findings().was_told_just_now(now.s)) : std::nullopt,
+      now);
 }
 
 // ---- stages
@@ -141,9 +139,9 @@ void AttemptMachine::take_exit(const RankExit& exit) {
 void AttemptMachine::step_running() {
   const bool gone = ranks_->all_gone();
   const Order order = life_.next_of_running({.ranks_gone = gone,
-                                             .awaits_version = gone && ranks_->awaits_version(),
-                                             .refused_version = ranks_->refused_version()},
-                                            ranks_->now());
+                                                .awaits_version = gone && ranks_->awaits_version(),
+                                                .refused_version = ranks_->refused_version()},
+      ranks_->now());
   if (order != Order::judge) return obey(order);
   const auto verdict = life_.overdue(ranks_->now().s);
   if (!verdict) return;
@@ -222,8 +220,8 @@ void AttemptMachine::finish() {
   life_.refuse_version(ranks_->refused_version(), ranks_->now().at);
   read_records(true);
   if (!life_.is_cut_here()) {
-    ranks_->read_logs(findings.evidence(), beside_,
-                      !findings.measured() && ranks_->result_is_due());
+    ranks_->read_logs(
+        findings.evidence(), beside_, !findings.measured() && ranks_->result_is_due());
   } else if (!trainer.refuses) {
     write_cut_result();
   }
@@ -238,8 +236,7 @@ void AttemptMachine::write_cut_result() {
   if (findings.measured()) return;
   const auto written = ranks_->write_result(life_.cut_result_line());
   if (!written)
-    return findings.add(
-        {ranks_->now().at, {Outcome::lost, written.error().what, SaidBy::agent}});
+    return findings.add({ranks_->now().at, {Outcome::lost, written.error().what, SaidBy::agent}});
   cut_result_is_ours_ = true;
   findings.see_result();
 }

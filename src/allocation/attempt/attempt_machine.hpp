@@ -131,8 +131,8 @@ class RanksOutside {
 class AttemptMachine {
  public:
   /// `is_step`: its ranks are tasks of a Slurm step, on all nodes.
-  AttemptMachine(AttemptSpec spec, bool has_rank_zero, bool is_step,
-                 std::unique_ptr<RanksOutside> ranks);
+  AttemptMachine(
+      AttemptSpec spec, bool has_rank_zero, bool is_step, std::unique_ptr<RanksOutside> ranks);
 
   /// What can't be started is evidence like any other failure.
   void launch();
@@ -158,7 +158,7 @@ class AttemptMachine {
   /// The ranks are gone: what is left ends within milliseconds.
   [[nodiscard]] bool cleaning() const {
     return life_.stage() == AttemptLife::Stage::settling ||
-           life_.stage() == AttemptLife::Stage::reaping;
+        life_.stage() == AttemptLife::Stage::reaping;
   }
   [[nodiscard]] NodeEnded ended() const;
   [[nodiscard]] const AttemptSpec& spec() const { return spec_; }

@@ -49,8 +49,7 @@ std::string who(int rank) {
 Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
   if (first.rank < 0 || first.ending.exit_code >= 0 || first.ending.signal != 0) return first;
   for (const auto& one : all) {
-    if (one.rank != first.rank || (one.ending.exit_code < 0 && one.ending.signal == 0))
-      continue;
+    if (one.rank != first.rank || (one.ending.exit_code < 0 && one.ending.signal == 0)) continue;
     first.ending.exit_code = one.ending.exit_code;
     first.ending.signal = one.ending.signal;
     break;
@@ -60,12 +59,10 @@ Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
 
 /// Words of the system for a file that could not be written.
 bool mentions_storage(std::string_view text) {
-  constexpr std::array<std::string_view, 4> words{"No space left on device",
-                                                  "Disk quota exceeded",
-                                                  "Read-only file system", "Stale file handle"};
-  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
-    return text.find(word) != std::string_view::npos;
-  });
+  constexpr std::array<std::string_view, 4> words{"No space left on device", "Disk quota exceeded",
+      "Read-only file system", "Stale file handle"};
+  return std::any_of(words.begin(), words.end(),
+      [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 
 /// A runner that says why it could not write is no crash of its layout.
@@ -81,8 +78,8 @@ void join(Fact& fact, const Fact& more) {
   } else if constexpr (std::is_same_v<Fact, std::int32_t>) {
     fact += more;
   } else {
-    static_assert(std::is_same_v<Fact, double> || std::is_same_v<Fact, bool> ||
-                  std::is_enum_v<Fact>);
+    static_assert(
+        std::is_same_v<Fact, double> || std::is_same_v<Fact, bool> || std::is_enum_v<Fact>);
     if (more != Fact{}) fact = std::max(fact, more);
   }
 }
@@ -112,17 +109,16 @@ Evidence evidence_of_error(const Record& record, int rank, Timestamp at) {
   evidence.at = record.t > 0 && record.t < at ? record.t : at;
   evidence.ending.source = SaidBy::runner;
   evidence.rank = rank;
-  evidence.ending.cause =
-      fmt::format("rank {}: {}: {}", rank,
-                  record.error_class.empty() ? "error" : record.error_class, record.message);
+  evidence.ending.cause = fmt::format("rank {}: {}: {}", rank,
+      record.error_class.empty() ? "error" : record.error_class, record.message);
   if (evidence.ending.outcome == Outcome::oom)
     evidence.ending.fragmented = fragmentation_in(record.message).has_value();
   excuse_storage(evidence);
   return evidence;
 }
 
-std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
-                                         const std::string& last_line, ExitCodes codes) {
+std::optional<Evidence> evidence_of_exit(
+    int rank, int exit_code, Timestamp at, const std::string& last_line, ExitCodes codes) {
   if (exit_code == 0) return std::nullopt;
   const auto known = codes == ExitCodes::contract ? runner_exit(exit_code) : std::nullopt;
   Evidence evidence = known ? with_class(*known) : Evidence{};
@@ -179,8 +175,8 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
     const bool recorded =
         one.ending.source == SaidBy::runner && one.ending.outcome != Outcome::lost;
     return recorded || one.ending.start_error != 0 || !one.ending.found_code.empty() ||
-           one.ending.outcome == Outcome::oom || one.ending.outcome == Outcome::rejected ||
-           one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
+        one.ending.outcome == Outcome::oom || one.ending.outcome == Outcome::rejected ||
+        one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
   };
   for (Evidence& one : evidence) {
     at = std::min(at, one.at);
@@ -231,13 +227,12 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
   one.ending.outcome = finding.outcome;
   one.ending.fragmented = !finding.fragmentation.empty();
   one.ending.source = SaidBy::log;
-  one.secondary =
-      finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
+  one.secondary = finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
   one.only_a_witness = finding.strength == Strength::symptom;
   one.ending.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
   if (one.ending.fragmented)
     one.ending.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
-                                   finding.fragmentation, finding.line);
+        finding.fragmentation, finding.line);
 }
 
 Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
@@ -255,8 +250,7 @@ Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
   for (const Evidence& one : evidence) {
     if (one.aside) continue;
     // Of a verdict and of another's failure the lead has told us a while later.
-    const bool told =
-        one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
+    const bool told = one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
     at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
   }
   return at;
@@ -269,8 +263,7 @@ Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
   for (Evidence& one : evidence) {
     // A watch names whom it waited for, not what that one did.
     const bool own = one.rank == rank && one.ending.source != SaidBy::policy;
-    const bool fits =
-        !one.aside && (own || (one.rank < 0 && one.ending.source == SaidBy::exit));
+    const bool fits = !one.aside && (own || (one.rank < 0 && one.ending.source == SaidBy::exit));
     if (!fits) continue;
     if (tells_nothing(one)) return &one;
     if (known == nullptr && one.rank >= 0) known = &one;
@@ -285,8 +278,8 @@ bool ended_on_purpose(const Evidence& one) {
 
 }  // namespace
 
-void join_log(std::vector<Evidence>& evidence, int rank,
-              const std::optional<LogFinding>& finding, Timestamp now, bool alone) {
+void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
+    Timestamp now, bool alone) {
   if (std::any_of(evidence.begin(), evidence.end(), ended_on_purpose)) return;
   Evidence* known = evidence_about(evidence, rank);
   const bool open = known != nullptr && tells_nothing(*known);
@@ -326,14 +319,12 @@ std::string contradictions(const Evidence& verdict, const std::vector<Evidence>&
   int count = 0;
   for (const Evidence& one : all) {
     const bool follows = one.secondary || one.only_a_witness ||
-                         one.ending.source == SaidBy::request ||
-                         (one.rank >= 0 && one.rank == verdict.rank);
+        one.ending.source == SaidBy::request || (one.rank >= 0 && one.rank == verdict.rank);
     if (one.ending.outcome == verdict.ending.outcome || (follows && !one.aside)) continue;
-    if (verdict.ending.outcome == Outcome::completed && !one.aside)
-      continue;  // it is in the cause
+    if (verdict.ending.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
     if (++count > most) break;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", name(one.ending.outcome),
-                        one.ending.cause);
+    text += fmt::format(
+        "{}{}: {}", text.empty() ? "" : "; ", name(one.ending.outcome), one.ending.cause);
   }
   return text;
 }
@@ -369,9 +360,8 @@ Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool r
 
 Evidence classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   // A result of another program is none of this attempt, and its failures are not either.
-  const auto other = std::find_if(evidence.begin(), evidence.end(), [](const Evidence& one) {
-    return !one.ending.found_code.empty();
-  });
+  const auto other = std::find_if(evidence.begin(), evidence.end(),
+      [](const Evidence& one) { return !one.ending.found_code.empty(); });
   if (other != evidence.end()) return *other;
   Evidence verdict = verdict_of(evidence, measured, result_due);
   verdict.ending.also = contradictions(verdict, evidence);

@@ -39,8 +39,7 @@ enum class ExitCodes : std::uint8_t { contract, any };
 /// A rank of -1 is the Slurm step of all ranks.
 /// `last_line`: what the rank printed last, may be empty. Exit code 0 is no evidence.
 [[nodiscard]] std::optional<Evidence> evidence_of_exit(int rank, int exit_code, Timestamp at,
-                                                       const std::string& last_line,
-                                                       ExitCodes codes = ExitCodes::contract);
+    const std::string& last_line, ExitCodes codes = ExitCodes::contract);
 /// A rank that exits 0 has done its work, or leaves the others waiting: then its peers' lost
 /// connection is no more than a witness, and any other failure comes first.
 [[nodiscard]] Evidence evidence_of_early_exit(int rank, Timestamp at);
@@ -49,8 +48,8 @@ enum class ExitCodes : std::uint8_t { contract, any };
 /// The kernel killed it because the job's memory was used up.
 [[nodiscard]] Evidence evidence_of_memory_kill(int rank, Timestamp at);
 /// Its program could not be started: nothing ran, and nothing is the trial's fault.
-[[nodiscard]] Evidence evidence_of_no_start(int rank, int error, const std::string& what,
-                                            Timestamp at);
+[[nodiscard]] Evidence evidence_of_no_start(
+    int rank, int error, const std::string& what, Timestamp at);
 /// What was written could not be kept, so what the ranks did afterwards says nothing of the
 /// trial: `why` becomes the cause. An out-of-memory, a refusal and what was asked for stay.
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at);
@@ -64,8 +63,8 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
 /// a cause in the log is older than that; what contradicts a record stays beside it. A rule of
 /// the user's own is right against all of them. `alone`: where nothing else says that anything
 /// went wrong, a cause in the log does.
-void join_log(std::vector<Evidence>& evidence, int rank,
-              const std::optional<LogFinding>& finding, Timestamp now, bool alone);
+void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
+    Timestamp now, bool alone);
 /// The user's own rules, held against what the evidence itself says.
 void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own);
 
@@ -74,8 +73,8 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 /// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
 /// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it
 /// would be seen. Returns the first cause; its ending's `also` is what contradicts it.
-[[nodiscard]] Evidence classify(const std::vector<Evidence>& evidence, bool measured,
-                                bool result_due = true);
+[[nodiscard]] Evidence classify(
+    const std::vector<Evidence>& evidence, bool measured, bool result_due = true);
 
 /// Adds a clause to a cause or to what is said beside one; "" adds nothing.
 void add_clause(std::string& text, const std::string& more);

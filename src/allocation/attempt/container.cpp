@@ -13,23 +13,21 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr std::array<std::string_view, 8> world_variables{
-    "RANK",        "WORLD_SIZE",  "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-    "MASTER_ADDR", "MASTER_PORT", "NODE_RANK",  "NNODES"};
+constexpr std::array<std::string_view, 8> world_variables{"RANK", "WORLD_SIZE", "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "NNODES"};
 
 constexpr std::array<std::string_view, 8> task_prefixes{
     "SLURM_", "SLURMD_", "PMI", "PALS_", "OMPI_", "MPI_LOCAL", "FLUX_", "HYDRA_"};
 
 /// A task of a step (`launch: srun`) has them, and its trainer may need them.
-constexpr std::array<std::string_view, 17> named_prefixes{
-    "NCCL_",     "CUDA_", "PYTORCH_", "TORCH_", "SHARDSWEEP_",     "OMP_",
-    "OPENBLAS_", "MKL_",  "UCX_",     "FI_",    "GLOO_",           "NVTE_",
-    "HSA_",      "ROCR_", "HIP_",     "XLA_",   "PYTHONUNBUFFERED"};
+constexpr std::array<std::string_view, 17> named_prefixes{"NCCL_", "CUDA_", "PYTORCH_", "TORCH_",
+    "SHARDSWEEP_", "OMP_", "OPENBLAS_", "MKL_", "UCX_", "FI_", "GLOO_", "NVTE_", "HSA_", "ROCR_",
+    "HIP_", "XLA_", "PYTHONUNBUFFERED"};
 
 template <std::size_t Size>
 bool begins_with_any(std::string_view name, const std::array<std::string_view, Size>& all) {
-  return std::any_of(all.begin(), all.end(),
-                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+  return std::any_of(
+      all.begin(), all.end(), [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 std::string_view variable_name(std::string_view entry) {
@@ -41,18 +39,16 @@ bool is_one_of(const Words& names, std::string_view name) {
 }
 
 /// Every variable that is ours and no secret, by name: "NAME=value".
-Words named_variables(const ContainerSpec& container, const RankStart& rank,
-                      const Words& secrets) {
-  std::map<std::string, std::string, std::less<>> named(container.env.begin(),
-                                                        container.env.end());
+Words named_variables(const ContainerSpec& container, const RankStart& rank, const Words& secrets) {
+  std::map<std::string, std::string, std::less<>> named(container.env.begin(), container.env.end());
   for (const auto& entry : rank.environment) {
     const std::string_view name = variable_name(entry);
     if (is_one_of(secrets, name)) continue;
-    if (!is_of_the_world(name) && !is_of_a_task(name) &&
-        !begins_with_any(name, named_prefixes) && !named.contains(name))
+    if (!is_of_the_world(name) && !is_of_a_task(name) && !begins_with_any(name, named_prefixes) &&
+        !named.contains(name))
       continue;
-    named.insert_or_assign(std::string(name),
-                           entry.substr(std::min(name.size() + 1, entry.size())));
+    named.insert_or_assign(
+        std::string(name), entry.substr(std::min(name.size() + 1, entry.size())));
   }
   Words words;
   words.reserve(named.size());
@@ -65,7 +61,7 @@ Words named_variables(const ContainerSpec& container, const RankStart& rank,
 void add_command(Words& argv, const Words& named, const Words& command) {
   argv.emplace_back("env");
   std::copy_if(named.begin(), named.end(), std::back_inserter(argv),
-               [](const std::string& entry) { return is_of_the_world(variable_name(entry)); });
+      [](const std::string& entry) { return is_of_the_world(variable_name(entry)); });
   argv.insert(argv.end(), command.begin(), command.end());
 }
 
@@ -126,8 +122,8 @@ Words in_directory(const std::string& directory, const Words& command) {
 
 // Without --pid: the first process of a namespace of its own gets no SIGTERM that it has no
 // handler for. What it leaves behind comes to the node agent all the same.
-RankStart by_enroot(const ContainerSpec& container, const RankStart& rank,
-                    const ContainerPlace& place) {
+RankStart by_enroot(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"enroot", "start"}, rank.environment, ""};
   add_options(start.argv, container);
@@ -150,8 +146,8 @@ RankStart by_enroot(const ContainerSpec& container, const RankStart& rank,
 
 // --env parts its value at commas, or refuses quotes, depending on the version; variables with
 // its prefix arrive as they are.
-RankStart by_apptainer(const ContainerSpec& container, const RankStart& rank,
-                       const ContainerPlace& place) {
+RankStart by_apptainer(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"apptainer", "exec"}, rank.environment, ""};
   if (place.has_gpus) start.argv.emplace_back("--nv");
@@ -171,8 +167,8 @@ RankStart by_apptainer(const ContainerSpec& container, const RankStart& rank,
   return start;
 }
 
-RankStart by_podman_hpc(const ContainerSpec& container, const RankStart& rank,
-                        const ContainerPlace& place) {
+RankStart by_podman_hpc(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
   // Its own network and shared memory would part the ranks from each other.
   RankStart start{
@@ -192,8 +188,8 @@ RankStart by_podman_hpc(const ContainerSpec& container, const RankStart& rank,
 
 // A site may set and unset variables behind those that shifter was given: all of ours are set
 // inside. It hands the host's environment on, and secrets come with that.
-RankStart by_shifter(const ContainerSpec& container, const RankStart& rank,
-                     const ContainerPlace& place) {
+RankStart by_shifter(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
   RankStart start{{"shifter", "--image=" + container.image}, rank.environment, ""};
   for (const auto& mount : mount_texts(container, ":ro"))
@@ -209,8 +205,7 @@ RankStart by_shifter(const ContainerSpec& container, const RankStart& rank,
 }  // namespace
 
 bool is_of_the_world(std::string_view name) {
-  return std::find(world_variables.begin(), world_variables.end(), name) !=
-         world_variables.end();
+  return std::find(world_variables.begin(), world_variables.end(), name) != world_variables.end();
 }
 
 bool is_of_the_libraries(std::string_view name) {
@@ -221,8 +216,8 @@ bool is_of_a_task(std::string_view name) {
   return begins_with_any(name, task_prefixes);
 }
 
-RankStart entered(const ContainerSpec& container, const RankStart& rank,
-                  const ContainerPlace& place) {
+RankStart entered(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   switch (container.runtime.value_or(ContainerRuntime::none)) {
     case ContainerRuntime::none:
       return rank;
@@ -239,28 +234,18 @@ RankStart entered(const ContainerSpec& container, const RankStart& rank,
   return rank;
 }
 
-std::vector<std::string> make_command(const ContainerSpec& container,
-                                      const ContainerPlace& place) {
+std::vector<std::string> make_command(const ContainerSpec& container, const ContainerPlace& place) {
   const std::string own = own_name(container, place);
   if (container.runtime == ContainerRuntime::pyxis)
-    return {"srun",
-            "-N1",
-            "-n1",
-            "--overlap",
-            "--cpu-bind=none",
-            "--mpi=none",
-            "-w",
-            place.node,
-            "--container-image=" + container.image,
-            "--container-name=" + own + ":create",
-            "true"};
+    return {"srun", "-N1", "-n1", "--overlap", "--cpu-bind=none", "--mpi=none", "-w", place.node,
+        "--container-image=" + container.image, "--container-name=" + own + ":create", "true"};
   if (container.runtime == ContainerRuntime::enroot && is_squashed(container.image))
     return {"enroot", "create", "-f", "-n", own, container.image};
   return {};
 }
 
-std::vector<std::string> remove_command(const ContainerSpec& container,
-                                        const ContainerPlace& place) {
+std::vector<std::string> remove_command(
+    const ContainerSpec& container, const ContainerPlace& place) {
   if (container.runtime == ContainerRuntime::enroot && is_squashed(container.image))
     return {"enroot", "remove", "-f", own_name(container, place)};
   return {};
@@ -281,8 +266,8 @@ std::string digest_in_name(std::string_view image) {
   if (at == std::string_view::npos) return "";
   const auto digest = image.substr(at + 1);
   const auto hex = digest.substr(before.size() - 1);
-  const bool whole = hex.size() == digits &&
-                     hex.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  const bool whole =
+      hex.size() == digits && hex.find_first_not_of("0123456789abcdef") == std::string_view::npos;
   return whole ? std::string(digest) : "";
 }
 
@@ -316,8 +301,7 @@ std::string in_squashfs(std::string_view beginning) {
   constexpr std::size_t inodes_at = 64;
   if (beginning.size() < superblock_bytes || !beginning.starts_with("hsqs")) return "";
   return "sqsh:" + hex_of(beginning.substr(made_at, 4)) +
-         hex_of(beginning.substr(root_and_size_at, 16)) +
-         hex_of(beginning.substr(inodes_at, 8));
+      hex_of(beginning.substr(root_and_size_at, 16)) + hex_of(beginning.substr(inodes_at, 8));
 }
 
 }  // namespace

@@ -32,15 +32,15 @@ struct ContainerPlace {
 };
 
 /// The same rank through its runtime: what is started on the host.
-[[nodiscard]] RankStart entered(const ContainerSpec& container, const RankStart& rank,
-                                const ContainerPlace& place);
+[[nodiscard]] RankStart entered(
+    const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place);
 
 /// Makes the container on a node, once for each image; empty where nothing is to be made.
-[[nodiscard]] std::vector<std::string> make_command(const ContainerSpec& container,
-                                                    const ContainerPlace& place);
+[[nodiscard]] std::vector<std::string> make_command(
+    const ContainerSpec& container, const ContainerPlace& place);
 /// Removes it when the allocation ends; empty where its runtime or Slurm does.
-[[nodiscard]] std::vector<std::string> remove_command(const ContainerSpec& container,
-                                                      const ContainerPlace& place);
+[[nodiscard]] std::vector<std::string> remove_command(
+    const ContainerSpec& container, const ContainerPlace& place);
 
 /// Asks the runtime which image a name stands for; empty where it knows no digests.
 [[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);

@@ -23,7 +23,7 @@ StepTimes step_times(std::vector<double> sorted) {
   const auto count = sorted.size();
   const double upper = sorted[count / 2];
   return {sorted.front(), count % 2 == 1 ? upper : (sorted[count / 2 - 1] + upper) / 2,
-          sorted[(count * 95 + 99) / 100 - 1]};
+      sorted[(count * 95 + 99) / 100 - 1]};
 }
 
 }  // namespace
@@ -37,9 +37,9 @@ bool is_hopeless(std::span<const double> step_ms, double above_ms) {
 bool is_hopeless_warming_up(std::span<const double> step_ms, double above_ms) {
   constexpr double shortest_ms = 10e3;
   constexpr double factor = 2;
-  return std::all_of(step_ms.begin(), step_ms.end(),
-                     [](double one) { return one >= shortest_ms; }) &&
-         is_hopeless(step_ms, factor * above_ms);
+  return std::all_of(
+             step_ms.begin(), step_ms.end(), [](double one) { return one >= shortest_ms; }) &&
+      is_hopeless(step_ms, factor * above_ms);
 }
 
 CutShort::CutShort(const AttemptSpec& spec)
@@ -65,8 +65,7 @@ bool CutShort::see(const Record& record) {
 std::string CutShort::result_line() const {
   constexpr double milliseconds = 1e3;
   const auto times = step_times(step_ms_);
-  const double tokens_per_s =
-      milliseconds * static_cast<double>(tokens_per_step_) / times.median;
+  const double tokens_per_s = milliseconds * static_cast<double>(tokens_per_step_) / times.median;
   return fmt::format(
       R"({{"type":"result","run_id":"{}","by":"agent","tokens_per_s":{},)"
       R"("tokens_per_s_per_gpu":{},"train_step_ms":{},"train_step_ms_min":{},)"

@@ -21,8 +21,8 @@ constexpr std::size_t most_words_of_an_interpreter = 2;
 void add_entry(Variables& variables, std::string_view entry) {
   const std::size_t equals = entry.find('=');
   if (equals == std::string_view::npos || equals == 0) return;
-  variables.insert_or_assign(std::string(entry.substr(0, equals)),
-                             std::string(entry.substr(equals + 1)));
+  variables.insert_or_assign(
+      std::string(entry.substr(0, equals)), std::string(entry.substr(equals + 1)));
 }
 
 /// A runtime puts its own folders in front of a list of them.
@@ -33,13 +33,11 @@ bool arrives_in(std::string_view name, std::string_view found, std::string_view 
 
 bool is_of_the_loader(std::string_view name) {
   return name == "PATH" || name.starts_with("LD_") || name.starts_with("PYTHON") ||
-         name.starts_with("NVIDIA_") || name.starts_with("TRITON_") ||
-         name.starts_with("MALLOC_");
+      name.starts_with("NVIDIA_") || name.starts_with("TRITON_") || name.starts_with("MALLOC_");
 }
 
 bool is_hidden(std::string_view name, const std::vector<std::string>& secrets) {
-  return may_be_secret(name) ||
-         std::find(secrets.begin(), secrets.end(), name) != secrets.end();
+  return may_be_secret(name) || std::find(secrets.begin(), secrets.end(), name) != secrets.end();
 }
 
 std::string_view base_name(std::string_view path) {
@@ -66,8 +64,8 @@ Variables variables_of(const std::vector<std::string>& entries) {
 }
 
 // A newline behind the last zero byte says that all is there: no entry begins with one.
-std::vector<std::string> telling_environment(const std::vector<std::string>& command,
-                                             const std::string& file) {
+std::vector<std::string> telling_environment(
+    const std::vector<std::string>& command, const std::string& file) {
   std::vector<std::string> words{
       "sh", "-c", R"((umask 077; { env -0 && echo; } >"$0") 2>/dev/null; exec "$@")", file};
   words.insert(words.end(), command.begin(), command.end());
@@ -117,7 +115,7 @@ std::vector<Overridden> overridden(const Variables& wanted, const Variables& fou
 }
 
 std::string describe(const std::vector<Overridden>& changes, const std::string& image,
-                     const std::vector<std::string>& secrets) {
+    const std::vector<std::string>& secrets) {
   std::string text;
   for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
     const Overridden& one = changes[i];
@@ -125,13 +123,11 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
     if (is_hidden(one.name, secrets)) {
       text += fmt::format("{} is another one than was given", one.name);
     } else {
-      text +=
-          fmt::format("{} is '{}', and '{}' was given", one.name,
-                      one_line(one.found, longest_named), one_line(one.wanted, longest_named));
+      text += fmt::format("{} is '{}', and '{}' was given", one.name,
+          one_line(one.found, longest_named), one_line(one.wanted, longest_named));
     }
   }
-  if (changes.size() > most_named)
-    text += fmt::format("; {} more", changes.size() - most_named);
+  if (changes.size() > most_named) text += fmt::format("; {} more", changes.size() - most_named);
   return fmt::format(
       "the container overrides the environment: {} (image {}; its own variables, "
       "its start script or a hook of the site set it)",
@@ -139,12 +135,12 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
 }
 
 Variables for_keeping(const Variables& variables, const Variables& wanted, Keeping keeping,
-                      const std::vector<std::string>& secrets) {
+    const std::vector<std::string>& secrets) {
   Variables kept;
   std::size_t bytes = 0;
   for (const auto& [name, value] : variables) {
     const bool of_the_rank = wanted.contains(name) || is_of_the_world(name) ||
-                             is_of_the_libraries(name) || is_of_the_loader(name);
+        is_of_the_libraries(name) || is_of_the_loader(name);
     if (keeping == Keeping::of_the_rank && !of_the_rank) continue;
     const std::string text =
         is_hidden(name, secrets) ? std::string(hidden_value) : one_line(value, longest_value);
@@ -155,14 +151,14 @@ Variables for_keeping(const Variables& variables, const Variables& wanted, Keepi
   return kept;
 }
 
-bool is_command_of_rank(const std::vector<std::string>& arguments,
-                        const std::vector<std::string>& command) {
+bool is_command_of_rank(
+    const std::vector<std::string>& arguments, const std::vector<std::string>& command) {
   if (command.empty() || arguments.size() < command.size()) return false;
   const std::size_t more = arguments.size() - command.size();
   if (more > most_words_of_an_interpreter) return false;
   return base_name(arguments[more]) == base_name(command[0]) &&
-         std::equal(command.begin() + 1, command.end(),
-                    arguments.begin() + static_cast<std::ptrdiff_t>(more) + 1);
+      std::equal(command.begin() + 1, command.end(),
+          arguments.begin() + static_cast<std::ptrdiff_t>(more) + 1);
 }
 
 }  // namespace shardsweep

@@ -40,25 +40,22 @@ struct Overridden {
   std::string found;  ///< "nothing" where it is not set
   friend bool operator==(const Overridden&, const Overridden&) = default;
 };
-[[nodiscard]] std::vector<Overridden> overridden(const Variables& wanted,
-                                                 const Variables& found);
+[[nodiscard]] std::vector<Overridden> overridden(const Variables& wanted, const Variables& found);
 /// A sentence that names each variable with both values, and those of secrets without:
 /// `secrets` are the attempt's, whatever their names say.
-[[nodiscard]] std::string describe(const std::vector<Overridden>& changes,
-                                   const std::string& image,
-                                   const std::vector<std::string>& secrets = {});
+[[nodiscard]] std::string describe(const std::vector<Overridden>& changes, const std::string& image,
+    const std::vector<std::string>& secrets = {});
 
 /// For the database: values of secrets are hidden (text/secrets.hpp), long values and long
 /// lists are cut. On a host without a container the rest of a user's environment is nobody's
 /// matter: then `wanted`, and what libraries read.
 enum class Keeping : std::uint8_t { all, of_the_rank };
 [[nodiscard]] Variables for_keeping(const Variables& variables, const Variables& wanted,
-                                    Keeping keeping,
-                                    const std::vector<std::string>& secrets = {});
+    Keeping keeping, const std::vector<std::string>& secrets = {});
 
 /// True where these are the arguments of the rank's own command, and not of a runtime that is
 /// about to start it: a script has its interpreter in front.
-[[nodiscard]] bool is_command_of_rank(const std::vector<std::string>& arguments,
-                                      const std::vector<std::string>& command);
+[[nodiscard]] bool is_command_of_rank(
+    const std::vector<std::string>& arguments, const std::vector<std::string>& command);
 
 }  // namespace shardsweep

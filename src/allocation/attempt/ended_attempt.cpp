@@ -13,18 +13,18 @@ namespace shardsweep {
 namespace {
 
 /// What the nodes hold against it, in `settled` what else they say and need not be a cause.
-std::vector<Evidence> evidence_of_nodes(const EndedAttempt& attempt, Settled& settled,
-                                        std::string& notes) {
+std::vector<Evidence> evidence_of_nodes(
+    const EndedAttempt& attempt, Settled& settled, std::string& notes) {
   Ending& said = settled.ending;
   std::vector<Evidence> evidence;
   const bool cut_short = std::any_of(attempt.nodes.begin(), attempt.nodes.end(),
-                                     [](const auto& node) { return node.second.cut_short; });
+      [](const auto& node) { return node.second.cut_short; });
   for (const auto& [name, ended] : attempt.nodes) {
     add_beside(said, ended.ending);
     settled.node_failed = settled.node_failed || ended.ending.outcome == Outcome::node_failure;
     // srun and its step were signalled together with the lead.
     const bool same_signal = attempt.own && attempt.own->ending.outcome == Outcome::preempted &&
-                             ended.ending.signal == SIGTERM;
+        ended.ending.signal == SIGTERM;
     // What ranks elsewhere suffered when rank 0 was ended is our doing.
     const bool follows = cut_short && ended.ending.outcome != Outcome::node_failure;
     if (same_signal || (follows && ended.ending.outcome != Outcome::completed)) continue;
@@ -47,10 +47,9 @@ Pace pace_of_nodes(const EndedAttempt& attempt) {
 }
 
 /// Where ranks waited for each other, which of them did the others wait for?
-void name_the_guilty(const EndedAttempt& attempt, Ending& ending,
-                     const ReadRecorders& recorders) {
+void name_the_guilty(const EndedAttempt& attempt, Ending& ending, const ReadRecorders& recorders) {
   const bool waited = ending.outcome == Outcome::hung || ending.outcome == Outcome::timeout ||
-                      ending.outcome == Outcome::comm_error;
+      ending.outcome == Outcome::comm_error;
   if (!waited) return;
   const auto reading = recorders();
   if (!reading) return;
@@ -69,8 +68,7 @@ void name_the_guilty(const EndedAttempt& attempt, Ending& ending,
 
 }  // namespace
 
-Settled judge_ended(const EndedAttempt& attempt, bool measured,
-                    const ReadRecorders& recorders) {
+Settled judge_ended(const EndedAttempt& attempt, bool measured, const ReadRecorders& recorders) {
   Settled settled;
   settled.assign = attempt.assign;
   settled.pace = pace_of_nodes(attempt);

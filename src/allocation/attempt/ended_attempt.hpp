@@ -42,7 +42,7 @@ using ReadRecorders = std::function<std::optional<RecorderReading>()>;
 
 /// All but `packed`. `measured`: a result record with its nonce is durable. The recorders are
 /// read only if ranks have waited for each other.
-[[nodiscard]] Settled judge_ended(const EndedAttempt& attempt, bool measured,
-                                  const ReadRecorders& recorders);
+[[nodiscard]] Settled judge_ended(
+    const EndedAttempt& attempt, bool measured, const ReadRecorders& recorders);
 
 }  // namespace shardsweep

@@ -58,16 +58,15 @@ bool Findings::may_be_told_next(double now_s) const {
   return terminated_at_s_ && !told_at_s_ && now_s - *terminated_at_s_ < told_wait_s;
 }
 
-std::string Findings::with_early_exit(const std::string& why,
-                                      const std::vector<int>& living) const {
+std::string Findings::with_early_exit(
+    const std::string& why, const std::vector<int>& living) const {
   if (!early_exit_ || measured_) return why;
   constexpr std::size_t most_named = 8;
   std::string ranks = living.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(living.size(), most_named); ++i)
     ranks += fmt::format("{}{}", i == 0 ? "" : ", ", living[i]);
   if (living.empty()) ranks = "others";
-  if (living.size() > most_named)
-    ranks += fmt::format(" and {} more", living.size() - most_named);
+  if (living.size() > most_named) ranks += fmt::format(" and {} more", living.size() - most_named);
   return fmt::format("{}, {} ran on: {}", early_exit_->ending.cause, ranks, why);
 }
 

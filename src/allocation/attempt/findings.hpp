@@ -51,8 +51,8 @@ class Findings {
   [[nodiscard]] bool has_early_exit() const { return early_exit_.has_value(); }
   /// Why those that still run (`living`, ranks) were given up: "rank 0 exited 0 without a
   /// result, rank 1 ran on: " before it, if one has left early.
-  [[nodiscard]] std::string with_early_exit(const std::string& why,
-                                            const std::vector<int>& living) const;
+  [[nodiscard]] std::string with_early_exit(
+      const std::string& why, const std::vector<int>& living) const;
   [[nodiscard]] bool was_told() const { return told_at_s_.has_value(); }
   /// We were told to stop so shortly ago that a SIGTERM of a rank came from the same sender.
   [[nodiscard]] bool was_told_just_now(double now_s) const;

@@ -48,8 +48,7 @@ std::optional<double> bytes_before(std::string_view line, std::string_view words
 
 /// Newer versions say it; older ones say what was reserved and what of it was allocated.
 std::optional<double> unused_in(std::string_view line) {
-  if (const auto said = bytes_before(line, " is reserved by PyTorch but unallocated"))
-    return said;
+  if (const auto said = bytes_before(line, " is reserved by PyTorch but unallocated")) return said;
   const auto reserved = bytes_before(line, " reserved in total by PyTorch");
   const auto allocated = bytes_before(line, " already allocated");
   if (!reserved || !allocated) return std::nullopt;

@@ -38,18 +38,17 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
       all_told = all_told && holder.bytes;
       unexplained -= holder.bytes.value_or(0);
       if (holder.bytes.value_or(least_context) < least_context) continue;
-      add(findings.others, fmt::format("process {} holds {} of GPU {}: '{}'", holder.pid,
-                                       amount(holder.bytes), use.gpu, holder.cmdline));
+      add(findings.others,
+          fmt::format("process {} holds {} of GPU {}: '{}'", holder.pid, amount(holder.bytes),
+              use.gpu, holder.cmdline));
     }
     unexplained = std::max<std::int64_t>(unexplained, 0);
-    const auto known =
-        least_bytes_.try_emplace(use.gpu, std::min(unexplained, slack_bytes)).first;
+    const auto known = least_bytes_.try_emplace(use.gpu, std::min(unexplained, slack_bytes)).first;
     known->second = std::min(known->second, unexplained);
     // Who does not tell how much may hold all of it.
     if (!all_told || unexplained <= known->second + slack_bytes) continue;
     add(findings.held,
-        fmt::format(
-            "{} MiB of GPU {} are in use, after {} MiB before{}", unexplained / mebibyte,
+        fmt::format("{} MiB of GPU {} are in use, after {} MiB before{}", unexplained / mebibyte,
             use.gpu, known->second / mebibyte,
             unseen.empty() ? "" : ", by processes that cannot be inspected here:" + unseen));
   }
@@ -59,7 +58,7 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
 bool same_gpu(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
+        std::tolower(static_cast<unsigned char>(y));
   });
 }
 

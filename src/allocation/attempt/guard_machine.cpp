@@ -11,7 +11,7 @@ namespace shardsweep {
 
 NodeFinding finding_of_killed_agent(const std::string& node, int signal) {
   return {EvidenceKind::killed,
-          fmt::format("the node agent of {} was ended by {}", node, signal_name(signal))};
+      fmt::format("the node agent of {} was ended by {}", node, signal_name(signal))};
 }
 
 void GuardMachine::see_agent_end(int exit_code, int signal) {

@@ -20,13 +20,12 @@ std::string list(const std::vector<std::int32_t>& ranks) {
   std::string text;
   for (std::size_t i = 0; i < std::min(ranks.size(), shown_ranks); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-  if (ranks.size() > shown_ranks)
-    text += fmt::format(" and {} more", ranks.size() - shown_ranks);
+  if (ranks.size() > shown_ranks) text += fmt::format(" and {} more", ranks.size() - shown_ranks);
   return text;
 }
 
 std::string ranks_on_nodes(const std::vector<std::int32_t>& ranks, std::int32_t ranks_per_node,
-                           const std::map<std::int32_t, std::string>& nodes) {
+    const std::map<std::int32_t, std::string>& nodes) {
   std::string text = (ranks.size() == 1 ? "rank " : "ranks ") + list(ranks);
   std::vector<std::string> names;
   for (const std::int32_t rank : ranks) {
@@ -68,20 +67,20 @@ std::optional<std::string> HangQuestion::verdict(int nodes, double now_s) {
 }
 
 std::string accusation(const RecorderReading& reading, std::int32_t ranks_per_node,
-                       const std::map<std::int32_t, std::string>& nodes) {
+    const std::map<std::int32_t, std::string>& nodes) {
   if (reading.guilty.empty()) return "";
   std::string text = ranks_on_nodes(reading.guilty, ranks_per_node, nodes);
   if (!reading.why.empty()) text += ": " + reading.why;
   const auto awaited =
       std::find_if(reading.waits.begin(), reading.waits.end(), [&](const auto& wait) {
-        return std::find(wait.never_came.begin(), wait.never_came.end(),
-                         reading.guilty.front()) != wait.never_came.end();
+        return std::find(wait.never_came.begin(), wait.never_came.end(), reading.guilty.front()) !=
+            wait.never_came.end();
       });
   if (awaited == reading.waits.end()) return text;
-  return text + fmt::format(" ({} {} in {} {} {}, which it never entered)",
-                            list(awaited->waiting),
-                            awaited->waiting.size() == 1 ? "waits" : "wait", awaited->group,
-                            awaited->operation, awaited->sequence);
+  return text +
+      fmt::format(" ({} {} in {} {} {}, which it never entered)", list(awaited->waiting),
+          awaited->waiting.size() == 1 ? "waits" : "wait", awaited->group, awaited->operation,
+          awaited->sequence);
 }
 
 }  // namespace shardsweep

@@ -47,8 +47,7 @@ struct RecorderReading {
 /// "rank 3 on n2: shows no sign of life (0, 1, 2 wait in dp all_reduce 41, which it never
 /// entered)"; empty where the recorders accuse nobody. `nodes`: names by index, as far as they
 /// are known.
-[[nodiscard]] std::string accusation(const RecorderReading& reading,
-                                     std::int32_t ranks_per_node,
-                                     const std::map<std::int32_t, std::string>& nodes);
+[[nodiscard]] std::string accusation(const RecorderReading& reading, std::int32_t ranks_per_node,
+    const std::map<std::int32_t, std::string>& nodes);
 
 }  // namespace shardsweep

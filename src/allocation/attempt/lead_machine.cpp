@@ -36,12 +36,12 @@ bool is_told(const std::vector<int>& signals) {
 }  // namespace
 
 LeadMachine::LeadMachine(std::string folder, AllocationSpec spec,
-                         std::vector<std::string> job_nodes, LeadOutside& outside)
+    std::vector<std::string> job_nodes, LeadOutside& outside)
     : folder_(std::move(folder)),
       spec_(std::move(spec)),
       outside_(outside),
       nodes_(spec_.launch == LaunchMode::agents ? spec_.nodes : 1, std::move(job_nodes),
-             spec_.launch == LaunchMode::srun, outside.now().s),
+          spec_.launch == LaunchMode::srun, outside.now().s),
       now_s_(outside.now().s),
       nodes_checked_(!spec_.check),
       beat_s_(now_s_),
@@ -120,8 +120,7 @@ void LeadMachine::take_signals() {
         number == SIGTERM || number == SIGINT || number == SIGQUIT || number == SIGXCPU;
     if (!stop || leaving_) continue;
     end_running(Outcome::preempted,
-                fmt::format("the allocation was told to stop ({})", signal_name(number)),
-                SaidBy::agent);
+        fmt::format("the allocation was told to stop ({})", signal_name(number)), SaidBy::agent);
     leave("signal");
   }
 }
@@ -180,8 +179,7 @@ void LeadMachine::take(const std::string& node, const NodeBeat& beat) {
 void LeadMachine::take(const std::string&, const NodeLaunched&) {}
 
 void LeadMachine::take(const std::string&, const Suspect& suspicion) {
-  if (running_ && running_->see(suspicion, now_s_))
-    outside_.tell(AskProgress{suspicion.attempt});
+  if (running_ && running_->see(suspicion, now_s_)) outside_.tell(AskProgress{suspicion.attempt});
 }
 
 /// Between suspicion and verdict lie two lines each way: milliseconds.
@@ -205,16 +203,15 @@ void LeadMachine::take(const std::string& node, const NodeEnded& ended) {
   if (!running_ || ended.attempt != running_->id()) return;
   // There rank 0 is gone: nobody elsewhere has anything left to do.
   if (ended.cut_short)
-    outside_.tell(
-        EndAttempt{ended.attempt, Outcome::cancelled, "the attempt was cut short", true});
+    outside_.tell(EndAttempt{ended.attempt, Outcome::cancelled, "the attempt was cut short", true});
   running_->see(node, ended, now_s_);
 }
 
 /// Before anything has run there: a number of another GPU's would pass for this one's.
 void LeadMachine::check_gpu(const NodeReady& ready) {
   if (spec_.gpu.empty() || ready.gpu.empty() || same_gpu(spec_.gpu, ready.gpu)) return;
-  leave(fmt::format("node {} has '{}', but the sweep's cluster has '{}'", ready.node, ready.gpu,
-                    spec_.gpu));
+  leave(fmt::format(
+      "node {} has '{}', but the sweep's cluster has '{}'", ready.node, ready.gpu, spec_.gpu));
 }
 
 /// For the ranks of steps: their one node agent has srun place them.
@@ -240,8 +237,8 @@ void LeadMachine::check_nodes() {
   busy_s_ = now_s_;
   if (!checking_) return ask_for_check(CheckTime::before);
   const bool all = checking_->network
-                       ? checking_->network->all_answered()
-                       : static_cast<int>(checking_->facts.size()) >= nodes_.agents();
+      ? checking_->network->all_answered()
+      : static_cast<int>(checking_->facts.size()) >= nodes_.agents();
   if (!all && now_s_ - checking_->since_s < check_limit_s()) return;
   if (ask_for_pairs()) return;
   nodes_checked_ = true;
@@ -284,8 +281,8 @@ double LeadMachine::check_limit_s() const {
   };
   if (checking_->network) return round_limit_s(spec_.limits) + 1;
   return checking_->time == CheckTime::before
-             ? spec_.limits.check_limit_s + hooks(spec_.check->before)
-             : hooks(spec_.check->after) + 1;
+      ? spec_.limits.check_limit_s + hooks(spec_.check->before)
+      : hooks(spec_.check->after) + 1;
 }
 
 void LeadMachine::take(const std::string& node, const NodeChecked& checked) {
@@ -317,8 +314,7 @@ std::string LeadMachine::judge_check() {
 void LeadMachine::watch_nodes() {
   if (nodes_lost_) return;
   if (senses_.closed) return lose_nodes(nodes_.loss_of_all(outside_.agents_were_killed()));
-  if (const auto loss =
-          nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s))
+  if (const auto loss = nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s))
     return lose_nodes(*loss);
   if (!running_) return;
   if (const auto others = running_->end_others(now_s_)) outside_.tell(*others);
@@ -338,8 +334,7 @@ void LeadMachine::lose_nodes(const NodeLoss& loss) {
     say(FoundOnNode{loss.node, EvidenceKind::silent, loss.why}, true);
   if (running_) {
     // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
-    Evidence lost{
-        outside_.now().at - to_microseconds(loss.silent_s),
+    Evidence lost{outside_.now().at - to_microseconds(loss.silent_s),
         {loss.killed ? Outcome::reaped : Outcome::node_failure, loss.why, SaidBy::agent}};
     if (!loss.killed) lost.ending.node = loss.node;
     running_->hold_against_it(std::move(lost));
@@ -354,13 +349,12 @@ void LeadMachine::keep_wall_time() {
   if (leaving_) return;
   const WallTime time = wall_time_of(spec_, senses_.left_s);
   for (const AttemptId attempt : assignments_.give_back_unfit(time)) {
-    outside_.log(fmt::format("attempt {} does not fit into the {:.0f} s that are left", attempt,
-                             *time.left_s));
+    outside_.log(fmt::format(
+        "attempt {} does not fit into the {:.0f} s that are left", attempt, *time.left_s));
     short_of_time_ = true;
     say(Revoked{attempt}, true);
   }
-  if (!is_busy() && assignments_.empty() && (short_of_time_ || time.is_up()))
-    leave("wall time");
+  if (!is_busy() && assignments_.empty() && (short_of_time_ || time.is_up())) leave("wall time");
 }
 
 // ---- attempts
@@ -379,7 +373,7 @@ bool LeadMachine::may_start() {
 void LeadMachine::start_next() {
   if (is_busy() || leaving_ || assignments_.empty() || !may_start()) return;
   while (!running_ && !leaving_ && nodes_checked_ && nodes_.is_complete() &&
-         !outside_.topology_is_due() && !senses_.end_is_due) {
+      !outside_.topology_is_due() && !senses_.end_is_due) {
     const auto next = assignments_.next();
     if (!next) return;
     busy_s_ = now_s_;
@@ -394,12 +388,12 @@ void LeadMachine::start_next() {
 void LeadMachine::start(const Assign& assign) {
   auto prepared = outside_.prepare(assign);
   if (!prepared)
-    return end_unstarted(assign, Outcome::lost, "not started: " + prepared.error().what,
-                         SaidBy::agent);
+    return end_unstarted(
+        assign, Outcome::lost, "not started: " + prepared.error().what, SaidBy::agent);
   const AttemptSpec& spec = prepared->spec;
   const bool fresh = started_.insert(spec.attempt).second;
   INVARIANT(fresh && !ended_.contains(spec.attempt), "an attempt is started once", spec.attempt,
-            spec_.token);
+      spec_.token);
   outside_.log(fmt::format("attempt {} ({}) starts", spec.attempt, spec.trial));
   say(Started{spec.attempt, spec.nonce}, true);
   running_.emplace(assign, spec);
@@ -422,12 +416,12 @@ void LeadMachine::finish(const AttemptOnNodes& running) {
   outside_.stop_asking();
   settling_ = true;
   outside_.settle({.assign = running.assign(),
-                   .spec = running.spec(),
-                   .own = running.own(),
-                   .nodes = running.ended(),
-                   .names = nodes_.names_by_index(),
-                   .is_step = nodes_.by_step(),
-                   .time_is_up = time_is_up()});
+      .spec = running.spec(),
+      .own = running.own(),
+      .nodes = running.ended(),
+      .names = nodes_.names_by_index(),
+      .is_step = nodes_.by_step(),
+      .time_is_up = time_is_up()});
 }
 
 void LeadMachine::take_settled() {
@@ -451,8 +445,8 @@ bool LeadMachine::time_is_up() const {
 }
 
 /// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
-void LeadMachine::end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
-                                SaidBy source) {
+void LeadMachine::end_unstarted(
+    const Assign& assign, Outcome outcome, const std::string& cause, SaidBy source) {
   Settled settled{.assign = assign, .ending = {outcome, cause, source}};
   settled.packed = outside_.pack(assign);
   if (!settled.packed) gate_.doubt_storage();
@@ -471,7 +465,7 @@ void LeadMachine::write_ended(const Settled& settled) {
   ended.throttled = fmt::format("{}", fmt::join(throttle_words(pace.held_back), ", "));
   if (packed) ended.pack = AttemptPaths{assign.dir}.pack().filename().string();
   outside_.log(fmt::format("attempt {} ended {}{}{}", assign.attempt, name(ending.outcome),
-                           ending.cause.empty() ? "" : ": ", ending.cause));
+      ending.cause.empty() ? "" : ": ", ending.cause));
   say(ended, true);
   assignments_.ended(assign, ending.fragmented ? Outcome::crashed : ending.outcome);
   busy_s_ = now_s_;

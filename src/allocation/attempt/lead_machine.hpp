@@ -97,7 +97,7 @@ class LeadMachine {
  public:
   /// `folder`: the allocation's. `job_nodes`: as NodeRoster.
   LeadMachine(std::string folder, AllocationSpec spec, std::vector<std::string> job_nodes,
-              LeadOutside& outside);
+      LeadOutside& outside);
 
   /// Once for all that was seen. Soon again if something happens, after a beat at the latest.
   void round(LeadSenses senses);
@@ -149,8 +149,8 @@ class LeadMachine {
   void finish(const AttemptOnNodes& running);
   void take_settled();
   [[nodiscard]] bool time_is_up() const;
-  void end_unstarted(const Assign& assign, Outcome outcome, const std::string& cause,
-                     SaidBy source);
+  void end_unstarted(
+      const Assign& assign, Outcome outcome, const std::string& cause, SaidBy source);
   void write_ended(const Settled& settled);
   void leave(const std::string& why);
   void lose_nodes(const NodeLoss& loss);

@@ -82,8 +82,8 @@ class AttemptLife {
   }
   /// While what is seen here stands still for too long. The other nodes have to be asked.
   /// `living`: ranks here that run on.
-  [[nodiscard]] std::optional<Suspect> suspicion(double now_s,
-                                                 const std::vector<int>& living) const;
+  [[nodiscard]] std::optional<Suspect> suspicion(
+      double now_s, const std::vector<int>& living) const;
 
   /// The node of rank 0 has measured it, and ended it as hopeless.
   void set_cut_elsewhere();

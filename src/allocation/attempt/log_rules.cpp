@@ -123,9 +123,8 @@ std::string_view next_line(std::string_view& text) {
 }
 
 const BuiltInRule* built_in_for(std::string_view line) {
-  const auto rule =
-      std::find_if(rule_table.begin(), rule_table.end(),
-                   [line](const BuiltInRule& one) { return matches(line, one.pattern); });
+  const auto rule = std::find_if(rule_table.begin(), rule_table.end(),
+      [line](const BuiltInRule& one) { return matches(line, one.pattern); });
   return rule == rule_table.end() ? nullptr : &*rule;
 }
 
@@ -146,9 +145,8 @@ std::span<const BuiltInRule> built_in_rules() {
 }
 
 const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own) {
-  const auto rule = std::find_if(own.begin(), own.end(), [line](const LogRule& one) {
-    return matches(line.substr(0, looked_at), one.pattern);
-  });
+  const auto rule = std::find_if(own.begin(), own.end(),
+      [line](const LogRule& one) { return matches(line.substr(0, looked_at), one.pattern); });
   return rule == own.end() ? nullptr : &*rule;
 }
 
@@ -159,13 +157,13 @@ std::optional<LogFinding> find_cause(std::string_view text, std::span<const LogR
     const std::string_view line = next_line(text);
     const BuiltInRule* rule = built_in_for(line);
     if (rule == nullptr) continue;
-    LogFinding finding{std::string(rule->name), rule->outcome, rule->strength,
-                       one_line(line, longest_quote)};
+    LogFinding finding{
+        std::string(rule->name), rule->outcome, rule->strength, one_line(line, longest_quote)};
     if (const auto pieces = rule->outcome == oom ? fragmentation_in(line) : std::nullopt)
       finding.fragmentation = describe(*pieces);
     if (rule->strength == cause) return finding;
     const bool better = !best || rule->strength < best->strength ||
-                        (rule->strength == exception && best->strength == exception);
+        (rule->strength == exception && best->strength == exception);
     if (better) best = std::move(finding);
   }
   return best;

@@ -53,8 +53,8 @@ struct LogFinding {
 
 /// The first cause that a rank's output tells; none where no rule knows a line of it. Rules of
 /// the user's own go first: one of them that fits any line wins over all others.
-[[nodiscard]] std::optional<LogFinding> find_cause(std::string_view text,
-                                                   std::span<const LogRule> own);
+[[nodiscard]] std::optional<LogFinding> find_cause(
+    std::string_view text, std::span<const LogRule> own);
 
 /// The first of the user's own rules that fits one line.
 [[nodiscard]] const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own);

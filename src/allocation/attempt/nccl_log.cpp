@@ -13,14 +13,14 @@ constexpr std::size_t longest = 300;
 
 // "node1:4711:4802 [3] transport/net_ib.cc:1234 NCCL WARN NET/IB : Got completion from peer …"
 // and "node1:4711:4802 [3] NCCL INFO misc/socket.cc:541 -> 6": the call stack of a failure.
-constexpr std::array<std::string_view, 6> words{" NCCL WARN ", " error",  " Error",
-                                                " failed",     " Failed", " timed out"};
+constexpr std::array<std::string_view, 6> words{
+    " NCCL WARN ", " error", " Error", " failed", " Failed", " timed out"};
 
 bool is_complaint(std::string_view line) {
   const bool by_nccl = line.find(" NCCL ") != std::string_view::npos;
   return by_nccl && std::any_of(words.begin(), words.end(), [line](std::string_view word) {
-           return line.find(word) != std::string_view::npos;
-         });
+    return line.find(word) != std::string_view::npos;
+  });
 }
 
 /// What follows the device in brackets.
@@ -28,7 +28,7 @@ std::string_view without_origin(std::string_view line) {
   const std::size_t open = line.find(" [");
   const std::size_t close = line.find("] ", open);
   const bool found = open != std::string_view::npos && close != std::string_view::npos &&
-                     close - open < 8 && open < line.find(" NCCL ");
+      close - open < 8 && open < line.find(" NCCL ");
   return found ? line.substr(close + 2) : line;
 }
 

@@ -14,7 +14,7 @@ constexpr std::string_view check_name = "allreduce";
 
 bool fails_allreduce(const NodeVerdict& verdict) {
   return std::any_of(verdict.failed.begin(), verdict.failed.end(),
-                     [](const std::string& one) { return one.starts_with(check_name); });
+      [](const std::string& one) { return one.starts_with(check_name); });
 }
 
 }  // namespace
@@ -35,15 +35,14 @@ std::optional<NodePair> pair_of(std::string_view text, const std::string& node) 
     const auto two = one == std::string_view::npos ? one : line.find(' ', one + 1);
     if (two == std::string_view::npos) continue;
     NodePair pair{std::string(line.substr(0, one)),
-                  std::string(line.substr(one + 1, two - one - 1)),
-                  std::string(line.substr(two + 1))};
+        std::string(line.substr(one + 1, two - one - 1)), std::string(line.substr(two + 1))};
     if (pair.first == node || pair.second == node) return pair;
   }
   return std::nullopt;
 }
 
-NetworkCheck::NetworkCheck(const LaneLimits& limits, const CheckOrder& order,
-                           std::map<std::string, NodeFacts> facts)
+NetworkCheck::NetworkCheck(
+    const LaneLimits& limits, const CheckOrder& order, std::map<std::string, NodeFacts> facts)
     : limits_(limits), order_(order), facts_(std::move(facts)) {
   const CheckVerdict before = judge_checks(limits_, order_, facts_);
   for (const auto& [name, of_node] : facts_) {
@@ -52,8 +51,7 @@ NetworkCheck::NetworkCheck(const LaneLimits& limits, const CheckOrder& order,
   if (ring_.size() >= 2) return;
   over_ = true;
   for (auto& [name, of_node] : facts_)
-    of_node.unmade.push_back(
-        facts_.size() < 2
+    of_node.unmade.push_back(facts_.size() < 2
             ? "allreduce: it takes two nodes with node agents of their own"
             : "allreduce: fewer than two of the nodes have passed their other checks");
 }
@@ -122,14 +120,14 @@ void NetworkCheck::settle_round() {
     }
     if (!able) continue;
     for (const auto& [name, other] :
-         {std::pair(pair.first, pair.second), std::pair(pair.second, pair.first)}) {
+        {std::pair(pair.first, pair.second), std::pair(pair.second, pair.first)}) {
       double& best = facts_.at(name).busbw_bytes_per_s;
       best = std::max(best, first.busbw_bytes_per_s);
       if (first.busbw_bytes_per_s > 0) continue;
       const NodeFacts& own = answers_[name];
-      faults_[name].push_back(
-          own.wrong.empty() ? fmt::format("allreduce: no answer from {} with {}", name, other)
-                            : own.wrong.front());
+      faults_[name].push_back(own.wrong.empty()
+              ? fmt::format("allreduce: no answer from {} with {}", name, other)
+              : own.wrong.front());
     }
   }
 }

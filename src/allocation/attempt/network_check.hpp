@@ -44,8 +44,8 @@ struct NodePair {
 class NetworkCheck {
  public:
   /// `facts`: what all nodes have found of themselves. Who has failed at that takes no part.
-  NetworkCheck(const LaneLimits& limits, const CheckOrder& order,
-               std::map<std::string, NodeFacts> facts);
+  NetworkCheck(
+      const LaneLimits& limits, const CheckOrder& order, std::map<std::string, NodeFacts> facts);
 
   /// The pairs of the next round; empty: it is over.
   [[nodiscard]] std::vector<NodePair> next();
@@ -70,7 +70,7 @@ class NetworkCheck {
   std::set<std::string> open_{};   ///< who has still to answer in it
   std::map<std::string, NodeFacts> answers_{};
   std::map<std::string, std::vector<std::string>> faults_{};  ///< of pairs that gave no figure
-  std::set<std::string> unable_{};  ///< nodes that can't make the check
+  std::set<std::string> unable_{};                            ///< nodes that can't make the check
   std::int32_t round_ = 0;
   bool over_ = false;
 };

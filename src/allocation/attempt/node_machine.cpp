@@ -52,12 +52,11 @@ void NodeMachine::round(const NodeSenses& senses) {
     heard_s_ = now_s_;
     std::visit([this](const auto& body) { take(body); }, message);
   }
-  if (senses.guard_is_gone)
-    leave(Outcome::node_failure, "the guard process has ended", exit_alone);
+  if (senses.guard_is_gone) leave(Outcome::node_failure, "the guard process has ended", exit_alone);
   if (senses.closed) leave(Outcome::lost, "the lead has ended", exit_alone);
   if (now_s_ - heard_s_ > options_.lease_s)
     leave(Outcome::lost, fmt::format("the lead sent nothing for {:.1f} s", now_s_ - heard_s_),
-          exit_alone);
+        exit_alone);
   step_waiting();
   step_attempt();
 }
@@ -139,15 +138,15 @@ void NodeMachine::take(const Place& place) {
   node.is_reordered = true;
 }
 
-void NodeMachine::refuse(AttemptId attempt, Outcome outcome, const std::string& why,
-                         int start_error) {
+void NodeMachine::refuse(
+    AttemptId attempt, Outcome outcome, const std::string& why, int start_error) {
   outside_.log(fmt::format("attempt {} not started: {}", attempt, why));
   NodeEnded ended{.attempt = attempt, .at = outside_.now().at};
   ended.ending = {.outcome = outcome,
-                  .cause = "not started: " + why,
-                  .source = SaidBy::agent,
-                  .node = options_.node.name,
-                  .start_error = start_error};
+      .cause = "not started: " + why,
+      .source = SaidBy::agent,
+      .node = options_.node.name,
+      .start_error = start_error};
   outside_.say(ended);
 }
 
@@ -160,8 +159,7 @@ void NodeMachine::take(const Launch& launch) {
   if (leaving_) return refuse_it("the node agent is leaving");
   auto spec = outside_.read_spec(launch.dir);
   if (!spec) return refuse_it(spec.error().what);
-  if (spec->attempt != launch.attempt)
-    return refuse_it("its spec.json belongs to another attempt");
+  if (spec->attempt != launch.attempt) return refuse_it("its spec.json belongs to another attempt");
   if (spec->ranks_per_node > options_.node.slots)
     return refuse_it(
         fmt::format("{} ranks for {} slots", spec->ranks_per_node, options_.node.slots));
@@ -173,19 +171,17 @@ void NodeMachine::take(const Launch& launch) {
 /// Tells what was left here; false where something of it can't be ended.
 bool NodeMachine::clean(const NodeCheck& check, AttemptId attempt) {
   if (!check.ended.empty())
-    outside_.say(NodeFinding{
-        EvidenceKind::leaked,
+    outside_.say(NodeFinding{EvidenceKind::leaked,
         fmt::format("ended leftover processes of earlier attempts ({}), such as '{}'",
-                    check.ended.size(), check.ended.front())});
+            check.ended.size(), check.ended.front())});
   if (!check.removed.empty())
-    outside_.say(
-        NodeFinding{EvidenceKind::leaked,
-                    fmt::format("removed leftover segments of shared memory ({}), such as {}",
-                                check.removed.size(), check.removed.front())});
+    outside_.say(NodeFinding{EvidenceKind::leaked,
+        fmt::format("removed leftover segments of shared memory ({}), such as {}",
+            check.removed.size(), check.removed.front())});
   if (check.stuck.empty()) return true;
   outside_.say(NodeFinding{EvidenceKind::dirty, "can't be ended: " + check.stuck.front()});
   refuse(attempt, Outcome::node_failure,
-         "a process of an earlier attempt can't be ended: " + check.stuck.front());
+      "a process of an earlier attempt can't be ended: " + check.stuck.front());
   leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
   return false;
 }
@@ -221,8 +217,8 @@ bool NodeMachine::container_is_ready() {
   const std::string why = outside_.container_fault();
   const bool disk = why.find("No space left on device") != std::string::npos;
   refuse(spec.attempt, disk ? Outcome::node_failure : Outcome::lost,
-         fmt::format("its container could not be made from {}: {}", spec.container->image, why),
-         disk ? 0 : ENOENT);
+      fmt::format("its container could not be made from {}: {}", spec.container->image, why),
+      disk ? 0 : ENOENT);
   return false;
 }
 
@@ -232,8 +228,8 @@ void NodeMachine::start(Waiting waiting, const std::string& others) {
   INVARIANT(!attempt_, "a node runs one attempt at a time", attempt_->id(), attempt);
   AttemptSpec spec = learnt_.applied_to(std::move(waiting.spec));
   auto ranks = outside_.ranks_of(options_.node, spec, waiting.dir, waiting.meet);
-  attempt_.emplace(std::move(spec), options_.node.index == 0, options_.node.ranks_are_step,
-                   std::move(ranks));
+  attempt_.emplace(
+      std::move(spec), options_.node.index == 0, options_.node.ranks_are_step, std::move(ranks));
   attempt_->launch();
   outside_.say(NodeLaunched{attempt});
 }

@@ -75,8 +75,8 @@ class NodeOutside {
   /// Ends and removes what earlier attempts have left.
   [[nodiscard]] virtual NodeCheck clean_up(const std::string& dir) = 0;
   /// Starts making an attempt's container, if that has to be, and looks.
-  [[nodiscard]] virtual ContainerState container(const AttemptSpec& spec,
-                                                 const std::string& dir) = 0;
+  [[nodiscard]] virtual ContainerState container(
+      const AttemptSpec& spec, const std::string& dir) = 0;
   /// After ContainerState::failed, once: why.
   [[nodiscard]] virtual std::string container_fault() = 0;
   /// Nobody wants it any more.
@@ -85,9 +85,7 @@ class NodeOutside {
   [[nodiscard]] virtual GpuFindings look_at_gpus(std::int64_t slack_bytes) = 0;
   /// Of an attempt that is about to start.
   [[nodiscard]] virtual std::unique_ptr<RanksOutside> ranks_of(const NodeIdentity& node,
-                                                               const AttemptSpec& spec,
-                                                               const std::string& dir,
-                                                               const std::string& meet) = 0;
+      const AttemptSpec& spec, const std::string& dir, const std::string& meet) = 0;
   /// An attempt is over: what it has left in shared memory.
   virtual void remove_segments() = 0;
   /// Starts finding out about this node; the answer goes to the lead. Why it can't; empty: it

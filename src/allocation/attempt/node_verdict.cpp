@@ -24,32 +24,17 @@ struct Speed {
   std::map<std::string, double> CheckOrder::*usual;
   double CheckOrder::*stated;  ///< null: a cluster file does not say it
 };
-constexpr Speed gemm{"gemm",
-                     "GFLOP/s",
-                     giga,
-                     &NodeFacts::gemm_flops,
-                     &LaneLimits::check_gemm,
-                     &CheckOrder::usual_gemm,
-                     &CheckOrder::stated_gemm};
-constexpr Speed clocks{"clocks",
-                       "MHz",
-                       1,
-                       &NodeFacts::sm_clock_mhz,
-                       &LaneLimits::check_clocks,
-                       &CheckOrder::usual_clock,
-                       nullptr};
-constexpr Speed allreduce{"allreduce",
-                          "GB/s",
-                          giga,
-                          &NodeFacts::busbw_bytes_per_s,
-                          &LaneLimits::check_allreduce,
-                          &CheckOrder::usual_busbw,
-                          &CheckOrder::stated_busbw};
+constexpr Speed gemm{"gemm", "GFLOP/s", giga, &NodeFacts::gemm_flops, &LaneLimits::check_gemm,
+    &CheckOrder::usual_gemm, &CheckOrder::stated_gemm};
+constexpr Speed clocks{"clocks", "MHz", 1, &NodeFacts::sm_clock_mhz, &LaneLimits::check_clocks,
+    &CheckOrder::usual_clock, nullptr};
+constexpr Speed allreduce{"allreduce", "GB/s", giga, &NodeFacts::busbw_bytes_per_s,
+    &LaneLimits::check_allreduce, &CheckOrder::usual_busbw, &CheckOrder::stated_busbw};
 
 using AllFacts = std::map<std::string, NodeFacts>;
 
-double usual_here(const Speed& speed, const CheckOrder& order, const AllFacts& all,
-                  const std::string& device) {
+double usual_here(
+    const Speed& speed, const CheckOrder& order, const AllFacts& all, const std::string& device) {
   const auto known = (order.*speed.usual).find(device);
   if (known != (order.*speed.usual).end()) return known->second;
   std::vector<double> values;
@@ -61,7 +46,7 @@ double usual_here(const Speed& speed, const CheckOrder& order, const AllFacts& a
 }
 
 void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder& order,
-                 const AllFacts& all, const NodeFacts& facts, NodeVerdict& verdict) {
+    const AllFacts& all, const NodeFacts& facts, NodeVerdict& verdict) {
   const double least = limits.*speed.least;
   const double value = facts.*speed.value;
   if (least <= 0 || value <= 0) return;
@@ -69,30 +54,29 @@ void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder&
   if (usual <= 0) {
     verdict.unmade.push_back(
         fmt::format("{}: {:.4g} {}, and fewer than {} nodes with this device to compare with",
-                    speed.name, value / speed.scale, speed.unit, least_checked));
+            speed.name, value / speed.scale, speed.unit, least_checked));
     return;
   }
   if (value >= least * usual) return;
-  verdict.failed.push_back(fmt::format(
-      "{}: {:.4g} {}, {:.2f} of the usual {:.4g} (from {:.2f} on it is well)", speed.name,
-      value / speed.scale, speed.unit, value / usual, usual / speed.scale, least));
+  verdict.failed.push_back(
+      fmt::format("{}: {:.4g} {}, {:.2f} of the usual {:.4g} (from {:.2f} on it is well)",
+          speed.name, value / speed.scale, speed.unit, value / usual, usual / speed.scale, least));
 }
 
 void judge_memory(const LaneLimits& limits, const CheckOrder& order, const NodeFacts& facts,
-                  NodeVerdict& verdict) {
+    NodeVerdict& verdict) {
   if (limits.check_memory <= 0) return;
   // What other services of a node always hold is none of its faults.
   const auto usual = order.usual_free.find(facts.device);
-  const double least =
-      limits.check_memory * (usual == order.usual_free.end() ? 1 : usual->second);
+  const double least = limits.check_memory * (usual == order.usual_free.end() ? 1 : usual->second);
   if (facts.host_free >= 0 && facts.host_free < least)
     verdict.failed.push_back(
         fmt::format("memory: {:.0f}% of the host's memory is free, at least {:.0f}% has to be",
-                    facts.host_free * 100, least * 100));
+            facts.host_free * 100, least * 100));
   if (facts.gpu_used_bytes > order.gpu_slack_bytes)
     verdict.failed.push_back(
         fmt::format("gpu memory: {:.1f} GiB of a GPU's memory are in use before anything runs",
-                    facts.gpu_used_bytes / gibibyte));
+            facts.gpu_used_bytes / gibibyte));
 }
 
 std::string_view check_of(std::string_view sentence) {
@@ -101,7 +85,7 @@ std::string_view check_of(std::string_view sentence) {
 
 bool fails(const NodeVerdict& verdict, std::string_view check) {
   return std::any_of(verdict.failed.begin(), verdict.failed.end(),
-                     [&](const std::string& one) { return check_of(one) == check; });
+      [&](const std::string& one) { return check_of(one) == check; });
 }
 
 /// Of checks that all of several nodes fail; the sentence is the first node's.
@@ -110,14 +94,13 @@ std::string shared_by_all(const std::map<std::string, NodeVerdict>& nodes) {
   std::vector<std::string> shared;
   const auto& [first, its] = *nodes.begin();
   for (const std::string& sentence : its.failed) {
-    const bool all = std::all_of(nodes.begin(), nodes.end(), [&](const auto& entry) {
-      return fails(entry.second, check_of(sentence));
-    });
+    const bool all = std::all_of(nodes.begin(), nodes.end(),
+        [&](const auto& entry) { return fails(entry.second, check_of(sentence)); });
     if (all) shared.push_back(sentence);
   }
   if (shared.empty()) return {};
   return fmt::format("all {} nodes fail their check, so no node is to blame: {} (on {})",
-                     nodes.size(), sentences(shared), first);
+      nodes.size(), sentences(shared), first);
 }
 
 /// Both have measured the same: which of the two it is shows with other partners.
@@ -129,8 +112,8 @@ void suspect_both(CheckVerdict& all) {
   const auto& [first, its] = *all.nodes.begin();
   const auto& [second, others] = *all.nodes.rbegin();
   if (its.suspected && others.suspected)
-    all.site = fmt::format("the network between {} and {} is slow, whose is not known: {}",
-                           first, second, its.failed.front());
+    all.site = fmt::format("the network between {} and {} is slow, whose is not known: {}", first,
+        second, its.failed.front());
 }
 
 }  // namespace
@@ -143,8 +126,8 @@ double usual_of(std::vector<double> values) {
 }
 
 bool CheckVerdict::passed() const {
-  return std::all_of(nodes.begin(), nodes.end(),
-                     [](const auto& entry) { return entry.second.failed.empty(); });
+  return std::all_of(
+      nodes.begin(), nodes.end(), [](const auto& entry) { return entry.second.failed.empty(); });
 }
 
 std::string CheckVerdict::why() const {
@@ -152,14 +135,13 @@ std::string CheckVerdict::why() const {
   if (!site.empty()) all.push_back(site);
   for (const auto& [name, verdict] : nodes) {
     if (verdict.blamed)
-      all.push_back(
-          fmt::format("node {} fails its check: {}", name, sentences(verdict.failed)));
+      all.push_back(fmt::format("node {} fails its check: {}", name, sentences(verdict.failed)));
   }
   return sentences(all);
 }
 
-CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
-                          const AllFacts& facts) {
+CheckVerdict judge_checks(
+    const LaneLimits& limits, const CheckOrder& order, const AllFacts& facts) {
   CheckVerdict all;
   for (const auto& [name, of_node] : facts) {
     NodeVerdict& verdict = all.nodes[name];
@@ -172,12 +154,11 @@ CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
   }
   all.site = shared_by_all(all.nodes);
   for (auto& [name, verdict] : all.nodes) {
-    verdict.blamed = std::any_of(
-        verdict.failed.begin(), verdict.failed.end(), [&](const std::string& sentence) {
+    verdict.blamed =
+        std::any_of(verdict.failed.begin(), verdict.failed.end(), [&](const std::string& sentence) {
           return all.nodes.size() < 2 ||
-                 !std::all_of(all.nodes.begin(), all.nodes.end(), [&](const auto& entry) {
-                   return fails(entry.second, check_of(sentence));
-                 });
+              !std::all_of(all.nodes.begin(), all.nodes.end(),
+                  [&](const auto& entry) { return fails(entry.second, check_of(sentence)); });
         });
   }
   suspect_both(all);

@@ -39,7 +39,7 @@ struct CheckVerdict {
 };
 
 [[nodiscard]] CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
-                                        const std::map<std::string, NodeFacts>& facts);
+    const std::map<std::string, NodeFacts>& facts);
 
 /// With "; " between them.
 [[nodiscard]] std::string sentences(const std::vector<std::string>& all);

@@ -43,11 +43,10 @@ std::optional<std::string> AttemptOnNodes::hung_because(int nodes, double now_s)
 std::optional<EndAttempt> AttemptOnNodes::end_others(double now_s) {
   if (!end_others_at_s_ || now_s <= *end_others_at_s_) return std::nullopt;
   end_others_at_s_.reset();
-  const bool failed = std::any_of(ended_.begin(), ended_.end(),
-                                  [](const auto& node) { return !is_completed(node.second); });
+  const bool failed = std::any_of(
+      ended_.begin(), ended_.end(), [](const auto& node) { return !is_completed(node.second); });
   return failed ? EndAttempt{id(), Outcome::crashed, "a rank elsewhere has failed"}
-                : EndAttempt{id(), Outcome::hung,
-                             "the ranks of other nodes had ended long before"};
+                : EndAttempt{id(), Outcome::hung, "the ranks of other nodes had ended long before"};
 }
 
 void AttemptOnNodes::stretch(double gap_s) {

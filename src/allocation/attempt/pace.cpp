@@ -18,11 +18,8 @@ struct Bit {
 };
 // nvmlClocksEventReasons: not 0x1 (idle), 0x2 (clocks set by somebody), 0x10 (sync boost) and
 // 0x100 (display).
-constexpr std::array<Bit, 5> throttle_bits{{{0x4, "power cap"},
-                                            {0x8, "hardware slowdown"},
-                                            {0x20, "too hot (driver)"},
-                                            {0x40, "too hot (hardware)"},
-                                            {0x80, "power brake"}}};
+constexpr std::array<Bit, 5> throttle_bits{{{0x4, "power cap"}, {0x8, "hardware slowdown"},
+    {0x20, "too hot (driver)"}, {0x40, "too hot (hardware)"}, {0x80, "power brake"}}};
 
 /// An hour at one look a second.
 constexpr std::int64_t most_looks = 3600;

@@ -19,8 +19,7 @@ constexpr const char* left_alone =
 
 }  // namespace
 
-NodeRoster::NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_step,
-                       double now_s)
+NodeRoster::NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_step, double now_s)
     : agents_(agents), job_nodes_(std::move(job_nodes)), by_step_(by_step), since_s_(now_s) {}
 
 bool NodeRoster::hear(const std::string& node, double now_s) {
@@ -80,8 +79,8 @@ void NodeRoster::leave(const std::string& node, const std::string& why, bool kil
   nodes_[node].killed = killed;
 }
 
-std::optional<NodeLoss> NodeRoster::loss(double now_s, double agents_limit_s,
-                                         double lease_s) const {
+std::optional<NodeLoss> NodeRoster::loss(
+    double now_s, double agents_limit_s, double lease_s) const {
   if (!is_complete() && now_s - since_s_ > agents_limit_s) return absence();
   for (const auto& [name, node] : nodes_) {
     const double silent_s = now_s - node.heard_s;
@@ -115,22 +114,21 @@ NodeLoss NodeRoster::absence() const {
 /// moment earlier: `scancel` does that, and the kernel for want of memory.
 NodeLoss NodeRoster::loss_of_all(bool killed) const {
   if (nodes_.empty()) return {"no node agent has started"};
-  const bool left = std::any_of(nodes_.begin(), nodes_.end(),
-                                [this](const auto& node) { return is_alone(node.second); });
+  const bool left = std::any_of(
+      nodes_.begin(), nodes_.end(), [this](const auto& node) { return is_alone(node.second); });
   if (left && !killed) return {left_alone};
   const bool alone = count() == 1 && agents_ == 1;
   for (const auto& [name, node] : nodes_) {
     if (alone && killed && (node.leaving.empty() || node.killed))
       return {.why = fmt::format("the step of the node agent on {} was killed (SIGKILL): by "
                                  "scancel, or by the kernel for want of memory",
-                                 name),
-              .node = name,
-              .killed = true};
+                  name),
+          .node = name,
+          .killed = true};
     if (alone && node.leaving.empty())
       return {fmt::format("the node agent of {} has ended", name), name};
     if (alone) return {node.leaving, name};
-    if (!node.leaving.empty())
-      return {node.leaving + "; the other node agents ended too", name};
+    if (!node.leaving.empty()) return {node.leaving + "; the other node agents ended too", name};
   }
   return {fmt::format(
       "all node agents have ended; it is not known on which of {} nodes this began", agents_)};

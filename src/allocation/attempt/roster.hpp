@@ -58,8 +58,8 @@ class NodeRoster {
   [[nodiscard]] std::vector<Place> place_by(const std::map<std::string, std::string>& switches);
 
   /// `agents_limit_s`: for all to come. `lease_s`: without a word.
-  [[nodiscard]] std::optional<NodeLoss> loss(double now_s, double agents_limit_s,
-                                             double lease_s) const;
+  [[nodiscard]] std::optional<NodeLoss> loss(
+      double now_s, double agents_limit_s, double lease_s) const;
   /// The one connection to all of them has ended. `killed`: a guard by SIGKILL, as srun says.
   [[nodiscard]] NodeLoss loss_of_all(bool killed) const;
 

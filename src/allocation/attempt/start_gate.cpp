@@ -26,8 +26,7 @@ void StartGate::note_end(const Ending& ending, double now_s) {
 
 std::string StartGate::start_fault() const {
   if (!changed_.empty()) return changed_;
-  return failed_starts_ < most_failed_starts ? ""
-                                             : "no program could be started: " + last_failure_;
+  return failed_starts_ < most_failed_starts ? "" : "no program could be started: " + last_failure_;
 }
 
 bool StartGate::is_open(double now_s, const StorageLook& look, const GateNews& log) {

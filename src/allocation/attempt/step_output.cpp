@@ -49,8 +49,7 @@ std::optional<Complaint> task_in(std::string_view said) {
   const auto [stop, error] =
       std::from_chars(said.data() + at + 1, said.data() + said.size(), task.rank);
   const std::size_t end = said.find(": ", at);
-  if (error != std::errc() || task.rank < 0 || end == std::string_view::npos)
-    return std::nullopt;
+  if (error != std::errc() || task.rank < 0 || end == std::string_view::npos) return std::nullopt;
   task.what = said.substr(end + 2);
   return task;
 }
@@ -103,8 +102,7 @@ Evidence evidence_of_task(const Complaint& task, Timestamp at, bool told) {
   evidence.at = at;
   evidence.ending.source = SaidBy::exit;
   evidence.rank = task.rank;
-  evidence.ending.cause =
-      fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
+  evidence.ending.cause = fmt::format("rank {}: {}", task.rank, one_line(task.what, longest_quote));
   return evidence;
 }
 
@@ -155,8 +153,7 @@ Evidence evidence_of_no_step(std::string_view output, const std::string& why, Ti
   if (evidence.ending.cause.empty()) evidence.ending.cause = last_line_in(output);
   if (evidence.ending.cause.empty()) evidence.ending.cause = why;
   evidence.ending.cause = "the step did not start: " + evidence.ending.cause;
-  evidence.ending.outcome =
-      evidence.ending.node.empty() ? Outcome::lost : Outcome::node_failure;
+  evidence.ending.outcome = evidence.ending.node.empty() ? Outcome::lost : Outcome::node_failure;
   // As a program that can't be started: Slurm had no step to give.
   if (evidence.ending.node.empty()) evidence.ending.start_error = EAGAIN;
   return evidence;

@@ -14,17 +14,17 @@ namespace shardsweep {
 
 /// Of the task or node that failed first; none: srun has named neither. The evidence names a
 /// node where srun names one and no more.
-[[nodiscard]] std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at,
-                                                       bool told);
+[[nodiscard]] std::optional<Evidence> first_failure_in(
+    std::string_view output, Timestamp at, bool told);
 
 /// A step whose ranks had begun, and which has ended.
-[[nodiscard]] Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at,
-                                        bool told);
+[[nodiscard]] Evidence evidence_of_step(
+    std::string_view output, int exit_code, Timestamp at, bool told);
 
 /// A step of which no rank has begun. Where srun names a node, that node has failed. Otherwise
 /// nothing was asked of the layout or of a node, and the attempt is not charged. `why`: used
 /// where srun printed nothing.
-[[nodiscard]] Evidence evidence_of_no_step(std::string_view output, const std::string& why,
-                                           Timestamp at);
+[[nodiscard]] Evidence evidence_of_no_step(
+    std::string_view output, const std::string& why, Timestamp at);
 
 }  // namespace shardsweep

@@ -56,8 +56,7 @@ std::map<std::string, std::string> parents_of(const Switches& all) {
   return parents;
 }
 
-std::string path_to(const std::string& leaf,
-                    const std::map<std::string, std::string>& parents) {
+std::string path_to(const std::string& leaf, const std::map<std::string, std::string>& parents) {
   std::string path = leaf;
   std::string at = leaf;
   for (int level = 0; level < most_levels; ++level) {
@@ -98,8 +97,8 @@ std::vector<std::string> in_topology_order(const std::vector<PlacedNode>& nodes)
   paths.reserve(nodes.size());
   for (const PlacedNode& node : nodes)
     paths.push_back(split(node.switches, '.'));
-  const bool known = std::none_of(nodes.begin(), nodes.end(),
-                                  [](const PlacedNode& node) { return node.switches.empty(); });
+  const bool known = std::none_of(
+      nodes.begin(), nodes.end(), [](const PlacedNode& node) { return node.switches.empty(); });
   std::vector<std::size_t> order(nodes.size());
   for (std::size_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -109,8 +108,7 @@ std::vector<std::string> in_topology_order(const std::vector<PlacedNode>& nodes)
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (std::size_t depth = 1; depth <= paths[i].size(); ++depth)
       first_of.emplace(
-          std::vector(paths[i].begin(), paths[i].begin() + static_cast<std::ptrdiff_t>(depth)),
-          i);
+          std::vector(paths[i].begin(), paths[i].begin() + static_cast<std::ptrdiff_t>(depth)), i);
   }
   const auto key_of = [&](std::size_t node) {
     std::vector<std::size_t> key;
@@ -121,7 +119,7 @@ std::vector<std::string> in_topology_order(const std::vector<PlacedNode>& nodes)
   };
   if (known)
     std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
+        [&](std::size_t a, std::size_t b) { return key_of(a) < key_of(b); });
   std::vector<std::string> names;
   names.reserve(order.size());
   for (const std::size_t i : order)

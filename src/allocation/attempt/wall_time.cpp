@@ -28,8 +28,8 @@ WallTime wall_time_of(const AllocationSpec& spec, std::optional<double> left_s) 
 std::optional<JobEndAnswer> job_end_in(std::string_view text) {
   const std::string_view word = trimmed(text);
   // Also "Unknown", which is no promise of anything, is asked again: it is not in this list.
-  constexpr std::array<std::string_view, 5> never{"NONE", "None", "UNLIMITED", "Unlimited",
-                                                  "INFINITE"};
+  constexpr std::array<std::string_view, 5> never{
+      "NONE", "None", "UNLIMITED", "Unlimited", "INFINITE"};
   if (std::find(never.begin(), never.end(), word) != never.end()) return JobEndAnswer{};
   std::int64_t seconds = 0;
   const char* end = word.data() + word.size();

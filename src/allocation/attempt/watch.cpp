@@ -104,8 +104,8 @@ double AttemptWatch::limit_s() const {
       return spec_.limits.first_step_limit_s;
     case WatchedPhase::teardown:
       return owes_result_ && spec_.limits.step_limit_s > 0
-                 ? std::min(spec_.limits.teardown_limit_s, spec_.limits.step_limit_s)
-                 : spec_.limits.teardown_limit_s;
+          ? std::min(spec_.limits.teardown_limit_s, spec_.limits.step_limit_s)
+          : spec_.limits.teardown_limit_s;
     case WatchedPhase::step:
       break;
   }
@@ -126,25 +126,22 @@ std::optional<WatchVerdict> AttemptWatch::judge(double now_s) const {
   const double still_s = this->still_s(now_s);
   const double limit = limit_s();
   if (limit > 0 && still_s > limit) {
-    return WatchVerdict{
-        Outcome::hung,
+    return WatchVerdict{Outcome::hung,
         fmt::format("no progress in phase '{}' for {:.1f} s (limit {:.3g} s), last record: {}",
-                    phase_, still_s, limit, last_record_)};
+            phase_, still_s, limit, last_record_)};
   }
   const double total_s = now_s - started_s_ - slack_s_;
   if (spec_.slow_limit_s > 0 && total_s > spec_.slow_limit_s) {
-    return WatchVerdict{
-        Outcome::timeout,
+    return WatchVerdict{Outcome::timeout,
         fmt::format("slow: still running after {:.1f} s (predicted {:.3g} s, limit {:g} s), "
                     "but advancing; last record: {}, last progress {:.1f} s ago",
-                    total_s, spec_.predicted_s, spec_.slow_limit_s, last_record_, still_s)};
+            total_s, spec_.predicted_s, spec_.slow_limit_s, last_record_, still_s)};
   }
   if (spec_.limits.attempt_limit_s > 0 && total_s > spec_.limits.attempt_limit_s) {
-    return WatchVerdict{
-        Outcome::timeout,
+    return WatchVerdict{Outcome::timeout,
         fmt::format("still running after {:.1f} s (limit {:g} s), in phase '{}', last record: "
                     "{}, last progress {:.1f} s ago",
-                    total_s, spec_.limits.attempt_limit_s, phase_, last_record_, still_s)};
+            total_s, spec_.limits.attempt_limit_s, phase_, last_record_, still_s)};
   }
   return std::nullopt;
 }

@@ -53,8 +53,8 @@ std::optional<CpuUse> cpu_use(double now_s) {
   const auto busy_s = busy_seconds_in(line, static_cast<double>(::sysconf(_SC_CLK_TCK)));
   const long cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
   if (!busy_s || cpus < 1) return std::nullopt;
-  return CpuUse{now_s, *busy_s, used_by(RUSAGE_SELF) + used_by(RUSAGE_CHILDREN),
-                static_cast<int>(cpus)};
+  return CpuUse{
+      now_s, *busy_s, used_by(RUSAGE_SELF) + used_by(RUSAGE_CHILDREN), static_cast<int>(cpus)};
 }
 
 double others_share(const CpuUse& before, const CpuUse& after) {

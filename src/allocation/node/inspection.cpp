@@ -70,16 +70,11 @@ std::vector<ThreadSeen> threads_of(const std::string& folder) {
 Json json_of(const ProcessState& seen) {
   Json threads = Json::array();
   for (const ThreadSeen& thread : seen.threads)
-    threads.push_back({{"tid", thread.tid},
-                       {"state", std::string(1, thread.state)},
-                       {"waits_in", thread.waits_in}});
-  return {{"pid", seen.process.pid},
-          {"parent", seen.parent},
-          {"command", seen.process.cmdline},
-          {"state", std::string(1, seen.state)},
-          {"resident_bytes", seen.resident_bytes},
-          {"kernel_stack", seen.kernel_stack},
-          {"threads", std::move(threads)}};
+    threads.push_back({{"tid", thread.tid}, {"state", std::string(1, thread.state)},
+        {"waits_in", thread.waits_in}});
+  return {{"pid", seen.process.pid}, {"parent", seen.parent}, {"command", seen.process.cmdline},
+      {"state", std::string(1, seen.state)}, {"resident_bytes", seen.resident_bytes},
+      {"kernel_stack", seen.kernel_stack}, {"threads", std::move(threads)}};
 }
 
 Json json_of(const GpuSeen& gpu) {
@@ -99,8 +94,7 @@ Json json_of(const GpuSeen& gpu) {
     whole["total_bytes"] = gpu.memory->total_bytes;
   }
   whole["processes"] = std::move(processes);
-  if (gpu.health.uncorrected_errors)
-    whole["uncorrected_errors"] = *gpu.health.uncorrected_errors;
+  if (gpu.health.uncorrected_errors) whole["uncorrected_errors"] = *gpu.health.uncorrected_errors;
   if (gpu.health.throttled) whole["throttled"] = throttle_words(*gpu.health.throttled);
   if (!gpu.fault.empty()) whole["fault"] = gpu.fault;
   return whole;
@@ -145,10 +139,9 @@ std::string encode(const NodeEvidence& evidence) {
   Json gpus = Json::array();
   for (const GpuSeen& gpu : evidence.gpus)
     gpus.push_back(json_of(gpu));
-  const Json whole{{"node", evidence.node},     {"attempt", evidence.attempt},
-                   {"why", evidence.why},       {"still_s", evidence.still_s},
-                   {"ranks", std::move(ranks)}, {"others", std::move(others)},
-                   {"gpus", std::move(gpus)}};
+  const Json whole{{"node", evidence.node}, {"attempt", evidence.attempt}, {"why", evidence.why},
+      {"still_s", evidence.still_s}, {"ranks", std::move(ranks)}, {"others", std::move(others)},
+      {"gpus", std::move(gpus)}};
   return whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

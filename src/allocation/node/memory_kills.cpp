@@ -23,8 +23,8 @@ std::string_view relative(std::string_view path) {
 
 }  // namespace
 
-std::filesystem::path memory_kills_file(std::string_view cgroups,
-                                        const std::filesystem::path& root) {
+std::filesystem::path memory_kills_file(
+    std::string_view cgroups, const std::filesystem::path& root) {
   // "4:memory:/slurm_n1/uid_1000/job_7", or "0::/system.slice/…" of version 2. Where memory has
   // a hierarchy of version 1, it is not in the other.
   std::filesystem::path file;

@@ -12,8 +12,8 @@ namespace shardsweep {
 
 /// The file with the count for the process whose /proc/PID/cgroup this is, below `root`
 /// (/sys/fs/cgroup); empty where there is none.
-[[nodiscard]] std::filesystem::path memory_kills_file(std::string_view cgroups,
-                                                      const std::filesystem::path& root);
+[[nodiscard]] std::filesystem::path memory_kills_file(
+    std::string_view cgroups, const std::filesystem::path& root);
 /// From the text of that file.
 [[nodiscard]] std::optional<std::int64_t> memory_kills_in(std::string_view text);
 

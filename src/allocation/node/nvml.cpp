@@ -90,12 +90,12 @@ struct NvmlCalls {
     resolve(library, memory_v1, "nvmlDeviceGetMemoryInfo");
     resolve(library, memory_v2, "nvmlDeviceGetMemoryInfo_v2");
     resolve(library, processes, "nvmlDeviceGetComputeRunningProcesses_v3",
-            "nvmlDeviceGetComputeRunningProcesses_v2");
+        "nvmlDeviceGetComputeRunningProcesses_v2");
     resolve(library, ecc_errors, "nvmlDeviceGetTotalEccErrors");
     resolve(library, clock, "nvmlDeviceGetClockInfo");
     resolve(library, power, "nvmlDeviceGetPowerUsage");
     resolve(library, throttled, "nvmlDeviceGetCurrentClocksEventReasons",
-            "nvmlDeviceGetCurrentClocksThrottleReasons");
+        "nvmlDeviceGetCurrentClocksThrottleReasons");
   }
   NvmlCalls(const NvmlCalls&) = delete;
   NvmlCalls& operator=(const NvmlCalls&) = delete;
@@ -106,14 +106,14 @@ struct NvmlCalls {
 
   [[nodiscard]] bool complete() const {
     return init != nullptr && shutdown != nullptr && count != nullptr && device != nullptr &&
-           name != nullptr && uuid != nullptr;
+        name != nullptr && uuid != nullptr;
   }
 
   [[nodiscard]] tl::unexpected<Fault> failed(std::string_view what, Status status) const {
     const char* words = error_string == nullptr ? nullptr : error_string(status);
     const std::string text = words == nullptr ? fmt::format("error {}", status) : words;
     return fault(status == no_permission ? FaultKind::rejected : FaultKind::unavailable,
-                 fmt::format("{}: {}", what, text));
+        fmt::format("{}: {}", what, text));
   }
 
   [[nodiscard]] Result<Device> at(int index) const {
@@ -155,7 +155,7 @@ Result<Nvml> Nvml::load(const std::filesystem::path& library) {
   auto calls = std::make_unique<NvmlCalls>(opened);
   if (!calls->complete()) {
     return fault(FaultKind::unavailable,
-                 fmt::format("{} lacks functions that every NVML has", library.string()));
+        fmt::format("{} lacks functions that every NVML has", library.string()));
   }
   if (const Status status = calls->init(); status != ok)
     return calls->failed(library.string(), status);
@@ -190,15 +190,15 @@ Result<GpuMemory> Nvml::memory(int index) const {
     MemoryV2 memory;
     status = calls_->memory_v2(device, &memory);
     if (status == ok)
-      return GpuMemory{static_cast<std::int64_t>(memory.used),
-                       static_cast<std::int64_t>(memory.total)};
+      return GpuMemory{
+          static_cast<std::int64_t>(memory.used), static_cast<std::int64_t>(memory.total)};
   }
   if (calls_->memory_v1 != nullptr) {
     MemoryV1 memory;
     status = calls_->memory_v1(device, &memory);
     if (status == ok)
-      return GpuMemory{static_cast<std::int64_t>(memory.used),
-                       static_cast<std::int64_t>(memory.total)};
+      return GpuMemory{
+          static_cast<std::int64_t>(memory.used), static_cast<std::int64_t>(memory.total)};
   }
   return calls_->failed(fmt::format("memory of GPU {}", index), status);
 }
@@ -255,8 +255,7 @@ Result<GpuPace> Nvml::pace(int index) const {
   unsigned value = 0;
   if (calls_->clock != nullptr && calls_->clock(device, sm_clock, &value) == ok)
     pace.sm_clock_mhz = value;
-  if (calls_->power != nullptr && calls_->power(device, &value) == ok)
-    pace.power_w = milli * value;
+  if (calls_->power != nullptr && calls_->power(device, &value) == ok) pace.power_w = milli * value;
   unsigned long long reasons = 0;
   if (calls_->throttled != nullptr && calls_->throttled(device, &reasons) == ok)
     pace.held_back = reasons;
@@ -285,8 +284,7 @@ std::vector<std::string> gpu_models_in_proc(const std::filesystem::path& root) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(root, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (folders.size() < static_cast<std::size_t>(most_devices))
-      folders.push_back(entry->path());
+    if (folders.size() < static_cast<std::size_t>(most_devices)) folders.push_back(entry->path());
   }
   std::sort(folders.begin(), folders.end());
   std::vector<std::string> models;

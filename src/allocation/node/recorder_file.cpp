@@ -43,8 +43,8 @@ std::vector<std::int32_t> ranks_in(const PlainJson& object, const char* key) {
 std::string text_in(const PlainJson& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string()
-             ? one_line(found->get_ref<const std::string&>(), longest_text)
-             : "";
+      ? one_line(found->get_ref<const std::string&>(), longest_text)
+      : "";
 }
 
 RecorderReading::Wait wait_in(const PlainJson& object) {
@@ -62,8 +62,7 @@ RecorderReading::Wait wait_in(const PlainJson& object) {
 }  // namespace
 
 std::optional<std::uint64_t> RecorderFile::read() {
-  if (!descriptor_.valid())
-    descriptor_ = Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor_.valid()) descriptor_ = Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
   if (!descriptor_.valid()) return std::nullopt;
   std::array<char, largest_file> bytes;
   const ssize_t got = ::pread(descriptor_.get(), bytes.data(), bytes.size(), 0);
@@ -97,13 +96,14 @@ bool RecorderFiles::have_moved() {
 }
 
 bool RecorderFiles::any_is_there() const {
-  return std::any_of(files_.begin(), files_.end(),
-                     [](const auto& one) { return one.second.is_there(); });
+  return std::any_of(
+      files_.begin(), files_.end(), [](const auto& one) { return one.second.is_there(); });
 }
 
 bool RecorderFiles::all_are_there() const {
-  return any_is_there() && std::all_of(files_.begin(), files_.end(),
-                                       [](const auto& one) { return one.second.is_there(); });
+  return any_is_there() && std::all_of(files_.begin(), files_.end(), [](const auto& one) {
+    return one.second.is_there();
+  });
 }
 
 Result<RecorderReading> decode_recorder_reading(std::string_view text) {

@@ -46,7 +46,7 @@ Candidates segments_in(const fs::path& folder) {
     struct stat status {};
     if (::lstat(entry->path().c_str(), &status) != 0) continue;
     const bool ours = S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
-                      (status.st_mode & (S_IRWXG | S_IRWXO)) == 0 && status.st_nlink == 1;
+        (status.st_mode & (S_IRWXG | S_IRWXO)) == 0 && status.st_nlink == 1;
     if (!ours) continue;
     candidates[{status.st_dev, status.st_ino}] = {
         {name, status.st_size}, entry->path(), Timestamp{status.st_mtime} * 1'000'000};

@@ -34,8 +34,8 @@ bool by_number(const AttemptFile& a, const AttemptFile& b) {
   const std::string& two = b.name;
   while (i < one.size() && k < two.size()) {
     const auto digits = [](const std::string& text, std::size_t at) {
-      const auto end = std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                        text.end(), is_digit);
+      const auto end =
+          std::find_if_not(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), is_digit);
       return static_cast<std::size_t>(end - text.begin()) - at;
     };
     const std::size_t own = digits(one, i);
@@ -53,12 +53,11 @@ Result<std::vector<AttemptFile>> list_pack(const AttemptPaths& attempt) {
   std::vector<AttemptFile> files;
   for (const TarEntry& entry : entries) {
     const auto slash = entry.name.find('/');
-    files.push_back(
-        {.name = slash == std::string::npos ? entry.name : entry.name.substr(slash + 1),
-         .path = attempt.pack(),
-         .offset = entry.offset,
-         .size = entry.size,
-         .packed = true});
+    files.push_back({.name = slash == std::string::npos ? entry.name : entry.name.substr(slash + 1),
+        .path = attempt.pack(),
+        .offset = entry.offset,
+        .size = entry.size,
+        .packed = true});
   }
   return files;
 }
@@ -73,8 +72,8 @@ std::vector<AttemptFile> list_folder(const AttemptPaths& attempt) {
     const auto size = it->file_size(gone);
     if (gone) continue;
     files.push_back({.name = it->path().lexically_relative(attempt.dir).string(),
-                     .path = it->path(),
-                     .size = size});
+        .path = it->path(),
+        .size = size});
   }
   return files;
 }
@@ -96,8 +95,7 @@ std::vector<AttemptFile> kept_files_of(const AttemptPaths& attempt) {
   auto files = list_attempt_files(attempt);
   if (!files) return {};
   const std::string folder = AttemptPaths{}.kept().string() + "/";
-  std::erase_if(*files,
-                [&](const AttemptFile& file) { return !file.name.starts_with(folder); });
+  std::erase_if(*files, [&](const AttemptFile& file) { return !file.name.starts_with(folder); });
   return *std::move(files);
 }
 
@@ -132,19 +130,16 @@ AttemptFileReader::~AttemptFileReader() {
 Result<std::uint64_t> AttemptFileReader::size() const {
   if (file_.packed) return file_.size;
   struct stat about {};
-  if (::fstat(descriptor_, &about) != 0)
-    return errno_error("cannot stat " + file_.path.string());
+  if (::fstat(descriptor_, &about) != 0) return errno_error("cannot stat " + file_.path.string());
   return static_cast<std::uint64_t>(std::max<off_t>(about.st_size, 0));
 }
 
 Result<std::string> AttemptFileReader::read(std::uint64_t from, std::size_t limit) const {
-  if (file_.packed)
-    limit = std::min<std::uint64_t>(limit, file_.size - std::min(from, file_.size));
+  if (file_.packed) limit = std::min<std::uint64_t>(limit, file_.size - std::min(from, file_.size));
   std::string bytes(limit, '\0');
   ssize_t got = 0;
   do {
-    got = ::pread(descriptor_, bytes.data(), bytes.size(),
-                  static_cast<off_t>(file_.offset + from));
+    got = ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(file_.offset + from));
   } while (got < 0 && errno == EINTR);
   if (got < 0) return errno_error("cannot read " + file_.path.string());
   bytes.resize(static_cast<std::size_t>(got));
@@ -158,8 +153,8 @@ Result<std::uint64_t> begin_of_last_lines(const AttemptFileReader& file, std::ui
   std::uint64_t seen = 0;
   for (std::uint64_t end = size; end > 0;) {
     const std::uint64_t begin = end - std::min(end, block);
-    SHARDSWEEP_ASSIGN(const std::string bytes,
-                      file.read(begin, static_cast<std::size_t>(end - begin)));
+    SHARDSWEEP_ASSIGN(
+        const std::string bytes, file.read(begin, static_cast<std::size_t>(end - begin)));
     for (std::size_t at = bytes.size(); at-- > 0;) {
       // The newline that ends the last line begins no line.
       if (bytes[at] != '\n' || begin + at + 1 == size) continue;

@@ -9,8 +9,8 @@
 namespace shardsweep {
 
 /// True for the one caller that has won. `nonce` is the caller's own and random.
-[[nodiscard]] Result<bool> claim_allocation(const AllocationPaths& allocation,
-                                            const std::string& nonce);
+[[nodiscard]] Result<bool> claim_allocation(
+    const AllocationPaths& allocation, const std::string& nonce);
 
 /// 128 random bits in hexadecimal, from the kernel.
 [[nodiscard]] Result<std::string> random_nonce();

@@ -34,7 +34,7 @@ constexpr std::string_view records_name = "records.jsonl";
 
 bool is_records(std::string_view name) {
   return name == records_name ||
-         (name.starts_with(records_name) && name.substr(records_name.size()).starts_with('.'));
+      (name.starts_with(records_name) && name.substr(records_name.size()).starts_with('.'));
 }
 
 /// Regular files below `dir` by their name relative to it, sorted.
@@ -84,12 +84,11 @@ Result<AttemptRecords> read_from_pack(const AttemptPaths& attempt) {
 }
 
 /// `size` bytes from `from` on; fewer if the file has become shorter.
-Result<std::string> read_part(const AttemptFileReader& file, std::uint64_t from,
-                              std::uint64_t size) {
+Result<std::string> read_part(
+    const AttemptFileReader& file, std::uint64_t from, std::uint64_t size) {
   std::string text;
   while (text.size() < size) {
-    SHARDSWEEP_ASSIGN(const std::string more,
-                      file.read(from + text.size(), size - text.size()));
+    SHARDSWEEP_ASSIGN(const std::string more, file.read(from + text.size(), size - text.size()));
     if (more.empty()) break;
     text += more;
   }
@@ -119,8 +118,7 @@ Result<AttemptRecords> read_from_folder(const AttemptPaths& attempt) {
     SHARDSWEEP_ASSIGN(std::string text, read_records_file(it->path()));
     files.emplace(records_key(name), std::move(text));
   }
-  if (error)
-    return fault(FaultKind::unavailable, attempt.dir.string() + ": " + error.message());
+  if (error) return fault(FaultKind::unavailable, attempt.dir.string() + ": " + error.message());
   return join(std::move(files), false);
 }
 
@@ -145,13 +143,13 @@ bool take_room(const fs::path& file, std::uint64_t& kept) {
 }
 
 Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt,
-                        const fs::path& fresh, std::uint64_t keep_log) {
+    const fs::path& fresh, std::uint64_t keep_log) {
   // A file of its own, whatever was left of an earlier try: another host may still write that.
   const std::string name = fresh.filename().string();
   folder.remove(name);
   // For its owner alone, like the spec.json in it.
-  SHARDSWEEP_ASSIGN(const Descriptor file,
-                    folder.open_file(name, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  SHARDSWEEP_ASSIGN(
+      const Descriptor file, folder.open_file(name, O_WRONLY | O_CREAT | O_EXCL, 0600));
   SHARDSWEEP_TRY(mask_secrets(attempt));
   SHARDSWEEP_ASSIGN(const auto names, files_below(attempt.dir));
   TarWriter tar(file.get());
@@ -162,25 +160,22 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
     // A part of such a file is of no use: it is there as it is, or a line that names its size.
     const bool of_a_tool = *file_name.begin() == inside.kept().filename();
     const bool fits = of_a_tool && take_room(attempt.dir / file_name, kept);
-    const bool whole = file_name == inside.spec().filename() ||
-                       is_records(file_name.string()) ||
-                       *file_name.begin() == inside.recorder().filename() ||
-                       *file_name.begin() == inside.evidence().filename();
+    const bool whole = file_name == inside.spec().filename() || is_records(file_name.string()) ||
+        *file_name.begin() == inside.recorder().filename() ||
+        *file_name.begin() == inside.evidence().filename();
     if (const int error = fail_point_error("rundir.pack_file"); error != 0)
       return errno_error("cannot write " + fresh.string(), error);
     SHARDSWEEP_TRY(tar.add_file(attempt.dir / file_name, (inside.dir / file_name).string(),
-                                of_a_tool ? (fits ? most_kept_bytes : 0)
-                                : whole   ? keep_records_bytes
-                                          : keep_log));
+        of_a_tool   ? (fits ? most_kept_bytes : 0)
+            : whole ? keep_records_bytes
+                    : keep_log));
   }
   SHARDSWEEP_TRY(tar.finish());
   errno = fail_point_error("rundir.pack_sync");
-  if (errno != 0 || ::fsync(file.get()) != 0)
-    return errno_error("cannot fsync " + fresh.string());
+  if (errno != 0 || ::fsync(file.get()) != 0) return errno_error("cannot fsync " + fresh.string());
   struct stat own {};
   struct stat named {};
-  const bool ours =
-      ::fstat(file.get(), &own) == 0 &&
+  const bool ours = ::fstat(file.get(), &own) == 0 &&
       ::fstatat(folder.descriptor(), name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
       own.st_ino == named.st_ino;
   if (!ours) return fault(FaultKind::unavailable, "another host packs " + fresh.string());
@@ -207,13 +202,11 @@ Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_byt
     SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(attempt.pack()));
     // A run may have locked a folder of its own, and what is in there belongs into the pack.
     open_to_owner(attempt.dir);
-    SHARDSWEEP_TRY(
-        write_pack(folder, attempt, fresh,
-                   static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
+    SHARDSWEEP_TRY(write_pack(folder, attempt, fresh,
+        static_cast<std::uint64_t>(std::max<std::int64_t>(keep_log_bytes, 0))));
     errno = fail_point_error("rundir.pack_rename");
     if (errno != 0) return errno_error("cannot rename " + fresh.string());
-    SHARDSWEEP_TRY(
-        folder.rename(fresh.filename().string(), attempt.pack().filename().string()));
+    SHARDSWEEP_TRY(folder.rename(fresh.filename().string(), attempt.pack().filename().string()));
     fail_point("rundir.packed");
     SHARDSWEEP_TRY(folder.sync());
   }

@@ -23,12 +23,11 @@ constexpr std::uint64_t most_whole = 64 * mebibyte;
 
 /// Adds what stands from `begin` to `end`.
 Result<void> add_range(Fnv128& hash, int descriptor, std::uint64_t begin, std::uint64_t end,
-                       const std::filesystem::path& file) {
+    const std::filesystem::path& file) {
   std::string bytes(mebibyte, '\0');
   while (begin < end) {
     const auto got = ::pread(descriptor, bytes.data(),
-                             static_cast<std::size_t>(std::min(end - begin, mebibyte)),
-                             static_cast<off_t>(begin));
+        static_cast<std::size_t>(std::min(end - begin, mebibyte)), static_cast<off_t>(begin));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno_error("cannot read " + file.string());
     if (got == 0) break;

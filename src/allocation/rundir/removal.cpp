@@ -21,8 +21,8 @@ void open_to_owner(const fs::path& path) {
   if (!folder && !S_ISREG(info.st_mode)) return;
   const mode_t needed = folder ? S_IRWXU : S_IRUSR;
   const bool open = (info.st_mode & needed) == needed ||
-                    ::fchmodat(AT_FDCWD, path.c_str(), (info.st_mode & 07777U) | needed,
-                               AT_SYMLINK_NOFOLLOW) == 0;
+      ::fchmodat(AT_FDCWD, path.c_str(), (info.st_mode & 07777U) | needed, AT_SYMLINK_NOFOLLOW) ==
+          0;
   if (!open || !folder) return;
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
@@ -38,7 +38,7 @@ Result<void> remove_tree(const fs::path& path) {
   fs::remove_all(path, error);
   if (!error) return {};
   return fault(FaultKind::unavailable,
-               fmt::format("cannot remove '{}': {}", path.string(), error.message()));
+      fmt::format("cannot remove '{}': {}", path.string(), error.message()));
 }
 
 Result<void> remove_attempt(const AttemptPaths& attempt) {

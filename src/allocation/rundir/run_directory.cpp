@@ -40,8 +40,8 @@ Result<void> write_all(int descriptor, std::string_view text, const std::string&
 }
 
 /// read(2) from `offset`, as much as there is up to the buffer's end.
-Result<std::size_t> read_at(int descriptor, char* buffer, std::size_t size,
-                            std::uint64_t offset, const std::string& path) {
+Result<std::size_t> read_at(
+    int descriptor, char* buffer, std::size_t size, std::uint64_t offset, const std::string& path) {
   std::size_t done = 0;
   while (done < size) {
     const ssize_t got =
@@ -86,8 +86,7 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
   // A fifo without a reader must not hold the writer up.
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid() && errno == ENXIO)
-    return fault(FaultKind::unavailable,
-                 "cannot write " + path.string() + ": no program reads it");
+    return fault(FaultKind::unavailable, "cannot write " + path.string() + ": no program reads it");
   if (!file.valid()) return errno_error("cannot write " + path.string());
   const int flags = ::fcntl(file.get(), F_GETFL);
   if (flags < 0 || ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0)
@@ -99,8 +98,8 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
 /// put there before would keep its owner and its mode.
 Descriptor create_fresh(int folder, const std::string& name, mode_t mode) {
   ::unlinkat(folder, name.c_str(), 0);
-  return Descriptor(::openat(folder, name.c_str(),
-                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  return Descriptor(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
 }
 
 mode_t mode_for(Readers readers) {
@@ -116,8 +115,8 @@ mode_t mode_for(Readers readers) {
 }
 
 /// `path`: in `folder`, a descriptor.
-Result<void> replace_durably(int folder, const std::filesystem::path& path,
-                             std::string_view text, Readers readers) {
+Result<void> replace_durably(
+    int folder, const std::filesystem::path& path, std::string_view text, Readers readers) {
   // The pid keeps two writers of one file apart; a stale one is removed.
   const std::string name = path.filename().string();
   const std::string fresh = name + ".new." + std::to_string(::getpid());
@@ -149,11 +148,10 @@ Result<void> replace_durably(int folder, const std::filesystem::path& path,
 
 }  // namespace
 
-Result<void> write_file_durably(const std::filesystem::path& path, std::string_view text,
-                                Readers readers) {
+Result<void> write_file_durably(
+    const std::filesystem::path& path, std::string_view text, Readers readers) {
   struct stat about {};
-  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode))
-    return write_into(path, text);
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) return write_into(path, text);
   SHARDSWEEP_ASSIGN(const auto target, target_of(path));
   const auto above = folder_above(target);
   const Descriptor folder(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -161,8 +159,8 @@ Result<void> write_file_durably(const std::filesystem::path& path, std::string_v
   return replace_durably(folder.get(), target, text, readers);
 }
 
-Result<void> write_own_file(const std::filesystem::path& path, std::string_view text,
-                            Readers readers) {
+Result<void> write_own_file(
+    const std::filesystem::path& path, std::string_view text, Readers readers) {
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(path));
   fail_point("rundir.folder_checked");
   return replace_durably(folder.descriptor(), path, text, readers);
@@ -175,17 +173,17 @@ Result<void> make_own_folder(const std::filesystem::path& folder) {
 
 namespace {
 
-Result<std::string> read_opened(const Descriptor& file, const std::filesystem::path& path,
-                                std::size_t limit) {
+Result<std::string> read_opened(
+    const Descriptor& file, const std::filesystem::path& path, std::size_t limit) {
   std::string text;
   std::string chunk(std::min(chunk_bytes, limit + 1), '\0');
   while (true) {
-    SHARDSWEEP_ASSIGN(const std::size_t got, read_at(file.get(), chunk.data(), chunk.size(),
-                                                     text.size(), path.string()));
+    SHARDSWEEP_ASSIGN(const std::size_t got,
+        read_at(file.get(), chunk.data(), chunk.size(), text.size(), path.string()));
     if (got == 0) return text;
     if (text.size() + got > limit)
       return fault(FaultKind::corrupt,
-                   path.string() + " is longer than " + std::to_string(limit) + " bytes");
+          path.string() + " is longer than " + std::to_string(limit) + " bytes");
     text.append(chunk, 0, got);
   }
 }
@@ -203,8 +201,8 @@ Result<std::string> read_beginning(const std::filesystem::path& path, std::size_
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return errno_error("cannot open " + path.string());
   std::string text(bytes, '\0');
-  SHARDSWEEP_ASSIGN(const std::size_t got,
-                    read_at(file.get(), text.data(), bytes, 0, path.string()));
+  SHARDSWEEP_ASSIGN(
+      const std::size_t got, read_at(file.get(), text.data(), bytes, 0, path.string()));
   text.resize(got);
   return text;
 }
@@ -229,19 +227,18 @@ LineWriter::~LineWriter() {
 
 Result<LineWriter> LineWriter::open(const std::filesystem::path& path) {
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(path));
-  SHARDSWEEP_ASSIGN(Descriptor file, folder.open_file(path.filename().string(),
-                                                      O_RDWR | O_APPEND | O_CREAT, file_mode));
+  SHARDSWEEP_ASSIGN(Descriptor file,
+      folder.open_file(path.filename().string(), O_RDWR | O_APPEND | O_CREAT, file_mode));
   LineWriter writer(file.release());
   struct stat status {};
-  if (::fstat(writer.descriptor_, &status) != 0)
-    return errno_error("cannot stat " + path.string());
+  if (::fstat(writer.descriptor_, &status) != 0) return errno_error("cannot stat " + path.string());
   if (status.st_size == 0) {
     SHARDSWEEP_TRY(folder.sync());
     return writer;
   }
   char last = '\n';
-  SHARDSWEEP_TRY(read_at(writer.descriptor_, &last, 1,
-                         static_cast<std::uint64_t>(status.st_size) - 1, path.string()));
+  SHARDSWEEP_TRY(read_at(
+      writer.descriptor_, &last, 1, static_cast<std::uint64_t>(status.st_size) - 1, path.string()));
   writer.torn_ = last != '\n';
   return writer;
 }
@@ -277,8 +274,8 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
   std::size_t size = chunk_bytes;
   auto chunk = std::make_unique_for_overwrite<char[]>(size);
   for (int chunks = 0; lines.size() < limit && chunks < chunks_per_look; ++chunks) {
-    SHARDSWEEP_ASSIGN(const std::size_t got,
-                      read_at(file.get(), chunk.get(), size, offset_, path_.string()));
+    SHARDSWEEP_ASSIGN(
+        const std::size_t got, read_at(file.get(), chunk.get(), size, offset_, path_.string()));
     const std::string_view text(chunk.get(), got);
     std::size_t begin = 0;
     while (lines.size() < limit) {

@@ -86,7 +86,7 @@ bool is_local_file_system(const std::filesystem::path& file) {
   if (::statfs(folder_of(file).c_str(), &about) != 0) return false;
   const auto magic = static_cast<unsigned long>(about.f_type) & 0xffffffffUL;
   return std::find(local_file_systems.begin(), local_file_systems.end(), magic) !=
-         local_file_systems.end();
+      local_file_systems.end();
 }
 
 Result<bool> look_for(const std::filesystem::path& file) {

@@ -103,8 +103,8 @@ Result<void> TarWriter::pad(std::uint64_t size) {
   return write(zeros);
 }
 
-Result<void> TarWriter::begin_entry(const std::string& name, std::uint64_t size,
-                                    std::int64_t mtime) {
+Result<void> TarWriter::begin_entry(
+    const std::string& name, std::uint64_t size, std::int64_t mtime) {
   if (size > largest_entry) return fault(FaultKind::rejected, name + " is too large to pack");
   if (name.size() > Header{}.name.size()) {
     SHARDSWEEP_TRY(
@@ -116,8 +116,8 @@ Result<void> TarWriter::begin_entry(const std::string& name, std::uint64_t size,
 }
 
 /// Exactly `size` bytes: a file that has become shorter meanwhile is filled up with zeros.
-Result<void> TarWriter::copy(int source, std::uint64_t from, std::uint64_t size,
-                             const std::filesystem::path& path) {
+Result<void> TarWriter::copy(
+    int source, std::uint64_t from, std::uint64_t size, const std::filesystem::path& path) {
   std::string chunk(65536, '\0');
   while (size > 0) {
     const auto want = static_cast<std::size_t>(std::min<std::uint64_t>(size, chunk.size()));
@@ -136,8 +136,8 @@ Result<void> TarWriter::copy(int source, std::uint64_t from, std::uint64_t size,
   return {};
 }
 
-Result<void> TarWriter::add_file(const std::filesystem::path& source, const std::string& name,
-                                 std::uint64_t keep_bytes) {
+Result<void> TarWriter::add_file(
+    const std::filesystem::path& source, const std::string& name, std::uint64_t keep_bytes) {
   // Neither a link out of the folder nor a fifo may lead the packer away or hold it up.
   const Descriptor file(::open(source.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!file.valid()) return errno_error("cannot open " + source.string());
@@ -175,7 +175,7 @@ class TarReader {
       : path_(path), file_(::open(path.c_str(), flags_to_read)) {}
 
   Result<void> each(const std::function<bool(const std::string&)>& wanted,
-                    const std::function<void(const std::string&, std::string&&)>& take) {
+      const std::function<void(const std::string&, std::string&&)>& take) {
     return walk([&](const TarEntry& entry) -> Result<void> {
       if (!wanted(entry.name)) return {};
       SHARDSWEEP_ASSIGN(std::string contents, read_contents(entry.size));
@@ -210,9 +210,7 @@ class TarReader {
   }
 
  private:
-  Fault broken() const {
-    return {FaultKind::corrupt, path_.string() + " is not a complete pack"};
-  }
+  Fault broken() const { return {FaultKind::corrupt, path_.string() + " is not a complete pack"}; }
 
   Result<void> read_exactly(char* buffer, std::size_t size) {
     while (size > 0) {
@@ -262,8 +260,8 @@ Result<std::vector<TarEntry>> list_tar(const std::filesystem::path& path) {
 }
 
 Result<void> read_tar(const std::filesystem::path& path,
-                      const std::function<bool(const std::string&)>& wanted,
-                      const std::function<void(const std::string&, std::string&&)>& take) {
+    const std::function<bool(const std::string&)>& wanted,
+    const std::function<void(const std::string&, std::string&&)>& take) {
   return TarReader(path).each(wanted, take);
 }
 

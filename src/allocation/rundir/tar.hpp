@@ -22,15 +22,15 @@ class TarWriter {
 
   /// Adds the file `source` as `name`. Where it is longer than `keep_bytes`, its first and last
   /// keep_bytes / 2 with a line in between that says how much is left out.
-  [[nodiscard]] Result<void> add_file(const std::filesystem::path& source,
-                                      const std::string& name, std::uint64_t keep_bytes);
+  [[nodiscard]] Result<void> add_file(
+      const std::filesystem::path& source, const std::string& name, std::uint64_t keep_bytes);
   [[nodiscard]] Result<void> finish();
 
  private:
-  [[nodiscard]] Result<void> begin_entry(const std::string& name, std::uint64_t size,
-                                         std::int64_t mtime);
-  [[nodiscard]] Result<void> copy(int source, std::uint64_t from, std::uint64_t size,
-                                  const std::filesystem::path& path);
+  [[nodiscard]] Result<void> begin_entry(
+      const std::string& name, std::uint64_t size, std::int64_t mtime);
+  [[nodiscard]] Result<void> copy(
+      int source, std::uint64_t from, std::uint64_t size, const std::filesystem::path& path);
   [[nodiscard]] Result<void> pad(std::uint64_t size);
   [[nodiscard]] Result<void> write(std::string_view bytes);
 
@@ -46,8 +46,8 @@ struct TarEntry {
 [[nodiscard]] Result<std::vector<TarEntry>> list_tar(const std::filesystem::path& path);
 
 /// Calls `wanted` with the name of each entry, `take` with the contents of those it wanted.
-[[nodiscard]] Result<void> read_tar(
-    const std::filesystem::path& path, const std::function<bool(const std::string&)>& wanted,
+[[nodiscard]] Result<void> read_tar(const std::filesystem::path& path,
+    const std::function<bool(const std::string&)>& wanted,
     const std::function<void(const std::string&, std::string&&)>& take);
 
 }  // namespace shardsweep

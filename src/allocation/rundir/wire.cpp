@@ -102,9 +102,8 @@ struct Writer {
   static void write(Json& out, const std::vector<LogRule>& rules) {
     out = Json::array();
     for (const LogRule& rule : rules)
-      out.push_back({{"name", rule.name},
-                     {"pattern", rule.pattern},
-                     {"outcome", std::string(name(rule.outcome))}});
+      out.push_back({{"name", rule.name}, {"pattern", rule.pattern},
+          {"outcome", std::string(name(rule.outcome))}});
   }
   static void write(Json& out, const std::optional<ContainerRuntime>& runtime) {
     out = std::string(word_of(runtime.value_or(ContainerRuntime::none)));
@@ -196,7 +195,7 @@ bool read_value(const Json& value, std::vector<LogRule>& out) {
       return found != item.end() && read_value(*found, into);
     };
     const bool whole = item.is_object() && holds("name", rule.name) &&
-                       holds("pattern", rule.pattern) && holds("outcome", rule.outcome);
+        holds("pattern", rule.pattern) && holds("outcome", rule.outcome);
     if (!whole) return false;
   }
   return true;
@@ -295,23 +294,22 @@ std::string encode_spec(const T& spec) {
 
 std::string encode(const ToLead& message) {
   Json head{{"n", message.n}, {"epoch", message.epoch}};
-  return std::visit([&](const auto& body) { return line_of(head, body, longest_line); },
-                    message.body);
+  return std::visit(
+      [&](const auto& body) { return line_of(head, body, longest_line); }, message.body);
 }
 std::string encode(const FromLead& message) {
   Json head{{"n", message.n}, {"t", message.t}};
-  return std::visit([&](const auto& body) { return line_of(head, body, longest_line); },
-                    message.body);
+  return std::visit(
+      [&](const auto& body) { return line_of(head, body, longest_line); }, message.body);
 }
 std::string encode(const ToNodeBody& message) {
-  return std::visit([](const auto& body) { return line_of(Json::object(), body, max_line); },
-                    message);
+  return std::visit(
+      [](const auto& body) { return line_of(Json::object(), body, max_line); }, message);
 }
 std::string encode(const FromNode& message) {
   // The first key tells our lines from what a task prolog or a library prints on stdout.
   Json head{{"shardsweep", message.node}};
-  return std::visit([&](const auto& body) { return line_of(head, body, max_line); },
-                    message.body);
+  return std::visit([&](const auto& body) { return line_of(head, body, max_line); }, message.body);
 }
 std::string encode(const AttemptSpec& spec) {
   return encode_spec(spec);

@@ -24,8 +24,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr int exit_code =
-    70;  // EX_SOFTWARE of sysexits.h: no program of ours ends so by itself
+constexpr int exit_code = 70;  // EX_SOFTWARE of sysexits.h: no program of ours ends so by itself
 constexpr int usage_code = 2;
 
 enum class Action { exit, kill, stop, enospc, eio, broken, wait_for_file };
@@ -33,14 +32,9 @@ struct ActionWord {
   std::string_view word;
   Action action;
 };
-constexpr auto action_words =
-    std::to_array<ActionWord>({{"exit", Action::exit},
-                               {"kill", Action::kill},
-                               {"stop", Action::stop},
-                               {"enospc", Action::enospc},
-                               {"eio", Action::eio},
-                               {"break", Action::broken},
-                               {"wait-for-file", Action::wait_for_file}});
+constexpr auto action_words = std::to_array<ActionWord>({{"exit", Action::exit},
+    {"kill", Action::kill}, {"stop", Action::stop}, {"enospc", Action::enospc},
+    {"eio", Action::eio}, {"break", Action::broken}, {"wait-for-file", Action::wait_for_file}});
 
 struct Armed {
   std::string_view name;
@@ -57,7 +51,7 @@ struct Plan {
 /// A test that names a point wrongly would pass for the wrong reason.
 [[noreturn]] void refuse(std::string_view what, std::string_view text) {
   std::fprintf(stderr, "SHARDSWEEP_FAIL_AT: %.*s: '%.*s'\n", static_cast<int>(what.size()),
-               what.data(), static_cast<int>(text.size()), text.data());
+      what.data(), static_cast<int>(text.size()), text.data());
   ::_exit(usage_code);
 }
 
@@ -67,9 +61,8 @@ std::unique_ptr<Armed> read_point(std::string_view text) {
   const auto action_begin = text.rfind(':');
   if (name_end == text.npos) refuse("not NAME[:n]:ACTION", text);
   const std::string_view name = text.substr(0, name_end);
-  const auto* known =
-      std::find_if(fail_points.begin(), fail_points.end(),
-                   [&](const FailPointWindow& point) { return point.name == name; });
+  const auto* known = std::find_if(fail_points.begin(), fail_points.end(),
+      [&](const FailPointWindow& point) { return point.name == name; });
   if (known == fail_points.end()) refuse("no such point", name);
   armed->name = known->name;
   if (action_begin > name_end) {
@@ -79,9 +72,8 @@ std::unique_ptr<Armed> read_point(std::string_view text) {
     if (error != std::errc() || rest != end || armed->at < 1) refuse("not a count", text);
   }
   const std::string_view word = text.substr(action_begin + 1);
-  const auto* action =
-      std::find_if(action_words.begin(), action_words.end(),
-                   [&](const ActionWord& other) { return other.word == word; });
+  const auto* action = std::find_if(action_words.begin(), action_words.end(),
+      [&](const ActionWord& other) { return other.word == word; });
   if (action == action_words.end()) refuse("no such action", word);
   armed->action = action->action;
   return armed;
@@ -141,8 +133,8 @@ int act(const Armed& armed) {
     case Action::eio:
       return EIO;
     case Action::broken:
-      INVARIANT(armed.action != Action::broken, "a test has not asked for this", armed.name,
-                armed.at);
+      INVARIANT(
+          armed.action != Action::broken, "a test has not asked for this", armed.name, armed.at);
       return 0;
     case Action::wait_for_file:
       wait_for(file + ".go");

@@ -52,22 +52,20 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* use
     return piece.size();
   }
   // The server has got the request: nobody knows whether it has carried it out.
-  transfer->refused =
-      Fault{FaultKind::timed_out,
-            kept ? fmt::format("the answer to {} is larger than {} MiB", transfer->request.path,
-                               transfer->request.most_bytes >> 20)
-                 : kept.error().what};
+  transfer->refused = Fault{FaultKind::timed_out,
+      kept ? fmt::format("the answer to {} is larger than {} MiB", transfer->request.path,
+                 transfer->request.most_bytes >> 20)
+           : kept.error().what};
   return 0;
 }
 
 /// Nothing has reached the server, or nobody knows.
 FaultKind kind_of(CURLcode code) {
   const bool unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
-                      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-                      // No request goes out before the server has shown who it is.
-                      code == CURLE_SSL_CONNECT_ERROR ||
-                      code == CURLE_PEER_FAILED_VERIFICATION ||
-                      code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM;
+      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+      // No request goes out before the server has shown who it is.
+      code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION ||
+      code == CURLE_SSL_CACERT_BADFILE || code == CURLE_SSL_CERTPROBLEM;
   return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 
@@ -79,8 +77,8 @@ Result<Response> result_of(Transfer& transfer, CURLcode code) {
   if (transfer.refused) return tl::unexpected<Fault>(*transfer.refused);
   const std::string said(transfer.error.data());
   return fault(kind_of(code),
-               fmt::format("{}: {}", transfer.request.path,
-                           said.empty() ? std::string(curl_easy_strerror(code)) : said));
+      fmt::format("{}: {}", transfer.request.path,
+          said.empty() ? std::string(curl_easy_strerror(code)) : said));
 }
 
 }  // namespace
@@ -117,8 +115,7 @@ struct Client::State {
   }
 };
 
-Client::Client(const std::string& server, std::string ca_file)
-    : state_(std::make_unique<State>()) {
+Client::Client(const std::string& server, std::string ca_file) : state_(std::make_unique<State>()) {
   initialise();
   state_->ca_file = std::move(ca_file);
   if (server.compare(0, unix_prefix.size(), unix_prefix) == 0) {
@@ -190,8 +187,7 @@ std::vector<pollfd> Client::descriptors() const {
   int highest = -1;
   curl_multi_fdset(state_->multi, &read, &write, &except, &highest);
   for (int fd = 0; fd <= highest; ++fd) {
-    const int events =
-        (FD_ISSET(fd, &read) ? POLLIN : 0) | (FD_ISSET(fd, &write) ? POLLOUT : 0);
+    const int events = (FD_ISSET(fd, &read) ? POLLIN : 0) | (FD_ISSET(fd, &write) ? POLLOUT : 0);
     if (events != 0) descriptors.push_back({fd, static_cast<short>(events), 0});
   }
   return descriptors;

@@ -49,10 +49,9 @@ std::string config_value(std::string_view text) {
 
 /// Nothing has reached the server, or nobody knows.
 FaultKind kind_of(int exit_code) {
-  constexpr std::array<int, 5> by_tls{35, 51, 58, 60,
-                                      77};  // the server has not shown who it is
+  constexpr std::array<int, 5> by_tls{35, 51, 58, 60, 77};   // the server has not shown who it is
   const bool unsent = (exit_code >= 1 && exit_code <= 7) ||  // up to "could not connect"
-                      std::find(by_tls.begin(), by_tls.end(), exit_code) != by_tls.end();
+      std::find(by_tls.begin(), by_tls.end(), exit_code) != by_tls.end();
   return unsent ? FaultKind::unavailable : FaultKind::timed_out;
 }
 
@@ -100,12 +99,12 @@ struct Transfer {
 Result<Response> read_answer(const Transfer& transfer, Result<CommandOutput> output) {
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->truncated) {
-    return fault(FaultKind::timed_out, fmt::format("the answer to {} is larger than {} MiB",
-                                                   transfer.path, transfer.most_bytes >> 20));
+    return fault(FaultKind::timed_out,
+        fmt::format(
+            "the answer to {} is larger than {} MiB", transfer.path, transfer.most_bytes >> 20));
   }
   if (output->exit_code != 0) {
-    return fault(
-        kind_of(output->exit_code),
+    return fault(kind_of(output->exit_code),
         fmt::format("{}: {}", transfer.path, output->err.substr(0, output->err.find('\n'))));
   }
   const auto status = transfer.body->status();
@@ -132,8 +131,9 @@ struct Client::State {
     if (!unix_socket.empty()) text += "unix-socket = " + config_value(unix_socket) + "\n";
     if (!ca_file.empty()) text += "cacert = " + config_value(ca_file) + "\n";
     if (!request.body.empty()) {
-      text += "header = \"Content-Type: application/json\"\ndata-raw = " +
-              config_value(request.body) + "\n";
+      text +=
+          "header = \"Content-Type: application/json\"\ndata-raw = " + config_value(request.body) +
+          "\n";
     }
     for (const std::string& header : request.headers)
       text += "header = " + config_value(header) + "\n";
@@ -159,24 +159,22 @@ struct Client::State {
 
   Result<void> start(int number, const Request& request) {
     if (find_on_path("curl").empty())
-      return fault(
-          FaultKind::unavailable,
+      return fault(FaultKind::unavailable,
           "this static program uses the program curl for HTTP, and no curl is on PATH");
     SHARDSWEEP_ASSIGN(const auto settings, write_settings(settings_of(request)));
     CommandOptions options;
-    options.deadline = std::chrono::milliseconds(
-        static_cast<std::int64_t>((request.limit_s + margin_s) * 1000));
+    options.deadline =
+        std::chrono::milliseconds(static_cast<std::int64_t>((request.limit_s + margin_s) * 1000));
     options.output_limit = request.most_bytes;
     const auto body = std::make_shared<Body>(request.keep);
     options.keep = [body](std::string_view piece) { return body->take(piece); };
-    auto command =
-        RunningCommand::start({"curl", "-q", "--config", settings.string()}, options);
+    auto command = RunningCommand::start({"curl", "-q", "--config", settings.string()}, options);
     if (!command) {
       forget(settings);
       return tl::unexpected<Fault>(command.error());
     }
-    transfers.emplace(number, Transfer{number, request.path, request.most_bytes, settings, body,
-                                       std::move(*command)});
+    transfers.emplace(number,
+        Transfer{number, request.path, request.most_bytes, settings, body, std::move(*command)});
     return {};
   }
 
@@ -186,8 +184,7 @@ struct Client::State {
   }
 };
 
-Client::Client(const std::string& server, std::string ca_file)
-    : state_(std::make_unique<State>()) {
+Client::Client(const std::string& server, std::string ca_file) : state_(std::make_unique<State>()) {
   state_->ca_file = std::move(ca_file);
   if (server.compare(0, unix_prefix.size(), unix_prefix) == 0) {
     state_->unix_socket = server.substr(unix_prefix.size());

@@ -47,8 +47,8 @@ Result<std::string> read_secret(const std::string& path) {
   ::close(file);
   if (got < 0) return fault(FaultKind::unavailable, fmt::format("'{}' can't be read", path));
   if ((about.st_mode & 077U) != 0)
-    return fault(FaultKind::rejected,
-                 fmt::format("'{}' can be read by others: chmod 600 it", path));
+    return fault(
+        FaultKind::rejected, fmt::format("'{}' can be read by others: chmod 600 it", path));
   text.resize(static_cast<std::size_t>(got));
   text.resize(std::min(text.find_first_of("\r\n"), text.size()));
   if (text.empty()) return fault(FaultKind::rejected, fmt::format("'{}' is empty", path));
@@ -70,9 +70,8 @@ Result<Address> parse_address(const std::string& url) {
 
 std::string body_of(const Notice& notice) {
   const Json body{{"text", "shardsweep: " + notice.text},
-                  {"event", notify_words.at(static_cast<std::size_t>(notice.event))},
-                  {"sweep", notice.sweep},
-                  {"at", notice.at}};
+      {"event", notify_words.at(static_cast<std::size_t>(notice.event))}, {"sweep", notice.sweep},
+      {"at", notice.at}};
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -139,8 +138,8 @@ class Webhook final : public Notifier {
     if (!settings_.header_file.empty()) {
       SHARDSWEEP_ASSIGN(std::string header, read_secret(settings_.header_file));
       if (header.find(": ") == std::string::npos)
-        return fault(FaultKind::rejected, fmt::format("'{}' has no header: write 'Name: value'",
-                                                      settings_.header_file));
+        return fault(FaultKind::rejected,
+            fmt::format("'{}' has no header: write 'Name: value'", settings_.header_file));
       request.headers.push_back(std::move(header));
     }
     path_ = address.path;
@@ -159,9 +158,8 @@ class Webhook final : public Notifier {
       return fail(fmt::format("{} answered {}", server_, answer->status), said);
     waiting_.pop_front();
     if (dropped_ > 0)
-      said.push_back(
-          fmt::format("notify: {} notices were dropped, because too many were waiting",
-                      std::exchange(dropped_, 0)));
+      said.push_back(fmt::format("notify: {} notices were dropped, because too many were waiting",
+          std::exchange(dropped_, 0)));
   }
 
   void fail(const std::string& why, std::vector<std::string>& said) {
@@ -171,8 +169,8 @@ class Webhook final : public Notifier {
       if (first.tries == 1) said.push_back(fmt::format("notify: {}; it is tried again", why));
       return;
     }
-    said.push_back(fmt::format("notify: given up after {} tries: {} (it was: {})", first.tries,
-                               why, first.notice.text));
+    said.push_back(fmt::format(
+        "notify: given up after {} tries: {} (it was: {})", first.tries, why, first.notice.text));
     waiting_.pop_front();
   }
 

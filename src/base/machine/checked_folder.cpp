@@ -125,8 +125,8 @@ class Walk {
 
 std::optional<uid_t> own_user_in(int folder) {
   const std::string name = fmt::format(".owner-test.{}", ::getpid());
-  const Descriptor file(::openat(folder, name.c_str(),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const Descriptor file(
+      ::openat(folder, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.valid()) return std::nullopt;
   struct stat about {};
   const bool known = ::fstat(file.get(), &about) == 0;
@@ -163,7 +163,7 @@ Result<CheckedFolder> CheckedFolder::make(const fs::path& folder) {
     error = {errno, std::system_category()};
   if (error)
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot make folder '{}': {}", shown(folder), error.message()));
+        fmt::format("cannot make folder '{}': {}", shown(folder), error.message()));
   return open(folder);
 }
 
@@ -171,17 +171,16 @@ Result<CheckedFolder> CheckedFolder::of(const fs::path& file, FolderUse use) {
   return open(file.has_parent_path() ? file.parent_path() : fs::path("."), use);
 }
 
-Result<void> CheckedFolder::check_file(const std::string& name, const struct stat& about,
-                                       bool written) const {
+Result<void> CheckedFolder::check_file(
+    const std::string& name, const struct stat& about, bool written) const {
   const std::string path = shown(path_ / name);
   if (!S_ISREG(about.st_mode))
     return refused("'{}' is {}, where a file of the database is expected. Remove it.", path,
-                   kind_of(about.st_mode));
+        kind_of(about.st_mode));
   const bool known = about.st_uid == owner_ || about.st_uid == 0 || about.st_uid == ::geteuid();
   if (!known && own_user_in(folder_.get()) != about.st_uid)
-    return refused(
-        "'{}' belongs to another user (uid {}). Remove it, or use a --db of your own.", path,
-        about.st_uid);
+    return refused("'{}' belongs to another user (uid {}). Remove it, or use a --db of your own.",
+        path, about.st_uid);
   if (written && about.st_nlink > 1)
     return refused(
         "'{}' has {} names (hard links): writing it would change a file elsewhere. "
@@ -190,20 +189,17 @@ Result<void> CheckedFolder::check_file(const std::string& name, const struct sta
   return {};
 }
 
-Result<Descriptor> CheckedFolder::open_file(const std::string& name, int flags,
-                                            mode_t mode) const {
+Result<Descriptor> CheckedFolder::open_file(const std::string& name, int flags, mode_t mode) const {
   constexpr int always = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   Descriptor file(::openat(folder_.get(), name.c_str(), flags | always, mode));
   struct stat about {};
   if (!file.valid()) {
     const int error = errno;
-    const bool is_there =
-        ::fstatat(folder_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+    const bool is_there = ::fstatat(folder_.get(), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
     if (is_there && (flags & O_EXCL) == 0) SHARDSWEEP_TRY(check_file(name, about, false));
     return errno_error("cannot open " + shown(path_ / name), error);
   }
-  if (::fstat(file.get(), &about) != 0)
-    return errno_error("cannot stat " + shown(path_ / name));
+  if (::fstat(file.get(), &about) != 0) return errno_error("cannot stat " + shown(path_ / name));
   SHARDSWEEP_TRY(check_file(name, about, (flags & O_ACCMODE) != O_RDONLY));
   return file;
 }
@@ -232,7 +228,7 @@ Result<void> check_to_read(const Descriptor& file, const fs::path& path) {
   const int error = errno;
   struct stat about {};
   const bool own = file.valid() && ::fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode) &&
-                   about.st_uid == ::geteuid();
+      about.st_uid == ::geteuid();
   if (own) return {};
   if (!file.valid() && error != ELOOP && error != ENXIO)
     return errno_error("cannot open " + shown(path), error);

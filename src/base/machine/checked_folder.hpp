@@ -32,18 +32,18 @@ class CheckedFolder {
  public:
   /// `rejected` if it is somebody else's, no folder, or behind somebody else's link;
   /// `unavailable` if the system does not open it.
-  [[nodiscard]] static Result<CheckedFolder> open(const std::filesystem::path& folder,
-                                                  FolderUse use = FolderUse::change);
+  [[nodiscard]] static Result<CheckedFolder> open(
+      const std::filesystem::path& folder, FolderUse use = FolderUse::change);
   /// Makes it first, with the folders above it, for its owner alone.
   [[nodiscard]] static Result<CheckedFolder> make(const std::filesystem::path& folder);
   /// The one that holds `file`.
-  [[nodiscard]] static Result<CheckedFolder> of(const std::filesystem::path& file,
-                                                FolderUse use = FolderUse::change);
+  [[nodiscard]] static Result<CheckedFolder> of(
+      const std::filesystem::path& file, FolderUse use = FolderUse::change);
 
   /// `flags` and `mode` as of open(2). `rejected` if it is a link, no regular file, another
   /// user's, or is to be written and has a second name; never waits for a fifo.
-  [[nodiscard]] Result<Descriptor> open_file(const std::string& name, int flags,
-                                             mode_t mode = 0600) const;
+  [[nodiscard]] Result<Descriptor> open_file(
+      const std::string& name, int flags, mode_t mode = 0600) const;
   [[nodiscard]] Result<void> rename(const std::string& from, const std::string& to) const;
   void remove(const std::string& name) const;
   /// By which a library of others opens it in this folder, while this object lives.
@@ -53,8 +53,8 @@ class CheckedFolder {
   [[nodiscard]] int descriptor() const { return folder_.get(); }
   /// What `open_file` says of a file that it has opened; `written`: it was opened to be
   /// written.
-  [[nodiscard]] Result<void> check_file(const std::string& name, const struct stat& about,
-                                        bool written) const;
+  [[nodiscard]] Result<void> check_file(
+      const std::string& name, const struct stat& about, bool written) const;
 
  private:
   CheckedFolder(std::filesystem::path path, Descriptor folder, uid_t owner)
@@ -72,8 +72,7 @@ class CheckedFolder {
 inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 /// What was opened so: to a regular file of this user's no question is asked. Each other one
 /// has to be what CheckedFolder::open_file would take.
-[[nodiscard]] Result<void> check_to_read(const Descriptor& file,
-                                         const std::filesystem::path& path);
+[[nodiscard]] Result<void> check_to_read(const Descriptor& file, const std::filesystem::path& path);
 [[nodiscard]] Result<Descriptor> open_to_read(const std::filesystem::path& path);
 
 /// Before a program opens it by name: refuses what somebody else has put where a file of this

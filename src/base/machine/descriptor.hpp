@@ -46,8 +46,7 @@ class Descriptor {
 [[nodiscard]] inline Fault errno_fault(std::string_view what, int error = errno) {
   return {FaultKind::unavailable, std::string(what) + ": " + std::strerror(error)};
 }
-[[nodiscard]] inline tl::unexpected<Fault> errno_error(std::string_view what,
-                                                       int error = errno) {
+[[nodiscard]] inline tl::unexpected<Fault> errno_error(std::string_view what, int error = errno) {
   return tl::unexpected(errno_fault(what, error));
 }
 

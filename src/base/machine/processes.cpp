@@ -89,8 +89,7 @@ std::vector<pid_t> children_by_scan(pid_t parent) {
   return children;
 }
 
-bool has_marker(std::string_view environment,
-                const std::function<bool(std::string_view)>& fits) {
+bool has_marker(std::string_view environment, const std::function<bool(std::string_view)>& fits) {
   for (const auto entry : words_between(environment, '\0')) {
     for (const auto variable : {marker_variable, agent_variable}) {
       if (entry.size() > variable.size() && entry.starts_with(variable) &&
@@ -114,9 +113,8 @@ std::string_view marker_in(std::string_view environment) {
 /// `name` with its "="; empty where it is not set.
 std::string_view variable_in(std::string_view environment, std::string_view name) {
   const auto entries = words_between(environment, '\0');
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](std::string_view entry) {
-    return entry.starts_with(name);
-  });
+  const auto found = std::find_if(entries.begin(), entries.end(),
+      [&](std::string_view entry) { return entry.starts_with(name); });
   return found == entries.end() ? std::string_view() : found->substr(name.size());
 }
 
@@ -276,9 +274,8 @@ std::vector<MarkedProcess> marked_processes() {
     if (read_proc(proc_path(pid, "environ"), environment) != 0) continue;
     const std::string_view marker = marker_in(environment);
     if (!marker.empty())
-      all.push_back({{pid, stat->start, process_cmdline(pid)},
-                     std::string(marker),
-                     is_in_step(stat->parent)});
+      all.push_back({{pid, stat->start, process_cmdline(pid)}, std::string(marker),
+          is_in_step(stat->parent)});
   }
   return all;
 }
@@ -305,16 +302,15 @@ std::vector<JobProcess> job_processes() {
     const std::string_view job = variable_in(environment, "SLURM_JOB_ID=");
     if (job.empty() || !marker_in(environment).empty()) continue;
     all.push_back({{pid, stat->start, process_cmdline(pid)},
-                   job_id_of(job, variable_in(environment, "SLURM_ARRAY_JOB_ID="),
-                             variable_in(environment, "SLURM_ARRAY_TASK_ID=")),
-                   std::string(variable_in(environment, "SLURM_CLUSTER_NAME=")),
-                   is_in_step(stat->parent)});
+        job_id_of(job, variable_in(environment, "SLURM_ARRAY_JOB_ID="),
+            variable_in(environment, "SLURM_ARRAY_TASK_ID=")),
+        std::string(variable_in(environment, "SLURM_CLUSTER_NAME=")), is_in_step(stat->parent)});
   }
   return all;
 }
 
-std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes, int grace_ms,
-                                       int wait_ms) {
+std::vector<ProcessSeen> end_processes(
+    const std::vector<ProcessSeen>& processes, int grace_ms, int wait_ms) {
   std::vector<Target> targets;
   for (const ProcessSeen& process : processes) {
     if (auto target = target_of(process)) targets.push_back(*std::move(target));

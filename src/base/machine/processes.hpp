@@ -21,9 +21,8 @@ inline constexpr std::string_view agent_variable = "SHARDSWEEP_AGENT";
 
 struct ProcessSeen {
   pid_t pid = 0;
-  std::int64_t start =
-      0;                ///< field 22 of /proc/PID/stat; pid and start name a process for ever
-  std::string cmdline;  ///< arguments with spaces in between, at most 200 bytes
+  std::int64_t start = 0;  ///< field 22 of /proc/PID/stat; pid and start name a process for ever
+  std::string cmdline;     ///< arguments with spaces in between, at most 200 bytes
 };
 
 struct ProcessStat {
@@ -51,8 +50,7 @@ struct MarkedProcesses {
   int unreadable = 0;  ///< other users' processes: unknown, which is not "not ours"
 };
 /// Every process but the caller whose marker (or agent variable) `fits`. Zombies don't count.
-[[nodiscard]] MarkedProcesses find_marked(
-    const std::function<bool(std::string_view marker)>& fits);
+[[nodiscard]] MarkedProcesses find_marked(const std::function<bool(std::string_view marker)>& fits);
 
 struct MarkedProcess {
   ProcessSeen process;
@@ -67,13 +65,13 @@ struct MarkedProcess {
 
 /// The number by which squeue and scancel know a job, from the variables SLURM_JOB_ID,
 /// SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID: an element of an array is "12_4".
-[[nodiscard]] std::string job_id_of(std::string_view job, std::string_view array,
-                                    std::string_view task);
+[[nodiscard]] std::string job_id_of(
+    std::string_view job, std::string_view array, std::string_view task);
 
 struct JobProcess {
   ProcessSeen process;
-  std::string job;      ///< job_id_of its environment
-  std::string cluster;  ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
+  std::string job;       ///< job_id_of its environment
+  std::string cluster;   ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
   bool in_step = false;  ///< as in MarkedProcess
 };
 /// Every process of this user with a SLURM_JOB_ID and without a marker or the agents' variable,
@@ -82,8 +80,8 @@ struct JobProcess {
 
 /// SIGTERM (and SIGCONT: a stopped process takes it only then), `grace_ms` in all to leave by
 /// themselves, then SIGKILL. Those that are not gone `wait_ms` after that: state D.
-[[nodiscard]] std::vector<ProcessSeen> end_processes(const std::vector<ProcessSeen>& processes,
-                                                     int grace_ms, int wait_ms);
+[[nodiscard]] std::vector<ProcessSeen> end_processes(
+    const std::vector<ProcessSeen>& processes, int grace_ms, int wait_ms);
 
 /// SIGKILL, then waits at most `wait_ms` for its end. True when that process is gone.
 [[nodiscard]] bool end_process(const ProcessSeen& process, int wait_ms);

@@ -73,15 +73,14 @@ struct RunningCommand::State {
 
   void read(bp::async_pipe& pipe, std::array<char, 16384>& buffer, std::string& into) {
     pipe.async_read_some(asio::buffer(buffer),
-                         [this, &pipe, &buffer, &into](const boost::system::error_code& error,
-                                                       std::size_t count) {
-                           if (error) {
-                             ++ended_pipes;
-                             return;
-                           }
-                           take({buffer.data(), count}, into);
-                           read(pipe, buffer, into);
-                         });
+        [this, &pipe, &buffer, &into](const boost::system::error_code& error, std::size_t count) {
+          if (error) {
+            ++ended_pipes;
+            return;
+          }
+          take({buffer.data(), count}, into);
+          read(pipe, buffer, into);
+        });
   }
 
   void take(std::string_view piece, std::string& into) {
@@ -119,14 +118,13 @@ struct RunningCommand::State {
     if (!running) ended.reset();
     const auto now = SystemClock().steady();
     if (!running && !ended_at) ended_at = now;
-    const bool has_output =
-        ended_pipes == 2 || (ended_at && now - *ended_at >= output_after_end);
+    const bool has_output = ended_pipes == 2 || (ended_at && now - *ended_at >= output_after_end);
     if (running || !has_output) {
       if (now < expires) return std::nullopt;
       end_group();
       return fault(FaultKind::timed_out,
-                   fmt::format("'{}' gave no answer within {:g} s", name,
-                               std::chrono::duration<double>(options.deadline).count()));
+          fmt::format("'{}' gave no answer within {:g} s", name,
+              std::chrono::duration<double>(options.deadline).count()));
     }
     if (refused) return tl::unexpected<Fault>(*refused);
     const int status = child.native_exit_code();
@@ -164,11 +162,11 @@ RunningCommand::~RunningCommand() {
   if (state_ && state_->child.valid() && state_->child.running(error)) state_->end_group();
 }
 
-Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& argv,
-                                             const CommandOptions& options) {
+Result<RunningCommand> RunningCommand::start(
+    const std::vector<std::string>& argv, const CommandOptions& options) {
   const std::filesystem::path program = argv.at(0).find('/') == std::string::npos
-                                            ? find_on_path(argv[0])
-                                            : std::filesystem::path(argv[0]);
+      ? find_on_path(argv[0])
+      : std::filesystem::path(argv[0]);
   if (program.empty()) {
     return fault(FaultKind::unavailable, fmt::format("'{}' is not on PATH", argv[0]));
   }
@@ -183,7 +181,7 @@ Result<RunningCommand> RunningCommand::start(const std::vector<std::string>& arg
       bp::extend::on_exec_setup = [](auto&) { reset_signals(); });
   if (error) {
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot start '{}': {}", program.string(), error.message()));
+        fmt::format("cannot start '{}': {}", program.string(), error.message()));
   }
   state->ended = open_pidfd(state->child.id());
   state->read(state->out_pipe, state->out_buffer, state->output.out);
@@ -209,8 +207,8 @@ Result<CommandOutput> RunningCommand::wait() {
   }
 }
 
-Result<CommandOutput> run_command(const std::vector<std::string>& argv,
-                                  const CommandOptions& options) {
+Result<CommandOutput> run_command(
+    const std::vector<std::string>& argv, const CommandOptions& options) {
   SHARDSWEEP_ASSIGN(RunningCommand command, RunningCommand::start(argv, options));
   return command.wait();
 }

@@ -36,8 +36,7 @@ struct SpawnSettings {
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &all);
     ::posix_spawnattr_setflags(&attributes,
-                               static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                                  POSIX_SPAWN_SETSIGDEF));
+        static_cast<short>(POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   }
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
@@ -49,11 +48,11 @@ struct SpawnSettings {
 
 }  // namespace
 
-Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
-                             const std::filesystem::path& log) {
+Result<pid_t> spawn_detached(
+    const std::vector<std::string>& argv, const std::filesystem::path& log) {
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(log));
   SHARDSWEEP_ASSIGN(const Descriptor opened,
-                    folder.open_file(log.filename().string(), O_WRONLY | O_CREAT | O_APPEND));
+      folder.open_file(log.filename().string(), O_WRONLY | O_CREAT | O_APPEND));
   // Of those who may read it none may hold it up.
   if (::fcntl(opened.get(), F_SETFL, O_APPEND) != 0)
     return errno_error("cannot open " + log.string());
@@ -66,11 +65,11 @@ Result<pid_t> spawn_detached(const std::vector<std::string>& argv,
   }
   arguments.push_back(nullptr);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, arguments[0], &settings.files, &settings.attributes,
-                                  arguments.data(), environ);
+  const int error = ::posix_spawn(
+      &pid, arguments[0], &settings.files, &settings.attributes, arguments.data(), environ);
   if (error != 0) {
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot start '{}': {}", argv[0], std::strerror(error)));
+        fmt::format("cannot start '{}': {}", argv[0], std::strerror(error)));
   }
   return pid;
 }

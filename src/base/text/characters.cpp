@@ -44,10 +44,10 @@ std::size_t character_length(std::string_view text) {
   if (text.empty()) return 0;
   const auto first = byte_at(text, 0);
   if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
-                             : first >= 0xE0 && first < 0xF0 ? 3
-                             : first >= 0xF0 && first < 0xF5 ? 4
-                                                             : 0;
+  const std::size_t length = first >= 0xC2 && first < 0xE0 ? 2
+      : first >= 0xE0 && first < 0xF0                      ? 3
+      : first >= 0xF0 && first < 0xF5                      ? 4
+                                                           : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t at = 1; at < length; ++at) {
     if (!is_continuation(text[at])) return 0;
@@ -61,7 +61,7 @@ std::size_t character_length(std::string_view text) {
 
 std::size_t character_count(std::string_view text) {
   return text.size() -
-         static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+      static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
 }
 
 bool is_continuation(char byte) {
@@ -119,21 +119,20 @@ std::string in_quotes(std::string_view text) {
 bool is_name(std::string_view text) {
   if (text.empty() || text.size() > longest_name) return false;
   if (!is_letter(text[0]) && !is_digit(text[0])) return false;
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
-  });
+  return std::all_of(text.begin(), text.end(),
+      [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; });
 }
 
 bool is_environment_name(std::string_view text) {
   if (text.empty() || is_digit(text[0])) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
+  return std::all_of(
+      text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
 }
 
 bool is_var_name(std::string_view text) {
   if (text.empty() || text.size() > longest_name || !is_lower(text[0])) return false;
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
+  return std::all_of(
+      text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c) || c == '_'; });
 }
 
 }  // namespace shardsweep

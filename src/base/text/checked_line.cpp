@@ -44,8 +44,8 @@ std::string check_of(std::string_view text) {
 }
 
 std::string checked_line(std::string_view object) {
-  return fmt::format("{},\"{}\":\"{}\"}}\n", object.substr(0, object.size() - 1), check_key,
-                     check_of(object));
+  return fmt::format(
+      "{},\"{}\":\"{}\"}}\n", object.substr(0, object.size() - 1), check_key, check_of(object));
 }
 
 std::optional<CheckedLine> take_apart(std::string_view line) {
@@ -53,10 +53,10 @@ std::optional<CheckedLine> take_apart(std::string_view line) {
   constexpr std::string_view end = "\"}";
   const std::size_t tail = begin.size() + check_digits + end.size();
   const bool is_whole = line.size() > tail && line.ends_with(end) &&
-                        line.substr(line.size() - tail, begin.size()) == begin;
+      line.substr(line.size() - tail, begin.size()) == begin;
   if (!is_whole || depth_of(line) > deepest_line) return std::nullopt;
   return CheckedLine{std::string(line.substr(0, line.size() - tail)) + "}",
-                     line.substr(line.size() - tail + begin.size(), check_digits)};
+      line.substr(line.size() - tail + begin.size(), check_digits)};
 }
 
 }  // namespace shardsweep

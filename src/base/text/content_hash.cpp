@@ -49,7 +49,7 @@ std::string short_hash(std::string_view hash) {
 
 std::string with_code(std::string_view name, std::string_view code) {
   return std::string(name) +
-         (code.empty() ? " (unknown code)" : " (code " + short_hash(code) + ")");
+      (code.empty() ? " (unknown code)" : " (code " + short_hash(code) + ")");
 }
 
 }  // namespace shardsweep

@@ -47,21 +47,9 @@ struct Operator {
   int level;  ///< binds the tighter the higher
 };
 /// Of two that begin alike the longer one is first.
-constexpr auto operators = std::to_array<Operator>({{"or", 0},
-                                                    {"and", 1},
-                                                    {"==", 3},
-                                                    {"!=", 3},
-                                                    {"<>", 3},
-                                                    {"<=", 4},
-                                                    {">=", 4},
-                                                    {"=", 3},
-                                                    {"<", 4},
-                                                    {">", 4},
-                                                    {"+", 5},
-                                                    {"-", 5},
-                                                    {"*", 6},
-                                                    {"/", 6},
-                                                    {"%", 6}});
+constexpr auto operators =
+    std::to_array<Operator>({{"or", 0}, {"and", 1}, {"==", 3}, {"!=", 3}, {"<>", 3}, {"<=", 4},
+        {">=", 4}, {"=", 3}, {"<", 4}, {">", 4}, {"+", 5}, {"-", 5}, {"*", 6}, {"/", 6}, {"%", 6}});
 constexpr int level_of_not = 2;
 
 template <typename T>
@@ -97,8 +85,8 @@ class Reader {
 
   Result<Computed> read() {
     if (text_.size() > longest_computed)
-      return refuse(fmt::format("it has {} bytes, at most {} are allowed", text_.size(),
-                                longest_computed));
+      return refuse(
+          fmt::format("it has {} bytes, at most {} are allowed", text_.size(), longest_computed));
     SHARDSWEEP_ASSIGN(auto value, binary(0));
     skip_blanks();
     if (at_ < text_.size())
@@ -117,8 +105,8 @@ class Reader {
   [[nodiscard]] std::string place() const {
     const auto before = text_.substr(0, at_);
     return before.find_first_not_of(" \t") == std::string_view::npos
-               ? "at the beginning"
-               : fmt::format("after {}", in_quotes(before));
+        ? "at the beginning"
+        : fmt::format("after {}", in_quotes(before));
   }
   /// A word, or one sign.
   [[nodiscard]] std::string_view next_word() const {
@@ -130,13 +118,12 @@ class Reader {
   /// SQL knows its words in any case.
   [[nodiscard]] static bool is_word(std::string_view text, std::string_view word) {
     return std::equal(text.begin(), text.end(), word.begin(), word.end(),
-                      [](char a, char b) { return (a | 0x20) == b; });
+        [](char a, char b) { return (a | 0x20) == b; });
   }
   [[nodiscard]] const Operator* next_operator() const {
     for (const Operator& one : operators) {
-      const bool is_there = begins_name(one.sign.front())
-                                ? is_word(next_word(), one.sign)
-                                : text_.substr(at_).starts_with(one.sign);
+      const bool is_there = begins_name(one.sign.front()) ? is_word(next_word(), one.sign)
+                                                          : text_.substr(at_).starts_with(one.sign);
       if (is_there) return &one;
     }
     return nullptr;
@@ -170,8 +157,8 @@ class Reader {
   Result<Computed> primary() {
     skip_blanks();
     if (at_ >= text_.size())
-      return refuse(text_.empty() ? "it is empty"
-                                  : fmt::format("something is missing {}", place()));
+      return refuse(
+          text_.empty() ? "it is empty" : fmt::format("something is missing {}", place()));
     const char c = text_[at_];
     if (c == '(') return in_brackets();
     if (c == '-') return minus();
@@ -241,15 +228,14 @@ class Reader {
     return value_of(*text);
   }
 
-  [[nodiscard]] Result<std::int64_t> number(const Computed& value,
-                                            std::string_view sign) const {
+  [[nodiscard]] Result<std::int64_t> number(const Computed& value, std::string_view sign) const {
     if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
     if (!is_computing()) return 1;
     return refuse(fmt::format("{} is no number, and {} needs one",
-                              in_quotes(std::get<std::string>(value)), in_quotes(sign)));
+        in_quotes(std::get<std::string>(value)), in_quotes(sign)));
   }
-  [[nodiscard]] Result<Computed> applied(std::string_view sign, const Computed& a,
-                                         const Computed& b) const {
+  [[nodiscard]] Result<Computed> applied(
+      std::string_view sign, const Computed& a, const Computed& b) const {
     if (!is_computing()) return Computed(std::int64_t{1});
     const bool compares = sign.find_first_of("=<>") != std::string_view::npos;
     if (compares && a.index() != b.index())

@@ -29,7 +29,6 @@ inline constexpr int deepest_computed = 40;
 using TextOfName = std::function<std::optional<std::string_view>(std::string_view)>;
 /// An integer or a word. Faults besides those above: a name without a value, a word in
 /// arithmetic or beside a number, a division by zero, what no 64 bits hold.
-[[nodiscard]] Result<std::string> computed(std::string_view expression,
-                                           const TextOfName& text_of);
+[[nodiscard]] Result<std::string> computed(std::string_view expression, const TextOfName& text_of);
 
 }  // namespace shardsweep

@@ -40,8 +40,7 @@ bool is_part(std::string_view word, std::string_view whole) {
 
 }  // namespace
 
-std::string_view nearest(std::string_view word,
-                         const std::vector<std::string_view>& candidates) {
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
   if (word.empty() || word.size() > longest_word) return {};
   const std::size_t allowed = std::clamp<std::size_t>(word.size() / 3, 1, 3);
   std::string_view best;
@@ -61,8 +60,7 @@ std::string_view nearest(std::string_view word,
   return best;
 }
 
-std::string did_you_mean(std::string_view word,
-                         const std::vector<std::string_view>& candidates) {
+std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
   const std::string_view meant = nearest(word, candidates);
   return meant.empty() ? "" : ", did you mean '" + std::string(meant) + "'?";
 }

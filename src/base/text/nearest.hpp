@@ -9,10 +9,10 @@
 namespace shardsweep {
 
 /// The candidate that `word` was probably meant to be; empty where none is near.
-[[nodiscard]] std::string_view nearest(std::string_view word,
-                                       const std::vector<std::string_view>& candidates);
+[[nodiscard]] std::string_view nearest(
+    std::string_view word, const std::vector<std::string_view>& candidates);
 /// ", did you mean 'x'?", or nothing.
-[[nodiscard]] std::string did_you_mean(std::string_view word,
-                                       const std::vector<std::string_view>& candidates);
+[[nodiscard]] std::string did_you_mean(
+    std::string_view word, const std::vector<std::string_view>& candidates);
 
 }  // namespace shardsweep

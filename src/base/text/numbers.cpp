@@ -68,10 +68,9 @@ std::string utc_text(std::int64_t microseconds) {
   if (microseconds == 0 || whole < first_day || whole > last_day) return {};
   const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(whole))};
   const auto of_day = microseconds - whole * day;
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z",
-                     static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
-                     static_cast<unsigned>(date.day()), of_day / second / 3600,
-                     of_day / second / 60 % 60, of_day / second % 60, of_day % second);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", static_cast<int>(date.year()),
+      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+      of_day / second / 3600, of_day / second / 60 % 60, of_day / second % 60, of_day % second);
 }
 
 std::string utc_in_sentence(std::int64_t microseconds) {

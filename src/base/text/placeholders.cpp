@@ -55,12 +55,12 @@ bool looks_computed(std::string_view text) {
   const std::string_view rest = text.substr(blanks);
   if (blanks > first && (rest.starts_with("and ") || rest.starts_with("or "))) return true;
   return word == "not" ||
-         std::string_view("+-*/%<>=!").find(rest.front()) != std::string_view::npos;
+      std::string_view("+-*/%<>=!").find(rest.front()) != std::string_view::npos;
 }
 
 /// A piece of a text from one brace on.
 struct Piece {
-  std::string_view condition;  ///< the name or the computation, where nothing is chosen
+  std::string_view condition;           ///< the name or the computation, where nothing is chosen
   std::optional<std::string_view> yes;  ///< chosen where the condition holds
   std::string_view no{};
   bool is_double = false;
@@ -93,7 +93,7 @@ Piece read_inside(std::string_view inside) {
   const std::string_view texts = inside.substr(mark + 1);
   const auto colon = find_outside(texts, ':');
   return {condition, texts.substr(0, colon),
-          colon == std::string_view::npos ? std::string_view{} : texts.substr(colon + 1)};
+      colon == std::string_view::npos ? std::string_view{} : texts.substr(colon + 1)};
 }
 
 /// `text` begins with a brace.
@@ -174,12 +174,10 @@ Result<std::optional<std::string>> value_of(const Piece& piece, const Placeholde
   for (const auto name : names_of(piece)) {
     if (!values.contains(name) && name != "true" && name != "false") return std::nullopt;
   }
-  if (is_placeholder_name(piece.condition))
-    return std::string(*value_in(values, piece.condition));
+  if (is_placeholder_name(piece.condition)) return std::string(*value_in(values, piece.condition));
   if (const auto comparison = comparison_of(piece.condition); comparison && piece.yes)
     return *value_in(values, comparison->name) == comparison->word ? "1" : "0";
-  return computed(piece.condition,
-                  [&](std::string_view name) { return value_in(values, name); });
+  return computed(piece.condition, [&](std::string_view name) { return value_in(values, name); });
 }
 
 bool holds(std::string_view value) {
@@ -191,46 +189,45 @@ std::string with_known(std::string_view computation, const Placeholders& values)
   std::string out;
   each_word(computation, [&](std::string_view part, bool is_name) {
     const auto value = is_name ? value_in(values, part) : std::nullopt;
-    const bool is_plain =
-        value && (value->find_first_not_of("-0123456789") == std::string_view::npos ||
-                  *value == "true" || *value == "false");
-    out += !value     ? std::string(part)
-           : is_plain ? std::string(*value)
-                      : fmt::format("'{}'", *value);
+    const bool is_plain = value &&
+        (value->find_first_not_of("-0123456789") == std::string_view::npos || *value == "true" ||
+            *value == "false");
+    out += !value  ? std::string(part)
+        : is_plain ? std::string(*value)
+                   : fmt::format("'{}'", *value);
   });
   return out;
 }
 
 Result<void> check_name(std::string_view name, const std::vector<std::string_view>& names) {
   if (std::find(names.begin(), names.end(), name) != names.end()) return {};
-  return fault(
-      FaultKind::invalid_input,
+  return fault(FaultKind::invalid_input,
       fmt::format("unknown placeholder {{{}}}{} Write {{{{{}}}}} for the text itself.", name,
-                  nearest(name, names).empty() ? "." : did_you_mean(name, names), name));
+          nearest(name, names).empty() ? "." : did_you_mean(name, names), name));
 }
 
-Result<void> check_piece(const Piece& piece, std::string_view whole,
-                         const std::vector<std::string_view>& names) {
+Result<void> check_piece(
+    const Piece& piece, std::string_view whole, const std::vector<std::string_view>& names) {
   if (is_placeholder_name(piece.condition)) return check_name(piece.condition, names);
   if (const auto comparison = comparison_of(piece.condition); comparison && piece.yes)
     return check_name(comparison->name, names);
   const auto there = names_of(piece);
   const auto is_ours = [&](std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end() ||
-           !nearest(name, names).empty();
+        !nearest(name, names).empty();
   };
   if (std::none_of(there.begin(), there.end(), is_ours)) return {};
   const auto refuse = [&](const std::string& what) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("placeholder {}: {} Write {{{}}} for the text itself.", whole,
-                             what.ends_with('?') ? what : what + ".", whole));
+        fmt::format("placeholder {}: {} Write {{{}}} for the text itself.", whole,
+            what.ends_with('?') ? what : what + ".", whole));
   };
   const auto read = names_of_expression(piece.condition);
   if (!read) return refuse(read.error().what);
   for (const auto name : *read) {
     if (std::find(names.begin(), names.end(), name) == names.end())
       return refuse(fmt::format("unknown name {}{}", in_quotes(name),
-                                nearest(name, names).empty() ? "" : did_you_mean(name, names)));
+          nearest(name, names).empty() ? "" : did_you_mean(name, names)));
   }
   return {};
 }
@@ -239,8 +236,7 @@ constexpr auto no_text = [](std::string_view /*plain*/) {};
 
 }  // namespace
 
-Result<void> check_placeholders(std::string_view text,
-                                const std::vector<std::string_view>& names) {
+Result<void> check_placeholders(std::string_view text, const std::vector<std::string_view>& names) {
   Result<void> checked;
   each_piece(text, no_text, [&](const Piece& piece, std::string_view whole) {
     if (piece.is_double) return;
@@ -253,9 +249,9 @@ Result<void> check_placeholders(std::string_view text,
     also(check_placeholders(piece.no, names));
     if (find_outside(piece.no, ':') != std::string_view::npos)
       also(fault(FaultKind::invalid_input,
-                 fmt::format("placeholder {} has more than one ':': it separates the text for "
-                             "'holds' from that for 'does not'",
-                             whole)));
+          fmt::format("placeholder {} has more than one ':': it separates the text for "
+                      "'holds' from that for 'does not'",
+              whole)));
   });
   return checked;
 }
@@ -265,7 +261,7 @@ std::vector<std::string_view> placeholders_in(std::string_view text) {
   each_piece(text, no_text, [&](const Piece& piece, std::string_view /*whole*/) {
     if (piece.is_double) return;
     for (const auto& more :
-         {names_of(piece), placeholders_in(piece.yes.value_or("")), placeholders_in(piece.no)})
+        {names_of(piece), placeholders_in(piece.yes.value_or("")), placeholders_in(piece.no)})
       names.insert(names.end(), more.begin(), more.end());
   });
   return names;
@@ -274,10 +270,9 @@ std::vector<std::string_view> placeholders_in(std::string_view text) {
 bool computes(std::string_view text) {
   bool found = false;
   each_piece(text, no_text, [&](const Piece& piece, std::string_view /*whole*/) {
-    const bool is_plain =
-        is_placeholder_name(piece.condition) || comparison_of(piece.condition);
-    found = found || (!piece.is_double &&
-                      (!is_plain || computes(piece.yes.value_or("")) || computes(piece.no)));
+    const bool is_plain = is_placeholder_name(piece.condition) || comparison_of(piece.condition);
+    found = found ||
+        (!piece.is_double && (!is_plain || computes(piece.yes.value_or("")) || computes(piece.no)));
   });
   return found;
 }
@@ -288,8 +283,8 @@ Result<void> check_computed(std::string_view text, const Placeholders& values) {
     if (piece.is_double || !checked) return;
     const auto value = value_of(piece, values);
     if (!value) {
-      checked = fault(FaultKind::invalid_input,
-                      fmt::format("placeholder {}: {}", whole, value.error().what));
+      checked = fault(
+          FaultKind::invalid_input, fmt::format("placeholder {}: {}", whole, value.error().what));
     } else if (*value && piece.yes) {
       checked = check_computed(holds(**value) ? *piece.yes : piece.no, values);
     }
@@ -303,18 +298,16 @@ std::string filled(std::string_view text, const Placeholders& values, DoubleBrac
       text, [&](std::string_view plain) { out += plain; },
       [&](const Piece& piece, std::string_view whole) {
         if (piece.is_double) {
-          out +=
-              braces == DoubleBraces::make_single ? whole.substr(1, whole.size() - 2) : whole;
+          out += braces == DoubleBraces::make_single ? whole.substr(1, whole.size() - 2) : whole;
           return;
         }
         const auto value = value_of(piece, values);
         if (value && *value) {
-          out += piece.yes ? filled(holds(**value) ? *piece.yes : piece.no, values, braces)
-                           : **value;
+          out +=
+              piece.yes ? filled(holds(**value) ? *piece.yes : piece.no, values, braces) : **value;
           return;
         }
-        out +=
-            "{" + (value ? with_known(piece.condition, values) : std::string(piece.condition));
+        out += "{" + (value ? with_known(piece.condition, values) : std::string(piece.condition));
         if (piece.yes) {
           out += "?" + filled(*piece.yes, values, braces);
           if (!piece.no.empty()) out += ":" + filled(piece.no, values, braces);
@@ -324,8 +317,8 @@ std::string filled(std::string_view text, const Placeholders& values, DoubleBrac
   return out;
 }
 
-std::vector<std::string> filled_words(const std::vector<std::string>& words,
-                                      const Placeholders& values, DoubleBraces braces) {
+std::vector<std::string> filled_words(
+    const std::vector<std::string>& words, const Placeholders& values, DoubleBraces braces) {
   std::vector<std::string> out;
   for (const std::string& word : words) {
     const Piece piece = word.starts_with('{') ? piece_at(word) : Piece{};

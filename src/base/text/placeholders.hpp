@@ -30,8 +30,8 @@ enum class DoubleBraces : std::uint8_t { keep, make_single };
 
 /// Faults: a name that is not among `names`, with the nearest one; an expression that can't be
 /// read.
-[[nodiscard]] Result<void> check_placeholders(std::string_view text,
-                                              const std::vector<std::string_view>& names);
+[[nodiscard]] Result<void> check_placeholders(
+    std::string_view text, const std::vector<std::string_view>& names);
 /// The names that stand in `text` as placeholders or within them.
 [[nodiscard]] std::vector<std::string_view> placeholders_in(std::string_view text);
 /// Whether anything in it is more than a name or a comparison with a word.
@@ -40,11 +40,10 @@ enum class DoubleBraces : std::uint8_t { keep, make_single };
 [[nodiscard]] Result<void> check_computed(std::string_view text, const Placeholders& values);
 
 /// What has no value, or can't be computed, stays as it is.
-[[nodiscard]] std::string filled(std::string_view text, const Placeholders& values,
-                                 DoubleBraces braces);
+[[nodiscard]] std::string filled(
+    std::string_view text, const Placeholders& values, DoubleBraces braces);
 /// Of a command line: a conditional word whose condition does not hold is left out.
-[[nodiscard]] std::vector<std::string> filled_words(const std::vector<std::string>& words,
-                                                    const Placeholders& values,
-                                                    DoubleBraces braces);
+[[nodiscard]] std::vector<std::string> filled_words(
+    const std::vector<std::string>& words, const Placeholders& values, DoubleBraces braces);
 
 }  // namespace shardsweep

@@ -22,14 +22,12 @@ bool may_be_secret(std::string_view name) {
     if (at != std::string::npos) upper.erase(at, counted.size());
   }
   // Where it lies is no secret.
-  if (upper.ends_with("_FILE") || upper.ends_with("_PATH") || upper.ends_with("_DIR"))
-    return false;
-  constexpr std::array<std::string_view, 12> words{"TOKEN",  "SECRET", "PASSW",   "PASSPHRASE",
-                                                   "APIKEY", "_KEY",   "KEY_",    "CREDENT",
-                                                   "COOKIE", "AUTH",   "PRIVATE", "_PASS"};
+  if (upper.ends_with("_FILE") || upper.ends_with("_PATH") || upper.ends_with("_DIR")) return false;
+  constexpr std::array<std::string_view, 12> words{"TOKEN", "SECRET", "PASSW", "PASSPHRASE",
+      "APIKEY", "_KEY", "KEY_", "CREDENT", "COOKIE", "AUTH", "PRIVATE", "_PASS"};
   return upper == "KEY" || std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-           return upper.find(word) != std::string::npos;
-         });
+    return upper.find(word) != std::string::npos;
+  });
 }
 
 std::string without_secret_values(std::string_view yaml) {
@@ -60,7 +58,7 @@ std::string masked(std::string text, const std::map<std::string, std::string>& s
     if (value.size() >= shortest_masked) values.push_back(value);
   }
   std::sort(values.begin(), values.end(),
-            [](std::string_view a, std::string_view b) { return a.size() > b.size(); });
+      [](std::string_view a, std::string_view b) { return a.size() > b.size(); });
   for (const std::string_view value : values) {
     for (auto at = text.find(value); at != std::string::npos;
          at = text.find(value, at + value.size()))

@@ -23,7 +23,7 @@ inline constexpr std::string_view hidden_value = "(hidden)";
 inline constexpr std::size_t shortest_masked = 4;
 
 /// The text with a star for each byte of these values. Its length stays.
-[[nodiscard]] std::string masked(std::string text,
-                                 const std::map<std::string, std::string>& secrets);
+[[nodiscard]] std::string masked(
+    std::string text, const std::map<std::string, std::string>& secrets);
 
 }  // namespace shardsweep

@@ -87,14 +87,14 @@ Quantity split(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     const char c = text[at];
-    const bool exponent =
-        (c == 'e' || c == 'E') && at > 0 && at + 1 < text.size() &&
-        (is_digit(text[at + 1]) || ((text[at + 1] == '-' || text[at + 1] == '+') &&
-                                    at + 2 < text.size() && is_digit(text[at + 2])));
+    const bool exponent = (c == 'e' || c == 'E') && at > 0 && at + 1 < text.size() &&
+        (is_digit(text[at + 1]) ||
+            ((text[at + 1] == '-' || text[at + 1] == '+') && at + 2 < text.size() &&
+                is_digit(text[at + 2])));
     if (exponent) {
       at += 2;
     } else if (is_digit(c) || c == '.' || c == '_' || c == ',' ||
-               ((c == '+' || c == '-') && at == 0)) {
+        ((c == '+' || c == '-') && at == 0)) {
       ++at;
     } else {
       break;
@@ -127,11 +127,10 @@ std::string whole_meant(std::string_view number) {
 std::string leading_zero(std::string_view text, std::string_view number) {
   const auto plain = number.substr(std::min(number.find_first_not_of('0'), number.size() - 1));
   std::int64_t octal = 0;
-  const auto [end, error] =
-      std::from_chars(number.data(), number.data() + number.size(), octal, 8);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), octal, 8);
   if (error == std::errc() && end == number.data() + number.size()) {
-    return fmt::format("{} has a leading zero and could be read as {}; write {}",
-                       in_quotes(text), octal, plain);
+    return fmt::format(
+        "{} has a leading zero and could be read as {}; write {}", in_quotes(text), octal, plain);
   }
   return fmt::format("{} has a leading zero; write {}", in_quotes(text), plain);
 }
@@ -142,29 +141,28 @@ std::string plain_text(std::int64_t value) {
 
 std::string too_small(std::string_view text, const Scale& scale) {
   return fmt::format("{} is less than {}, the minimum of '{}'", in_quotes(text),
-                     scale.bound_text(scale.range.least), scale.range.what);
+      scale.bound_text(scale.range.least), scale.range.what);
 }
 std::string too_large(std::string_view text, const Scale& scale) {
   return fmt::format("{} is more than {}, the maximum of '{}'", in_quotes(text),
-                     scale.bound_text(scale.range.most), scale.range.what);
+      scale.bound_text(scale.range.most), scale.range.what);
 }
 
 /// Digits and nothing else, times `factor`, within `range`.
-Parsed<std::int64_t> whole(std::string_view text, const Quantity& quantity, std::int64_t factor,
-                           const Scale& scale) {
+Parsed<std::int64_t> whole(
+    std::string_view text, const Quantity& quantity, std::int64_t factor, const Scale& scale) {
   auto digits = quantity.number;
   const bool negative = digits.size() > 1 && digits.front() == '-';
   if (negative) digits.remove_prefix(1);
   if (!all_digits(digits)) {
     const auto meant = whole_meant(quantity.number);
     if (meant.empty()) return wrong(fmt::format("{} is not a whole number", in_quotes(text)));
-    return wrong(fmt::format("{} is not written as a whole number; write {}{}", in_quotes(text),
-                             meant, quantity.unit));
+    return wrong(fmt::format(
+        "{} is not written as a whole number; write {}{}", in_quotes(text), meant, quantity.unit));
   }
   if (digits.size() > 1 && digits.front() == '0') return wrong(leading_zero(text, digits));
   std::int64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (negative && value != 0) return wrong(too_small(text, scale));
   if (error != std::errc() || value > std::numeric_limits<std::int64_t>::max() / factor)
     return wrong(too_large(text, scale));
@@ -175,16 +173,16 @@ Parsed<std::int64_t> whole(std::string_view text, const Quantity& quantity, std:
 }
 
 const Unit* find_unit(std::span<const Unit> units, std::string_view name) {
-  const auto found = std::find_if(units.begin(), units.end(),
-                                  [&](const Unit& unit) { return unit.name == name; });
+  const auto found =
+      std::find_if(units.begin(), units.end(), [&](const Unit& unit) { return unit.name == name; });
   return found == units.end() ? nullptr : &*found;
 }
 
 bool same_but_case(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; };
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [&](char x, char y) {
-           return lower(x) == lower(y);
-         });
+    return lower(x) == lower(y);
+  });
 }
 
 /// The unit that somebody meant who wrote `name`, and others that it could be.
@@ -198,15 +196,15 @@ std::string units_meant(std::span<const Unit> units, const Quantity& quantity) {
     const auto begin = unit.name.substr(0, name.size());
     const bool starts = !name.empty() && same_but_case(begin, name);
     const bool binary = name.size() <= 2 && unit.name.size() >= 2 && unit.name[1] == 'i' &&
-                        same_but_case(unit.name.substr(0, 1), name.substr(0, 1));
+        same_but_case(unit.name.substr(0, 1), name.substr(0, 1));
     if (!starts && !binary) continue;
     meant += fmt::format("{}'{}{}'", meant.empty() ? "" : " or ", quantity.number, unit.name);
   }
   return meant;
 }
 
-std::string unknown_unit(std::string_view text, const Quantity& quantity,
-                         std::span<const Unit> units) {
+std::string unknown_unit(
+    std::string_view text, const Quantity& quantity, std::span<const Unit> units) {
   const auto meant = units_meant(units, quantity);
   if (!meant.empty())
     return fmt::format("{} has an unknown unit; write {}", in_quotes(text), meant);
@@ -217,8 +215,7 @@ std::string unknown_unit(std::string_view text, const Quantity& quantity,
 }
 
 std::string missing_unit(std::string_view text, std::string_view a, std::string_view b) {
-  return fmt::format("{} has no unit; write '{}{}' or '{}{}'", in_quotes(text), text, a, text,
-                     b);
+  return fmt::format("{} has no unit; write '{}{}' or '{}{}'", in_quotes(text), text, a, text, b);
 }
 
 /// What somebody meant who wrote 0x10.
@@ -265,20 +262,20 @@ std::optional<std::int64_t> exact_product(std::string_view number, std::int64_t 
 
 /// 450GB where 450GB/s is meant.
 std::string rate_without_time(std::string_view text, const Quantity& quantity,
-                              std::string_view suffix, std::span<const Unit> units) {
+    std::string_view suffix, std::span<const Unit> units) {
   const auto* unit = find_unit(units, quantity.unit);
   return fmt::format("{} is not a rate; write '{}{}{}'", in_quotes(text), quantity.number,
-                     unit != nullptr ? unit->name : std::string_view("GB"), suffix);
+      unit != nullptr ? unit->name : std::string_view("GB"), suffix);
 }
 
-Parsed<double> parse_scaled_real(std::string_view text, std::string_view suffix,
-                                 std::span<const Unit> units) {
+Parsed<double> parse_scaled_real(
+    std::string_view text, std::string_view suffix, std::span<const Unit> units) {
   double number = 0;
   const auto [end, error] = read_real(text.data(), text.data() + text.size(), number);
   const auto used = static_cast<std::size_t>(end - text.data());
   if (error != std::errc() || !std::isfinite(number) || number < 0 || !is_digit(text[0]))
     return wrong(fmt::format("{} is not a {}", in_quotes(text),
-                             suffix.empty() ? "latency; write 5us" : "rate; write 450GB/s"));
+        suffix.empty() ? "latency; write 5us" : "rate; write 450GB/s"));
   auto rest = text.substr(used);
   const Quantity quantity{text.substr(0, used), rest};
   if (rest.size() < suffix.size() || rest.substr(rest.size() - suffix.size()) != suffix)
@@ -301,8 +298,8 @@ Parsed<std::int64_t> parse_bytes(std::string_view text, const Range& range) {
   const auto quantity = split(text);
   if (quantity.number.find('.') != std::string_view::npos &&
       find_unit(byte_units, quantity.unit) != nullptr && real_of(quantity.number))
-    return wrong(fmt::format("{} has a fraction; write a whole number of a smaller unit",
-                             in_quotes(text)));
+    return wrong(
+        fmt::format("{} has a fraction; write a whole number of a smaller unit", in_quotes(text)));
   if (quantity.unit.empty() && all_digits(quantity.number))
     return wrong(missing_unit(text, "B", "GiB"));
   return parse_scaled(text, {range, byte_units, bytes_text, "not a size; write 17MiB"});
@@ -317,7 +314,7 @@ Parsed<double> parse_duration(std::string_view text) {
   if (quantity.unit.empty()) return wrong(missing_unit(text, "s", "min"));
   if (quantity.unit == "m") {
     return wrong(fmt::format("{} could be minutes or milliseconds; write '{}min' or '{}ms'",
-                             in_quotes(text), quantity.number, quantity.number));
+        in_quotes(text), quantity.number, quantity.number));
   }
   const auto* unit = find_unit(duration_units, quantity.unit);
   if (unit == nullptr) {

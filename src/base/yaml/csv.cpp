@@ -20,14 +20,14 @@ class CsvParser {
       if (skip_line_end()) continue;
       SHARDSWEEP_ASSIGN(auto row, parse_row());
       if (!rows.empty() && row.size() != rows.front().size()) {
-        return tl::unexpected(
-            fault_at(row.front(), fmt::format("this row has {} cells, but the header has {}",
-                                              row.size(), rows.front().size())));
+        return tl::unexpected(fault_at(row.front(),
+            fmt::format(
+                "this row has {} cells, but the header has {}", row.size(), rows.front().size())));
       }
       cells_ += row.size();
       if (cells_ > limits_.cells) {
-        return tl::unexpected(fault_at(
-            row.front(), fmt::format("the table has more than {} cells", limits_.cells)));
+        return tl::unexpected(
+            fault_at(row.front(), fmt::format("the table has more than {} cells", limits_.cells)));
       }
       rows.push_back(std::move(row));
     }
@@ -74,8 +74,7 @@ class CsvParser {
       if (text_[at_] == '"') {
         ++at_;
         if (at_ >= text_.size() || text_.find_first_of(",\r\n", at_) == at_) return {};
-        if (text_[at_] != '"')
-          return stray("text follows a closing quote; write a comma there");
+        if (text_[at_] != '"') return stray("text follows a closing quote; write a comma there");
       }
       cell.text += text_[at_];
       if (text_[at_] == '\n') start_line(at_ + 1);
@@ -98,8 +97,7 @@ class CsvParser {
   }
 
   [[nodiscard]] tl::unexpected<Fault> stray(std::string_view what) const {
-    return tl::unexpected(
-        source_.fault_at(line_, static_cast<int>(at_ - line_start_) + 1, what));
+    return tl::unexpected(source_.fault_at(line_, static_cast<int>(at_ - line_start_) + 1, what));
   }
 
   const Source& source_;
@@ -113,8 +111,8 @@ class CsvParser {
 
 }  // namespace
 
-Result<std::vector<std::vector<YamlNode>>> parse_csv(const Source& source,
-                                                     const CsvLimits& limits) {
+Result<std::vector<std::vector<YamlNode>>> parse_csv(
+    const Source& source, const CsvLimits& limits) {
   SHARDSWEEP_TRY(check_text(source, limits.bytes));
   return CsvParser(source, limits).parse();
 }

@@ -40,11 +40,10 @@ Result<void> Mistakes::verdict() const {
   std::string text;
   for (std::size_t at = 0; at < shown; ++at)
     text += sorted[at].fault.what + "\n";
-  const bool one_file = std::all_of(sorted.begin(), sorted.end(), [&](const Noted& each) {
-    return each.file == sorted.front().file;
-  });
+  const bool one_file = std::all_of(sorted.begin(), sorted.end(),
+      [&](const Noted& each) { return each.file == sorted.front().file; });
   text += fmt::format("{}{} mistakes", sorted.size() == most_mistakes_kept ? "more than " : "",
-                      sorted.size() == most_mistakes_kept ? sorted.size() - 1 : sorted.size());
+      sorted.size() == most_mistakes_kept ? sorted.size() - 1 : sorted.size());
   if (one_file) {
     const auto& name = files_[sorted.front().file]->name();
     text += " in " + escaped(name, name.size());
@@ -100,7 +99,7 @@ class BracketFinder {
     const char c = text[at];
     const char before = at > 0 ? text[at - 1] : '\n';
     const bool starts = before == ' ' || before == '\n' || before == '[' || before == '{' ||
-                        before == ',' || before == '\t';
+        before == ',' || before == '\t';
     if (c == '\n') {
       ++place_.line;
       line_start_ = at + 1;
@@ -147,8 +146,7 @@ std::string stray_colon(const Source& source, int line, int column) {
   const auto before = text.substr(0, static_cast<std::size_t>(std::max(column - 1, 0)));
   // It complains of the second colon, or of the first word behind it.
   const auto colon = before.find(": ");
-  if (colon != std::string_view::npos)
-    return "a second ': ' on this line; put the value in quotes";
+  if (colon != std::string_view::npos) return "a second ': ' on this line; put the value in quotes";
   const auto above = line_above(source, line);
   if (!above.empty() && above.find(':') == std::string_view::npos &&
       above.find('#') == std::string_view::npos && !above.starts_with("-"))
@@ -174,18 +172,18 @@ constexpr std::array<Phrase, 17> phrases{{
     {"illegal EOF in scalar", open_quote},
     {"illegal document indicator", open_quote},
     {"unknown escape character",
-     "unknown escape in double quotes; write \\\\ for a backslash, or use single quotes"},
+        "unknown escape in double quotes; write \\\\ for a backslash, or use single quotes"},
     {"bad character found while scanning hex",
-     "\\x, \\u and \\U need hexadecimal digits; write \\\\ for a backslash"},
+        "\\x, \\u and \\U need hexadecimal digits; write \\\\ for a backslash"},
     {"invalid unicode", "this number is not the code of a character"},
     {"the referenced anchor is not defined",
-     "no anchor with this name precedes; put the value in quotes if '*' is part of it"},
+        "no anchor with this name precedes; put the value in quotes if '*' is part of it"},
     {"alias not found", "a value cannot begin with '*'; put it in quotes"},
     {"illegal character found while scanning alias",
-     "a value cannot begin with '*'; put it in quotes"},
+        "a value cannot begin with '*'; put it in quotes"},
     {"anchor not found", "a value cannot begin with '&'; put it in quotes"},
     {"illegal character found while scanning anchor",
-     "a value cannot begin with '&'; put it in quotes"},
+        "a value cannot begin with '&'; put it in quotes"},
     {"YAML ", "directives ('%...') are not supported; remove this line"},
     {"bad YAML version", "directives ('%...') are not supported; remove this line"},
     {"repeated ", "directives ('%...') are not supported; remove this line"},
@@ -200,28 +198,26 @@ std::string plain_words(const Source& source, std::string_view message, int line
   if (message.starts_with("illegal map")) return stray_colon(source, line, column);
   if (message.starts_with("end of map not found")) {
     const auto text = source.line(line);
-    const bool first =
-        is_blank(text.substr(0, static_cast<std::size_t>(std::max(column - 1, 0))));
+    const bool first = is_blank(text.substr(0, static_cast<std::size_t>(std::max(column - 1, 0))));
     return first ? std::string(wrong_indentation)
                  : "text follows the value; put all of it in quotes";
   }
   if (message.starts_with("unknown token")) return beginning(source, line, column);
   if (message.starts_with("illegal flow end"))
-    return fmt::format("{} closes nothing; remove it",
-                       in_quotes(source.from(line, column).substr(0, 1)));
+    return fmt::format(
+        "{} closes nothing; remove it", in_quotes(source.from(line, column).substr(0, 1)));
   return "not valid YAML: " + escaped(message, 200);
 }
 
 std::string unclosed(char open) {
-  return fmt::format("'{}' is never closed; write '{}' behind its last value", open,
-                     open == '{' ? '}' : ']');
+  return fmt::format(
+      "'{}' is never closed; write '{}' behind its last value", open, open == '{' ? '}' : ']');
 }
 
 /// The innermost bracket that is open at `end`, where it is an `open`.
 std::optional<SyntaxMistake> never_closed(const Source& source, char open, Place end) {
   const auto upto = source.text().size() - source.from(end.line, end.column).size();
-  const auto found =
-      BracketFinder().find(std::string_view(source.text()).substr(0, upto), open);
+  const auto found = BracketFinder().find(std::string_view(source.text()).substr(0, upto), open);
   if (!found) return std::nullopt;
   return SyntaxMistake{found->line, found->column, unclosed(open)};
 }
@@ -232,8 +228,7 @@ bool closing_quote(std::string_view text) {
   return quote_end(text).has_value();
 }
 
-SyntaxMistake syntax_mistake(const Source& source, std::string_view message, int line,
-                             int column) {
+SyntaxMistake syntax_mistake(const Source& source, std::string_view message, int line, int column) {
   if (const auto tab = tab_in(source, line))
     return {tab->line, tab->column, "tab used for indentation; use spaces"};
   const bool map = message.starts_with("end of map flow");
@@ -245,8 +240,9 @@ SyntaxMistake syntax_mistake(const Source& source, std::string_view message, int
     const auto upto = source.line(line).substr(0, static_cast<std::size_t>(column));
     const auto open = never_closed(source, closes_map ? '[' : '{', {line, column});
     // A line with more closing than opening ones of this kind has one too many.
-    if (open && std::count(upto.begin(), upto.end(), closes_map ? '}' : ']') <=
-                    std::count(upto.begin(), upto.end(), closes_map ? '{' : '['))
+    if (open &&
+        std::count(upto.begin(), upto.end(), closes_map ? '}' : ']') <=
+            std::count(upto.begin(), upto.end(), closes_map ? '{' : '['))
       return *open;
   }
   return {line, column, plain_words(source, message, line, column)};

@@ -84,8 +84,8 @@ struct SyntaxMistake {
 };
 
 /// The parser said `message` about that place.
-[[nodiscard]] SyntaxMistake syntax_mistake(const Source& source, std::string_view message,
-                                           int line, int column);
+[[nodiscard]] SyntaxMistake syntax_mistake(
+    const Source& source, std::string_view message, int line, int column);
 
 /// True where the quote that `text` begins with is closed in it.
 [[nodiscard]] bool closing_quote(std::string_view text);

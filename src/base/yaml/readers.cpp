@@ -21,16 +21,15 @@ constexpr std::size_t most_keys_listed = 16;
 constexpr std::size_t most_value_bytes = 32768;  // of a variable
 
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
-Result<std::string_view> plain(const YamlNode& node, std::string_view what,
-                               std::string_view kind) {
+Result<std::string_view> plain(const YamlNode& node, std::string_view what, std::string_view kind) {
   if (node.kind != YamlNode::Kind::scalar) {
-    return refuse(node,
-                  fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
+    return refuse(node, fmt::format("expected {} for '{}', got {}", kind, what, describe(node)));
   }
   if (node.quoted) {
-    return refuse(node, fmt::format("expected {} for '{}', got the text {}; remove the "
-                                    "quotes",
-                                    kind, what, in_quotes(node.text)));
+    return refuse(node,
+        fmt::format("expected {} for '{}', got the text {}; remove the "
+                    "quotes",
+            kind, what, in_quotes(node.text)));
   }
   return std::string_view(node.text);
 }
@@ -51,13 +50,13 @@ std::string joined(std::vector<std::string_view> words) {
 
 Result<void> check_variable(const YamlNode& key) {
   if (!is_environment_name(key.text) || key.text.size() > most_text_bytes) {
-    return refuse(key, fmt::format("{} is not a name for an environment variable; use letters, "
-                                   "digits and '_', and begin with no digit",
-                                   in_quotes(key.text)));
+    return refuse(key,
+        fmt::format("{} is not a name for an environment variable; use letters, "
+                    "digits and '_', and begin with no digit",
+            in_quotes(key.text)));
   }
   const auto reason = owned_variable(key.text);
-  if (!reason.empty())
-    return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, reason));
+  if (!reason.empty()) return refuse(key, fmt::format("'{}' cannot be set; {}", key.text, reason));
   return {};
 }
 
@@ -66,10 +65,8 @@ Result<void> check_variable(const YamlNode& key) {
 std::string_view owned_variable(std::string_view name) {
   constexpr std::array<std::string_view, 6> of_the_world{
       "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
-  if (name == "CUDA_VISIBLE_DEVICES")
-    return "the agent sets it, so that each rank has its own GPU";
-  if (name.rfind("SHARDSWEEP_", 0) == 0)
-    return "names that begin with SHARDSWEEP_ are reserved";
+  if (name == "CUDA_VISIBLE_DEVICES") return "the agent sets it, so that each rank has its own GPU";
+  if (name.rfind("SHARDSWEEP_", 0) == 0) return "names that begin with SHARDSWEEP_ are reserved";
   if (std::find(of_the_world.begin(), of_the_world.end(), name) != of_the_world.end())
     return "the agent sets it, so that the ranks find each other";
   return {};
@@ -105,17 +102,16 @@ Result<void> expect_list(const YamlNode& node, std::string_view what) {
 }
 
 void check_keys(const YamlNode& map, std::string_view what,
-                const std::vector<std::string_view>& known, Mistakes& mistakes) {
+    const std::vector<std::string_view>& known, Mistakes& mistakes) {
   for (const auto& key : map.keys) {
     if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
     const auto meant = nearest(key->text, known);
     const auto all = known.size() > most_keys_listed
-                         ? std::string("'shardsweep help keys' lists the keys")
-                         : "the keys are " + joined(known);
+        ? std::string("'shardsweep help keys' lists the keys")
+        : "the keys are " + joined(known);
     const auto hint = meant.empty() ? fmt::format(" in {}; {}", what, all)
                                     : fmt::format(", did you mean '{}'?", meant);
-    mistakes.add(*key,
-                 fault_at(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint)));
+    mistakes.add(*key, fault_at(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint)));
   }
 }
 
@@ -128,11 +124,11 @@ const YamlNode* find(const YamlNode& map, std::string_view key) {
 
 bool is_misspelt(const YamlNode& map, std::string_view key) {
   return std::any_of(map.keys.begin(), map.keys.end(),
-                     [&](const auto& each) { return nearest(each->text, {key}) == key; });
+      [&](const auto& each) { return nearest(each->text, {key}) == key; });
 }
 
-const YamlNode* need(const YamlNode& map, std::string_view what, std::string_view key,
-                     Mistakes& mistakes) {
+const YamlNode* need(
+    const YamlNode& map, std::string_view what, std::string_view key, Mistakes& mistakes) {
   const auto* found = find(map, key);
   if (found != nullptr) return found;
   if (!is_misspelt(map, key))
@@ -140,18 +136,19 @@ const YamlNode* need(const YamlNode& map, std::string_view what, std::string_vie
   return nullptr;
 }
 
-Result<std::string> read_text(const YamlNode& node, std::string_view what,
-                              std::size_t most_bytes, Lines lines) {
+Result<std::string> read_text(
+    const YamlNode& node, std::string_view what, std::size_t most_bytes, Lines lines) {
   if (node.kind == YamlNode::Kind::null) {
-    return refuse(node, fmt::format("expected a text for '{}', got nothing; write '' for an "
-                                    "empty text",
-                                    what));
+    return refuse(node,
+        fmt::format("expected a text for '{}', got nothing; write '' for an "
+                    "empty text",
+            what));
   }
   if (node.kind != YamlNode::Kind::scalar)
     return refuse(node, fmt::format("expected a text for '{}', got {}", what, describe(node)));
   if (node.text.size() > most_bytes) {
-    return refuse(node, fmt::format("'{}' has {} bytes; the limit is {}", what,
-                                    node.text.size(), most_bytes));
+    return refuse(node,
+        fmt::format("'{}' has {} bytes; the limit is {}", what, node.text.size(), most_bytes));
   }
   auto checked = node.text;
   if (lines == Lines::many) {
@@ -169,8 +166,8 @@ Result<std::string> read_name(const YamlNode& node, std::string_view what) {
   if (node.kind != YamlNode::Kind::scalar)
     return refuse(node, fmt::format("expected a name for '{}', got {}", what, describe(node)));
   if (!is_name(node.text)) {
-    return refuse(node, fmt::format("{} is not a name for '{}'; {}", in_quotes(node.text), what,
-                                    name_rule));
+    return refuse(
+        node, fmt::format("{} is not a name for '{}'; {}", in_quotes(node.text), what, name_rule));
   }
   return node.text;
 }
@@ -200,7 +197,7 @@ Result<bool> read_bool(const YamlNode& node, std::string_view what) {
 }
 
 Result<double> read_real(const YamlNode& node, std::string_view what, std::string_view kind,
-                         Parsed<double> (*parse)(std::string_view)) {
+    Parsed<double> (*parse)(std::string_view)) {
   SHARDSWEEP_ASSIGN(const auto text, plain(node, what, kind));
   return placed(node, parse(text));
 }
@@ -212,14 +209,13 @@ Result<std::vector<std::string>> read_passed_names(const YamlNode& node, Stars s
     if (name == "*" && starred) continue;
     if (is_environment_name(starred ? name.substr(0, name.size() - 1) : name)) continue;
     return refuse(node,
-                  fmt::format("{} in 'pass_env' is not a name for an environment variable",
-                              in_quotes(name)));
+        fmt::format("{} in 'pass_env' is not a name for an environment variable", in_quotes(name)));
   }
   return names;
 }
 
-std::map<std::string, std::string> read_environment(const YamlNode& node, Mistakes& mistakes,
-                                                    std::string_view what) {
+std::map<std::string, std::string> read_environment(
+    const YamlNode& node, Mistakes& mistakes, std::string_view what) {
   std::map<std::string, std::string> variables;
   if (!mistakes.take(node, expect_map(node, what))) return variables;
   for (std::size_t at = 0; at < node.keys.size(); ++at) {
@@ -229,8 +225,8 @@ std::map<std::string, std::string> read_environment(const YamlNode& node, Mistak
     // What it says of the value is not for everybody.
     if (!text && (what == "'secrets'" || may_be_secret(key.text)))
       text = refuse(*node.items[at],
-                    fmt::format("'{}' takes a text of one line, of at most {} bytes", key.text,
-                                most_value_bytes));
+          fmt::format(
+              "'{}' takes a text of one line, of at most {} bytes", key.text, most_value_bytes));
     mistakes.assign(variables[key.text], *node.items[at], std::move(text));
   }
   return variables;

@@ -26,35 +26,32 @@ enum class Lines : std::uint8_t { one, many };
 [[nodiscard]] Result<void> expect_list(const YamlNode& node, std::string_view what);
 /// Notes every key that is not in `known`, with the one that was probably meant.
 void check_keys(const YamlNode& map, std::string_view what,
-                const std::vector<std::string_view>& known, Mistakes& mistakes);
+    const std::vector<std::string_view>& known, Mistakes& mistakes);
 /// The value at `key`; nullptr where there is none.
 [[nodiscard]] const YamlNode* find(const YamlNode& map, std::string_view key);
 /// True where a key of the map is nearly written so: check_keys() has noted that one.
 [[nodiscard]] bool is_misspelt(const YamlNode& map, std::string_view key);
 /// find(); a key that is missing and not misspelt is noted.
-[[nodiscard]] const YamlNode* need(const YamlNode& map, std::string_view what,
-                                   std::string_view key, Mistakes& mistakes);
+[[nodiscard]] const YamlNode* need(
+    const YamlNode& map, std::string_view what, std::string_view key, Mistakes& mistakes);
 
 [[nodiscard]] Result<std::string> read_text(const YamlNode& node, std::string_view what,
-                                            std::size_t most_bytes = most_text_bytes,
-                                            Lines lines = Lines::one);
+    std::size_t most_bytes = most_text_bytes, Lines lines = Lines::one);
 /// A text that is_name(): safe in paths, job names and scripts.
 [[nodiscard]] Result<std::string> read_name(const YamlNode& node, std::string_view what);
-[[nodiscard]] Result<std::vector<std::string>> read_texts(const YamlNode& node,
-                                                          std::string_view what);
+[[nodiscard]] Result<std::vector<std::string>> read_texts(
+    const YamlNode& node, std::string_view what);
 [[nodiscard]] Result<std::int64_t> read_count(const YamlNode& node, const Range& range);
 [[nodiscard]] Result<std::int64_t> read_bytes(const YamlNode& node, const Range& range);
 [[nodiscard]] Result<bool> read_bool(const YamlNode& node, std::string_view what);
 /// By one of the parsers for real numbers; `kind` says what it takes: "a duration".
 [[nodiscard]] Result<double> read_real(const YamlNode& node, std::string_view what,
-                                       std::string_view kind,
-                                       Parsed<double> (*parse)(std::string_view));
+    std::string_view kind, Parsed<double> (*parse)(std::string_view));
 /// What the tool sets for each rank, and why it is no one else's; empty for other variables.
 [[nodiscard]] std::string_view owned_variable(std::string_view name);
 enum class Stars : std::uint8_t { none, may_end };
 /// Names of environment variables; with `may_end` also the beginnings of names and a star.
-[[nodiscard]] Result<std::vector<std::string>> read_passed_names(const YamlNode& node,
-                                                                 Stars stars);
+[[nodiscard]] Result<std::vector<std::string>> read_passed_names(const YamlNode& node, Stars stars);
 /// Environment variables; those that the tool sets itself are refused. `what`: the key that has
 /// them.
 [[nodiscard]] std::map<std::string, std::string> read_environment(

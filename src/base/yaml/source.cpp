@@ -67,8 +67,7 @@ std::string without_values(std::string line) {
     const std::string_view name = std::string_view(line).substr(begin, at - begin);
     if (name.empty()) ++at;
     const std::size_t colon = line.find_first_not_of("\"' ", at);
-    const bool is_key =
-        colon != std::string::npos && (line[colon] == ':' || line[colon] == '=');
+    const bool is_key = colon != std::string::npos && (line[colon] == ':' || line[colon] == '=');
     if (name.empty() || !is_key || !may_be_secret(name)) continue;
     std::replace_if(
         line.begin() + static_cast<std::ptrdiff_t>(colon) + 1, line.end(),
@@ -122,8 +121,7 @@ std::string Source::shown_line(int number) const {
     if (its >= indent) continue;
     indent = its;
     if (text.substr(its).starts_with("secrets:"))
-      return std::string(whole.substr(0, indent_of(whole))) +
-             "(hidden: it is one of 'secrets')";
+      return std::string(whole.substr(0, indent_of(whole))) + "(hidden: it is one of 'secrets')";
   }
   return without_values(std::string(whole));
 }
@@ -139,10 +137,10 @@ Fault Source::fault_at(int number, int column, std::string_view what) const {
   const auto shown = printable(excerpt(whole, start));
   const auto caret = character_count(printable(whole.substr(start, byte - start)));
   const auto position = kind_ == Kind::flag
-                            ? std::string()
-                            : fmt::format(":{}:{}", number, display_column(number, column));
-  return {FaultKind::invalid_input, fmt::format("{}{}: {}\n{}\n{:>{}}", shown_name, position,
-                                                words, shown, '^', caret + 1)};
+      ? std::string()
+      : fmt::format(":{}:{}", number, display_column(number, column));
+  return {FaultKind::invalid_input,
+      fmt::format("{}{}: {}\n{}\n{:>{}}", shown_name, position, words, shown, '^', caret + 1)};
 }
 
 Result<std::string> read_text_file(const std::filesystem::path& file, std::size_t most_bytes) {
@@ -178,8 +176,7 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::size_
 Result<void> check_text(const Source& source, std::size_t most_bytes) {
   if (source.text().size() > most_bytes) {
     return tl::unexpected(source.fault_at(
-        0, 0,
-        fmt::format("is larger than {} MiB, the limit for such a file", most_bytes >> 20)));
+        0, 0, fmt::format("is larger than {} MiB, the limit for such a file", most_bytes >> 20)));
   }
   const auto& text = source.text();
   int line = 1;

@@ -36,8 +36,7 @@ class Refused : public std::exception {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
-  TreeBuilder(const Source& source, Mistakes& mistakes)
-      : source_(source), mistakes_(mistakes) {}
+  TreeBuilder(const Source& source, Mistakes& mistakes) : source_(source), mistakes_(mistakes) {}
 
   [[nodiscard]] YamlNodePtr root() const { return root_; }
 
@@ -56,7 +55,7 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                const std::string& value) override {
+      const std::string& value) override {
     auto node = node_at(mark, YamlNode::Kind::scalar);
     if (value.size() > most_scalar_bytes)
       refuse(mark, fmt::format("value is longer than {} KiB", most_scalar_bytes >> 10));
@@ -76,12 +75,12 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                       YAML::EmitterStyle::value /*style*/) override {
+      YAML::EmitterStyle::value /*style*/) override {
     open(mark, tag, anchor, YamlNode::Kind::list);
   }
   void OnSequenceEnd() override { close(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value /*style*/) override {
+      YAML::EmitterStyle::value /*style*/) override {
     open(mark, tag, anchor, YamlNode::Kind::map);
   }
   void OnMapEnd() override { close(); }
@@ -101,8 +100,8 @@ class TreeBuilder final : public YAML::EventHandler {
     refuse(mark, "tags ('!...') are not supported; remove the tag, or put the value in quotes");
   }
 
-  [[nodiscard]] std::shared_ptr<YamlNode> node_at(const YAML::Mark& mark,
-                                                  YamlNode::Kind kind) const {
+  [[nodiscard]] std::shared_ptr<YamlNode> node_at(
+      const YAML::Mark& mark, YamlNode::Kind kind) const {
     auto node = std::make_shared<YamlNode>();
     node->kind = kind;
     node->source = &source_;
@@ -111,8 +110,8 @@ class TreeBuilder final : public YAML::EventHandler {
     return node;
   }
 
-  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-            YamlNode::Kind kind) {
+  void open(
+      const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
     if (tag != "?" && !tag.empty()) refuse_tag(mark);
     if (open_.size() >= most_yaml_depth) refuse_depth(mark);
     open_.push_back({node_at(mark, kind), anchor});
@@ -170,13 +169,12 @@ class TreeBuilder final : public YAML::EventHandler {
       refuse(mark, "merge keys ('<<') are not supported; write the keys out");
     const auto [first, is_new] = open_.back().lines_of_keys.emplace(key.text, key.line);
     if (is_new) return;
-    const auto where = first->second == mark.line + 1
-                           ? "on this line"
-                           : fmt::format("on line {}", first->second);
+    const auto where =
+        first->second == mark.line + 1 ? "on this line" : fmt::format("on line {}", first->second);
     mistakes_.add(source_, mark.line + 1, mark.column + 1,
-                  source_.fault_at(mark.line + 1, mark.column + 1,
-                                   fmt::format("duplicate key {}, first {}; keep one of them",
-                                               in_quotes(key.text), where)));
+        source_.fault_at(mark.line + 1, mark.column + 1,
+            fmt::format(
+                "duplicate key {}, first {}; keep one of them", in_quotes(key.text), where)));
     open_.back().duplicates.push_back(open_.back().node->keys.size());
   }
 
@@ -194,8 +192,8 @@ class TreeBuilder final : public YAML::EventHandler {
     for (const auto& each : open_)
       total += each.node->size;
     if (total > most_yaml_nodes)
-      refuse(mark, fmt::format("file holds more than {} values, with aliases written out",
-                               most_yaml_nodes));
+      refuse(mark,
+          fmt::format("file holds more than {} values, with aliases written out", most_yaml_nodes));
     if (open_.size() + child.height > most_yaml_depth + 1) refuse_depth(mark);
   }
 
@@ -215,8 +213,8 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 /// What the parser could not read, noted; the tree where it could.
-std::optional<YamlNodePtr> parse(const std::string& text, const Source& source,
-                                 Mistakes& mistakes) {
+std::optional<YamlNodePtr> parse(
+    const std::string& text, const Source& source, Mistakes& mistakes) {
   if (auto checked = check_text(source, most_yaml_bytes); !checked) {
     mistakes.add(source, 0, 0, checked.error());
     return std::nullopt;
@@ -236,11 +234,11 @@ std::optional<YamlNodePtr> parse(const std::string& text, const Source& source,
   } catch (const YAML::Exception& error) {
     const int line = error.mark.is_null() ? 0 : error.mark.line + 1;
     const auto found = syntax_mistake(source, error.msg, line, error.mark.column + 1);
-    mistakes.add(source, found.line, found.column,
-                 source.fault_at(found.line, found.column, found.what));
+    mistakes.add(
+        source, found.line, found.column, source.fault_at(found.line, found.column, found.what));
   } catch (const std::exception& error) {
-    mistakes.add(source, 0, 0,
-                 source.fault_at(0, 0, fmt::format("not valid YAML: {}", error.what())));
+    mistakes.add(
+        source, 0, 0, source.fault_at(0, 0, fmt::format("not valid YAML: {}", error.what())));
   }
   return std::nullopt;
 }
@@ -272,12 +270,12 @@ namespace {
 bool is_plain(std::string_view text) {
   constexpr std::array words{"null", "Null", "NULL", "true", "false", "auto"};
   const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '.' || c == '/' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+        c == '.' || c == '/' || c == '-';
   };
   const bool begins = !text.empty() && text.front() != '-' && text.front() != '.';
   return begins && std::all_of(text.begin(), text.end(), fits) &&
-         std::find(words.begin(), words.end(), text) == words.end();
+      std::find(words.begin(), words.end(), text) == words.end();
 }
 
 }  // namespace

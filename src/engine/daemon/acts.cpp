@@ -127,22 +127,21 @@ void Acts::submit(const AllocationRow& allocation, Scheduler& scheduler) {
   if (allocation.submission != Submission::committed || channel.submitted) return;
   if (allocation.submit_after != 0) return;
   INVARIANT(world_.is_stored(allocation.id), "the row of a job is committed before its job",
-            allocation.id, allocation.token);
+      allocation.id, allocation.token);
   const auto deadline_in_s = [this](const AllocationRow& row) {
     if (row.deadline == 0) return 0.0;
     return std::max(1.0, to_seconds(row.deadline - parts_.clock.now()));
   };
   channel.submitted = true;
   scheduler.submit({.token = allocation.token,
-                    .job_name = allocation.job_name,
-                    .dir = allocation.dir,
-                    .agent = parts_.installation.agent,
-                    .script = allocation.backend == Backend::local
-                                  ? std::filesystem::path()
-                                  : AllocationPaths{allocation.dir}.script(),
-                    .limit_s = sweeps_.policy_of(allocation.sweep).submit_limit_s,
-                    .deadline_in_s = deadline_in_s(allocation),
-                    .strict = site.strict});
+      .job_name = allocation.job_name,
+      .dir = allocation.dir,
+      .agent = parts_.installation.agent,
+      .script = allocation.backend == Backend::local ? std::filesystem::path()
+                                                     : AllocationPaths{allocation.dir}.script(),
+      .limit_s = sweeps_.policy_of(allocation.sweep).submit_limit_s,
+      .deadline_in_s = deadline_in_s(allocation),
+      .strict = site.strict});
   fail_point("daemon.submitted");
 }
 
@@ -206,16 +205,16 @@ Result<void> Acts::write_script(const AllocationRow& allocation) {
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(*sweep));
   const AllocationPaths paths{allocation.dir};
   SHARDSWEEP_ASSIGN(const TemplateValues values,
-                    script_values(context->spec, context->site,
-                                  {.job_name = allocation.job_name,
-                                   .agent = parts_.installation.agent.string(),
-                                   .paths = paths,
-                                   .nodes = allocation.nodes,
-                                   .time_limit_s = allocation.time_limit_s,
-                                   .exclude = excluded_by(world_, allocation),
-                                   .only_node = allocation.probe_of}));
-  SHARDSWEEP_ASSIGN(const std::string script,
-                    render_template(sweep->job_template, "the job template", values));
+      script_values(context->spec, context->site,
+          {.job_name = allocation.job_name,
+              .agent = parts_.installation.agent.string(),
+              .paths = paths,
+              .nodes = allocation.nodes,
+              .time_limit_s = allocation.time_limit_s,
+              .exclude = excluded_by(world_, allocation),
+              .only_node = allocation.probe_of}));
+  SHARDSWEEP_ASSIGN(
+      const std::string script, render_template(sweep->job_template, "the job template", values));
   return write_own_file(paths.script(), script, Readers::owner);
 }
 

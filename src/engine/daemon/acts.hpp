@@ -15,8 +15,8 @@ namespace shardsweep {
 
 class Acts {
  public:
-  Acts(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
-       Channels& channels, Sites& sites, Leads& leads)
+  Acts(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health, Channels& channels,
+      Sites& sites, Leads& leads)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),

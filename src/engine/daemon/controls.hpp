@@ -13,14 +13,12 @@
 
 namespace shardsweep {
 
-[[nodiscard]] inline AttemptPaths control_paths(const Home& home,
-                                                const AllocationRow& allocation,
-                                                ControlTime time) {
+[[nodiscard]] inline AttemptPaths control_paths(
+    const Home& home, const AllocationRow& allocation, ControlTime time) {
   return {home.attempts() / fmt::format("control.{}.{}", allocation.token, word_of(time))};
 }
 
-[[nodiscard]] inline std::string control_nonce(const AllocationRow& allocation,
-                                               ControlTime time) {
+[[nodiscard]] inline std::string control_nonce(const AllocationRow& allocation, ControlTime time) {
   return fmt::format("{}-control-{}", allocation.token, word_of(time));
 }
 

@@ -17,7 +17,7 @@ namespace shardsweep {
 namespace {
 
 bool due(std::optional<std::chrono::steady_clock::time_point> last, double interval_s,
-         std::chrono::steady_clock::time_point now) {
+    std::chrono::steady_clock::time_point now) {
   return !last || now - *last >= std::chrono::duration<double>(interval_s);
 }
 
@@ -37,9 +37,9 @@ Daemon::Daemon(DaemonParts parts)
       acts_(parts_, world_, sweeps_, health_, channels_, sites_, leads_),
       outside_(parts_, world_, sweeps_, records_, deciding_),
       desk_(parts_, world_, sweeps_, outside_,
-            {.listen = [this] { listen(); },
-             .commit = [this] { return commit(); },
-             .reload = [this] { return reload(); }}),
+          {.listen = [this] { listen(); },
+              .commit = [this] { return commit(); },
+              .reload = [this] { return reload(); }}),
       take_([this](const std::string& key, const SchedulerEvent& event) {
         stops_.recent.saw(event);
         health_.note_event(key, event);
@@ -77,8 +77,7 @@ Result<void> Daemon::reload() {
   deciding_.look_at_all();
   // Policies are needed before anything is folded.
   for (const auto& [id, sweep] : world_.sweeps()) {
-    const bool alive = std::any_of(
-        world_.allocations().begin(), world_.allocations().end(),
+    const bool alive = std::any_of(world_.allocations().begin(), world_.allocations().end(),
         [sweep_id = id](const auto& entry) { return entry.second.sweep == sweep_id; });
     if ((!alive && sweep.state != SweepState::active) || sweeps_.is_apart(id)) continue;
     in_work_of(id, [&, sweep = &sweep] {
@@ -104,8 +103,8 @@ Result<void> Daemon::pass() {
   deciding_.decide();
   samples_.check(world_, sweeps_.apart());
   SHARDSWEEP_TRY(commit());
-  INVARIANT(world_.changes().empty(), "nothing acts on what is not committed",
-            world_.changes().size());
+  INVARIANT(
+      world_.changes().empty(), "nothing acts on what is not committed", world_.changes().size());
   jobs_.pack_closed();
   acts_.act();
   // What acting has learnt (a submission's answer) is worth keeping before the next pause.

@@ -68,8 +68,9 @@ DecideInput Deciding::input() {
   // A database that was removed may have left a lead behind, which still writes and packs what
   // it was told to: the nonce keeps the folders of its attempts apart from ours.
   input.attempt_dir = [this](const TrialRow& trial, const AttemptRow& attempt) {
-    return (parts_.home.attempts() / fmt::format("{}.{}.{}.{}", trial.sweep, trial.slug,
-                                                 attempt.number, attempt.nonce.substr(0, 8)))
+    return (parts_.home.attempts() /
+        fmt::format(
+            "{}.{}.{}.{}", trial.sweep, trial.slug, attempt.number, attempt.nonce.substr(0, 8)))
         .string();
   };
   // A database keeps its sweeps: fifty that are over cost as much as fifty that run.

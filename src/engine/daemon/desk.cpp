@@ -29,8 +29,8 @@ constexpr std::int64_t deleted_rows_per_tick = 500;  // each may be a folder
 /// What a deletion could not remove, in a line; empty if it removed all.
 std::string kept_text(const std::vector<std::string>& kept) {
   if (kept.empty()) return "";
-  return fmt::format("\n{} of their files and folders {} still there, for example: {}",
-                     kept.size(), kept.size() == 1 ? "is" : "are", kept.front());
+  return fmt::format("\n{} of their files and folders {} still there, for example: {}", kept.size(),
+      kept.size() == 1 ? "is" : "are", kept.front());
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Result<void> RequestDesk::serve() {
   // One that ended in a fault has nothing more to delete.
   std::erase_if(deleting_, [&](const auto& begun) {
     return std::none_of(pending->begin(), pending->end(),
-                        [&](const auto& waiting) { return waiting.id == begun.first; });
+        [&](const auto& waiting) { return waiting.id == begun.first; });
   });
   if (serving_) fail_point("daemon.request_read");
   for (const PendingRequest& waiting : *pending) {
@@ -66,20 +66,20 @@ bool RequestDesk::needs_the_whole(const PendingRequest& waiting) const {
   if (request.verb == Verb::stop || request.verb == Verb::clear_node) return false;
   if (request.verb == Verb::submit || request.verb == Verb::remove) return true;
   return request.names.empty() ||
-         std::any_of(request.names.begin(), request.names.end(), [this](const auto& name) {
-           const auto sweep = name.substr(0, name.find('/'));
-           return storing_ ? sweep == *storing_ : !is_kept(sweep);
-         });
+      std::any_of(request.names.begin(), request.names.end(), [this](const auto& name) {
+        const auto sweep = name.substr(0, name.find('/'));
+        return storing_ ? sweep == *storing_ : !is_kept(sweep);
+      });
 }
 
 /// A sweep's name, and no deletion has it. A trial's alone may be of a sweep that goes.
 bool RequestDesk::is_kept(const std::string& name) const {
   return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& sweep) {
     return sweep.second.name == name &&
-           std::none_of(deleting_.begin(), deleting_.end(), [&](const auto& begun) {
-             const auto& left = begun.second.left;
-             return std::find(left.begin(), left.end(), sweep.first) != left.end();
-           });
+        std::none_of(deleting_.begin(), deleting_.end(), [&](const auto& begun) {
+          const auto& left = begun.second.left;
+          return std::find(left.begin(), left.end(), sweep.first) != left.end();
+        });
   });
 }
 
@@ -182,12 +182,11 @@ std::string submitted_text(const SubmitReport& report) {
   if (!report.resubmitted)
     return fmt::format("'{}' submitted: {}", report.name, counted(report.trials, "trial"));
   std::string text =
-      fmt::format("'{}' resubmitted: {} trials, {} new, {} known ({} with an outcome)",
-                  report.name, report.trials, report.fresh, report.known, report.measured);
+      fmt::format("'{}' resubmitted: {} trials, {} new, {} known ({} with an outcome)", report.name,
+          report.trials, report.fresh, report.known, report.measured);
   if (report.gone > 0)
-    text +=
-        fmt::format(". {} no longer in the file: `shardsweep results {} --hidden` shows them",
-                    report.gone, report.name);
+    text += fmt::format(". {} no longer in the file: `shardsweep results {} --hidden` shows them",
+        report.gone, report.name);
   return text;
 }
 
@@ -195,8 +194,7 @@ std::string submitted_text(const SubmitReport& report) {
 
 Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) {
   SHARDSWEEP_TRY(books_.commit());
-  SHARDSWEEP_ASSIGN(
-      const auto progress,
+  SHARDSWEEP_ASSIGN(const auto progress,
       parts_.store.accept_inbox(request.inbox, parts_.clock.now(), inbox_rows_per_tick));
   if (!progress.done) {
     storing_ = progress.report.name;
@@ -212,10 +210,9 @@ Result<std::optional<Answer>> RequestDesk::serve_submit(const Request& request) 
   const SubmitReport& report = progress.report;
   Answer answer;
   answer.text = submitted_text(report);
-  answer.counts = {{"sweep", report.sweep},       {"trials", report.trials},
-                   {"fresh", report.fresh},       {"known", report.known},
-                   {"measured", report.measured}, {"gone", report.gone},
-                   {"left_out", report.left_out}, {"resubmitted", report.resubmitted ? 1 : 0}};
+  answer.counts = {{"sweep", report.sweep}, {"trials", report.trials}, {"fresh", report.fresh},
+      {"known", report.known}, {"measured", report.measured}, {"gone", report.gone},
+      {"left_out", report.left_out}, {"resubmitted", report.resubmitted ? 1 : 0}};
   return answer;
 }
 
@@ -226,8 +223,8 @@ Result<Steps> RequestDesk::steps_for(const Request& request) {
   books_.listen();
   SHARDSWEEP_TRY(books_.commit());
   Meant meant{.sweeps = world_.sweeps()};
-  SHARDSWEEP_ASSIGN(meant.selected,
-                    parts_.store.select_trials(request.names, trials_meant(request)));
+  SHARDSWEEP_ASSIGN(
+      meant.selected, parts_.store.select_trials(request.names, trials_meant(request)));
   for (const SweepId id : open_sweeps(world_))
     meant.open[id] = true;
   if (request.verb == Verb::remove) {
@@ -257,17 +254,16 @@ void RequestDesk::apply(const TrialStep& step, const Request& request) {
   // Where the sweep as a whole is meant, its own event says it.
   if (request.verb == Verb::rerun || step.cancelled_by == CancelledBy::name)
     world_.record(AddEvent{.at = parts_.clock.now(),
-                           .sweep = trial.sweep,
-                           .trial = trial.id,
-                           .kind = event_of(request.verb),
-                           .detail = request.from});
+        .sweep = trial.sweep,
+        .trial = trial.id,
+        .kind = event_of(request.verb),
+        .detail = request.from});
   auto row = world_.edit(trial);
   if (step.effect == TrialEffect::end) {
     const std::string cause =
         step.cancelled_by == CancelledBy::sweep ? "Cancelled with its sweep." : "Cancelled.";
     end_trial(
-        *row,
-        {.outcome = Outcome::cancelled, .cause = cause, .cancelled_by = step.cancelled_by});
+        *row, {.outcome = Outcome::cancelled, .cause = cause, .cancelled_by = step.cancelled_by});
   } else {
     plan_again(*row);
     row->charged = row->elsewhere = 0;
@@ -291,9 +287,9 @@ void RequestDesk::apply(const SweepStep& step, const Request& request) {
   sweep->failed_starts = sweep->failed_nodes = 0;
   sweep.done();
   world_.record(AddEvent{.at = parts_.clock.now(),
-                         .sweep = sweep->id,
-                         .kind = event_of(request.verb),
-                         .detail = request.from});
+      .sweep = sweep->id,
+      .kind = event_of(request.verb),
+      .detail = request.from});
   if (step.effect != SweepEffect::activate) drain_all(sweep->id);
 }
 
@@ -326,8 +322,8 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
     if (const auto gone = forget_folder(kind, dir); !gone)
       begun->second.kept.push_back(gone.error().what);
   };
-  SHARDSWEEP_ASSIGN(const bool gone,
-                    parts_.store.delete_sweep(left.back(), deleted_rows_per_tick, forget));
+  SHARDSWEEP_ASSIGN(
+      const bool gone, parts_.store.delete_sweep(left.back(), deleted_rows_per_tick, forget));
   if (gone) {
     sweeps_.forget(left.back());
     left.pop_back();
@@ -341,8 +337,7 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
 }
 
 Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
-  auto gone =
-      kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
+  auto gone = kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
   fail_point("delete.folder");
   if (kind == Store::Folder::attempt) return gone;
   // Controls and short runs are named after their allocation.
@@ -363,14 +358,14 @@ Result<Answer> RequestDesk::serve_learn(const Request& request) {
   SHARDSWEEP_ASSIGN(const bool known, knows(name));
   if (!known) world_.record(AddKnowledge{name, parts_.clock.now(), std::move(text)});
   return Answer{.text = fmt::format("{} {}", name, known ? "was imported before" : "imported"),
-                .document = name,
-                .counts = {{"runs", std::ssize(file.runs)}, {"fresh", known ? 0 : 1}}};
+      .document = name,
+      .counts = {{"runs", std::ssize(file.runs)}, {"fresh", known ? 0 : 1}}};
 }
 
 Result<bool> RequestDesk::knows(const std::string& knowledge) {
   SHARDSWEEP_ASSIGN(const auto all, parts_.store.knowledge(parts_.clock.now()));
-  return std::any_of(all.begin(), all.end(),
-                     [&](const KnowledgeText& one) { return one.name == knowledge; });
+  return std::any_of(
+      all.begin(), all.end(), [&](const KnowledgeText& one) { return one.name == knowledge; });
 }
 
 Result<Answer> RequestDesk::serve_forget(const Request& request) {
@@ -378,13 +373,12 @@ Result<Answer> RequestDesk::serve_forget(const Request& request) {
     SHARDSWEEP_ASSIGN(const bool known, knows(name));
     if (!known)
       return fault(FaultKind::invalid_input,
-                   fmt::format("no imported file is named {} (see shardsweep knowledge)",
-                               in_quotes(name)));
+          fmt::format("no imported file is named {} (see shardsweep knowledge)", in_quotes(name)));
   }
   for (const std::string& name : request.names)
     world_.record(ForgetKnowledge{name, parts_.clock.now()});
   return Answer{.text = fmt::format("forgotten: {}", fmt::join(request.names, ", ")),
-                .counts = {{"files", std::ssize(request.names)}}};
+      .counts = {{"files", std::ssize(request.names)}}};
 }
 
 Result<Answer> RequestDesk::serve_clear_node(const Request& request) {
@@ -393,7 +387,7 @@ Result<Answer> RequestDesk::serve_clear_node(const Request& request) {
     const NodeRow* node = world_.node(name);
     if (node == nullptr) {
       return fault(FaultKind::invalid_input,
-                   fmt::format("node '{}' is not in question (see shardsweep nodes)", name));
+          fmt::format("node '{}' is not in question (see shardsweep nodes)", name));
     }
     clear_node({world_, parts_.clock.now()}, *node, request.from);
     ++answer.counts["nodes"];

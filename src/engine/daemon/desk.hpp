@@ -25,8 +25,7 @@ class RequestDesk {
     std::function<Result<void>()> commit;
     std::function<Result<void>()> reload;
   };
-  RequestDesk(const DaemonParts& parts, World& world, Sweeps& sweeps, Outside& outside,
-              Books books)
+  RequestDesk(const DaemonParts& parts, World& world, Sweeps& sweeps, Outside& outside, Books books)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),

@@ -21,8 +21,8 @@ void FinalRounds::plan() {
   for (auto one = due_.begin(); one != due_.end();) {
     const SweepRow* sweep = world_.sweep(one->first);
     const bool none = sweep == nullptr || sweeps_.is_apart(sweep->id);
-    const auto done = none ? Result<void>()
-                           : in_work_of(sweep->id, [&] { return plan(*sweep, one->second); });
+    const auto done =
+        none ? Result<void>() : in_work_of(sweep->id, [&] { return plan(*sweep, one->second); });
     if (!done) log_error(done.error().what);
     // What the database could not answer now is asked again.
     const bool again = !done && worth_retrying(done.error().kind);
@@ -51,8 +51,8 @@ bool FinalRounds::runs_more(const SweepSpec& spec) {
 }
 
 /// What is confirmed on other nodes must not get those that have run it already.
-Result<void> FinalRounds::keep_apart(const std::vector<FinalsRow>& rows,
-                                     std::vector<NewFinal>& due) const {
+Result<void> FinalRounds::keep_apart(
+    const std::vector<FinalsRow>& rows, std::vector<NewFinal>& due) const {
   const std::int32_t set = due.front().set;
   if (set < 2) return {};
   SHARDSWEEP_ASSIGN(const auto nodes, parts_.store.nodes_of(allocations_before(rows, set)));
@@ -94,7 +94,7 @@ Result<void> FinalRounds::plan(const SweepRow& sweep, std::int32_t nodes) {
     const TrialRow& adopted = world_.adopt(std::move(trial));
     if (adopted.final_set > 1 && adopted.final_avoid.empty())
       end_final(world_, adopted, parts_.clock.now(),
-                "It is not known on which nodes these finals ran before.");
+          "It is not known on which nodes these finals ran before.");
   }
   return {};
 }

@@ -26,8 +26,8 @@ class FinalRounds {
   void see_all();
   [[nodiscard]] static bool runs_more(const SweepSpec& spec);
   [[nodiscard]] Result<void> plan(const SweepRow& sweep, std::int32_t nodes);
-  [[nodiscard]] Result<void> keep_apart(const std::vector<FinalsRow>& rows,
-                                        std::vector<NewFinal>& due) const;
+  [[nodiscard]] Result<void> keep_apart(
+      const std::vector<FinalsRow>& rows, std::vector<NewFinal>& due) const;
 
   const DaemonParts& parts_;
   World& world_;

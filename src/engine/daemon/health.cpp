@@ -20,18 +20,15 @@ constexpr auto write_every = 5s;  // readers on another host believe the file fo
 constexpr auto gone_limit = 10s;  // a folder that is away for less was an automounter's
 
 bool has(const std::vector<Trouble>& all, const Trouble& trouble) {
-  return std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
-    return one.kind == trouble.kind && one.where == trouble.where;
-  });
+  return std::any_of(all.begin(), all.end(),
+      [&](const Trouble& one) { return one.kind == trouble.kind && one.where == trouble.where; });
 }
 
 bool answers(const SchedulerEvent& event) {
   return std::holds_alternative<JobSeen>(event) || std::holds_alternative<JobNotSeen>(event) ||
-         std::holds_alternative<JobMissed>(event) ||
-         std::holds_alternative<SubmitAccepted>(event) ||
-         std::holds_alternative<SubmitRefused>(event) ||
-         std::holds_alternative<SubmitDeferred>(event) ||
-         std::holds_alternative<SiteSeen>(event);
+      std::holds_alternative<JobMissed>(event) || std::holds_alternative<SubmitAccepted>(event) ||
+      std::holds_alternative<SubmitRefused>(event) ||
+      std::holds_alternative<SubmitDeferred>(event) || std::holds_alternative<SiteSeen>(event);
 }
 
 }  // namespace
@@ -86,7 +83,7 @@ void Health::look_at_home(bool failed) {
 bool Health::storage_fails() const {
   constexpr auto aftermath = 10s;
   return troubles_.storage_fails() ||
-         (storage_failed_at_ && parts_.clock.steady() - *storage_failed_at_ < aftermath);
+      (storage_failed_at_ && parts_.clock.steady() - *storage_failed_at_ < aftermath);
 }
 
 Result<void> Health::note_pass(Result<void> pass, bool unsent) {
@@ -106,13 +103,12 @@ Result<void> Health::note_pass(Result<void> pass, bool unsent) {
   }
   troubles_.set_submissions(world_);
   tell_troubles();
-  const bool gone =
-      folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
+  const bool gone = folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
   if (gone)
     return fault(FaultKind::rejected,
-                 fmt::format("the folder {} was deleted or moved, so the daemon ends. Running "
-                             "jobs go on; submit the sweep again to find them",
-                             parts_.home.dir().string()));
+        fmt::format("the folder {} was deleted or moved, so the daemon ends. Running "
+                    "jobs go on; submit the sweep again to find them",
+            parts_.home.dir().string()));
   return pass;
 }
 
@@ -123,8 +119,7 @@ void Health::tell_troubles() {
     if (!has(told_, one)) log_warning("trouble: " + text(one));
   }
   for (const Trouble& one : told_) {
-    if (!has(all, one))
-      log_info(fmt::format("trouble is over: {} {}", name(one.kind), one.where));
+    if (!has(all, one)) log_info(fmt::format("trouble is over: {} {}", name(one.kind), one.where));
   }
   const bool news = all != told_;
   const bool again = !all.empty() && now - written_at_ >= write_every;

@@ -24,8 +24,8 @@ class Health {
   /// A file could not be written or read: the storage is looked at.
   void doubt_storage() { storage_doubted_ = true; }
   /// How many attempts of a sweep have ended and can't be read, since when, and why; 0: none.
-  void note_unreadable(const std::string& sweep, std::int32_t attempts, Timestamp since,
-                       const std::string& why) {
+  void note_unreadable(
+      const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why) {
     troubles_.set_unreadable(sweep, attempts, since, why);
   }
   /// Now or a moment ago: what has failed meanwhile is the storage's fault.

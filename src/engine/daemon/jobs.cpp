@@ -33,15 +33,15 @@ Result<void> list_ended(const Home& home, const AllocationRow& allocation) {
 
 AllocationHandle handle_of(const AllocationRow& row, Timestamp now) {
   return {.token = row.token,
-          .job_name = row.job_name,
-          .job_id = row.job_id,
-          .dir = row.dir,
-          .created_at = row.created_at,
-          .claimed = row.claimed_at != 0,
-          .waits = row.job_state == JobState::pending,
-          .missing = row.missing,
-          // Not negative: the login node's clock may have been set back.
-          .missing_for_s = std::max(0.0, to_seconds(now - row.missing_since))};
+      .job_name = row.job_name,
+      .job_id = row.job_id,
+      .dir = row.dir,
+      .created_at = row.created_at,
+      .claimed = row.claimed_at != 0,
+      .waits = row.job_state == JobState::pending,
+      .missing = row.missing,
+      // Not negative: the login node's clock may have been set back.
+      .missing_for_s = std::max(0.0, to_seconds(now - row.missing_since))};
 }
 
 Sites::Handles Jobs::to_look_for() {
@@ -112,8 +112,7 @@ void Jobs::dismiss_unsubmitted() {
     // What is held apart must not keep others from this machine.
     const bool nobodys = allocation.draining || sweeps_.is_apart(allocation.sweep);
     const bool unwanted = allocation.state != State::ended && nobodys &&
-                          allocation.job_state != JobState::ended &&
-                          allocation.submission == Submission::committed;
+        allocation.job_state != JobState::ended && allocation.submission == Submission::committed;
     if (!unwanted) continue;
     const auto channel = channels_.of(allocation);
     if (!channel || (*channel)->submitted) continue;
@@ -126,8 +125,7 @@ void Jobs::dismiss_unsubmitted() {
 void Jobs::close_gone() {
   std::vector<AllocationId> gone;
   for (const auto& [id, allocation] : world_.allocations()) {
-    const bool over =
-        allocation.state != State::ended && allocation.job_state == JobState::ended;
+    const bool over = allocation.state != State::ended && allocation.job_state == JobState::ended;
     if (over && !last_words_may_come(allocation) && !waits_for_its_files(allocation))
       gone.push_back(id);
   }
@@ -150,7 +148,7 @@ bool Jobs::last_words_may_come(const AllocationRow& allocation) {
   const auto now = parts_.clock.steady();
   if (!(*channel)->job_ended_at) (*channel)->job_ended_at = now;
   return now - *(*channel)->job_ended_at <
-         std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
+      std::chrono::duration<double>(sweeps_.policy_of(allocation.sweep).file_delay_s);
 }
 
 /// What its lead has said, or whether there was one, can't be read: nothing may be concluded,
@@ -206,14 +204,13 @@ void Jobs::close(AllocationId id) {
   // What can't be stored says nothing about the site.
   if (allocation.probe_of.empty() && !health_.storage_fails())
     paused = count_start({world_, parts_.clock.now()}, policy, allocation, why,
-                         AllocationPaths{allocation.dir}.log().string());
+        AllocationPaths{allocation.dir}.log().string());
   if (paused) {
     log_error(fmt::format("{} {}", allocation.job_name, *paused));
   }
   fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
   for (const Orphan& orphan : orphans)
-    to_pack_.push_back(
-        {{world_.attempts().at(orphan.attempt).dir}, policy.attempt.keep_log_bytes});
+    to_pack_.push_back({{world_.attempts().at(orphan.attempt).dir}, policy.attempt.keep_log_bytes});
 }
 
 void Jobs::pack_closed() {

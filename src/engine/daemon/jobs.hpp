@@ -20,9 +20,8 @@ namespace shardsweep {
 
 class Jobs {
  public:
-  Jobs(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
-       Channels& channels, PatientRecords& records, Leads& leads, Sites& sites,
-       Notifying& notifying)
+  Jobs(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health, Channels& channels,
+      PatientRecords& records, Leads& leads, Sites& sites, Notifying& notifying)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),

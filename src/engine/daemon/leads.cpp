@@ -24,7 +24,7 @@ namespace {
 /// The lead knows that it was told to stop, the scheduler why: its word is waited for.
 bool needs_scheduler(const AllocationRow& allocation, const Ended& ended) {
   return allocation.backend != Backend::local && ended.ending.outcome == Outcome::preempted &&
-         allocation.job_state != JobState::ended;
+      allocation.job_state != JobState::ended;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ void Leads::read(const AllocationRow& allocation) {
     return;
   }
   channel.unread.insert(channel.unread.end(), std::make_move_iterator(lines->begin()),
-                        std::make_move_iterator(lines->end()));
+      std::make_move_iterator(lines->end()));
   if (!lines->empty()) fail_point("daemon.lines_read");
   read_set_aside(allocation, channel);
   while (!channel.unread.empty()) {
@@ -63,9 +63,8 @@ void Leads::read(const AllocationRow& allocation) {
 }
 
 void Leads::read_set_aside(const AllocationRow& allocation, Channel& channel) {
-  std::erase_if(channel.set_aside, [&](const std::string& text) {
-    return read_line(allocation, text) == Line::folded;
-  });
+  std::erase_if(channel.set_aside,
+      [&](const std::string& text) { return read_line(allocation, text) == Line::folded; });
 }
 
 Leads::Line Leads::read_line(const AllocationRow& allocation, const std::string& text) {
@@ -80,21 +79,20 @@ Leads::Line Leads::read_line(const AllocationRow& allocation, const std::string&
     const auto attempt = world_.attempts().find(ended->attempt);
     if (const auto time = control_time(allocation, ended->attempt)) {
       records = records_.read(control_paths(parts_.home, allocation, *time),
-                              control_nonce(allocation, *time), !ended->pack.empty(),
-                              allocation.sweep);
+          control_nonce(allocation, *time), !ended->pack.empty(), allocation.sweep);
       if (!records) return Line::waits;
     }
     if (attempt != world_.attempts().end() && attempt->second.state != State::ended) {
-      records = records_.read({attempt->second.dir}, attempt->second.nonce,
-                              !ended->pack.empty(), allocation.sweep);
+      records = records_.read(
+          {attempt->second.dir}, attempt->second.nonce, !ended->pack.empty(), allocation.sweep);
       if (!records) return Line::set_aside;
       records_.judge(attempt->second, *records);
       fail_point("daemon.records_read");
     }
   }
   recent_.saw(allocation, *line);
-  fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id,
-            *line, records);
+  fold_line({world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), allocation.id, *line,
+      records);
   if (const auto* revoked = std::get_if<Revoked>(&line->body)) remove_unused(revoked->attempt);
   if (const auto* ended = std::get_if<Ended>(&line->body)) judge_programs(allocation, *ended);
   return Line::folded;
@@ -109,8 +107,8 @@ void Leads::judge_programs(const AllocationRow& allocation, const Ended& ended) 
   const auto context = sweeps_.context_of(*sweep);
   if (context && hash_of_programs((*context)->spec.runner.programs) == ended.ending.found_code)
     return;
-  const auto why = stop_for_programs({world_, parts_.clock.now()}, *sweep,
-                                     one_line(ended.ending.cause, 600));
+  const auto why =
+      stop_for_programs({world_, parts_.clock.now()}, *sweep, one_line(ended.ending.cause, 600));
   if (!why.empty()) log_error(fmt::format("{} {}", sweep->name, why));
 }
 
@@ -139,8 +137,7 @@ void Leads::dismiss(const AllocationRow& allocation, const std::vector<Orphan>& 
   for (const Orphan& orphan : orphans) {
     if (said) said = channels_.send(**channel, Revoke{orphan.attempt});
     // A lead whose batch host Slurm has given up lives on, on nodes that others get now.
-    if (said)
-      said = channels_.send(**channel, Cancel{orphan.attempt, "its allocation is over"});
+    if (said) said = channels_.send(**channel, Cancel{orphan.attempt, "its allocation is over"});
   }
   if (said) said = channels_.send(**channel, Drain{});
   if (!said) log_warning(fmt::format("{}: {}", allocation.job_name, said.error().what));

@@ -15,8 +15,8 @@ namespace shardsweep {
 
 class Leads {
  public:
-  Leads(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health,
-        Channels& channels, PatientRecords& records, Recent& recent)
+  Leads(const DaemonParts& parts, World& world, Sweeps& sweeps, Health& health, Channels& channels,
+      PatientRecords& records, Recent& recent)
       : parts_(parts),
         world_(world),
         sweeps_(sweeps),

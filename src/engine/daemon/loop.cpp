@@ -58,7 +58,7 @@ class StopSignals {
 };
 
 Fault held_by(const Result<std::optional<LeaseHolder>>& holder, const Fault& lock_fault,
-              Timestamp now, double lease_ttl_s) {
+    Timestamp now, double lease_ttl_s) {
   if (!holder || !*holder) return lock_fault;
   std::string text = "another daemon has this database: " + describe(**holder);
   const double silent_s = to_seconds(now - (*holder)->renewed);
@@ -93,8 +93,8 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
   self.since = self.renewed = now;
   auto taken = parts.store.take_lease(self);
   if (!taken && taken.error().kind == FaultKind::busy && take_over && *holder) {
-    log_warning(fmt::format("the database is {}, in the middle of a write: ending that process",
-                            describe(**holder)));
+    log_warning(fmt::format(
+        "the database is {}, in the middle of a write: ending that process", describe(**holder)));
     SHARDSWEEP_TRY(end_holder(**holder));
     taken = parts.store.take_lease(self);
   }
@@ -105,8 +105,8 @@ Result<DaemonLock> take_database(const DaemonParts& parts, bool take_over) {
 /// The one before may be on another host, and dead: then its lease has to run out. Or it was
 /// told to end a moment ago: it finishes its tick first, and after a kill -9 its write to the
 /// disk.
-Result<DaemonLock> await_database(const DaemonParts& parts, const LifeOptions& options,
-                                  const StopSignals& signals) {
+Result<DaemonLock> await_database(
+    const DaemonParts& parts, const LifeOptions& options, const StopSignals& signals) {
   constexpr std::chrono::seconds again{1};
   const auto until = parts.clock.steady() + std::chrono::duration<double>(options.patience_s);
   for (bool told = false;; told = true) {
@@ -114,8 +114,8 @@ Result<DaemonLock> await_database(const DaemonParts& parts, const LifeOptions& o
     const bool wait = !lock && lock.error().kind == FaultKind::busy;
     if (!wait || parts.clock.steady() >= until) return lock;
     if (!told) {
-      log_info(fmt::format("{}; waiting up to {:.0f} s for its end", lock.error().what,
-                           options.patience_s));
+      log_info(fmt::format(
+          "{}; waiting up to {:.0f} s for its end", lock.error().what, options.patience_s));
     }
     if (signals.wait({}, again)) return fault(FaultKind::interrupted, "told to stop");
   }
@@ -145,7 +145,7 @@ Result<void> serve_requests(Daemon& daemon, const DaemonParts& parts) {
 
 /// Ticks until there is a reason to end. True where the lease is given back already.
 Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& options,
-                  const StopSignals& signals) {
+    const StopSignals& signals) {
   const auto first_work_by =
       parts.clock.steady() + std::chrono::duration<double>(options.first_work_s);
   bool worked = false;
@@ -181,8 +181,8 @@ Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
 }
 
 std::string describe(const LeaseHolder& holder) {
-  return fmt::format("held by pid {} on {} since {}", holder.pid, holder.host,
-                     utc_in_sentence(holder.since));
+  return fmt::format(
+      "held by pid {} on {} since {}", holder.pid, holder.host, utc_in_sentence(holder.since));
 }
 
 Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {

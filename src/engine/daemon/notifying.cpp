@@ -43,7 +43,7 @@ void Notifying::notify() {
       if (!settings.wanted()) continue;
       for (Notice notice : notices) {
         const bool asked = std::find(settings.events.begin(), settings.events.end(),
-                                     notice.event) != settings.events.end();
+                               notice.event) != settings.events.end();
         const bool own = notice.sweep == sweep.name;
         // What is nobody's own is told once by every address.
         const bool first = notice.sweep.empty() && wanted.count(settings) == 0;
@@ -63,8 +63,8 @@ void Notifying::notify() {
 }
 
 bool Notifying::busy() const {
-  return std::any_of(notifiers_.begin(), notifiers_.end(),
-                     [](const auto& entry) { return entry.second->busy(); });
+  return std::any_of(
+      notifiers_.begin(), notifiers_.end(), [](const auto& entry) { return entry.second->busy(); });
 }
 
 std::vector<pollfd> Notifying::descriptors() const {

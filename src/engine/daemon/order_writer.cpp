@@ -25,10 +25,10 @@ constexpr int assignments_per_tick = 8;
 
 /// What a trainer reads; it is there before the attempt is assigned.
 Result<void> write_files(const SweepSpec& sweep, const Point& point, const AttemptSpec& spec,
-                         const AttemptPaths& paths) {
+    const AttemptPaths& paths) {
   if (!spec.trainer) return {};
   for (const auto& [name, text] :
-       trainer_files(sweep, point, paths.dir.string(), spec.ranks_per_node))
+      trainer_files(sweep, point, paths.dir.string(), spec.ranks_per_node))
     SHARDSWEEP_TRY(write_own_file(paths.dir / name, text));
   return {};
 }
@@ -92,22 +92,21 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   SHARDSWEEP_TRY(make_own_folder(paths.dir));
   SweepSpec run = sweeps_.spec_from(*context, trial.software);
   if (trial.final_of == 0) run.measure = run.measure.without_finals();
-  AttemptSpec spec = attempt_spec(
-      run, point,
+  AttemptSpec spec = attempt_spec(run, point,
       {.attempt = id,
-       .trial = trial.slug,
-       .nonce = attempt.nonce,
-       .token = allocation.token,
-       .program = parts_.installation.runner.string(),
-       .paths = paths,
-       .slots_per_node = allocation.slots_per_node,
-       .lane = trial.lane,
-       .predicted_s = trial.predicted_s,
-       .give_up_above_ms = attempt.give_up_above_ms,
-       .expandable = attempt.expandable,
-       .parameters = parameters(context->spec.models.at(static_cast<std::size_t>(point.model))),
-       .secrets = secrets,
-       .secrets_file = secrets_file_of(*sweep, secrets)});
+          .trial = trial.slug,
+          .nonce = attempt.nonce,
+          .token = allocation.token,
+          .program = parts_.installation.runner.string(),
+          .paths = paths,
+          .slots_per_node = allocation.slots_per_node,
+          .lane = trial.lane,
+          .predicted_s = trial.predicted_s,
+          .give_up_above_ms = attempt.give_up_above_ms,
+          .expandable = attempt.expandable,
+          .parameters = parameters(context->spec.models.at(static_cast<std::size_t>(point.model))),
+          .secrets = secrets,
+          .secrets_file = secrets_file_of(*sweep, secrets)});
   if (trial.side != SideRun::none) make_side_run(spec, trial.side);
   // What went wrong between the ranks only NCCL can tell.
   spec.nccl_debug = trial.last == Outcome::comm_error;
@@ -116,22 +115,21 @@ Result<void> OrderWriter::assign(const AllocationRow& allocation, AttemptId id) 
   Channel& channel = channels_.at(allocation.id);
   // Without a lane the lead skips nothing by itself.
   const bool skips_after_oom = context->spec.search.rules.micro_batch;
-  SHARDSWEEP_TRY(
-      channels_.send(channel, Assign{.attempt = id,
-                                     .trial = trial.slug,
-                                     .dir = attempt.dir,
-                                     .nonce = attempt.nonce,
-                                     .lane = skips_after_oom ? trial.lane : std::string(),
-                                     .micro_batch = trial.micro_batch,
-                                     .predicted_s = trial.predicted_s}));
+  SHARDSWEEP_TRY(channels_.send(channel,
+      Assign{.attempt = id,
+          .trial = trial.slug,
+          .dir = attempt.dir,
+          .nonce = attempt.nonce,
+          .lane = skips_after_oom ? trial.lane : std::string(),
+          .micro_batch = trial.micro_batch,
+          .predicted_s = trial.predicted_s}));
   channel.assigned.insert(id);
   return {};
 }
 
 /// Any trial that the sweep's file still has; none: there is none.
 Result<std::optional<Point>> OrderWriter::example_of(SweepId id, const SweepSpec& sweep) {
-  const auto trial = std::find_if(
-      world_.trials().begin(), world_.trials().end(),
+  const auto trial = std::find_if(world_.trials().begin(), world_.trials().end(),
       [&](const auto& entry) { return entry.second.sweep == id && !entry.second.hidden; });
   if (trial == world_.trials().end()) return std::optional<Point>();
   SHARDSWEEP_ASSIGN(Point example, parts_.store.point_of(trial->first, sweep));
@@ -147,12 +145,12 @@ Result<void> OrderWriter::assign_probe(const AllocationRow& allocation) {
   if (!example) return {};
   const Probe probe = probe_of(context->spec, *example);
   return assign_extra(allocation,
-                      {.id = probe_attempt(allocation),
-                       .name = "probe",
-                       .sweep = probe.sweep,
-                       .point = probe.point,
-                       .dir = parts_.home.attempts() / ("probe." + allocation.token),
-                       .nonce = allocation.token + "-probe"});
+      {.id = probe_attempt(allocation),
+          .name = "probe",
+          .sweep = probe.sweep,
+          .point = probe.point,
+          .dir = parts_.home.attempts() / ("probe." + allocation.token),
+          .nonce = allocation.token + "-probe"});
 }
 
 Result<void> OrderWriter::assign_control(const AllocationRow& allocation, ControlTime time) {
@@ -163,22 +161,23 @@ Result<void> OrderWriter::assign_control(const AllocationRow& allocation, Contro
   const auto control = control_of(sweep, example, allocation.nodes);
   if (!control) {
     // Said once, and the allocation does its work without.
-    take_control({world_, parts_.clock.now()}, sweep.policy, allocation, time, {},
-                 control.error().what);
+    take_control(
+        {world_, parts_.clock.now()}, sweep.policy, allocation, time, {}, control.error().what);
     return {};
   }
-  return assign_extra(allocation, {.id = id,
-                                   .name = "control",
-                                   .sweep = control->sweep,
-                                   .point = control->point,
-                                   .dir = control_paths(parts_.home, allocation, time).dir,
-                                   .nonce = control_nonce(allocation, time)});
+  return assign_extra(allocation,
+      {.id = id,
+          .name = "control",
+          .sweep = control->sweep,
+          .point = control->point,
+          .dir = control_paths(parts_.home, allocation, time).dir,
+          .nonce = control_nonce(allocation, time)});
 }
 
 /// Names: those that the sweep's file wants, and whatever else was passed on. A value that is
 /// missing is the lead's fault to find, with the attempt that lacks it.
-Result<std::vector<std::string>> OrderWriter::secrets_of(const SweepRow& sweep,
-                                                         const SweepSpec& spec) const {
+Result<std::vector<std::string>> OrderWriter::secrets_of(
+    const SweepRow& sweep, const SweepSpec& spec) const {
   SHARDSWEEP_ASSIGN(const Secrets held, read_secrets(parts_.home.secrets_of(sweep.name)));
   const auto wanted = secret_names(spec);
   std::set<std::string> names(wanted.begin(), wanted.end());
@@ -187,8 +186,8 @@ Result<std::vector<std::string>> OrderWriter::secrets_of(const SweepRow& sweep,
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-std::string OrderWriter::secrets_file_of(const SweepRow& sweep,
-                                         const std::vector<std::string>& secrets) const {
+std::string OrderWriter::secrets_file_of(
+    const SweepRow& sweep, const std::vector<std::string>& secrets) const {
   return secrets.empty() ? std::string() : parts_.home.secrets_of(sweep.name).string();
 }
 
@@ -200,27 +199,28 @@ Result<void> OrderWriter::assign_extra(const AllocationRow& allocation, const Ex
   if (sweep == nullptr) return fault(FaultKind::corrupt, "an allocation without its sweep");
   SHARDSWEEP_ASSIGN(const auto secrets, secrets_of(*sweep, extra.sweep));
   AttemptSpec spec = attempt_spec(extra.sweep, extra.point,
-                                  {.attempt = extra.id,
-                                   .trial = extra.name,
-                                   .nonce = extra.nonce,
-                                   .token = allocation.token,
-                                   .program = parts_.installation.runner.string(),
-                                   .paths = paths,
-                                   .slots_per_node = allocation.slots_per_node,
-                                   .secrets = secrets,
-                                   .secrets_file = secrets_file_of(*sweep, secrets)});
+      {.attempt = extra.id,
+          .trial = extra.name,
+          .nonce = extra.nonce,
+          .token = allocation.token,
+          .program = parts_.installation.runner.string(),
+          .paths = paths,
+          .slots_per_node = allocation.slots_per_node,
+          .secrets = secrets,
+          .secrets_file = secrets_file_of(*sweep, secrets)});
   // What they measure is compared with nothing that another program has measured.
   spec.programs.clear();
   SHARDSWEEP_TRY(write_files(extra.sweep, extra.point, spec, paths));
   SHARDSWEEP_TRY(write_own_file(paths.spec(), encode(spec), Readers::owner));
   Channel& channel = channels_.at(allocation.id);
-  SHARDSWEEP_TRY(channels_.send(channel, Assign{.attempt = extra.id,
-                                                .trial = extra.name,
-                                                .dir = paths.dir.string(),
-                                                .nonce = extra.nonce,
-                                                .lane = extra.name,
-                                                .micro_batch = 1,
-                                                .predicted_s = 0}));
+  SHARDSWEEP_TRY(channels_.send(channel,
+      Assign{.attempt = extra.id,
+          .trial = extra.name,
+          .dir = paths.dir.string(),
+          .nonce = extra.nonce,
+          .lane = extra.name,
+          .micro_batch = 1,
+          .predicted_s = 0}));
   channel.assigned.insert(extra.id);
   return {};
 }

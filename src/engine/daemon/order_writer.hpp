@@ -32,10 +32,10 @@ class OrderWriter {
     std::string nonce;
   };
   [[nodiscard]] Result<void> assign(const AllocationRow& allocation, AttemptId attempt);
-  [[nodiscard]] Result<std::vector<std::string>> secrets_of(const SweepRow& sweep,
-                                                            const SweepSpec& spec) const;
-  [[nodiscard]] std::string secrets_file_of(const SweepRow& sweep,
-                                            const std::vector<std::string>& secrets) const;
+  [[nodiscard]] Result<std::vector<std::string>> secrets_of(
+      const SweepRow& sweep, const SweepSpec& spec) const;
+  [[nodiscard]] std::string secrets_file_of(
+      const SweepRow& sweep, const std::vector<std::string>& secrets) const;
   [[nodiscard]] Result<std::optional<Point>> example_of(SweepId id, const SweepSpec& sweep);
   [[nodiscard]] Result<void> assign_probe(const AllocationRow& allocation);
   [[nodiscard]] Result<void> assign_control(const AllocationRow& allocation, ControlTime time);

@@ -46,29 +46,28 @@ std::string next_text(const HandedOutPoints& all) {
   if (all.points.empty()) {
     if (all.state == "done") return "Nothing is left to measure.";
     if (all.state != "active") return fmt::format("No point: the sweep is {}.", all.state);
-    return all.out > 0
-               ? fmt::format("No point now: {} out, the rest follows from their results.",
+    return all.out > 0 ? fmt::format("No point now: {} out, the rest follows from their results.",
                              counted(all.out, "point") + (all.out == 1 ? " is" : " are"))
-               : "No point now.";
+                       : "No point now.";
   }
   std::string text;
   for (const HandedOut& one : all.points)
     text += fmt::format("{}{}  {}  until {}", text.empty() ? "" : "\n", one.id, one.trial,
-                        utc_text(one.lease_until));
+        utc_text(one.lease_until));
   return text;
 }
 
 Result<void> check_asked(const HandOut& asked) {
   if (asked.points < 1 || asked.points > most_handed_out)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("next: 1 to {} points at once.", most_handed_out));
+    return fault(
+        FaultKind::invalid_input, fmt::format("next: 1 to {} points at once.", most_handed_out));
   if (!(asked.lease_s >= 1 && asked.lease_s <= longest_lease_s))
     return fault(FaultKind::invalid_input, "next: a lease takes 1 s to 30 d.");
   if (!asked.worker.empty() && !is_worker_name(asked.worker))
     return fault(FaultKind::invalid_input,
-                 fmt::format("next: {} can't be a worker's name: letters, digits and '._-', at "
-                             "most 32 of them, a letter or digit first.",
-                             in_quotes(asked.worker)));
+        fmt::format("next: {} can't be a worker's name: letters, digits and '._-', at "
+                    "most 32 of them, a letter or digit first.",
+            in_quotes(asked.worker)));
   return {};
 }
 
@@ -92,22 +91,20 @@ void Outside::take_back() {
 
 Result<const SweepRow*> Outside::sweep_named(const std::string& name) const {
   const auto found = std::find_if(world_.sweeps().begin(), world_.sweeps().end(),
-                                  [&](const auto& entry) { return entry.second.name == name; });
+      [&](const auto& entry) { return entry.second.name == name; });
   if (found == world_.sweeps().end())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("there is no sweep {}", in_quotes(name)));
+    return fault(FaultKind::invalid_input, fmt::format("there is no sweep {}", in_quotes(name)));
   const SweepRow& sweep = found->second;
   if (sweep.backend != Backend::outside)
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is measured by shardsweep itself (backend {}). To hand its "
-                             "points out, submit it with --backend outside.",
-                             name, word_of(sweep.backend)));
+        fmt::format("'{}' is measured by shardsweep itself (backend {}). To hand its "
+                    "points out, submit it with --backend outside.",
+            name, word_of(sweep.backend)));
   if (sweeps_.is_apart(sweep.id))
-    return fault(
-        FaultKind::unavailable,
+    return fault(FaultKind::unavailable,
         fmt::format("'{}' has stopped the daemon and is held apart; 'shardsweep resume "
                     "{}' tries it again",
-                    name, name));
+            name, name));
   return &sweep;
 }
 
@@ -122,8 +119,7 @@ std::set<AllocationId> Outside::out_of(SweepId sweep) const {
 Result<Answer> Outside::next(const Request& request) {
   const HandOut& asked = request.hand_out;
   SHARDSWEEP_TRY(check_asked(asked));
-  if (request.names.size() != 1)
-    return fault(FaultKind::invalid_input, "next: name one sweep.");
+  if (request.names.size() != 1) return fault(FaultKind::invalid_input, "next: name one sweep.");
   SHARDSWEEP_ASSIGN(const SweepRow* sweep, sweep_named(request.names.front()));
   take_back();
   const std::set<AllocationId> before = out_of(sweep->id);
@@ -144,8 +140,8 @@ Result<Answer> Outside::next(const Request& request) {
   }
   if (!asked.trial.empty() && given.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("next: no trial of '{}' that waits is called {}", sweep->name,
-                             in_quotes(asked.trial)));
+        fmt::format(
+            "next: no trial of '{}' that waits is called {}", sweep->name, in_quotes(asked.trial)));
   for (const auto& [nodes, queue] : world_.index().waiting(sweep->id))
     all.waiting += queue.size();
   all.state = state_text(*sweep, all);
@@ -157,8 +153,7 @@ Result<Answer> Outside::next(const Request& request) {
   answer.text = next_text(all);
   answer.document = encode(all);
   answer.counts = {{"points", static_cast<std::int64_t>(all.points.size())},
-                   {"waiting", all.waiting},
-                   {"out", all.out}};
+      {"waiting", all.waiting}, {"out", all.out}};
   return answer;
 }
 
@@ -172,14 +167,14 @@ Result<HandedOut> Outside::handed_out(const SweepRow& sweep, const AllocationRow
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial.id, file));
   const AttemptPaths paths{attempt.dir};
   const AttemptSpec spec = attempt_spec(file, point,
-                                        {.attempt = attempt.id,
-                                         .trial = trial.slug,
-                                         .nonce = attempt.nonce,
-                                         .token = allocation.token,
-                                         .program = parts_.installation.runner.string(),
-                                         .paths = paths,
-                                         .slots_per_node = allocation.slots_per_node,
-                                         .expandable = attempt.expandable});
+      {.attempt = attempt.id,
+          .trial = trial.slug,
+          .nonce = attempt.nonce,
+          .token = allocation.token,
+          .program = parts_.installation.runner.string(),
+          .paths = paths,
+          .slots_per_node = allocation.slots_per_node,
+          .expandable = attempt.expandable});
   HandedOut out{.id = attempt.nonce, .trial = trial.slug, .lease_until = allocation.deadline};
   for (auto& [name, value] : placeholder_values(file, point, attempt.dir, spec.ranks_per_node))
     out.values.emplace(name, value);
@@ -203,15 +198,13 @@ Result<HandedOut> Outside::handed_out(const SweepRow& sweep, const AllocationRow
 Result<OutsidePoint> Outside::expected(const SweepRow& sweep, TrialId trial) {
   SHARDSWEEP_ASSIGN(const SweepContext* context, sweeps_.context_of(sweep));
   SHARDSWEEP_ASSIGN(const Point point, parts_.store.point_of(trial, context->spec));
-  return OutsidePoint{
-      .tokens_per_step = point.layout.global_batch() * point.seq_len,
+  return OutsidePoint{.tokens_per_step = point.layout.global_batch() * point.seq_len,
       .gpus = static_cast<std::int32_t>(point.layout.world()),
       .device_memory_bytes = static_cast<double>(context->spec.cluster.memory_bytes)};
 }
 
-Result<RecordsSummary> Outside::records_of(const OutsideResult& result,
-                                           const OutsidePoint& point, const AttemptRow& attempt,
-                                           const std::string& worker) {
+Result<RecordsSummary> Outside::records_of(const OutsideResult& result, const OutsidePoint& point,
+    const AttemptRow& attempt, const std::string& worker) {
   RecordsSummary records;
   if (result.outcome != Outcome::completed) return records;
   SHARDSWEEP_ASSIGN(const RunnerName runner, parts_.store.runner_of(attempt.trial));
@@ -239,25 +232,24 @@ Result<Answer> Outside::record(const Request& request) {
   const AllocationRow& allocation = world_.allocations().at(attempt.allocation);
   const SweepRow* sweep = world_.sweep(allocation.sweep);
   if (!is_outside(allocation) || sweep == nullptr)
-    return fault(FaultKind::invalid_input,
-                 "record: this attempt is measured by shardsweep itself.");
+    return fault(
+        FaultKind::invalid_input, "record: this attempt is measured by shardsweep itself.");
   SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, attempt.trial));
   SHARDSWEEP_TRY(check(request.result, point));
   SHARDSWEEP_ASSIGN(const RecordsSummary records,
-                    records_of(request.result, point, attempt, worker_of(allocation)));
+      records_of(request.result, point, attempt, worker_of(allocation)));
   const AttemptId attempt_id = attempt.id;
   const TrialId trial_id = attempt.trial;
   Ending ending{.outcome = request.result.outcome, .source = SaidBy::request};
   if (request.result.outcome != Outcome::completed)
     ending.cause = one_line(request.result.evidence, most_evidence);
-  close_outside({world_, parts_.clock.now()}, sweeps_.policy_of(sweep->id), allocation.id,
-                ending, records);
+  close_outside(
+      {world_, parts_.clock.now()}, sweeps_.policy_of(sweep->id), allocation.id, ending, records);
   const TrialRow& trial = world_.trials().at(trial_id);
   const bool counted = world_.attempts().at(attempt_id).counted;
   Answer answer;
   answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(request.result.outcome));
-  if (!records.doubt.empty())
-    answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
+  if (!records.doubt.empty()) answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
   if (trial.state != State::ended) answer.text += " It is tried once more.";
   answer.counts = {{"counted", counted ? 1 : 0}, {"late", 0}, {"again", 0}};
   return answer;
@@ -268,7 +260,7 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
   SHARDSWEEP_ASSIGN(const auto known, parts_.store.outside_attempt(id));
   if (!known)
     return fault(FaultKind::invalid_input,
-                 fmt::format("no point that was handed out has the id {}", in_quotes(id)));
+        fmt::format("no point that was handed out has the id {}", in_quotes(id)));
   Answer answer;
   if (known->source != SaidBy::daemon) {
     answer.text = fmt::format("{}: it has its result already, which stays.", known->slug);
@@ -288,16 +280,14 @@ Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& 
   }
   answer.text = fmt::format("{}: kept, and not counted: {}", known->slug, known->cause);
   answer.counts = {{"counted", 0}, {"late", 1}, {"again", 0}};
-  world_.record(
-      AddEvent{.at = parts_.clock.now(),
-               .sweep = known->sweep,
-               .trial = known->trial,
-               .attempt = known->attempt,
-               .kind = EventKind::record,
-               .detail = fmt::format("{}, kept and not counted: {}", word_of(result.outcome),
-                                     result.outcome == Outcome::completed
-                                         ? known->cause
-                                         : one_line(result.evidence, most_evidence))});
+  world_.record(AddEvent{.at = parts_.clock.now(),
+      .sweep = known->sweep,
+      .trial = known->trial,
+      .attempt = known->attempt,
+      .kind = EventKind::record,
+      .detail = fmt::format("{}, kept and not counted: {}", word_of(result.outcome),
+          result.outcome == Outcome::completed ? known->cause
+                                               : one_line(result.evidence, most_evidence))});
   return answer;
 }
 

@@ -15,7 +15,7 @@ namespace shardsweep {
 class Outside {
  public:
   Outside(const DaemonParts& parts, World& world, Sweeps& sweeps, PatientRecords& records,
-          Deciding& deciding)
+      Deciding& deciding)
       : parts_(parts), world_(world), sweeps_(sweeps), records_(records), deciding_(deciding) {}
 
   /// What nobody waits for any more.
@@ -28,13 +28,11 @@ class Outside {
  private:
   [[nodiscard]] Result<const SweepRow*> sweep_named(const std::string& name) const;
   [[nodiscard]] std::set<AllocationId> out_of(SweepId sweep) const;
-  [[nodiscard]] Result<HandedOut> handed_out(const SweepRow& sweep,
-                                             const AllocationRow& allocation);
+  [[nodiscard]] Result<HandedOut> handed_out(
+      const SweepRow& sweep, const AllocationRow& allocation);
   [[nodiscard]] Result<OutsidePoint> expected(const SweepRow& sweep, TrialId trial);
   [[nodiscard]] Result<RecordsSummary> records_of(const OutsideResult& result,
-                                                  const OutsidePoint& point,
-                                                  const AttemptRow& attempt,
-                                                  const std::string& worker);
+      const OutsidePoint& point, const AttemptRow& attempt, const std::string& worker);
   [[nodiscard]] Result<Answer> record_late(const std::string& id, const OutsideResult& result);
 
   const DaemonParts& parts_;

@@ -17,8 +17,8 @@ namespace {
 
 /// A fault where they are there and can't be read: then nothing may be concluded. What a lead
 /// has `packed` is there, whether this host sees it yet or not.
-Result<RecordsSummary> read_records(const AttemptPaths& paths, const std::string& nonce,
-                                    bool packed) {
+Result<RecordsSummary> read_records(
+    const AttemptPaths& paths, const std::string& nonce, bool packed) {
   SHARDSWEEP_ASSIGN(const bool pack_is_there, look_for(paths.pack()));
   // What this host still sees of the folder may be old: the pack is whole.
   if (packed && !pack_is_there)
@@ -39,9 +39,8 @@ std::optional<std::int64_t> parameters_for(const SweepSpec& sweep, const Point& 
 /// Tried again, ever more rarely, for longer than an NFS client believes what it knows: what
 /// can't be read must not hold up its trial for ever. While nothing at all can be stored there
 /// is no limit.
-std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
-                                                   const std::string& nonce, bool packed,
-                                                   SweepId sweep) {
+std::optional<RecordsSummary> PatientRecords::read(
+    const AttemptPaths& paths, const std::string& nonce, bool packed, SweepId sweep) {
   using namespace std::chrono_literals;
   constexpr auto first_pause = 500ms;
   constexpr auto longest_pause = 10s;
@@ -65,8 +64,7 @@ std::optional<RecordsSummary> PatientRecords::read(const AttemptPaths& paths,
   }
   health_.doubt_storage();
   Unreadable& one =
-      unreadable_
-          .try_emplace(nonce, Unreadable{now, now, first_pause, sweep, parts_.clock.now()})
+      unreadable_.try_emplace(nonce, Unreadable{now, now, first_pause, sweep, parts_.clock.now()})
           .first->second;
   one.why = read.error().what;
   if (health_.storage_fails()) one.since = now;
@@ -96,12 +94,12 @@ void PatientRecords::tell(SweepId sweep) {
     if (first == nullptr || one.told_since < first->told_since) first = &one;
   }
   health_.note_unreadable(row->name, waiting, first == nullptr ? 0 : first->told_since,
-                          first == nullptr ? "" : first->why);
+      first == nullptr ? "" : first->why);
 }
 
 /// Why a result can't be true; empty where nothing is known against it.
-Result<std::string> PatientRecords::doubt_of(const AttemptRow& attempt,
-                                             const AddMeasurement& result) {
+Result<std::string> PatientRecords::doubt_of(
+    const AttemptRow& attempt, const AddMeasurement& result) {
   const TrialRow* trial = world_.trial(attempt.trial);
   const SweepRow* sweep = trial == nullptr ? nullptr : world_.sweep(trial->sweep);
   if (sweep == nullptr) return "";
@@ -110,9 +108,9 @@ Result<std::string> PatientRecords::doubt_of(const AttemptRow& attempt,
   const double steps = result.metric("steps") + result.metric("warmup");
   SHARDSWEEP_ASSIGN(auto losses, parts_.store.losses_of_others(attempt.trial, steps));
   return why_implausible(result.metrics,
-                         {.n_params = parameters_for(context->spec, point),
-                          .tokens_per_step = point.layout.global_batch() * point.seq_len,
-                          .losses = std::move(losses)});
+      {.n_params = parameters_for(context->spec, point),
+          .tokens_per_step = point.layout.global_batch() * point.seq_len,
+          .losses = std::move(losses)});
 }
 
 /// Marks a result that can't be true, or is of another version than its trial. One that can't

@@ -23,9 +23,8 @@ class PatientRecords {
   /// None: they are there and can't be read yet; it is tried again, for as long as the sweep's
   /// policy says, and `status` shows it. What a lead has `packed` is there, whether this host
   /// sees it yet or not.
-  [[nodiscard]] std::optional<RecordsSummary> read(const AttemptPaths& paths,
-                                                   const std::string& nonce, bool packed,
-                                                   SweepId sweep);
+  [[nodiscard]] std::optional<RecordsSummary> read(
+      const AttemptPaths& paths, const std::string& nonce, bool packed, SweepId sweep);
   /// Marks a result that can't be true, or is of another version than its trial. One that can't
   /// be judged is believed.
   void judge(const AttemptRow& attempt, RecordsSummary& records);
@@ -43,8 +42,8 @@ class PatientRecords {
     std::string given_up{};    ///< why nobody tries any more; empty: it is tried
   };
   void tell(SweepId sweep);
-  [[nodiscard]] Result<std::string> doubt_of(const AttemptRow& attempt,
-                                             const AddMeasurement& result);
+  [[nodiscard]] Result<std::string> doubt_of(
+      const AttemptRow& attempt, const AddMeasurement& result);
 
   const DaemonParts& parts_;
   World& world_;

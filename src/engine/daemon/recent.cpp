@@ -12,16 +12,8 @@ namespace shardsweep {
 namespace {
 
 constexpr std::array<std::string_view, std::variant_size_v<SchedulerEvent>> scheduler_words{
-    "submission accepted",
-    "submission unknown",
-    "submission refused",
-    "submission deferred",
-    "job seen",
-    "job twice",
-    "job not seen",
-    "job missed",
-    "look failed",
-    "site seen"};
+    "submission accepted", "submission unknown", "submission refused", "submission deferred",
+    "job seen", "job twice", "job not seen", "job missed", "look failed", "site seen"};
 constexpr std::array<std::string_view, std::variant_size_v<FromLeadBody>> line_words{
     "claimed", "beat", "started", "ended", "revoked", "node seen", "finding", "checked", "bye"};
 
@@ -45,24 +37,24 @@ struct TextOfChange {
   }
   std::string operator()(const SetTrial& one) const {
     return fmt::format("trial {} of sweep {}: {}, {}", one.row.id, one.row.sweep,
-                       word_of(one.row.state), word_or_none(one.row.outcome));
+        word_of(one.row.state), word_or_none(one.row.outcome));
   }
   std::string operator()(const PutAttempt& one) const {
     return fmt::format("attempt {} of trial {} in allocation {}: {}, {}{}", one.row.id,
-                       one.row.trial, one.row.allocation, word_of(one.row.state),
-                       word_or_none(one.row.outcome()), one.row.counted ? ", counted" : "");
+        one.row.trial, one.row.allocation, word_of(one.row.state), word_or_none(one.row.outcome()),
+        one.row.counted ? ", counted" : "");
   }
   std::string operator()(const PutAllocation& one) const {
     return fmt::format("allocation {} of sweep {}: {}, submission {}, job {}", one.row.id,
-                       one.row.sweep, word_of(one.row.state), word_of(one.row.submission),
-                       word_of(one.row.job_state));
+        one.row.sweep, word_of(one.row.state), word_of(one.row.submission),
+        word_of(one.row.job_state));
   }
   std::string operator()(const AddMeasurement& one) const {
     return fmt::format("measurement of attempt {}", one.attempt);
   }
   std::string operator()(const AddEvent& one) const {
-    return fmt::format("event {}: sweep {}, trial {}, attempt {}, allocation {}",
-                       word_of(one.kind), one.sweep, one.trial, one.attempt, one.allocation);
+    return fmt::format("event {}: sweep {}, trial {}, attempt {}, allocation {}", word_of(one.kind),
+        one.sweep, one.trial, one.attempt, one.allocation);
   }
   std::string operator()(const SeenNode& one) const {
     return fmt::format("node seen in allocation {}", one.allocation);
@@ -76,8 +68,7 @@ struct TextOfChange {
     return fmt::format("probe of allocation {} ended", one.allocation);
   }
   std::string operator()(const PutControl& one) const {
-    return fmt::format("control of allocation {}, {}", one.row.allocation,
-                       word_of(one.row.time));
+    return fmt::format("control of allocation {}, {}", one.row.allocation, word_of(one.row.time));
   }
   std::string operator()(const MarkMeasurement& one) const {
     return fmt::format("measurement of attempt {} is marked", one.attempt);
@@ -105,7 +96,7 @@ void Recent::add(std::string text) {
 
 void Recent::read(const WorldRows& rows) {
   add(fmt::format("read: sweeps {}, trials {}, attempts {}, allocations {}", rows.sweeps.size(),
-                  rows.trials.size(), rows.attempts.size(), rows.allocations.size()));
+      rows.trials.size(), rows.attempts.size(), rows.allocations.size()));
 }
 
 void Recent::saw(const SchedulerEvent& event) {
@@ -122,8 +113,8 @@ void Recent::saw(const SchedulerEvent& event) {
 
 void Recent::saw(const AllocationRow& allocation, const FromLead& line) {
   if (std::holds_alternative<Beat>(line.body)) return;
-  std::string text = fmt::format("line {} of allocation {}: {}", line.n, allocation.id,
-                                 line_words.at(line.body.index()));
+  std::string text = fmt::format(
+      "line {} of allocation {}: {}", line.n, allocation.id, line_words.at(line.body.index()));
   std::visit(
       [&text](const auto& body) {
         if constexpr (HasAttempt<decltype(body)>) text += fmt::format(" {}", body.attempt);

@@ -33,7 +33,7 @@ bool asks(const SweepRow& sweep) {
 void Remeasuring::plan() {
   for (const auto& [id, sweep] : world_.sweeps()) {
     const bool ours = sweep.state == SweepState::active && sweep.backend != Backend::outside &&
-                      sweep.backend != Backend::imported && !sweeps_.is_apart(id);
+        sweep.backend != Backend::imported && !sweeps_.is_apart(id);
     if (!ours || world_.index().is_open(id)) continue;
     if (!asks(sweep)) {
       if (sweep.remeasure_at != 0) world_.edit(sweep)->remeasure_at = 0;
@@ -81,8 +81,8 @@ Result<bool> Remeasuring::begin(const SweepRow& sweep, const SweepContext& conte
   return true;
 }
 
-Result<std::string> Remeasuring::watched_now(const SweepContext& context,
-                                             const std::string& was) const {
+Result<std::string> Remeasuring::watched_now(
+    const SweepContext& context, const std::string& was) const {
   switch (context.spec.remeasure.on) {
     case RemeasureOn::time:
       return was;
@@ -95,11 +95,10 @@ Result<std::string> Remeasuring::watched_now(const SweepContext& context,
   SHARDSWEEP_ASSIGN(const auto beginning, read_beginning(image, image_header_bytes));
   auto digest = digest_in_file(beginning);
   if (digest.empty())
-    return fault(
-        FaultKind::corrupt,
+    return fault(FaultKind::corrupt,
         fmt::format("{}, which 'remeasure: {{on: image}}' watches, is neither a SIF nor "
                     "a squashfs",
-                    image));
+            image));
   return digest;
 }
 
@@ -112,10 +111,10 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
   }
   const SweepRow& now = *world_.sweep(sweep.id);
   const RemeasureInput input{.asked = context->spec.remeasure,
-                             .resolve = context->spec.measure.resolve,
-                             .number = now.remeasured + 1,
-                             .was = now.remeasured_was,
-                             .is = now.remeasured_is};
+      .resolve = context->spec.measure.resolve,
+      .number = now.remeasured + 1,
+      .was = now.remeasured_was,
+      .is = now.remeasured_is};
   SHARDSWEEP_ASSIGN(const auto counts, parts_.store.node_counts(now.id));
   std::vector<NewFinal> due;
   std::vector<Remeasured> found;
@@ -131,10 +130,10 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
   if (!due.empty()) return add(now, due);
   for (const Remeasured& one : found)
     world_.record(AddEvent{.at = parts_.clock.now(),
-                           .sweep = now.id,
-                           .trial = one.of,
-                           .kind = one.slower ? EventKind::regressed : EventKind::remeasured,
-                           .detail = one.text});
+        .sweep = now.id,
+        .trial = one.of,
+        .kind = one.slower ? EventKind::regressed : EventKind::remeasured,
+        .detail = one.text});
   auto row = world_.edit(now);
   row->remeasuring = false;
   row->remeasured += 1;

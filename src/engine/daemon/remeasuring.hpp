@@ -26,8 +26,8 @@ class Remeasuring {
   [[nodiscard]] Result<bool> begin(const SweepRow& sweep, const SweepContext& context);
   void put_off(const SweepRow& sweep, const Remeasure& asked);
   /// Of what the sweep asks to be watched; `was` if it watches nothing.
-  [[nodiscard]] Result<std::string> watched_now(const SweepContext& context,
-                                                const std::string& was) const;
+  [[nodiscard]] Result<std::string> watched_now(
+      const SweepContext& context, const std::string& was) const;
   [[nodiscard]] Result<void> add(const SweepRow& sweep, const std::vector<NewFinal>& due);
 
   const DaemonParts& parts_;

@@ -19,13 +19,13 @@ namespace {
 SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
   const auto& model = spec.models.at(static_cast<std::size_t>(row.point.model));
   return {.id = row.id,
-          .point = {.model = model, .point = row.point, .traits = {}},
-          .started = row.attempted,
-          .asked = row.rerun,
-          .spared = row.spared,
-          .gpu_hours = row.gpu_seconds / hour_s,
-          .running = row.running,
-          .running_since = row.running_since};
+      .point = {.model = model, .point = row.point, .traits = {}},
+      .started = row.attempted,
+      .asked = row.rerun,
+      .spared = row.spared,
+      .gpu_hours = row.gpu_seconds / hour_s,
+      .running = row.running,
+      .running_since = row.running_since};
 }
 
 /// Until attempts of the sweep have shown what they take.
@@ -34,10 +34,10 @@ LaunchCost launch_cost(const SweepSpec& spec) {
   constexpr double gpu_job_s = 60;
   const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
   return {.start_s = start_s,
-          .oom_s = start_s,
-          .steps = spec.measure.warmup + spec.measure.steps_of_trial(),
-          .warmup = spec.measure.warmup,
-          .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
+      .oom_s = start_s,
+      .steps = spec.measure.warmup + spec.measure.steps_of_trial(),
+      .warmup = spec.measure.warmup,
+      .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
 }
 
 /// Of a trial with one attempt; 0: not known.
@@ -51,8 +51,7 @@ Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   const auto& spec = context.spec;
   if (spec.search.is_plain()) return nullptr;
   // It is made when all is known that it begins with.
-  if (const auto* proof = proof_row(spec);
-      proof != nullptr && world_.index().is_open(proof->id))
+  if (const auto* proof = proof_row(spec); proof != nullptr && world_.index().is_open(proof->id))
     return nullptr;
   if (!context.search) {
     SHARDSWEEP_ASSIGN(context.search, make_search(sweep, spec));
@@ -66,8 +65,8 @@ namespace {
 
 /// A rank alone waits for nobody: its train steps tell how fast the device itself is. The
 /// median over the layouts that were proved scales what the device does.
-ClusterSpec as_fast_as(const std::vector<Proved>& proofs, const SweepSpec& spec,
-                       const Family& family) {
+ClusterSpec as_fast_as(
+    const std::vector<Proved>& proofs, const SweepSpec& spec, const Family& family) {
   constexpr double most = 4;
   std::vector<double> slower;
   const Predictor predictor(spec.cluster, family);
@@ -93,8 +92,7 @@ ClusterSpec as_fast_as(const std::vector<Proved>& proofs, const SweepSpec& spec,
 
 const SweepRow* Sweeps::proof_row(const SweepSpec& spec) const {
   if (!spec.prove) return nullptr;
-  const auto found = std::find_if(
-      world_.sweeps().begin(), world_.sweeps().end(),
+  const auto found = std::find_if(world_.sweeps().begin(), world_.sweeps().end(),
       [&](const auto& entry) { return entry.second.name == proof_name(spec.name); });
   return found == world_.sweeps().end() ? nullptr : &found->second;
 }
@@ -122,8 +120,7 @@ Result<std::vector<EarlierRun>> Sweeps::memories_of(SweepId id, const SweepSpec&
   EarlierRuns runs;
   for (const auto& [other, row] : world_.sweeps()) {
     if (other == id || row.backend == Backend::imported || !from.includes(row.name)) continue;
-    const auto theirs =
-        load_sweep_text(row.resolved, row.name, {parts_.installation.presets, {}});
+    const auto theirs = load_sweep_text(row.resolved, row.name, {parts_.installation.presets, {}});
     // A file of another version may not load any more: that is its own sweep's trouble.
     if (!theirs || !is_kin(spec, *theirs)) continue;
     SHARDSWEEP_ASSIGN(const auto rows, parts_.store.search_rows(other, *theirs));
@@ -147,8 +144,8 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   SHARDSWEEP_ASSIGN(const auto proofs, proofs_of(spec));
   const auto& family = family_of(spec.runner);
   const ClusterSpec cluster = as_fast_as(proofs, spec, family);
-  auto search = std::make_unique<SweepSearch>(spec.search, cluster, Predictor(cluster, family),
-                                              launch_cost(spec));
+  auto search = std::make_unique<SweepSearch>(
+      spec.search, cluster, Predictor(cluster, family), launch_cost(spec));
   if (spec.search.remembers()) {
     SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec));
     for (EarlierRun& one : memories)
@@ -157,18 +154,18 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   for (const Proved& one : proofs) {
     const auto& model = spec.models.at(static_cast<std::size_t>(one.point.model));
     search->learn({.model = model, .point = one.point, .traits = {}},
-                  {one.fits ? Outcome::completed : Outcome::oom, 0, one.peak_bytes});
+        {one.fits ? Outcome::completed : Outcome::oom, 0, one.peak_bytes});
   }
   for (const auto& row : rows)
     search->add(trial_of(row, spec));
   // In the order in which the ends were heard: what is learnt depends on it a little.
-  std::stable_sort(rows.begin(), rows.end(), [](const SearchRow& a, const SearchRow& b) {
-    return a.ended_at < b.ended_at;
-  });
+  std::stable_sort(rows.begin(), rows.end(),
+      [](const SearchRow& a, const SearchRow& b) { return a.ended_at < b.ended_at; });
   for (const auto& row : rows) {
     if (row.outcome)
-      search->end(row.id, {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes,
-                           seconds_of(row), row.cut_short, row.resolution});
+      search->end(row.id,
+          {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes, seconds_of(row),
+              row.cut_short, row.resolution});
   }
   return search;
 }
@@ -180,8 +177,7 @@ Result<void> Sweeps::read_reopened(SweepId id, SweepSearch& search) {
   if (std::all_of(wanted.begin(), wanted.end(), is_known)) return {};
   const SweepRow* sweep = world_.sweep(id);
   if (sweep == nullptr) return {};
-  SHARDSWEEP_ASSIGN(auto chosen,
-                    parts_.store.select_trials({sweep->name}, "outcome = 'skipped'"));
+  SHARDSWEEP_ASSIGN(auto chosen, parts_.store.select_trials({sweep->name}, "outcome = 'skipped'"));
   const std::set<TrialId> ids(wanted.begin(), wanted.end());
   for (auto& row : chosen.trials) {
     if (ids.contains(row.id)) world_.adopt(std::move(row));

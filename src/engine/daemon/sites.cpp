@@ -28,8 +28,7 @@ void Sites::look(const Handles& handles, const Take& take) {
   const auto now = parts_.clock.steady();
   for (auto& [key, scheduler] : schedulers_) {
     const auto last = last_look_.find(key);
-    const bool due =
-        last == last_look_.end() ||
+    const bool due = last == last_look_.end() ||
         now - last->second >= std::chrono::duration<double>(look_interval_s(key, *scheduler));
     const auto own = handles.find(key);
     if (due && own != handles.end()) {
@@ -69,9 +68,8 @@ void Sites::ask() {
     if (!open.contains(id) || !sweeps_.context_of(sweep)) continue;
     const Policy& policy = sweeps_.policy_of(sweep.id);
     const bool yields = static_cast<Yield>(policy.yield) != Yield::never;
-    auto [entry, fresh] = questions.try_emplace(
-        &of(sweep.backend, sweep.id), SiteQuestions{.others_s = policy.look_others_s,
-                                                    .answer_limit_s = policy.query_limit_s});
+    auto [entry, fresh] = questions.try_emplace(&of(sweep.backend, sweep.id),
+        SiteQuestions{.others_s = policy.look_others_s, .answer_limit_s = policy.query_limit_s});
     SiteQuestions& all = entry->second;
     all.partitions = all.partitions || policy.partition_share < 100;
     all.others = all.others || yields;
@@ -103,22 +101,20 @@ double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler
   constexpr double leaving_limit_s = 60;  // an epilog that takes longer may take for ever
   double interval_s = scheduler.look_interval_s();
   for (const auto& [id, sweep] : world_.sweeps()) {
-    const bool asks = sweep.backend != Backend::local &&
-                      key_of(sweep.backend, sweep.id) == key &&
-                      sweep.state == SweepState::active;
+    const bool asks = sweep.backend != Backend::local && key_of(sweep.backend, sweep.id) == key &&
+        sweep.state == SweepState::active;
     if (asks) interval_s = std::min(interval_s, sweeps_.policy_of(sweep.id).look_s);
   }
-  const bool leaving = std::any_of(
-      world_.allocations().begin(), world_.allocations().end(), [&](const auto& entry) {
+  const bool leaving =
+      std::any_of(world_.allocations().begin(), world_.allocations().end(), [&](const auto& entry) {
         const AllocationRow& row = entry.second;
-        return key_of(row.backend, row.sweep) == key && row.state != State::ended &&
-               row.said_bye && silence_s(row, parts_.clock.now()) < leaving_limit_s;
+        return key_of(row.backend, row.sweep) == key && row.state != State::ended && row.said_bye &&
+            silence_s(row, parts_.clock.now()) < leaving_limit_s;
       });
   return leaving ? std::min(interval_s, leaving_s) : interval_s;
 }
 
-void Sites::add_facts(const SweepContext& context, const SweepRow& sweep,
-                      SweepFacts& facts) const {
+void Sites::add_facts(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts) const {
   if (sweep.backend != Backend::slurm) return;
   const auto values = [&](const char* option) {
     const auto found = context.site.slurm.find(option);
@@ -136,7 +132,7 @@ void Sites::add_facts(const SweepContext& context, const SweepRow& sweep,
 
 bool Sites::settling() const {
   return std::any_of(schedulers_.begin(), schedulers_.end(),
-                     [](const auto& entry) { return entry.second->settling(); });
+      [](const auto& entry) { return entry.second->settling(); });
 }
 
 std::vector<pollfd> Sites::descriptors() const {

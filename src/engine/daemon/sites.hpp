@@ -44,8 +44,7 @@ class Sites {
   void take_site(const std::string& key, const SiteSeen& site);
   void ask();
   [[nodiscard]] double answer_limit_s(const std::string& key) const;
-  [[nodiscard]] double look_interval_s(const std::string& key,
-                                       const Scheduler& scheduler) const;
+  [[nodiscard]] double look_interval_s(const std::string& key, const Scheduler& scheduler) const;
 
   const DaemonParts& parts_;
   World& world_;

@@ -21,9 +21,8 @@ Result<void> Stops::read() {
   untold_ = untold_stops(parts_.home);
   // Of one that died between its commit and the removal of the notes.
   const auto stored = [&events](const StopNote& note) {
-    return std::any_of(events.begin(), events.end(), [&](const StopEvent& event) {
-      return event.detail.find(note.file) != std::string::npos;
-    });
+    return std::any_of(events.begin(), events.end(),
+        [&](const StopEvent& event) { return event.detail.find(note.file) != std::string::npos; });
   };
   for (const StopNote& note : untold_) {
     if (stored(note)) forget_note(note);
@@ -45,17 +44,17 @@ void Stops::record() {
     // Its sweep may have been deleted since.
     const SweepId sweep = world_.sweep(note.sweep) == nullptr ? 0 : note.sweep;
     world_.record(AddEvent{.at = parts_.clock.now(),
-                           .sweep = sweep,
-                           .kind = EventKind::stopped,
-                           .detail = stop_text(note.place, note.what, note.file)});
+        .sweep = sweep,
+        .kind = EventKind::stopped,
+        .detail = stop_text(note.place, note.what, note.file)});
     concerned.insert(sweep);
   }
   for (const auto& [id, why] : apart_) {
     const SweepRow* sweep = world_.sweep(id);
     if (sweep == nullptr || !concerned.contains(id)) continue;
     if (sweep->state == SweepState::active) world_.edit(*sweep)->state = SweepState::paused;
-    world_.record(AddEvent{
-        .at = parts_.clock.now(), .sweep = id, .kind = EventKind::paused, .detail = why});
+    world_.record(
+        AddEvent{.at = parts_.clock.now(), .sweep = id, .kind = EventKind::paused, .detail = why});
     log_error(fmt::format("{} {}", sweep->name, why));
   }
 }
@@ -67,22 +66,21 @@ void Stops::told() {
 
 Fault Stops::stop(const BrokenInvariant& broken) {
   const SweepRow* sweep = world_.sweep(broken.sweep);
-  const auto written =
-      write_stop(parts_.home, {.place = broken.place,
-                               .condition = broken.condition,
-                               .what = broken.what_holds,
-                               .values = broken.values,
-                               .sweep = broken.sweep,
-                               .sweep_name = sweep == nullptr ? "" : sweep->name,
-                               .at = parts_.clock.now(),
-                               .events = recent.all(world_.changes())});
+  const auto written = write_stop(parts_.home,
+      {.place = broken.place,
+          .condition = broken.condition,
+          .what = broken.what_holds,
+          .values = broken.values,
+          .sweep = broken.sweep,
+          .sweep_name = sweep == nullptr ? "" : sweep->name,
+          .at = parts_.clock.now(),
+          .events = recent.all(world_.changes())});
   std::string text = fmt::format(
       "the daemon contradicts itself at {} and stops, before it stores anything that follows "
       "from that. Running jobs go on, and the next daemon goes on from the database. ",
       broken.place);
-  text += written
-              ? fmt::format("Please attach {} to a bug report.", *written)
-              : fmt::format("Please report this: {} ({})", broken.what(), written.error().what);
+  text += written ? fmt::format("Please attach {} to a bug report.", *written)
+                  : fmt::format("Please report this: {} ({})", broken.what(), written.error().what);
   return {FaultKind::internal, std::move(text)};
 }
 

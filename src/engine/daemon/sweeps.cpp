@@ -35,7 +35,7 @@ const Policy& Sweeps::policy_of(SweepId sweep) const {
 Result<void> Sweeps::keep_secrets(const std::string& name, SweepSpec& sweep) const {
   const auto file = parts_.home.secrets_of(name);
   const bool stored = std::any_of(sweep.secrets.begin(), sweep.secrets.end(),
-                                  [](const auto& one) { return !one.second.empty(); });
+      [](const auto& one) { return !one.second.empty(); });
   if (!stored) return {};
   SHARDSWEEP_ASSIGN(Secrets all, read_secrets(file));
   const std::size_t known = all.size();
@@ -55,8 +55,8 @@ Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
     auto spec = load_sweep_text(sweep.resolved, sweep.name, {parts_.installation.presets, {}});
     if (!spec) {
       return fault(FaultKind::corrupt,
-                   fmt::format("the stored file of sweep '{}' does not load: {}", sweep.name,
-                               spec.error().what));
+          fmt::format(
+              "the stored file of sweep '{}' does not load: {}", sweep.name, spec.error().what));
     }
     SHARDSWEEP_TRY(keep_secrets(sweep.name, *spec));
     const auto tree = snapshot_tree(parts_.home, spec->runner.snapshot_hash);

@@ -38,8 +38,7 @@ class Sweeps {
   // Of a sweep whose file has not been read: what a file without a line says.
   [[nodiscard]] const SweepSpec& spec_of(SweepId id) const { return known(id).spec; }
   /// The same, with its programs from another snapshot; empty: its own.
-  [[nodiscard]] SweepSpec spec_from(const SweepContext& context,
-                                    const std::string& snapshot) const;
+  [[nodiscard]] SweepSpec spec_from(const SweepContext& context, const std::string& snapshot) const;
   [[nodiscard]] const SiteSpec& site_of(SweepId id) const { return known(id).site; }
   /// Of such a sweep: the daemon's own.
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
@@ -62,11 +61,10 @@ class Sweeps {
  private:
   [[nodiscard]] Result<void> keep_secrets(const std::string& name, SweepSpec& sweep) const;
   [[nodiscard]] const SweepContext& known(SweepId id) const;
-  [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(SweepId sweep,
-                                                                 const SweepSpec& spec);
+  [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(
+      SweepId sweep, const SweepSpec& spec);
   /// What a search of it begins with, by earlier sweeps (search.learn_from).
-  [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(SweepId sweep,
-                                                            const SweepSpec& spec);
+  [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(SweepId sweep, const SweepSpec& spec);
   /// What ranks of its layouts have shown alone on one GPU.
   [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);
   [[nodiscard]] const SweepRow* proof_row(const SweepSpec& spec) const;

@@ -39,17 +39,16 @@ std::set<SweepId> sweeps_to_decide(const World& world) {
 }
 
 bool anything_alive(const World& world, const std::set<SweepId>& apart) {
-  const bool allocations = std::any_of(
-      world.allocations().begin(), world.allocations().end(), [&](const auto& entry) {
+  const bool allocations =
+      std::any_of(world.allocations().begin(), world.allocations().end(), [&](const auto& entry) {
         return live(entry.second) && !is_outside(entry.second) &&
-               !apart.contains(entry.second.sweep);
+            !apart.contains(entry.second.sweep);
       });
   if (allocations) return true;
   return std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
     if (apart.contains(entry.first) || is_elsewhere(entry.second)) return false;
     if (world.index().any_begun() && world.index().begun(entry.first) > 0) return true;
-    return entry.second.state == SweepState::active &&
-           !world.index().waiting(entry.first).empty();
+    return entry.second.state == SweepState::active && !world.index().waiting(entry.first).empty();
   });
 }
 

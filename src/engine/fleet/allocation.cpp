@@ -45,12 +45,12 @@ bool takes_work(const AllocationRow& row) {
 
 bool is_held(const AllocationRow& row) {
   return row.submission == Submission::accepted && row.job_state == JobState::pending &&
-         row.hold == Hold::user;
+      row.hold == Hold::user;
 }
 
 bool should_speak(const AllocationRow& row) {
-  return row.state == State::running && row.claimed_at != 0 &&
-         row.job_state == JobState::running && !row.end_outcome && row.hold != Hold::suspended;
+  return row.state == State::running && row.claimed_at != 0 && row.job_state == JobState::running &&
+      !row.end_outcome && row.hold != Hold::suspended;
 }
 
 bool is_given_up(const AllocationRow& row) {
@@ -59,18 +59,18 @@ bool is_given_up(const AllocationRow& row) {
 
 bool never_seen(const AllocationRow& row) {
   return row.job_state == JobState::ended && row.claimed_at == 0 && row.job_id.empty() &&
-         (row.submission == Submission::committed || row.submission == Submission::unknown);
+      (row.submission == Submission::committed || row.submission == Submission::unknown);
 }
 
 bool is_to_be_cancelled(const AllocationRow& row, const Policy& policy, Timestamp now) {
   const bool waits = row.job_state == JobState::pending;
   return (waits && (row.draining || row.end_outcome)) || claim_is_late(row, policy, now) ||
-         is_given_up(row);
+      is_given_up(row);
 }
 
 bool claim_is_late(const AllocationRow& row, const Policy& policy, Timestamp now) {
   return stage_of(row) == Stage::starting &&
-         to_seconds(now - row.running_since) > policy.claim_limit_s;
+      to_seconds(now - row.running_since) > policy.claim_limit_s;
 }
 
 Timestamp put_off_until(const AllocationRow& row, Timestamp now) {

@@ -48,9 +48,8 @@ enum class Stage : std::uint8_t {
   closed,
 };
 template <>
-inline constexpr std::array<std::string_view, 10> word_table<Stage>{
-    "submitted", "deferred", "pending", "starting", "claimed",
-    "running",   "draining", "silent",  "ended",    "closed"};
+inline constexpr std::array<std::string_view, 10> word_table<Stage>{"submitted", "deferred",
+    "pending", "starting", "claimed", "running", "draining", "silent", "ended", "closed"};
 
 [[nodiscard]] Stage stage_of(const AllocationRow& row);
 
@@ -75,8 +74,8 @@ inline constexpr std::array<std::string_view, 10> word_table<Stage>{
 [[nodiscard]] bool never_seen(const AllocationRow& row);
 /// In the queue, and nobody wants it to start (again); or it runs and its claim is late, or its
 /// lead is silent.
-[[nodiscard]] bool is_to_be_cancelled(const AllocationRow& row, const Policy& policy,
-                                      Timestamp now);
+[[nodiscard]] bool is_to_be_cancelled(
+    const AllocationRow& row, const Policy& policy, Timestamp now);
 
 // ---- its limits
 

@@ -27,8 +27,7 @@ namespace {
 constexpr AttemptId first_control = -1'000'000'000'000;
 
 const ControlRow* find(const World& world, AllocationId allocation, ControlTime time) {
-  const auto found = std::find_if(
-      world.controls().begin(), world.controls().end(),
+  const auto found = std::find_if(world.controls().begin(), world.controls().end(),
       [&](const ControlRow& row) { return row.allocation == allocation && row.time == time; });
   return found == world.controls().end() ? nullptr : &*found;
 }
@@ -41,15 +40,14 @@ struct Figure {
 };
 constexpr std::array<Figure, 2> figures{
     {{"layout", &ControlRow::tokens_per_s_per_gpu, &ControlRow::ratio},
-     {"network probe", &ControlRow::busbw_bytes_per_s, &ControlRow::network_ratio}}};
+        {"network probe", &ControlRow::busbw_bytes_per_s, &ControlRow::network_ratio}}};
 
 bool is_like(const ControlRow& one, const ControlRow& other, const Figure& figure) {
-  return one.time != ControlTime::check && one.sweep == other.sweep &&
-         one.nodes == other.nodes && one.*figure.value > 0;
+  return one.time != ControlTime::check && one.sweep == other.sweep && one.nodes == other.nodes &&
+      one.*figure.value > 0;
 }
 
-std::vector<double> values_like(const World& world, const ControlRow& row,
-                                const Figure& figure) {
+std::vector<double> values_like(const World& world, const ControlRow& row, const Figure& figure) {
   std::vector<double> values;
   for (const ControlRow& one : world.controls()) {
     if (is_like(one, row, figure)) values.push_back(one.*figure.value);
@@ -71,10 +69,9 @@ bool is_beyond(const Figure& figure, double ratio, const Policy& policy) {
 }
 
 /// How many allocations' figures this one's is beyond; none: it is not, or they are too few.
-std::optional<std::int64_t> off_among(const World& world, const Policy& policy,
-                                      const ControlRow& row, const Figure& figure) {
-  if (row.*figure.value <= 0 || !is_beyond(figure, row.*figure.ratio, policy))
-    return std::nullopt;
+std::optional<std::int64_t> off_among(
+    const World& world, const Policy& policy, const ControlRow& row, const Figure& figure) {
+  if (row.*figure.value <= 0 || !is_beyond(figure, row.*figure.ratio, policy)) return std::nullopt;
   const auto known = static_cast<std::int64_t>(values_like(world, row, figure).size());
   return known < policy.control_least ? std::nullopt : std::optional(known);
 }
@@ -84,8 +81,8 @@ std::optional<std::int64_t> off_among(const World& world, const Policy& policy,
 void put_ratios(World& world, ControlRow& fresh, const Figure& figure) {
   if (fresh.*figure.value <= 0) return;
   auto values = values_like(world, fresh, figure);
-  values.insert(std::upper_bound(values.begin(), values.end(), fresh.*figure.value),
-                fresh.*figure.value);
+  values.insert(
+      std::upper_bound(values.begin(), values.end(), fresh.*figure.value), fresh.*figure.value);
   const double usual = median_of_sorted(values);
   fresh.*figure.ratio = fresh.*figure.value / usual;
   for (const ControlRow& row : world.controls()) {
@@ -109,7 +106,7 @@ void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std
   const TrialRow* row = fold.world.trial(attempt.trial);
   if (row == nullptr || attempt.revoked) return;
   const bool stands = row->state == State::ended && row->outcome == Outcome::completed &&
-                      row->attempts == attempt.number;
+      row->attempts == attempt.number;
   if (!stands) return;
   fold.world.record(MarkMeasurement{attempt.id});
   auto trial = fold.world.edit(*row);
@@ -117,14 +114,14 @@ void doubt(Fold fold, const Policy& policy, const AttemptRow& attempt, const std
   trial->cause = why;
 }
 
-void give_up(Fold fold, const Policy& policy, const AllocationRow& allocation,
-             const std::string& why) {
+void give_up(
+    Fold fold, const Policy& policy, const AllocationRow& allocation, const std::string& why) {
   fold.world.edit(allocation)->draining = true;
   fold.world.record(AddEvent{.at = fold.now,
-                             .sweep = allocation.sweep,
-                             .allocation = allocation.id,
-                             .kind = EventKind::control_off,
-                             .detail = why});
+      .sweep = allocation.sweep,
+      .allocation = allocation.id,
+      .kind = EventKind::control_off,
+      .detail = why});
   for (const AttemptId id : fold.world.attempts_of(allocation.id)) {
     const AttemptRow& attempt = fold.world.attempts().at(id);
     if (attempt.state == State::ended) doubt(fold, policy, attempt, why);
@@ -149,8 +146,8 @@ Result<Point> layout_point(const SweepSpec& sweep, PartialPoint control, std::in
   const Layout& layout = at.point.layout;
   if (at.gap != Gap::none || layout.world() != at.point.gpus) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("the control's layout does not fit {} ranks and the global batch",
-                             at.point.gpus));
+        fmt::format(
+            "the control's layout does not fit {} ranks and the global batch", at.point.gpus));
   }
   return at.point;
 }
@@ -168,8 +165,8 @@ std::optional<ControlTime> control_time(const AllocationRow& allocation, Attempt
   return std::nullopt;
 }
 
-Result<Control> control_of(const SweepSpec& sweep, const std::optional<Point>& example,
-                           std::int32_t nodes) {
+Result<Control> control_of(
+    const SweepSpec& sweep, const std::optional<Point>& example, std::int32_t nodes) {
   const std::int32_t slots = sweep.cluster.gpus_per_node;
   const auto& layout = sweep.control.layout;
   Control control{sweep, {}};
@@ -183,8 +180,7 @@ Result<Control> control_of(const SweepSpec& sweep, const std::optional<Point>& e
     return control;
   }
   if (!example)
-    return fault(FaultKind::invalid_input,
-                 "the sweep has no trial with a model for the control");
+    return fault(FaultKind::invalid_input, "the sweep has no trial with a model for the control");
   control.point = *example;
   control.point.nodes = nodes;
   control.point.gpus = nodes * slots;
@@ -195,36 +191,35 @@ Result<Control> control_of(const SweepSpec& sweep, const std::optional<Point>& e
 
 std::optional<ControlTime> control_due(const World& world, const AllocationRow& allocation) {
   const bool dead = allocation.said_bye || allocation.job_state == JobState::ended ||
-                    allocation.state == State::ended;
+      allocation.state == State::ended;
   if (dead || !allocation.probe_of.empty() || !is_active(world, allocation.sweep))
     return std::nullopt;
   const ControlRow* const first = find(world, allocation.id, ControlTime::start);
   if (first == nullptr)
     return allocation.draining ? std::nullopt : std::optional(ControlTime::start);
-  const bool last_is_due = allocation.draining && allocation.claimed_at != 0 &&
-                           first->measured() &&
-                           find(world, allocation.id, ControlTime::end) == nullptr &&
-                           !holds_node_out(world, allocation.id);
+  const bool last_is_due = allocation.draining && allocation.claimed_at != 0 && first->measured() &&
+      find(world, allocation.id, ControlTime::end) == nullptr &&
+      !holds_node_out(world, allocation.id);
   if (!last_is_due) return std::nullopt;
   if (!world.index().assigned_to(allocation.id).open.empty()) return std::nullopt;
   const auto& attempts = world.attempts_of(allocation.id);
   const bool any = std::any_of(attempts.begin(), attempts.end(),
-                               [&](AttemptId id) { return !world.attempts().at(id).revoked; });
+      [&](AttemptId id) { return !world.attempts().at(id).revoked; });
   return any ? std::optional(ControlTime::end) : std::nullopt;
 }
 
 void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
-                  ControlTime time, const ControlFigures& measured, const std::string& cause) {
+    ControlTime time, const ControlFigures& measured, const std::string& cause) {
   if (find(fold.world, allocation.id, time) != nullptr) return;
   ControlRow row{.allocation = allocation.id,
-                 .sweep = allocation.sweep,
-                 .nodes = allocation.nodes,
-                 .time = time,
-                 .tokens_per_s_per_gpu = measured.tokens_per_s_per_gpu,
-                 .busbw_bytes_per_s = measured.busbw_bytes_per_s,
-                 .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
-                 .cause = cause,
-                 .at = fold.now};
+      .sweep = allocation.sweep,
+      .nodes = allocation.nodes,
+      .time = time,
+      .tokens_per_s_per_gpu = measured.tokens_per_s_per_gpu,
+      .busbw_bytes_per_s = measured.busbw_bytes_per_s,
+      .gpu_seconds = gpu_seconds_of(allocation, time, fold.now),
+      .cause = cause,
+      .at = fold.now};
   for (const Figure& figure : figures)
     put_ratios(fold.world, row, figure);
   fold.world.add(row);
@@ -248,33 +243,32 @@ void take_checked(Fold fold, const AllocationRow& allocation, const Checked& che
   if (again) return;
   const NodeFacts& facts = checked.facts;
   fold.world.add(ControlRow{.allocation = allocation.id,
-                            .sweep = allocation.sweep,
-                            .nodes = allocation.nodes,
-                            .time = ControlTime::check,
-                            .busbw_bytes_per_s = facts.busbw_bytes_per_s,
-                            .gpu_seconds = facts.seconds * allocation.slots_per_node,
-                            .cause = checked.detail,
-                            .at = fold.now,
-                            .node = checked.node,
-                            .device = facts.device,
-                            .gemm_flops = facts.gemm_flops,
-                            .sm_clock_mhz = facts.sm_clock_mhz,
-                            .host_free = facts.host_free,
-                            .gpu_used_bytes = facts.gpu_used_bytes,
-                            .seconds = facts.seconds,
-                            .unmade = sentences(facts.unmade),
-                            .blamed = checked.blamed});
+      .sweep = allocation.sweep,
+      .nodes = allocation.nodes,
+      .time = ControlTime::check,
+      .busbw_bytes_per_s = facts.busbw_bytes_per_s,
+      .gpu_seconds = facts.seconds * allocation.slots_per_node,
+      .cause = checked.detail,
+      .at = fold.now,
+      .node = checked.node,
+      .device = facts.device,
+      .gemm_flops = facts.gemm_flops,
+      .sm_clock_mhz = facts.sm_clock_mhz,
+      .host_free = facts.host_free,
+      .gpu_used_bytes = facts.gpu_used_bytes,
+      .seconds = facts.seconds,
+      .unmade = sentences(facts.unmade),
+      .blamed = checked.blamed});
 }
 
 bool has_bad_node(const World& world, AllocationId allocation) {
   // One of two whose network is slow is bad, too, though it is not known which.
   const auto suspected = [&](const ControlRow& row) {
     const NodeRow* node = row.cause.empty() ? nullptr : world.node(row.node);
-    return node != nullptr && std::any_of(node->evidence.begin(), node->evidence.end(),
-                                          [&](const NodeCharge& one) {
-                                            return one.kind == EvidenceKind::slow_pair &&
-                                                   one.detail == row.cause;
-                                          });
+    return node != nullptr &&
+        std::any_of(node->evidence.begin(), node->evidence.end(), [&](const NodeCharge& one) {
+          return one.kind == EvidenceKind::slow_pair && one.detail == row.cause;
+        });
   };
   return std::any_of(world.controls().begin(), world.controls().end(), [&](const auto& row) {
     return row.allocation == allocation && (row.blamed || suspected(row));
@@ -284,8 +278,7 @@ bool has_bad_node(const World& world, AllocationId allocation) {
 std::map<std::string, double> usual_speeds(const World& world, double ControlRow::*value) {
   std::map<std::string, std::map<std::string, double>> last;  // by device and node
   for (const ControlRow& row : world.controls()) {
-    if (row.time == ControlTime::check && row.*value > 0)
-      last[row.device][row.node] = row.*value;
+    if (row.time == ControlTime::check && row.*value > 0) last[row.device][row.node] = row.*value;
   }
   std::map<std::string, double> usual;
   for (const auto& [device, nodes] : last) {
@@ -301,9 +294,9 @@ bool control_is_off(const World& world, const Policy& policy, AllocationId alloc
   const auto& controls = world.controls();
   return std::any_of(controls.begin(), controls.end(), [&](const ControlRow& row) {
     return row.allocation == allocation &&
-           std::any_of(figures.begin(), figures.end(), [&](const Figure& figure) {
-             return off_among(world, policy, row, figure).has_value();
-           });
+        std::any_of(figures.begin(), figures.end(), [&](const Figure& figure) {
+          return off_among(world, policy, row, figure).has_value();
+        });
   });
 }
 

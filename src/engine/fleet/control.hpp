@@ -24,8 +24,8 @@ namespace shardsweep {
 /// The number by which a lead knows a control: no attempt and no probe has one like it.
 [[nodiscard]] AttemptId control_attempt(const AllocationRow& allocation, ControlTime time);
 /// Which control of this allocation has that number; none: it is something else's.
-[[nodiscard]] std::optional<ControlTime> control_time(const AllocationRow& allocation,
-                                                      AttemptId attempt);
+[[nodiscard]] std::optional<ControlTime> control_time(
+    const AllocationRow& allocation, AttemptId attempt);
 
 /// What a control runs.
 struct Control {
@@ -34,14 +34,13 @@ struct Control {
 };
 /// On all slots of `nodes` nodes. `example`: any trial of the sweep; a network probe alone
 /// names its model. A fault where the numbers of the control's layout don't divide.
-[[nodiscard]] Result<Control> control_of(const SweepSpec& sweep,
-                                         const std::optional<Point>& example,
-                                         std::int32_t nodes);
+[[nodiscard]] Result<Control> control_of(
+    const SweepSpec& sweep, const std::optional<Point>& example, std::int32_t nodes);
 
 /// The control to be run now in an allocation of a sweep that asks for one: the first before
 /// anything else, the last when it has measured something and gets no more work.
-[[nodiscard]] std::optional<ControlTime> control_due(const World& world,
-                                                     const AllocationRow& allocation);
+[[nodiscard]] std::optional<ControlTime> control_due(
+    const World& world, const AllocationRow& allocation);
 
 /// What a control has measured; 0: it has not.
 struct ControlFigures {
@@ -53,7 +52,7 @@ struct ControlFigures {
 /// nodes. Where one is beyond its tolerance, and there are policy.control_least of them, its
 /// allocation is given up.
 void take_control(Fold fold, const Policy& policy, const AllocationRow& allocation,
-                  ControlTime time, const ControlFigures& figures, const std::string& cause);
+    ControlTime time, const ControlFigures& figures, const std::string& cause);
 
 /// A node of it has been checked, which is an allocation's first act
 /// (attempt/node_verdict.hpp).
@@ -62,11 +61,11 @@ void take_checked(Fold fold, const AllocationRow& allocation, const Checked& che
 [[nodiscard]] bool has_bad_node(const World& world, AllocationId allocation);
 /// The median over all nodes that were ever checked, by their device; of each node the last
 /// check counts. Devices of which too few are known are not there.
-[[nodiscard]] std::map<std::string, double> usual_speeds(const World& world,
-                                                         double ControlRow::*value);
+[[nodiscard]] std::map<std::string, double> usual_speeds(
+    const World& world, double ControlRow::*value);
 
 /// What is measured in this allocation is not to be believed.
-[[nodiscard]] bool control_is_off(const World& world, const Policy& policy,
-                                  AllocationId allocation);
+[[nodiscard]] bool control_is_off(
+    const World& world, const Policy& policy, AllocationId allocation);
 
 }  // namespace shardsweep

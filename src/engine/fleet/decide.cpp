@@ -37,13 +37,13 @@ constexpr int token_digits = 12;
 
 /// `kind`: by a rule, or spared by a search. The detail is the cause, or `detail`.
 void skip(World& world, const TrialRow& trial, Timestamp now, std::string cause,
-          EventKind kind = EventKind::skipped, std::string detail = "") {
+    EventKind kind = EventKind::skipped, std::string detail = "") {
   end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
   world.record(AddEvent{.at = now,
-                        .sweep = trial.sweep,
-                        .trial = trial.id,
-                        .kind = kind,
-                        .detail = detail.empty() ? std::move(cause) : std::move(detail)});
+      .sweep = trial.sweep,
+      .trial = trial.id,
+      .kind = kind,
+      .detail = detail.empty() ? std::move(cause) : std::move(detail)});
 }
 
 /// Named rule: after an OOM every larger micro-batch of the same lane ends skipped.
@@ -54,8 +54,8 @@ void skip_after_oom(World& world, const DecideInput& input) {
     const auto facts = input.sweeps.find(trial.sweep);
     if (facts == input.sweeps.end() || !facts->second.skip_larger_after_oom) continue;
     skip(world, trial, input.now,
-         fmt::format("micro_batch {} ran out of memory ({})", out_of_memory.micro_batch,
-                     out_of_memory.slug));
+        fmt::format("micro_batch {} ran out of memory ({})", out_of_memory.micro_batch,
+            out_of_memory.slug));
   }
 }
 
@@ -76,11 +76,10 @@ std::vector<const TrialRow*> waiting_trials(const World& world, SweepId sweep) {
 /// nothing behind, though its files may still have to be read.
 const AllocationRow* on_this_machine(const World& world) {
   const auto& allocations = world.allocations();
-  const auto found =
-      std::find_if(allocations.begin(), allocations.end(), [](const auto& entry) {
-        const AllocationRow& row = entry.second;
-        return live(row) && row.job_state != JobState::ended && row.backend == Backend::local;
-      });
+  const auto found = std::find_if(allocations.begin(), allocations.end(), [](const auto& entry) {
+    const AllocationRow& row = entry.second;
+    return live(row) && row.job_state != JobState::ended && row.backend == Backend::local;
+  });
   return found == allocations.end() ? nullptr : &found->second;
 }
 
@@ -133,7 +132,7 @@ class Decider {
     if (facts.proof.empty()) return false;
     return std::any_of(world_.sweeps().begin(), world_.sweeps().end(), [&](const auto& entry) {
       return entry.second.name == facts.proof && entry.second.state != SweepState::cancelled &&
-             world_.index().is_open(entry.first);
+          world_.index().is_open(entry.first);
     });
   }
   [[nodiscard]] bool any_waiting(SweepId sweep) const {
@@ -155,9 +154,8 @@ class Decider {
   /// The first of those that need so many nodes.
   [[nodiscard]] const TrialRow* next_waiting(SweepId sweep, std::int32_t nodes) const {
     if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end()) {
-      const auto found =
-          std::find_if(ranked->second.begin(), ranked->second.end(),
-                       [&](const TrialRow* trial) { return node_count(*trial) == nodes; });
+      const auto found = std::find_if(ranked->second.begin(), ranked->second.end(),
+          [&](const TrialRow* trial) { return node_count(*trial) == nodes; });
       return found == ranked->second.end() ? nullptr : *found;
     }
     const TrialQueues& queues = world_.index().waiting(sweep);
@@ -168,10 +166,10 @@ class Decider {
   void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
     for (const TrialRow* trial : waiting_trials(world_, sweep.id)) {
       end_trial(*world_.edit(*trial),
-                {.outcome = Outcome::cancelled,
-                 .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
-                                      facts.policy.max_gpu_hours),
-                 .cancelled_by = CancelledBy::budget});
+          {.outcome = Outcome::cancelled,
+              .cause = fmt::format("The sweep has used its limits.max_gpu_hours ({:g}).",
+                  facts.policy.max_gpu_hours),
+              .cancelled_by = CancelledBy::budget});
     }
   }
 
@@ -182,12 +180,11 @@ class Decider {
       const TrialRow* trial = world_.trial(id);
       if (trial == nullptr || trial->hidden || trial->outcome != Outcome::skipped) continue;
       plan(*world_.edit(*trial));
-      world_.record(
-          AddEvent{.at = input_.now,
-                   .sweep = trial->sweep,
-                   .trial = trial->id,
-                   .kind = EventKind::reopened,
-                   .detail = "Search continues: a later measurement contradicts its stop."});
+      world_.record(AddEvent{.at = input_.now,
+          .sweep = trial->sweep,
+          .trial = trial->id,
+          .kind = EventKind::reopened,
+          .detail = "Search continues: a later measurement contradicts its stop."});
       trials.push_back(trial);
     }
   }
@@ -213,13 +210,13 @@ class Decider {
     for (const auto& one : advice.skip) {
       const TrialRow& trial = world_.trials().at(one.trial);
       INVARIANT(trial.state == State::planned, "a search leaves out what waits", trial.id,
-                trial.state, trial.outcome);
+          trial.state, trial.outcome);
       const bool spared = one.after_oom_name.empty();
       if (spared)
         skip(world_, trial, input_.now, one.cause, EventKind::spared, one.of_cell);
       else
         skip(world_, trial, input_.now,
-             fmt::format("{} {}, which ran out of memory.", one.cause, out_of_memory(one)));
+            fmt::format("{} {}, which ran out of memory.", one.cause, out_of_memory(one)));
     }
     std::erase_if(trials, [](const TrialRow* trial) { return trial->state == State::ended; });
     std::vector<std::pair<std::int64_t, const TrialRow*>> ranked;
@@ -229,31 +226,28 @@ class Decider {
       ranked.emplace_back(at == advice.rank.end() ? 0 : at->second, trial);
     }
     std::stable_sort(ranked.begin(), ranked.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::transform(ranked.begin(), ranked.end(), trials.begin(),
-                   [](const auto& one) { return one.second; });
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::transform(
+        ranked.begin(), ranked.end(), trials.begin(), [](const auto& one) { return one.second; });
     trials.insert(trials.end(), finals.begin(), finals.end());
   }
   [[nodiscard]] std::string out_of_memory(const SweepSearch::Skip& skip) const {
     const auto* other = world_.trial(skip.after_oom_of);
     return other == nullptr ? skip.after_oom_name : other->slug;
   }
-  [[nodiscard]] bool is_searched(SweepId sweep) const {
-    return input_.searches.contains(sweep);
-  }
+  [[nodiscard]] bool is_searched(SweepId sweep) const { return input_.searches.contains(sweep); }
 
   /// There is no other machine: going on would measure what is wrong with this one.
   bool pause_unwell(const SweepRow& sweep) {
     const NodeRow* here = world_.node(std::string(local_node));
     if (here == nullptr || here->state == NodeState::trusted) return false;
     world_.edit(sweep)->state = SweepState::paused;
-    world_.record(AddEvent{
-        .at = input_.now,
+    world_.record(AddEvent{.at = input_.now,
         .sweep = sweep.id,
         .kind = EventKind::paused,
         .detail = fmt::format("paused: this machine is unhealthy: {}. Repair it, then run "
                               "'shardsweep nodes --clear {}' and 'shardsweep resume'.",
-                              here->reason, local_node)});
+            here->reason, local_node)});
     return true;
   }
 
@@ -294,8 +288,7 @@ class Decider {
   void give_up_probes(SweepId sweep) {
     for (const auto& [id, allocation] : world_.allocations()) {
       const bool idle = allocation.sweep == sweep && live(allocation) &&
-                        !allocation.probe_of.empty() && !allocation.draining &&
-                        allocation.claimed_at == 0;
+          !allocation.probe_of.empty() && !allocation.draining && allocation.claimed_at == 0;
       if (idle && !world_.index().is_open(sweep)) drain(allocation);
     }
   }
@@ -324,9 +317,8 @@ class Decider {
       const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
       demand.allocations = alone ? 1 : wanted_allocations(demand, facts.policy);
       std::string array;
-      for (std::int64_t made = 0;
-           demand.live < demand.allocations && within_limits(sweep.id, facts, demand.nodes) &&
-           is_welcome(facts, demand);
+      for (std::int64_t made = 0; demand.live < demand.allocations &&
+           within_limits(sweep.id, facts, demand.nodes) && is_welcome(facts, demand);
            ++made) {
         make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
         ++demand.live;
@@ -373,8 +365,8 @@ class Decider {
 
   /// The first reason against one more allocation is what `status` shows.
   bool is_welcome(const SweepFacts& facts, const Demand& demand) {
-    const auto why = site_limits_.refuses(facts, demand.nodes,
-                                          needed_time_s(demand.longest_s, facts.policy));
+    const auto why =
+        site_limits_.refuses(facts, demand.nodes, needed_time_s(demand.longest_s, facts.policy));
     if (why && held_.empty()) held_ = *why;
     return !why;
   }
@@ -382,7 +374,7 @@ class Decider {
   void give_back_nodes(SweepId sweep, const SweepFacts& facts) {
     for (const auto& [id, allocation] : world_.allocations()) {
       const bool leaves = allocation.sweep == sweep && takes_work(allocation) &&
-                          site_limits_.must_give_back(facts, allocation);
+          site_limits_.must_give_back(facts, allocation);
       if (leaves) drain(allocation);
     }
   }
@@ -391,9 +383,9 @@ class Decider {
     std::vector<Demand> demands;
     for (const auto& [nodes, queue] : world_.index().waiting(sweep)) {
       Demand demand{.nodes = nodes,
-                    .predicted_s = queue.predicted().sum_s(),
-                    .longest_s = queue.predicted().longest_s(),
-                    .trials = queue.size()};
+          .predicted_s = queue.predicted().sum_s(),
+          .longest_s = queue.predicted().longest_s(),
+          .trials = queue.size()};
       if (const TrialRow* next = next_waiting(sweep, nodes);
           next != nullptr && next->final_set > 1) {
         demand.final_set = next->final_set;
@@ -429,13 +421,13 @@ class Decider {
     return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
   }
 
-  [[nodiscard]] bool within_limits(SweepId sweep, const SweepFacts& facts,
-                                   std::int32_t nodes) const {
+  [[nodiscard]] bool within_limits(
+      SweepId sweep, const SweepFacts& facts, std::int32_t nodes) const {
     constexpr std::int64_t default_allocations = 4;
     const Policy& policy = facts.policy;
-    const std::int64_t most = policy.max_allocations > 0        ? policy.max_allocations
-                              : facts.backend == Backend::local ? 1
-                                                                : default_allocations;
+    const std::int64_t most = policy.max_allocations > 0 ? policy.max_allocations
+        : facts.backend == Backend::local                ? 1
+                                                         : default_allocations;
     std::int64_t live_count = 0;
     std::int64_t pending = 0;
     std::int64_t nodes_held = 0;
@@ -446,13 +438,13 @@ class Decider {
       if (row.claimed_at == 0 && row.job_state != JobState::running) ++pending;
     }
     return live_count < most && (policy.max_pending == 0 || pending < policy.max_pending) &&
-           (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
+        (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
   }
 
-  AllocationRow new_allocation(const SweepRow& sweep, const SweepFacts& facts,
-                               std::int32_t nodes, std::string token) {
+  AllocationRow new_allocation(
+      const SweepRow& sweep, const SweepFacts& facts, std::int32_t nodes, std::string token) {
     INVARIANT(facts.backend == sweep.backend, "a sweep runs where its submission has said",
-              sweep.id, facts.backend, sweep.backend);
+        sweep.id, facts.backend, sweep.backend);
     AllocationRow row;
     row.sweep = sweep.id;
     row.token = std::move(token);
@@ -474,11 +466,11 @@ class Decider {
     return slurm::element_token(array, index);
   }
 
-  void make_allocation(const SweepRow& sweep, const SweepFacts& facts, const Demand& demand,
-                       std::string token) {
+  void make_allocation(
+      const SweepRow& sweep, const SweepFacts& facts, const Demand& demand, std::string token) {
     AllocationRow row = new_allocation(sweep, facts, demand.nodes, std::move(token));
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
-                                   demand.longest_s, facts.policy);
+        demand.longest_s, facts.policy);
     row.time_limit_s = site_limits_.time_within_hours(
         facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
     if (facts.backend != Backend::local) row.deadline = site_limits_.closes_at(facts);
@@ -492,9 +484,8 @@ class Decider {
     double ahead = before.ahead.sum_s();
     auto assigned = static_cast<std::int64_t>(before.all.size());
     auto open = static_cast<std::int64_t>(before.open.size());
-    const auto most = is_searched(allocation.sweep)
-                          ? std::min(most_open, input_.most_open_in_search)
-                          : most_open;
+    const auto most =
+        is_searched(allocation.sweep) ? std::min(most_open, input_.most_open_in_search) : most_open;
     std::int32_t round = 0;
     while (!has_more()) {
       const TrialRow* trial = next_waiting(allocation.sweep, allocation.nodes);
@@ -504,8 +495,7 @@ class Decider {
       if (is_final && home_of_finals(world_, *trial) != allocation.id) return;
       // A round is not torn apart: runs in two allocations are no pair.
       const bool in_round = trial->final_round > 0 && trial->final_round == round;
-      const bool room =
-          ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy);
+      const bool room = ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy);
       if (!room && !in_round) return;
       round = is_final ? trial->final_round : 0;
       assign(*trial, allocation);
@@ -518,12 +508,12 @@ class Decider {
   }
 
   void assign(const TrialRow& row, const AllocationRow& allocation) {
-    INVARIANT(row.state == State::planned && !row.hidden, "what is assigned was waiting",
-              row.id, row.state, row.hidden);
+    INVARIANT(row.state == State::planned && !row.hidden, "what is assigned was waiting", row.id,
+        row.state, row.hidden);
     INVARIANT(row.sweep == allocation.sweep && node_count(row) == allocation.nodes &&
-                  takes_work(allocation),
-              "a trial gets an allocation of its own sweep and size that takes work", row.id,
-              row.sweep, allocation.id, allocation.sweep, allocation.nodes);
+            takes_work(allocation),
+        "a trial gets an allocation of its own sweep and size that takes work", row.id, row.sweep,
+        allocation.id, allocation.sweep, allocation.nodes);
     ++assigned_;
     auto trial = world_.edit(row);
     trial->state = State::queued;
@@ -554,8 +544,8 @@ class Decider {
   void drain_idle() {
     for (const auto& [id, allocation] : world_.allocations()) {
       if (!takes_work(allocation) || !open_attempts(world_, id).empty()) continue;
-      const bool goes_on = is_active(world_, allocation.sweep) && has_work_for(allocation) &&
-                           !is_full(allocation);
+      const bool goes_on =
+          is_active(world_, allocation.sweep) && has_work_for(allocation) && !is_full(allocation);
       if (!goes_on) drain(allocation);
     }
   }

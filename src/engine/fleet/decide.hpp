@@ -55,12 +55,12 @@ struct Orders {
   std::optional<ControlTime> control{};  ///< before `assign`
   bool drain = false;
 };
-[[nodiscard]] Orders orders_for(const World& world, const AllocationRow& allocation,
-                                bool controlled = false);
+[[nodiscard]] Orders orders_for(
+    const World& world, const AllocationRow& allocation, bool controlled = false);
 
 /// Readable, unique, at most 44 characters: the token comes last.
-[[nodiscard]] std::string job_name_of(const std::string& sweep, std::int32_t nodes,
-                                      const std::string& token);
+[[nodiscard]] std::string job_name_of(
+    const std::string& sweep, std::int32_t nodes, const std::string& token);
 /// Wall time to ask for, in seconds, for attempts that are predicted to take `predicted_s` in
 /// all and the longest of them `longest_s`: room for that one there is whatever the limits.
 [[nodiscard]] double wall_time_s(double predicted_s, double longest_s, const Policy& policy);

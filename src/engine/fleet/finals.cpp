@@ -88,7 +88,7 @@ bool is_searching(const World& world, SweepId sweep, std::int32_t nodes) {
   return std::any_of(world.attempts().begin(), world.attempts().end(), [&](const auto& entry) {
     const TrialRow* trial = world.trial(entry.second.trial);
     return trial != nullptr && trial->sweep == sweep && trial->final_of == 0 &&
-           trial->state != State::ended && node_count(*trial) == nodes;
+        trial->state != State::ended && node_count(*trial) == nodes;
   });
 }
 
@@ -103,10 +103,10 @@ std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows, const Measu
     for (const TrialId layout : finals.next) {
       earliest = std::min(earliest, finals.next_set);
       due.push_back({.of = layout,
-                     .round = finals.next_round,
-                     .resolve = measure.resolve,
-                     .set = finals.next_set,
-                     .sets = measure.node_sets});
+          .round = finals.next_round,
+          .resolve = measure.resolve,
+          .set = finals.next_set,
+          .sets = measure.node_sets});
     }
   }
   // One set of nodes after the other, for all cells: nobody holds nodes and waits for others.
@@ -114,12 +114,10 @@ std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows, const Measu
   return due;
 }
 
-std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows,
-                                             std::int32_t set) {
+std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows, std::int32_t set) {
   std::set<AllocationId> before;
   for (const FinalsRow& row : rows)
-    if (row.final_of != 0 && row.again == 0 && row.final_set < set &&
-        row.tokens_per_s_per_gpu > 0)
+    if (row.final_of != 0 && row.again == 0 && row.final_set < set && row.tokens_per_s_per_gpu > 0)
       before.insert(row.allocation);
   return {before.begin(), before.end()};
 }
@@ -131,7 +129,7 @@ bool is_for(const AllocationRow& allocation, const TrialRow& trial) {
 void end_finals_without_nodes(World& world, const AllocationRow& allocation, Timestamp now) {
   const std::string cause =
       fmt::format("The cluster does not have {} beside {}, on which these finals ran before.",
-                  counted(allocation.nodes, "node"), allocation.avoid);
+          counted(allocation.nodes, "node"), allocation.avoid);
   std::vector<TrialId> waiting;
   for (const AttemptId id : world.attempts_of(allocation.id)) {
     const AttemptRow& attempt = *world.attempt(id);  // assigned ahead
@@ -151,10 +149,10 @@ void end_finals_without_nodes(World& world, const AllocationRow& allocation, Tim
 void end_final(World& world, const TrialRow& trial, Timestamp now, const std::string& cause) {
   end_trial(*world.edit(trial), {.outcome = Outcome::skipped, .cause = cause});
   world.record(AddEvent{.at = now,
-                        .sweep = trial.sweep,
-                        .trial = trial.id,
-                        .kind = EventKind::spared,
-                        .detail = cause});
+      .sweep = trial.sweep,
+      .trial = trial.id,
+      .kind = EventKind::spared,
+      .detail = cause});
 }
 
 std::set<std::pair<SweepId, std::int32_t>> just_ended(std::span<const Change> changes) {
@@ -180,7 +178,7 @@ AllocationId home_of_finals(const World& world, const TrialRow& trial) {
   bool known = false;
   for (const auto& [id, allocation] : world.allocations()) {
     const bool fits = allocation.sweep == trial.sweep && takes_work(allocation) &&
-                      allocation.nodes == node_count(trial) && is_for(allocation, trial);
+        allocation.nodes == node_count(trial) && is_for(allocation, trial);
     if (!fits) continue;
     const bool has_finals = runs_finals(world, id);
     if (home == 0 || (has_finals && !known)) home = id;

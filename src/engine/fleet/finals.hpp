@@ -24,12 +24,12 @@ void hear_changes(std::vector<FinalsRow>& rows, std::span<const Change> changes)
 
 /// The next round of each cell that is to have one, in the order of its runs. No cell begins on
 /// further nodes while another one has not ended on those before.
-[[nodiscard]] std::vector<NewFinal> due_finals(const std::vector<FinalsRow>& rows,
-                                               const Measure& measure);
+[[nodiscard]] std::vector<NewFinal> due_finals(
+    const std::vector<FinalsRow>& rows, const Measure& measure);
 
 /// That have measured runs on the sets of nodes before this one.
-[[nodiscard]] std::vector<AllocationId> allocations_before(const std::vector<FinalsRow>& rows,
-                                                           std::int32_t set);
+[[nodiscard]] std::vector<AllocationId> allocations_before(
+    const std::vector<FinalsRow>& rows, std::int32_t set);
 
 /// Confirmations have allocations of their own, and these take nothing else.
 [[nodiscard]] bool is_for(const AllocationRow& allocation, const TrialRow& trial);

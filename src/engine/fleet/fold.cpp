@@ -33,8 +33,7 @@ namespace {
 /// True where nothing but the missing result speaks against the attempt.
 bool ended_in_peace(const Ending& said) {
   return said.outcome == Outcome::completed ||
-         (said.outcome == Outcome::crashed && said.source == SaidBy::exit &&
-          said.exit_code == 0);
+      (said.outcome == Outcome::crashed && said.source == SaidBy::exit && said.exit_code == 0);
 }
 
 /// What its node agent has refused is no measurement, whoever says that it was one.
@@ -69,8 +68,7 @@ Ending join(Ending said, const RecordsSummary& records) {
   }
   if (records.result) {
     if (said.outcome != Outcome::completed) {
-      said.cause =
-          fmt::format("measured, though it ended {}: {}", name(said.outcome), said.cause);
+      said.cause = fmt::format("measured, though it ended {}: {}", name(said.outcome), said.cause);
     }
     said.outcome = Outcome::completed;
     said.source = SaidBy::runner;
@@ -104,8 +102,7 @@ void settle_trial(TrialRow& trial, const Policy& policy, TrialEnd end, Retry ret
     case Retry::never:
       break;
   }
-  const bool within_budget =
-      (retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
+  const bool within_budget = (retry == Retry::on_trial && trial.charged <= policy.retry_on_trial) ||
       (retry == Retry::elsewhere && trial.elsewhere <= policy.retry_elsewhere);
   if (!within_budget || trial.hidden) return end_trial(trial, std::move(end));
   // A marked measurement is the trial's until a better one is there.
@@ -135,18 +132,18 @@ void judge_ending(Fold fold, const Policy& policy, const AttemptRow& attempt, En
   const auto kind = evidence_kind(ending.outcome, ending.source);
   if (!kind) return;
   add_evidence(fold, ending.node,
-               {.at = fold.now,
-                .kind = *kind,
-                .trial = attempt.trial,
-                .attempt = attempt.id,
-                .detail = ending.cause});
+      {.at = fold.now,
+          .kind = *kind,
+          .trial = attempt.trial,
+          .attempt = attempt.id,
+          .detail = ending.cause});
   if (ending.outcome != Outcome::node_failure) return;
   const auto nodes = nodes_failed_under(fold.world, attempt.trial);
   if (static_cast<std::int64_t>(nodes.size()) < policy.layout_after) return;
   ending.outcome = Outcome::crashed;
   ending.cause =
       fmt::format("failed on {} distinct nodes ({}), so the layout is to blame; last: {}",
-                  nodes.size(), fmt::join(nodes, ", "), ending.cause);
+          nodes.size(), fmt::join(nodes, ", "), ending.cause);
   forget_evidence_of(fold, policy, attempt.trial);
 }
 
@@ -186,9 +183,8 @@ void uncount_others(World& world, const AttemptRow& counted) {
 
 [[nodiscard]] bool is_counted_alone(const World& world, const AttemptRow& counted) {
   const auto& all = world.index().attempts_at(counted.trial);
-  return std::none_of(all.begin(), all.end(), [&](AttemptId id) {
-    return id != counted.id && world.attempts().at(id).counted;
-  });
+  return std::none_of(all.begin(), all.end(),
+      [&](AttemptId id) { return id != counted.id && world.attempts().at(id).counted; });
 }
 
 /// What its attempt has measured is still asked for. A cancellation that came before the news
@@ -198,12 +194,12 @@ void uncount_others(World& world, const AttemptRow& counted) {
 bool is_wanted(const TrialRow* trial, const AttemptRow& attempt, Outcome outcome) {
   if (attempt.revoked || trial == nullptr) return false;
   return trial->state != State::ended ||
-         (trial->outcome != Outcome::completed && outcome == Outcome::completed);
+      (trial->outcome != Outcome::completed && outcome == Outcome::completed);
 }
 
 /// `at` is a time by the clock that its start was taken from.
 void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& said,
-                 const RecordsSummary& records, Timestamp at) {
+    const RecordsSummary& records, Timestamp at) {
   const AttemptRow* found = fold.world.attempt(id);
   if (found == nullptr || found->state == State::ended) return;
   const AttemptRow& attempt = *found;
@@ -222,10 +218,10 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
   const bool marked = !side && records.result && records.result->mark != Mark::none;
   // A marked measurement replaces none that is counted already.
   const bool counted = ending.outcome == Outcome::completed && wanted && !side &&
-                       !(marked && trial->prior == Outcome::completed);
+      !(marked && trial->prior == Outcome::completed);
   if (counted && trial->prior == Outcome::completed) uncount_others(fold.world, attempt);
-  INVARIANT(!counted || is_counted_alone(fold.world, attempt),
-            "one attempt of a trial is counted", attempt.id, attempt.trial, trial->prior);
+  INVARIANT(!counted || is_counted_alone(fold.world, attempt), "one attempt of a trial is counted",
+      attempt.id, attempt.trial, trial->prior);
   {
     auto edit = fold.world.edit(attempt);
     put_ending(*edit, ending, at);
@@ -240,11 +236,12 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     measurement.trial = attempt.trial;
     fold.world.record(std::move(measurement));
   }
-  add_event(fold, {.trial = attempt.trial,
-                   .attempt = attempt.id,
-                   .allocation = attempt.allocation,
-                   .kind = event_of(ending.outcome),
-                   .detail = ending.cause});
+  add_event(fold,
+      {.trial = attempt.trial,
+          .attempt = attempt.id,
+          .allocation = attempt.allocation,
+          .kind = event_of(ending.outcome),
+          .detail = ending.cause});
   if (wanted) {
     // A tool that is not there is on no other node either.
     const bool no_tool = side && joined.start_error != 0;
@@ -256,7 +253,7 @@ void end_attempt(Fold fold, const Policy& policy, AttemptId id, const Ending& sa
     edit->fragmented = ending.fragmented && ending.outcome == Outcome::oom;
     if (edit->fragmented && !side && try_expandable(*edit, policy, ending.cause)) return;
     settle_trial(*edit, policy,
-                 {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry);
+        {.outcome = ending.outcome, .cause = ending.cause, .counted = counted}, retry);
   }
 }
 
@@ -274,8 +271,7 @@ void return_attempt(Fold fold, AttemptId id, const std::string& why, Timestamp a
   {
     auto edit = fold.world.edit(*attempt);
     edit->revoked = true;
-    put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = SaidBy::daemon},
-               at);
+    put_ending(*edit, {.outcome = Outcome::cancelled, .cause = why, .source = SaidBy::daemon}, at);
   }
   const TrialRow* trial = fold.world.trial(attempt->trial);
   if (!superseded && trial != nullptr && trial->state != State::ended)
@@ -293,10 +289,11 @@ void start_attempt(Fold fold, AttemptId id, Timestamp at) {
   const TrialRow* trial = fold.world.trial(attempt->trial);
   if (!attempt->revoked && trial != nullptr && trial->state == State::queued)
     set_open(*fold.world.edit(*trial), State::running);
-  add_event(fold, {.trial = attempt->trial,
-                   .attempt = id,
-                   .allocation = attempt->allocation,
-                   .kind = EventKind::started});
+  add_event(fold,
+      {.trial = attempt->trial,
+          .attempt = id,
+          .allocation = attempt->allocation,
+          .kind = EventKind::started});
 }
 
 SweepState state_or_cancelled(const World& world, SweepId id) {
@@ -324,9 +321,10 @@ struct LineFolder {
       allocation.pid = claimed.pid;
       allocation.pid_start = claimed.pid_start;
     }
-    add_event(fold, {.allocation = allocation.id,
-                     .kind = EventKind::claimed,
-                     .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
+    add_event(fold,
+        {.allocation = allocation.id,
+            .kind = EventKind::claimed,
+            .detail = fmt::format("lead {} on {}", claimed.pid, claimed.host)});
     if (!claimed.node.empty())
       fold.world.see_node({claimed.node, claimed.host, at, allocation.id, true});
   }
@@ -340,8 +338,7 @@ struct LineFolder {
     Ending ending = ended.ending;
     // Its program was not there: an allocation of such attempts has started nothing.
     if (ending.start_error != 0 && !is_side(ended.attempt)) allocation.started = false;
-    if (!ending.found_code.empty())
-      return return_attempt(fold, ended.attempt, ending.cause, at);
+    if (!ending.found_code.empty()) return return_attempt(fold, ended.attempt, ending.cause, at);
     if (!allocation.probe_of.empty()) return take_probe(ended);
     if (const auto time = control_time(allocation, ended.attempt))
       return measure_control(*time, ended);
@@ -388,32 +385,29 @@ struct LineFolder {
     return found == result.metrics.end() ? 0 : found->second;
   }
   void measure_control(ControlTime time, const Ended& ended) const {
-    const bool whole = records && ended.ending.outcome == Outcome::completed &&
-                       ended.ending.mark == Mark::none;
+    const bool whole =
+        records && ended.ending.outcome == Outcome::completed && ended.ending.mark == Mark::none;
     ControlFigures figures;
     if (whole) figures.busbw_bytes_per_s = records->busbw_bytes_per_s;
     if (whole && records->result) figures.tokens_per_s_per_gpu = speed_in(*records->result);
     const bool any = figures.tokens_per_s_per_gpu > 0 || figures.busbw_bytes_per_s > 0;
     const bool flawed = whole && !records->flaw.empty();
     const bool silent = whole && records->result && ended.ending.cause.empty();
-    const std::string why =
-        flawed ? records->flaw
-               : fmt::format("{}: {}", name(ended.ending.outcome),
-                             silent ? "its result has no speed" : ended.ending.cause);
+    const std::string why = flawed ? records->flaw
+                                   : fmt::format("{}: {}", name(ended.ending.outcome),
+                                         silent ? "its result has no speed" : ended.ending.cause);
     // Its own time: a daemon may read of it long after.
     take_control({fold.world, at}, policy, allocation, time, figures, any ? "" : why);
   }
   /// It has no trial: what counts is whether it was measured.
   void take_probe(const Ended& ended) const {
-    const std::string cause =
-        fmt::format("{}: {}", name(ended.ending.outcome), ended.ending.cause);
+    const std::string cause = fmt::format("{}: {}", name(ended.ending.outcome), ended.ending.cause);
     end_probe(fold, policy, allocation, ended.ending.outcome == Outcome::completed, cause);
     allocation.draining = true;
   }
   void operator()(const Revoked& revoked) const {
     if (const auto time = control_time(allocation, revoked.attempt))
-      return take_control(fold, policy, allocation, *time, {},
-                          "no time was left for the control");
+      return take_control(fold, policy, allocation, *time, {}, "no time was left for the control");
     // Given back unasked: there is no time left for it, or its lead leaves. It would come back
     // as often as it is assigned.
     if (!is_asked_for(revoked.attempt) && !allocation.draining)
@@ -426,18 +420,19 @@ struct LineFolder {
     if (attempt == nullptr || attempt->revoked) return true;
     const TrialRow* trial = fold.world.trial(attempt->trial);
     return trial == nullptr || trial->hidden ||
-           state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
+        state_or_cancelled(fold.world, allocation.sweep) != SweepState::active;
   }
   void operator()(const NodeSeen& node) const {
     fold.world.see_node({node.node, node.host, at, allocation.id, false, node.switches});
   }
   void operator()(const FoundOnNode& finding) const {
-    add_event(fold, {.allocation = allocation.id,
-                     .kind = EventKind::finding,
-                     .detail = fmt::format("{}: {}: {}", finding.node, word_of(finding.kind),
-                                           finding.detail)});
-    add_evidence(fold, finding.node,
-                 {.at = fold.now, .kind = finding.kind, .detail = finding.detail});
+    add_event(fold,
+        {.allocation = allocation.id,
+            .kind = EventKind::finding,
+            .detail =
+                fmt::format("{}: {}: {}", finding.node, word_of(finding.kind), finding.detail)});
+    add_evidence(
+        fold, finding.node, {.at = fold.now, .kind = finding.kind, .detail = finding.detail});
   }
   void operator()(const Checked& checked) const {
     take_checked({fold.world, at}, allocation, checked);
@@ -452,14 +447,13 @@ struct LineFolder {
 /// lines behind it were folded, by this daemon or by one before it.
 bool was_set_aside(const World& world, const FromLead& line, AllocationId allocation) {
   const auto* ended = std::get_if<Ended>(&line.body);
-  return ended != nullptr &&
-         world.index().assigned_to(allocation).open.contains(ended->attempt);
+  return ended != nullptr && world.index().assigned_to(allocation).open.contains(ended->attempt);
 }
 
 }  // namespace
 
 void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,
-               const std::optional<RecordsSummary>& records) {
+    const std::optional<RecordsSummary>& records) {
   const AllocationRow* row = fold.world.allocation(allocation);
   if (row == nullptr) return;
   const bool is_new = line.n > row->from_lead_n;
@@ -482,38 +476,36 @@ namespace {
 /// Of an attempt whose allocation is gone: what its records say, else why that has gone. With
 /// --no-kill a job outlives all nodes but its lead's.
 Ending ending_of(const RecordsSummary& records, const AllocationRow& allocation,
-                 const std::string& lead_node, const std::string& why) {
+    const std::string& lead_node, const std::string& why) {
   if (records.error)
-    return {
-        .outcome = *records.error, .cause = records.error_message, .source = SaidBy::runner};
+    return {.outcome = *records.error, .cause = records.error_message, .source = SaidBy::runner};
   if (records.owns_flaw)
     return {.outcome = Outcome::crashed, .cause = records.flaw, .source = SaidBy::runner};
   const Outcome outcome = meaning_of_end(allocation).value_or(Outcome::lost);
   return {.outcome = outcome,
-          .cause = "its allocation has ended: " + why,
-          .source = allocation.end_outcome ? SaidBy::scheduler : SaidBy::daemon,
-          .node = outcome == Outcome::node_failure ? lead_node : ""};
+      .cause = "its allocation has ended: " + why,
+      .source = allocation.end_outcome ? SaidBy::scheduler : SaidBy::daemon,
+      .node = outcome == Outcome::node_failure ? lead_node : ""};
 }
 
 }  // namespace
 
 void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
-               const std::vector<Orphan>& orphans, const std::string& why) {
+    const std::vector<Orphan>& orphans, const std::string& why) {
   const AllocationRow* row = fold.world.allocation(allocation);
   if (row == nullptr) return;
   for (const Orphan& orphan : orphans) {
     const AttemptRow& attempt = fold.world.attempts().at(orphan.attempt);
     const bool ran = attempt.state == State::running || orphan.records.result ||
-                     !orphan.records.unreadable.empty() ||
-                     !orphan.records.runner_version.empty();
+        !orphan.records.unreadable.empty() || !orphan.records.runner_version.empty();
     if (!ran) {
       return_attempt(fold, orphan.attempt, "its allocation ended before it started: " + why,
-                     last_sign(*row, fold.now));
+          last_sign(*row, fold.now));
       continue;
     }
     end_attempt(fold, policy, orphan.attempt,
-                ending_of(orphan.records, *row, fold.world.lead_node(allocation), why),
-                orphan.records, last_sign(*row, fold.now));
+        ending_of(orphan.records, *row, fold.world.lead_node(allocation), why), orphan.records,
+        last_sign(*row, fold.now));
   }
   // Where its short run has ended this says nothing new.
   if (!row->probe_of.empty() && row->draining && row->claimed_at == 0) {
@@ -527,11 +519,10 @@ void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
     edit->end_reason = why;
     edit->ended_at = fold.now;
   }
-  INVARIANT(open_attempts(fold.world, allocation).empty(),
-            "what was in an allocation ends with it", allocation, orphans.size());
+  INVARIANT(open_attempts(fold.world, allocation).empty(), "what was in an allocation ends with it",
+      allocation, orphans.size());
   fold.world.forget_nodes(*row);
-  add_event(fold,
-            {.allocation = allocation, .kind = EventKind::allocation_ended, .detail = why});
+  add_event(fold, {.allocation = allocation, .kind = EventKind::allocation_ended, .detail = why});
 }
 
 }  // namespace shardsweep

@@ -23,7 +23,7 @@ struct Fold {
 /// One line of an allocation's from_lead. `records` is needed for Ended: what the runner
 /// recorded.
 void fold_line(Fold fold, const Policy& policy, AllocationId allocation, const FromLead& line,
-               const std::optional<RecordsSummary>& records);
+    const std::optional<RecordsSummary>& records);
 
 /// What the scheduler says. A job that ended does not end its allocation here: its files have
 /// to be read once more first (fold_gone).
@@ -41,7 +41,7 @@ struct Orphan {
 /// The allocation's job is over and its lead's last line has been folded: its attempts are
 /// completed where a result is durable, lost where they had started, planned again where not.
 void fold_gone(Fold fold, const Policy& policy, AllocationId allocation,
-               const std::vector<Orphan>& orphans, const std::string& why);
+    const std::vector<Orphan>& orphans, const std::string& why);
 
 /// Attempts of this allocation that are not over.
 [[nodiscard]] std::vector<AttemptId> open_attempts(const World& world, AllocationId allocation);

@@ -33,14 +33,13 @@ struct SchedulerFolder {
   [[nodiscard]] bool will_blame_lead_node(const AllocationRow& row) const {
     const auto open = open_attempts(fold.world, row.id);
     return !fold.world.lead_node(row.id).empty() &&
-           std::any_of(open.begin(), open.end(), [&](AttemptId id) {
-             return fold.world.attempts().at(id).state == State::running;
-           });
+        std::any_of(open.begin(), open.end(),
+            [&](AttemptId id) { return fold.world.attempts().at(id).state == State::running; });
   }
 
   /// Slurm names the user who cancelled a job, and that is whoever runs the daemon.
-  [[nodiscard]] std::string why_ended(const AllocationRow& row, const JobSeen& event,
-                                      Timestamp ran_since) const {
+  [[nodiscard]] std::string why_ended(
+      const AllocationRow& row, const JobSeen& event, Timestamp ran_since) const {
     const bool waited_for = ran_since != 0 && row.claimed_at == 0 && !row.draining;
     if (!event.own_cancel || !waited_for) return event.detail;
     return fmt::format(
@@ -59,9 +58,10 @@ struct SchedulerFolder {
       // A late answer: another job of this token has the claim.
       if (row->claimed_at == 0 || row->job_id.empty()) row->job_id = event.job_id;
       row.done();
-      add_event(fold, {.allocation = row->id,
-                       .kind = EventKind::submitted,
-                       .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
+      add_event(fold,
+          {.allocation = row->id,
+              .kind = EventKind::submitted,
+              .detail = fmt::format("{} as {}", row->job_name, event.job_id)});
     }
   }
   void operator()(const SubmitUnknown& event) const {
@@ -71,8 +71,7 @@ struct SchedulerFolder {
       row->detail = event.why;
       clear_missing(*row);
       row.done();
-      add_event(
-          fold,
+      add_event(fold,
           {.allocation = row->id, .kind = EventKind::submission_unknown, .detail = event.why});
     }
   }
@@ -105,16 +104,15 @@ struct SchedulerFolder {
       row->detail = event.why;
       clear_missing(*row);
       row.done();
-      add_event(fold,
-                {.allocation = row->id, .kind = EventKind::deferred, .detail = event.why});
+      add_event(fold, {.allocation = row->id, .kind = EventKind::deferred, .detail = event.why});
     }
   }
   void operator()(const JobDuplicate& event) const {
     if (const auto* row = of(event)) {
       add_event(fold,
-                {.allocation = row->id,
-                 .kind = EventKind::duplicate,
-                 .detail = fmt::format("job {} has the same token: cancelled", event.job_id)});
+          {.allocation = row->id,
+              .kind = EventKind::duplicate,
+              .detail = fmt::format("job {} has the same token: cancelled", event.job_id)});
     }
   }
   void operator()(const JobSeen& event) const {
@@ -124,16 +122,15 @@ struct SchedulerFolder {
     // Asked before the claim and answered after it, or about another job with this token, which
     // a lost answer of sbatch has left behind: no news of the job that has started.
     const bool another = !row->job_id.empty() && row->job_id != event.job_id;
-    if (event.state == JobState::pending && row->claimed_at != 0 &&
-        (!event.after_claim || another))
+    if (event.state == JobState::pending && row->claimed_at != 0 && (!event.after_claim || another))
       return;
     if (event.state == JobState::ended && row->claimed_at == 0)
       fold.world.note_begun_on(*row, first_node(event.nodes));
     const std::string detail =
         event.advice.empty() ? event.detail : event.detail + ": " + event.advice;
     const bool news = row->job_state != event.state || row->job_id != event.job_id ||
-                      row->submission != Submission::accepted || row->detail != detail ||
-                      row->missing != Missing::nothing || row->hold != event.hold;
+        row->submission != Submission::accepted || row->detail != detail ||
+        row->missing != Missing::nothing || row->hold != event.hold;
     if (!news) return;
     clear_missing(*row);
     const Timestamp ran_since = row->running_since;
@@ -143,9 +140,10 @@ struct SchedulerFolder {
       row->running_since = fold.now;
     }
     if (row->submission != Submission::accepted) {
-      add_event(fold, {.allocation = row->id,
-                       .kind = EventKind::adopted,
-                       .detail = fmt::format("found as {}", event.job_id)});
+      add_event(fold,
+          {.allocation = row->id,
+              .kind = EventKind::adopted,
+              .detail = fmt::format("found as {}", event.job_id)});
     }
     row->submission = Submission::accepted;
     row->job_id = event.job_id;
@@ -155,12 +153,11 @@ struct SchedulerFolder {
     if (event.state == JobState::ended) {
       // A lead says that it got a signal, Slurm why it sent one.
       const bool explains = event.outcome && !row->end_outcome;
-      if (row->end_reason.empty() || explains)
-        row->end_reason = why_ended(*row, event, ran_since);
+      if (row->end_reason.empty() || explains) row->end_reason = why_ended(*row, event, ran_since);
       // With --no-kill a job ends so when its batch host is lost, which comes first.
       if (explains && event.outcome == Outcome::node_failure && !will_blame_lead_node(*row))
         add_evidence(fold, first_node(event.nodes),
-                     {.at = fold.now, .kind = EvidenceKind::lost, .detail = event.detail});
+            {.at = fold.now, .kind = EvidenceKind::lost, .detail = event.detail});
       if (!row->end_outcome) row->end_outcome = event.outcome;
       row->own_cancel = event.own_cancel;
     }
@@ -211,9 +208,10 @@ void submit_again(Fold fold, const AllocationRow& allocation) {
     row->end_reason.clear();
     ++row->resubmissions;
   }
-  add_event(fold, {.allocation = allocation.id,
-                   .kind = EventKind::submitted_again,
-                   .detail = "no job with its token exists"});
+  add_event(fold,
+      {.allocation = allocation.id,
+          .kind = EventKind::submitted_again,
+          .detail = "no job with its token exists"});
 }
 
 void fold_scheduler(Fold fold, const SchedulerEvent& event) {

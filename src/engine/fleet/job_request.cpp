@@ -14,20 +14,18 @@ constexpr double start_s = 120;
 
 }  // namespace
 
-std::string job_name_of(const std::string& sweep, std::int32_t nodes,
-                        const std::string& token) {
+std::string job_name_of(const std::string& sweep, std::int32_t nodes, const std::string& token) {
   return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
 }
 
 double needed_time_s(double work_s, const Policy& policy) {
-  return work_s * policy.lane.time_margin + policy.attempt.grace_s +
-         policy.lane.stop_before_end_s + start_s;
+  return work_s * policy.lane.time_margin + policy.attempt.grace_s + policy.lane.stop_before_end_s +
+      start_s;
 }
 
 double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   const double lane_s = std::clamp(needed_time_s(predicted_s, policy),
-                                   std::min(policy.lane_min_time_s, policy.lane_max_time_s),
-                                   policy.lane_max_time_s);
+      std::min(policy.lane_min_time_s, policy.lane_max_time_s), policy.lane_max_time_s);
   // A job that could not hold one of its attempts would be made again and again: beyond the
   // limit there is room for that one, though none to start up slowly.
   const double room_s = needed_time_s(longest_s, policy);

@@ -28,7 +28,7 @@ constexpr double longest_quarantine_s = 86400;
 bool counts_here(const std::string& node, EvidenceKind kind) {
   if (node == local_node)
     return kind == EvidenceKind::hardware || kind == EvidenceKind::dirty ||
-           kind == EvidenceKind::check;
+        kind == EvidenceKind::check;
   return speaks_against_node(kind);
 }
 
@@ -42,7 +42,7 @@ struct Weight {
 /// between two nodes: once it may have been anybody's doing.
 bool is_suspicion(EvidenceKind kind) {
   return kind == EvidenceKind::unstarted || kind == EvidenceKind::killed ||
-         kind == EvidenceKind::slow_pair;
+      kind == EvidenceKind::slow_pair;
 }
 
 Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
@@ -64,8 +64,7 @@ Weight weigh(const NodeRow& node, const Policy& policy, Timestamp now) {
 }
 
 bool is_enough(const Weight& weight, const Policy& policy) {
-  return weight.failures >= policy.quarantine_after ||
-         weight.suspicions >= policy.suspect_after;
+  return weight.failures >= policy.quarantine_after || weight.suspicions >= policy.suspect_after;
 }
 
 void set_state(Fold fold, Edit<NodeRow>& node, NodeState state, const std::string& reason) {
@@ -74,16 +73,15 @@ void set_state(Fold fold, Edit<NodeRow>& node, NodeState state, const std::strin
   node->reason = reason;
   node.done();
   fold.world.record(AddEvent{.at = fold.now,
-                             .kind = event_of(state),
-                             .detail = fmt::format("{}: {}", node->node, reason)});
+      .kind = event_of(state),
+      .detail = fmt::format("{}: {}", node->node, reason)});
 }
 
-void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy,
-                const std::string& reason) {
+void quarantine(Fold fold, Edit<NodeRow>& node, const Policy& policy, const std::string& reason) {
   const double factor = std::ldexp(1.0, std::min(node->failed_probes, 20));
   node->until = fold.now +
-                to_microseconds(std::min(policy.probe_after_s * factor,
-                                         std::max(longest_quarantine_s, policy.probe_after_s)));
+      to_microseconds(std::min(
+          policy.probe_after_s * factor, std::max(longest_quarantine_s, policy.probe_after_s)));
   set_state(fold, node, NodeState::quarantined, reason);
 }
 
@@ -141,7 +139,7 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
     const bool was_here = std::find(here->begin(), here->end(), name) != here->end();
     for (const NodeCharge& one : node.evidence) {
       const bool fits = one.trial == attempt.trial && one.kind != EvidenceKind::suspect &&
-                        !is_pace(one.kind) && !speaks_against_node(one.kind);
+          !is_pace(one.kind) && !speaks_against_node(one.kind);
       if (was_here || !fits) continue;
       suspects.emplace_back(name, one.kind);
       break;
@@ -149,21 +147,19 @@ void suspect_others(Fold fold, const AttemptRow& attempt) {
   }
   for (const auto& [name, kind] : suspects) {
     add_evidence(fold, name,
-                 {.at = fold.now,
-                  .kind = EvidenceKind::suspect,
-                  .trial = attempt.trial,
-                  .attempt = attempt.id,
-                  .detail = fmt::format("{} here, measured elsewhere", word_of(kind))});
+        {.at = fold.now,
+            .kind = EvidenceKind::suspect,
+            .trial = attempt.trial,
+            .attempt = attempt.id,
+            .detail = fmt::format("{} here, measured elsewhere", word_of(kind))});
   }
 }
 
 std::vector<std::string> nodes_failed_under(const World& world, TrialId trial) {
   std::vector<std::string> nodes;
   for (const auto& [name, node] : world.nodes()) {
-    const bool failed =
-        std::any_of(node.evidence.begin(), node.evidence.end(), [&](const NodeCharge& one) {
-          return one.trial == trial && speaks_against_node(one.kind);
-        });
+    const bool failed = std::any_of(node.evidence.begin(), node.evidence.end(),
+        [&](const NodeCharge& one) { return one.trial == trial && speaks_against_node(one.kind); });
     if (failed) nodes.push_back(name);
   }
   return nodes;
@@ -182,12 +178,12 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
   Probe probe{sweep, {}};
   const std::int32_t slots = std::max(1, sweep.cluster.gpus_per_node);
   probe.sweep.models = {{.name = "probe",
-                         .layers = 2,
-                         .hidden = 64,
-                         .ffn = 128,
-                         .heads = 4,
-                         .kv_heads = 2,
-                         .vocab = 256}};
+      .layers = 2,
+      .hidden = 64,
+      .ffn = 128,
+      .heads = 4,
+      .kv_heads = 2,
+      .vocab = 256}};
   probe.sweep.measure = {.warmup = 1, .steps = 5, .repeats = 1};
   probe.sweep.policy.attempt.attempt_limit_s = sweep.policy.probe_limit_s;
   // Flags of shardbench's own may be meant to fail.
@@ -202,7 +198,7 @@ Probe probe_of(const SweepSpec& sweep, const Point& example) {
 }
 
 void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
-               const std::string& cause) {
+    const std::string& cause) {
   const NodeRow* row = fold.world.node(allocation.probe_of);
   // Somebody may have cleared it.
   if (row == nullptr || row->state != NodeState::probation) return;
@@ -225,13 +221,11 @@ bool probe_is_due(const World& world, Timestamp now) {
   const bool due =
       std::any_of(world.nodes().begin(), world.nodes().end(), [now](const auto& entry) {
         const NodeRow& node = entry.second;
-        return node.state == NodeState::quarantined && node.until <= now &&
-               node.node != local_node;
+        return node.state == NodeState::quarantined && node.until <= now && node.node != local_node;
       });
-  return due &&
-         std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
-           return !world.index().waiting(entry.first).empty();
-         });
+  return due && std::any_of(world.sweeps().begin(), world.sweeps().end(), [&](const auto& entry) {
+    return !world.index().waiting(entry.first).empty();
+  });
 }
 
 void let_all_in(Fold fold, const std::string& why) {
@@ -267,9 +261,9 @@ std::vector<std::string> nodes_out(const World& world) {
 bool holds_node_out(const World& world, AllocationId allocation) {
   const auto* held = world.nodes_of(allocation);
   return held != nullptr && std::any_of(held->begin(), held->end(), [&](const auto& name) {
-           const NodeRow* node = world.node(name);
-           return node != nullptr && node->state != NodeState::trusted;
-         });
+    const NodeRow* node = world.node(name);
+    return node != nullptr && node->state != NodeState::trusted;
+  });
 }
 
 std::string first_node(std::string_view slurm_list) {

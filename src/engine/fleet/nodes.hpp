@@ -55,7 +55,7 @@ struct Probe {
 
 /// A probe is over; `cause` says why it has failed.
 void end_probe(Fold fold, const Policy& policy, const AllocationRow& allocation, bool passed,
-               const std::string& cause);
+    const std::string& cause);
 
 /// Nobody waits for the node any more, so the probe was not run: it is due again.
 void put_off_probe(Fold fold, const AllocationRow& allocation);

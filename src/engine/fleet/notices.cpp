@@ -34,8 +34,7 @@ bool holds_nodes(const World& world, SweepId id) {
 void Watcher::see(const World& world, const std::vector<Change>& committed, Timestamp now) {
   for (const Change& change : committed) {
     if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
-      if (const TrialRow* trial = world.trial(attempt->row.trial))
-        progress_[trial->sweep] = now;
+      if (const TrialRow* trial = world.trial(attempt->row.trial)) progress_[trial->sweep] = now;
     }
     const auto* event = std::get_if<AddEvent>(&change);
     if (event == nullptr) continue;
@@ -44,8 +43,7 @@ void Watcher::see(const World& world, const std::vector<Change>& committed, Time
     if (event->kind == EventKind::regressed) {
       const std::string name = name_of(world, event->sweep);
       notices_.push_back({NotifyEvent::regression, name,
-                          fmt::format("sweep '{}' became slower: {}", name, event->detail),
-                          now});
+          fmt::format("sweep '{}' became slower: {}", name, event->detail), now});
     }
     if (event->kind == EventKind::paused) {
       const std::string name = name_of(world, event->sweep);
@@ -63,10 +61,8 @@ void Watcher::see_ends(const World& world, Timestamp now) {
       if (open_.insert(sweep.id).second && sweep.remeasuring) again_.insert(sweep.id);
     } else if (open_.erase(sweep.id) > 0 && again_.erase(sweep.id) == 0) {
       const bool cancelled = sweep.state == SweepState::cancelled;
-      notices_.push_back(
-          {NotifyEvent::sweep_ended, sweep.name,
-           fmt::format("sweep '{}' {}", sweep.name, cancelled ? "is cancelled" : "has ended"),
-           now});
+      notices_.push_back({NotifyEvent::sweep_ended, sweep.name,
+          fmt::format("sweep '{}' {}", sweep.name, cancelled ? "is cancelled" : "has ended"), now});
     }
   }
 }
@@ -79,16 +75,16 @@ void Watcher::look_failed(const std::string& why, Timestamp now) {
 void Watcher::look_succeeded(Timestamp now) {
   if (std::exchange(blind_told_, false))
     notices_.push_back({NotifyEvent::blind, "",
-                        fmt::format("the scheduler answers again after {:.0f} min",
-                                    to_seconds(now - *blind_since_) / 60),
-                        now});
+        fmt::format(
+            "the scheduler answers again after {:.0f} min", to_seconds(now - *blind_since_) / 60),
+        now});
   blind_since_.reset();
 }
 
 void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now) {
   for (const auto& [id, sweep] : world.sweeps()) {
     const bool runs = sweep.state == SweepState::active && open_.contains(sweep.id) &&
-                      holds_nodes(world, sweep.id);
+        holds_nodes(world, sweep.id);
     if (!runs) {
       progress_.erase(sweep.id);
       stalled_.erase(sweep.id);
@@ -98,11 +94,10 @@ void Watcher::see_stalls(const World& world, const Policy& policy, Timestamp now
     if (to_seconds(now - since) < policy.stall_s) {
       stalled_.erase(sweep.id);
     } else if (stalled_.insert(sweep.id).second) {
-      notices_.push_back(
-          {NotifyEvent::stalled, sweep.name,
-           fmt::format("sweep '{}' holds nodes, but no attempt started or ended for {:.0f} min",
-                       sweep.name, to_seconds(now - since) / 60),
-           now});
+      notices_.push_back({NotifyEvent::stalled, sweep.name,
+          fmt::format("sweep '{}' holds nodes, but no attempt started or ended for {:.0f} min",
+              sweep.name, to_seconds(now - since) / 60),
+          now});
     }
   }
 }
@@ -113,9 +108,8 @@ void Watcher::see_blindness(const Policy& policy, Timestamp now) {
   if (blind_s < policy.blind_s) return;
   blind_told_ = true;
   notices_.push_back({NotifyEvent::blind, "",
-                      fmt::format("the scheduler has not answered for {:.0f} min: {}",
-                                  blind_s / 60, blind_why_),
-                      now});
+      fmt::format("the scheduler has not answered for {:.0f} min: {}", blind_s / 60, blind_why_),
+      now});
 }
 
 std::vector<Notice> Watcher::take(const World& world, const Policy& policy, Timestamp now) {

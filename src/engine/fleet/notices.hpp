@@ -24,8 +24,7 @@ class Watcher {
   void look_failed(const std::string& why, Timestamp now);
   void look_succeeded(Timestamp now);
   /// What is to be told now; each thing once until it is over.
-  [[nodiscard]] std::vector<Notice> take(const World& world, const Policy& policy,
-                                         Timestamp now);
+  [[nodiscard]] std::vector<Notice> take(const World& world, const Policy& policy, Timestamp now);
 
  private:
   void see_ends(const World& world, Timestamp now);

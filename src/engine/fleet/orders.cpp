@@ -26,8 +26,7 @@ Orders orders_for(const World& world, const AllocationRow& allocation, bool cont
         attempt.revoked || trial.state == State::ended || state == SweepState::cancelled;
     if (unwanted) {
       orders.cancel.push_back(id);
-    } else if (attempt.state == State::queued &&
-               (trial.hidden || state == SweepState::paused)) {
+    } else if (attempt.state == State::queued && (trial.hidden || state == SweepState::paused)) {
       orders.revoke.push_back(id);
     }
   }

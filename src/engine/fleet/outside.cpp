@@ -22,8 +22,8 @@ constexpr std::size_t most_evidence = 2000;
 
 /// The next line that its lead would write.
 void say(Fold fold, const Policy& policy, const AllocationRow& row, FromLeadBody body) {
-  fold_line(fold, policy, row.id, FromLead{row.from_lead_n + 1, fold.now, std::move(body)},
-            std::nullopt);
+  fold_line(
+      fold, policy, row.id, FromLead{row.from_lead_n + 1, fold.now, std::move(body)}, std::nullopt);
 }
 
 Result<void> wrong(std::string what) {
@@ -37,17 +37,17 @@ Result<void> check_number(std::string_view name, double value) {
 
 Result<void> check_failure(const OutsideResult& result) {
   if (result.outcome != Outcome::oom && result.outcome != Outcome::crashed)
-    return wrong(fmt::format("The outcome '{}' can't be recorded: completed, oom or crashed.",
-                             word_of(result.outcome)));
+    return wrong(fmt::format(
+        "The outcome '{}' can't be recorded: completed, oom or crashed.", word_of(result.outcome)));
   if (result.tokens_per_s > 0 || result.step_ms > 0)
-    return wrong(fmt::format("A trial that ended {} has no speed: leave it out.",
-                             word_of(result.outcome)));
+    return wrong(
+        fmt::format("A trial that ended {} has no speed: leave it out.", word_of(result.outcome)));
   const std::string shown = one_line(result.evidence, most_evidence);
   if (shown.size() < least_evidence)
     return wrong(
         fmt::format("A trial that ended {} needs --evidence: the line of its log that "
                     "says so.",
-                    word_of(result.outcome)));
+            word_of(result.outcome)));
   return {};
 }
 
@@ -67,16 +67,16 @@ bool is_worker_name(std::string_view name) {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   constexpr std::size_t longest = 32;
   return !name.empty() && name.size() <= longest &&
-         name.find_first_not_of(inner) == std::string_view::npos &&
-         inner.find(name.front()) < inner.size() - 3;
+      name.find_first_not_of(inner) == std::string_view::npos &&
+      inner.find(name.front()) < inner.size() - 3;
 }
 
-AllocationRow outside_allocation(AllocationRow row, const std::string& sweep,
-                                 const HandOut& asked, Timestamp now) {
+AllocationRow outside_allocation(
+    AllocationRow row, const std::string& sweep, const HandOut& asked, Timestamp now) {
   row.host =
       asked.worker.empty() ? std::string(no_worker) : std::string(named_worker) + asked.worker;
   row.job_name = fmt::format("{}-outside{}{}_{}", sweep.substr(0, 24),
-                             asked.worker.empty() ? "" : "-", asked.worker, row.token);
+      asked.worker.empty() ? "" : "-", asked.worker, row.token);
   row.state = State::running;
   row.submission = Submission::accepted;
   row.job_state = JobState::running;
@@ -93,15 +93,13 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row) {
 }
 
 std::string worker_of(const AllocationRow& row) {
-  return row.host.starts_with(named_worker) ? row.host.substr(named_worker.size())
-                                            : std::string();
+  return row.host.starts_with(named_worker) ? row.host.substr(named_worker.size()) : std::string();
 }
 
 std::string why_taken_back(const World& world, const AllocationRow& row, Timestamp now) {
   if (row.deadline <= now) return "Its lease is over, and nobody has recorded a result.";
   const SweepRow* sweep = world.sweep(row.sweep);
-  if (sweep == nullptr || sweep->state == SweepState::cancelled)
-    return "Its sweep was cancelled.";
+  if (sweep == nullptr || sweep->state == SweepState::cancelled) return "Its sweep was cancelled.";
   for (const AttemptId id : open_attempts(world, row.id)) {
     const AttemptRow& attempt = world.attempts().at(id);
     const TrialRow* trial = world.trial(attempt.trial);
@@ -112,27 +110,26 @@ std::string why_taken_back(const World& world, const AllocationRow& row, Timesta
 }
 
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
-                   const std::optional<RecordsSummary>& records) {
+    const std::optional<RecordsSummary>& records) {
   const AllocationRow* row = fold.world.allocation(id);
   if (row == nullptr) return;
   for (const AttemptId attempt : open_attempts(fold.world, id))
     fold_line(fold, policy, id,
-              FromLead{row->from_lead_n + 1, fold.now,
-                       Ended{.attempt = attempt, .nonce = {}, .ending = ending, .pack = {}}},
-              records);
+        FromLead{row->from_lead_n + 1, fold.now,
+            Ended{.attempt = attempt, .nonce = {}, .ending = ending, .pack = {}}},
+        records);
   {
     auto edit = fold.world.edit(*row);
     edit->said_bye = true;
     edit->job_state = JobState::ended;
   }
   fold_gone(fold, policy, id, {},
-            ending.source == SaidBy::daemon ? ending.cause : std::string("recorded"));
+      ending.source == SaidBy::daemon ? ending.cause : std::string("recorded"));
 }
 
 void take_back(Fold fold, const Policy& policy, AllocationId id, const std::string& why) {
   close_outside(fold, policy, id,
-                {.outcome = Outcome::lost, .cause = why, .source = SaidBy::daemon},
-                std::nullopt);
+      {.outcome = Outcome::lost, .cause = why, .source = SaidBy::daemon}, std::nullopt);
 }
 
 Result<void> check(const OutsideResult& result, const OutsidePoint& point) {
@@ -142,8 +139,7 @@ Result<void> check(const OutsideResult& result, const OutsidePoint& point) {
   if (result.steps < 0) return wrong("--steps has to be above 0.");
   if (point.device_memory_bytes > 0 && result.peak_memory_bytes > point.device_memory_bytes)
     return wrong(fmt::format("--memory says {} of a GPU, and one has {}.",
-                             bytes_text(result.peak_memory_bytes),
-                             bytes_text(point.device_memory_bytes)));
+        bytes_text(result.peak_memory_bytes), bytes_text(point.device_memory_bytes)));
   if (result.outcome != Outcome::completed) return check_failure(result);
   if (!result.evidence.empty()) return wrong("--evidence belongs to --outcome oom or crashed.");
   if (result.tokens_per_s <= 0 && result.step_ms <= 0)
@@ -155,27 +151,23 @@ Result<void> check(const OutsideResult& result, const OutsidePoint& point) {
   return wrong(fmt::format(
       "--tokens-per-s and --step-ms are of {} tokens per train step, and this point "
       "has {}. --tokens-per-s is that of all {}.",
-      grouped(std::llround(tokens)), grouped(point.tokens_per_step),
-      counted(point.gpus, "GPU")));
+      grouped(std::llround(tokens)), grouped(point.tokens_per_step), counted(point.gpus, "GPU")));
 }
 
-AddMeasurement measurement_of(const OutsideResult& result, const OutsidePoint& point,
-                              const std::string& worker) {
+AddMeasurement measurement_of(
+    const OutsideResult& result, const OutsidePoint& point, const std::string& worker) {
   const auto tokens = static_cast<double>(point.tokens_per_step);
-  const double step_ms =
-      result.step_ms > 0 ? result.step_ms : tokens / result.tokens_per_s * 1e3;
+  const double step_ms = result.step_ms > 0 ? result.step_ms : tokens / result.tokens_per_s * 1e3;
   const double tokens_per_s =
       result.tokens_per_s > 0 ? result.tokens_per_s : tokens / step_ms * 1e3;
   AddMeasurement measurement;
   measurement.metrics = {{"tokens_per_s", tokens_per_s},
-                         {"tokens_per_s_per_gpu", tokens_per_s / point.gpus},
-                         {"train_step_ms", step_ms},
-                         {"tokens_per_step", tokens}};
+      {"tokens_per_s_per_gpu", tokens_per_s / point.gpus}, {"train_step_ms", step_ms},
+      {"tokens_per_step", tokens}};
   if (result.peak_memory_bytes > 0)
     measurement.metrics.emplace("peak_memory_bytes", result.peak_memory_bytes);
   if (result.steps > 0) measurement.metrics.emplace("steps", static_cast<double>(result.steps));
-  measurement.hosts =
-      worker.empty() ? R"(["outside"])" : fmt::format(R"(["outside {}"])", worker);
+  measurement.hosts = worker.empty() ? R"(["outside"])" : fmt::format(R"(["outside {}"])", worker);
   return measurement;
 }
 

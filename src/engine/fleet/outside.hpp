@@ -19,11 +19,11 @@
 namespace shardsweep {
 
 /// Null: no trial of this name waits.
-[[nodiscard]] const TrialRow* waiting_trial(const World& world, SweepId sweep,
-                                            std::string_view slug);
+[[nodiscard]] const TrialRow* waiting_trial(
+    const World& world, SweepId sweep, std::string_view slug);
 /// An empty one of the sweep's, as one in which somebody outside works.
-[[nodiscard]] AllocationRow outside_allocation(AllocationRow row, const std::string& sweep,
-                                               const HandOut& asked, Timestamp now);
+[[nodiscard]] AllocationRow outside_allocation(
+    AllocationRow row, const std::string& sweep, const HandOut& asked, Timestamp now);
 /// Its one attempt has begun, and it takes nothing more.
 void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 
@@ -35,11 +35,11 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 
 /// Why nobody waits for it any more: its lease is over, or its trial is not wanted. Empty: it
 /// is out.
-[[nodiscard]] std::string why_taken_back(const World& world, const AllocationRow& row,
-                                         Timestamp now);
+[[nodiscard]] std::string why_taken_back(
+    const World& world, const AllocationRow& row, Timestamp now);
 /// Its attempt ends so, and the allocation with it.
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
-                   const std::optional<RecordsSummary>& records);
+    const std::optional<RecordsSummary>& records);
 /// The same, without a result.
 void take_back(Fold fold, const Policy& policy, AllocationId id, const std::string& why);
 
@@ -53,8 +53,7 @@ struct OutsidePoint {
 /// or the point, a failure without evidence.
 [[nodiscard]] Result<void> check(const OutsideResult& result, const OutsidePoint& point);
 /// Of a result that has passed: its measurement, without what only the caller knows.
-[[nodiscard]] AddMeasurement measurement_of(const OutsideResult& result,
-                                            const OutsidePoint& point,
-                                            const std::string& worker);
+[[nodiscard]] AddMeasurement measurement_of(
+    const OutsideResult& result, const OutsidePoint& point, const std::string& worker);
 
 }  // namespace shardsweep

@@ -14,14 +14,14 @@ namespace {
 constexpr double loss_tolerance = 0.02;
 constexpr std::size_t least_others = 2;
 
-std::optional<double> metric(const std::map<std::string, double, std::less<>>& metrics,
-                             std::string_view name) {
+std::optional<double> metric(
+    const std::map<std::string, double, std::less<>>& metrics, std::string_view name) {
   const auto found = metrics.find(name);
   return found == metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string differs(std::string_view what, std::optional<double> got,
-                    std::optional<std::int64_t> wanted) {
+std::string differs(
+    std::string_view what, std::optional<double> got, std::optional<std::int64_t> wanted) {
   if (!got || !wanted || std::llround(*got) == *wanted) return "";
   return fmt::format("{} is {}, but the plan has {}", what, std::llround(*got), *wanted);
 }
@@ -36,8 +36,8 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
   if (others.size() < least_others) return "";
   std::sort(others.begin(), others.end());
   const double middle = others[others.size() / 2];
-  const auto with_middle = std::count_if(others.begin(), others.end(),
-                                         [&](double one) { return agree(one, middle); });
+  const auto with_middle =
+      std::count_if(others.begin(), others.end(), [&](double one) { return agree(one, middle); });
   // They do not agree among themselves: nobody can be called wrong.
   if (with_middle < static_cast<std::ptrdiff_t>(least_others) ||
       2 * with_middle <= static_cast<std::ptrdiff_t>(others.size()))
@@ -52,7 +52,7 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
 
 std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
   const bool known = trials.version != "unknown" && said.version != "unknown" &&
-                     !trials.version.empty() && !said.version.empty();
+      !trials.version.empty() && !said.version.empty();
   if (!known || trials.name != said.name || trials.version == said.version) return "";
   return fmt::format(
       "measured by {} {}, but the trial belongs to version {}; the runner's 'start' record and "
@@ -60,8 +60,8 @@ std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
       said.name, said.version, trials.version);
 }
 
-std::string why_implausible(const std::map<std::string, double, std::less<>>& metrics,
-                            const Expected& expected) {
+std::string why_implausible(
+    const std::map<std::string, double, std::less<>>& metrics, const Expected& expected) {
   const auto mfu = metric(metrics, "mfu");
   if (mfu && *mfu > 1)
     return fmt::format("MFU {:.1f} %: faster than the hardware's peak", *mfu * 100);
@@ -71,8 +71,7 @@ std::string why_implausible(const std::map<std::string, double, std::less<>>& me
   }
   std::string why = differs("n_params", metric(metrics, "n_params"), expected.n_params);
   if (why.empty())
-    why = differs("tokens_per_step", metric(metrics, "tokens_per_step"),
-                  expected.tokens_per_step);
+    why = differs("tokens_per_step", metric(metrics, "tokens_per_step"), expected.tokens_per_step);
   return why.empty() ? loss_alone(metric(metrics, "loss"), expected.losses) : why;
 }
 

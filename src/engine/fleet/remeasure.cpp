@@ -111,7 +111,7 @@ class OneLayout {
 
   [[nodiscard]] std::string programs_text() const {
     return fmt::format("the program as it is ({}) and as it was ({}), in one allocation",
-                       short_hash(input_.is), short_hash(input_.was));
+        short_hash(input_.is), short_hash(input_.was));
   }
 
   void judge_pairs() {
@@ -129,9 +129,9 @@ class OneLayout {
     const auto shown = interval_of(slower_by, shown_error);
     const auto evidence = [&] {
       return fmt::format("95 % interval {:.1f} to {:.1f} %, {} of {}",
-                         100 * std::expm1(shown.mean - *shown.half_width),
-                         100 * std::expm1(shown.mean + *shown.half_width),
-                         counted(shown.pairs, "pair"), programs_text());
+          100 * std::expm1(shown.mean - *shown.half_width),
+          100 * std::expm1(shown.mean + *shown.half_width), counted(shown.pairs, "pair"),
+          programs_text());
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
     if (sure.within(input_.resolve)) {
@@ -141,18 +141,19 @@ class OneLayout {
     } else if (sure.half_width && sure.mean + *sure.half_width < 0) {
       say(false, fmt::format("FASTER by {} ({})", change(), evidence()));
     } else if (slower_by.empty() && failed >= rounds_of_broken) {
-      say(true, fmt::format("fails in each of {}, where the program as it was runs ({})",
-                            counted(failed, "run"), programs_text()));
+      say(true,
+          fmt::format("fails in each of {}, where the program as it was runs ({})",
+              counted(failed, "run"), programs_text()));
     } else if (std::ssize(rounds_) >= most_pair_rounds) {
-      say(false, fmt::format("UNDECIDED after {} of {}", counted(std::ssize(slower_by), "pair"),
-                             programs_text()));
+      say(false,
+          fmt::format(
+              "UNDECIDED after {} of {}", counted(std::ssize(slower_by), "pair"), programs_text()));
     }
   }
 
   static const FinalsRow* run_with(const RowsOfLayout& round, const std::string& software) {
-    const auto found = std::find_if(round.begin(), round.end(), [&](const FinalsRow* row) {
-      return row->software == software;
-    });
+    const auto found = std::find_if(round.begin(), round.end(),
+        [&](const FinalsRow* row) { return row->software == software; });
     return found == round.end() ? nullptr : *found;
   }
 
@@ -165,8 +166,9 @@ class OneLayout {
     const bool last = std::ssize(rounds_) >= most_single_rounds;
     if (now.runs == 0) {
       if (std::ssize(rounds_) >= rounds_of_broken)
-        say(before.runs > 0, fmt::format("failed {}, and was measured before",
-                                         std::ssize(rounds_) == 2 ? "twice" : "each time"));
+        say(before.runs > 0,
+            fmt::format("failed {}, and was measured before",
+                std::ssize(rounds_) == 2 ? "twice" : "each time"));
       return;
     }
     if (before.runs == 0) return say(false, "measured for the first time");
@@ -179,7 +181,7 @@ class OneLayout {
       image = fmt::format("; image {} in place of {}", input_.is, input_.was);
     say(slower && now.runs >= least_runs,
         fmt::format("{} ({} now, {} before{})", verdict_text(verdict), counted(now.runs, "run"),
-                    counted(before.runs, "run"), image));
+            counted(before.runs, "run"), image));
   }
 
   TrialId of_;
@@ -209,14 +211,14 @@ std::map<TrialId, RowsOfLayout> chosen(const Layouts& layouts, const RemeasureIn
       if (row->again == input.number) begun[row->final_of] = rows;
     RowsOfLayout own;
     std::copy_if(rows.begin(), rows.end(), std::back_inserter(own),
-                 [](const FinalsRow* row) { return row->final_of == 0; });
+        [](const FinalsRow* row) { return row->final_of == 0; });
     const double speed = median_of_speeds(speeds_of(own));
     if (speed > 0) cells[key.first].emplace_back(-speed, &rows);
   }
   if (!begun.empty()) return begun;
   for (auto& [cell, ranked] : cells) {
     std::stable_sort(ranked.begin(), ranked.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
+        [](const auto& a, const auto& b) { return a.first < b.first; });
     ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(input.asked.layouts)));
     for (const auto& [speed, rows] : ranked)
       begun.emplace(first_of(*rows), *rows);

@@ -38,8 +38,8 @@ struct RemeasurePlan {
 };
 
 /// `rows`: of one node count, all of a sweep's.
-[[nodiscard]] RemeasurePlan plan_remeasure(const std::vector<FinalsRow>& rows,
-                                           const RemeasureInput& input);
+[[nodiscard]] RemeasurePlan plan_remeasure(
+    const std::vector<FinalsRow>& rows, const RemeasureInput& input);
 
 /// Rounds of pairs at most, and rounds of single runs.
 inline constexpr std::int32_t most_pair_rounds = 16;

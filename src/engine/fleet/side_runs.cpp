@@ -41,14 +41,13 @@ TrialId fastest_of(const CellRows& cell) {
 }
 
 bool is_made(const CellRows& cell, SideRun side, TrialId of) {
-  return std::any_of(cell.begin(), cell.end(), [&](const FinalsRow* row) {
-    return row->side == side && row->final_of == of;
-  });
+  return std::any_of(cell.begin(), cell.end(),
+      [&](const FinalsRow* row) { return row->side == side && row->final_of == of; });
 }
 
 /// The winners of finals, by the name of their cell.
-std::map<std::string, TrialId> won_finals(const std::vector<FinalsRow>& rows,
-                                          const Measure& measure) {
+std::map<std::string, TrialId> won_finals(
+    const std::vector<FinalsRow>& rows, const Measure& measure) {
   std::map<std::string, TrialId> winners;
   if (measure.finalists == 0) return winners;
   const FinalsSettings settings{measure.final_rounds, measure.resolve, measure.node_sets};
@@ -61,9 +60,8 @@ std::map<std::string, TrialId> won_finals(const std::vector<FinalsRow>& rows,
 }
 
 void add_snapshots(const CellRows& cell, std::vector<NewFinal>& due) {
-  int made = static_cast<int>(std::count_if(cell.begin(), cell.end(), [](const FinalsRow* row) {
-    return row->side == SideRun::memory;
-  }));
+  int made = static_cast<int>(std::count_if(
+      cell.begin(), cell.end(), [](const FinalsRow* row) { return row->side == SideRun::memory; }));
   for (const FinalsRow* row : cell) {
     const bool own = row->final_of == 0 && row->out_of_memory;
     if (!own || made >= most_snapshots || is_made(cell, SideRun::memory, row->id)) continue;
@@ -74,17 +72,16 @@ void add_snapshots(const CellRows& cell, std::vector<NewFinal>& due) {
 
 }  // namespace
 
-std::vector<NewFinal> due_side_runs(const std::vector<FinalsRow>& rows, const Measure& measure,
-                                    const SideRuns& wanted) {
+std::vector<NewFinal> due_side_runs(
+    const std::vector<FinalsRow>& rows, const Measure& measure, const SideRuns& wanted) {
   std::map<std::string, CellRows> cells;
   for (const FinalsRow& row : rows)
     cells[row.cell].push_back(&row);
   const auto winners = won_finals(rows, measure);
   std::vector<NewFinal> due;
   for (const auto& [name, cell] : cells) {
-    const bool goes_on = std::any_of(cell.begin(), cell.end(), [](const FinalsRow* row) {
-      return row->open && row->side == SideRun::none;
-    });
+    const bool goes_on = std::any_of(cell.begin(), cell.end(),
+        [](const FinalsRow* row) { return row->open && row->side == SideRun::none; });
     if (goes_on) continue;
     const auto won = winners.find(name);
     const TrialId winner = won == winners.end() ? fastest_of(cell) : won->second;

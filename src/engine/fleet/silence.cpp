@@ -21,10 +21,10 @@ double quiet_s(const AllocationRow& row, Timestamp now) {
 std::string why_given_up(const AllocationRow& row, const std::string& node, Timestamp now) {
   const std::string lead = node.empty() ? "its lead" : "its lead on " + node;
   if (row.said_bye)
-    return fmt::format("{} left {:.0f} s ago ({}), but its job still runs", lead,
-                       quiet_s(row, now), row.end_reason);
-  return fmt::format("{} wrote nothing for {:.0f} s, but its job still runs", lead,
-                     quiet_s(row, now));
+    return fmt::format("{} left {:.0f} s ago ({}), but its job still runs", lead, quiet_s(row, now),
+        row.end_reason);
+  return fmt::format(
+      "{} wrote nothing for {:.0f} s, but its job still runs", lead, quiet_s(row, now));
 }
 
 }  // namespace
@@ -47,10 +47,10 @@ void judge_silence(Fold fold, const Policy& policy, const AllocationRow& allocat
     row->end_reason = why_given_up(allocation, fold.world.lead_node(allocation.id), fold.now);
     row.done();
     fold.world.record(AddEvent{.at = fold.now,
-                               .sweep = allocation.sweep,
-                               .allocation = allocation.id,
-                               .kind = EventKind::given_up,
-                               .detail = allocation.end_reason});
+        .sweep = allocation.sweep,
+        .allocation = allocation.id,
+        .kind = EventKind::given_up,
+        .detail = allocation.end_reason});
   }
 }
 

@@ -42,9 +42,8 @@ std::string which_partition(std::string_view limit) {
 }
 
 bool share_any(const std::vector<std::string>& a, const std::vector<std::string>& b) {
-  return std::any_of(a.begin(), a.end(), [&](const std::string& word) {
-    return std::find(b.begin(), b.end(), word) != b.end();
-  });
+  return std::any_of(a.begin(), a.end(),
+      [&](const std::string& word) { return std::find(b.begin(), b.end(), word) != b.end(); });
 }
 
 std::string account_of(const SweepFacts& facts, std::int32_t nodes) {
@@ -86,8 +85,8 @@ std::int64_t SiteLimits::count(const Fits& fits, bool nodes) const {
   return sum;
 }
 
-std::optional<std::string> SiteLimits::refuses(const SweepFacts& facts, std::int32_t nodes,
-                                               double needed_s) const {
+std::optional<std::string> SiteLimits::refuses(
+    const SweepFacts& facts, std::int32_t nodes, double needed_s) const {
   if (auto why = outside_hours(facts, needed_s)) return why;
   if (facts.backend != Backend::slurm) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
@@ -97,31 +96,30 @@ std::optional<std::string> SiteLimits::refuses(const SweepFacts& facts, std::int
   return others_wait(facts, nodes);
 }
 
-std::optional<std::string> SiteLimits::outside_hours(const SweepFacts& facts,
-                                                     double needed_s) const {
+std::optional<std::string> SiteLimits::outside_hours(
+    const SweepFacts& facts, double needed_s) const {
   const OpeningHours& hours = facts.policy.hours;
   if (hours.windows.empty()) return std::nullopt;
   const std::int32_t opens = opens_in_min(hours, clock_.minute);
   if (opens > 0) {
     return fmt::format("outside limits.hours ({}): goes on {}", opening_hours_text(hours),
-                       week_time_text(clock_.minute + opens));
+        week_time_text(clock_.minute + opens));
   }
   const std::int32_t open = open_for_min(hours, clock_.minute);
   const double left_s = open * 60.0 - clock_.second;
   if (open >= minutes_of_week || left_s >= needed_s + slack_s) return std::nullopt;
   return fmt::format("limits.hours end {}: the remaining {:.0f} min are too short",
-                     week_time_text(clock_.minute + open), left_s / 60);
+      week_time_text(clock_.minute + open), left_s / 60);
 }
 
 /// Such a job would wait for ever. Of a partition that Slurm does not name nothing is known.
-std::optional<std::string> SiteLimits::partition_is_too_small(const SweepFacts& facts,
-                                                              std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::partition_is_too_small(
+    const SweepFacts& facts, std::int32_t nodes) const {
   std::string largest;
   std::int64_t most = 0;
   for (const std::string& name : partitions_of(facts, nodes)) {
     const auto found = facts.site.partitions.find(name);
-    if (found == facts.site.partitions.end() || found->second.nodes >= nodes)
-      return std::nullopt;
+    if (found == facts.site.partitions.end() || found->second.nodes >= nodes) return std::nullopt;
     if (largest.empty() || found->second.nodes > most) {
       largest = name;
       most = found->second.nodes;
@@ -135,8 +133,8 @@ std::optional<std::string> SiteLimits::partition_is_too_small(const SweepFacts& 
       nodes, largest, most);
 }
 
-std::optional<std::string> SiteLimits::queue_is_full(const SweepFacts& facts,
-                                                     std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::queue_is_full(
+    const SweepFacts& facts, std::int32_t nodes) const {
   const std::string qos = qos_of(facts, nodes);
   const std::string account = account_of(facts, nodes);
   const auto by_qos = facts.site.most_jobs_by_qos.find(qos);
@@ -148,20 +146,19 @@ std::optional<std::string> SiteLimits::queue_is_full(const SweepFacts& facts,
     };
     if (count(same, false) < by_qos->second) return std::nullopt;
     return fmt::format("Slurm allows you {} in the queue (QOS '{}'), and you have as many",
-                       jobs_text(by_qos->second), qos);
+        jobs_text(by_qos->second), qos);
   }
-  if (by_account == facts.site.accounts.end() || !by_account->second.most_jobs)
-    return std::nullopt;
+  if (by_account == facts.site.accounts.end() || !by_account->second.most_jobs) return std::nullopt;
   const auto same = [&](const SweepFacts& other, std::int32_t own) {
     return account_of(other, own) == account;
   };
   if (count(same, false) < *by_account->second.most_jobs) return std::nullopt;
   return fmt::format("Slurm allows you {} in the queue (account '{}'), and you have as many",
-                     jobs_text(*by_account->second.most_jobs), account);
+      jobs_text(*by_account->second.most_jobs), account);
 }
 
-std::optional<std::string> SiteLimits::share_is_used(const SweepFacts& facts,
-                                                     std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::share_is_used(
+    const SweepFacts& facts, std::int32_t nodes) const {
   const std::int64_t share = facts.policy.partition_share;
   if (share >= 100) return std::nullopt;
   if (!facts.site.partitions_known)
@@ -175,8 +172,8 @@ std::optional<std::string> SiteLimits::share_is_used(const SweepFacts& facts,
     const std::int64_t ours = found->second.nodes * share / 100;
     if (nodes > ours) {
       return fmt::format(
-          "limits.partition_share: {}% of the {} nodes of '{}' is {}, but a trial needs {}",
-          share, found->second.nodes, name, ours, nodes);
+          "limits.partition_share: {}% of the {} nodes of '{}' is {}, but a trial needs {}", share,
+          found->second.nodes, name, ours, nodes);
     }
     const auto same = [&](const SweepFacts& other, std::int32_t own) {
       return share_any(partitions_of(other, own), {name});
@@ -191,19 +188,18 @@ std::optional<std::string> SiteLimits::share_is_used(const SweepFacts& facts,
   return std::nullopt;
 }
 
-std::optional<std::string> SiteLimits::others_wait(const SweepFacts& facts,
-                                                   std::int32_t nodes) const {
+std::optional<std::string> SiteLimits::others_wait(
+    const SweepFacts& facts, std::int32_t nodes) const {
   if (static_cast<Yield>(facts.policy.yield) == Yield::never) return std::nullopt;
-  if (!facts.site.others_known)
-    return "limits.yield: Slurm has not said yet whether others wait";
+  if (!facts.site.others_known) return "limits.yield: Slurm has not said yet whether others wait";
   const auto partitions = partitions_of(facts, nodes);
   if (partitions.empty()) return which_partition("limits.yield");
   for (const std::string& name : partitions) {
     const auto found = facts.site.partitions.find(name);
     if (found == facts.site.partitions.end() || found->second.others_waiting == 0) continue;
     return fmt::format("limits.yield: {} of others {} for nodes of '{}'",
-                       jobs_text(found->second.others_waiting),
-                       found->second.others_waiting == 1 ? "waits" : "wait", name);
+        jobs_text(found->second.others_waiting),
+        found->second.others_waiting == 1 ? "waits" : "wait", name);
   }
   return std::nullopt;
 }
@@ -213,8 +209,8 @@ bool SiteLimits::must_give_back(const SweepFacts& facts, const AllocationRow& ro
   // What still waits takes nothing from anybody, and keeps its place.
   const bool runs = row.claimed_at != 0 && row.backend != Backend::local;
   return runs && static_cast<Yield>(facts.policy.yield) == Yield::drain &&
-         facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&
-         others_wait(facts, row.nodes).has_value();
+      facts.site.others_known && !partitions_of(facts, row.nodes).empty() &&
+      others_wait(facts, row.nodes).has_value();
 }
 
 Timestamp SiteLimits::closes_at(const SweepFacts& facts) const {
@@ -224,8 +220,8 @@ Timestamp SiteLimits::closes_at(const SweepFacts& facts) const {
   return clock_.now + (std::int64_t{open} * 60 - clock_.second) * 1'000'000;
 }
 
-double SiteLimits::time_within_hours(const SweepFacts& facts, double wanted_s,
-                                     double needed_s) const {
+double SiteLimits::time_within_hours(
+    const SweepFacts& facts, double wanted_s, double needed_s) const {
   const Timestamp closes = closes_at(facts);
   if (closes == 0) return wanted_s;
   const double left_s = to_seconds(closes - clock_.now) - slack_s;

@@ -48,28 +48,28 @@ class SiteLimits {
 
   /// Why no allocation of `nodes` nodes is to be asked for whose longest attempt needs
   /// `needed_s` of wall time in all.
-  [[nodiscard]] std::optional<std::string> refuses(const SweepFacts& facts, std::int32_t nodes,
-                                                   double needed_s) const;
+  [[nodiscard]] std::optional<std::string> refuses(
+      const SweepFacts& facts, std::int32_t nodes, double needed_s) const;
   /// It has to leave after what runs in it.
   [[nodiscard]] bool must_give_back(const SweepFacts& facts, const AllocationRow& row) const;
   /// When the hours end; 0: never.
   [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
   /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: it has to end
   /// before the hours do, and be able to wait for its nodes before it begins.
-  [[nodiscard]] double time_within_hours(const SweepFacts& facts, double wanted_s,
-                                         double needed_s) const;
+  [[nodiscard]] double time_within_hours(
+      const SweepFacts& facts, double wanted_s, double needed_s) const;
 
  private:
-  [[nodiscard]] std::optional<std::string> outside_hours(const SweepFacts& facts,
-                                                         double needed_s) const;
-  [[nodiscard]] std::optional<std::string> partition_is_too_small(const SweepFacts& facts,
-                                                                  std::int32_t nodes) const;
-  [[nodiscard]] std::optional<std::string> share_is_used(const SweepFacts& facts,
-                                                         std::int32_t nodes) const;
-  [[nodiscard]] std::optional<std::string> others_wait(const SweepFacts& facts,
-                                                       std::int32_t nodes) const;
-  [[nodiscard]] std::optional<std::string> queue_is_full(const SweepFacts& facts,
-                                                         std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> outside_hours(
+      const SweepFacts& facts, double needed_s) const;
+  [[nodiscard]] std::optional<std::string> partition_is_too_small(
+      const SweepFacts& facts, std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> share_is_used(
+      const SweepFacts& facts, std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> others_wait(
+      const SweepFacts& facts, std::int32_t nodes) const;
+  [[nodiscard]] std::optional<std::string> queue_is_full(
+      const SweepFacts& facts, std::int32_t nodes) const;
   template <class Fits>
   [[nodiscard]] std::int64_t count(const Fits& fits, bool nodes) const;
 

@@ -27,9 +27,8 @@ bool was_let_back_in(const NodeRow& node, Timestamp since) {
 /// have asked for the same impossible rest, and the next ones ask for all nodes.
 bool excluded_too_many(const AllocationRow& allocation, const World& world) {
   if (allocation.submission != Submission::refused) return false;
-  return std::any_of(world.nodes().begin(), world.nodes().end(), [&](const auto& entry) {
-    return was_let_back_in(entry.second, allocation.created_at);
-  });
+  return std::any_of(world.nodes().begin(), world.nodes().end(),
+      [&](const auto& entry) { return was_let_back_in(entry.second, allocation.created_at); });
 }
 
 /// Its nodes have failed their check, and were let back in since: an end that comes late would
@@ -60,10 +59,9 @@ std::string reason_of_cancelled(std::int64_t jobs, const SweepRow& sweep) {
 }
 
 std::string reason(std::int64_t failures, const std::string& why, const std::string& node,
-                   const std::string& log) {
+    const std::string& log) {
   return fmt::format("paused: {} allocation{} in a row failed, the last one {}{}{} (see {})",
-                     failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ",
-                     node, log);
+      failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ", node, log);
 }
 
 /// The node on which a job began and no lead started, though nobody has ended the job; empty:
@@ -90,8 +88,8 @@ bool died_at_work(const AllocationRow& allocation, const World& world) {
 bool has_failed_before(const World& world, const std::string& name) {
   const NodeRow* node = world.node(name);
   return node != nullptr &&
-         std::any_of(node->evidence.begin(), node->evidence.end(),
-                     [](const NodeCharge& one) { return one.kind == EvidenceKind::unstarted; });
+      std::any_of(node->evidence.begin(), node->evidence.end(),
+          [](const NodeCharge& one) { return one.kind == EvidenceKind::unstarted; });
 }
 
 }  // namespace
@@ -105,14 +103,12 @@ Start judge_start(const AllocationRow& allocation, const World& world, Timestamp
   if (excluded_too_many(allocation, world)) return Start::failed_node;
   if (has_mended_nodes(allocation, world)) return Start::unwanted;
   if (has_bad_node(world, allocation.id)) return Start::failed_node;
-  const bool elsewhere =
-      allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
+  const bool elsewhere = allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
   return elsewhere ? Start::failed_node : Start::failed;
 }
 
 std::optional<std::string> count_start(Fold fold, const Policy& policy,
-                                       const AllocationRow& allocation, const std::string& why,
-                                       const std::string& log) {
+    const AllocationRow& allocation, const std::string& why, const std::string& log) {
   const SweepRow* known = fold.world.sweep(allocation.sweep);
   Start start = judge_start(allocation, fold.world, fold.now);
   if (known == nullptr || start == Start::unwanted) return std::nullopt;
@@ -126,24 +122,21 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   if (start == Start::began) {
     sweep->failed_starts = sweep->failed_nodes = 0;
   } else {
-    std::int32_t& failures =
-        start == Start::failed ? sweep->failed_starts : sweep->failed_nodes;
+    std::int32_t& failures = start == Start::failed ? sweep->failed_starts : sweep->failed_nodes;
     const std::int64_t most =
         start == Start::failed ? policy.retry_failed_starts : policy.retry_failed_nodes;
     ++failures;
     if (failures >= most && sweep->state == SweepState::active) {
-      const bool by_user =
-          allocation.end_outcome == Outcome::cancelled && !allocation.own_cancel;
-      paused =
-          by_user ? reason_of_cancelled(failures, *known) : reason(failures, why, node, log);
+      const bool by_user = allocation.end_outcome == Outcome::cancelled && !allocation.own_cancel;
+      paused = by_user ? reason_of_cancelled(failures, *known) : reason(failures, why, node, log);
       sweep->state = SweepState::paused;
       sweep->failed_starts = sweep->failed_nodes = 0;
     }
   }
   sweep.done();
   if (paused)
-    fold.world.record(AddEvent{
-        .at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});
+    fold.world.record(
+        AddEvent{.at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});
   return paused;
 }
 

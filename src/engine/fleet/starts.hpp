@@ -15,26 +15,23 @@
 namespace shardsweep {
 
 enum class Start : std::uint8_t {
-  began,     ///< something has started in it
-  unwanted,  ///< it was released before, or what has ended it is mended: says nothing
-  failed,    ///< refused, held, ended by the site, never got to its lead, or lost all with it
+  began,        ///< something has started in it
+  unwanted,     ///< it was released before, or what has ended it is mended: says nothing
+  failed,       ///< refused, held, ended by the site, never got to its lead, or lost all with it
   failed_node,  ///< a node took it with it, or somebody with a better claim
 };
 
 /// How an allocation that is over has begun.
-[[nodiscard]] Start judge_start(const AllocationRow& allocation, const World& world,
-                                Timestamp now);
+[[nodiscard]] Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now);
 
 /// Counts it in its sweep, which is paused where that was one too many: then the reason, with
 /// `log` as the file to look into.
 [[nodiscard]] std::optional<std::string> count_start(Fold fold, const Policy& policy,
-                                                     const AllocationRow& allocation,
-                                                     const std::string& why,
-                                                     const std::string& log);
+    const AllocationRow& allocation, const std::string& why, const std::string& log);
 
 /// Its programs are not those that it was submitted with: it is paused. `change` names both
 /// hashes. Empty where it is not active; else the reason.
-[[nodiscard]] std::string stop_for_programs(Fold fold, const SweepRow& sweep,
-                                            const std::string& change);
+[[nodiscard]] std::string stop_for_programs(
+    Fold fold, const SweepRow& sweep, const std::string& change);
 
 }  // namespace shardsweep

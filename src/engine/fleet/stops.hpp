@@ -15,8 +15,8 @@
 namespace shardsweep {
 
 /// The detail of an event `stopped`: "engine/fleet/fold.cpp:12: what must hold (see FILE)".
-[[nodiscard]] std::string stop_text(std::string_view place, std::string_view what,
-                                    std::string_view file);
+[[nodiscard]] std::string stop_text(
+    std::string_view place, std::string_view what, std::string_view file);
 
 /// Why each is held apart, as the event of its pause says it.
 [[nodiscard]] std::map<SweepId, std::string> held_apart(const std::vector<StopEvent>& events);

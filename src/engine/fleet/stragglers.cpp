@@ -53,13 +53,11 @@ bool is_remembered(const NodeCharge& one, const Policy& policy, Timestamp now) {
   return one.at >= now - to_microseconds(policy.remember_s);
 }
 
-NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
-                     Timestamp now) {
+NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt, Timestamp now) {
   const auto shown = std::min(pace.peers.size(), most_peers_kept);
-  const std::vector<std::string> peers(pace.peers.begin(),
-                                       pace.peers.begin() + static_cast<std::ptrdiff_t>(shown));
-  NodeCharge charge{
-      .at = now,
+  const std::vector<std::string> peers(
+      pace.peers.begin(), pace.peers.begin() + static_cast<std::ptrdiff_t>(shown));
+  NodeCharge charge{.at = now,
       .kind = slow ? EvidenceKind::slower : EvidenceKind::on_pace,
       .trial = attempt.trial,
       .attempt = attempt.id,
@@ -71,8 +69,8 @@ NodeCharge charge_of(const NodePace& pace, bool slow, const AttemptRow& attempt,
   return charge;
 }
 
-void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
-                    const std::string& name) {
+void find_straggler(
+    Fold fold, const Policy& policy, const AttemptRow& attempt, const std::string& name) {
   // The name is the lead's: of an empty one nothing is kept.
   const NodeRow* node = fold.world.node(name);
   if (node == nullptr) return;
@@ -83,18 +81,17 @@ void find_straggler(Fold fold, const Policy& policy, const AttemptRow& attempt,
   const auto slow = slowness(*node, policy, fold.now);
   if (known || !slow) return;
   NodeCharge finding{.at = fold.now,
-                     .kind = EvidenceKind::slow,
-                     .detail = fmt::format("needs {:.2f} times as long as its peers for the "
-                                           "same work, in {} of {} attempts beside {}",
-                                           slow->ratio, slow->attempts, slow->compared,
-                                           fmt::join(slow->peers, ", "))};
+      .kind = EvidenceKind::slow,
+      .detail = fmt::format("needs {:.2f} times as long as its peers for the "
+                            "same work, in {} of {} attempts beside {}",
+          slow->ratio, slow->attempts, slow->compared, fmt::join(slow->peers, ", "))};
   finding.ratio = slow->ratio;
   const TrialRow* trial = fold.world.trial(attempt.trial);
   fold.world.record(AddEvent{.at = fold.now,
-                             .sweep = trial == nullptr ? 0 : trial->sweep,
-                             .allocation = attempt.allocation,
-                             .kind = EventKind::node_slow,
-                             .detail = fmt::format("{} {}", name, finding.detail)});
+      .sweep = trial == nullptr ? 0 : trial->sweep,
+      .allocation = attempt.allocation,
+      .kind = EventKind::node_slow,
+      .detail = fmt::format("{} {}", name, finding.detail)});
   add_evidence(fold, name, std::move(finding));
 }
 
@@ -148,7 +145,7 @@ std::optional<Slowness> slowness(const NodeRow& node, const Policy& policy, Time
   }
   slow.attempts = static_cast<std::int64_t>(ratios.size());
   const bool enough = slow.attempts >= policy.slow_node_after &&
-                      2 * slow.attempts > slow.compared && peers.size() >= least_peers;
+      2 * slow.attempts > slow.compared && peers.size() >= least_peers;
   if (!enough) return std::nullopt;
   slow.ratio = median(std::move(ratios));
   slow.peers.assign(peers.begin(), peers.end());
@@ -156,15 +153,14 @@ std::optional<Slowness> slowness(const NodeRow& node, const Policy& policy, Time
 }
 
 void note_paces(Fold fold, const Policy& policy, const AttemptRow& attempt,
-                const std::vector<NodePace>& paces) {
+    const std::vector<NodePace>& paces) {
   for (const NodePace& pace : paces) {
     const bool slow = pace.ratio >= policy.slow_node_factor;
     const NodeRow* known = fold.world.node(pace.node);
     // Of most nodes there is never anything to be said.
-    const bool was_slow =
-        known != nullptr &&
+    const bool was_slow = known != nullptr &&
         std::any_of(known->evidence.begin(), known->evidence.end(),
-                    [](const NodeCharge& one) { return one.kind == EvidenceKind::slower; });
+            [](const NodeCharge& one) { return one.kind == EvidenceKind::slower; });
     if (!slow && !was_slow) continue;
     add_evidence(fold, pace.node, charge_of(pace, slow, attempt, fold.now));
     if (slow) find_straggler(fold, policy, attempt, pace.node);

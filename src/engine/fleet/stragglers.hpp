@@ -29,8 +29,8 @@ struct NodePace {
 /// `nodes`: of the attempt, each with as many ranks, in their order. Ranks are compared within
 /// their pipeline stage; a node that shares no stage with another is left out. Empty where the
 /// runner tells no times.
-[[nodiscard]] std::vector<NodePace> paces(const OwnWork& work,
-                                          const std::vector<std::string>& nodes);
+[[nodiscard]] std::vector<NodePace> paces(
+    const OwnWork& work, const std::vector<std::string>& nodes);
 
 struct Slowness {
   double ratio = 1;           ///< median over the attempts in which it was slow
@@ -40,12 +40,12 @@ struct Slowness {
 };
 /// A node that was slower by policy.slow_node_factor in at least policy.slow_node_after
 /// attempts, beside two others at least, and in more attempts than not.
-[[nodiscard]] std::optional<Slowness> slowness(const NodeRow& node, const Policy& policy,
-                                               Timestamp now);
+[[nodiscard]] std::optional<Slowness> slowness(
+    const NodeRow& node, const Policy& policy, Timestamp now);
 
 /// What one measured attempt tells about its nodes: kept for those that are slow, or were
 /// before; a node that has become a straggler by it gets that as evidence.
-void note_paces(Fold fold, const Policy& policy, const AttemptRow& attempt,
-                const std::vector<NodePace>& paces);
+void note_paces(
+    Fold fold, const Policy& policy, const AttemptRow& attempt, const std::vector<NodePace>& paces);
 
 }  // namespace shardsweep

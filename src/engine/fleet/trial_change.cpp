@@ -38,8 +38,7 @@ void end_trial(TrialRow& trial, TrialEnd end) {
   const bool restores = prior_holds(trial, end);
   trial.state = State::ended;
   trial.outcome = restores ? trial.prior : end.outcome;
-  trial.cancelled_by =
-      trial.outcome == Outcome::cancelled ? end.cancelled_by : CancelledBy::nobody;
+  trial.cancelled_by = trial.outcome == Outcome::cancelled ? end.cancelled_by : CancelledBy::nobody;
   trial.cause = restores ? trial.prior_cause : std::move(end.cause);
   trial.prior.reset();
   trial.prior_cause.clear();

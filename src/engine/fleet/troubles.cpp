@@ -9,7 +9,7 @@ namespace {
 
 bool is_of_rows(TroubleKind kind) {
   return kind == TroubleKind::unanswered || kind == TroubleKind::deferred ||
-         kind == TroubleKind::unclaimed || kind == TroubleKind::silent;
+      kind == TroubleKind::unclaimed || kind == TroubleKind::silent;
 }
 
 /// A job that waits in the queue has no trouble; ended allocations have none any more.
@@ -17,11 +17,9 @@ std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
   if (row.state == State::ended) return std::nullopt;
   if (row.quiet_since != 0) return TroubleKind::silent;
   if (row.draining || row.claimed_at != 0) return std::nullopt;
-  if (row.job_state == JobState::running && row.running_since != 0)
-    return TroubleKind::unclaimed;
+  if (row.job_state == JobState::running && row.running_since != 0) return TroubleKind::unclaimed;
   if (row.submission == Submission::unknown) return TroubleKind::unanswered;
-  if (row.submission == Submission::committed && row.deferrals > 0)
-    return TroubleKind::deferred;
+  if (row.submission == Submission::committed && row.deferrals > 0) return TroubleKind::deferred;
   return std::nullopt;
 }
 
@@ -60,14 +58,13 @@ bool is_storage(TroubleKind kind) {
 }
 
 Trouble* Troubles::find(TroubleKind kind, const std::string& where) {
-  const auto found = std::find_if(all_.begin(), all_.end(), [&](const Trouble& one) {
-    return one.kind == kind && one.where == where;
-  });
+  const auto found = std::find_if(all_.begin(), all_.end(),
+      [&](const Trouble& one) { return one.kind == kind && one.where == where; });
   return found == all_.end() ? nullptr : &*found;
 }
 
-void Troubles::raise(TroubleKind kind, const std::string& where, const std::string& detail,
-                     Timestamp now) {
+void Troubles::raise(
+    TroubleKind kind, const std::string& where, const std::string& detail, Timestamp now) {
   Trouble* known = find(kind, where);
   if (known == nullptr) known = &all_.emplace_back(Trouble{kind, where, "", now, 0, 0});
   known->detail = detail;
@@ -75,12 +72,11 @@ void Troubles::raise(TroubleKind kind, const std::string& where, const std::stri
 }
 
 void Troubles::clear(TroubleKind kind, const std::string& where) {
-  std::erase_if(all_,
-                [&](const Trouble& one) { return one.kind == kind && one.where == where; });
+  std::erase_if(all_, [&](const Trouble& one) { return one.kind == kind && one.where == where; });
 }
 
-void Troubles::set_storage(const std::string& where, const std::optional<StorageFault>& fault,
-                           Timestamp now) {
+void Troubles::set_storage(
+    const std::string& where, const std::optional<StorageFault>& fault, Timestamp now) {
   std::erase_if(all_, [&](const Trouble& one) {
     const bool still = fault && one.kind == trouble_of(fault->problem);
     return is_storage(one.kind) && one.where == where && !still;
@@ -89,8 +85,8 @@ void Troubles::set_storage(const std::string& where, const std::optional<Storage
     raise(trouble_of(fault->problem), where, fault->detail, now);
 }
 
-void Troubles::set_unreadable(const std::string& sweep, std::int32_t attempts, Timestamp since,
-                              const std::string& why) {
+void Troubles::set_unreadable(
+    const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why) {
   clear(TroubleKind::unreadable, sweep);
   if (attempts > 0) all_.push_back({TroubleKind::unreadable, sweep, why, since, attempts, 0});
 }
@@ -98,7 +94,7 @@ void Troubles::set_unreadable(const std::string& sweep, std::int32_t attempts, T
 void Troubles::set_submissions(const World& world) {
   std::erase_if(all_, [&](const Trouble& one) {
     return is_of_rows(one.kind) ||
-           (one.kind == TroubleKind::refused && !is_active(world, one.where));
+        (one.kind == TroubleKind::refused && !is_active(world, one.where));
   });
   for (Trouble& one : submission_troubles(world))
     all_.push_back(std::move(one));
@@ -119,8 +115,8 @@ std::vector<Trouble> Troubles::shown(Timestamp now) const {
 }
 
 bool Troubles::storage_fails() const {
-  return std::any_of(all_.begin(), all_.end(),
-                     [](const Trouble& one) { return is_storage(one.kind); });
+  return std::any_of(
+      all_.begin(), all_.end(), [](const Trouble& one) { return is_storage(one.kind); });
 }
 
 std::vector<Trouble> submission_troubles(const World& world) {
@@ -129,12 +125,10 @@ std::vector<Trouble> submission_troubles(const World& world) {
     const auto kind = trouble_of(row);
     const SweepRow* sweep = world.sweep(row.sweep);
     if (!kind || sweep == nullptr) continue;
-    auto known = std::find_if(all.begin(), all.end(), [&](const Trouble& one) {
-      return one.kind == *kind && one.where == sweep->name;
-    });
+    auto known = std::find_if(all.begin(), all.end(),
+        [&](const Trouble& one) { return one.kind == *kind && one.where == sweep->name; });
     if (known == all.end())
-      known =
-          all.insert(all.end(), Trouble{*kind, sweep->name, "", since_of(row, *kind), 0, 0});
+      known = all.insert(all.end(), Trouble{*kind, sweep->name, "", since_of(row, *kind), 0, 0});
     known->since = std::min(known->since, since_of(row, *kind));
     known->times = std::max(known->times, row.deferrals);
     ++known->jobs;

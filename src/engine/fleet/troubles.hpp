@@ -19,15 +19,14 @@ namespace shardsweep {
 class Troubles {
  public:
   /// Begins it, or counts it once more: `since` stays the first time.
-  void raise(TroubleKind kind, const std::string& where, const std::string& detail,
-             Timestamp now);
+  void raise(TroubleKind kind, const std::string& where, const std::string& detail, Timestamp now);
   void clear(TroubleKind kind, const std::string& where);
   /// The storage's state as it is now; none: it works.
-  void set_storage(const std::string& where, const std::optional<StorageFault>& fault,
-                   Timestamp now);
+  void set_storage(
+      const std::string& where, const std::optional<StorageFault>& fault, Timestamp now);
   /// Attempts of a sweep that have ended and can't be read, since when, and why; 0: none.
-  void set_unreadable(const std::string& sweep, std::int32_t attempts, Timestamp since,
-                      const std::string& why);
+  void set_unreadable(
+      const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why);
   /// Of submissions: replaces what the rows said before, and drops refusals of sweeps that do
   /// not wait for a job any more.
   void set_submissions(const World& world);

@@ -26,10 +26,9 @@ constexpr std::string_view is_paused =
 constexpr std::array<std::array<SweepRule, 5>, 7> sweep_rules{{
     // pause
     {{{pause, "'{}' is paused. Running trials end by themselves."},
-      {unchanged, "'{}' was paused already."},
-      {unchanged, "'{}' is done: there is nothing to pause."},
-      {unchanged, "'{}' is cancelled: there is nothing to pause."},
-      {refuse, was_imported}}},
+        {unchanged, "'{}' was paused already."},
+        {unchanged, "'{}' is done: there is nothing to pause."},
+        {unchanged, "'{}' is cancelled: there is nothing to pause."}, {refuse, was_imported}}},
     // resume
     {{{activate}, {activate}, {activate}, {activate}, {refuse, was_imported}}},
     // resume_cancelled
@@ -109,13 +108,12 @@ class Decision {
   Result<Steps> make() {
     if (takes_sweeps_alone() && selected_.sweeps.size() < request_.names.size())
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: takes names of sweeps, not of trials.", word()));
+          fmt::format("{}: takes names of sweeps, not of trials.", word()));
     for (const auto& [id, sweep] : sweeps_) {
       if (!concerns(sweep) || passes_over(sweep)) continue;
       const SweepRule rule = sweep_rule(action_for(sweep.id), stage(sweep));
       if (rule.effect == refuse)
-        return fault(FaultKind::invalid_input,
-                     fmt::format(fmt::runtime(rule.note), sweep.name));
+        return fault(FaultKind::invalid_input, fmt::format(fmt::runtime(rule.note), sweep.name));
       meant_.emplace(sweep.id, rule);
     }
     for (const TrialRow& trial : selected_.trials) {
@@ -135,8 +133,8 @@ class Decision {
  private:
   [[nodiscard]] bool whole(SweepId sweep) const {
     return is_blank(request_.where) &&
-           std::find(selected_.sweeps.begin(), selected_.sweeps.end(), sweep) !=
-               selected_.sweeps.end();
+        std::find(selected_.sweeps.begin(), selected_.sweeps.end(), sweep) !=
+        selected_.sweeps.end();
   }
   [[nodiscard]] bool takes_sweeps_alone() const {
     return request_.verb == Verb::pause || request_.verb == Verb::remove;
@@ -144,14 +142,14 @@ class Decision {
   [[nodiscard]] bool concerns(const SweepRow& sweep) const {
     if (whole(sweep.id) || takes_sweeps_alone()) return whole(sweep.id);
     return std::any_of(selected_.trials.begin(), selected_.trials.end(),
-                       [&](const TrialRow& trial) { return trial.sweep == sweep.id; });
+        [&](const TrialRow& trial) { return trial.sweep == sweep.id; });
   }
   /// Without a name imported sweeps are not meant; nor are cancelled ones by pause and resume.
   [[nodiscard]] bool passes_over(const SweepRow& sweep) const {
     if (!request_.names.empty()) return false;
     const bool only_live = request_.verb == Verb::pause || request_.verb == Verb::resume;
     return sweep.backend == Backend::imported ||
-           (only_live && sweep.state == SweepState::cancelled);
+        (only_live && sweep.state == SweepState::cancelled);
   }
   [[nodiscard]] SweepStage stage(const SweepRow& sweep) const {
     const auto found = open_.find(sweep.id);
@@ -172,7 +170,7 @@ class Decision {
         break;
     }
     const bool by_name = std::find(selected_.sweeps.begin(), selected_.sweeps.end(), sweep) ==
-                         selected_.sweeps.end();
+        selected_.sweeps.end();
     return request_.cancelled || (by_name && sweep != 0) ? Action::resume_cancelled
                                                          : Action::resume;
   }
@@ -191,17 +189,16 @@ class Decision {
     if (effect == TrialEffect::unchanged) return {};
     if (effect == TrialEffect::refuse)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{} has not ended. Cancel its sweep first: `shardsweep cancel "
-                               "{}`.",
-                               trial.slug, name_of(trial.sweep)));
+          fmt::format("{} has not ended. Cancel its sweep first: `shardsweep cancel "
+                      "{}`.",
+              trial.slug, name_of(trial.sweep)));
     const CancelledBy by = effect != TrialEffect::end ? CancelledBy::nobody
-                           : action == Action::cancel ? CancelledBy::sweep
+        : action == Action::cancel                    ? CancelledBy::sweep
                                                       : CancelledBy::name;
     if (effect == TrialEffect::end && trial.prior) ++restored_;
     ++changed_in_[trial.sweep];
     // A trial that the file no longer has says nothing about the sweep.
-    if (effect == TrialEffect::end && !trial.prior && !trial.hidden)
-      ++cancelled_in_[trial.sweep];
+    if (effect == TrialEffect::end && !trial.prior && !trial.hidden) ++cancelled_in_[trial.sweep];
     steps_.trials.push_back({trial, effect, by});
     return {};
   }
@@ -240,8 +237,7 @@ class Decision {
     if (request_.verb == Verb::remove) lines.push_back(contents_text());
     constexpr std::size_t most_notes = 10;
     const std::size_t shown = std::min(most_notes, notes_.size());
-    lines.insert(lines.end(), notes_.begin(),
-                 notes_.begin() + static_cast<std::ptrdiff_t>(shown));
+    lines.insert(lines.end(), notes_.begin(), notes_.begin() + static_cast<std::ptrdiff_t>(shown));
     if (notes_.size() > shown)
       lines.push_back(fmt::format("The same for {} more sweeps.", notes_.size() - shown));
     if (lines.empty()) lines.emplace_back("No sweep is there to pause.");
@@ -275,13 +271,13 @@ class Decision {
       return fmt::format("{}: nothing is left to run.", fmt::join(named_, ", "));
     constexpr std::size_t most_named = 10;
     std::string text = named_.size() > most_named
-                           ? counted(static_cast<std::int64_t>(named_.size()), "sweep")
-                           : fmt::format("{}", fmt::join(named_, ", "));
-    text += fmt::format(" {}resumed: {} planned again, {} had not ended.", be, changed(),
-                        left_open_);
+        ? counted(static_cast<std::int64_t>(named_.size()), "sweep")
+        : fmt::format("{}", fmt::join(named_, ", "));
+    text +=
+        fmt::format(" {}resumed: {} planned again, {} had not ended.", be, changed(), left_open_);
     if (dropped_ > 0 && !request_.cancelled && changed() < ended_)
-      text += fmt::format("\n{} cancelled by name: --cancelled resumes them too.",
-                          counted(dropped_, "trial"));
+      text += fmt::format(
+          "\n{} cancelled by name: --cancelled resumes them too.", counted(dropped_, "trial"));
     return text;
   }
 
@@ -291,9 +287,9 @@ class Decision {
       const SweepContents& has = contents_.at(step.id);
       if (has.live > 0)
         return fault(FaultKind::invalid_input,
-                     fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
-                                 "again when `shardsweep status` shows none running.",
-                                 has.live));
+            fmt::format("delete: {} of its attempts and jobs have not ended yet. Try "
+                        "again when `shardsweep status` shows none running.",
+                has.live));
       steps_.counts["trials"] += has.trials;
       steps_.counts["attempts"] += has.attempts;
       steps_.counts["measurements"] += has.measurements;
@@ -306,9 +302,8 @@ class Decision {
       return found == steps_.counts.end() ? 0 : found->second;
     };
     return fmt::format("{}, {}, {} and their files{}", counted(count("trials"), "trial"),
-                       counted(count("attempts"), "attempt"),
-                       counted(count("measurements"), "measurement"),
-                       request_.dry_run ? " would go." : " are gone.");
+        counted(count("attempts"), "attempt"), counted(count("measurements"), "measurement"),
+        request_.dry_run ? " would go." : " are gone.");
   }
 
   const Request& request_;
@@ -349,8 +344,7 @@ SweepStage stage_of(const SweepRow& sweep, bool open) {
 TrialStage stage_of(const TrialRow& trial) {
   if (trial.state != State::ended || !trial.outcome) return TrialStage::open;
   if (trial.outcome == Outcome::cancelled)
-    return trial.cancelled_by == CancelledBy::name ? TrialStage::dropped
-                                                   : TrialStage::interrupted;
+    return trial.cancelled_by == CancelledBy::name ? TrialStage::dropped : TrialStage::interrupted;
   return info(*trial.outcome).retry == Retry::elsewhere ? TrialStage::interrupted
                                                         : TrialStage::settled;
 }

@@ -147,11 +147,11 @@ const AttemptRow& World::add(AttemptRow row) {
 }
 
 const AllocationRow& World::add(AllocationRow row) {
-  INVARIANT(index().allocation_of(row.token) == 0, "no two allocations have one token",
-            row.token, row.sweep);
+  INVARIANT(index().allocation_of(row.token) == 0, "no two allocations have one token", row.token,
+      row.sweep);
   row.id = rows_.next_allocation++;
-  INVARIANT(!rows_.allocations.contains(row.id), "no two allocations have one id", row.id,
-            row.sweep);
+  INVARIANT(
+      !rows_.allocations.contains(row.id), "no two allocations have one id", row.id, row.sweep);
   const AllocationRow& added = rows_.allocations.emplace(row.id, std::move(row)).first->second;
   note_row(added);
   return added;
@@ -170,8 +170,7 @@ const TrialRow& World::adopt(TrialRow row) {
 
 void World::see_node(SeenNode seen) {
   auto& nodes = rows_.nodes_of[seen.allocation];
-  if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end())
-    nodes.push_back(seen.node);
+  if (std::find(nodes.begin(), nodes.end(), seen.node) == nodes.end()) nodes.push_back(seen.node);
   if (seen.has_lead) rows_.lead_nodes[seen.allocation] = seen.node;
   const AllocationId allocation = seen.allocation;
   note(std::move(seen));
@@ -233,9 +232,8 @@ void World::follow_clock(const ClockRow& clock) {
     if (row.heard_at) *row.heard_at += step;
     auto waits = edit(row);
     for (Timestamp AllocationRow::*const since :
-         {&AllocationRow::listened_since, &AllocationRow::quiet_since,
-          &AllocationRow::running_since, &AllocationRow::missing_since,
-          &AllocationRow::submit_after}) {
+        {&AllocationRow::listened_since, &AllocationRow::quiet_since, &AllocationRow::running_since,
+            &AllocationRow::missing_since, &AllocationRow::submit_after}) {
       if (row.*since != 0) row.*since += step;
     }
   }

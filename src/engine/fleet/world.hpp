@@ -68,9 +68,7 @@ class World {
 
   [[nodiscard]] const std::map<SweepId, SweepRow>& sweeps() const { return rows_.sweeps; }
   [[nodiscard]] const std::map<TrialId, TrialRow>& trials() const { return rows_.trials; }
-  [[nodiscard]] const std::map<AttemptId, AttemptRow>& attempts() const {
-    return rows_.attempts;
-  }
+  [[nodiscard]] const std::map<AttemptId, AttemptRow>& attempts() const { return rows_.attempts; }
   [[nodiscard]] const std::map<AllocationId, AllocationRow>& allocations() const {
     return rows_.allocations;
   }

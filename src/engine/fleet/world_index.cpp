@@ -60,7 +60,7 @@ void TrialQueue::remove(const TrialRow& trial) {
 
 std::size_t WorldIndex::LaneHash::operator()(const LaneKey& key) const {
   return std::hash<std::string>()(key.second) ^
-         (std::hash<SweepId>()(key.first) * 0x9e3779b97f4a7c15U);
+      (std::hash<SweepId>()(key.first) * 0x9e3779b97f4a7c15U);
 }
 
 WorldIndex::WorldIndex(const WorldRows& rows) {
@@ -130,7 +130,7 @@ void WorldIndex::put_in_lane(const TrialRow& trial, const Facts& before, const F
     lane.out_of_memory.erase(place);
   }
   const bool beyond = !lane.planned.empty() && !lane.out_of_memory.empty() &&
-                      lane.planned.rbegin()->first > lane.out_of_memory.begin()->first;
+      lane.planned.rbegin()->first > lane.out_of_memory.begin()->first;
   if (beyond) {
     beyond_memory_.insert(key);
   } else {
@@ -212,15 +212,15 @@ bool WorldIndex::agrees(const TrialRow& trial) const {
   const Lane& lane = found_or_none(lanes_, LaneKey{trial.sweep, trial.lane});
   const std::pair place{trial.micro_batch, trial.id};
   return lane.planned.contains(place) == now.planned &&
-         lane.out_of_memory.contains(place) == now.out_of_memory;
+      lane.out_of_memory.contains(place) == now.out_of_memory;
 }
 
 bool WorldIndex::agrees(const AttemptRow& attempt) const {
   const Assigned& assigned = assigned_to(attempt.allocation);
   const auto& tried = attempts_at(attempt.trial);
   return assigned.open.contains(attempt.id) == (attempt.state != State::ended) &&
-         std::binary_search(assigned.all.begin(), assigned.all.end(), attempt.id) &&
-         std::binary_search(tried.begin(), tried.end(), attempt.id);
+      std::binary_search(assigned.all.begin(), assigned.all.end(), attempt.id) &&
+      std::binary_search(tried.begin(), tried.end(), attempt.id);
 }
 
 bool WorldIndex::agrees(const AllocationRow& allocation) const {

@@ -40,9 +40,7 @@ class TrialQueue {
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(order_.size()); }
   [[nodiscard]] TrialId first() const { return order_.begin()->second; }
   /// Position and id of each.
-  [[nodiscard]] const std::set<std::pair<std::int64_t, TrialId>>& order() const {
-    return order_;
-  }
+  [[nodiscard]] const std::set<std::pair<std::int64_t, TrialId>>& order() const { return order_; }
   [[nodiscard]] const PredictedTimes& predicted() const { return predicted_; }
 
   void add(const TrialRow& trial);

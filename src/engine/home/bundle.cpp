@@ -57,12 +57,12 @@ void add_part(std::string& bundle, const BundlePart& part, const Secrets& secret
 std::string version_and_system() {
   struct utsname system {};
   (void)::uname(&system);
-  return fmt::format("shardsweep {}, {} {} {}", SHARDSWEEP_VERSION, system.sysname,
-                     system.release, system.machine);
+  return fmt::format("shardsweep {}, {} {} {}", SHARDSWEEP_VERSION, system.sysname, system.release,
+      system.machine);
 }
 
-std::string bundle_text(std::string_view head, const std::vector<BundlePart>& parts,
-                        const Secrets& secrets) {
+std::string bundle_text(
+    std::string_view head, const std::vector<BundlePart>& parts, const Secrets& secrets) {
   const Secrets all = with_lines(secrets);
   std::string bundle = masked(std::string(head), all);
   for (const BundlePart& part : parts)

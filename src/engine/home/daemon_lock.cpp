@@ -46,8 +46,8 @@ std::filesystem::path holder_file(const std::filesystem::path& lock) {
 void note_holder(const std::filesystem::path& lock) {
   const LeaseHolder self = this_process();
   (void)write_own_file(holder_file(lock),
-                       fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid,
-                                   self.pid_start, SHARDSWEEP_VERSION));
+      fmt::format("{} {} {} {} {}\n", self.host, self.boot_id, self.pid, self.pid_start,
+          SHARDSWEEP_VERSION));
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ Result<DaemonLock> DaemonLock::take(const std::filesystem::path& file, bool repl
   if (::fcntl(lock.descriptor_, F_SETLK, &whole) != 0) {
     const bool held = errno == EACCES || errno == EAGAIN;
     return fault(held ? FaultKind::busy : FaultKind::unavailable,
-                 fmt::format("cannot lock '{}': {}", file.string(),
-                             held ? "another daemon holds it" : std::strerror(errno)));
+        fmt::format("cannot lock '{}': {}", file.string(),
+            held ? "another daemon holds it" : std::strerror(errno)));
   }
   if (replace) SHARDSWEEP_TRY(folder.rename(target, name));
   note_holder(file);
@@ -147,14 +147,14 @@ bool may_live(const LeaseHolder& holder) {
 Result<void> end_holder(const LeaseHolder& holder) {
   constexpr int wait_ms = 5'000;
   if (holder.host != host_name()) {
-    return fault(FaultKind::busy, fmt::format("pid {} on {} is writing to the database. End it "
-                                              "on that host, then use --take-over again.",
-                                              holder.pid, holder.host));
+    return fault(FaultKind::busy,
+        fmt::format("pid {} on {} is writing to the database. End it "
+                    "on that host, then use --take-over again.",
+            holder.pid, holder.host));
   }
   if (!may_live(holder)) return {};
   if (!end_process({static_cast<pid_t>(holder.pid), holder.pid_start, ""}, wait_ms)) {
-    return fault(
-        FaultKind::busy,
+    return fault(FaultKind::busy,
         fmt::format("pid {} is writing to the database and cannot be ended", holder.pid));
   }
   return {};

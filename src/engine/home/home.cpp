@@ -33,10 +33,10 @@ std::string environment(const char* name) {
 /// Nobody but its owner can say whether there is a database.
 tl::unexpected<Fault> closed_folder(const fs::path& file) {
   return fault(FaultKind::unavailable,
-               fmt::format("{}: you may not enter its folder. Ask its owner for a copy made by "
-                           "`shardsweep export copy.db`, or name a database of your own with "
-                           "--db.",
-                           file.string()));
+      fmt::format("{}: you may not enter its folder. Ask its owner for a copy made by "
+                  "`shardsweep export copy.db`, or name a database of your own with "
+                  "--db.",
+          file.string()));
 }
 
 /// True if another user owns it. The same user may have another number in `folder`; a folder
@@ -63,33 +63,30 @@ Result<void> check_database(const fs::path& file) {
     return check_companions(file);
   }
   if (!S_ISREG(status.st_mode))
-    return fault(
-        FaultKind::rejected,
+    return fault(FaultKind::rejected,
         fmt::format("'{}' is no regular file: --db and SHARDSWEEP_DB name the file that "
                     "results are kept in.",
-                    file.string()));
+            file.string()));
   if (status.st_uid != ::geteuid() && ::access(file.c_str(), W_OK) != 0) {
     return fault(FaultKind::unavailable,
-                 fmt::format("{}: only its owner may change it. Ask for a copy made by "
-                             "`shardsweep export copy.db`, or name a database of your own "
-                             "with --db.",
-                             file.string()));
+        fmt::format("{}: only its owner may change it. Ask for a copy made by "
+                    "`shardsweep export copy.db`, or name a database of your own "
+                    "with --db.",
+            file.string()));
   }
   // Its mode says nothing: who can write it says which programs our daemon runs.
   if (is_anothers(status, file.has_parent_path() ? file.parent_path() : ".", true))
-    return fault(
-        FaultKind::rejected,
+    return fault(FaultKind::rejected,
         fmt::format("the database '{}' belongs to another user (uid {}), who could run "
                     "programs as you through it. Use a --db of your own.",
-                    file.string(), status.st_uid));
+            file.string(), status.st_uid));
   // SQLite keeps a journal for each name, and a daemon of each runs every trial.
   if (status.st_nlink > 1)
-    return fault(
-        FaultKind::rejected,
+    return fault(FaultKind::rejected,
         fmt::format("the database '{}' has {} names (hard links): daemons of two names "
                     "would run each trial twice. Remove the other names; "
                     "'find FOLDER -samefile {}' lists those in a folder.",
-                    file.string(), status.st_nlink, file.string()));
+            file.string(), status.st_nlink, file.string()));
   SHARDSWEEP_TRY(check_companions(file));
   constexpr std::string_view first = "SQLite format 3";
   std::string begin(first.size(), '\0');
@@ -98,9 +95,9 @@ Result<void> check_database(const fs::path& file) {
   stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   if (begin == first) return {};
   return fault(FaultKind::invalid_input,
-               fmt::format("{} is not a database. --db and SHARDSWEEP_DB name the file that "
-                           "results are kept in.",
-                           file.string()));
+      fmt::format("{} is not a database. --db and SHARDSWEEP_DB name the file that "
+                  "results are kept in.",
+          file.string()));
 }
 
 }  // namespace
@@ -114,11 +111,10 @@ Result<void> check_link(const fs::path& database) {
   if (::lstat(database.c_str(), &link) != 0) return {};
   if (link.st_uid == ::geteuid() || link.st_uid == 0) return {};
   if (::stat(database.c_str(), &target) == 0 && target.st_uid == link.st_uid) return {};
-  return fault(
-      FaultKind::rejected,
+  return fault(FaultKind::rejected,
       fmt::format("'{}' is a link that another user (uid {}) has made, to a file that is "
                   "not theirs. Name the database itself with --db.",
-                  database.string(), link.st_uid));
+          database.string(), link.st_uid));
 }
 
 }  // namespace
@@ -130,8 +126,7 @@ Result<Home> find_home(const std::string& db_option) {
     if (home.empty()) {
       const std::string user_home = environment("HOME");
       if (user_home.empty()) {
-        return fault(
-            FaultKind::invalid_input,
+        return fault(FaultKind::invalid_input,
             "the database has no place: set --db, SHARDSWEEP_DB, SHARDSWEEP_HOME or HOME");
       }
       home = fs::path(user_home) / ".shardsweep";
@@ -148,13 +143,13 @@ Result<Home> find_home(const std::string& db_option) {
   const fs::path absolute = fs::absolute(database, error);
   if (error) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("database '{}': {}", database.string(), error.message()));
+        fmt::format("database '{}': {}", database.string(), error.message()));
   }
   if (fs::is_directory(absolute, error)) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is a folder, and --db and SHARDSWEEP_DB name a file: write "
-                             "'{}', or set SHARDSWEEP_HOME",
-                             database.string(), (database / "shardsweep.db").string()));
+        fmt::format("'{}' is a folder, and --db and SHARDSWEEP_DB name a file: write "
+                    "'{}', or set SHARDSWEEP_HOME",
+            database.string(), (database / "shardsweep.db").string()));
   }
   return Home{absolute.lexically_normal()};
 }
@@ -168,15 +163,15 @@ Result<void> make_home(const Home& home) {
   if (fs::create_directories(above, error)) fs::permissions(above, fs::perms::owner_all, error);
   if (error)
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot make folder '{}': {}", above.string(), error.message()));
+        fmt::format("cannot make folder '{}': {}", above.string(), error.message()));
   // Requests in them are obeyed with this user's rights, scripts in them run as this user, and
   // logs and environments of attempts are the user's own business.
   for (const fs::path& folder : {home.dir(), home.requests(), home.answers(), home.inbox(),
-                                 home.allocations(), home.attempts()})
+           home.allocations(), home.attempts()})
     SHARDSWEEP_TRY(CheckedFolder::make(folder));
   // Made when they are needed.
   for (const fs::path& folder :
-       {home.snapshots(), home.faults(), home.secrets_of("").parent_path()}) {
+      {home.snapshots(), home.faults(), home.secrets_of("").parent_path()}) {
     if (fs::symlink_status(folder, error).type() != fs::file_type::not_found)
       SHARDSWEEP_TRY(CheckedFolder::open(folder));
   }
@@ -219,10 +214,10 @@ Installation installation_of(const fs::path& program) {
   const fs::path programs = programs_for_all_machines(bin);
   const fs::path share = shared_files_of(bin, programs);
   return {.shardsweep = programs / program.filename(),
-          .agent = programs / "shardsweep-agent",
-          .runner = programs / "shardbench-cpu",
-          .templates = share / "templates",
-          .presets = share / "sweeps"};
+      .agent = programs / "shardsweep-agent",
+      .runner = programs / "shardbench-cpu",
+      .templates = share / "templates",
+      .presets = share / "sweeps"};
 }
 
 Result<Installation> find_installation() {

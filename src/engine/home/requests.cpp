@@ -33,8 +33,8 @@ std::string next_id(Timestamp now) {
   static int count = 0;
   std::string safe_host;
   for (const char c : host_name()) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '-' || c == '.';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+        c == '-' || c == '.';
     safe_host += plain ? c : '_';
   }
   return fmt::format("{:020}-{}-{}-{}", now, safe_host, ::getpid(), ++count);
@@ -46,36 +46,29 @@ bool is_id(const std::string& id) {
   constexpr std::string_view digits = "0123456789";
   const std::size_t dash = id.rfind('-');
   return dash != std::string::npos && dash + 1 < id.size() &&
-         id.find_first_not_of(digits, dash + 1) == std::string::npos &&
-         digits.find(id.front()) != std::string_view::npos &&
-         id.find_first_not_of(
-             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
-             std::string::npos;
+      id.find_first_not_of(digits, dash + 1) == std::string::npos &&
+      digits.find(id.front()) != std::string_view::npos &&
+      id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._") ==
+      std::string::npos;
 }
 
 Json to_json(const Request& request) {
-  return Json{{"verb", word_of(request.verb)}, {"names", request.names},
-              {"where", request.where},        {"inbox", request.inbox},
-              {"from", request.from},          {"all", request.all},
-              {"cancelled", request.cancelled}};
+  return Json{{"verb", word_of(request.verb)}, {"names", request.names}, {"where", request.where},
+      {"inbox", request.inbox}, {"from", request.from}, {"all", request.all},
+      {"cancelled", request.cancelled}};
 }
 
 // What only some verbs have, as keys of their own: earlier versions do not know them.
 
 void put(Json& json, const HandOut& asked) {
-  json["hand_out"] = {{"points", asked.points},
-                      {"lease_s", asked.lease_s},
-                      {"worker", asked.worker},
-                      {"trial", asked.trial}};
+  json["hand_out"] = {{"points", asked.points}, {"lease_s", asked.lease_s},
+      {"worker", asked.worker}, {"trial", asked.trial}};
 }
 
 void put(Json& json, const OutsideResult& result) {
-  json["result"] = {{"outcome", word_of(result.outcome)},
-                    {"tokens_per_s", result.tokens_per_s},
-                    {"step_ms", result.step_ms},
-                    {"peak_memory_bytes", result.peak_memory_bytes},
-                    {"steps", result.steps},
-                    {"evidence", result.evidence}};
+  json["result"] = {{"outcome", word_of(result.outcome)}, {"tokens_per_s", result.tokens_per_s},
+      {"step_ms", result.step_ms}, {"peak_memory_bytes", result.peak_memory_bytes},
+      {"steps", result.steps}, {"evidence", result.evidence}};
 }
 
 Json whole(const Request& request) {
@@ -87,18 +80,18 @@ Json whole(const Request& request) {
 
 HandOut hand_out_from(const Json& json) {
   return {json.at("points").get<std::int64_t>(), json.at("lease_s").get<double>(),
-          json.at("worker").get<std::string>(), json.at("trial").get<std::string>()};
+      json.at("worker").get<std::string>(), json.at("trial").get<std::string>()};
 }
 
 Result<OutsideResult> result_from(const Json& json) {
   const auto outcome = from_word<Outcome>(json.at("outcome").get<std::string>());
   if (!outcome) return fault(FaultKind::invalid_input, "unknown outcome");
   return OutsideResult{.outcome = *outcome,
-                       .tokens_per_s = json.at("tokens_per_s").get<double>(),
-                       .step_ms = json.at("step_ms").get<double>(),
-                       .peak_memory_bytes = json.at("peak_memory_bytes").get<double>(),
-                       .steps = json.at("steps").get<std::int64_t>(),
-                       .evidence = json.at("evidence").get<std::string>()};
+      .tokens_per_s = json.at("tokens_per_s").get<double>(),
+      .step_ms = json.at("step_ms").get<double>(),
+      .peak_memory_bytes = json.at("peak_memory_bytes").get<double>(),
+      .steps = json.at("steps").get<std::int64_t>(),
+      .evidence = json.at("evidence").get<std::string>()};
 }
 
 Result<Request> request_from(const std::string& id, const std::string& text) {
@@ -124,8 +117,8 @@ Result<Request> request_from(const std::string& id, const std::string& text) {
     }
     return request;
   } catch (const Json::exception& error) {
-    return fault(FaultKind::invalid_input,
-                 fmt::format("not a request: {}", one_line(error.what(), 200)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("not a request: {}", one_line(error.what(), 200)));
   }
 }
 
@@ -156,7 +149,7 @@ std::string dump(const Json& json) {
 Result<void> write_where_possible(int error, const fs::path& file, const std::string& text) {
   if (error == 0) return write_own_file(file, text);
   return fault(FaultKind::unavailable,
-               fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
+      fmt::format("cannot write {}: {}", file.string(), std::strerror(error)));
 }
 
 void remove_quietly(const fs::path& file) {
@@ -173,28 +166,16 @@ std::string encode(const Answer& answer) {
 std::string encode(const HandedOutPoints& all) {
   Json points = Json::array();
   for (const HandedOut& one : all.points)
-    points.push_back({{"id", one.id},
-                      {"trial", one.trial},
-                      {"lease_until", utc_text(one.lease_until)},
-                      {"values", one.values},
-                      {"start", one.per_node ? "node" : "rank"},
-                      {"world", one.world},
-                      {"nodes", one.nodes},
-                      {"ranks_per_node", one.ranks_per_node},
-                      {"dir", one.dir},
-                      {"cwd", one.folder},
-                      {"argv", one.argv},
-                      {"env", one.env},
-                      {"secrets", one.secrets},
-                      {"files", one.files},
-                      {"image", one.image}});
-  return Json{{"sweep", all.sweep},
-              {"state", all.state},
-              {"waiting", all.waiting},
-              {"out", all.out},
-              {"points", std::move(points)}}
+    points.push_back(
+        {{"id", one.id}, {"trial", one.trial}, {"lease_until", utc_text(one.lease_until)},
+            {"values", one.values}, {"start", one.per_node ? "node" : "rank"}, {"world", one.world},
+            {"nodes", one.nodes}, {"ranks_per_node", one.ranks_per_node}, {"dir", one.dir},
+            {"cwd", one.folder}, {"argv", one.argv}, {"env", one.env}, {"secrets", one.secrets},
+            {"files", one.files}, {"image", one.image}});
+  return Json{{"sweep", all.sweep}, {"state", all.state}, {"waiting", all.waiting},
+             {"out", all.out}, {"points", std::move(points)}}
              .dump(2, ' ', false, Json::error_handler_t::replace) +
-         "\n";
+      "\n";
 }
 
 Result<Answer> decode_answer(const std::string& id, const std::string& text) {
@@ -212,23 +193,21 @@ Result<Answer> decode_answer(const std::string& id, const std::string& text) {
     }
     return answer;
   } catch (const Json::exception& error) {
-    return fault(FaultKind::corrupt,
-                 fmt::format("not an answer: {}", one_line(error.what(), 200)));
+    return fault(FaultKind::corrupt, fmt::format("not an answer: {}", one_line(error.what(), 200)));
   }
 }
 
 Result<std::string> post_request(const Home& home, Request request, Timestamp now) {
   request.id = next_id(now);
-  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.write"),
-                                      home.requests() / request.id, dump(whole(request))));
+  SHARDSWEEP_TRY(write_where_possible(
+      fail_point_error("request.write"), home.requests() / request.id, dump(whole(request))));
   fail_point("request.written");
   return request.id;
 }
 
 void remove_inbox(const fs::path& inbox) {
   std::error_code ignored;
-  if (inbox.extension() == inboxes_ending &&
-      fs::is_directory(fs::symlink_status(inbox, ignored))) {
+  if (inbox.extension() == inboxes_ending && fs::is_directory(fs::symlink_status(inbox, ignored))) {
     std::vector<fs::path> files;
     for (fs::directory_iterator entry(inbox, ignored), end; !ignored && entry != end;
          entry.increment(ignored)) {
@@ -249,8 +228,7 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
     if (is_id(id)) ids.push_back(id);
   }
   if (error) {
-    return fault(
-        FaultKind::unavailable,
+    return fault(FaultKind::unavailable,
         fmt::format("cannot list '{}': {}", home.requests().string(), error.message()));
   }
   std::sort(ids.begin(), ids.end());
@@ -269,8 +247,8 @@ Result<std::vector<PendingRequest>> pending_requests(const Home& home) {
 }
 
 Result<void> answer_request(const Home& home, const Answer& answer) {
-  SHARDSWEEP_TRY(write_where_possible(fail_point_error("request.answer"),
-                                      home.answers() / answer.id, encode(answer)));
+  SHARDSWEEP_TRY(write_where_possible(
+      fail_point_error("request.answer"), home.answers() / answer.id, encode(answer)));
   fail_point("request.answered");
   remove_quietly(home.requests() / answer.id);
   return {};

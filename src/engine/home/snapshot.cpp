@@ -54,15 +54,15 @@ struct TreeEntry {
 using Entries = std::map<std::string, TreeEntry>;  ///< by name below the root
 
 tl::unexpected<Fault> system_fault(std::string_view what, const fs::path& path) {
-  return fault(FaultKind::unavailable,
-               fmt::format("{} {}: {}", what, path.string(), std::strerror(errno)));
+  return fault(
+      FaultKind::unavailable, fmt::format("{} {}: {}", what, path.string(), std::strerror(errno)));
 }
 
 Stamp stamp_of(const struct stat& about) {
   constexpr std::int64_t second = 1'000'000'000;
   return {static_cast<std::uint64_t>(about.st_ino), static_cast<std::uint64_t>(about.st_size),
-          about.st_mtim.tv_sec * second + about.st_mtim.tv_nsec,
-          about.st_ctim.tv_sec * second + about.st_ctim.tv_nsec};
+      about.st_mtim.tv_sec * second + about.st_mtim.tv_nsec,
+      about.st_ctim.tv_sec * second + about.st_ctim.tv_nsec};
 }
 
 bool is_below(const fs::path& path, const fs::path& root) {
@@ -98,12 +98,11 @@ class Listing {
   Result<void> read_folder() {
     std::error_code error;
     fs::recursive_directory_iterator entry(tree_.root, error);
-    for (const fs::recursive_directory_iterator end; !error && entry != end;
-         entry.increment(error))
+    for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error))
       SHARDSWEEP_TRY(visit(entry));
     if (!error) return {};
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot read {}: {}", tree_.root.string(), error.message()));
+        fmt::format("cannot read {}: {}", tree_.root.string(), error.message()));
   }
 
   Result<void> visit(fs::recursive_directory_iterator& entry) {
@@ -118,9 +117,8 @@ class Listing {
   }
 
   [[nodiscard]] bool is_without(const fs::path& path) const {
-    return std::any_of(tree_.without.begin(), tree_.without.end(), [&](const fs::path& one) {
-      return path.native().starts_with(one.native());
-    });
+    return std::any_of(tree_.without.begin(), tree_.without.end(),
+        [&](const fs::path& one) { return path.native().starts_with(one.native()); });
   }
 
   /// Sockets, pipes and devices are no programs. A file of the list may be gone.
@@ -133,22 +131,20 @@ class Listing {
     const bool link = S_ISLNK(about.st_mode);
     if ((!link && !S_ISREG(about.st_mode)) || is_without(path)) return {};
     TreeEntry entry{stamp_of(about), link, (about.st_mode & S_IXUSR) != 0,
-                    link ? target_in_copy(path, tree_.root) : std::string()};
+        link ? target_in_copy(path, tree_.root) : std::string()};
     bytes_ += link ? 0 : entry.stamp.bytes;
     largest_ = std::max(largest_, std::pair(entry.stamp.bytes, path.string()));
-    entries_.insert_or_assign(path.lexically_relative(tree_.root).generic_string(),
-                              std::move(entry));
+    entries_.insert_or_assign(
+        path.lexically_relative(tree_.root).generic_string(), std::move(entry));
     return check();
   }
 
   [[nodiscard]] Result<void> check() const {
     if (bytes_ <= most_tree_bytes && entries_.size() <= most_tree_files) return {};
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format(
-            "the tree {} is no tree of programs: it has more than {}. The largest file "
-            "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
-            "write 'snapshot: git' or 'snapshot: none'.",
+    return fault(FaultKind::invalid_input,
+        fmt::format("the tree {} is no tree of programs: it has more than {}. The largest file "
+                    "so far is {} ({}). Take data and results out of it, name another 'cwd', or "
+                    "write 'snapshot: git' or 'snapshot: none'.",
             tree_.root.string(),
             bytes_ > most_tree_bytes ? size_text(most_tree_bytes)
                                      : fmt::format("{} files", most_tree_files),
@@ -196,10 +192,10 @@ Result<std::string> read_once(const fs::path& from, const fs::path& to, Stamp& s
   constexpr std::size_t block = 1 << 20;
   const OpenFile source(::open(from.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (!source.valid()) return system_fault("cannot read", from);
-  const OpenFile target(
-      to.empty() ? -1
-                 : ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-                          S_IRUSR | S_IWUSR));
+  const OpenFile target(to.empty()
+          ? -1
+          : ::open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                S_IRUSR | S_IWUSR));
   if (!to.empty() && !target.valid()) return system_fault("cannot write", to);
   Fnv128 hash;
   std::string bytes(block, '\0');
@@ -229,23 +225,22 @@ Result<std::string> read_at_rest(const fs::path& from, const fs::path& to, TreeE
     if (std::exchange(entry.stamp, seen) == seen) return hash;
   }
   return fault(FaultKind::unavailable,
-               fmt::format("{} changes while it is copied for the snapshot. Submit again when "
-                           "nobody writes into the tree.",
-                           from.string()));
+      fmt::format("{} changes while it is copied for the snapshot. Submit again when "
+                  "nobody writes into the tree.",
+          from.string()));
 }
 
 Result<void> make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (!error) return {};
-  return fault(FaultKind::unavailable,
-               fmt::format("cannot make {}: {}", folder.string(), error.message()));
+  return fault(
+      FaultKind::unavailable, fmt::format("cannot make {}: {}", folder.string(), error.message()));
 }
 
 Result<void> sync_folder(const fs::path& folder) {
   const OpenFile opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.valid() || ::fsync(opened.number()) != 0)
-    return system_fault("cannot write", folder);
+  if (!opened.valid() || ::fsync(opened.number()) != 0) return system_fault("cannot write", folder);
   return {};
 }
 
@@ -267,15 +262,15 @@ Result<std::string> content_of(const fs::path& file, TreeEntry& entry, const fs:
   return hash;
 }
 
-std::string manifest_line(const std::string& name, const TreeEntry& entry,
-                          const std::string& content) {
+std::string manifest_line(
+    const std::string& name, const TreeEntry& entry, const std::string& content) {
   const char kind = entry.program ? 'x' : 'f';
   return fmt::format("{} {}:{} {}\n", entry.link ? 'l' : kind, name.size(), name, content);
 }
 
 /// Notes which there are, `to` among them: each is made durable in the end.
-Result<void> make_folders_above(const fs::path& copy, const fs::path& to,
-                                std::set<fs::path>& folders) {
+Result<void> make_folders_above(
+    const fs::path& copy, const fs::path& to, std::set<fs::path>& folders) {
   fs::path folder = copy.parent_path();
   if (folders.contains(folder)) return {};
   SHARDSWEEP_TRY(make_folders(folder));
@@ -308,17 +303,17 @@ Result<std::string> whole_hash(const Tree& tree, const fs::path& to) {
     if (!to.empty()) SHARDSWEEP_TRY(make_folders(to));
     SHARDSWEEP_ASSIGN(Entries before, Listing(tree).read());
     if (before.empty())
-      return fault(FaultKind::invalid_input,
-                   fmt::format("the tree {} has no files", tree.root.string()));
+      return fault(
+          FaultKind::invalid_input, fmt::format("the tree {} has no files", tree.root.string()));
     if (!to.empty()) fail_point("snapshot.listed");
     SHARDSWEEP_ASSIGN(auto hash, hash_of(tree, before, to));
     SHARDSWEEP_ASSIGN(const Entries after, Listing(tree).read());
     if (before == after) return hash;
   }
   return fault(FaultKind::unavailable,
-               fmt::format("the tree {} changes while it is copied for the snapshot. Submit "
-                           "again when nobody writes into it.",
-                           tree.root.string()));
+      fmt::format("the tree {} changes while it is copied for the snapshot. Submit "
+                  "again when nobody writes into it.",
+          tree.root.string()));
 }
 
 /// What commands that were killed have left: no copy takes an hour.

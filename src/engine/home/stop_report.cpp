@@ -53,8 +53,7 @@ std::string text_of(const StopReport& report, const Secrets& secrets) {
   for (const std::string& event : report.events)
     events += one_line(event, longest_line) + "\n";
   return bundle_text(
-      head, {{"What was observed and decided last, the oldest first", std::move(events)}},
-      secrets);
+      head, {{"What was observed and decided last, the oldest first", std::move(events)}}, secrets);
 }
 
 std::optional<StopNote> read_note(const fs::path& path) {
@@ -68,8 +67,8 @@ std::optional<StopNote> read_note(const fs::path& path) {
   }
   if (lines.size() < 3) return std::nullopt;
   StopNote note{.file = path.parent_path() / path.stem().concat(report_ending),
-                .place = lines[0],
-                .what = lines[2]};
+      .place = lines[0],
+      .what = lines[2]};
   const char* end = lines[1].data() + lines[1].size();
   if (std::from_chars(lines[1].data(), end, note.sweep).ptr != end) return std::nullopt;
   return note;
@@ -96,8 +95,9 @@ Result<std::string> write_stop(const Home& home, const StopReport& report) {
   // Values that can't be read are not known, and what is told has none of them.
   const auto secrets = read_secrets(home.secrets_of(report.sweep_name));
   SHARDSWEEP_TRY(write_own_file(file, text_of(report, secrets.value_or(Secrets()))));
-  SHARDSWEEP_TRY(write_own_file(note, fmt::format("{}\n{}\n{}\n", report.place, report.sweep,
-                                                  one_line(report.what, longest_line))));
+  SHARDSWEEP_TRY(write_own_file(note,
+      fmt::format(
+          "{}\n{}\n{}\n", report.place, report.sweep, one_line(report.what, longest_line))));
   drop_oldest(home);
   return file.string();
 }

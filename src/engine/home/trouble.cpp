@@ -40,12 +40,9 @@ std::string shortened(const std::string& text) {
 }
 
 Json to_json(const Trouble& one) {
-  return Json{{"kind", name(one.kind)},
-              {"where", shortened(one.where)},
-              {"detail", shortened(one.detail)},
-              {"since", one.since},
-              {"times", one.times},
-              {"jobs", one.jobs}};
+  return Json{{"kind", name(one.kind)}, {"where", shortened(one.where)},
+      {"detail", shortened(one.detail)}, {"since", one.since}, {"times", one.times},
+      {"jobs", one.jobs}};
 }
 
 std::optional<Trouble> trouble_from(const Json& json) {
@@ -53,11 +50,9 @@ std::optional<Trouble> trouble_from(const Json& json) {
   const auto* const found = std::find(trouble_words.begin(), trouble_words.end(), word);
   if (found == trouble_words.end()) return std::nullopt;  // of a newer version
   return Trouble{static_cast<TroubleKind>(found - trouble_words.begin()),
-                 json.at("where").get<std::string>(),
-                 json.at("detail").get<std::string>(),
-                 json.at("since").get<Timestamp>(),
-                 json.at("times").get<std::int32_t>(),
-                 json.at("jobs").get<std::int32_t>()};
+      json.at("where").get<std::string>(), json.at("detail").get<std::string>(),
+      json.at("since").get<Timestamp>(), json.at("times").get<std::int32_t>(),
+      json.at("jobs").get<std::int32_t>()};
 }
 
 struct Written {
@@ -105,8 +100,8 @@ bool is_owner(const std::filesystem::path& folder) {
 
 std::optional<Trouble> seen_from_here(const std::filesystem::path& folder) {
   const auto seen = look_at_storage(folder);
-  const bool clear = seen && (seen->problem == StorageProblem::full ||
-                              seen->problem == StorageProblem::read_only);
+  const bool clear =
+      seen && (seen->problem == StorageProblem::full || seen->problem == StorageProblem::read_only);
   if (clear) return Trouble{kind_of(seen->problem), folder.string(), seen->detail, 0, 0, 0};
   if (!seen && is_owner(folder) && ::access(folder.c_str(), W_OK | X_OK) != 0)
     return Trouble{TroubleKind::no_permission, folder.string(), std::strerror(errno), 0, 0, 0};
@@ -154,14 +149,13 @@ std::string scheduler_text(const Trouble& one) {
     return fmt::format("This machine's state cannot be read{}: {}.", when, said);
   const std::size_t space = one.where.find(' ');
   const std::string who = space == std::string::npos
-                              ? "Slurm"
-                              : fmt::format("slurmrestd at {}", one.where.substr(space + 1));
+      ? "Slurm"
+      : fmt::format("slurmrestd at {}", one.where.substr(space + 1));
   const bool token = said.find("401") != std::string::npos ||
-                     said.find("uthentication") != std::string::npos ||
-                     said.find("JWT") != std::string::npos;
+      said.find("uthentication") != std::string::npos || said.find("JWT") != std::string::npos;
   return fmt::format("{} has not answered{}: {}. What runs goes on; {}", who, when, said,
-                     token ? "renew the token, and the sweep goes on by itself."
-                           : "the daemon asks again by itself.");
+      token ? "renew the token, and the sweep goes on by itself."
+            : "the daemon asks again by itself.");
 }
 
 std::string storage_text(const Trouble& one) {
@@ -172,15 +166,14 @@ std::string storage_text(const Trouble& one) {
   switch (one.kind) {
     case TroubleKind::disk_full:
       return fmt::format("The disk of {} is full{}: nothing can be stored{}. Free some {}, {}",
-                         one.where, in_brackets(one.detail), when,
-                         one.detail.find("inodes") != std::string::npos ? "files" : "space",
-                         goes_on);
+          one.where, in_brackets(one.detail), when,
+          one.detail.find("inodes") != std::string::npos ? "files" : "space", goes_on);
     case TroubleKind::read_only:
       return fmt::format("{} is read-only: nothing can be stored{}. Make it writable, {}",
-                         one.where, when, goes_on);
+          one.where, when, goes_on);
     case TroubleKind::no_permission:
       return fmt::format("{} can't be written{}: {}. Give yourself the permission again, {}",
-                         one.where, when, words(one.detail), goes_on);
+          one.where, when, words(one.detail), goes_on);
     case TroubleKind::folder_gone:
       return fmt::format(
           "The folder {} was deleted or moved{}. Put it back, or submit the "
@@ -252,8 +245,8 @@ std::vector<Trouble> troubles(const Home& home) {
     const auto seen = seen_from_here(folder);
     // The folder lies beside the database: one sentence for both.
     const bool told = seen && std::any_of(all.begin(), all.end(), [&](const Trouble& one) {
-                        return one.kind == seen->kind;
-                      });
+      return one.kind == seen->kind;
+    });
     if (seen && !told) all.push_back(*seen);
   }
   return all;
@@ -263,8 +256,8 @@ std::vector<Trouble> troubles(const Home& home) {
 
 Result<TroubleFile> TroubleFile::open(const Home& home) {
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(home.trouble()));
-  SHARDSWEEP_ASSIGN(Descriptor opened, folder.open_file(home.trouble().filename().string(),
-                                                        O_WRONLY | O_CREAT, 0644));
+  SHARDSWEEP_ASSIGN(Descriptor opened,
+      folder.open_file(home.trouble().filename().string(), O_WRONLY | O_CREAT, 0644));
   TroubleFile file(opened.release());
   // Written once: its blocks are there from now on, also where fallocate is not known.
   SHARDSWEEP_TRY(file.write({}, SystemClock().now()));
@@ -306,8 +299,8 @@ Result<void> TroubleFile::write(const std::vector<Trouble>& all, Timestamp now) 
   const ssize_t written = ::pwrite(descriptor_, content.data(), content.size(), 0);
   if (written != static_cast<ssize_t>(content.size()))
     return fault(FaultKind::unavailable,
-                 fmt::format("cannot write the file of troubles: {}",
-                             written < 0 ? std::strerror(errno) : "only a part was written"));
+        fmt::format("cannot write the file of troubles: {}",
+            written < 0 ? std::strerror(errno) : "only a part was written"));
   return {};
 }
 

@@ -166,7 +166,7 @@ class LocalScheduler final : public Scheduler {
   void start_cleanup(const AllocationHandle& handle, bool was_seen) {
     auto command =
         RunningCommand::start({agent_.string(), "sweep-leftovers", "--token", handle.token},
-                              {.deadline = std::chrono::seconds(60)});
+            {.deadline = std::chrono::seconds(60)});
     if (!command) {
       events_.emplace_back(LookFailed{command.error().what});
       return;
@@ -186,10 +186,10 @@ class LocalScheduler final : public Scheduler {
         events_.emplace_back(LookFailed{done->error().what});
       } else if ((*done)->exit_code != 0) {
         events_.emplace_back(LookFailed{"leftovers of " + entry->first +
-                                        " could not be ended: " + (*done)->err.substr(0, 300)});
+            " could not be ended: " + (*done)->err.substr(0, 300)});
       } else if (cleanup.was_seen) {
-        events_.emplace_back(JobSeen{cleanup.handle.token, cleanup.handle.job_id,
-                                     JobState::ended, "the lead's process is gone"});
+        events_.emplace_back(JobSeen{cleanup.handle.token, cleanup.handle.job_id, JobState::ended,
+            "the lead's process is gone"});
       } else {
         events_.emplace_back(JobNotSeen{cleanup.handle.token});
       }

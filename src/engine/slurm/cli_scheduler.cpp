@@ -73,8 +73,8 @@ class Survey {
 
  private:
   enum class Topic : std::uint8_t { accounts, qos, partitions, others };
-  static constexpr std::array<Topic, 4> topics{Topic::accounts, Topic::qos, Topic::partitions,
-                                               Topic::others};
+  static constexpr std::array<Topic, 4> topics{
+      Topic::accounts, Topic::qos, Topic::partitions, Topic::others};
 
   [[nodiscard]] std::vector<std::string> command_for(Topic topic) const;
   [[nodiscard]] Result<void> take(const Result<CommandOutput>& output);
@@ -128,9 +128,9 @@ Result<void> Survey::take(const Result<CommandOutput>& output) {
   if (output->exit_code != 0 || output->truncated) {
     const std::string said = one_line(output->err.substr(0, output->err.find('\n')), 300);
     return fault(FaultKind::unavailable,
-                 fmt::format("{} ended with {}: {}", program,
-                             output->signal != 0 ? -output->signal : output->exit_code,
-                             output->truncated ? "its output is too large" : said));
+        fmt::format("{} ended with {}: {}", program,
+            output->signal != 0 ? -output->signal : output->exit_code,
+            output->truncated ? "its output is too large" : said));
   }
   switch (topic_) {
     case Topic::accounts:
@@ -151,11 +151,10 @@ void Survey::start_next(double now_s, std::vector<SchedulerEvent>& events) {
     asked_at_s_.at(static_cast<std::size_t>(topic)) = now_s;
     topic_ = topic;
     fresh_ = true;
-    auto command = RunningCommand::start(
-        command_for(topic),
+    auto command = RunningCommand::start(command_for(topic),
         {.deadline = std::chrono::milliseconds(std::llround(questions_->answer_limit_s * 1e3)),
-         .output_limit = most_output,
-         .environment = environment_});
+            .output_limit = most_output,
+            .environment = environment_});
     if (command) {
       command_ = std::move(*command);
       return;
@@ -208,11 +207,10 @@ Result<std::string> output_of(Result<CommandOutput> done, std::string_view progr
   if (!done) return tl::unexpected<Fault>(done.error());
   if (done->exit_code != 0 || done->truncated) {
     return fault(FaultKind::unavailable,
-                 done->truncated
-                     ? fmt::format("the output of {} is too large", program)
-                     : fmt::format("{} ended with {}: {}", program,
-                                   done->signal != 0 ? -done->signal : done->exit_code,
-                                   first_line(done->err)));
+        done->truncated
+            ? fmt::format("the output of {} is too large", program)
+            : fmt::format("{} ended with {}: {}", program,
+                  done->signal != 0 ? -done->signal : done->exit_code, first_line(done->err)));
   }
   return std::move(done->out);
 }
@@ -262,7 +260,7 @@ class SlurmCliScheduler final : public Scheduler {
 
   [[nodiscard]] bool settling() const override {
     return look_ || !waiting_.empty() || !submissions_.empty() || !aside_.empty() ||
-           !to_cancel_.empty() || survey_.settling();
+        !to_cancel_.empty() || survey_.settling();
   }
 
   /// An answer is taken when it is there: eight submissions would wait for a tick each else.
@@ -302,8 +300,8 @@ class SlurmCliScheduler final : public Scheduler {
   }
   [[nodiscard]] CommandOptions options(double deadline_s) const {
     return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(deadline_s * 1e3)),
-            .output_limit = most_output,
-            .environment = environment_};
+        .output_limit = most_output,
+        .environment = environment_};
   }
 
   // ---- submissions
@@ -313,12 +311,12 @@ class SlurmCliScheduler final : public Scheduler {
       const std::vector<AllocationRequest> requests = take_together();
       const AllocationRequest& first = requests.front();
       const bool array = in_array(first).has_value();
-      auto command =
-          array ? start_array(requests)
-                : RunningCommand::start(submission_command(first), options(first.limit_s));
+      auto command = array
+          ? start_array(requests)
+          : RunningCommand::start(submission_command(first), options(first.limit_s));
       std::vector<std::string> tokens(requests.size());
       std::transform(requests.begin(), requests.end(), tokens.begin(),
-                     [](const AllocationRequest& request) { return request.token; });
+          [](const AllocationRequest& request) { return request.token; });
       if (command) {
         submissions_.push_back({std::move(tokens), array, std::move(*command)});
         continue;
@@ -384,8 +382,8 @@ class SlurmCliScheduler final : public Scheduler {
     return tokens;
   }
 
-  static SchedulerEvent answer_for(const std::string& token, bool array,
-                                   const Result<CommandOutput>& done) {
+  static SchedulerEvent answer_for(
+      const std::string& token, bool array, const Result<CommandOutput>& done) {
     if (!done) return SubmitUnknown{token, done.error().what};
     const auto read = array ? read_array_submission : read_submission;
     return read(token, done->exit_code, done->out, done->err);
@@ -401,8 +399,8 @@ class SlurmCliScheduler final : public Scheduler {
   }
 
   void ask_queue() {
-    ask(Look::Stage::queue, {"squeue", "--me", "--array", "--noheader", "--states=all",
-                             "--format=" + queue_format()});
+    ask(Look::Stage::queue,
+        {"squeue", "--me", "--array", "--noheader", "--states=all", "--format=" + queue_format()});
   }
 
   /// By name: a job whose id was never read has nothing else, and no two share one.
@@ -420,9 +418,9 @@ class SlurmCliScheduler final : public Scheduler {
     // Without a start sacct's window begins at midnight.
     ask(Look::Stage::accounting,
         {"sacct", "--allocations", "--noheader", "--parsable2",
-         fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
-         fmt::format("--name={}", fmt::join(names, ",")),
-         fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
+            fmt::format("--delimiter={}", separator), "--format=" + accounting_format(),
+            fmt::format("--name={}", fmt::join(names, ",")),
+            fmt::format("--starttime=now-{}minutes", int(ago_s / 60) + 1)});
   }
 
   void go_on_looking() {
@@ -461,7 +459,7 @@ class SlurmCliScheduler final : public Scheduler {
     auto jobs = text ? parse_accounting(*text) : tl::unexpected<Fault>(text.error());
     if (jobs) {
       look_->jobs.insert(look_->jobs.end(), std::make_move_iterator(jobs->begin()),
-                         std::make_move_iterator(jobs->end()));
+          std::make_move_iterator(jobs->end()));
       return conclude_look();
     }
     // The queue has answered: what it lists is known. What it does not list stays unknown.
@@ -471,11 +469,11 @@ class SlurmCliScheduler final : public Scheduler {
 
   void conclude_look(bool complete = true) {
     const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
-                              .now_s = now_s(),
-                              .settle_s = settings_->message_timeout_s,
-                              .accounting = settings_->accounting,
-                              .complete = complete,
-                              .on_its_way = on_their_way()};
+        .now_s = now_s(),
+        .settle_s = settings_->message_timeout_s,
+        .accounting = settings_->accounting,
+        .complete = complete,
+        .on_its_way = on_their_way()};
     LookResult result = conclude(look_->handles, look_->jobs, context, missed_);
     look_.reset();
     for (const NamedJob& job : result.cancel)

@@ -35,8 +35,7 @@ constexpr std::size_t said_at_most = 400;  // bytes of slurmrestd's words in a m
 Result<Json> parse(std::string_view text) {
   Json json = Json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) {
-    return fault(
-        FaultKind::unavailable,
+    return fault(FaultKind::unavailable,
         fmt::format("slurmrestd's answer is not a JSON object: '{}'", one_line(text, 100)));
   }
   return json;
@@ -155,9 +154,9 @@ std::optional<std::int64_t> minutes_of(std::string_view text) {
 
 tl::unexpected<Fault> untranslatable(std::string_view line) {
   return fault(FaultKind::rejected,
-               fmt::format("'#SBATCH {}' has no translation for slurmrestd: leave it out, or "
-                           "use Slurm's command line (backend: slurm without slurmrestd)",
-                           line));
+      fmt::format("'#SBATCH {}' has no translation for slurmrestd: leave it out, or "
+                  "use Slurm's command line (backend: slurm without slurmrestd)",
+          line));
 }
 
 /// From lists_since on generic resources are asked for by these alone; slurmrestd ignores the
@@ -223,8 +222,8 @@ Json words_of(const std::string& value) {
 }
 
 /// "2" or "2@30:00": at most so many switches, or others after so long.
-Result<void> put_switches(std::string_view line, std::string_view value, const RestApi& api,
-                          Json& job) {
+Result<void> put_switches(
+    std::string_view line, std::string_view value, const RestApi& api, Json& job) {
   constexpr std::int64_t minute = 60;
   const std::size_t mark = value.find('@');
   const auto switches = number_in(value.substr(0, mark));
@@ -237,8 +236,8 @@ Result<void> put_switches(std::string_view line, std::string_view value, const R
   return {};
 }
 
-Result<void> put_valued(std::string_view line, std::string_view option,
-                        const std::string& value, const RestApi& api, Json& job) {
+Result<void> put_valued(std::string_view line, std::string_view option, const std::string& value,
+    const RestApi& api, Json& job) {
   if (option == "job-name") return {};
   if (option == "nodes") {
     const auto nodes = number_in(value);
@@ -260,14 +259,13 @@ Result<void> put_valued(std::string_view line, std::string_view option,
   if (option == "switches" && api.version >= structured_since)
     return put_switches(line, value, api, job);
   const auto tres = std::find_if(tres_names.begin(), tres_names.end(),
-                                 [&](const TresName& name) { return name.option == option; });
+      [&](const TresName& name) { return name.option == option; });
   if (tres != tres_names.end() && api.version >= lists_since) {
     put_tres(*tres, value, job);
     return {};
   }
-  const auto known =
-      std::find_if(option_names.begin(), option_names.end(),
-                   [&](const OptionName& name) { return name.option == option; });
+  const auto known = std::find_if(option_names.begin(), option_names.end(),
+      [&](const OptionName& name) { return name.option == option; });
   if (known == option_names.end()) return untranslatable(line);
   if (known->kind == OptionName::Kind::text) {
     job[known->key] = value;
@@ -317,12 +315,10 @@ Json environment_value(const std::vector<std::string>& environment, const RestAp
 
 /// Words of slurmctld that has understood and said no; slurmrestd passes them on with HTTP 500.
 bool says_no(std::string_view said) {
-  constexpr std::array<std::string_view, 8> words{
-      "nvalid",        "not available",         "denied",      "violates",
+  constexpr std::array<std::string_view, 8> words{"nvalid", "not available", "denied", "violates",
       "not permitted", "Unable to process key", "not support", "dependency problem"};
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return said.find(word) != std::string_view::npos;
-  });
+  return std::any_of(words.begin(), words.end(),
+      [&](std::string_view word) { return said.find(word) != std::string_view::npos; });
 }
 
 /// slurm_errno.h: slurmctld's own errors, and those of slurmrestd about a request.
@@ -338,7 +334,7 @@ bool is_refusal(const Json& json, std::string_view said) {
     if (!error.is_object()) return false;
     // Up to 22.05 under two names.
     return is_refusal_number(number_of(error.value("error_number", Json(0)))) ||
-           is_refusal_number(number_of(error.value("error_code", Json(0))));
+        is_refusal_number(number_of(error.value("error_code", Json(0))));
   });
 }
 
@@ -374,14 +370,13 @@ Result<Json> list_in(std::string_view body, const char* key) {
   const auto list = json.find(key);
   if (list != json.end() && list->is_array()) return std::move(*list);
   return fault(FaultKind::unavailable,
-               fmt::format("slurmrestd's answer has no {}: {}", key, errors_in(json)));
+      fmt::format("slurmrestd's answer has no {}: {}", key, errors_in(json)));
 }
 
 /// Up to v0.0.39 a number of its own, then in a map.
 std::int64_t nodes_of_partition(const Json& entry) {
   const auto nodes = entry.find("nodes");
-  if (nodes != entry.end() && nodes->is_object())
-    return number_of(nodes->value("total", Json(0)));
+  if (nodes != entry.end() && nodes->is_object()) return number_of(nodes->value("total", Json(0)));
   return number_of(entry.value("total_nodes", Json(0)));
 }
 
@@ -415,20 +410,18 @@ Result<RestApi> choose_api(std::string_view openapi) {
     const bool jobs = paths->contains(api.path("jobs")) || paths->contains(api.path("jobs/"));
     const bool submit = paths->contains(api.path("job/submit"));
     if (!jobs || !submit) continue;
-    api.accounting =
-        paths->contains(api.db_path("jobs")) || paths->contains(api.db_path("jobs/"));
+    api.accounting = paths->contains(api.db_path("jobs")) || paths->contains(api.db_path("jobs/"));
     return api;
   }
   return fault(FaultKind::rejected,
-               fmt::format("slurmrestd serves no version from v0.0.{} to v0.0.{}",
-                           oldest_version, newest_version));
+      fmt::format(
+          "slurmrestd serves no version from v0.0.{} to v0.0.{}", oldest_version, newest_version));
 }
 
 namespace {
 
 /// Slurm does not start what could not end by then. Older versions read text as sbatch does.
-void put_deadline(const AllocationRequest& request, const RestApi& api, Timestamp now,
-                  Json& job) {
+void put_deadline(const AllocationRequest& request, const RestApi& api, Timestamp now, Json& job) {
   if (request.deadline_in_s <= 0) return;
   if (api.version >= lists_since) {
     job["deadline"] = now / 1'000'000 + std::llround(request.deadline_in_s);
@@ -440,9 +433,7 @@ void put_deadline(const AllocationRequest& request, const RestApi& api, Timestam
 }  // namespace
 
 Result<std::string> submission_body(const AllocationRequest& request, std::string_view script,
-                                    const RestApi& api,
-                                    const std::vector<std::string>& environment,
-                                    Timestamp now) {
+    const RestApi& api, const std::vector<std::string>& environment, Timestamp now) {
   Json job = Json::object();
   SHARDSWEEP_TRY(put_directives(script, api, job));
   job["name"] = request.job_name;
@@ -452,8 +443,8 @@ Result<std::string> submission_body(const AllocationRequest& request, std::strin
   put_flag("no-kill", api, job);
   if (request.strict) job["hold"] = true;
   put_deadline(request, api, now, job);
-  return Json{{"script", script}, {"job", job}}.dump(-1, ' ', false,
-                                                     Json::error_handler_t::replace);
+  return Json{{"script", script}, {"job", job}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string why_refused(long status, std::string_view body) {
@@ -472,8 +463,7 @@ std::string submitted_job(std::string_view body) {
   return id > 0 ? std::to_string(id) : "";
 }
 
-SchedulerEvent read_rest_submission(const std::string& token, long status,
-                                    std::string_view body) {
+SchedulerEvent read_rest_submission(const std::string& token, long status, std::string_view body) {
   // Nobody has looked at it: who asks is not known (any more), or asks too often.
   const bool unheard = status == 401 || status == 403 || status == 429;
   const auto json = parse(body);
@@ -481,9 +471,8 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
   if (!json) return SubmitUnknown{token, json.error().what};
   const auto id = json->find("job_id");
   if (const auto ignored = ignored_field(*json)) {
-    return SubmitRefused{
-        token, fmt::format("slurmrestd does not know a field of the job and ignores it: {}",
-                           *ignored)};
+    return SubmitRefused{token,
+        fmt::format("slurmrestd does not know a field of the job and ignores it: {}", *ignored)};
   }
   if (id != json->end() && number_of(*id) > 0)
     return SubmitAccepted{token, std::to_string(number_of(*id))};
@@ -496,8 +485,7 @@ SchedulerEvent read_rest_submission(const std::string& token, long status,
   return SubmitRefused{token, whole};
 }
 
-Result<std::vector<Job>> read_jobs(std::string_view body,
-                                   const std::vector<std::string>& names) {
+Result<std::vector<Job>> read_jobs(std::string_view body, const std::vector<std::string>& names) {
   SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
   std::vector<Job> jobs;
   for (const Json& entry : list) {
@@ -505,10 +493,10 @@ Result<std::vector<Job>> read_jobs(std::string_view body,
     const std::string name = text_at(entry, "name");
     if (!wanted(name, names)) continue;
     Job job{.id = std::to_string(number_of(entry.value("job_id", Json(0)))),
-            .name = name,
-            .state = state_of(entry.value("job_state", Json())),
-            .reason = text_at(entry, "state_reason"),
-            .nodes = text_at(entry, "nodes")};
+        .name = name,
+        .state = state_of(entry.value("job_state", Json())),
+        .reason = text_at(entry, "state_reason"),
+        .nodes = text_at(entry, "nodes")};
     if (job.id == "0" || job.state.empty())
       return fault(FaultKind::unavailable, "slurmrestd names a job without id or state");
     jobs.push_back(std::move(job));
@@ -516,8 +504,8 @@ Result<std::vector<Job>> read_jobs(std::string_view body,
   return jobs;
 }
 
-Result<std::vector<Job>> read_accounted_jobs(std::string_view body,
-                                             const std::vector<std::string>& names) {
+Result<std::vector<Job>> read_accounted_jobs(
+    std::string_view body, const std::vector<std::string>& names) {
   SHARDSWEEP_ASSIGN(const Json list, list_in(body, "jobs"));
   std::vector<Job> jobs;
   for (const Json& entry : list) {
@@ -526,11 +514,11 @@ Result<std::vector<Job>> read_accounted_jobs(std::string_view body,
     const auto state = entry.find("state");
     if (!wanted(name, names) || state == entry.end() || !state->is_object()) continue;
     Job job{.id = std::to_string(number_of(entry.value("job_id", Json(0)))),
-            .name = name,
-            .state = state_of(state->value("current", Json())),
-            .reason = text_at(*state, "reason"),
-            .nodes = text_at(entry, "nodes"),
-            .source = Source::accounting};
+        .name = name,
+        .state = state_of(state->value("current", Json())),
+        .reason = text_at(*state, "reason"),
+        .nodes = text_at(entry, "nodes"),
+        .source = Source::accounting};
     if (job.id == "0" || job.state.empty())
       return fault(FaultKind::unavailable, "slurmrestd names a job without id or state");
     jobs.push_back(std::move(job));

@@ -30,9 +30,8 @@ struct RestApi {
 /// Body of a submission. slurmrestd does not read #SBATCH lines: they are translated, and one
 /// that has no translation is a fault that names it.
 [[nodiscard]] Result<std::string> submission_body(const AllocationRequest& request,
-                                                  std::string_view script, const RestApi& api,
-                                                  const std::vector<std::string>& environment,
-                                                  Timestamp now);
+    std::string_view script, const RestApi& api, const std::vector<std::string>& environment,
+    Timestamp now);
 
 /// Body of the update that lets a held job start: not a job within a map, as of a submission.
 inline constexpr std::string_view release_body = R"({"hold":false})";
@@ -46,12 +45,12 @@ inline constexpr std::string_view release_body = R"({"hold":false})";
 
 /// What the answer to a submission means. A job that lacks a field of ours is refused: it has
 /// an id all the same and is to be cancelled.
-[[nodiscard]] SchedulerEvent read_rest_submission(const std::string& token, long status,
-                                                  std::string_view body);
+[[nodiscard]] SchedulerEvent read_rest_submission(
+    const std::string& token, long status, std::string_view body);
 
 /// The jobs of these names; a document of another shape is a fault.
-[[nodiscard]] Result<std::vector<Job>> read_jobs(std::string_view body,
-                                                 const std::vector<std::string>& names);
+[[nodiscard]] Result<std::vector<Job>> read_jobs(
+    std::string_view body, const std::vector<std::string>& names);
 [[nodiscard]] Result<std::vector<Job>> read_accounted_jobs(
     std::string_view body, const std::vector<std::string>& names);
 
@@ -60,7 +59,7 @@ inline constexpr std::string_view release_body = R"({"hold":false})";
 /// Of one job in a list, as much as read_rest_waiting reads; "" where it waits for nothing.
 [[nodiscard]] std::string waiting_job(std::string_view element);
 /// How many jobs of others wait for nodes, by partition.
-[[nodiscard]] Result<void> read_rest_waiting(std::string_view body, std::int64_t own_uid,
-                                             SiteFacts& into);
+[[nodiscard]] Result<void> read_rest_waiting(
+    std::string_view body, std::int64_t own_uid, SiteFacts& into);
 
 }  // namespace shardsweep::slurm

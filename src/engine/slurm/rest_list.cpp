@@ -26,8 +26,7 @@ Result<std::string> JobListFilter::take(std::string_view piece) {
     }
     if (element_.size() > longest_element) {
       return fault(FaultKind::unavailable,
-                   fmt::format("slurmrestd's list holds a job of more than {} MiB",
-                               longest_element >> 20));
+          fmt::format("slurmrestd's list holds a job of more than {} MiB", longest_element >> 20));
     }
   }
   return kept;
@@ -84,9 +83,8 @@ JobListFilter::Reduce jobs_named(std::vector<std::string> names) {
   for (std::string& name : names)
     name = fmt::format("\"{}\"", name);
   return [names = std::move(names)](std::string_view element) {
-    const bool ours = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-      return element.find(name) != std::string_view::npos;
-    });
+    const bool ours = std::any_of(names.begin(), names.end(),
+        [&](const std::string& name) { return element.find(name) != std::string_view::npos; });
     return std::string(ours ? element : std::string_view());
   };
 }

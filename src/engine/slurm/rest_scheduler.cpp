@@ -139,8 +139,8 @@ Result<std::string> read_token(const std::string& file) {
     return fault(FaultKind::unavailable, "there is no token file '" + file + "'");
   if ((about.st_mode & 077U) != 0) {
     return fault(FaultKind::rejected,
-                 fmt::format("the token file '{}' can be read by others (mode {:o}): chmod 600",
-                             file, about.st_mode & 0777U));
+        fmt::format("the token file '{}' can be read by others (mode {:o}): chmod 600", file,
+            about.st_mode & 0777U));
   }
   SHARDSWEEP_ASSIGN(const std::string text, read_file(file, longest_token));
   return std::string(trimmed(text));
@@ -152,17 +152,16 @@ Result<std::string> token_from(const Result<CommandOutput>& output) {
   if (!output) return tl::unexpected<Fault>(output.error());
   if (output->exit_code != 0 || output->out.compare(0, mark.size(), mark) != 0) {
     // What it printed may be half a token: it is not repeated.
-    return fault(FaultKind::unavailable,
-                 fmt::format("'scontrol token' ended with {}", output->exit_code));
+    return fault(
+        FaultKind::unavailable, fmt::format("'scontrol token' ended with {}", output->exit_code));
   }
   return std::string(trimmed(std::string_view(output->out).substr(mark.size())));
 }
 
 /// A filter of its own for each answer.
 auto keep_jobs(JobListFilter::Reduce reduce) {
-  return [filter = JobListFilter(std::move(reduce))](std::string_view piece) mutable {
-    return filter.take(piece);
-  };
+  return [filter = JobListFilter(std::move(reduce))](
+             std::string_view piece) mutable { return filter.take(piece); };
 }
 
 class SlurmRestScheduler final : public Scheduler {
@@ -187,10 +186,10 @@ class SlurmRestScheduler final : public Scheduler {
   void release(const AllocationHandle& handle) override {
     if (api_) {
       send(Kind::release,
-           {.path = api_->path("job/" + handle.job_id),
-            .method = "POST",
-            .body = std::string(release_body)},
-           handle.job_id);
+          {.path = api_->path("job/" + handle.job_id),
+              .method = "POST",
+              .body = std::string(release_body)},
+          handle.job_id);
     }
   }
 
@@ -206,9 +205,7 @@ class SlurmRestScheduler final : public Scheduler {
   [[nodiscard]] bool settling() const override {
     return looking_ || !waiting_.empty() || !sent_.empty() || survey_.settling();
   }
-  [[nodiscard]] std::vector<pollfd> descriptors() const override {
-    return client_.descriptors();
-  }
+  [[nodiscard]] std::vector<pollfd> descriptors() const override { return client_.descriptors(); }
 
   [[nodiscard]] std::vector<SchedulerEvent> poll() override {
     take_token();
@@ -270,9 +267,9 @@ class SlurmRestScheduler final : public Scheduler {
     }
     if (!jwt_.empty() && now_s() - token_at_s_ < token_again_s) return true;
     if (!token_command_) {
-      auto command = RunningCommand::start(
-          {"scontrol", "token", fmt::format("lifespan={}", token_life_s)},
-          {.deadline = std::chrono::seconds(30), .output_limit = longest_token});
+      auto command =
+          RunningCommand::start({"scontrol", "token", fmt::format("lifespan={}", token_life_s)},
+              {.deadline = std::chrono::seconds(30), .output_limit = longest_token});
       if (command) {
         token_command_ = std::move(*command);
       } else {
@@ -294,8 +291,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (ready() && looking_) ask_queue();
   }
 
-  void send(Kind kind, http::Request request, const std::string& token = "",
-            double limit_s = 0) {
+  void send(Kind kind, http::Request request, const std::string& token = "", double limit_s = 0) {
     send(Sent{kind, token}, std::move(request), limit_s);
   }
   void send(const Sent& what, http::Request request, double limit_s = 0) {
@@ -314,16 +310,15 @@ class SlurmRestScheduler final : public Scheduler {
       const AllocationRequest request = std::move(waiting_.front());
       waiting_.pop_front();
       const auto script = read_own_file(request.script);
-      auto body =
-          script ? submission_body(request, *script, *api_, own_environment(), clock_.now())
-                 : tl::unexpected<Fault>(script.error());
+      auto body = script ? submission_body(request, *script, *api_, own_environment(), clock_.now())
+                         : tl::unexpected<Fault>(script.error());
       if (!body) {
         events_.emplace_back(SubmitRefused{request.token, body.error().what});
         continue;
       }
       send(Kind::submission,
-           {.path = api_->path("job/submit"), .method = "POST", .body = std::move(*body)},
-           request.token, request.limit_s);
+          {.path = api_->path("job/submit"), .method = "POST", .body = std::move(*body)},
+          request.token, request.limit_s);
     }
   }
 
@@ -360,8 +355,8 @@ class SlurmRestScheduler final : public Scheduler {
     if (answer->status != 200) {
       jwt_.clear();  // should it be that: a new one is fetched
       return failed(sent.kind,
-                    fmt::format("slurmrestd answered HTTP {} to {}", answer->status,
-                                sent.kind == Kind::accounting ? "slurmdb" : "slurm"));
+          fmt::format("slurmrestd answered HTTP {} to {}", answer->status,
+              sent.kind == Kind::accounting ? "slurmdb" : "slurm"));
     }
     if (sent.kind == Kind::openapi) return take_api(answer->body);
     take_jobs(sent.kind, answer->body);
@@ -416,7 +411,7 @@ class SlurmRestScheduler final : public Scheduler {
     if (survey_.is_due(now_s()) && ready()) {
       const auto path = api_->path(survey_.next(now_s()));
       send(Kind::site, {.path = path, .keep = keep_jobs(&waiting_job)}, "",
-           survey_.answer_limit_s());
+          survey_.answer_limit_s());
     }
   }
 
@@ -426,7 +421,7 @@ class SlurmRestScheduler final : public Scheduler {
       body = tl::unexpected<Fault>(answer.error());
     } else if (answer->status != 200) {
       body = fault(FaultKind::unavailable,
-                   fmt::format("slurmrestd answered HTTP {} to slurm", answer->status));
+          fmt::format("slurmrestd answered HTTP {} to slurm", answer->status));
     } else {
       body = std::move(answer->body);
     }
@@ -451,8 +446,8 @@ class SlurmRestScheduler final : public Scheduler {
     const std::vector<std::string> names = job_names();
     auto jobs = kind == Kind::queue ? read_jobs(body, names) : read_accounted_jobs(body, names);
     if (!jobs) return failed(kind, jobs.error().what);
-    jobs_.insert(jobs_.end(), std::make_move_iterator(jobs->begin()),
-                 std::make_move_iterator(jobs->end()));
+    jobs_.insert(
+        jobs_.end(), std::make_move_iterator(jobs->begin()), std::make_move_iterator(jobs->end()));
     const auto open = to_be_accounted(handles_, jobs_);
     if (kind == Kind::accounting || open.empty() || !api_->accounting) return conclude_look();
     send(Kind::accounting, {.path = accounting_path(open)});
@@ -466,17 +461,16 @@ class SlurmRestScheduler final : public Scheduler {
       names += (names.empty() ? "" : "%2C") + handle.job_name;
     }
     const auto start_s = static_cast<std::int64_t>(to_seconds(oldest) - accounts_margin_s);
-    return fmt::format("{}?job_name={}&start_time=uts{}", api_->db_path("jobs"), names,
-                       start_s);
+    return fmt::format("{}?job_name={}&start_time=uts{}", api_->db_path("jobs"), names, start_s);
   }
 
   void conclude_look(bool complete = true) {
     const LookContext context{.own_uid = static_cast<std::int64_t>(::getuid()),
-                              .now_s = now_s(),
-                              .settle_s = settle_s,
-                              .accounting = api_->accounting,
-                              .complete = complete,
-                              .on_its_way = on_their_way()};
+        .now_s = now_s(),
+        .settle_s = settle_s,
+        .accounting = api_->accounting,
+        .complete = complete,
+        .on_its_way = on_their_way()};
     LookResult result = conclude(handles_, jobs_, context, missed_);
     looking_ = false;
     for (const NamedJob& job : result.cancel)
@@ -507,7 +501,7 @@ class SlurmRestScheduler final : public Scheduler {
   void cancel_named(const NamedJob& job, bool while_it_waits) {
     if (job.id.empty() || !api_ || cancelled_lately(job.id) || is_looked_at(job.id)) return;
     send(Sent{Kind::to_cancel, job.id, job.name, while_it_waits},
-         {.path = api_->path("job/" + job.id)});
+        {.path = api_->path("job/" + job.id)});
   }
   [[nodiscard]] bool is_looked_at(const std::string& id) const {
     return std::any_of(sent_.begin(), sent_.end(), [&](const auto& entry) {
@@ -518,15 +512,14 @@ class SlurmRestScheduler final : public Scheduler {
     if (!answer || answer->status != 200) return;  // the next look asks again
     const auto jobs = read_jobs(answer->body, {sent.name});
     if (!jobs) return;
-    const auto ours = std::find_if(jobs->begin(), jobs->end(),
-                                   [&](const Job& job) { return job.id == sent.token; });
+    const auto ours = std::find_if(
+        jobs->begin(), jobs->end(), [&](const Job& job) { return job.id == sent.token; });
     if (ours == jobs->end()) {
       cancelled_at_s_[sent.token] = now_s();  // nothing of ours: not asked about for a while
       return;
     }
     const JobState state = read_state(*ours, 0).state;
-    const bool meant =
-        sent.while_it_waits ? state == JobState::pending : state != JobState::ended;
+    const bool meant = sent.while_it_waits ? state == JobState::pending : state != JobState::ended;
     if (meant) cancel_job(ours->id);
   }
 
@@ -565,8 +558,8 @@ class SlurmRestScheduler final : public Scheduler {
 
 }  // namespace
 
-std::unique_ptr<Scheduler> make_slurm_rest_scheduler(const RestSettings& settings,
-                                                     const Policy& policy, const Clock& clock) {
+std::unique_ptr<Scheduler> make_slurm_rest_scheduler(
+    const RestSettings& settings, const Policy& policy, const Clock& clock) {
   return std::make_unique<SlurmRestScheduler>(settings, policy, clock);
 }
 

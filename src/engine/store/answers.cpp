@@ -28,29 +28,27 @@ static_assert(std::all_of(axis_table.begin(), axis_table.end(), [](const AxisInf
 }));
 
 bool slower(const Run& a, const Run& b) {
-  return std::pair(a.tokens_per_s_per_gpu, a.trial) <
-         std::pair(b.tokens_per_s_per_gpu, b.trial);
+  return std::pair(a.tokens_per_s_per_gpu, a.trial) < std::pair(b.tokens_per_s_per_gpu, b.trial);
 }
 
 /// Of two that are alike the older trial is before, in whatever order they are read.
 bool before(const Run& a, const Run& b) {
-  return std::pair(-a.tokens_per_s_per_gpu, a.trial) <
-         std::pair(-b.tokens_per_s_per_gpu, b.trial);
+  return std::pair(-a.tokens_per_s_per_gpu, a.trial) < std::pair(-b.tokens_per_s_per_gpu, b.trial);
 }
 
 bool is_finalist(const std::vector<Run>& runs, const FinalStanding* standing) {
   return standing != nullptr && std::any_of(runs.begin(), runs.end(), [&](const Run& run) {
-           return standing->measured.contains(run.trial);
-         });
+    return standing->measured.contains(run.trial);
+  });
 }
 
 }  // namespace
 
 LayoutNames::LayoutNames(Database& database, const std::string& label)
     : key_(database,
-           "SELECT lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT "
-           "m.settings FROM measurements AS m WHERE m.attempt = counted_attempt), '') FROM "
-           "trials WHERE id = ?"),
+          "SELECT lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT "
+          "m.settings FROM measurements AS m WHERE m.attempt = counted_attempt), '') FROM "
+          "trials WHERE id = ?"),
       name_(database, fmt::format("SELECT {} FROM all_results WHERE trial_id = ?", label)) {}
 
 std::string LayoutNames::key(TrialId trial) {
@@ -99,16 +97,14 @@ void RunsOfCell::forget(std::size_t most, LayoutNames& names) {
     if (seen.insert(names.key(run.trial)).second) kept.push_back(run);
   }
   // With few layouts in many sweeps it is not full: then a slower run may still be a new one.
-  if (kept.size() == std::max(kept_alone, most))
-    slowest_kept_ = kept.back().tokens_per_s_per_gpu;
+  if (kept.size() == std::max(kept_alone, most)) slowest_kept_ = kept.back().tokens_per_s_per_gpu;
   alone_ = std::move(kept);
 }
 
 AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size_t most)
     : names_(database, label),
       standings_(database),
-      detail_(
-          database,
+      detail_(database,
           "SELECT ifnull(train_step_ms_spread, 0), ifnull(steps, 0), ifnull(resolution, 0), "
           "ifnull(sm_clock_mhz, 0), iif(started_at > 0, (ended_at - started_at) * gpus / "
           "3600e6, 0), ifnull(control_ratio, 0), ifnull(network_ratio, 0), ifnull(others_cpu, "
@@ -116,15 +112,15 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
           "all_results "
           "WHERE trial_id = ?"),
       elsewhere_(database,
-                 "SELECT s.name, o.counted_speed FROM trials AS t JOIN sweeps AS s ON s.id <> "
-                 "t.sweep JOIN trials AS o ON o.sweep = s.id AND o.identity = t.identity WHERE "
-                 "t.id = ? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND "
-                 "o.hidden = 0 ORDER BY s.id"),
+          "SELECT s.name, o.counted_speed FROM trials AS t JOIN sweeps AS s ON s.id <> "
+          "t.sweep JOIN trials AS o ON o.sweep = s.id AND o.identity = t.identity WHERE "
+          "t.id = ? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND "
+          "o.hidden = 0 ORDER BY s.id"),
       ranked_twin_(database,
-                   "SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
-                   "t.sweep AND o.lane = t.lane AND o.micro_batch = t.micro_batch AND "
-                   "o.grad_accum = t.grad_accum WHERE t.id = ? AND o.counted_speed IS NOT NULL "
-                   "AND o.counted_mark IS NULL)"),
+          "SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
+          "t.sweep AND o.lane = t.lane AND o.micro_batch = t.micro_batch AND "
+          "o.grad_accum = t.grad_accum WHERE t.id = ? AND o.counted_speed IS NOT NULL "
+          "AND o.counted_mark IS NULL)"),
       most_(most),
       several_sweeps_(database.integer("SELECT count(*) FROM sweeps") > 1) {}
 
@@ -138,21 +134,20 @@ std::vector<AnswerMaker::Entry> AnswerMaker::entries_of(const RunsOfCell& runs) 
     std::sort(entries.back().runs.begin(), entries.back().runs.end(), slower);
   }
   std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return before(a.median(), b.median()); });
+      [](const Entry& a, const Entry& b) { return before(a.median(), b.median()); });
   return entries;
 }
 
 /// A layout that several sweeps measured is there by its finals, else by its fastest sweep. No
 /// layout is the runner-up of itself.
-std::vector<AnswerMaker::Entry> AnswerMaker::distinct(std::vector<Entry> entries,
-                                                      const FinalStanding* standing) {
+std::vector<AnswerMaker::Entry> AnswerMaker::distinct(
+    std::vector<Entry> entries, const FinalStanding* standing) {
   std::vector<Entry> found;
   std::unordered_map<std::string, std::size_t> places;
   for (Entry& entry : entries) {
     const bool finalist = is_finalist(entry.runs, standing);
     if (most_ > 0 && found.size() >= most_ && !finalist) continue;
-    const auto [place, added] =
-        places.try_emplace(names_.key(entry.median().trial), found.size());
+    const auto [place, added] = places.try_emplace(names_.key(entry.median().trial), found.size());
     if (added) {
       found.push_back(std::move(entry));
     } else if (finalist && !is_finalist(found[place->second].runs, standing)) {
@@ -171,8 +166,8 @@ Noise AnswerMaker::noise_of(const std::vector<Entry>& entries) {
     const double range =
         entry.runs.back().tokens_per_s_per_gpu - entry.runs.front().tokens_per_s_per_gpu;
     repeated.push_back({.value = median,
-                        .runs = std::ssize(entry.runs),
-                        .spread = median > 0 ? std::optional(range / median) : std::nullopt});
+        .runs = std::ssize(entry.runs),
+        .spread = median > 0 ? std::optional(range / median) : std::nullopt});
   }
   return common_noise(repeated);
 }
@@ -197,14 +192,12 @@ LayoutRuns AnswerMaker::measured(const Entry& entry, bool in_detail) {
   LayoutRuns layout{.name = names_.name(entry.median().trial), .runs = {}};
   for (const Run& run : entry.runs)
     layout.runs.push_back(in_detail
-                              ? measured(run)
-                              : MeasuredRun{.trial = run.trial,
-                                            .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu});
+            ? measured(run)
+            : MeasuredRun{.trial = run.trial, .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu});
   if (!several_sweeps_ || !in_detail) return layout;
   // The first run is the one that other sweeps have, too.
-  const auto first =
-      std::min_element(entry.runs.begin(), entry.runs.end(),
-                       [](const Run& a, const Run& b) { return a.trial < b.trial; });
+  const auto first = std::min_element(entry.runs.begin(), entry.runs.end(),
+      [](const Run& a, const Run& b) { return a.trial < b.trial; });
   auto row = elsewhere_.use(first->trial);
   while (row.next())
     layout.elsewhere.push_back({row.text(0), row.real(1)});
@@ -215,8 +208,8 @@ LayoutRuns AnswerMaker::measured(const Entry& entry, bool in_detail) {
 std::optional<UnrankedRun> AnswerMaker::unranked(const Run& run) {
   auto row = ranked_twin_.use(run.trial);
   if (row.next() && row.integer(0) != 0) return std::nullopt;
-  return UnrankedRun{names_.name(run.trial), run.tokens_per_s_per_gpu,
-                     std::string(word_of(Mark::contaminated))};
+  return UnrankedRun{
+      names_.name(run.trial), run.tokens_per_s_per_gpu, std::string(word_of(Mark::contaminated))};
 }
 
 CellAnswer AnswerMaker::answer(const RunsOfCell& runs) {

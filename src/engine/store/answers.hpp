@@ -77,8 +77,8 @@ class AnswerMaker {
     [[nodiscard]] const Run& median() const { return runs[(runs.size() - 1) / 2]; }
   };
   [[nodiscard]] static std::vector<Entry> entries_of(const RunsOfCell& runs);
-  [[nodiscard]] std::vector<Entry> distinct(std::vector<Entry> entries,
-                                            const FinalStanding* standing);
+  [[nodiscard]] std::vector<Entry> distinct(
+      std::vector<Entry> entries, const FinalStanding* standing);
   [[nodiscard]] std::optional<UnrankedRun> unranked(const Run& run);
   [[nodiscard]] static Noise noise_of(const std::vector<Entry>& entries);
   [[nodiscard]] LayoutRuns measured(const Entry& entry, bool in_detail);

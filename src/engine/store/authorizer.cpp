@@ -16,14 +16,13 @@ constexpr std::array<std::string_view, 6> functions_with_effect{
     "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "writable_schema"};
 
 // They tell about the schema, with an argument or without.
-constexpr std::array<std::string_view, 12> pragmas_with_argument{
-    "table_info",      "table_xinfo", "table_list",       "index_list",
-    "index_info",      "index_xinfo", "foreign_key_list", "foreign_key_check",
-    "integrity_check", "quick_check", "function_list",    "collation_list"};
+constexpr std::array<std::string_view, 12> pragmas_with_argument{"table_info", "table_xinfo",
+    "table_list", "index_list", "index_info", "index_xinfo", "foreign_key_list",
+    "foreign_key_check", "integrity_check", "quick_check", "function_list", "collation_list"};
 // They tell without an argument and set with one.
-constexpr std::array<std::string_view, 8> pragmas_without_argument{
-    "user_version",   "application_id", "page_count",      "page_size",
-    "freelist_count", "schema_version", "compile_options", "database_list"};
+constexpr std::array<std::string_view, 8> pragmas_without_argument{"user_version", "application_id",
+    "page_count", "page_size", "freelist_count", "schema_version", "compile_options",
+    "database_list"};
 
 std::string text(const char* words) {
   return words != nullptr ? words : "";
@@ -31,9 +30,8 @@ std::string text(const char* words) {
 
 template <std::size_t N>
 bool contains(const std::array<std::string_view, N>& words, std::string word) {
-  std::transform(word.begin(), word.end(), word.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  std::transform(word.begin(), word.end(), word.begin(),
+      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -47,8 +45,7 @@ std::string describe(int action, const std::string& first) {
     case SQLITE_INSERT:
     case SQLITE_UPDATE:
     case SQLITE_DELETE:
-      if (first == "sqlite_master" || first == "sqlite_temp_master")
-        return "changing the schema";
+      if (first == "sqlite_master" || first == "sqlite_temp_master") return "changing the schema";
       return fmt::format("writing to '{}'", first);
     case SQLITE_ATTACH:
       return "ATTACH";
@@ -94,8 +91,8 @@ std::string Authorizer::refusal(int action, const char* first, const char* secon
       return allowed_ == Allowed::query ? "" : "a sub-query";
     case SQLITE_FUNCTION:
       return contains(functions_with_effect, text(second))
-                 ? fmt::format("the function {}()", text(second))
-                 : "";
+          ? fmt::format("the function {}()", text(second))
+          : "";
     case SQLITE_UPDATE:
       // What SQLite says when it makes a table-valued function known (json_each,
       // pragma_table_info). Real updates of it need writable_schema, which is refused.
@@ -111,7 +108,7 @@ std::string Authorizer::refusal(int action, const char* first, const char* secon
 }
 
 int Authorizer::ask(void* self, int action, const char* first, const char* second,
-                    const char* /*database*/, const char* /*trigger*/) {
+    const char* /*database*/, const char* /*trigger*/) {
   auto& authorizer = *static_cast<Authorizer*>(self);
   const auto why = authorizer.refusal(action, first, second);
   if (why.empty()) return SQLITE_OK;

@@ -27,7 +27,7 @@ class Authorizer {
  private:
   [[nodiscard]] std::string refusal(int action, const char* first, const char* second);
   static int ask(void* self, int action, const char* first, const char* second,
-                 const char* database, const char* trigger);
+      const char* database, const char* trigger);
 
   Database& database_;
   Allowed allowed_;

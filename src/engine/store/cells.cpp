@@ -76,8 +76,7 @@ struct Offer {
 /// Of two that are alike the older trial counts, in whatever order they are read.
 template <class By>
 void offer(std::optional<Offer>& best, const Offer& run, By by) {
-  if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial))
-    best = run;
+  if (!best || by(run) > by(*best) || (by(run) == by(*best) && run.trial < best->trial)) best = run;
 }
 
 struct Gathered {
@@ -103,7 +102,7 @@ struct Key {
     const auto how = outcome ? static_cast<std::uint64_t>(*outcome) + 1 : 0;
     const auto by_search = static_cast<std::uint64_t>(spared);
     return (((row << 20 | column) << 12 | runner) << 1 | by_search) << 8 |
-           static_cast<std::uint64_t>(state) << 5 | how;
+        static_cast<std::uint64_t>(state) << 5 | how;
   }
 };
 
@@ -118,8 +117,8 @@ std::string value_column(const std::string& value) {
     known.push_back(metric.name);
   }
   fail(FaultKind::invalid_input,
-       fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
-                   did_you_mean(value, known), names));
+      fmt::format("there is no metric '{}'{}; a heatmap shows outcome{}", value,
+          did_you_mean(value, known), names));
 }
 
 /// Else the best one's value is enough.
@@ -178,14 +177,14 @@ struct AnswerKey {
 class Gatherer {
  public:
   Gatherer(Database& database, const HeatmapRequest& request, Mixing mixing, Told told,
-           const std::string& label)
+      const std::string& label)
       : runners_(mixing),
         request_(request),
         told_(told),
         maker_(database, label, request.layouts),
-        model_at_(request.rows == "model"      ? row_label
-                  : request.columns == "model" ? column_label
-                                               : of_model) {}
+        model_at_(request.rows == "model"    ? row_label
+                : request.columns == "model" ? column_label
+                                             : of_model) {}
 
   void take_ranked(const Statement::Use& row) {
     const Key key = key_of(row, true);
@@ -194,7 +193,7 @@ class Gatherer {
     const Run run{row.integer(trial_number), row.real(ranked_by)};
     if (told_.published && !row.null(mfu_of_table))
       offer(gathered.published, {run.tokens_per_s_per_gpu, row.real(mfu_of_table), run.trial},
-            [](const Offer& one) { return one.value; });
+          [](const Offer& one) { return one.value; });
     auto& runs = runs_of(
         {key.row, key.column, key.runner, told_.vars ? vars_.number(row, vars_of_cell) : 0});
     const bool may_repeat = told_.repeats && !row.null(repeat_group);
@@ -218,8 +217,7 @@ class Gatherer {
     const auto trial = row.integer(trial_number);
     auto& gathered = find(key, trial);
     if (!row.null(contaminated_speed))
-      runs_of(
-          {key.row, key.column, key.runner, told_.vars ? vars_.number(row, unranked_vars) : 0})
+      runs_of({key.row, key.column, key.runner, told_.vars ? vars_.number(row, unranked_vars) : 0})
           .take_contaminated({trial, row.real(contaminated_speed)});
     const bool tells = gathered.why.empty() || trial < gathered.why_of;
     if (tells && !row.null(cause_text)) {
@@ -228,7 +226,7 @@ class Gatherer {
     }
     if (row.null(predicted_value) || row.null(predicted_speed)) return;
     offer(gathered.predicted, {row.real(predicted_speed), row.real(predicted_value), trial},
-          [](const Offer& one) { return one.tokens_per_s_per_gpu; });
+        [](const Offer& one) { return one.tokens_per_s_per_gpu; });
   }
 
   Cells finish(Database& database) {
@@ -236,19 +234,19 @@ class Gatherer {
     for (auto& [key, runs] : repeated_) {
       std::sort(runs.begin(), runs.end(), [](const Offer& a, const Offer& b) {
         return std::pair(a.tokens_per_s_per_gpu, a.trial) <
-               std::pair(b.tokens_per_s_per_gpu, b.trial);
+            std::pair(b.tokens_per_s_per_gpu, b.trial);
       });
       gathered_[index_[key.first]].second.values.push_back(runs[(runs.size() - 1) / 2].value);
     }
     std::sort(gathered_.begin(), gathered_.end(),
-              [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
+        [](const auto& a, const auto& b) { return a.second.oldest < b.second.oldest; });
     find_published();
     Cells cells;
     for (auto& [key, gathered] : gathered_) {
       if (runners_.counts(key.runner)) cells.candidates.push_back(candidate(key, gathered));
     }
-    Statement value(database, fmt::format("SELECT {} FROM all_results WHERE trial_id = ?",
-                                          value_column(request_.value)));
+    Statement value(database,
+        fmt::format("SELECT {} FROM all_results WHERE trial_id = ?", value_column(request_.value)));
     for (auto& [place, answers] : answers_of_places()) {
       AnsweredPlace one{rows_.text(place.first), columns_.text(place.second), joined(answers)};
       if (const auto left_out = left_out_of(place); one.answer.winner() != nullptr)
@@ -294,8 +292,7 @@ class Gatherer {
   }
 
   /// By row and column, each software and each value of the vars.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>>
-  answers_of_places() {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>> answers_of_places() {
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<CellAnswer>> places;
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::set<std::string>> software;
     for (const auto& [key, runs] : runs_) {
@@ -328,13 +325,13 @@ class Gatherer {
     key.outcome = read_outcome(row, trial_outcome);
     key.runner = runners_.see(
         {row.view(model_at_), row.view(of_runner), row.view(of_version), row.view(of_code),
-         request_.rows == "cluster"      ? key.row
-         : request_.columns == "cluster" ? key.column
-                                         : 0},
+            request_.rows == "cluster"          ? key.row
+                : request_.columns == "cluster" ? key.column
+                                                : 0},
         ranked, row.integer(trial_number));
     if (runners_.size() > most_runners)
       fail(FaultKind::invalid_input,
-           "too many models, runners and versions; select fewer with --where");
+          "too many models, runners and versions; select fewer with --where");
     return key;
   }
 
@@ -444,10 +441,8 @@ std::string left_out_rows(const Source& source) {
     if (column == "sweep") from = "s.name";
     if (column == "sweep_id") from = "s.id";
     if (column == "cluster") from = "s.cluster";
-    if (std::find(source.vars.begin(), source.vars.end(), column) != source.vars.end())
-      continue;
-    selected +=
-        fmt::format("{}{} AS {}", selected.empty() ? "" : ", ", from, identifier(column));
+    if (std::find(source.vars.begin(), source.vars.end(), column) != source.vars.end()) continue;
+    selected += fmt::format("{}{} AS {}", selected.empty() ? "" : ", ", from, identifier(column));
   }
   return fmt::format(
       "(SELECT {}{}, l.constraint_name, l.why FROM left_out AS l JOIN sweeps AS s ON s.id = "
@@ -456,15 +451,15 @@ std::string left_out_rows(const Source& source) {
       chosen_condition(source.chosen, "l.sweep", "-1"));
 }
 
-void add_left_out(Database& database, const Source& source, const HeatmapRequest& request,
-                  Cells& cells) {
+void add_left_out(
+    Database& database, const Source& source, const HeatmapRequest& request, Cells& cells) {
   const auto row_name = identifier(request.rows);
   const auto column_name = identifier(request.columns);
   Statement select(database,
-                   fmt::format("SELECT {0}, {1}, count(*), constraint_name, min(why) FROM {2} "
-                               "WHERE {3} AND {0} IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, "
-                               "2, 4",
-                               row_name, column_name, left_out_rows(source), source.where));
+      fmt::format("SELECT {0}, {1}, count(*), constraint_name, min(why) FROM {2} "
+                  "WHERE {3} AND {0} IS NOT NULL AND {1} IS NOT NULL GROUP BY 1, "
+                  "2, 4",
+          row_name, column_name, left_out_rows(source), source.where));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
     CellCandidate candidate;
@@ -481,8 +476,7 @@ void add_left_out(Database& database, const Source& source, const HeatmapRequest
 std::string columns_of_both(const HeatmapRequest& request) {
   const bool labelled = request.rows == "model" || request.columns == "model";
   return fmt::format("{}, {}, state, outcome, trial_id, {}, runner, runner_version, code_hash",
-                     identifier(request.rows), identifier(request.columns),
-                     labelled ? "NULL" : "model");
+      identifier(request.rows), identifier(request.columns), labelled ? "NULL" : "model");
 }
 
 /// What an imported table calls so sets nothing.
@@ -490,14 +484,14 @@ constexpr std::string_view vars_of_cells_sql =
     "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
 
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
-std::string ranked_sql(const Source& source, const HeatmapRequest& request,
-                       const std::string& group, bool any_vars) {
+std::string ranked_sql(
+    const Source& source, const HeatmapRequest& request, const std::string& group, bool any_vars) {
   return fmt::format(
       "SELECT {}, tokens_per_s_per_gpu, {}, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
       "tokens_per_s_per_gpu IS NOT NULL",
-      columns_of_both(request),
-      shows_every_value(request) ? value_column(request.value) : "NULL", group,
-      published_mfu(source), any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where);
+      columns_of_both(request), shows_every_value(request) ? value_column(request.value) : "NULL",
+      group, published_mfu(source), any_vars ? vars_of_cells_sql : "NULL", source.rows,
+      source.where);
 }
 
 /// The others. A marked measurement is shown by its trial, and not ranked.
@@ -514,14 +508,14 @@ std::string unranked_sql(const Source& source, const HeatmapRequest& request, bo
 
 }  // namespace
 
-std::vector<Value> values(Database& database, const Selection& selection,
-                          const std::string& column) {
+std::vector<Value> values(
+    Database& database, const Selection& selection, const std::string& column) {
   const auto source = source_of(database, selection, {column});
   require_column(source, column);
   Statement select(database,
-                   fmt::format("SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} IS NOT "
-                               "NULL ORDER BY 1",
-                               identifier(column), source.rows, source.where));
+      fmt::format("SELECT DISTINCT {0} FROM {1} WHERE {2} AND {0} IS NOT "
+                  "NULL ORDER BY 1",
+          identifier(column), source.rows, source.where));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   std::vector<Value> found;
   for (auto& row : fetch(select, use).rows)
@@ -556,11 +550,11 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   const std::string group = group_expression(database);
   const auto mixed = mixed_vars(database, source, request);
   Gatherer gatherer(database, request, mixing,
-                    {.values = shows_every_value(request),
-                     .repeats = group != "NULL",
-                     .published = published_mfu(source) != "NULL",
-                     .vars = !mixed.empty()},
-                    label_expression(mixed));
+      {.values = shows_every_value(request),
+          .repeats = group != "NULL",
+          .published = published_mfu(source) != "NULL",
+          .vars = !mixed.empty()},
+      label_expression(mixed));
   {
     Statement select(database, ranked_sql(source, request, group, !mixed.empty()));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);

@@ -37,40 +37,41 @@ Committer::Statements::Statements(Database& database)
     : sweep(database, update_of<SweepRow>("sweeps")),
       trial(database, update_of<TrialRow>("trials")),
       uncount(database,
-              "UPDATE attempts SET counted = 0 WHERE trial = ?1 AND counted = 1 AND id <> ?2 "
-              "AND EXISTS (SELECT 1 FROM trials WHERE id = ?1 AND state <> 'ended')"),
+          "UPDATE attempts SET counted = 0 WHERE trial = ?1 AND counted = 1 AND id <> ?2 "
+          "AND EXISTS (SELECT 1 FROM trials WHERE id = ?1 AND state <> 'ended')"),
       // The end of an attempt or an allocation is the end (moves.hpp).
-      attempt(database, upsert_of<AttemptRow>("attempts") +
-                            " WHERE attempts.state <> 'ended' OR (excluded.state = 'ended' AND "
-                            "excluded.outcome IS attempts.outcome)"),
-      allocation(database, upsert_of<AllocationRow>("allocations") +
-                               " WHERE allocations.state <> 'ended' OR excluded.state = "
-                               "'ended'"),
+      attempt(database,
+          upsert_of<AttemptRow>("attempts") +
+              " WHERE attempts.state <> 'ended' OR (excluded.state = 'ended' AND "
+              "excluded.outcome IS attempts.outcome)"),
+      allocation(database,
+          upsert_of<AllocationRow>("allocations") +
+              " WHERE allocations.state <> 'ended' OR excluded.state = "
+              "'ended'"),
       sweep_of(database, "SELECT sweep FROM trials WHERE id = ?"),
       measurement(database, insert_measurement()),
       train_step(database,
-                 "INSERT INTO train_steps (attempt, step, step_ms, loss) VALUES (?, ?, ?, ?) "
-                 "ON CONFLICT DO NOTHING"),
+          "INSERT INTO train_steps (attempt, step, step_ms, loss) VALUES (?, ?, ?, ?) "
+          "ON CONFLICT DO NOTHING"),
       event(database,
-            "INSERT INTO events (at, sweep, trial, attempt, allocation, kind, detail) VALUES "
-            "(?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?)"),
+          "INSERT INTO events (at, sweep, trial, attempt, allocation, kind, detail) VALUES "
+          "(?, nullif(?, 0), nullif(?, 0), nullif(?, 0), nullif(?, 0), ?, ?)"),
       node(database,
-           "INSERT INTO nodes (node, host, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3) "
-           "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)"),
+          "INSERT INTO nodes (node, host, first_seen, last_seen) VALUES (?1, ?2, ?3, ?3) "
+          "ON CONFLICT (node, host) DO UPDATE SET last_seen = max(last_seen, ?3)"),
       clock(database, "UPDATE wall_clock SET boot_id = ?, ahead = ?"),
       served(database, "INSERT INTO served_requests (id, at, answer) VALUES (?, ?, ?)"),
       served_long_ago(database,
-                      "DELETE FROM served_requests WHERE n <= (SELECT max(n) FROM "
-                      "served_requests) - ?"),
+          "DELETE FROM served_requests WHERE n <= (SELECT max(n) FROM "
+          "served_requests) - ?"),
       knowledge(database,
-                "INSERT INTO knowledge (name, imported_at, text) SELECT ?1, ?2, ?3 WHERE NOT "
-                "EXISTS (SELECT 1 FROM knowledge WHERE name = ?1 AND forgotten_at = 0)"),
-      forgotten(database,
-                "UPDATE knowledge SET forgotten_at = ?2 WHERE name = ?1 AND forgotten_at = 0"),
+          "INSERT INTO knowledge (name, imported_at, text) SELECT ?1, ?2, ?3 WHERE NOT "
+          "EXISTS (SELECT 1 FROM knowledge WHERE name = ?1 AND forgotten_at = 0)"),
+      forgotten(
+          database, "UPDATE knowledge SET forgotten_at = ?2 WHERE name = ?1 AND forgotten_at = 0"),
       unused_knowledge(database, unused_knowledge_sql) {}
 
-Committer::Committer(Database& database)
-    : database_(database), sql_(database), ledger_(database) {}
+Committer::Committer(Database& database) : database_(database), sql_(database), ledger_(database) {}
 
 void Committer::apply(const Change& change) {
   std::visit([this](const auto& one) { put(one); }, change);
@@ -104,7 +105,7 @@ void Committer::put(const PutAttempt& change) {
   if (!is_stored)
     in_work_of(sweep_of(change.row.trial), [&] {
       INVARIANT(is_stored, "an attempt that has ended keeps its end", change.row.id,
-                change.row.trial, change.row.state, change.row.outcome());
+          change.row.trial, change.row.state, change.row.outcome());
     });
 }
 
@@ -126,9 +127,8 @@ void Committer::put(const PutAllocation& change) {
 void Committer::put(const AddMeasurement& change) {
   {
     auto row = sql_.measurement.use(change.attempt, change.trial, word_of(change.mark),
-                                    change.flops_model, change.runner_version, change.software,
-                                    change.hosts, change.detail, change.cut_short,
-                                    change.settings, change.throttled);
+        change.flops_model, change.runner_version, change.software, change.hosts, change.detail,
+        change.cut_short, change.settings, change.throttled);
     for (const auto& metric : metric_table) {
       const auto found = change.metrics.find(metric.name);
       if (found == change.metrics.end() || !std::isfinite(found->second)) {
@@ -151,7 +151,7 @@ void Committer::put(const AddMeasurement& change) {
 
 void Committer::put(const AddEvent& change) {
   sql_.event.run(change.at, change.sweep, change.trial, change.attempt, change.allocation,
-                 word_of(change.kind), change.detail);
+      word_of(change.kind), change.detail);
 }
 
 void Committer::put(const ServedRequest& change) {

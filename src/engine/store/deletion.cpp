@@ -58,7 +58,7 @@ Doomed some(Database& database, const char* text, SweepId sweep, std::int64_t ro
 /// Statements with the ids as a JSON array.
 template <std::size_t count>
 void remove(Database& database, const std::array<const char*, count>& statements,
-            const std::vector<std::int64_t>& ids) {
+    const std::vector<std::int64_t>& ids) {
   const std::string list = Json(ids).dump();
   for (const char* const text : statements)
     Statement(database, text).run(list);
@@ -69,8 +69,7 @@ constexpr const char* attempts_of =
     "?1 ORDER BY a.id LIMIT ?2";
 constexpr const char* allocations_of =
     "SELECT id, dir FROM allocations WHERE sweep = ?1 ORDER BY id LIMIT ?2";
-constexpr const char* trials_of =
-    "SELECT id, '' FROM trials WHERE sweep = ?1 ORDER BY id LIMIT ?2";
+constexpr const char* trials_of = "SELECT id, '' FROM trials WHERE sweep = ?1 ORDER BY id LIMIT ?2";
 
 // What speaks against a node stays, and forgets which attempt said it.
 constexpr std::array<const char*, 5> of_attempts{
@@ -90,15 +89,14 @@ constexpr std::array<const char*, 3> of_trials{
     "DELETE FROM events WHERE trial IN (SELECT value FROM json_each(?1))",
     "UPDATE node_evidence SET trial = NULL WHERE trial IN (SELECT value FROM json_each(?1))",
     "DELETE FROM trials WHERE id IN (SELECT value FROM json_each(?1))"};
-constexpr std::array<const char*, 4> of_sweeps{
-    "DELETE FROM events WHERE sweep = ?1", "DELETE FROM left_out WHERE sweep = ?1",
-    "DELETE FROM controls WHERE sweep = ?1", "DELETE FROM sweeps WHERE id = ?1"};
+constexpr std::array<const char*, 4> of_sweeps{"DELETE FROM events WHERE sweep = ?1",
+    "DELETE FROM left_out WHERE sweep = ?1", "DELETE FROM controls WHERE sweep = ?1",
+    "DELETE FROM sweeps WHERE id = ?1"};
 
 }  // namespace
 
 SweepContents contents(Database& database, SweepId sweep) {
-  Statement select(
-      database,
+  Statement select(database,
       "SELECT (SELECT count(*) FROM trials WHERE sweep = ?1), (SELECT count(*) FROM attempts "
       "AS a JOIN trials AS t ON t.id = a.trial WHERE t.sweep = ?1), (SELECT count(*) FROM "
       "measurements AS m JOIN trials AS t ON t.id = m.trial WHERE t.sweep = ?1), (SELECT "
@@ -116,7 +114,7 @@ SweepContents contents(Database& database, SweepId sweep) {
 }
 
 bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
-                  const Store::ForgetFolder& forget, const std::function<void()>& check_epoch) {
+    const Store::ForgetFolder& forget, const std::function<void()>& check_epoch) {
   const auto attempts = some(database, attempts_of, sweep, rows);
   for (const std::string& dir : attempts.dirs)
     forget(Store::Folder::attempt, dir);
@@ -125,8 +123,8 @@ bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
   for (const std::string& dir : allocations.dirs)
     forget(Store::Folder::allocation, dir);
   const auto trials = more || !allocations.ids.empty()
-                          ? Doomed{}
-                          : some(database, trials_of, sweep, trials_per_row * rows);
+      ? Doomed{}
+      : some(database, trials_of, sweep, trials_per_row * rows);
   fail_point("delete.folders");
   Transaction transaction(database);
   check_epoch();

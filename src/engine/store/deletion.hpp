@@ -17,7 +17,6 @@ extern const char* const deletion_sql;
 
 /// One piece of at most `rows` rows, in a transaction of its own; true when the sweep is gone.
 [[nodiscard]] bool delete_piece(Database& database, SweepId sweep, std::int64_t rows,
-                                const Store::ForgetFolder& forget,
-                                const std::function<void()>& check_epoch);
+    const Store::ForgetFolder& forget, const std::function<void()>& check_epoch);
 
 }  // namespace shardsweep::sqlite

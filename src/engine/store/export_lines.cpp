@@ -55,8 +55,7 @@ bool is_sentence(const std::string& name) {
   return name == "cause" || name == "also" || name == "why";
 }
 
-void put_value(OrderedJson& into, const LineColumn& column, const Statement::Use& row,
-               int index) {
+void put_value(OrderedJson& into, const LineColumn& column, const Statement::Use& row, int index) {
   const Value value = row.value(index);
   if (std::holds_alternative<std::monostate>(value) || value == column.otherwise) return;
   if (const auto* integer = std::get_if<std::int64_t>(&value)) into[column.key] = *integer;
@@ -75,7 +74,7 @@ void put_value(OrderedJson& into, const LineColumn& column, const Statement::Use
 
 /// The values of these columns, from column `first` of a row on.
 void put_values(OrderedJson& into, const std::vector<LineColumn>& columns,
-                const Statement::Use& row, int first) {
+    const Statement::Use& row, int first) {
   for (const auto& column : columns)
     put_value(into, column, row, first++);
 }
@@ -98,14 +97,13 @@ class LinesOfSweep {
     to += checked_line(dumped(json));
     if (to.size() > most_bytes_of_lines)
       fail(FaultKind::invalid_input,
-           fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes "
-                       "a copy of the database",
-                       result_.name, most_bytes_of_lines >> 20U));
+          fmt::format("'{}' has more than {} MiB of lines: `shardsweep export copy.db` writes "
+                      "a copy of the database",
+              result_.name, most_bytes_of_lines >> 20U));
   }
 
   void head() {
-    Statement select(
-        database_,
+    Statement select(database_,
         "SELECT name, cluster, runner, runner_version, vars, points, duplicates, left_out, "
         "source, resolved, backend, (SELECT count(*) FROM trials WHERE sweep = s.id AND side = "
         "'' AND coalesce(outcome, prior) IS NOT NULL), (SELECT count(*) FROM trials WHERE "
@@ -141,17 +139,15 @@ class LinesOfSweep {
   }
 
   void trials() {
-    Statement select(
-        database_,
+    Statement select(database_,
         fmt::format("SELECT t.id, {} FROM trials AS t WHERE t.sweep = ? AND t.side = '' AND "
                     "coalesce(t.outcome, t.prior) IS NOT NULL ORDER BY {}",
-                    list_of(columns_.trial, "t."), order_));
-    Statement attempts(
-        database_,
+            list_of(columns_.trial, "t."), order_));
+    Statement attempts(database_,
         fmt::format("SELECT m.attempt IS NOT NULL, {}, {} FROM attempts AS a LEFT JOIN "
                     "measurements AS m ON m.attempt = a.id WHERE a.trial = ? AND a.state = "
                     "'ended' AND a.outcome IS NOT NULL ORDER BY a.number",
-                    list_of(columns_.attempt, "a."), list_of(columns_.measured, "m.")));
+            list_of(columns_.attempt, "a."), list_of(columns_.measured, "m.")));
     auto row = select.use(sweep_);
     while (row.next()) {
       OrderedJson json;
@@ -163,8 +159,8 @@ class LinesOfSweep {
         put_values(one, columns_.attempt, attempt, 1);
         if (attempt.integer(0) != 0) {
           auto measured = OrderedJson::object();
-          put_values(measured, columns_.measured, attempt,
-                     1 + static_cast<int>(columns_.attempt.size()));
+          put_values(
+              measured, columns_.measured, attempt, 1 + static_cast<int>(columns_.attempt.size()));
           one["measured"] = std::move(measured);
         }
         tries.push_back(std::move(one));
@@ -176,8 +172,8 @@ class LinesOfSweep {
 
   void left_out() {
     Statement select(database_,
-                     fmt::format("SELECT {} FROM left_out AS t WHERE t.sweep = ? ORDER BY t.id",
-                                 list_of(columns_.left_out, "t.")));
+        fmt::format("SELECT {} FROM left_out AS t WHERE t.sweep = ? ORDER BY t.id",
+            list_of(columns_.left_out, "t.")));
     auto row = select.use(sweep_);
     while (row.next()) {
       OrderedJson json;

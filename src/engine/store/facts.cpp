@@ -119,12 +119,12 @@ ReportFacts facts(Database& database, const Selection& selection) {
     return fetch(select, use);
   };
   const auto of_sweeps = [&](const char* text) {
-    return table(fmt::format(fmt::runtime(text), sweep_condition, word_of(EventKind::spared),
-                             check_columns));
+    return table(fmt::format(
+        fmt::runtime(text), sweep_condition, word_of(EventKind::spared), check_columns));
   };
   ReportFacts facts;
   facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
-                                   word_of(EventKind::spared), axis_list("r.")));
+      word_of(EventKind::spared), axis_list("r.")));
   fail_point("store.reading");
   facts.sweeps = of_sweeps(facts_sql.sweeps);
   facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));

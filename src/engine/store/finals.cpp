@@ -55,8 +55,7 @@ std::string copy_sql() {
 }  // namespace
 
 std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32_t nodes) {
-  Statement select(
-      database,
+  Statement select(database,
       fmt::format("SELECT t.id, ifnull(t.final_of, 0), t.side, t.again, t.software, "
                   "t.final_round, t.final_set, {}, "
                   "t.layout || ' ' || t.dtype, ifnull(t.outcome = 'oom', 0), "
@@ -70,7 +69,7 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
                   "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
                   "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
                   "t.state <> 'ended' OR t.outcome = 'oom') ORDER BY t.position, t.id",
-                  cell_name));
+          cell_name));
   auto row = select.use(sweep, nodes);
   std::vector<FinalsRow> rows;
   while (row.next()) {
@@ -98,8 +97,8 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
   return rows;
 }
 
-std::vector<std::string> nodes_of_allocations(Database& database,
-                                              const std::vector<AllocationId>& allocations) {
+std::vector<std::string> nodes_of_allocations(
+    Database& database, const std::vector<AllocationId>& allocations) {
   Statement select(database, "SELECT node FROM allocation_nodes WHERE allocation = ?");
   std::set<std::string> nodes;
   for (const AllocationId allocation : allocations) {
@@ -111,8 +110,8 @@ std::vector<std::string> nodes_of_allocations(Database& database,
 }
 
 std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep) {
-  Statement select(database,
-                   "SELECT DISTINCT max(nodes, 1) FROM trials WHERE sweep = ? AND hidden = 0");
+  Statement select(
+      database, "SELECT DISTINCT max(nodes, 1) FROM trials WHERE sweep = ? AND hidden = 0");
   auto row = select.use(sweep);
   std::vector<std::int32_t> counts;
   while (row.next())
@@ -120,18 +119,18 @@ std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep) {
   return counts;
 }
 
-std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
-                                 const std::vector<NewFinal>& finals) {
+std::vector<TrialRow> put_finals(
+    Database& database, SweepId sweep, const std::vector<NewFinal>& finals) {
   Statement copy(database, copy_sql());
   Statement select(database,
-                   fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
-                               "t.final_of = ? AND t.final_round = ? AND t.side = ? AND "
-                               "t.again = ? AND t.software = ?",
-                               trial_row_columns()));
+      fmt::format("SELECT {} FROM trials AS t WHERE t.sweep = ? AND "
+                  "t.final_of = ? AND t.final_round = ? AND t.side = ? AND "
+                  "t.again = ? AND t.software = ?",
+          trial_row_columns()));
   std::vector<TrialRow> rows;
   for (const NewFinal& one : finals) {
     copy.run(one.of, one.round, one.resolve, one.set, one.sets, one.avoid, word_of(one.side),
-             one.again, one.software, one.before, one.longer);
+        one.again, one.software, one.before, one.longer);
     auto use = select.use(sweep, one.of, one.round, word_of(one.side), one.again, one.software);
     if (use.next()) rows.push_back(read_row<TrialRow>(use));
   }
@@ -139,17 +138,16 @@ std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
 }
 
 FinalStandings::FinalStandings(Database& database) : database_(database) {
-  any_ =
-      database.integer(
-          "SELECT EXISTS (SELECT 1 FROM trials WHERE final_of IS NOT NULL AND again = 0)") != 0;
+  any_ = database.integer(
+             "SELECT EXISTS (SELECT 1 FROM trials WHERE final_of IS NOT NULL AND again = 0)") != 0;
 }
 
 const FinalStanding* FinalStandings::of(TrialId trial) {
   if (!any_) return nullptr;
   Statement select(database_,
-                   fmt::format("SELECT t.sweep, max(t.nodes, 1), {} FROM trials AS t WHERE "
-                               "t.id = ?",
-                               cell_name));
+      fmt::format("SELECT t.sweep, max(t.nodes, 1), {} FROM trials AS t WHERE "
+                  "t.id = ?",
+          cell_name));
   auto row = select.use(trial);
   if (!row.next()) return nullptr;
   const SweepId sweep = row.integer(0);
@@ -165,9 +163,9 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   const auto rows = read_finals(database_, sweep, nodes);
   FinalsSettings settings;
   Statement select(database_,
-                   "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
-                   "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
-                   "NOT NULL AND side = '' AND again = 0 ORDER BY id DESC LIMIT 1");
+      "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
+      "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
+      "NOT NULL AND side = '' AND again = 0 ORDER BY id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);

@@ -19,14 +19,14 @@
 
 namespace shardsweep::sqlite {
 
-[[nodiscard]] std::vector<FinalsRow> read_finals(Database& database, SweepId sweep,
-                                                 std::int32_t nodes);
+[[nodiscard]] std::vector<FinalsRow> read_finals(
+    Database& database, SweepId sweep, std::int32_t nodes);
 [[nodiscard]] std::vector<std::string> nodes_of_allocations(
     Database& database, const std::vector<AllocationId>& allocations);
 [[nodiscard]] std::vector<std::int32_t> node_counts_of(Database& database, SweepId sweep);
 /// In the caller's transaction.
-std::vector<TrialRow> put_finals(Database& database, SweepId sweep,
-                                 const std::vector<NewFinal>& finals);
+std::vector<TrialRow> put_finals(
+    Database& database, SweepId sweep, const std::vector<NewFinal>& finals);
 
 /// How the finals of a cell have ended, or stand.
 struct FinalStanding {

@@ -46,17 +46,17 @@ std::string shown(const OrderedJson& value) {
 bool is_slug(std::string_view text) {
   constexpr std::size_t longest = 120;
   return !text.empty() && text.size() <= longest && text.front() != '.' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
-                  c == '_' || c == '-';
-         });
+      std::all_of(text.begin(), text.end(), [](char c) {
+        return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+            c == '_' || c == '-';
+      });
 }
 
 bool is_hash(std::string_view text) {
   constexpr std::size_t digits = 32;
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
-           return is_digit(c) || (c >= 'a' && c <= 'f');
-         });
+    return is_digit(c) || (c >= 'a' && c <= 'f');
+  });
 }
 
 /// A line of a file, and what is wrong with it.
@@ -67,8 +67,8 @@ class LineHere {
   [[noreturn]] void refuse(const std::string& why) const {
     fail(FaultKind::invalid_input, fmt::format("{}:{}: {}", where_, number_, why));
   }
-  [[noreturn]] void refuse_value(const std::string& key, const OrderedJson& value,
-                                 std::string_view right) const {
+  [[noreturn]] void refuse_value(
+      const std::string& key, const OrderedJson& value, std::string_view right) const {
     refuse(fmt::format("'{}' is {}, and not {}", key, right, shown(value)));
   }
 
@@ -86,7 +86,7 @@ class LineHere {
       refuse(
           fmt::format("{}was edited: its text gives the check {}, and it says {}. What was "
                       "measured is not edited: export it anew",
-                      thing_of(json), check_of(text), escaped(parts->said)));
+              thing_of(json), check_of(text), escaped(parts->said)));
     if (dump_of_line(json) != text) refuse("this is not written as export writes it");
     return json;
   }
@@ -122,7 +122,7 @@ class LineHere {
       refuse(
           fmt::format("'{}' is no key that this program knows; a newer shardsweep may have "
                       "written it",
-                      escaped(json.begin().key())));
+              escaped(json.begin().key())));
   }
 
   [[nodiscard]] std::int64_t integer(const std::string& key, const OrderedJson& value) const {
@@ -172,11 +172,11 @@ std::int64_t integer_in(const LineValues& values, const std::string& column) {
 /// A statement that fills these columns, by name.
 class NamedInsert {
  public:
-  NamedInsert(Database& database, const std::string& table,
-              const std::vector<std::string>& columns)
+  NamedInsert(Database& database, const std::string& table, const std::vector<std::string>& columns)
       : columns_(columns),
-        statement_(database, fmt::format("INSERT INTO {} ({}) VALUES ({})", table,
-                                         list(columns), places(columns.size()))) {}
+        statement_(database,
+            fmt::format(
+                "INSERT INTO {} ({}) VALUES ({})", table, list(columns), places(columns.size()))) {}
   void run(const LineValues& values) {
     auto row = statement_.use();
     for (const auto& column : columns_)
@@ -223,7 +223,7 @@ class LinesIntoInbox {
     if (result_.trials != said_trials_)
       LineHere(from_.where, 1)
           .refuse(fmt::format("'trials' is {}, and {} follow: lines are missing, or too many",
-                              said_trials_, result_.trials));
+              said_trials_, result_.trials));
     for (const auto& [number, slug] : finals_) {
       if (!slugs_.contains(slug))
         LineHere(from_.where, number)
@@ -234,8 +234,8 @@ class LinesIntoInbox {
   }
 
  private:
-  static LineValues values_of(const LineHere& here, OrderedJson& json,
-                              const std::vector<LineColumn>& columns) {
+  static LineValues values_of(
+      const LineHere& here, OrderedJson& json, const std::vector<LineColumn>& columns) {
     LineValues values;
     for (const auto& column : columns)
       values[column.name] = here.take(json, column);
@@ -252,14 +252,13 @@ class LinesIntoInbox {
       if (axis.kind == AxisKind::word && text != nullptr &&
           std::find(axis.words.begin(), axis.words.end(), *text) == axis.words.end())
         here.refuse(fmt::format("'{}' is one of {}, and not {}", axis.name,
-                                fmt::join(axis.words, ", "), in_quotes(*text)));
+            fmt::join(axis.words, ", "), in_quotes(*text)));
     }
     for (const auto& [name, value] : values) {
       const auto* integer = std::get_if<std::int64_t>(&value);
       const auto* real = std::get_if<double>(&value);
       const bool may_be_below = name == "exit_code" || name == "signal" || name == "loss";
-      if (may_be_below ||
-          !((integer != nullptr && *integer < 0) || (real != nullptr && *real < 0)))
+      if (may_be_below || !((integer != nullptr && *integer < 0) || (real != nullptr && *real < 0)))
         continue;
       here.refuse(fmt::format("'{}' is no number below 0", name));
     }
@@ -275,9 +274,9 @@ class LinesIntoInbox {
       here.refuse("this is no export of a sweep: `shardsweep export FOLDER` writes them");
     if (*format > lines_format)
       fail(FaultKind::rejected,
-           fmt::format("{}:1: an export of format {}; this program reads format {}. A newer "
-                       "shardsweep wrote it",
-                       from_.where, format->get<std::int64_t>(), lines_format));
+          fmt::format("{}:1: an export of format {}; this program reads format {}. A newer "
+                      "shardsweep wrote it",
+              from_.where, format->get<std::int64_t>(), lines_format));
     json.erase(lines_format_key);
     const auto text = [&](const char* key) {
       return std::get<std::string>(here.take(json, {.name = key, .key = key}));
@@ -317,8 +316,7 @@ class LinesIntoInbox {
   /// Of an imported table its text stands for a sweep file, which it has none.
   void file_of_head(const LineHere& here, OrderedJson& json) {
     if (json.contains("table")) {
-      submitted_.source =
-          std::get<std::string>(here.take(json, {.name = "table", .key = "table"}));
+      submitted_.source = std::get<std::string>(here.take(json, {.name = "table", .key = "table"}));
       submitted_.resolved = submitted_.source;
       if (!from_.file.empty()) here.refuse("a table has no sweep file, and there is one");
       return;
@@ -326,8 +324,8 @@ class LinesIntoInbox {
     const auto check = std::get<std::string>(here.take(json, {.name = "file", .key = "file"}));
     if (check != check_of(from_.file))
       here.refuse(fmt::format("the sweep file beside it {}: its check is {}, and not {}",
-                              from_.file.empty() ? "is missing" : "was edited or is another",
-                              check_of(from_.file), in_quotes(check)));
+          from_.file.empty() ? "is missing" : "was edited or is another", check_of(from_.file),
+          in_quotes(check)));
     submitted_.resolved = from_.file;
     submitted_.source =
         fmt::format("imported: {} trials of {}\n", said_trials_, one_line(from_.where, 200));
@@ -348,7 +346,7 @@ class LinesIntoInbox {
   }
 
   void trial(const LineHere& here, OrderedJson& json, NamedInsert& trials, NamedInsert& results,
-             NamedInsert& attempts) {
+      NamedInsert& attempts) {
     auto tries = OrderedJson::array();
     if (const auto found = json.find("attempts"); found != json.end()) {
       tries = *found;
@@ -367,8 +365,7 @@ class LinesIntoInbox {
     const auto number = result_.trials + 2;
     for (const auto& name : {slug, text_in(values, "identity")}) {
       if (const auto known = seen_.emplace(name, number); !known.second)
-        here.refuse(
-            fmt::format("{} is in line {} already", in_quotes(name), known.first->second));
+        here.refuse(fmt::format("{} is in line {} already", in_quotes(name), known.first->second));
     }
     slugs_.insert(slug);
     if (const auto& of = text_in(values, "final_of"); !of.empty()) finals_.emplace(number, of);
@@ -427,9 +424,8 @@ class LinesIntoInbox {
 
 /// Lines of trials by their names. What may change without anything having been measured is
 /// left out.
-std::map<std::string, OrderedJson> trials_of_lines(const std::string& lines,
-                                                   const std::string& where,
-                                                   bool with_numbers) {
+std::map<std::string, OrderedJson> trials_of_lines(
+    const std::string& lines, const std::string& where, bool with_numbers) {
   std::map<std::string, OrderedJson> trials;
   std::string_view rest = lines;
   for (std::int64_t number = 1; !rest.empty(); ++number) {
@@ -438,7 +434,7 @@ std::map<std::string, OrderedJson> trials_of_lines(const std::string& lines,
     rest.remove_prefix(end + 1);
     if (!json.contains("trial")) continue;
     for (const auto* changes : {"hidden", "predicted_memory_bytes", "predicted_train_step_s",
-                                "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
+             "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
       json.erase(changes);
     if (with_numbers) json["line"] = number;
     trials.emplace(json["trial"].get<std::string>(), std::move(json));
@@ -459,8 +455,8 @@ std::string differing_key(const OrderedJson& one, const OrderedJson& other) {
 }  // namespace
 }  // namespace sqlite
 
-Result<ImportedLines> write_inbox_of_lines(const std::filesystem::path& inbox,
-                                           const LinesToImport& from) {
+Result<ImportedLines> write_inbox_of_lines(
+    const std::filesystem::path& inbox, const LinesToImport& from) {
   ImportedLines result;
   SHARDSWEEP_TRY(sqlite::write_inbox_file(inbox, [&](sqlite::Database& database) {
     result = sqlite::LinesIntoInbox(from).put_into(database);
@@ -494,10 +490,9 @@ Result<void> refuse_other_lines(const LinesToImport& from, const SweepLines& kno
         return json.contains(key) ? sqlite::shown(json[key]) : std::string("not there");
       };
       LineHere(from.where, number)
-          .refuse(
-              fmt::format("'{}' of {} is {}, and in the database {}: import it under another "
-                          "--name",
-                          key, trial, said(line), said(found->second)));
+          .refuse(fmt::format("'{}' of {} is {}, and in the database {}: import it under another "
+                              "--name",
+              key, trial, said(line), said(found->second)));
     }
   });
 }

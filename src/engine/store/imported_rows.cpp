@@ -9,8 +9,7 @@ namespace shardsweep::sqlite {
 namespace {
 
 std::string literal_of_default(const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    return fmt::format("{}", *integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
   const auto* text = std::get_if<std::string>(&value);
   return text == nullptr ? "NULL" : literal(*text);
@@ -21,7 +20,7 @@ std::string staged(const std::vector<LineColumn>& columns) {
   std::string text;
   for (const auto& column : columns)
     text += fmt::format("{}coalesce(r.{}, {})", text.empty() ? "" : ", ", column.name,
-                        literal_of_default(column.otherwise));
+        literal_of_default(column.otherwise));
   return text;
 }
 
@@ -75,20 +74,18 @@ const ImportedRowsSql& imported_rows_sql() {
 void put_attempts(Database& database, SweepId sweep, std::int64_t allocation) {
   const auto columns = line_columns(database);
   Statement(database,
-            fmt::format(
-                "INSERT INTO attempts (trial, allocation, nonce, dir, state, {}) SELECT t.id, "
-                "?2, lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
-                "JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state "
-                "= 'planned' ORDER BY r.n",
-                names_of_columns(columns.attempt), staged(columns.attempt)))
+      fmt::format("INSERT INTO attempts (trial, allocation, nonce, dir, state, {}) SELECT t.id, "
+                  "?2, lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
+                  "JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state "
+                  "= 'planned' ORDER BY r.n",
+          names_of_columns(columns.attempt), staged(columns.attempt)))
       .run(sweep, allocation);
-  Statement(
-      database,
+  Statement(database,
       fmt::format("INSERT INTO measurements (attempt, trial, {}) SELECT a.id, t.id, {} FROM "
                   "incoming_attempts AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = "
                   "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number AND "
                   "a.allocation = ?2 WHERE r.measured = 1 ORDER BY r.n",
-                  names_of_columns(columns.measured), staged(columns.measured)))
+          names_of_columns(columns.measured), staged(columns.measured)))
       .run(sweep, allocation);
 }
 
@@ -102,9 +99,9 @@ void refuse_changed(Database& database, SweepId sweep) {
   auto row = select.use(sweep);
   if (!row.next()) return;
   fail(FaultKind::invalid_input,
-       fmt::format("{} was imported as {} and is {} in the table now: import it under another "
-                   "--name",
-                   row.text(0), told(row, 1), told(row, 3)));
+      fmt::format("{} was imported as {} and is {} in the table now: import it under another "
+                  "--name",
+          row.text(0), told(row, 1), told(row, 3)));
 }
 
 std::int64_t one(Database& database, const std::string& text, const auto&... values) {

@@ -138,27 +138,18 @@ const InboxSql& inbox_sql() {
 }
 
 std::string to_json(const SubmitReport& report) {
-  return Json{{"name", report.name},           {"resubmitted", report.resubmitted},
-              {"trials", report.trials},       {"fresh", report.fresh},
-              {"known", report.known},         {"measured", report.measured},
-              {"undecided", report.undecided}, {"gone", report.gone},
-              {"left_out", report.left_out}}
+  return Json{{"name", report.name}, {"resubmitted", report.resubmitted}, {"trials", report.trials},
+      {"fresh", report.fresh}, {"known", report.known}, {"measured", report.measured},
+      {"undecided", report.undecided}, {"gone", report.gone}, {"left_out", report.left_out}}
       .dump();
 }
 
 SubmitReport from_json(SweepId sweep, const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   const auto count = [&](const char* key) { return json.value(key, std::int64_t{0}); };
-  return {sweep,
-          json.value("name", std::string()),
-          json.value("resubmitted", false),
-          count("trials"),
-          count("fresh"),
-          count("known"),
-          count("measured"),
-          count("undecided"),
-          count("gone"),
-          count("left_out")};
+  return {sweep, json.value("name", std::string()), json.value("resubmitted", false),
+      count("trials"), count("fresh"), count("known"), count("measured"), count("undecided"),
+      count("gone"), count("left_out")};
 }
 
 void begin_staging(Database& database, const std::string& nonce) {
@@ -173,12 +164,13 @@ void begin_staging(Database& database, const std::string& nonce) {
 
 /// Copies at most `limit` rows that are not there yet, by their numbers; returns how many.
 std::int64_t copy_piece(Database& inbox, Database& database, const std::string& table,
-                        const std::vector<std::string>& columns, std::int64_t limit) {
+    const std::vector<std::string>& columns, std::int64_t limit) {
   const auto done = database.integer(fmt::format("SELECT max(n) FROM incoming_{}", table));
-  Statement select(inbox, fmt::format("SELECT n, {} FROM {} WHERE n > ? ORDER BY n LIMIT ?",
-                                      list(columns), table));
-  Statement insert(database, fmt::format("INSERT INTO incoming_{} (n, {}) VALUES ({})", table,
-                                         list(columns), places(columns.size() + 1)));
+  Statement select(inbox,
+      fmt::format("SELECT n, {} FROM {} WHERE n > ? ORDER BY n LIMIT ?", list(columns), table));
+  Statement insert(database,
+      fmt::format("INSERT INTO incoming_{} (n, {}) VALUES ({})", table, list(columns),
+          places(columns.size() + 1)));
   std::int64_t copied = 0;
   auto row = select.use(done, limit);
   while (row.next()) {
@@ -209,9 +201,9 @@ void refuse_other_kind(Database& database, const Submitted& submitted) {
   const bool was_imported = row.view(0) == word_of(Backend::imported);
   if (was_imported == (submitted.backend == Backend::imported)) return;
   const auto* const why = was_imported
-                              ? "is the name of an imported sweep: choose another"
-                              : "is the name of a sweep that was submitted: import the table "
-                                "under another --name";
+      ? "is the name of an imported sweep: choose another"
+      : "is the name of a sweep that was submitted: import the table "
+        "under another --name";
   fail(FaultKind::invalid_input, fmt::format("'{}' {}", submitted.name, why));
 }
 
@@ -263,15 +255,15 @@ class Takeover {
     auto row = select.use();
     if (!row.next()) fail(FaultKind::corrupt, "the staging tables are empty");
     taken_ = {row.integer(0) != 0, row.integer(1), row.integer(2) != 0, row.integer(3) != 0,
-              row.integer(4),      row.integer(5), row.integer(6),      row.integer(7),
-              row.integer(8) != 0, row.integer(9)};
+        row.integer(4), row.integer(5), row.integer(6), row.integer(7), row.integer(8) != 0,
+        row.integer(9)};
     row.run();
     trials_ = database_.integer("SELECT ifnull(max(n), 0) FROM incoming_trials");
   }
   void write() {
     Statement(database_, inbox_sql().set_progress)
-        .run(taken_.copied, taken_.sweep, taken_.first, taken_.edited, taken_.placed,
-             taken_.fresh, taken_.looked_at, taken_.gone, taken_.in_force, taken_.refreshed);
+        .run(taken_.copied, taken_.sweep, taken_.first, taken_.edited, taken_.placed, taken_.fresh,
+            taken_.looked_at, taken_.gone, taken_.in_force, taken_.refreshed);
   }
   template <class... Values>
   std::int64_t change(const std::string& text, const Values&... values) {
@@ -317,8 +309,8 @@ class Takeover {
     const Submitted& s = submitted_;
     Statement upsert(database_, inbox_sql().sweep);
     auto row = upsert.use(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend),
-                          s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
-                          s.duplicates, "", now_, s.site, s.job_template);
+        s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points, s.duplicates, "", now_,
+        s.site, s.job_template);
     if (!row.next()) fail(FaultKind::corrupt, "the sweep's row did not come back");
     const SweepId id = row.integer(0);
     row.run();
@@ -350,9 +342,8 @@ class Takeover {
     while (left_ > 0 && taken_.placed < trials_) {
       // A row with its indexes costs as much as two that are staged.
       const auto to = piece(taken_.placed, trials_, left_ / 2);
-      taken_.fresh +=
-          change(inbox_sql().fresh, taken_.sweep, submitted_.runner, submitted_.runner_version,
-                 std::int64_t{taken_.first ? 0 : 1}, taken_.placed, to);
+      taken_.fresh += change(inbox_sql().fresh, taken_.sweep, submitted_.runner,
+          submitted_.runner_version, std::int64_t{taken_.first ? 0 : 1}, taken_.placed, to);
       left_ -= 2 * (to - taken_.placed);
       taken_.placed = to;
     }
@@ -397,9 +388,9 @@ class Takeover {
     report.left_out = change(inbox_sql().left_out, taken_.sweep);
     change(inbox_sql().report, taken_.sweep, to_json(report), submitted_.nonce);
     change(inbox_sql().event, now_, report.sweep, "submitted",
-           fmt::format("{} trials: {} new, {} known ({} with an outcome), {} gone; {} left out",
-                       report.trials, report.fresh, report.known, report.measured, report.gone,
-                       report.left_out));
+        fmt::format("{} trials: {} new, {} known ({} with an outcome), {} gone; {} left out",
+            report.trials, report.fresh, report.known, report.measured, report.gone,
+            report.left_out));
     database_.execute(drop_staging);
     return report;
   }
@@ -435,7 +426,7 @@ void add(SubmitReport& all, const SubmitReport& one) {
 
 /// Imports that belong together: all of them or none. The order is that of their names.
 Store::InboxProgress accept_together(Database& database, const std::filesystem::path& folder,
-                                     Timestamp now, const CheckEpoch& check_epoch) {
+    Timestamp now, const CheckEpoch& check_epoch) {
   std::vector<std::filesystem::path> files;
   std::error_code why;
   for (std::filesystem::directory_iterator entry(folder, why), end; !why && entry != end;
@@ -443,7 +434,7 @@ Store::InboxProgress accept_together(Database& database, const std::filesystem::
     files.push_back(entry->path());
   if (why || files.empty())
     fail(FaultKind::unavailable,
-         fmt::format("{}: {}", folder.string(), why ? why.message() : "no submission in it"));
+        fmt::format("{}: {}", folder.string(), why ? why.message() : "no submission in it"));
   std::sort(files.begin(), files.end());
   constexpr std::int64_t all_rows = std::int64_t{1} << 40;
   SubmitReport all;
@@ -467,8 +458,8 @@ Store::InboxProgress accept_together(Database& database, const std::filesystem::
 
 }  // namespace
 
-Store::InboxProgress accept(Database& database, const std::filesystem::path& file,
-                            Timestamp now, std::int64_t rows, const CheckEpoch& check_epoch) {
+Store::InboxProgress accept(Database& database, const std::filesystem::path& file, Timestamp now,
+    std::int64_t rows, const CheckEpoch& check_epoch) {
   std::error_code none;
   if (std::filesystem::is_directory(std::filesystem::symlink_status(file, none)))
     return accept_together(database, file, now, check_epoch);
@@ -477,8 +468,7 @@ Store::InboxProgress accept(Database& database, const std::filesystem::path& fil
   if (const auto report = taken_over(database, submitted.nonce)) return {true, *report};
   Transaction transaction(database);
   check_epoch();
-  auto report =
-      Takeover(inbox, database, submitted, now).go_on(std::max<std::int64_t>(rows, 1));
+  auto report = Takeover(inbox, database, submitted, now).go_on(std::max<std::int64_t>(rows, 1));
   fail_point("inbox.piece");
   transaction.commit();
   if (report) {

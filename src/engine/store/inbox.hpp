@@ -17,7 +17,6 @@ namespace shardsweep::sqlite {
 using CheckEpoch = std::function<void()>;
 
 [[nodiscard]] Store::InboxProgress accept(Database& database, const std::filesystem::path& file,
-                                          Timestamp now, std::int64_t rows,
-                                          const CheckEpoch& check_epoch);
+    Timestamp now, std::int64_t rows, const CheckEpoch& check_epoch);
 
 }  // namespace shardsweep::sqlite

@@ -43,27 +43,28 @@ void put_submission(Database& inbox, const SubmittedSweep& submission) {
   Json vars = Json::array();
   for (const auto& var : sweep.vars)
     vars.push_back(var.name);
-  put_submitted(inbox, {.name = sweep.name,
-                        .source = submission.source,
-                        .resolved = submission.resolved,
-                        .resolved_hash = submission.resolved_hash,
-                        .backend = submission.backend,
-                        .site = submission.site,
-                        .job_template = submission.job_template,
-                        .cluster = sweep.cluster.name,
-                        .runner = submission.capabilities->runner,
-                        .runner_version = submission.capabilities->version,
-                        .vars = dump(vars),
-                        .left_out = dump(Json(plan.left_out_by_constraint)),
-                        .points = plan.points,
-                        .duplicates = plan.duplicates,
-                        .trials = static_cast<std::int64_t>(plan.trials.size())});
+  put_submitted(inbox,
+      {.name = sweep.name,
+          .source = submission.source,
+          .resolved = submission.resolved,
+          .resolved_hash = submission.resolved_hash,
+          .backend = submission.backend,
+          .site = submission.site,
+          .job_template = submission.job_template,
+          .cluster = sweep.cluster.name,
+          .runner = submission.capabilities->runner,
+          .runner_version = submission.capabilities->version,
+          .vars = dump(vars),
+          .left_out = dump(Json(plan.left_out_by_constraint)),
+          .points = plan.points,
+          .duplicates = plan.duplicates,
+          .trials = static_cast<std::int64_t>(plan.trials.size())});
 }
 
 void put_trials(Database& inbox, const SubmittedSweep& submission, const NameTrial& names) {
   const auto& columns = submitted_columns();
-  Statement insert(inbox, fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns),
-                                      places(columns.size())));
+  Statement insert(inbox,
+      fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns), places(columns.size())));
   std::int64_t position = 0;
   for (const auto& trial : submission.plan->trials) {
     const auto name = names(trial.point);
@@ -77,16 +78,16 @@ void put_trials(Database& inbox, const SubmittedSweep& submission, const NameTri
     try {
       row.run();
     } catch (const SqliteError& error) {
-      throw SqliteError(error.code(), error.fault().in(fmt::format("trial {} ({})", name.slug,
-                                                                   name.identity)));
+      throw SqliteError(
+          error.code(), error.fault().in(fmt::format("trial {} ({})", name.slug, name.identity)));
     }
   }
 }
 
 void put_left_out(Database& inbox, const SubmittedSweep& submission) {
   const auto& columns = left_out_columns();
-  Statement insert(inbox, fmt::format("INSERT INTO left_out ({}) VALUES ({})", list(columns),
-                                      places(columns.size())));
+  Statement insert(inbox,
+      fmt::format("INSERT INTO left_out ({}) VALUES ({})", list(columns), places(columns.size())));
   for (const auto& point : submission.plan->left_out) {
     auto row = insert.use(point.verdict.constraint, point.verdict.why);
     bind_point(row, *submission.sweep, point.point);
@@ -111,35 +112,29 @@ void put_imported_submission(Database& inbox, const ImportedSweep& imported) {
   for (const auto& trial : imported.trials)
     hash.add(trial.names.identity);
   const auto trials = static_cast<std::int64_t>(imported.trials.size());
-  put_submitted(inbox, {.name = sweep.name,
-                        .source = imported.source,
-                        .resolved = imported.source,
-                        .resolved_hash = hash.hex(),
-                        .backend = Backend::imported,
-                        .cluster = sweep.cluster.name,
-                        .runner = sweep.runner.name,
-                        .vars = dump(Json(imported.labels)),
-                        .left_out = "{}",
-                        .points = trials,
-                        .trials = trials});
+  put_submitted(inbox,
+      {.name = sweep.name,
+          .source = imported.source,
+          .resolved = imported.source,
+          .resolved_hash = hash.hex(),
+          .backend = Backend::imported,
+          .cluster = sweep.cluster.name,
+          .runner = sweep.runner.name,
+          .vars = dump(Json(imported.labels)),
+          .left_out = "{}",
+          .points = trials,
+          .trials = trials});
 }
 
 /// Of a table each trial was tried once, and nothing else is known of that.
-void put_attempt(Statement::Use& row, const ImportedSweep& imported,
-                 const ImportedTrial& trial) {
+void put_attempt(Statement::Use& row, const ImportedSweep& imported, const ImportedTrial& trial) {
   const bool measured = trial.outcome == Outcome::completed;
   const std::map<std::string_view, Value> known{{"identity", trial.names.identity},
-                                                {"number", std::int64_t{1}},
-                                                {"outcome", std::string(name(trial.outcome))},
-                                                {"counted", std::int64_t{measured ? 1 : 0}},
-                                                {"cause", trial.cause},
-                                                {"source", "import"},
-                                                {"exit_code", std::int64_t{-1}},
-                                                {"measured", std::int64_t{measured ? 1 : 0}},
-                                                {"flops_model", imported.flops_model},
-                                                {"runner_version", trial.runner_version},
-                                                {"software", "{}"},
-                                                {"hosts", "[]"}};
+      {"number", std::int64_t{1}}, {"outcome", std::string(name(trial.outcome))},
+      {"counted", std::int64_t{measured ? 1 : 0}}, {"cause", trial.cause}, {"source", "import"},
+      {"exit_code", std::int64_t{-1}}, {"measured", std::int64_t{measured ? 1 : 0}},
+      {"flops_model", imported.flops_model}, {"runner_version", trial.runner_version},
+      {"software", "{}"}, {"hosts", "[]"}};
   for (const auto& column : imported_attempt_columns()) {
     const auto found = known.find(column);
     if (found != known.end()) {
@@ -160,19 +155,18 @@ void put_attempt(Statement::Use& row, const ImportedSweep& imported,
 
 void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
   const auto& columns = submitted_columns();
-  Statement insert(inbox, fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns),
-                                      places(columns.size())));
-  Statement insert_result(
-      inbox,
+  Statement insert(inbox,
+      fmt::format("INSERT INTO trials ({}) VALUES ({})", list(columns), places(columns.size())));
+  Statement insert_result(inbox,
       "INSERT INTO results (identity, outcome, cause, runner, runner_version) VALUES (?, ?, ?, "
       "?, ?)");
   const auto& tried = imported_attempt_columns();
-  Statement insert_attempt(inbox, fmt::format("INSERT INTO attempts ({}) VALUES ({})",
-                                              list(tried), places(tried.size())));
+  Statement insert_attempt(inbox,
+      fmt::format("INSERT INTO attempts ({}) VALUES ({})", list(tried), places(tried.size())));
   std::int64_t position = 0;
   for (const auto& trial : imported.trials) {
     auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position,
-                          layout_text(trial.point));
+        layout_text(trial.point));
     bind_point(row, imported.sweep, trial.point, json_of(imported.labels, trial.labels));
     row.bind(trial.prediction.memory_bytes);
     row.bind(trial.prediction.train_step_s);
@@ -180,7 +174,7 @@ void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
     row.bind(trial.prediction.tokens_per_s_per_gpu);
     row.run();
     insert_result.run(trial.names.identity, name(trial.outcome), trial.cause,
-                      imported.sweep.runner.name, trial.runner_version);
+        imported.sweep.runner.name, trial.runner_version);
     auto attempt = insert_attempt.use();
     put_attempt(attempt, imported, trial);
     attempt.run();
@@ -207,8 +201,7 @@ void fill(const std::filesystem::path& file, const std::function<void(Database&)
 
 std::int64_t inbox_version() {
   return static_cast<std::int64_t>(submitted_columns().size() + left_out_columns().size() +
-                                   imported_columns().size() +
-                                   imported_attempt_columns().size());
+      imported_columns().size() + imported_attempt_columns().size());
 }
 
 std::string inbox_tables(const std::string& prefix) {
@@ -241,11 +234,10 @@ const std::vector<std::string>& imported_attempt_columns() {
 }
 
 void put_submitted(Database& inbox, const Submitted& s) {
-  Statement(inbox,
-            "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")")
+  Statement(inbox, "INSERT INTO submission VALUES (lower(hex(randomblob(16))), " + places(15) + ")")
       .run(s.name, s.source, s.resolved, s.resolved_hash, word_of(s.backend), s.site,
-           s.job_template, s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
-           s.duplicates, s.trials);
+          s.job_template, s.cluster, s.runner, s.runner_version, s.vars, s.left_out, s.points,
+          s.duplicates, s.trials);
 }
 
 Submitted read_submission(Database& inbox) {
@@ -254,12 +246,11 @@ Submitted read_submission(Database& inbox) {
   const auto version = inbox.integer("PRAGMA user_version");
   if (version != inbox_version()) {
     fail(FaultKind::rejected,
-         fmt::format("{} was written by another version of shardsweep (format {}, the daemon "
-                     "reads {}): restart the daemon, or submit with its version",
-                     inbox.name(), version, inbox_version()));
+        fmt::format("{} was written by another version of shardsweep (format {}, the daemon "
+                    "reads {}): restart the daemon, or submit with its version",
+            inbox.name(), version, inbox_version()));
   }
-  Statement select(
-      inbox,
+  Statement select(inbox,
       "SELECT nonce, name, source, resolved, resolved_hash, backend, site, job_template, "
       "cluster, runner, "
       "runner_version, vars, left_out, points, duplicates, trials FROM submission");
@@ -269,21 +260,20 @@ Submitted read_submission(Database& inbox) {
   std::string backend;
   int column = 0;
   for (auto* text : {&submitted.nonce, &submitted.name, &submitted.source, &submitted.resolved,
-                     &submitted.resolved_hash, &backend, &submitted.site,
-                     &submitted.job_template, &submitted.cluster, &submitted.runner,
-                     &submitted.runner_version, &submitted.vars, &submitted.left_out})
+           &submitted.resolved_hash, &backend, &submitted.site, &submitted.job_template,
+           &submitted.cluster, &submitted.runner, &submitted.runner_version, &submitted.vars,
+           &submitted.left_out})
     row.read(column++, *text);
   const auto known = from_word<Backend>(backend);
-  if (!known)
-    fail(FaultKind::corrupt, fmt::format("{}: no backend '{}'", inbox.name(), backend));
+  if (!known) fail(FaultKind::corrupt, fmt::format("{}: no backend '{}'", inbox.name(), backend));
   submitted.backend = *known;
   for (auto* count : {&submitted.points, &submitted.duplicates, &submitted.trials})
     row.read(column++, *count);
   return submitted;
 }
 
-Result<void> write_inbox_file(const std::filesystem::path& file,
-                              const std::function<void(Database&)>& put) {
+Result<void> write_inbox_file(
+    const std::filesystem::path& file, const std::function<void(Database&)>& put) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
     return fault(FaultKind::rejected, fmt::format("{} exists already", file.string()));
@@ -296,8 +286,8 @@ Result<void> write_inbox_file(const std::filesystem::path& file,
 
 }  // namespace sqlite
 
-Result<void> write_inbox(const std::filesystem::path& file, const SubmittedSweep& submission,
-                         const NameTrial& names) {
+Result<void> write_inbox(
+    const std::filesystem::path& file, const SubmittedSweep& submission, const NameTrial& names) {
   return sqlite::write_inbox_file(file, [&](sqlite::Database& inbox) {
     sqlite::put_submission(inbox, submission);
     sqlite::put_trials(inbox, submission, names);

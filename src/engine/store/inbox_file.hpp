@@ -57,7 +57,7 @@ void put_submitted(Database& inbox, const Submitted& submitted);
 
 /// A new file with the tables of an inbox, filled by `put` in one transaction; gone if that
 /// fails.
-[[nodiscard]] Result<void> write_inbox_file(const std::filesystem::path& file,
-                                            const std::function<void(Database&)>& put);
+[[nodiscard]] Result<void> write_inbox_file(
+    const std::filesystem::path& file, const std::function<void(Database&)>& put);
 
 }  // namespace shardsweep::sqlite

@@ -9,8 +9,8 @@ const char* const unused_knowledge_sql =
 
 std::vector<KnowledgeText> knowledge_at(Database& database, Timestamp submitted) {
   Statement select(database,
-                   "SELECT name, text FROM knowledge WHERE imported_at <= ?1 AND "
-                   "(forgotten_at = 0 OR forgotten_at > ?1) ORDER BY id");
+      "SELECT name, text FROM knowledge WHERE imported_at <= ?1 AND "
+      "(forgotten_at = 0 OR forgotten_at > ?1) ORDER BY id");
   auto row = select.use(submitted);
   std::vector<KnowledgeText> all;
   while (row.next())

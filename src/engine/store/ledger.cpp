@@ -144,18 +144,18 @@ void read_ledger(Database& database, WorldRows& world) {
       take(row);
   };
   each(fmt::format("SELECT {} FROM node_states", columns_of<NodeRow>()),
-       [&](const Statement::Use& row) {
-         auto node = read_row<NodeRow>(row);
-         world.nodes.insert_or_assign(node.node, std::move(node));
-       });
+      [&](const Statement::Use& row) {
+        auto node = read_row<NodeRow>(row);
+        world.nodes.insert_or_assign(node.node, std::move(node));
+      });
   each(fmt::format("SELECT node, {} FROM (SELECT * FROM node_evidence WHERE counts = 1 ORDER "
                    "BY id DESC LIMIT 10000) ORDER BY id",
-                   columns_of<NodeCharge>()),
-       [&](const Statement::Use& row) {
-         NodeRow& node = world.nodes[row.text(0)];
-         row.read(0, node.node);
-         node.evidence.push_back(read_row<NodeCharge>(row, 1));
-       });
+           columns_of<NodeCharge>()),
+      [&](const Statement::Use& row) {
+        NodeRow& node = world.nodes[row.text(0)];
+        row.read(0, node.node);
+        node.evidence.push_back(read_row<NodeCharge>(row, 1));
+      });
   each(
       "SELECT x.allocation, x.node, x.has_lead FROM allocation_nodes AS x JOIN allocations AS "
       "l ON l.id = x.allocation WHERE l.state <> 'ended'",
@@ -163,9 +163,9 @@ void read_ledger(Database& database, WorldRows& world) {
         world.nodes_of[row.integer(0)].push_back(row.text(1));
         if (row.integer(2) != 0) world.lead_nodes[row.integer(0)] = row.text(1);
       });
-  each(fmt::format("SELECT {} FROM controls ORDER BY at, allocation, time DESC",
-                   columns_of<ControlRow>()),
-       [&](const Statement::Use& row) { world.controls.push_back(read_row<ControlRow>(row)); });
+  each(fmt::format(
+           "SELECT {} FROM controls ORDER BY at, allocation, time DESC", columns_of<ControlRow>()),
+      [&](const Statement::Use& row) { world.controls.push_back(read_row<ControlRow>(row)); });
   each(
       "SELECT p.allocation, p.node FROM probes AS p JOIN allocations AS l ON l.id = "
       "p.allocation WHERE l.state <> 'ended'",
@@ -178,21 +178,20 @@ void read_ledger(Database& database, WorldRows& world) {
 LedgerWriter::LedgerWriter(Database& database)
     : evidence_(database, insert_of<NodeCharge>("node_evidence", "node")),
       forget_(database,
-              "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
-              "(?2 = 0 OR trial = ?2)"),
+          "UPDATE node_evidence SET counts = 0 WHERE node = ?1 AND counts = 1 AND "
+          "(?2 = 0 OR trial = ?2)"),
       state_(database, upsert_of<NodeRow>("node_states")),
       end_probe_(database,
-                 "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
-                 "allocation = ?1 AND outcome = ''"),
+          "UPDATE probes SET outcome = ?2, cause = ?3, ended_at = ?4 WHERE "
+          "allocation = ?1 AND outcome = ''"),
       seen_(database,
-            "INSERT INTO allocation_nodes (node, allocation, has_lead, switches) VALUES (?1, "
-            "?2, ?3, ?4) ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3), "
-            "switches = iif(?4 = '', switches, ?4)"),
-      probe_(database,
-             "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
+          "INSERT INTO allocation_nodes (node, allocation, has_lead, switches) VALUES (?1, "
+          "?2, ?3, ?4) ON CONFLICT DO UPDATE SET has_lead = max(has_lead, ?3), "
+          "switches = iif(?4 = '', switches, ?4)"),
+      probe_(
+          database, "INSERT INTO probes (allocation, node) VALUES (?, ?) ON CONFLICT DO NOTHING"),
       control_(database, upsert_of<ControlRow>("controls")),
-      mark_(
-          database,
+      mark_(database,
           "UPDATE measurements SET mark = 'contaminated' WHERE attempt = ? AND mark IS NULL") {}
 
 void LedgerWriter::put(const PutControl& change) {
@@ -222,12 +221,11 @@ void LedgerWriter::put(const SetNode& change) {
 }
 
 void LedgerWriter::put(const EndProbe& change) {
-  end_probe_.run(change.allocation, change.passed ? "passed" : "failed", change.cause,
-                 change.at);
+  end_probe_.run(change.allocation, change.passed ? "passed" : "failed", change.cause, change.at);
 }
 
-void LedgerWriter::seen(AllocationId allocation, const std::string& node, bool has_lead,
-                        const std::string& switches) {
+void LedgerWriter::seen(
+    AllocationId allocation, const std::string& node, bool has_lead, const std::string& switches) {
   seen_.run(node, allocation, has_lead ? 1 : 0, switches);
 }
 

@@ -38,8 +38,8 @@ class LedgerWriter {
   void put(const EndProbe& change);
   void put(const PutControl& change);
   void put(const MarkMeasurement& change);
-  void seen(AllocationId allocation, const std::string& node, bool has_lead,
-            const std::string& switches);
+  void seen(
+      AllocationId allocation, const std::string& node, bool has_lead, const std::string& switches);
   void probe(AllocationId allocation, const std::string& node);
 
  private:

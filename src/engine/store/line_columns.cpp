@@ -30,16 +30,15 @@ bool is_json_column(const std::string& name) {
 }
 
 /// Kinds and defaults of a table's columns.
-std::map<std::string, LineColumn> columns_of_table(Database& database,
-                                                   const std::string& table) {
+std::map<std::string, LineColumn> columns_of_table(Database& database, const std::string& table) {
   std::map<std::string, LineColumn> columns;
-  Statement select(database,
-                   "SELECT name, type, \"notnull\", dflt_value FROM pragma_table_info(?)");
+  Statement select(
+      database, "SELECT name, type, \"notnull\", dflt_value FROM pragma_table_info(?)");
   auto row = select.use(table);
   while (row.next()) {
     LineColumn column{.name = row.text(0), .key = key_of_column(row.text(0))};
     column.kind = row.view(1) == "INTEGER" ? LineKind::integer
-                  : row.view(1) == "REAL"  ? LineKind::real
+        : row.view(1) == "REAL"            ? LineKind::real
                                            : LineKind::text;
     if (is_json_column(column.name)) column.kind = LineKind::json;
     column.nullable = row.integer(2) == 0;
@@ -57,8 +56,8 @@ std::map<std::string, LineColumn> columns_of_table(Database& database,
   return columns;
 }
 
-std::vector<LineColumn> chosen(const std::map<std::string, LineColumn>& all,
-                               const std::vector<std::string>& names) {
+std::vector<LineColumn> chosen(
+    const std::map<std::string, LineColumn>& all, const std::vector<std::string>& names) {
   std::vector<LineColumn> columns;
   columns.reserve(names.size());
   for (const auto& name : names)
@@ -69,10 +68,9 @@ std::vector<LineColumn> chosen(const std::map<std::string, LineColumn>& all,
 }  // namespace
 
 const std::vector<std::string>& trial_fact_columns() {
-  static const std::vector<std::string> columns{
-      "outcome",    "cause",      "cancelled_by", "hidden",   "fragmented",
-      "expandable", "charged",    "elsewhere",    "final_of", "final_round",
-      "final_set",  "final_sets", "final_resolve"};
+  static const std::vector<std::string> columns{"outcome", "cause", "cancelled_by", "hidden",
+      "fragmented", "expandable", "charged", "elsewhere", "final_of", "final_round", "final_set",
+      "final_sets", "final_resolve"};
   return columns;
 }
 
@@ -91,9 +89,8 @@ const std::vector<std::string>& attempt_fact_columns() {
 
 const std::vector<std::string>& measured_columns() {
   static const auto columns = [] {
-    constexpr std::array beside{"mark",           "cut_short", "flops_model",
-                                "runner_version", "software",  "hosts",
-                                "settings",       "throttled", "detail"};
+    constexpr std::array beside{"mark", "cut_short", "flops_model", "runner_version", "software",
+        "hosts", "settings", "throttled", "detail"};
     std::vector<std::string> names;
     names.reserve(metric_table.size() + beside.size());
     for (const auto& metric : metric_table)

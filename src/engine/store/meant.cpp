@@ -23,8 +23,8 @@ constexpr MeantSql meant_sql;
 
 }  // namespace
 
-Selected selected(Database& database, const std::vector<std::string>& names,
-                  const std::string& where) {
+Selected selected(
+    Database& database, const std::vector<std::string>& names, const std::string& where) {
   const auto chosen = resolve_names(database, names);
   const auto vars = chosen_vars(database, chosen);
   const auto condition = checked_where(database, where, vars);
@@ -35,24 +35,21 @@ Selected selected(Database& database, const std::vector<std::string>& names,
     while (row.next())
       all.sweeps.push_back(row.integer(0));
   }
-  Statement select(
-      database,
+  Statement select(database,
       fmt::format("SELECT {} FROM trials AS t WHERE (t.hidden = 0 OR t.state IN ('queued', "
                   "'running')) AND {} AND t.id IN (SELECT trial_id FROM (SELECT r.*{} FROM "
                   "all_results AS r) WHERE {}) ORDER BY t.sweep, t.position, t.id",
-                  trial_row_columns(), chosen_condition(chosen, "t.sweep", "t.id"),
-                  var_columns(vars, "r.vars"), condition));
+          trial_row_columns(), chosen_condition(chosen, "t.sweep", "t.id"),
+          var_columns(vars, "r.vars"), condition));
   auto row = select.use(chosen.sweeps, chosen.trials);
   while (row.next())
     all.trials.push_back(read_row<TrialRow>(row));
   return all;
 }
 
-Meant meant(Database& database, const std::vector<std::string>& names,
-            const std::string& where) {
+Meant meant(Database& database, const std::vector<std::string>& names, const std::string& where) {
   Meant found;
-  read_rows(database, fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>()),
-            found.sweeps);
+  read_rows(database, fmt::format("SELECT {} FROM sweeps", columns_of<SweepRow>()), found.sweeps);
   {
     Statement select(database, meant_sql.open);
     auto row = select.use();

@@ -415,14 +415,12 @@ UPDATE sweeps SET resolved = replace(resolved,
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 35> steps{
-      schema_sql,     learnt,           ledger_sql,    silence,       paces_sql,
-      controls_sql,   network_sql,      new_views,     kept_outcomes, deletion_sql,
-      lead_nodes_sql, control_time_sql, hold_sql,      measured_sql,  wall_clock_sql,
-      counted_sql,    served_sql,       cut_short_sql, whole_labels,  containers_sql,
-      resolution_sql, finals_sql,       code_sql,      pace_sql,      node_sets_sql,
-      experts_sql,    layout_sql,       load_sql,      checks_sql,    startup_column,
-      side_sql,       remeasure_sql,    knowledge_sql, today_sql,     whole_runs_sql};
+  static const std::array<std::string, 35> steps{schema_sql, learnt, ledger_sql, silence, paces_sql,
+      controls_sql, network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql,
+      control_time_sql, hold_sql, measured_sql, wall_clock_sql, counted_sql, served_sql,
+      cut_short_sql, whole_labels, containers_sql, resolution_sql, finals_sql, code_sql, pace_sql,
+      node_sets_sql, experts_sql, layout_sql, load_sql, checks_sql, startup_column, side_sql,
+      remeasure_sql, knowledge_sql, today_sql, whole_runs_sql};
   return steps;
 }
 

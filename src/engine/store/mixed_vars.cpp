@@ -18,14 +18,14 @@ std::string value_literal(const Value& value) {
 
 }  // namespace
 
-std::vector<MixedVar> mixed_vars(Database& database, const Source& source,
-                                 const HeatmapRequest& request) {
+std::vector<MixedVar> mixed_vars(
+    Database& database, const Source& source, const HeatmapRequest& request) {
   std::vector<MixedVar> mixed;
   for (const auto& name : vars_of_cells(database, source)) {
     if (name == request.rows || name == request.columns) continue;
     Statement select(database,
-                     fmt::format("SELECT count(DISTINCT {0}), min({0}) FROM {1} WHERE {2}",
-                                 identifier(name), source.trial_rows, source.where));
+        fmt::format("SELECT count(DISTINCT {0}), min({0}) FROM {1} WHERE {2}", identifier(name),
+            source.trial_rows, source.where));
     auto use = select.use(source.chosen.sweeps, source.chosen.trials);
     const auto row = fetch(select, use).rows.front();
     const auto values = std::get<std::int64_t>(row[0]);
@@ -48,8 +48,7 @@ std::string label_expression(const std::vector<MixedVar>& mixed) {
   std::string text = "layout";
   for (const auto& var : mixed)
     text += fmt::format(" || ifnull({} || json_extract(vars, {}), '')",
-                        literal(fmt::format(" {}=", var.name)),
-                        literal(fmt::format("$.\"{}\"", var.name)));
+        literal(fmt::format(" {}=", var.name)), literal(fmt::format("$.\"{}\"", var.name)));
   return text;
 }
 

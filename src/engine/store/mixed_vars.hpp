@@ -19,8 +19,8 @@ struct MixedVar {
 };
 
 /// Those that are neither its rows nor its columns.
-[[nodiscard]] std::vector<MixedVar> mixed_vars(Database& database, const Source& source,
-                                               const HeatmapRequest& request);
+[[nodiscard]] std::vector<MixedVar> mixed_vars(
+    Database& database, const Source& source, const HeatmapRequest& request);
 
 /// Empty where each variable has one value.
 [[nodiscard]] std::string mixed_vars_text(const std::vector<MixedVar>& mixed);

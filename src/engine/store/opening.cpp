@@ -84,25 +84,25 @@ Database open_shared(const fs::path& file) {
   const auto writer = last_holder(Home{file}.lock());
   if (writer ? !may_live(*writer) : has_stood_still(beside(file, "-journal")))
     return looked_at(file, OpenMode::existing);
-  const std::string who =
-      writer ? fmt::format("The daemon on {} (pid {})", writer->host, writer->pid)
-             : "Another host's daemon";
+  const std::string who = writer
+      ? fmt::format("The daemon on {} (pid {})", writer->host, writer->pid)
+      : "Another host's daemon";
   const std::string where = writer ? fmt::format(" on {}", writer->host) : " there";
   fail(FaultKind::busy,
-       fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the "
-                   "middle. Try again in a minute, or run `shardsweep status`{}. "
-                   "`shardsweep daemon --take-over` undoes it from here.",
-                   file.string(), who, where));
+      fmt::format("{}: a transaction is not finished. {} is writing, or was ended in the "
+                  "middle. Try again in a minute, or run `shardsweep status`{}. "
+                  "`shardsweep daemon --take-over` undoes it from here.",
+          file.string(), who, where));
 }
 
 [[noreturn]] void explain_unreadable(const fs::path& file, const SqliteError& error) {
   const char* why = error.code() == SQLITE_READONLY_ROLLBACK
-                        ? "Its writer was killed, and repairing it needs permission to write"
-                        : "A file beside it can't be read";
+      ? "Its writer was killed, and repairing it needs permission to write"
+      : "A file beside it can't be read";
   fail(FaultKind::unavailable,
-       fmt::format("{}: {}. Ask its owner to run `shardsweep status`, or for a copy made by "
-                   "`shardsweep export copy.db`.",
-                   file.string(), why));
+      fmt::format("{}: {}. Ask its owner to run `shardsweep status`, or for a copy made by "
+                  "`shardsweep export copy.db`.",
+          file.string(), why));
 }
 
 /// For a user who may only read. Without a write-ahead log nobody has the file open.
@@ -123,12 +123,12 @@ Database open_as_guest(const fs::path& file) {
 Database open_for_reading(const fs::path& file) {
   if (::access(file.c_str(), R_OK) != 0 && errno == EACCES)
     fail(FaultKind::unavailable,
-         fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask "
-                     "for a copy made by `shardsweep export copy.db`.",
-                     file.string()));
-  Database database = !may_write(file)             ? open_as_guest(file)
-                      : is_local_file_system(file) ? looked_at(file, OpenMode::existing)
-                                                   : open_shared(file);
+        fmt::format("{}: only its owner may read it: it holds secrets of the site file. Ask "
+                    "for a copy made by `shardsweep export copy.db`.",
+            file.string()));
+  Database database = !may_write(file) ? open_as_guest(file)
+      : is_local_file_system(file)     ? looked_at(file, OpenMode::existing)
+                                       : open_shared(file);
   database.execute("PRAGMA query_only = 1");
   return database;
 }

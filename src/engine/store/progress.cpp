@@ -79,11 +79,11 @@ const ProgressSql& progress_sql() {
 
 CellName read_cell(const Statement::Use& row) {
   return {.sweep = row.text(0),
-          .model = row.text(1),
-          .nodes = row.integer(2),
-          .gpus = row.integer(3),
-          .seq_len = row.integer(4),
-          .vars = row.text(5)};
+      .model = row.text(1),
+      .nodes = row.integer(2),
+      .gpus = row.integer(3),
+      .seq_len = row.integer(4),
+      .vars = row.text(5)};
 }
 
 std::optional<double> read_real(const Statement::Use& row, int column) {
@@ -127,16 +127,15 @@ std::int64_t number_in(const std::string& name, const AttemptPlace& place) {
 
 }  // namespace
 
-std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
-                         FollowFrom from) {
+std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps, FollowFrom from) {
   if (from == FollowFrom::now) return database.integer(progress_sql().last_event);
   Statement select(database, progress_sql().submission);
   auto row = select.use(Json(sweeps).dump());
   return row.next() ? row.integer(0) : 0;
 }
 
-Finished finished(Database& database, const std::vector<SweepId>& sweeps,
-                  std::int64_t after_event) {
+Finished finished(
+    Database& database, const std::vector<SweepId>& sweeps, std::int64_t after_event) {
   Finished found;
   found.last_event = std::max(after_event, database.integer(progress_sql().last_event));
   Statement select(database, progress_sql().finished);
@@ -169,33 +168,33 @@ std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepI
       auto row = winner.use(cell.answer.winner()->trial);
       if (!row.next()) continue;
       all.push_back({.cell = read_cell(row),
-                     .trial = row.text(6),
-                     .layout = row.text(7),
-                     .tokens_per_s_per_gpu = row.real(8),
-                     .at = row.integer(9),
-                     .answer = std::move(cell.answer)});
+          .trial = row.text(6),
+          .layout = row.text(7),
+          .tokens_per_s_per_gpu = row.real(8),
+          .at = row.integer(9),
+          .answer = std::move(cell.answer)});
     }
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const CellBest& a, const CellBest& b) { return a.at > b.at; });
+  std::stable_sort(
+      all.begin(), all.end(), [](const CellBest& a, const CellBest& b) { return a.at > b.at; });
   return all;
 }
 
-std::vector<AllocationProgress> allocations(Database& database,
-                                            const std::vector<SweepId>& sweeps) {
+std::vector<AllocationProgress> allocations(
+    Database& database, const std::vector<SweepId>& sweeps) {
   std::vector<AllocationProgress> all;
   Statement select(database, progress_sql().allocations);
   auto row = select.use(Json(sweeps).dump());
   while (row.next()) {
     all.push_back({.sweep = row.text(0),
-                   .job_name = row.text(1),
-                   .claimed = row.integer(2) != 0,
-                   .ended = row.integer(3),
-                   .assigned = row.integer(4),
-                   .trial = row.text(5),
-                   .model = row.text(6),
-                   .layout = row.text(7),
-                   .started_at = row.integer(8)});
+        .job_name = row.text(1),
+        .claimed = row.integer(2) != 0,
+        .ended = row.integer(3),
+        .assigned = row.integer(4),
+        .trial = row.text(5),
+        .model = row.text(6),
+        .layout = row.text(7),
+        .started_at = row.integer(8)});
   }
   return all;
 }
@@ -216,15 +215,14 @@ NamedAttempts attempts(Database& database, const std::string& name) {
   auto row = select.use(chosen.trials);
   while (row.next()) {
     named.attempts.push_back({.sweep = row.text(0),
-                              .trial = row.text(1),
-                              .number = row.integer(2),
-                              .state = read_state(row, 3),
-                              .outcome = read_outcome(row, 4),
-                              .dir = row.text(5)});
+        .trial = row.text(1),
+        .number = row.integer(2),
+        .state = read_state(row, 3),
+        .outcome = read_outcome(row, 4),
+        .dir = row.text(5)});
   }
-  const auto meant =
-      std::find_if(named.attempts.begin(), named.attempts.end(),
-                   [&](const AttemptPlace& one) { return number_in(name, one) > 0; });
+  const auto meant = std::find_if(named.attempts.begin(), named.attempts.end(),
+      [&](const AttemptPlace& one) { return number_in(name, one) > 0; });
   if (meant != named.attempts.end()) named.attempts = {AttemptPlace(*meant)};
   return named;
 }

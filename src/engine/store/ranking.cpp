@@ -55,8 +55,8 @@ class RankedCells {
     const std::array<std::int64_t, 3> numbers{row.integer(5), row.integer(6), row.integer(7)};
     // A search looks at each value of the vars by itself; the labels of an imported table are
     // none.
-    const bool labels = !imported_.empty() && std::find(imported_.begin(), imported_.end(),
-                                                        row.integer(8)) != imported_.end();
+    const bool labels = !imported_.empty() &&
+        std::find(imported_.begin(), imported_.end(), row.integer(8)) != imported_.end();
     const std::string_view vars = labels ? std::string_view() : row.view(9);
     const std::string_view model = row.view(1);
     if (last_ != nullptr && numbers == numbers_ && model == model_ && vars == vars_ &&
@@ -68,8 +68,7 @@ class RankedCells {
     runner_ = runner;
     hardware_ = hardware;
     last_ = &cells_[{fmt::format("{}\x1f{}", model, numbers[0]),
-                     fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner,
-                     hardware}];
+        fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner, hardware}];
     sizes_[last_] = numbers[2];
     return *last_;
   }
@@ -118,13 +117,13 @@ Table row_of(Statement& select, const CellAnswer& answer) {
   use.bind(second != nullptr ? std::optional(std::ssize(second->runs)) : std::nullopt);
   use.bind(second != nullptr ? second->spread : std::nullopt);
   use.bind(second != nullptr
-               ? std::optional(1 - second->tokens_per_s_per_gpu / first.tokens_per_s_per_gpu)
-               : std::nullopt);
+          ? std::optional(1 - second->tokens_per_s_per_gpu / first.tokens_per_s_per_gpu)
+          : std::nullopt);
   use.bind(first.spread);
   use.bind(first.trial);
   use.bind(second != nullptr ? std::optional(word_of(first.verdict.difference)) : std::nullopt);
-  use.bind(second != nullptr ? std::optional(std::string_view(first.verdict.reason))
-                             : std::nullopt);
+  use.bind(
+      second != nullptr ? std::optional(std::string_view(first.verdict.reason)) : std::nullopt);
   use.bind(std::string_view(certainty_text(answer)));
   use.bind(word_or_null(doubts_text(answer)));
   use.bind(word_or_null(answer.settling.text));
@@ -133,13 +132,12 @@ Table row_of(Statement& select, const CellAnswer& answer) {
 
 /// Behind them stand the columns that name and show a layout; they go into its figures.
 constexpr std::ptrdiff_t columns_for_figures = 6;
-constexpr std::array<const char*, 8> figures_of_layouts{
-    "repeats",     "repeat_spread", "resolution", "sm_clock_mhz",
-    "step_spread", "steps",         "others_cpu", "rank"};
+constexpr std::array<const char*, 8> figures_of_layouts{"repeats", "repeat_spread", "resolution",
+    "sm_clock_mhz", "step_spread", "steps", "others_cpu", "rank"};
 
 /// Behind runner_version stands what else tells cells apart: cluster and vars.
-std::string layouts_sql(const Source& source, const std::vector<std::string>& vars,
-                        bool with_cluster) {
+std::string layouts_sql(
+    const Source& source, const std::vector<std::string>& vars, bool with_cluster) {
   return fmt::format(
       "SELECT trial_id, resolution, sm_clock_mhz, train_step_ms_spread, steps, others_cpu, "
       "model, "
@@ -165,8 +163,8 @@ bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
 std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
   std::vector<std::string> names;
   Statement select(database,
-                   "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
-                   "s.backend <> 'imported' ORDER BY 1");
+      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
+      "s.backend <> 'imported' ORDER BY 1");
   auto row = select.use();
   while (row.next()) {
     auto name = row.text(0);
@@ -178,8 +176,8 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
 
 namespace {
 
-void take_runs(Database& database, const Source& source, const Hardware& hardware,
-               Runners& runners, AnswerMaker& maker, RankedCells& cells) {
+void take_runs(Database& database, const Source& source, const Hardware& hardware, Runners& runners,
+    AnswerMaker& maker, RankedCells& cells) {
   Statement select(database, best_sql(source, group_expression(database), "IS NULL"));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
@@ -198,7 +196,7 @@ void take_runs(Database& database, const Source& source, const Hardware& hardwar
 
 /// Of software that has ranked runs, too: what nobody else has measured wins nothing.
 void take_contaminated(Database& database, const Source& source, const Hardware& hardware,
-                       Runners& runners, RankedCells& cells) {
+    Runners& runners, RankedCells& cells) {
   Statement select(database, best_sql(source, "NULL", "= 'contaminated'"));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
@@ -233,8 +231,8 @@ LeftOutOfCells left_out_of(const RankedCells& cells, const Runners& runners) {
 
 }  // namespace
 
-std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
-                                         Runners& runners, AnswerMaker& maker) {
+std::vector<AnsweredCell> answered_cells(
+    Database& database, const Source& source, Runners& runners, AnswerMaker& maker) {
   RankedCells cells(database);
   const Hardware hardware(database);
   take_runs(database, source, hardware, runners, maker, cells);
@@ -242,8 +240,7 @@ std::vector<AnsweredCell> answered_cells(Database& database, const Source& sourc
   const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
   answered.reserve(cells.all().size());
-  std::map<std::tuple<std::string, std::string, std::size_t, std::size_t>,
-           std::vector<SizedAnswer>>
+  std::map<std::tuple<std::string, std::string, std::size_t, std::size_t>, std::vector<SizedAnswer>>
       sizes;
   for (const auto& [key, runs] : cells.all()) {
     if (!runners.counts(key.runner)) continue;
@@ -268,8 +265,8 @@ Mixing mixing_of(const Selection& selection) {
   const auto names = filter::read_identifiers(selection.where);
   if (!names) return {};
   return {names->contains("runner"),
-          names->contains("runner_version") || names->contains("software_version"),
-          names->contains("code_hash")};
+      names->contains("runner_version") || names->contains("software_version"),
+      names->contains("code_hash")};
 }
 
 /// A trial without a measurement has no code of its own: it goes with the newest that there is.
@@ -277,7 +274,7 @@ std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
   const bool any_code = !measured && row.code.empty();
   const auto is = [&](const Seen& one) {
     return one.model == row.model && one.runner == row.runner && one.version == row.version &&
-           one.hardware == row.hardware && (any_code || one.code == row.code);
+        one.hardware == row.hardware && (any_code || one.code == row.code);
   };
   // A handful of them, and mostly the same as before: a list is faster than a map.
   if (!any_code && last_ < seen_.size() && is(seen_[last_])) return last_;
@@ -292,14 +289,8 @@ std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
 std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t trial) {
   last_ = find(row, measured);
   if (last_ == seen_.size())
-    seen_.push_back({std::string(row.model),
-                     std::string(row.runner),
-                     std::string(row.version),
-                     std::string(row.code),
-                     row.hardware,
-                     {},
-                     0,
-                     trial});
+    seen_.push_back({std::string(row.model), std::string(row.runner), std::string(row.version),
+        std::string(row.code), row.hardware, {}, 0, trial});
   auto& seen = seen_[last_];
   seen.newness = std::max(seen.newness, std::pair(measured, trial));
   seen.oldest = std::min(seen.oldest, trial);
@@ -320,8 +311,7 @@ bool Runners::is_rival(const Seen& one, const Seen& other) const {
 Runners::Newness Runners::newness_of(const Seen& one) const {
   Newness newest = one.newness;
   for (const Seen& other : seen_) {
-    if (other.model != one.model || other.runner != one.runner ||
-        other.hardware != one.hardware)
+    if (other.model != one.model || other.runner != one.runner || other.hardware != one.hardware)
       continue;
     const bool stands_beside =
         other.version == one.version ? mixing_.versions || mixing_.codes : mixing_.versions;
@@ -345,9 +335,8 @@ std::string Runners::name_of(const Seen& one) const {
 bool Runners::counts(std::size_t number) const {
   const auto& one = seen_[number];
   const auto newness = newness_of(one);
-  return std::all_of(seen_.begin(), seen_.end(), [&](const Seen& other) {
-    return !is_rival(one, other) || newness_of(other) <= newness;
-  });
+  return std::all_of(seen_.begin(), seen_.end(),
+      [&](const Seen& other) { return !is_rival(one, other) || newness_of(other) <= newness; });
 }
 
 std::string Runners::name(std::size_t number) const {
@@ -392,8 +381,7 @@ std::string_view version_column(const Source& source) {
 }
 
 std::string group_expression(Database& database) {
-  if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0)
-    return "NULL";
+  if (database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE repeat > 1)") == 0) return "NULL";
   // A lane is what differs in micro_batch, grad_accum and repeat alone. Runs under other
   // settings of NCCL or of the allocator, as ranks found them, or of other programs, are no
   // repeats of each other.
@@ -422,7 +410,7 @@ std::vector<std::string> split_name(const std::string& name) {
 std::string vars_text(const std::string& json) {
   std::string text;
   std::copy_if(json.begin(), json.end(), std::back_inserter(text),
-               [](char c) { return c != '{' && c != '}' && c != '"'; });
+      [](char c) { return c != '{' && c != '}' && c != '"'; });
   std::replace(text.begin(), text.end(), ':', ' ');
   return text;
 }
@@ -449,9 +437,8 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
     }
     const auto parts = split_name(std::get<std::string>(name));
     told.push_back(fmt::format("{}, {}: {} is the best of {} values: {}.", parts.front(),
-                               counted(std::atoll(parts.back().c_str()), "GPU"),
-                               vars_text(best->vars), all.size(),
-                               certainty_text(joined(winners))));
+        counted(std::atoll(parts.back().c_str()), "GPU"), vars_text(best->vars), all.size(),
+        certainty_text(joined(winners))));
   }
   const auto all = told.size();
   if (all > most_told) {
@@ -468,8 +455,8 @@ Table best(Database& database, const Selection& selection) {
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 2);
   const auto cells = answered_cells(database, source, runners, maker);
-  Statement select(database, best_row(vars_of_cells(database, source),
-                                      on_several_clusters(database, source)));
+  Statement select(
+      database, best_row(vars_of_cells(database, source), on_several_clusters(database, source)));
   Table table;
   {
     auto nothing = select.use();
@@ -491,16 +478,15 @@ Table layouts(Database& database, const Selection& selection) {
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 0);
   const auto cells = answered_cells(database, source, runners, maker);
-  Statement select(database, layouts_sql(source, vars_of_cells(database, source),
-                                         on_several_clusters(database, source)));
+  Statement select(database,
+      layouts_sql(source, vars_of_cells(database, source), on_several_clusters(database, source)));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   const Table rows = fetch(select, use);
   std::unordered_map<TrialId, std::size_t> places;
   for (std::size_t row = 0; row < rows.rows.size(); ++row)
     places.emplace(std::get<std::int64_t>(rows.rows[row][0]), row);
   Table table{{rows.columns.begin() + columns_for_figures, rows.columns.end()}, {}};
-  table.columns.insert(table.columns.end(), figures_of_layouts.begin(),
-                       figures_of_layouts.end());
+  table.columns.insert(table.columns.end(), figures_of_layouts.begin(), figures_of_layouts.end());
   std::map<std::size_t, std::vector<Value>> in_order;  // of their first trials
   for (const auto& cell : cells) {
     for (std::size_t i = 0; i < cell.answer.layouts.size(); ++i) {
@@ -516,9 +502,9 @@ Table layouts(Database& database, const Selection& selection) {
       auto& row = in_order[first];
       row.assign(chosen.begin() + columns_for_figures, chosen.end());
       row.insert(row.end(),
-                 {static_cast<std::int64_t>(layout.runs.size()),
-                  layout.spread ? Value(*layout.spread) : Value(), chosen[1], chosen[2],
-                  chosen[3], chosen[4], chosen[5], static_cast<std::int64_t>(i + 1)});
+          {static_cast<std::int64_t>(layout.runs.size()),
+              layout.spread ? Value(*layout.spread) : Value(), chosen[1], chosen[2], chosen[3],
+              chosen[4], chosen[5], static_cast<std::int64_t>(i + 1)});
     }
   }
   for (auto& [place, row] : in_order)

@@ -85,8 +85,8 @@ struct AnsweredCell {
   std::size_t hardware = 0;  ///< number of its cluster
 };
 /// All cells of a source, in no order. `runners` sees the software of each run.
-[[nodiscard]] std::vector<AnsweredCell> answered_cells(Database& database, const Source& source,
-                                                       Runners& runners, AnswerMaker& maker);
+[[nodiscard]] std::vector<AnsweredCell> answered_cells(
+    Database& database, const Source& source, Runners& runners, AnswerMaker& maker);
 
 /// The vars of sweeps that were run. Those of imported tables are labels: they set nothing.
 [[nodiscard]] std::vector<std::string> vars_of_cells(Database& database, const Source& source);

@@ -61,30 +61,26 @@ class SqliteReader final : public Reader {
   Result<ReportFacts> facts(const Selection& selection) override {
     return answer([&] { return sqlite::facts(database_, selection); });
   }
-  Result<std::vector<Value>> values(const Selection& selection,
-                                    const std::string& column) override {
+  Result<std::vector<Value>> values(
+      const Selection& selection, const std::string& column) override {
     return answer([&] { return sqlite::values(database_, selection, column); });
   }
   Result<std::vector<SweepStatus>> status(const std::vector<std::string>& sweeps) override {
     return answer([&] { return sqlite::status(database_, sweeps); });
   }
-  Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps,
-                                   FollowFrom from) override {
+  Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps, FollowFrom from) override {
     return answer([&] { return sqlite::first_event(database_, sweeps, from); });
   }
-  Result<Finished> finished(const std::vector<SweepId>& sweeps,
-                            std::int64_t after_event) override {
+  Result<Finished> finished(const std::vector<SweepId>& sweeps, std::int64_t after_event) override {
     return answer([&] { return sqlite::finished(database_, sweeps, after_event); });
   }
   Result<std::vector<CellBest>> best_of_cells(const std::vector<SweepId>& sweeps) override {
     return answer([&] { return sqlite::best_of_cells(database_, sweeps); });
   }
-  Result<std::vector<AllocationProgress>> allocations(
-      const std::vector<SweepId>& sweeps) override {
+  Result<std::vector<AllocationProgress>> allocations(const std::vector<SweepId>& sweeps) override {
     return answer([&] { return sqlite::allocations(database_, sweeps); });
   }
-  Result<Meant> meant(const std::vector<std::string>& names,
-                      const std::string& where) override {
+  Result<Meant> meant(const std::vector<std::string>& names, const std::string& where) override {
     return answer([&] { return sqlite::meant(database_, names, where); });
   }
   Result<NamedAttempts> attempts(const std::string& name) override {
@@ -93,26 +89,24 @@ class SqliteReader final : public Reader {
   Result<std::vector<Section>> show(const std::string& name) override {
     return answer([&] { return sqlite::show(database_, name); });
   }
-  Result<Table> events(const std::vector<std::string>& sweeps, std::int64_t after_id,
-                       std::int64_t limit) override {
+  Result<Table> events(
+      const std::vector<std::string>& sweeps, std::int64_t after_id, std::int64_t limit) override {
     return answer([&] { return sqlite::events(database_, sweeps, after_id, limit); });
   }
   Result<std::string> resolved(const std::string& sweep) override {
     return answer([&] {
       Statement select(database_, reader_sql.resolved);
       auto row = select.use(sweep);
-      if (!row.next())
-        fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      if (!row.next()) fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
       return row.text(0);
     });
   }
-  Result<std::vector<SearchRow>> search_rows(const std::string& sweep,
-                                             const SweepSpec& spec) override {
+  Result<std::vector<SearchRow>> search_rows(
+      const std::string& sweep, const SweepSpec& spec) override {
     return answer([&] {
       Statement select(database_, "SELECT id FROM sweeps WHERE name = ?");
       auto row = select.use(sweep);
-      if (!row.next())
-        fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
+      if (!row.next()) fail(FaultKind::invalid_input, fmt::format("no sweep is named '{}'", sweep));
       return sqlite::search_rows(database_, row.integer(0), spec);
     });
   }
@@ -135,8 +129,8 @@ class SqliteReader final : public Reader {
         return std::forward<Body>(body)();
       } catch (const SqliteError& error) {
         if (error.fault().kind != FaultKind::timed_out) throw;
-        fail(FaultKind::timed_out, fmt::format("the answer took longer than {} s: select less",
-                                               longest_query.count()));
+        fail(FaultKind::timed_out,
+            fmt::format("the answer took longer than {} s: select less", longest_query.count()));
       }
     });
   }
@@ -155,8 +149,8 @@ std::string with_views(Database& database, const std::string& words) {
   std::vector<std::string> all;
   std::vector<std::string> views;
   Statement select(database,
-                   "SELECT name, type FROM sqlite_schema WHERE type IN ('table', "
-                   "'view') ORDER BY name");
+      "SELECT name, type FROM sqlite_schema WHERE type IN ('table', "
+      "'view') ORDER BY name");
   auto row = select.use();
   while (row.next()) {
     all.push_back(row.text(0));
@@ -195,7 +189,7 @@ Table query(Database& database, const std::string& text) {
   } catch (const SqliteError& error) {
     if (!authorizer.refused().empty()) {
       fail(FaultKind::rejected,
-           fmt::format("query runs one SELECT: {} is not allowed.", authorizer.refused()));
+          fmt::format("query runs one SELECT: {} is not allowed.", authorizer.refused()));
     }
     auto words = without_name(database, error.fault().what);
     if (words.find("no such table") != std::string::npos) words += with_views(database, words);
@@ -204,10 +198,10 @@ Table query(Database& database, const std::string& text) {
 }
 
 Table events(Database& database, const std::vector<std::string>& sweeps, std::int64_t after_id,
-             std::int64_t limit) {
+    std::int64_t limit) {
   const auto chosen = resolve_names(database, sweeps);
-  Statement select(database, fmt::format(fmt::runtime(reader_sql.events),
-                                         chosen_condition(chosen, "s.id", "t.id")));
+  Statement select(database,
+      fmt::format(fmt::runtime(reader_sql.events), chosen_condition(chosen, "s.id", "t.id")));
   auto use = select.use(chosen.sweeps, chosen.trials, after_id, limit > 0 ? limit : -1);
   return fetch(select, use);
 }
@@ -238,8 +232,8 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   partial += fmt::format(".{}.partial", ::getpid());
   const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
   if (::access(folder.c_str(), W_OK) != 0) {
-    fail(FaultKind::unavailable, fmt::format("cannot write {}: {}", to.string(),
-                                             std::generic_category().message(errno)));
+    fail(FaultKind::unavailable,
+        fmt::format("cannot write {}: {}", to.string(), std::generic_category().message(errno)));
   }
   std::filesystem::remove(partial, ignored);
   try {
@@ -266,7 +260,7 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   if (!linked && why == EEXIST) refuse();
   if (!linked) {
     fail(FaultKind::unavailable,
-         fmt::format("{}: {}", to.string(), std::generic_category().message(why)));
+        fmt::format("{}: {}", to.string(), std::generic_category().message(why)));
   }
 }
 
@@ -284,16 +278,15 @@ Result<std::unique_ptr<Reader>> Reader::open(const std::filesystem::path& file) 
   std::error_code why;
   if (!std::filesystem::exists(file, why)) {
     if (why == std::errc::permission_denied) {
-      return fault(
-          FaultKind::unavailable,
+      return fault(FaultKind::unavailable,
           fmt::format("{}: you may not enter its folder. Ask its owner for a copy made "
                       "by `shardsweep export copy.db`.",
-                      file.string()));
+              file.string()));
     }
     return fault(FaultKind::invalid_input,
-                 fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
-                             "--db FILE or SHARDSWEEP_DB names another",
-                             file.string()));
+        fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, "
+                    "--db FILE or SHARDSWEEP_DB names another",
+            file.string()));
   }
   return sqlite::guarded([&]() -> std::unique_ptr<Reader> {
     sqlite::Database database = sqlite::open_for_reading(file);

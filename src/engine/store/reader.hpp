@@ -16,24 +16,24 @@ namespace shardsweep::sqlite {
 [[nodiscard]] Table layouts(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
 [[nodiscard]] ReportFacts facts(Database& database, const Selection& selection);
-[[nodiscard]] std::vector<Value> values(Database& database, const Selection& selection,
-                                        const std::string& column);
-[[nodiscard]] std::vector<SweepStatus> status(Database& database,
-                                              const std::vector<std::string>& sweeps);
-[[nodiscard]] std::int64_t first_event(Database& database, const std::vector<SweepId>& sweeps,
-                                       FollowFrom from);
-[[nodiscard]] Finished finished(Database& database, const std::vector<SweepId>& sweeps,
-                                std::int64_t after_event);
-[[nodiscard]] std::vector<AllocationProgress> allocations(Database& database,
-                                                          const std::vector<SweepId>& sweeps);
-[[nodiscard]] std::vector<CellBest> best_of_cells(Database& database,
-                                                  const std::vector<SweepId>& sweeps);
-[[nodiscard]] Meant meant(Database& database, const std::vector<std::string>& names,
-                          const std::string& where);
+[[nodiscard]] std::vector<Value> values(
+    Database& database, const Selection& selection, const std::string& column);
+[[nodiscard]] std::vector<SweepStatus> status(
+    Database& database, const std::vector<std::string>& sweeps);
+[[nodiscard]] std::int64_t first_event(
+    Database& database, const std::vector<SweepId>& sweeps, FollowFrom from);
+[[nodiscard]] Finished finished(
+    Database& database, const std::vector<SweepId>& sweeps, std::int64_t after_event);
+[[nodiscard]] std::vector<AllocationProgress> allocations(
+    Database& database, const std::vector<SweepId>& sweeps);
+[[nodiscard]] std::vector<CellBest> best_of_cells(
+    Database& database, const std::vector<SweepId>& sweeps);
+[[nodiscard]] Meant meant(
+    Database& database, const std::vector<std::string>& names, const std::string& where);
 [[nodiscard]] NamedAttempts attempts(Database& database, const std::string& name);
 [[nodiscard]] std::vector<Reader::Section> show(Database& database, const std::string& name);
 [[nodiscard]] Table events(Database& database, const std::vector<std::string>& sweeps,
-                           std::int64_t after_id, std::int64_t limit);
+    std::int64_t after_id, std::int64_t limit);
 [[nodiscard]] SweepLines sweep_lines(Database& database, const std::string& name);
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to);
 
@@ -50,8 +50,8 @@ struct Source {
 };
 /// `asked`: columns that the caller will name; with those of the expression they may be keys of
 /// result records (record_keys.hpp).
-[[nodiscard]] Source source_of(Database& database, const Selection& selection,
-                               std::vector<std::string> asked = {});
+[[nodiscard]] Source source_of(
+    Database& database, const Selection& selection, std::vector<std::string> asked = {});
 
 /// Throws where `column` is none of the source's.
 void require_column(const Source& source, const std::string& column);

@@ -12,11 +12,11 @@ namespace {
 bool is_path(const std::string& key) {
   constexpr std::size_t longest = 100;
   const auto fits = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+        c == '.';
   };
   return !key.empty() && key.size() <= longest && key.front() != '.' && key.back() != '.' &&
-         key.find("..") == std::string::npos && std::all_of(key.begin(), key.end(), fits);
+      key.find("..") == std::string::npos && std::all_of(key.begin(), key.end(), fits);
 }
 
 /// "$.phase_ms.forward", each part in quotes: one may begin with a digit.
@@ -29,25 +29,23 @@ std::string json_path(const std::string& key) {
 
 }  // namespace
 
-std::vector<std::string> record_keys(Database& database, const Chosen& chosen,
-                                     const std::vector<std::string>& asked) {
+std::vector<std::string> record_keys(
+    Database& database, const Chosen& chosen, const std::vector<std::string>& asked) {
   std::vector<std::string> found;
   for (const auto& key : asked) {
     if (!is_path(key) || std::find(found.begin(), found.end(), key) != found.end()) continue;
-    Statement select(
-        database,
+    Statement select(database,
         fmt::format("SELECT EXISTS (SELECT 1 FROM measurements AS m JOIN trials AS t ON t.id = "
                     "m.trial WHERE {} AND json_valid(m.detail) AND json_type(m.detail, '{}') "
                     "IN ('integer', 'real', 'text', 'true', 'false'))",
-                    chosen_condition(chosen, "t.sweep", "t.id"), json_path(key)));
+            chosen_condition(chosen, "t.sweep", "t.id"), json_path(key)));
     auto row = select.use(chosen.sweeps, chosen.trials);
     if (row.next() && row.integer(0) != 0) found.push_back(key);
   }
   return found;
 }
 
-std::string record_columns(const std::vector<std::string>& keys,
-                           const std::string& attempt_id) {
+std::string record_columns(const std::vector<std::string>& keys, const std::string& attempt_id) {
   std::string text;
   for (const auto& key : keys)
     text += fmt::format(

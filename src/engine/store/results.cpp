@@ -15,20 +15,9 @@ namespace shardsweep::sqlite {
 namespace {
 
 const std::vector<std::string>& usual_columns() {
-  static const std::vector<std::string> names{"sweep",
-                                              "trial",
-                                              "model",
-                                              "nodes",
-                                              "gpus",
-                                              "state",
-                                              "outcome",
-                                              "tokens_per_s_per_gpu",
-                                              "mfu",
-                                              "train_step_ms",
-                                              "peak_memory_bytes",
-                                              "mark",
-                                              "runner",
-                                              "runner_version"};
+  static const std::vector<std::string> names{"sweep", "trial", "model", "nodes", "gpus", "state",
+      "outcome", "tokens_per_s_per_gpu", "mfu", "train_step_ms", "peak_memory_bytes", "mark",
+      "runner", "runner_version"};
   return names;
 }
 
@@ -37,8 +26,7 @@ std::string order_by(const Source& source, const std::string& sort) {
   const bool descending = sort.front() == '-';
   const auto column = sort.substr(descending ? 1 : 0);
   require_column(source, column);
-  return fmt::format("{} {} NULLS LAST, trial_id", identifier(column),
-                     descending ? "DESC" : "ASC");
+  return fmt::format("{} {} NULLS LAST, trial_id", identifier(column), descending ? "DESC" : "ASC");
 }
 
 /// The expression names a column that does not stand in the trial's own row.
@@ -56,8 +44,7 @@ bool needs_measurements(Database& database, const Source& source, const Selectio
 
 }  // namespace
 
-Source source_of(Database& database, const Selection& selection,
-                 std::vector<std::string> asked) {
+Source source_of(Database& database, const Selection& selection, std::vector<std::string> asked) {
   Source source;
   source.chosen = resolve_names(database, selection.names);
   source.vars = chosen_vars(database, source.chosen);
@@ -66,8 +53,7 @@ Source source_of(Database& database, const Selection& selection,
   if (const auto names = filter::read_identifiers(selection.where))
     asked.insert(asked.end(), names->begin(), names->end());
   std::erase_if(asked, [&](const std::string& name) {
-    return std::find(source.columns.begin(), source.columns.end(), name) !=
-           source.columns.end();
+    return std::find(source.columns.begin(), source.columns.end(), name) != source.columns.end();
   });
   const auto keys = record_keys(database, source.chosen, asked);
   source.columns.insert(source.columns.end(), keys.begin(), keys.end());
@@ -75,19 +61,17 @@ Source source_of(Database& database, const Selection& selection,
   names.insert(names.end(), keys.begin(), keys.end());
   source.where = checked_where(database, selection.where, names);
   const auto chosen = chosen_condition(source.chosen, "r.sweep_id", "r.trial_id");
-  source.rows =
-      fmt::format("(SELECT r.*{}{} FROM {} AS r WHERE {})", var_columns(source.vars, "r.vars"),
-                  record_columns(keys, "r.attempt_id"),
-                  selection.hidden ? "all_results" : "results", chosen);
-  source.trial_rows =
-      needs_measurements(database, source, selection)
-          ? source.rows
-          : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
-                        var_columns(source.vars, "r.vars"), chosen,
-                        selection.hidden ? ""
-                                         : " AND r.in_file AND r.trial_id NOT IN "
-                                           "(SELECT id FROM trials WHERE "
-                                           "side <> '')");
+  source.rows = fmt::format("(SELECT r.*{}{} FROM {} AS r WHERE {})",
+      var_columns(source.vars, "r.vars"), record_columns(keys, "r.attempt_id"),
+      selection.hidden ? "all_results" : "results", chosen);
+  source.trial_rows = needs_measurements(database, source, selection)
+      ? source.rows
+      : fmt::format("(SELECT r.*{} FROM trial_results AS r WHERE {}{})",
+            var_columns(source.vars, "r.vars"), chosen,
+            selection.hidden ? ""
+                             : " AND r.in_file AND r.trial_id NOT IN "
+                               "(SELECT id FROM trials WHERE "
+                               "side <> '')");
   return source;
 }
 
@@ -95,10 +79,10 @@ void require_column(const Source& source, const std::string& column) {
   if (std::find(source.columns.begin(), source.columns.end(), column) != source.columns.end())
     return;
   const auto hint = did_you_mean(column, {source.columns.begin(), source.columns.end()});
-  fail(FaultKind::invalid_input, hint.empty()
-                                     ? fmt::format("there is no column '{}'; there are {}",
-                                                   column, fmt::join(source.columns, ", "))
-                                     : fmt::format("there is no column '{}'{}", column, hint));
+  fail(FaultKind::invalid_input,
+      hint.empty() ? fmt::format("there is no column '{}'; there are {}", column,
+                         fmt::join(source.columns, ", "))
+                   : fmt::format("there is no column '{}'{}", column, hint));
 }
 
 Table results(Database& database, const ResultsRequest& request) {
@@ -106,26 +90,25 @@ Table results(Database& database, const ResultsRequest& request) {
   auto asked = every ? std::vector<std::string>{} : request.columns;
   asked.push_back(request.sort.substr(request.sort.starts_with('-') ? 1 : 0));
   const auto source = source_of(database, request.selection, std::move(asked));
-  const auto& columns = every                     ? source.columns
-                        : request.columns.empty() ? usual_columns()
-                                                  : request.columns;
+  const auto& columns = every   ? source.columns
+      : request.columns.empty() ? usual_columns()
+                                : request.columns;
   std::string selected;
   for (const auto& column : columns) {
     require_column(source, column);
     selected += (selected.empty() ? "" : ", ") + identifier(column);
   }
   const auto order = order_by(source, request.sort);
-  const auto where = fmt::format("{}{}", source.where,
-                                 request.measured_only ? " AND attempt_id IS NOT NULL" : "");
+  const auto where =
+      fmt::format("{}{}", source.where, request.measured_only ? " AND attempt_id IS NOT NULL" : "");
   // Of rows that are not shown, no more is read than what sorts them.
-  const auto chosen = request.limit > 0
-                          ? fmt::format(
-                                "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
-                                "BY {} LIMIT {})",
-                                source.rows, where, order, request.limit)
-                          : where;
-  Statement select(database, fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected,
-                                         source.rows, chosen, order));
+  const auto chosen = request.limit > 0 ? fmt::format(
+                                              "trial_id IN (SELECT trial_id FROM {} WHERE {} ORDER "
+                                              "BY {} LIMIT {})",
+                                              source.rows, where, order, request.limit)
+                                        : where;
+  Statement select(database,
+      fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected, source.rows, chosen, order));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   return fetch(select, use);
 }

@@ -45,7 +45,7 @@ template <class Row>
 template <class Row>
 [[nodiscard]] std::string update_of(std::string_view table) {
   return fmt::format("UPDATE {} SET {} WHERE {}", table, assignments_of<Row>(false, ", "),
-                     assignments_of<Row>(true, " AND "));
+      assignments_of<Row>(true, " AND "));
 }
 
 /// `first`: a column before those of the row, which the caller binds; empty: none.
@@ -69,7 +69,7 @@ template <class Row>
     if (field.is(Flag::key)) keys += fmt::format("{}{}", keys.empty() ? "" : ", ", field.name);
   });
   return fmt::format("{} ON CONFLICT ({}) DO UPDATE SET {}", insert_of<Row>(table), keys,
-                     assignments_of<Row>(false, ", "));
+      assignments_of<Row>(false, ", "));
 }
 
 template <Worded Enum>

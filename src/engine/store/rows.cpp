@@ -43,20 +43,20 @@ void read_vars(const std::string& text, const SweepSpec& sweep, Point& point) {
     const auto found = std::find_if(var.values.begin(), var.values.end(), same);
     if (found == var.values.end()) {
       fail(FaultKind::corrupt,
-           fmt::format("the sweep has no value of '{}' that fits {}", var.name, text));
+          fmt::format("the sweep has no value of '{}' that fits {}", var.name, text));
     }
     point.vars.push_back(static_cast<std::int32_t>(found - var.values.begin()));
   }
 }
 
-std::int64_t read_axis(const AxisInfo& axis, const Statement::Use& row, int column,
-                       const SweepSpec& sweep) {
+std::int64_t read_axis(
+    const AxisInfo& axis, const Statement::Use& row, int column, const SweepSpec& sweep) {
   if (axis.kind == AxisKind::word)
     return static_cast<std::int64_t>(word_index(axis.words, row.view(column)));
   if (axis.kind != AxisKind::model) return row.integer(column);
   const auto name = row.view(column);
   const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
-                                  [&](const ModelSpec& model) { return model.name == name; });
+      [&](const ModelSpec& model) { return model.name == name; });
   if (found == sweep.models.end())
     fail(FaultKind::corrupt, fmt::format("the sweep no longer has the model '{}'", name));
   return found - sweep.models.begin();
@@ -89,7 +89,7 @@ const std::vector<std::string>& submitted_columns() {
     std::vector<std::string> names{"slug", "identity", "lane", "position", "layout"};
     names.insert(names.end(), point_columns().begin(), point_columns().end());
     for (const auto* name : {"predicted_memory_bytes", "predicted_train_step_s",
-                             "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
+             "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
       names.emplace_back(name);
     return names;
   }();
@@ -130,8 +130,8 @@ void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point)
   bind_point(row, sweep, point, vars_json(sweep, point));
 }
 
-void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
-                std::string_view labels) {
+void bind_point(
+    Statement::Use& row, const SweepSpec& sweep, const Point& point, std::string_view labels) {
   const auto& model = sweep.models.at(static_cast<std::size_t>(point.model));
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
@@ -189,8 +189,7 @@ std::optional<Outcome> read_outcome(const Statement::Use& row, int column) {
 std::size_t word_index(std::span<const std::string_view> words, std::string_view text) {
   const auto found = std::find(words.begin(), words.end(), text);
   if (found == words.end())
-    fail(FaultKind::corrupt,
-         fmt::format("'{}' is not one of {}", text, fmt::join(words, ", ")));
+    fail(FaultKind::corrupt, fmt::format("'{}' is not one of {}", text, fmt::join(words, ", ")));
   return static_cast<std::size_t>(found - words.begin());
 }
 

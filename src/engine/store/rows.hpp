@@ -24,16 +24,16 @@ namespace shardsweep::sqlite {
 /// The axes as columns: "t.model, t.nodes, …".
 [[nodiscard]] std::string axis_list(std::string_view prefix);
 /// "a, b, c", each with `prefix` in front.
-[[nodiscard]] std::string list(const std::vector<std::string>& columns,
-                               std::string_view prefix = "");
+[[nodiscard]] std::string list(
+    const std::vector<std::string>& columns, std::string_view prefix = "");
 /// "?, ?, ?".
 [[nodiscard]] std::string places(std::size_t count);
 
 /// Binds the values of point_columns().
 void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point);
 /// The same with labels in place of vars, as a JSON object.
-void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
-                std::string_view labels);
+void bind_point(
+    Statement::Use& row, const SweepSpec& sweep, const Point& point, std::string_view labels);
 /// The point back from columns [0, point_columns()) of a row; a model or a var's value that the
 /// sweep no longer names is a fault.
 [[nodiscard]] Point read_point(const Statement::Use& row, const SweepSpec& sweep);
@@ -45,7 +45,7 @@ void bind_point(Statement::Use& row, const SweepSpec& sweep, const Point& point,
 [[nodiscard]] std::optional<Outcome> read_outcome(const Statement::Use& row, int column);
 
 /// An index into `words`; a word that is not among them is corrupt.
-[[nodiscard]] std::size_t word_index(std::span<const std::string_view> words,
-                                     std::string_view text);
+[[nodiscard]] std::size_t word_index(
+    std::span<const std::string_view> words, std::string_view text);
 
 }  // namespace shardsweep::sqlite

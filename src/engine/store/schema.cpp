@@ -23,13 +23,13 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
   const bool empty = database.integer("SELECT count(*) FROM sqlite_schema") == 0;
   if (!ours && !empty) {
     fail(FaultKind::invalid_input,
-         fmt::format("{} is a database, but not one of shardsweep's", database.name()));
+        fmt::format("{} is a database, but not one of shardsweep's", database.name()));
   }
   if (version > known) {
     fail(FaultKind::rejected,
-         fmt::format("{} was written by a newer shardsweep (database format {}, this program "
-                     "knows {}): use that version, or another --db",
-                     database.name(), version, known));
+        fmt::format("{} was written by a newer shardsweep (database format {}, this program "
+                    "knows {}): use that version, or another --db",
+            database.name(), version, known));
   }
 }
 
@@ -42,8 +42,8 @@ std::string shape_list(bool of_table) {
   std::string list;
   for (const auto& field : shape_fields) {
     const bool renamed = of_table && field.name == "hidden";
-    list += fmt::format("{}t.{}", list.empty() ? "" : ", ",
-                        renamed ? "hidden_size AS hidden" : field.name);
+    list += fmt::format(
+        "{}t.{}", list.empty() ? "" : ", ", renamed ? "hidden_size AS hidden" : field.name);
   }
   return list;
 }
@@ -108,29 +108,30 @@ void require_current(Database& database, const std::filesystem::path& lock) {
   refuse_strangers(database, version, known);
   if (version == 0) {
     fail(FaultKind::unavailable,
-         fmt::format("{} has no tables yet. A daemon that has just started makes them; "
-                     "`shardsweep run SWEEP.yaml` starts one where none runs.",
-                     database.name()));
+        fmt::format("{} has no tables yet. A daemon that has just started makes them; "
+                    "`shardsweep run SWEEP.yaml` starts one where none runs.",
+            database.name()));
   }
   if (version >= known) return;
-  const std::string what = fmt::format("{} has database format {}, this program reads {}",
-                                       database.name(), version, known);
+  const std::string what = fmt::format(
+      "{} has database format {}, this program reads {}", database.name(), version, known);
   if (const auto daemon = lock_holder(lock)) {
     fail(FaultKind::rejected,
-         fmt::format("{}, and the daemon that runs (pid {}) is of an older version: "
-                     "`shardsweep daemon --take-over` replaces it, and running trials go on",
-                     what, *daemon));
+        fmt::format("{}, and the daemon that runs (pid {}) is of an older version: "
+                    "`shardsweep daemon --take-over` replaces it, and running trials go on",
+            what, *daemon));
   }
   fail(FaultKind::rejected,
-       what + ": `shardsweep daemon` or `shardsweep tick` brings it up to date");
+      what + ": `shardsweep daemon` or `shardsweep tick` brings it up to date");
 }
 
 void set_journal(Database& database, const std::filesystem::path& file) {
   const std::string wanted = is_local_file_system(file) ? "wal" : "delete";
   const auto got = database.text("PRAGMA journal_mode = " + wanted);
   if (got != wanted) {
-    fail(FaultKind::busy, fmt::format("{}: the journal is '{}' and can't become '{}' now",
-                                      database.name(), got, wanted));
+    fail(FaultKind::busy,
+        fmt::format(
+            "{}: the journal is '{}' and can't become '{}' now", database.name(), got, wanted));
   }
   // A measurement that was reported as durable must survive a power cut.
   database.execute("PRAGMA synchronous = FULL");

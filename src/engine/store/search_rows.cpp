@@ -30,7 +30,7 @@ const std::string& search_sql() {
       LEFT JOIN attempts AS r ON r.trial = t.id AND r.number = t.attempts AND
         r.state <> 'ended' AND r.started_at > 0
       WHERE t.sweep = ? AND t.hidden = 0 AND t.final_of IS NULL ORDER BY t.position, t.id)sql",
-                                             list(point_columns(), "t."));
+      list(point_columns(), "t."));
   return sql;
 }
 

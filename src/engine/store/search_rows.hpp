@@ -11,7 +11,7 @@
 namespace shardsweep::sqlite {
 
 /// In the order of the plan.
-[[nodiscard]] std::vector<SearchRow> search_rows(Database& database, SweepId id,
-                                                 const SweepSpec& sweep);
+[[nodiscard]] std::vector<SearchRow> search_rows(
+    Database& database, SweepId id, const SweepSpec& sweep);
 
 }  // namespace shardsweep::sqlite

@@ -50,8 +50,8 @@ std::vector<std::int64_t> ids(Database& database, const char* text, const Values
 }
 
 /// One slug may be in several sweeps: then it has to be said which is meant.
-void refuse_ambiguous(Database& database, const std::string& name,
-                      const std::vector<std::int64_t>& found) {
+void refuse_ambiguous(
+    Database& database, const std::string& name, const std::vector<std::int64_t>& found) {
   if (found.size() < 2) return;
   constexpr std::size_t most_listed = 5;
   std::vector<std::string> forms;
@@ -60,13 +60,14 @@ void refuse_ambiguous(Database& database, const std::string& name,
   while (forms.size() < most_listed && row.next())
     forms.push_back(fmt::format("{}/{}", row.text(0), name));
   const std::string more = found.size() > most_listed ? ", …" : "";
-  fail(FaultKind::invalid_input, fmt::format("'{}' is in {} sweeps. Write one of {}{}", name,
-                                             found.size(), fmt::join(forms, ", "), more));
+  fail(FaultKind::invalid_input,
+      fmt::format("'{}' is in {} sweeps. Write one of {}{}", name, found.size(),
+          fmt::join(forms, ", "), more));
 }
 
 /// `slug` or `slug.2` of one sweep, or of any where it is empty.
-std::vector<std::int64_t> trials_named(Database& database, const std::string& sweep,
-                                       const std::string& name) {
+std::vector<std::int64_t> trials_named(
+    Database& database, const std::string& sweep, const std::string& name) {
   auto found = ids(database, selection_sql.slug, sweep, name);
   if (const auto dot = name.rfind('.'); found.empty() && dot != std::string::npos) {
     std::int64_t number = 0;
@@ -90,17 +91,17 @@ std::vector<std::int64_t> trials_named(Database& database, const std::string& na
 bool is_identifier(const std::string& name) {
   const auto letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
   return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-         std::all_of(name.begin(), name.end(), letter);
+      std::all_of(name.begin(), name.end(), letter);
 }
 
 /// "no such column: tpp" with what was meant, or how to see what there is.
 std::string without_column(const std::string& words, const std::vector<std::string>& names) {
   const auto name = words.substr(words.rfind(' ') + 1);
   const auto hint = did_you_mean(name, {names.begin(), names.end()});
-  return words + (hint.empty()
-                      ? "; write text in 'single quotes'. `shardsweep results --limit 1 "
-                        "--columns all` shows the names."
-                      : hint);
+  return words +
+      (hint.empty() ? "; write text in 'single quotes'. `shardsweep results --limit 1 "
+                      "--columns all` shows the names."
+                    : hint);
 }
 
 /// Compiled over an empty table with the columns' names: what SQLite and the authorizer take
@@ -121,8 +122,7 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
     if (!authorizer.refused().empty())
       refuse(authorizer.refused() + " is not allowed, only an expression");
     auto words = error.fault().what;
-    if (const auto colon = words.find(": "); colon != std::string::npos)
-      words.erase(0, colon + 2);
+    if (const auto colon = words.find(": "); colon != std::string::npos) words.erase(0, colon + 2);
     if (words.find("no such column") != std::string::npos) refuse(without_column(words, names));
     refuse(filter::syntax_in_words(std::move(words), where));
   }
@@ -152,21 +152,21 @@ Chosen resolve_names(Database& database, const std::vector<std::string>& names) 
     const auto found = trials_named(database, name);
     if (found.empty()) {
       fail(FaultKind::invalid_input,
-           fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` "
-                       "lists the sweeps.",
-                       name, meant_sweep(database, name)));
+          fmt::format("no sweep, trial, attempt or job is named '{}'{} `shardsweep status` "
+                      "lists the sweeps.",
+              name, meant_sweep(database, name)));
     }
     trials.insert(trials.end(), found.begin(), found.end());
   }
   return {false, Json(sweeps).dump(), Json(trials).dump()};
 }
 
-std::string chosen_condition(const Chosen& chosen, const std::string& sweep,
-                             const std::string& trial) {
+std::string chosen_condition(
+    const Chosen& chosen, const std::string& sweep, const std::string& trial) {
   if (chosen.all) return "(?1 IS NOT NULL AND ?2 IS NOT NULL)";
   return fmt::format(
-      "({} IN (SELECT value FROM json_each(?1)) OR {} IN (SELECT value FROM json_each(?2)))",
-      sweep, trial);
+      "({} IN (SELECT value FROM json_each(?1)) OR {} IN (SELECT value FROM json_each(?2)))", sweep,
+      trial);
 }
 
 std::vector<std::string> result_columns(Database& database) {
@@ -202,8 +202,8 @@ std::string var_columns(const std::vector<std::string>& vars, const std::string&
   return text;
 }
 
-std::string checked_where(Database& database, const std::string& where,
-                          const std::vector<std::string>& vars) {
+std::string checked_where(
+    Database& database, const std::string& where, const std::vector<std::string>& vars) {
   if (where.find_first_not_of(" \t\n\r") == std::string::npos) return "1";
   if (const auto read = filter::read_identifiers(where); !read) {
     const auto& why = read.error();

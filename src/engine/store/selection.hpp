@@ -22,24 +22,23 @@ struct Chosen {
 
 /// A condition on `t` (trials) with two parameters, Chosen::sweeps and Chosen::trials; both are
 /// bound where it says all, too.
-[[nodiscard]] std::string chosen_condition(const Chosen& chosen, const std::string& sweep,
-                                           const std::string& trial);
+[[nodiscard]] std::string chosen_condition(
+    const Chosen& chosen, const std::string& sweep, const std::string& trial);
 
 /// The columns of `results`.
 [[nodiscard]] std::vector<std::string> result_columns(Database& database);
-[[nodiscard]] std::vector<std::string> columns_of_view(Database& database,
-                                                       const std::string& view);
+[[nodiscard]] std::vector<std::string> columns_of_view(Database& database, const std::string& view);
 
 /// The free axes of the chosen sweeps that can be named in an expression.
 [[nodiscard]] std::vector<std::string> chosen_vars(Database& database, const Chosen& chosen);
 
 /// ", json_extract(<vars>, …) AS name" for each.
-[[nodiscard]] std::string var_columns(const std::vector<std::string>& vars,
-                                      const std::string& column);
+[[nodiscard]] std::string var_columns(
+    const std::vector<std::string>& vars, const std::string& column);
 
 /// `where` checked to be one expression over the columns of `results` and `vars`, and nothing
 /// else: no statement, no sub-query, no function with an effect. Empty: "1".
-[[nodiscard]] std::string checked_where(Database& database, const std::string& where,
-                                        const std::vector<std::string>& vars);
+[[nodiscard]] std::string checked_where(
+    Database& database, const std::string& where, const std::vector<std::string>& vars);
 
 }  // namespace shardsweep::sqlite

@@ -12,15 +12,16 @@ namespace shardsweep::sqlite {
 namespace {
 
 /// The first shape behind `last` in the index, where `same` of its columns are alike.
-std::optional<std::vector<Value>> next_shape(Database& database, const std::vector<Value>& last,
-                                             std::size_t same) {
+std::optional<std::vector<Value>> next_shape(
+    Database& database, const std::vector<Value>& last, std::size_t same) {
   std::string condition = "1";
   for (std::size_t i = 0; i < same; ++i)
     condition += fmt::format(" AND {} = ?", Shapes::names[i]);
   if (!last.empty()) condition += fmt::format(" AND {} > ?", Shapes::names[same]);
-  Statement select(database, fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} "
-                                         "LIMIT 1",
-                                         fmt::join(Shapes::names, ", "), condition));
+  Statement select(database,
+      fmt::format("SELECT {0}, 0, 0 FROM trials WHERE {1} ORDER BY {0} "
+                  "LIMIT 1",
+          fmt::join(Shapes::names, ", "), condition));
   auto use = select.use();
   for (std::size_t i = 0; !last.empty() && i <= same; ++i)
     use.bind_value(last[i]);
@@ -32,10 +33,10 @@ std::optional<std::vector<Value>> next_shape(Database& database, const std::vect
 }  // namespace
 
 Shapes shapes_of(Database& database, const Source& source) {
-  Statement select(
-      database, fmt::format("SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} "
-                            "WHERE {2} GROUP BY {0}",
-                            fmt::join(Shapes::names, ", "), source.trial_rows, source.where));
+  Statement select(database,
+      fmt::format("SELECT {0}, count(*), sum(outcome IS 'completed') FROM {1} "
+                  "WHERE {2} GROUP BY {0}",
+          fmt::join(Shapes::names, ", "), source.trial_rows, source.where));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
   return {fetch(select, use).rows};
 }

@@ -25,8 +25,7 @@ struct Shapes {
   std::vector<std::vector<Value>> rows;
 
   [[nodiscard]] static std::size_t place_of(std::string_view name) {
-    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) -
-                                    names.begin());
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
   }
   [[nodiscard]] static std::int64_t trials(const std::vector<Value>& row) {
     return std::get<std::int64_t>(row[names.size()]);

@@ -161,8 +161,7 @@ void show_sweep(Database& database, std::int64_t sweep, std::vector<Section>& se
   sheet.add("side runs", rows(database, show_sql.side_runs, sweep, std::int64_t{0}));
   sheet.add("left out", rows(database, show_sql.sweep_left_out, sweep));
   sheet.add("last controls", rows(database, show_sql.controls, sweep));
-  sheet.add(
-      "last checks of nodes",
+  sheet.add("last checks of nodes",
       rows(database, fmt::format(fmt::runtime(show_sql.checks), check_columns).c_str(), sweep));
   sheet.add("last events", rows(database, show_sql.sweep_events, sweep));
 }

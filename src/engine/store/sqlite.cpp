@@ -105,9 +105,8 @@ void fail_by_errno(int error, const Database& database) {
 
 Database::Database(const std::filesystem::path& file, OpenMode mode, int busy_timeout_ms)
     : name_(file.filename().string()) {
-  const int code =
-      sqlite3_open_v2(name_of(file, mode).c_str(), &handle_,
-                      flags_of(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int code = sqlite3_open_v2(name_of(file, mode).c_str(), &handle_,
+      flags_of(mode) | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   if (code != SQLITE_OK) {
     const Fault why = fault_of(code, file.string(), sqlite3_errstr(code));
     sqlite3_close(handle_);
@@ -170,17 +169,16 @@ std::int64_t Database::last_id() const {
 }
 
 Statement::Statement(Database& database, std::string_view sql) : database_(&database) {
-  const int code =
-      sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()),
-                         SQLITE_PREPARE_PERSISTENT, &handle_, nullptr);
+  const int code = sqlite3_prepare_v3(database.handle(), sql.data(), static_cast<int>(sql.size()),
+      SQLITE_PREPARE_PERSISTENT, &handle_, nullptr);
   if (code != SQLITE_OK) fail(database.handle(), database.name(), code);
 }
 
 Statement::Statement(Database& database, std::string_view sql, std::string_view& rest)
     : database_(&database) {
   const char* tail = nullptr;
-  const int code = sqlite3_prepare_v3(database.handle(), sql.data(),
-                                      static_cast<int>(sql.size()), 0, &handle_, &tail);
+  const int code = sqlite3_prepare_v3(
+      database.handle(), sql.data(), static_cast<int>(sql.size()), 0, &handle_, &tail);
   if (code != SQLITE_OK) fail(database.handle(), database.name(), code);
   rest = sql.substr(static_cast<std::size_t>(tail - sql.data()));
 }
@@ -216,29 +214,24 @@ Statement::Use::~Use() {
 
 void Statement::Use::bind(std::nullptr_t) {
   const int code = sqlite3_bind_null(statement_.handle_, next_parameter_++);
-  if (code != SQLITE_OK)
-    fail(statement_.database_->handle(), statement_.database_->name(), code);
+  if (code != SQLITE_OK) fail(statement_.database_->handle(), statement_.database_->name(), code);
 }
 
 void Statement::Use::bind(std::string_view text) {
   // A null pointer would bind NULL.
   const int code = sqlite3_bind_text64(statement_.handle_, next_parameter_++,
-                                       text.data() != nullptr ? text.data() : "", text.size(),
-                                       SQLITE_TRANSIENT, SQLITE_UTF8);
-  if (code != SQLITE_OK)
-    fail(statement_.database_->handle(), statement_.database_->name(), code);
+      text.data() != nullptr ? text.data() : "", text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (code != SQLITE_OK) fail(statement_.database_->handle(), statement_.database_->name(), code);
 }
 
 void Statement::Use::bind(double value) {
   const int code = sqlite3_bind_double(statement_.handle_, next_parameter_++, value);
-  if (code != SQLITE_OK)
-    fail(statement_.database_->handle(), statement_.database_->name(), code);
+  if (code != SQLITE_OK) fail(statement_.database_->handle(), statement_.database_->name(), code);
 }
 
 void Statement::Use::bind_integer(std::int64_t value) {
   const int code = sqlite3_bind_int64(statement_.handle_, next_parameter_++, value);
-  if (code != SQLITE_OK)
-    fail(statement_.database_->handle(), statement_.database_->name(), code);
+  if (code != SQLITE_OK) fail(statement_.database_->handle(), statement_.database_->name(), code);
 }
 
 void Statement::Use::bind_value(const Value& value) {

@@ -133,8 +133,8 @@ void estimate(Database& database, SweepStatus& status) {
   Statement select(database, status_sql().remaining);
   auto row = select.use(status.id);
   if (row.next()) {
-    status.remaining_s = row.real(0) * status.measured_over_predicted +
-                         mean * static_cast<double>(row.integer(1));
+    status.remaining_s =
+        row.real(0) * status.measured_over_predicted + mean * static_cast<double>(row.integer(1));
   }
 }
 

@@ -77,13 +77,12 @@ struct StoreSql {
       fmt::format("SELECT {} FROM attempts WHERE state <> 'ended'", columns_of<AttemptRow>()),
       fmt::format("SELECT {} FROM attempts WHERE allocation IN (SELECT id FROM allocations "
                   "WHERE state <> 'ended')",
-                  columns_of<AttemptRow>())};
+          columns_of<AttemptRow>())};
   std::array<std::string, 2> allocations{
-      fmt::format("SELECT {} FROM allocations WHERE state <> 'ended'",
-                  columns_of<AllocationRow>()),
+      fmt::format("SELECT {} FROM allocations WHERE state <> 'ended'", columns_of<AllocationRow>()),
       fmt::format("SELECT {} FROM allocations WHERE id IN (SELECT allocation FROM attempts "
                   "WHERE state <> 'ended')",
-                  columns_of<AllocationRow>())};
+          columns_of<AllocationRow>())};
   std::string next_attempt = "SELECT ifnull(max(id), 0) + 1 FROM attempts";
   std::string next_allocation = "SELECT ifnull(max(id), 0) + 1 FROM allocations";
   std::string point = fmt::format("SELECT {} FROM trials WHERE id = ?", list(point_columns()));
@@ -156,8 +155,8 @@ class SqliteStore final : public Store {
       return row.next() ? std::optional(row.text(0)) : std::nullopt;
     });
   }
-  Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
-                                     std::int64_t rows) override {
+  Result<InboxProgress> accept_inbox(
+      const std::filesystem::path& file, Timestamp now, std::int64_t rows) override {
     return guarded([&] { return accept(database_, file, now, rows, [&] { lease_.check(); }); });
   }
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override {
@@ -177,8 +176,7 @@ class SqliteStore final : public Store {
       return sqlite::best_of_cells(database_, {sweep});
     });
   }
-  Result<std::vector<std::string>> nodes_of(
-      const std::vector<AllocationId>& allocations) override {
+  Result<std::vector<std::string>> nodes_of(const std::vector<AllocationId>& allocations) override {
     return guarded([&] { return nodes_of_allocations(database_, allocations); });
   }
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override {
@@ -187,8 +185,8 @@ class SqliteStore final : public Store {
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override {
     return guarded([&] { return node_counts_of(database_, sweep); });
   }
-  Result<std::vector<TrialRow>> add_finals(SweepId sweep,
-                                           const std::vector<NewFinal>& finals) override {
+  Result<std::vector<TrialRow>> add_finals(
+      SweepId sweep, const std::vector<NewFinal>& finals) override {
     return guarded([&] {
       Transaction transaction(database_);
       lease_.check();
@@ -206,13 +204,12 @@ class SqliteStore final : public Store {
   Result<SweepContents> contents_of(SweepId sweep) override {
     return guarded([&] { return contents(database_, sweep); });
   }
-  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
-                            const ForgetFolder& forget) override {
+  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows, const ForgetFolder& forget) override {
     return guarded(
         [&] { return delete_piece(database_, sweep, rows, forget, [&] { lease_.check(); }); });
   }
-  Result<Selected> select_trials(const std::vector<std::string>& names,
-                                 const std::string& where) override {
+  Result<Selected> select_trials(
+      const std::vector<std::string>& names, const std::string& where) override {
     return guarded([&] {
       const Deadline deadline(database_, longest_choice);
       return selected(database_, names, where);
@@ -238,15 +235,13 @@ class SqliteStore final : public Store {
   Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override {
     return guarded([&]() -> std::optional<OutsideAttempt> {
       Statement select(database_,
-                       "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.source, a.cause "
-                       "FROM attempts AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
-                       "AS l ON l.id = a.allocation WHERE a.nonce = ? AND l.backend = "
-                       "'outside'");
+          "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.source, a.cause "
+          "FROM attempts AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
+          "AS l ON l.id = a.allocation WHERE a.nonce = ? AND l.backend = "
+          "'outside'");
       auto row = select.use(nonce);
       if (!row.next()) return std::nullopt;
-      return OutsideAttempt{
-          row.integer(0),      row.integer(1),
-          row.integer(2),      row.text(3),
+      return OutsideAttempt{row.integer(0), row.integer(1), row.integer(2), row.text(3),
           row.integer(4) != 0, from_word<SaidBy>(row.text(5)).value_or(SaidBy::nobody),
           row.text(6)};
     });
@@ -254,8 +249,8 @@ class SqliteStore final : public Store {
   Result<std::vector<StopEvent>> stop_events() override {
     return guarded([&] {
       Statement select(database_,
-                       "SELECT ifnull(sweep, 0), kind = 'resume', detail FROM events WHERE "
-                       "kind IN ('stopped', 'resume') ORDER BY id");
+          "SELECT ifnull(sweep, 0), kind = 'resume', detail FROM events WHERE "
+          "kind IN ('stopped', 'resume') ORDER BY id");
       auto row = select.use();
       std::vector<StopEvent> events;
       while (row.next())
@@ -307,15 +302,15 @@ void check_opened(const Database& database, const std::filesystem::path& file) {
   const bool there = ::lstat(file.c_str(), &name) == 0 && ::stat(file.c_str(), &meant) == 0;
   if (moved != 0 || !there)
     fail(FaultKind::rejected,
-         fmt::format("the database '{}' was exchanged while it was opened", file.string()));
+        fmt::format("the database '{}' was exchanged while it was opened", file.string()));
   if (S_ISLNK(name.st_mode) && name.st_uid != ::geteuid() && name.st_uid != 0)
     fail(FaultKind::rejected,
-         fmt::format("the database '{}' is a link that another user (uid {}) has made",
-                     file.string(), name.st_uid));
+        fmt::format("the database '{}' is a link that another user (uid {}) has made",
+            file.string(), name.st_uid));
   if (!S_ISREG(meant.st_mode) || meant.st_nlink != 1)
     fail(FaultKind::rejected,
-         fmt::format("the database '{}' is no regular file, or has several names (hard links)",
-                     file.string()));
+        fmt::format("the database '{}' is no regular file, or has several names (hard links)",
+            file.string()));
 }
 
 WorldRows SqliteStore::read_world() {

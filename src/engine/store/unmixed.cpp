@@ -27,14 +27,12 @@ std::vector<std::string> unmixed_columns(const HeatmapRequest& request) {
 }
 
 /// `model = 'tiny' and gpus = 4`: a row's values of these columns.
-std::string condition_of(const std::vector<std::string>& columns,
-                         const std::vector<Value>& row) {
+std::string condition_of(const std::vector<std::string>& columns, const std::vector<Value>& row) {
   std::string text;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const auto* integer = std::get_if<std::int64_t>(&row[i]);
     const auto* word = std::get_if<std::string>(&row[i]);
-    text += fmt::format(
-        "{}{} = {}", i == 0 ? "" : " and ", columns[i],
+    text += fmt::format("{}{} = {}", i == 0 ? "" : " and ", columns[i],
         integer != nullptr ? fmt::to_string(*integer) : literal(word != nullptr ? *word : ""));
   }
   return text;
@@ -48,8 +46,8 @@ struct Combination {
 };
 
 /// The one with the most measurements first.
-std::vector<Combination> combinations_of(const Shapes& shapes,
-                                         const std::vector<std::string>& columns) {
+std::vector<Combination> combinations_of(
+    const Shapes& shapes, const std::vector<std::string>& columns) {
   std::map<std::vector<Value>, Combination> found;
   for (const auto& row : shapes.rows) {
     std::vector<Value> values;
@@ -71,18 +69,17 @@ std::vector<Combination> combinations_of(const Shapes& shapes,
 }
 
 /// "2 models and 3 GPU counts"
-std::string mixture_text(const std::vector<std::string>& columns,
-                         const std::vector<Combination>& combinations) {
+std::string mixture_text(
+    const std::vector<std::string>& columns, const std::vector<Combination>& combinations) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     std::set<Value> values;
     for (const auto& one : combinations)
       values.insert(one.values[i]);
-    const auto* noun = columns[i] == "gpus"      ? "GPU count"
-                       : columns[i] == "seq_len" ? "sequence length"
-                                                 : "model";
-    if (values.size() > 1)
-      parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
+    const auto* noun = columns[i] == "gpus" ? "GPU count"
+        : columns[i] == "seq_len"           ? "sequence length"
+                                            : "model";
+    if (values.size() > 1) parts.push_back(counted(static_cast<std::int64_t>(values.size()), noun));
   }
   return fmt::format("{}", fmt::join(parts, " and "));
 }
@@ -95,9 +92,8 @@ std::string world_column(const Shapes& shapes) {
   std::map<std::int64_t, std::set<std::int64_t>> sizes;
   for (const auto& row : shapes.rows)
     sizes[std::get<std::int64_t>(row[nodes])].insert(std::get<std::int64_t>(row[gpus]));
-  const bool by_gpus = std::any_of(sizes.begin(), sizes.end(), [](const auto& one) {
-    return one.first == 0 || one.second.size() > 1;
-  });
+  const bool by_gpus = std::any_of(sizes.begin(), sizes.end(),
+      [](const auto& one) { return one.first == 0 || one.second.size() > 1; });
   return by_gpus ? "gpus" : "nodes";
 }
 
@@ -113,8 +109,7 @@ std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes, So
   const auto shown = condition_of(columns, combinations[0].values);
   source.where = fmt::format("({}) AND {}", source.where, shown);
   return fmt::format("The trials have {}. Shown: {}. For others add --where \"{}\".",
-                     mixture_text(columns, combinations), shown,
-                     condition_of(columns, combinations[1].values));
+      mixture_text(columns, combinations), shown, condition_of(columns, combinations[1].values));
 }
 
 }  // namespace shardsweep::sqlite

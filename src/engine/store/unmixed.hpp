@@ -18,7 +18,7 @@ namespace shardsweep::sqlite {
 
 /// Speeds of several models or worlds are not compared in one cell: the combination with the
 /// most measurements is shown. The sentence that says so; empty if there is one alone.
-[[nodiscard]] std::string keep_unmixed(const HeatmapRequest& request, const Shapes& shapes,
-                                       Source& source);
+[[nodiscard]] std::string keep_unmixed(
+    const HeatmapRequest& request, const Shapes& shapes, Source& source);
 
 }  // namespace shardsweep::sqlite

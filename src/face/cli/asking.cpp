@@ -39,8 +39,7 @@ constexpr int most_starts = 3;
 
 std::string who_asks() {
   const LeaseHolder self = this_process();
-  return fmt::format("{}@{} pid {}", user_name().empty() ? "?" : user_name(), self.host,
-                     self.pid);
+  return fmt::format("{}@{} pid {}", user_name().empty() ? "?" : user_name(), self.host, self.pid);
 }
 
 std::string end_of_log(const Home& home) {
@@ -67,17 +66,16 @@ class Starter {
     if (++starts_ > most_starts) {
       say_troubles(session_);
       return fault(FaultKind::unavailable,
-                   fmt::format("the daemon does not stay up; the end of {}:\n{}",
-                               session_.home.log().string(), end_of_log(session_.home)));
+          fmt::format("the daemon does not stay up; the end of {}:\n{}",
+              session_.home.log().string(), end_of_log(session_.home)));
     }
     SHARDSWEEP_ASSIGN(child_,
-                      spawn_detached({session_.installation.shardsweep.string(), "daemon",
-                                      "--until-idle", "--db", session_.home.database.string()},
-                                     session_.home.log()));
+        spawn_detached({session_.installation.shardsweep.string(), "daemon", "--until-idle", "--db",
+                           session_.home.database.string()},
+            session_.home.log()));
     fail_point("command.started");
-    say(fmt::format(
-        "started a daemon: pid {} on {}, log {}; it ends when nothing is left to do", child_,
-        this_process().host, session_.home.log().string()));
+    say(fmt::format("started a daemon: pid {} on {}, log {}; it ends when nothing is left to do",
+        child_, this_process().host, session_.home.log().string()));
     return {};
   }
 
@@ -89,8 +87,7 @@ class Starter {
     if (now < ask_for_job_) return job_;
     ask_for_job_ = now + again;
     const auto job = daemon_job(session_);
-    if (job && !job_)
-      say(fmt::format("the daemon runs as job {}; waiting for it to start", *job));
+    if (job && !job_) say(fmt::format("the daemon runs as job {}; waiting for it to start", *job));
     job_ = job.has_value();
     return job_;
   }
@@ -117,12 +114,11 @@ Result<Answer> give_up(const Session& session, const std::string& id) {
   SHARDSWEEP_TRY(withdraw_request(session.home, id));
   const auto holder = holder_of(session);
   const std::string who =
-      holder ? fmt::format("the daemon (pid {} on {})", holder->pid, holder->host)
-             : "the daemon";
+      holder ? fmt::format("the daemon (pid {} on {})", holder->pid, holder->host) : "the daemon";
   return fault(FaultKind::timed_out,
-               fmt::format("{} has not answered for {} s; the request is withdrawn. If it is "
-                           "stopped, 'shardsweep daemon --take-over' replaces it",
-                           who, silence_limit.count()));
+      fmt::format("{} has not answered for {} s; the request is withdrawn. If it is "
+                  "stopped, 'shardsweep daemon --take-over' replaces it",
+          who, silence_limit.count()));
 }
 
 }  // namespace
@@ -149,10 +145,10 @@ void say_other_version(const Session& session) {
   if (!lock_holder(session.home.lock())) return;
   const std::string other = other_version_of_holder(session.home.lock());
   if (other.empty()) return;
-  say(fmt::format(
-      "The running daemon has version {}, this command has {}. It goes on with its own "
-      "version until it ends; 'shardsweep daemon --take-over' replaces it now.",
-      other, version));
+  say(
+      fmt::format("The running daemon has version {}, this command has {}. It goes on with its own "
+                  "version until it ends; 'shardsweep daemon --take-over' replaces it now.",
+          other, version));
 }
 
 }  // namespace
@@ -198,13 +194,12 @@ class HowFar {
     const auto found = (*reader)->query(
         fmt::format("SELECT count(*) FROM trials WHERE sweep IN (SELECT id FROM sweeps WHERE "
                     "name = '{}')",
-                    expected_.sweep));
+            expected_.sweep));
     if (!found || found->rows.empty()) return;
     const auto* count = std::get_if<std::int64_t>(&found->rows.front().front());
     if (count == nullptr) return;
     Ongoing::note_how_far(fmt::format("{} of {} trials {}", grouped(*count),
-                                      grouped(expected_.trials),
-                                      expected_.go ? "left" : "stored"));
+        grouped(expected_.trials), expected_.go ? "left" : "stored"));
   }
 
  private:
@@ -215,8 +210,8 @@ class HowFar {
 
 }  // namespace
 
-Result<Answer> await_answer(const Session& session, const std::string& id,
-                            const Expected& expected) {
+Result<Answer> await_answer(
+    const Session& session, const std::string& id, const Expected& expected) {
   Starter starter(session);
   HowFar how_far(session, expected);
   auto heard = session.clock.steady();

@@ -28,18 +28,16 @@ namespace fs = std::filesystem;
 
 /// Files of data and of results are named on command lines too; those may change.
 bool is_code(const fs::path& file) {
-  constexpr std::array<std::string_view, 12> endings{".py",   ".sh",   ".bash", ".pl",
-                                                     ".jl",   ".lua",  ".yaml", ".yml",
-                                                     ".json", ".toml", ".ini",  ".cfg"};
+  constexpr std::array<std::string_view, 12> endings{".py", ".sh", ".bash", ".pl", ".jl", ".lua",
+      ".yaml", ".yml", ".json", ".toml", ".ini", ".cfg"};
   const auto ending = file.extension().string();
   return std::find(endings.begin(), endings.end(), ending) != endings.end() ||
-         ::access(file.c_str(), X_OK) == 0;
+      ::access(file.c_str(), X_OK) == 0;
 }
 
 /// The files among the words of a command line. A name without a folder in front is looked for
 /// on the nodes' PATH, where each may have its own.
-std::vector<fs::path> program_files(const std::vector<std::string>& words,
-                                    const fs::path& folder) {
+std::vector<fs::path> program_files(const std::vector<std::string>& words, const fs::path& folder) {
   std::vector<fs::path> files;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
@@ -81,12 +79,11 @@ Result<std::string> ask_git(const fs::path& folder, const std::vector<std::strin
   argv.insert(argv.end(), words.begin(), words.end());
   SHARDSWEEP_ASSIGN(auto output, run_command(argv, {.deadline = std::chrono::seconds(60)}));
   if (output.exit_code == 0 && !output.truncated) return std::move(output.out);
-  return fault(
-      FaultKind::invalid_input,
+  return fault(FaultKind::invalid_input,
       fmt::format("'snapshot: git' of {}: 'git {}' {}{}. 'snapshot: copy' needs no git.",
-                  folder.string(), fmt::join(words, " "),
-                  output.exit_code == 0 ? "says too much" : "failed: ",
-                  output.exit_code == 0 ? "" : one_line(output.err, 200)));
+          folder.string(), fmt::join(words, " "),
+          output.exit_code == 0 ? "says too much" : "failed: ",
+          output.exit_code == 0 ? "" : one_line(output.err, 200)));
 }
 
 std::vector<std::string> between_zeros(std::string_view text) {
@@ -112,9 +109,9 @@ Result<void> check_tracked(const RunnerSpec& runner, const SpelledTree& found) {
     const auto name = file.lexically_relative(found.spelled).generic_string();
     if (name.starts_with("..") || tracked.contains(name)) continue;
     return fault(FaultKind::invalid_input,
-                 fmt::format("'snapshot: git': git does not track {}, so it would be missing. "
-                             "Run 'git add' on it, or write 'snapshot: copy'.",
-                             file.string()));
+        fmt::format("'snapshot: git': git does not track {}, so it would be missing. "
+                    "Run 'git add' on it, or write 'snapshot: copy'.",
+            file.string()));
   }
   return {};
 }
@@ -127,10 +124,9 @@ Result<fs::path> spelled_root(const fs::path& folder, const fs::path& root) {
   for (const auto& part : below)
     spelled = part == "." ? spelled : spelled.parent_path();
   if (!error && fs::canonical(spelled, error) == root) return spelled;
-  return fault(
-      FaultKind::invalid_input,
+  return fault(FaultKind::invalid_input,
       fmt::format("'snapshot: git': {} leads through a link within the tree. Name it {}.",
-                  folder.string(), (root / below).string()));
+          folder.string(), (root / below).string()));
 }
 
 Result<SpelledTree> tree_by_git(const RunnerSpec& runner, const fs::path& folder) {
@@ -139,8 +135,7 @@ Result<SpelledTree> tree_by_git(const RunnerSpec& runner, const fs::path& folder
     root.pop_back();
   SpelledTree found{.tree = {.root = root}, .spelled = {}};
   SHARDSWEEP_ASSIGN(found.spelled, spelled_root(folder, found.tree.root));
-  SHARDSWEEP_ASSIGN(const auto files,
-                    ask_git(root, {"ls-files", "-z", "--recurse-submodules"}));
+  SHARDSWEEP_ASSIGN(const auto files, ask_git(root, {"ls-files", "-z", "--recurse-submodules"}));
   found.tree.files = between_zeros(files);
   SHARDSWEEP_ASSIGN(const auto commit, ask_git(root, {"rev-parse", "HEAD"}));
   SHARDSWEEP_ASSIGN(const auto difference, ask_git(root, {"diff", "HEAD", "--binary"}));
@@ -153,8 +148,8 @@ Result<SpelledTree> tree_of(const Session& session, const RunnerSpec& runner) {
   fs::path folder = folder_of(runner).lexically_normal();
   if (!folder.is_absolute())
     return fault(FaultKind::invalid_input,
-                 fmt::format("'snapshot' needs a folder to take it of, and 'cwd' is '{}'",
-                             runner.trainer.directory));
+        fmt::format("'snapshot' needs a folder to take it of, and 'cwd' is '{}'",
+            runner.trainer.directory));
   if (!folder.has_filename()) folder = folder.parent_path();
   if (runner.snapshot == SnapshotKind::git) return tree_by_git(runner, folder);
   // What a sweep writes, and what says which sweep it is, are not its programs.
@@ -180,8 +175,8 @@ Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking) 
   if (taking == Taking::snapshot) {
     SHARDSWEEP_TRY(make_home(session.home));
     SHARDSWEEP_ASSIGN(runner.snapshot_hash, take_snapshot(session.home, tree));
-    say(fmt::format("Snapshot {} of {}: all trials run from it.",
-                    short_hash(runner.snapshot_hash), tree.root.string()));
+    say(fmt::format("Snapshot {} of {}: all trials run from it.", short_hash(runner.snapshot_hash),
+        tree.root.string()));
   } else {
     SHARDSWEEP_ASSIGN(runner.snapshot_hash, tree_hash(tree));
   }
@@ -189,8 +184,8 @@ Result<void> note_code(const Session& session, SweepSpec& sweep, Taking taking) 
   return {};
 }
 
-Result<std::string> tree_of_now(const Session& session, const SweepSpec& sweep,
-                                const std::string& known) {
+Result<std::string> tree_of_now(
+    const Session& session, const SweepSpec& sweep, const std::string& known) {
   SHARDSWEEP_ASSIGN(const auto found, tree_of(session, sweep.runner));
   SHARDSWEEP_ASSIGN(const auto hash, tree_hash(found.tree));
   return hash == known ? Result<std::string>(hash) : take_snapshot(session.home, found.tree);

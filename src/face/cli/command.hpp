@@ -19,8 +19,8 @@ struct Session;
 
 /// Under which heading help lists a command.
 enum class Heading : std::uint8_t { daily, results, other };
-inline constexpr std::array<std::string_view, 3> heading_words{"Daily commands", "Results",
-                                                               "Other commands"};
+inline constexpr std::array<std::string_view, 3> heading_words{
+    "Daily commands", "Results", "Other commands"};
 
 struct Command {
   std::string_view name;

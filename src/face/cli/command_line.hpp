@@ -19,11 +19,11 @@ struct Parsed {
   Options options;
   std::optional<int> exit_code;
 };
-[[nodiscard]] Parsed parse_arguments(std::span<const Command* const> commands, int argc,
-                                     char** argv);
+[[nodiscard]] Parsed parse_arguments(
+    std::span<const Command* const> commands, int argc, char** argv);
 /// nullptr where there is no such command.
-[[nodiscard]] const Command* find_command(std::span<const Command* const> commands,
-                                          std::string_view name);
+[[nodiscard]] const Command* find_command(
+    std::span<const Command* const> commands, std::string_view name);
 
 struct OptionHelp {
   std::string name;   ///< "--where"; of a positional "NAME"
@@ -55,8 +55,8 @@ struct CommandLine {
 [[nodiscard]] CommandLine describe(std::span<const Command* const> commands);
 
 /// What `--help` prints: of the program where `command` is empty, else of that command.
-[[nodiscard]] std::string help_text(const CommandLine& line, std::string_view command,
-                                    std::size_t width);
+[[nodiscard]] std::string help_text(
+    const CommandLine& line, std::string_view command, std::size_t width);
 /// Prints it as wide as the terminal. Returns the exit code: there may be no such command.
 [[nodiscard]] int print_help(const CommandLine& line, const std::string& command);
 /// shardsweep.1, in roff: the texts of help, one below the other.

@@ -62,15 +62,15 @@ std::string bash_command(const CommandLine& line, const CommandHelp& command) {
     }
     flags += (flags.empty() ? "" : " ") + option.name;
     if (!option.value.empty())
-      values +=
-          fmt::format("        {}) {}; return ;;\n", option.name, bash_values(line, option));
+      values += fmt::format("        {}) {}; return ;;\n", option.name, bash_values(line, option));
   }
   std::string out = fmt::format("    {})\n", command.name);
   if (!values.empty()) out += "      case \"$previous\" in\n" + values + "      esac\n";
-  return out + fmt::format(
-                   "      if [[ $current == -* ]]; then _shardsweep_words \"{}\"\n"
-                   "      else {}; fi ;;\n",
-                   flags, positional);
+  return out +
+      fmt::format(
+          "      if [[ $current == -* ]]; then _shardsweep_words \"{}\"\n"
+          "      else {}; fi ;;\n",
+          flags, positional);
 }
 
 std::string joined_commands(const CommandLine& line) {
@@ -107,13 +107,12 @@ std::string zsh_text(std::string_view text) {
 std::string zsh_action(const CommandLine& line, const OptionHelp& option) {
   if (!option.choices.empty()) return fmt::format("({})", fmt::join(option.choices, " "));
   const auto kind = names_kind(option.value);
-  if (!kind.empty())
-    return fmt::format("{{compadd -- ${{(f)\"$({})\"}}}}", names_call(line, kind));
+  if (!kind.empty()) return fmt::format("{{compadd -- ${{(f)\"$({})\"}}}}", names_call(line, kind));
   return option.value == "FILE" ? "_files" : "";
 }
 
-std::string zsh_argument(const CommandLine& line, const CommandHelp& command,
-                         const OptionHelp& option) {
+std::string zsh_argument(
+    const CommandLine& line, const CommandHelp& command, const OptionHelp& option) {
   if (option.positional) {
     const auto action = takes_command(command) ? fmt::format("({})", joined_commands(line))
                                                : zsh_action(line, option);
@@ -127,10 +126,10 @@ std::string zsh_argument(const CommandLine& line, const CommandHelp& command,
 
 // ---- fish -----------------------------------------------------------------------------------
 
-std::string fish_option(const CommandLine& line, const CommandHelp& command,
-                        const OptionHelp& option) {
-  std::string out = fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}'",
-                                line.program, command.name);
+std::string fish_option(
+    const CommandLine& line, const CommandHelp& command, const OptionHelp& option) {
+  std::string out =
+      fmt::format("complete -c {} -n '__fish_seen_subcommand_from {}'", line.program, command.name);
   if (!option.positional) {
     out += fmt::format(" -l {}", option.name.substr(2));
     if (!option.brief.empty()) out += fmt::format(" -s {}", option.brief.substr(1));
@@ -191,16 +190,15 @@ std::string zsh_completion(const CommandLine& line) {
     out += " ;;\n";
   }
   return out +
-         "  esac\n}\nif [[ $funcstack[1] == _shardsweep ]]; then\n  _shardsweep \"$@\"\n"
-         "else\n  compdef _shardsweep shardsweep\nfi\n";
+      "  esac\n}\nif [[ $funcstack[1] == _shardsweep ]]; then\n  _shardsweep \"$@\"\n"
+      "else\n  compdef _shardsweep shardsweep\nfi\n";
 }
 
 std::string fish_completion(const CommandLine& line) {
-  std::string out =
-      fmt::format("# fish completion for {0}\ncomplete -c {0} -f\n", line.program);
+  std::string out = fmt::format("# fish completion for {0}\ncomplete -c {0} -f\n", line.program);
   for (const CommandHelp& command : line.commands) {
     out += fmt::format("complete -c {} -n '__fish_use_subcommand' -a {} -d {}\n", line.program,
-                       command.name, shell_quoted(command.help));
+        command.name, shell_quoted(command.help));
   }
   for (const CommandHelp& command : line.commands) {
     for (const OptionHelp& option : command.options)

@@ -32,8 +32,7 @@ Result<void> refuse_foreign_writer(const Session& session, const Policy& policy)
   const fs::path& file = session.home.database;
   if (is_local_file_system(file) || !fs::exists(file, error)) return {};
   const auto found = Reader::holder_in(file);
-  if (!found && found.error().kind == FaultKind::busy)
-    return tl::unexpected<Fault>(found.error());
+  if (!found && found.error().kind == FaultKind::busy) return tl::unexpected<Fault>(found.error());
   if (!found) return {};  // no daemon is at it; what it is is told by who opens it
   const auto& holder = *found;
   if (!holder || holder->host == this_process().host) return {};
@@ -43,8 +42,8 @@ Result<void> refuse_foreign_writer(const Session& session, const Policy& policy)
 }
 
 /// The same, tried again for as long as `life` has patience.
-Result<void> await_foreign_writer(const Session& session, const LifeOptions& life,
-                                  const Policy& policy) {
+Result<void> await_foreign_writer(
+    const Session& session, const LifeOptions& life, const Policy& policy) {
   constexpr int pause_ms = 500;
   const auto until = session.clock.steady() + std::chrono::duration<double>(life.patience_s);
   while (!life.take_over) {
@@ -67,22 +66,20 @@ Result<bool> be_daemon(const Session& session, const LifeOptions& life, const Po
     return site.rest.url.empty() ? make_slurm_cli_scheduler(policy, session.clock)
                                  : make_slurm_rest_scheduler(site.rest, policy, session.clock);
   };
-  return run_daemon({.home = session.home,
-                     .installation = session.installation,
-                     .store = *store,
-                     .clock = session.clock,
-                     .make_scheduler = make_scheduler,
-                     .make_notifier =
-                         [&session](const NotifySettings& settings) {
-                           return make_webhook(settings, session.clock);
-                         },
-                     .take_tree =
-                         [&session](const SweepSpec& sweep, const std::string& known) {
-                           return tree_of_now(session, sweep, known);
-                         },
-                     .random_hex = random_hex,
-                     .policy = policy},
-                    life);
+  return run_daemon(
+      {.home = session.home,
+          .installation = session.installation,
+          .store = *store,
+          .clock = session.clock,
+          .make_scheduler = make_scheduler,
+          .make_notifier =
+              [&session](
+                  const NotifySettings& settings) { return make_webhook(settings, session.clock); },
+          .take_tree = [&session](const SweepSpec& sweep,
+                           const std::string& known) { return tree_of_now(session, sweep, known); },
+          .random_hex = random_hex,
+          .policy = policy},
+      life);
 }
 
 Result<Answer> ask_writer(const Session& session, Request request) {

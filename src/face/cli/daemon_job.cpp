@@ -66,7 +66,7 @@ std::vector<std::string> clean_environment() {
 
 CommandOptions within(double limit_s) {
   return {.deadline = std::chrono::milliseconds(static_cast<std::int64_t>(limit_s * 1e3)),
-          .environment = clean_environment()};
+      .environment = clean_environment()};
 }
 
 std::vector<std::string> look_command() {
@@ -86,8 +86,8 @@ std::optional<std::string> listed(const std::string& text, const Fits& fits) {
   return std::nullopt;
 }
 
-std::vector<std::string> submit_command(const Session& session, const std::string& name,
-                                        int number, const std::string& after) {
+std::vector<std::string> submit_command(
+    const Session& session, const std::string& name, int number, const std::string& after) {
   std::vector<std::string> command{"sbatch", "--parsable", "--job-name=" + name};
   if (!after.empty()) command.push_back("--dependency=afterany:" + after);
   command.push_back(script_of(session).string());
@@ -96,8 +96,8 @@ std::vector<std::string> submit_command(const Session& session, const std::strin
 }
 
 /// What the site says of any job of one node, without what it asks for GPUs; then the user's.
-Result<std::map<std::string, std::string>> job_options(const SiteSpec& site,
-                                                       const std::vector<std::string>& own) {
+Result<std::map<std::string, std::string>> job_options(
+    const SiteSpec& site, const std::vector<std::string>& own) {
   std::map<std::string, std::string> options{
       {"nodes", "1"}, {"ntasks", "1"}, {"cpus-per-task", "1"}, {"mem", "1G"}, {"time", "1-0"}};
   for (const char* option : {"account", "partition", "qos", "reservation"}) {
@@ -110,17 +110,17 @@ Result<std::map<std::string, std::string>> job_options(const SiteSpec& site,
     const std::size_t equals = option.find('=');
     if (equals == 0 || equals == std::string::npos) {
       return fault(FaultKind::invalid_input,
-                   fmt::format("--job-option '{}': write OPTION=VALUE, with a long option of "
-                               "sbatch: time=12:00:00",
-                               option));
+          fmt::format("--job-option '{}': write OPTION=VALUE, with a long option of "
+                      "sbatch: time=12:00:00",
+              option));
     }
     options[option.substr(0, equals)] = option.substr(equals + 1);
   }
   return options;
 }
 
-Result<void> write_script(const Session& session, const SiteSpec& site,
-                          const std::vector<std::string>& own) {
+Result<void> write_script(
+    const Session& session, const SiteSpec& site, const std::vector<std::string>& own) {
   SHARDSWEEP_ASSIGN(const auto options, job_options(site, own));
   std::string text =
       "#!/bin/bash\n#SBATCH --no-requeue\n#SBATCH --open-mode=append\n"
@@ -134,8 +134,7 @@ Result<void> write_script(const Session& session, const SiteSpec& site,
       "#SBATCH --output={}\n\n"
       "# The daemon of {}; SIGTERM a minute before the end lets its successor go on.\n"
       "exec {} daemon --until-idle --db {} --as-job \"$1\"\n",
-      log, session.home.database.string(),
-      shell_quote(session.installation.shardsweep.string()),
+      log, session.home.database.string(), shell_quote(session.installation.shardsweep.string()),
       shell_quote(fs::absolute(session.home.database).string()));
   return write_own_file(script_of(session), text);
 }
@@ -148,25 +147,25 @@ Result<ExitCode> await_daemon(const Session& session, const std::string& job) {
       say(
           fmt::format("the daemon runs as job {}. It hands over to its next job before its "
                       "time is up. It ends when nothing is left to do.",
-                      job));
+              job));
       return ExitCode::done;
     }
     std::this_thread::sleep_for(poll_pause);
   }
-  say(fmt::format("job {} waits in the queue. Commands wait for it and start no other daemon.",
-                  job));
+  say(fmt::format(
+      "job {} waits in the queue. Commands wait for it and start no other daemon.", job));
   return ExitCode::done;
 }
 
 /// sbatch's answer was lost: the job may be there all the same.
-Result<ExitCode> look_again(const Session& session, const std::string& name,
-                            const std::string& why) {
+Result<ExitCode> look_again(
+    const Session& session, const std::string& name, const std::string& why) {
   std::this_thread::sleep_for(std::chrono::duration<double>(look_again_s));
   if (const auto job = daemon_job(session)) return await_daemon(session, *job);
   return fault(FaultKind::unavailable,
-               fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
-                           "--me --name={}' before you try again.",
-                           why, name));
+      fmt::format("sbatch gave no answer ({}). The job may exist: look with 'squeue "
+                  "--me --name={}' before you try again.",
+          why, name));
 }
 
 }  // namespace
@@ -177,8 +176,7 @@ std::optional<std::string> daemon_job(const Session& session) {
   const auto output = run_command(look_command(), within(look_limit_s));
   if (!output || output->exit_code != 0) return std::nullopt;
   const std::string chain = chain_of(session) + "-";
-  return listed(output->out,
-                [&](const std::string& name) { return name.rfind(chain, 0) == 0; });
+  return listed(output->out, [&](const std::string& name) { return name.rfind(chain, 0) == 0; });
 }
 
 Result<ExitCode> start_daemon_job(const Session& session, const std::vector<std::string>& own) {
@@ -189,40 +187,35 @@ Result<ExitCode> start_daemon_job(const Session& session, const std::vector<std:
   }
   if (daemon_runs(session)) {
     return fault(FaultKind::busy,
-                 "a daemon already runs for this database. End it first: kill its pid. Running "
-                 "trials go on.");
+        "a daemon already runs for this database. End it first: kill its pid. Running "
+        "trials go on.");
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_TRY(probe_slurm());
   SHARDSWEEP_TRY(write_script(session, access.site, own));
   const std::string name = chain_of(session) + "-1";
   const auto output = run_command(submit_command(session, name, 1, ""), within(submit_limit_s));
-  const SchedulerEvent answer =
-      output ? slurm::read_submission(name, output->exit_code, output->out, output->err)
-             : SchedulerEvent(SubmitUnknown{name, output.error().what});
-  return std::visit(Hears{[&](const SubmitAccepted& accepted) {
-                            return await_daemon(session, accepted.job_id);
-                          },
-                          [](const SubmitRefused& refused) -> Result<ExitCode> {
-                            return fault(FaultKind::rejected, refused.why);
-                          },
-                          [](const SubmitDeferred& deferred) -> Result<ExitCode> {
-                            return fault(FaultKind::unavailable, deferred.why);
-                          },
-                          [&](const SubmitUnknown& unknown) {
-                            return look_again(session, name, unknown.why);
-                          },
-                          // No other event answers a submission.
-                          [](const auto&) -> Result<ExitCode> {
-                            return fault(FaultKind::internal, "sbatch's answer was misread");
-                          }},
-                    answer);
+  const SchedulerEvent answer = output
+      ? slurm::read_submission(name, output->exit_code, output->out, output->err)
+      : SchedulerEvent(SubmitUnknown{name, output.error().what});
+  return std::visit(
+      Hears{[&](const SubmitAccepted& accepted) { return await_daemon(session, accepted.job_id); },
+          [](const SubmitRefused& refused) -> Result<ExitCode> {
+            return fault(FaultKind::rejected, refused.why);
+          },
+          [](const SubmitDeferred& deferred) -> Result<ExitCode> {
+            return fault(FaultKind::unavailable, deferred.why);
+          },
+          [&](const SubmitUnknown& unknown) { return look_again(session, name, unknown.why); },
+          // No other event answers a submission.
+          [](const auto&) -> Result<ExitCode> {
+            return fault(FaultKind::internal, "sbatch's answer was misread");
+          }},
+      answer);
 }
 
 Successor::Successor(const Session& session, int number)
-    : session_(session),
-      name_(fmt::format("{}-{}", chain_of(session), number)),
-      number_(number) {}
+    : session_(session), name_(fmt::format("{}-{}", chain_of(session), number)), number_(number) {}
 
 double Successor::now_s() const {
   return std::chrono::duration<double>(session_.clock.steady().time_since_epoch()).count();
@@ -257,8 +250,7 @@ void Successor::take_look(const Result<CommandOutput>& output) {
     not_before_s_ = now_s() + look_again_s;
     return;
   }
-  const auto job =
-      listed(output->out, [this](const std::string& name) { return name == name_; });
+  const auto job = listed(output->out, [this](const std::string& name) { return name == name_; });
   if (job) {
     log_info(fmt::format("the daemon's next job is {}", *job));
     stage_ = Stage::there;
@@ -270,9 +262,9 @@ void Successor::take_look(const Result<CommandOutput>& output) {
 }
 
 void Successor::take_submission(const Result<CommandOutput>& output) {
-  const SchedulerEvent answer =
-      output ? slurm::read_submission(name_, output->exit_code, output->out, output->err)
-             : SchedulerEvent(SubmitUnknown{name_, output.error().what});
+  const SchedulerEvent answer = output
+      ? slurm::read_submission(name_, output->exit_code, output->out, output->err)
+      : SchedulerEvent(SubmitUnknown{name_, output.error().what});
   stage_ = Stage::look;
   clean_looks_ = 0;
   const auto ask_later = [this](const std::string& why) {
@@ -284,16 +276,16 @@ void Successor::take_submission(const Result<CommandOutput>& output) {
                      log_info(fmt::format("the daemon's next job is {}", accepted.job_id));
                      stage_ = Stage::there;
                    },
-                   [this](const SubmitUnknown& unknown) {
-                     log_warning("the daemon's next job: " + unknown.why);
-                     needed_looks_ = looks_after_lost_answer;
-                     not_before_s_ = now_s() + look_again_s;
-                   },
-                   [&](const SubmitRefused& refused) { ask_later(refused.why); },
-                   [&](const SubmitDeferred& deferred) { ask_later(deferred.why); },
-                   // No other event answers a submission.
-                   [](const auto&) {}},
-             answer);
+                 [this](const SubmitUnknown& unknown) {
+                   log_warning("the daemon's next job: " + unknown.why);
+                   needed_looks_ = looks_after_lost_answer;
+                   not_before_s_ = now_s() + look_again_s;
+                 },
+                 [&](const SubmitRefused& refused) { ask_later(refused.why); },
+                 [&](const SubmitDeferred& deferred) { ask_later(deferred.why); },
+                 // No other event answers a submission.
+                 [](const auto&) {}},
+      answer);
 }
 
 void Successor::cancel() {

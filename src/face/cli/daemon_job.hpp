@@ -18,8 +18,8 @@ namespace shardsweep {
 
 /// `daemon --in-slurm`: the first job of a chain, waited for until its daemon answers. `own`:
 /// sbatch options as OPTION=VALUE, over those of the site.
-[[nodiscard]] Result<ExitCode> start_daemon_job(const Session& session,
-                                                const std::vector<std::string>& own);
+[[nodiscard]] Result<ExitCode> start_daemon_job(
+    const Session& session, const std::vector<std::string>& own);
 
 /// The chain's job that waits or runs, if this database has a chain: its id.
 [[nodiscard]] std::optional<std::string> daemon_job(const Session& session);

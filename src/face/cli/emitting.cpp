@@ -49,8 +49,8 @@ const Value& ResultRow::at(std::string_view column) const {
   static const Value none;
   const auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
   return found == table_.columns.end()
-             ? none
-             : row_.at(static_cast<std::size_t>(found - table_.columns.begin()));
+      ? none
+      : row_.at(static_cast<std::size_t>(found - table_.columns.begin()));
 }
 
 std::string layout_text(const TrainerLayout& layout) {
@@ -66,12 +66,12 @@ std::vector<std::string> point_columns() {
   return columns;
 }
 
-std::optional<std::int64_t> axis_value(const AxisInfo& axis, const SweepSpec& sweep,
-                                       const ResultRow& row) {
+std::optional<std::int64_t> axis_value(
+    const AxisInfo& axis, const SweepSpec& sweep, const ResultRow& row) {
   const auto text = row.text(axis.name);
   if (axis.kind == AxisKind::model) {
     const auto found = std::find_if(sweep.models.begin(), sweep.models.end(),
-                                    [&](const ModelSpec& one) { return one.name == text; });
+        [&](const ModelSpec& one) { return one.name == text; });
     if (found == sweep.models.end()) return std::nullopt;
     return found - sweep.models.begin();
   }
@@ -98,8 +98,7 @@ struct Emitted {
 };
 
 std::string head_of(const Emitted& one) {
-  return fmt::format("{}: {} on {}", one.name, one.model,
-                     counted(one.point.layout.world(), "GPU"));
+  return fmt::format("{}: {} on {}", one.name, one.model, counted(one.point.layout.world(), "GPU"));
 }
 
 Result<std::string> block_of(const Session& session, const Emitted& one) {
@@ -107,14 +106,14 @@ Result<std::string> block_of(const Session& session, const Emitted& one) {
   const std::string head = head_of(one);
   if (words == as_batch_script && !one.sweep->container.empty())
     return fault(FaultKind::invalid_input,
-                 "it runs in a container, which a script of its own does not enter; "
-                 "'shardsweep render' shows what it is given");
+        "it runs in a container, which a script of its own does not enter; "
+        "'shardsweep render' shows what it is given");
   if (words == as_batch_script)
     return batch_script(*one.sweep, one.point,
-                        {.name = one.sweep->name,
-                         .comment = head,
-                         .program = session.installation.runner.string(),
-                         .slots_per_node = one.sweep->cluster.gpus_per_node});
+        {.name = one.sweep->name,
+            .comment = head,
+            .program = session.installation.runner.string(),
+            .slots_per_node = one.sweep->cluster.gpus_per_node});
   if (const auto axis = axis_without_words(one.point); !axis.empty())
     return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", words, axis));
   const auto& models = one.sweep->models;
@@ -141,8 +140,7 @@ std::string reasons(const LeftOut& left_out) {
 /// Each that was named has to have words; of all layouts those without are left out.
 enum class Asked { by_name, all };
 
-Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all,
-                          Asked asked) {
+Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all, Asked asked) {
   const bool leaves_out =
       asked == Asked::all && all.size() > 1 && session.options.trainer.emit != as_batch_script;
   std::string text;
@@ -157,21 +155,20 @@ Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& al
       return tl::unexpected(block.error().in(head_of(one)));
   }
   if (text.empty() && !left_out.empty())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("no layout can be printed: {}", reasons(left_out)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("no layout can be printed: {}", reasons(left_out)));
   SHARDSWEEP_TRY(print_result(text));
   if (!left_out.empty()) say(fmt::format("left out: {}", reasons(left_out)));
   return ExitCode::done;
 }
 
 /// The trials that are meant: of a sweep those that are the best of their cells.
-Result<std::vector<std::string>> trials_of(Reader& reader,
-                                           const std::vector<std::string>& names,
-                                           const std::string& where) {
+Result<std::vector<std::string>> trials_of(
+    Reader& reader, const std::vector<std::string>& names, const std::string& where) {
   std::vector<std::string> trials;
   for (const std::string& name : names) {
-    SHARDSWEEP_ASSIGN(const Table rows,
-                      reader.results({.selection = {.names = {name}}, .columns = {"trial"}}));
+    SHARDSWEEP_ASSIGN(
+        const Table rows, reader.results({.selection = {.names = {name}}, .columns = {"trial"}}));
     if (rows.rows.size() == 1) {
       trials.push_back(name);
       continue;
@@ -179,9 +176,9 @@ Result<std::vector<std::string>> trials_of(Reader& reader,
     SHARDSWEEP_ASSIGN(const Table best, reader.best({.names = {name}, .where = where}));
     if (best.rows.empty())
       return fault(FaultKind::invalid_input,
-                   fmt::format("'{}' has no measurement yet. Name one of its trials: "
-                               "`shardsweep results {}` lists them.",
-                               name, name));
+          fmt::format("'{}' has no measurement yet. Name one of its trials: "
+                      "`shardsweep results {}` lists them.",
+              name, name));
     for (std::size_t i = 0; i < best.rows.size(); ++i)
       trials.push_back(ResultRow(best, i).text("trial"));
   }
@@ -195,10 +192,9 @@ Result<Point> point_of_row(Reader& reader, const SweepSpec& sweep, const ResultR
   }
   point.vars.assign(sweep.vars.size(), 0);
   SHARDSWEEP_ASSIGN(const Table vars,
-                    reader.query(fmt::format(
-                        "SELECT j.key AS name, CAST(j.value AS TEXT) AS value FROM trials "
-                        "AS t, json_each(t.vars) AS j WHERE t.slug = {}",
-                        literal_of(row.text("trial")))));
+      reader.query(fmt::format("SELECT j.key AS name, CAST(j.value AS TEXT) AS value FROM trials "
+                               "AS t, json_each(t.vars) AS j WHERE t.slug = {}",
+          literal_of(row.text("trial")))));
   for (std::size_t i = 0; i < vars.rows.size(); ++i) {
     const ResultRow var(vars, i);
     for (std::size_t n = 0; n < sweep.vars.size(); ++n) {
@@ -218,8 +214,8 @@ class StoredSweeps {
   Result<const SweepSpec*> of(const std::string& name) {
     if (const auto known = sweeps_.find(name); known != sweeps_.end()) return &known->second;
     SHARDSWEEP_ASSIGN(const std::string text, reader_.resolved(name));
-    SHARDSWEEP_ASSIGN(SweepSpec sweep,
-                      load_sweep_text(text, name, {session_.installation.presets, {}}));
+    SHARDSWEEP_ASSIGN(
+        SweepSpec sweep, load_sweep_text(text, name, {session_.installation.presets, {}}));
     return &sweeps_.emplace(name, std::move(sweep)).first->second;
   }
 
@@ -240,27 +236,27 @@ void declare_emit(Grammar& grammar) {
   words.emplace_back(as_batch_script);
   grammar
       .option("--emit", own.emit, "WORDS",
-              fmt::format("Print these layouts, to paste, in the words of: {}.",
-                          fmt::join(words, ", ")))
+          fmt::format(
+              "Print these layouts, to paste, in the words of: {}.", fmt::join(words, ", ")))
       .one_of(words);
   grammar
       .option("--from-args", own.from_args, "TEXT",
-              "Where this layout ranks: a trainer's present flags, or a file (@FILE).")
+          "Where this layout ranks: a trainer's present flags, or a file (@FILE).")
       .not_with("--emit");
   grammar
       .option("--for", own.log, "TRAINER",
-              "With --from-args: whose flags. Default: the sweep's trainer, or megatron.")
+          "With --from-args: whose flags. Default: the sweep's trainer, or megatron.")
       .one_of(trainers)
       .only_with("--from-args");
   grammar
       .option("--gpus", own.gpus, "N",
-              "With --from-args: GPUs of the run, where the sweep has several worlds.")
+          "With --from-args: GPUs of the run, where the sweep has several worlds.")
       .only_with("--from-args");
 }
 
 void declare_point(Grammar& grammar, const char* name, const std::string& begin) {
   grammar.option(name, grammar.options().trainer.point, "POINT",
-                 begin + "by number in the plan's order or by axes: 3, tp=2,micro_batch=4.");
+      begin + "by number in the plan's order or by axes: 3, tp=2,micro_batch=4.");
 }
 
 Result<ExitCode> emit_best(const Session& session) {
@@ -276,8 +272,8 @@ Result<ExitCode> emit_best(const Session& session) {
   StoredSweeps sweeps(session, *reader);
   std::vector<Emitted> all;
   for (const std::string& trial : trials) {
-    SHARDSWEEP_ASSIGN(const Table table, reader->results({.selection = {.names = {trial}},
-                                                          .columns = point_columns()}));
+    SHARDSWEEP_ASSIGN(const Table table,
+        reader->results({.selection = {.names = {trial}}, .columns = point_columns()}));
     const ResultRow row(table, 0);
     static const SweepSpec no_sweep;
     const SweepSpec* sweep = &no_sweep;
@@ -297,9 +293,9 @@ Result<ExitCode> emit_plan(const Session& session, const Planned& planned) {
   all.reserve(meant.size());
   for (const PlannedTrial* trial : meant)
     all.push_back({&planned.sweep, trial->point, names.slug(trial->point),
-                   planned.sweep.models.at(static_cast<std::size_t>(trial->point.model)).name});
-  return emit_all(session, all,
-                  session.options.trainer.point.empty() ? Asked::all : Asked::by_name);
+        planned.sweep.models.at(static_cast<std::size_t>(trial->point.model)).name});
+  return emit_all(
+      session, all, session.options.trainer.point.empty() ? Asked::all : Asked::by_name);
 }
 
 }  // namespace shardsweep

@@ -61,8 +61,7 @@ class ResultRow {
 [[nodiscard]] std::vector<std::string> point_columns();
 
 /// A value of a column as the axis counts it; none: no value of this axis.
-[[nodiscard]] std::optional<std::int64_t> axis_value(const AxisInfo& axis,
-                                                     const SweepSpec& sweep,
-                                                     const ResultRow& row);
+[[nodiscard]] std::optional<std::int64_t> axis_value(
+    const AxisInfo& axis, const SweepSpec& sweep, const ResultRow& row);
 
 }  // namespace shardsweep

@@ -40,8 +40,8 @@ class Screen {
     std::vector<StyledLine> styled;
     styled.reserve(lines.size());
     for (const FinishedLine& line : lines) {
-      styled.push_back(finished_line(line, live_ ? std::optional(size.width) : std::nullopt,
-                                     size.utf8, with_sweep));
+      styled.push_back(finished_line(
+          line, live_ ? std::optional(size.width) : std::nullopt, size.utf8, with_sweep));
     }
     print(styled);
   }
@@ -90,8 +90,7 @@ std::string names_of(const std::vector<SweepStatus>& sweeps) {
 /// Sweeps are followed by their ids: a name may be given to another one meanwhile.
 class Follower {
  public:
-  Follower(const Session& session, Reader& reader, std::vector<std::string> names,
-           FollowedTo to)
+  Follower(const Session& session, Reader& reader, std::vector<std::string> names, FollowedTo to)
       : session_(session),
         reader_(reader),
         names_(std::move(names)),
@@ -183,8 +182,7 @@ class Follower {
 
   static std::string waits_for(const SweepStatus& sweep) {
     if (!sweep.waiting.empty() || !goes_on_outside(sweep)) return sweep.waiting;
-    return fmt::format("measured outside; `shardsweep next {}` hands its points out",
-                       sweep.name);
+    return fmt::format("measured outside; `shardsweep next {}` hands its points out", sweep.name);
   }
 
   /// Each sentence once, when it is new.
@@ -204,9 +202,8 @@ class Follower {
       SweepProgress& one = all.emplace_back(SweepProgress{sweep});
       one.best = best_.latest(sweep.name);
       if (one.best) one.best_of = cell_text(one.best->cell, best_.of(sweep.name));
-      std::copy_if(allocations_.begin(), allocations_.end(),
-                   std::back_inserter(one.allocations),
-                   [&](const AllocationProgress& job) { return job.sweep == sweep.name; });
+      std::copy_if(allocations_.begin(), allocations_.end(), std::back_inserter(one.allocations),
+          [&](const AllocationProgress& job) { return job.sweep == sweep.name; });
       one.now = session_.clock.now();
       // One of all sweeps is shown with the first of them.
       for (const Trouble& trouble : trouble_) {
@@ -227,12 +224,11 @@ class Follower {
   /// Nothing moves: no daemon runs, or what is left is paused.
   Result<bool> nobody_works() {
     if (std::any_of(sweeps_.begin(), sweeps_.end(), goes_on_outside)) return false;
-    const bool paused =
-        std::all_of(sweeps_.begin(), sweeps_.end(), [](const SweepStatus& sweep) {
-          return is_over(sweep) || (sweep.state != "active" &&
-                                    count_of(sweep.by_state, name(State::running)) == 0 &&
-                                    count_of(sweep.by_state, name(State::queued)) == 0);
-        });
+    const bool paused = std::all_of(sweeps_.begin(), sweeps_.end(), [](const SweepStatus& sweep) {
+      return is_over(sweep) ||
+          (sweep.state != "active" && count_of(sweep.by_state, name(State::running)) == 0 &&
+              count_of(sweep.by_state, name(State::queued)) == 0);
+    });
     if (!paused && daemon_runs(session_)) return false;
     // A daemon may have ended between the two looks because everything is over.
     SHARDSWEEP_TRY(look());
@@ -242,9 +238,8 @@ class Follower {
   void tell_best(const SweepStatus& sweep) {
     const auto cells = best_.of(sweep.name);
     if (cells.size() > most_bests_at_end) {
-      return screen_.note(
-          fmt::format("`shardsweep best {}` shows the best layout of each of {}.", sweep.name,
-                      counted(std::ssize(cells), "cell")));
+      return screen_.note(fmt::format("`shardsweep best {}` shows the best layout of each of {}.",
+          sweep.name, counted(std::ssize(cells), "cell")));
     }
     for (const StyledLine& line : answer_lines(cells))
       screen_.note(line.front().text, line.front().style);
@@ -273,10 +268,10 @@ class Follower {
       screen_.note(progress_line(sweep));
     const std::string names = names_of(sweeps_);
     const bool one = sweeps_.size() == 1;
-    screen_.note(fmt::format(
-        "Stopped following. The sweep{} on. `shardsweep follow {}` follows "
-        "{} again; `shardsweep pause {}` stops {}.",
-        one ? " goes" : "s go", names, one ? "it" : "them", names, one ? "it" : "them"));
+    screen_.note(
+        fmt::format("Stopped following. The sweep{} on. `shardsweep follow {}` follows "
+                    "{} again; `shardsweep pause {}` stops {}.",
+            one ? " goes" : "s go", names, one ? "it" : "them", names, one ? "it" : "them"));
     return ExitCode::interrupted;
   }
 
@@ -292,11 +287,10 @@ class Follower {
     }
     const std::string names = names_of(open);
     screen_.note(fmt::format("{} `shardsweep resume {}` continues.",
-                             paused ? open.size() == 1 ? "The sweep is paused;"
-                                                       : "The sweeps are paused;"
-                                    : "No daemon is running;",
-                             names),
-                 Style::notice);
+                     paused ? open.size() == 1 ? "The sweep is paused;" : "The sweeps are paused;"
+                            : "No daemon is running;",
+                     names),
+        Style::notice);
     return tell_verdict();
   }
 
@@ -319,23 +313,21 @@ class Follower {
 /// The sweeps to follow where none is named: those that have not ended.
 std::vector<SweepStatus> unfinished(const std::vector<SweepStatus>& all) {
   std::vector<SweepStatus> open;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(open), [](const SweepStatus& sweep) {
-    return !is_over(sweep) && sweep.state != "imported";
-  });
+  std::copy_if(all.begin(), all.end(), std::back_inserter(open),
+      [](const SweepStatus& sweep) { return !is_over(sweep) && sweep.state != "imported"; });
   return open;
 }
 
 /// Says what ended last, where there is nothing to follow.
 ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
-  const auto last = std::max_element(
-      all.begin(), all.end(),
+  const auto last = std::max_element(all.begin(), all.end(),
       [](const SweepStatus& a, const SweepStatus& b) { return a.last_end_at < b.last_end_at; });
   if (last == all.end()) {
     say("No sweep is in the database; `shardsweep run SWEEP.yaml` runs one.");
     return ExitCode::done;
   }
   say(fmt::format("No sweep is running; last finished: {} ({})", progress_line(*last),
-                  local_time_text(last->last_end_at)));
+      local_time_text(last->last_end_at)));
   const SweepVerdict verdict = verdict_of({*last});
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;
@@ -344,7 +336,7 @@ ExitCode nothing_to_follow(const std::vector<SweepStatus>& all) {
 }  // namespace
 
 Result<ExitCode> follow_sweeps(const Session& session, const std::vector<std::string>& sweeps,
-                               FollowFrom from, FollowedTo to) {
+    FollowFrom from, FollowedTo to) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   std::vector<std::string> names = sweeps;
   if (names.empty()) {

@@ -38,8 +38,8 @@ std::string words_of(const Session& session, std::string_view runner) {
   return own ? std::string(runner) : "megatron";
 }
 
-Result<TrainerLayout> present_layout(const Session& session, std::string_view runner,
-                                     std::int64_t usual_gpus) {
+Result<TrainerLayout> present_layout(
+    const Session& session, std::string_view runner, std::int64_t usual_gpus) {
   const Options& options = session.options;
   std::string text = options.trainer.from_args;
   if (text.starts_with('@')) {
@@ -55,8 +55,8 @@ Result<TrainerLayout> present_layout(const Session& session, std::string_view ru
   const auto trainer = words_of(session, runner);
   auto layout = layout_of_file(trainer, text, gpus);
   if (!layout && gpus == 0)
-    return fault(layout.error().kind,
-                 fmt::format("--from-args: {}. Give --gpus.", layout.error().what));
+    return fault(
+        layout.error().kind, fmt::format("--from-args: {}. Give --gpus.", layout.error().what));
   if (!layout) return tl::unexpected(layout.error().in("--from-args"));
   return layout;
 }
@@ -78,8 +78,7 @@ std::int64_t only_world(const Plan& plan) {
   return world;
 }
 
-using CellOfPoint =
-    std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
+using CellOfPoint = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
 CellOfPoint cell_of_point(const Point& point) {
   return {point.model, point.seq_len, point.gpus, point.vars};
 }
@@ -94,8 +93,8 @@ Value positive(double value) {
 }
 
 /// Its predicted speed and memory beside those of the plan's cell.
-void add_predicted(Table& table, const Planned& planned, const Point& point,
-                   const Prediction& own, const std::string& state) {
+void add_predicted(Table& table, const Planned& planned, const Point& point, const Prediction& own,
+    const std::string& state) {
   std::vector<double> speeds;
   const PlannedTrial* fastest = nullptr;
   for (const auto& trial : planned.plan.trials) {
@@ -103,19 +102,17 @@ void add_predicted(Table& table, const Planned& planned, const Point& point,
     const double speed = trial.prediction.tokens_per_s_per_gpu;
     if (speed <= 0) continue;
     speeds.push_back(speed);
-    if (fastest == nullptr || speed > fastest->prediction.tokens_per_s_per_gpu)
-      fastest = &trial;
+    if (fastest == nullptr || speed > fastest->prediction.tokens_per_s_per_gpu) fastest = &trial;
   }
   const auto& model = planned.sweep.models.at(static_cast<std::size_t>(point.model));
   const double best = fastest == nullptr ? 0 : fastest->prediction.tokens_per_s_per_gpu;
   const double speed = own.tokens_per_s_per_gpu;
-  table.rows.push_back(
-      {model.name, point.layout.world(), std::int64_t{point.seq_len}, layout_text(point), state,
-       positive(speed), Value(own.memory_bytes),
-       speed > 0 ? Value(rank_of(speed, speeds)) : Value(),
-       speeds.empty() ? Value() : Value(static_cast<std::int64_t>(speeds.size())),
-       fastest == nullptr ? Value() : Value(layout_text(fastest->point)),
-       speed > 0 && best > 0 ? Value(1 - speed / best) : Value()});
+  table.rows.push_back({model.name, point.layout.world(), std::int64_t{point.seq_len},
+      layout_text(point), state, positive(speed), Value(own.memory_bytes),
+      speed > 0 ? Value(rank_of(speed, speeds)) : Value(),
+      speeds.empty() ? Value() : Value(static_cast<std::int64_t>(speeds.size())),
+      fastest == nullptr ? Value() : Value(layout_text(fastest->point)),
+      speed > 0 && best > 0 ? Value(1 - speed / best) : Value()});
 }
 
 /// A trial of the database, with its speed; 0: it is not ranked.
@@ -137,11 +134,10 @@ std::vector<KnownTrial> known_trials(const Table& rows) {
     // A rank that ran alone is no trial of its layout.
     if (point.gpus != point.layout.world()) continue;
     point.repeat = 1;
-    all.push_back({row,
-                   point,
-                   {row.text("model"), row.number("seq_len"), point.layout.world(),
-                    row.text("vars"), row.text("cluster")},
-                   row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
+    all.push_back({row, point,
+        {row.text("model"), row.number("seq_len"), point.layout.world(), row.text("vars"),
+            row.text("cluster")},
+        row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
   }
   return all;
 }
@@ -169,9 +165,8 @@ KnownCells cells_of(const std::vector<KnownTrial>& trials) {
     auto& layouts = cells[one.cell];
     // What a layout is called leaves out what all have in common.
     auto& alike = places[{one.cell, one.row.text("layout")}];
-    auto found = std::find_if(alike.begin(), alike.end(), [&](std::size_t place) {
-      return layouts[place].trial->point == one.point;
-    });
+    auto found = std::find_if(alike.begin(), alike.end(),
+        [&](std::size_t place) { return layouts[place].trial->point == one.point; });
     if (found == alike.end()) {
       found = alike.insert(alike.end(), layouts.size());
       layouts.push_back({&one, {}});
@@ -197,23 +192,16 @@ std::vector<Value> ranked_row(const KnownLayout& own, const std::vector<KnownLay
   const KnownTrial& one = *own.trial;
   const bool ranked = !own.speeds.empty();
   const std::string outcome = one.row.text("outcome");
-  return {one.row.text("trial"),
-          one.row.text("model"),
-          one.point.layout.world(),
-          one.row.text("layout"),
-          outcome.empty() ? one.row.text("state") : outcome,
-          positive(own.speed()),
-          ranked ? Value(rank_of(own.speed(), speeds)) : Value(),
-          static_cast<std::int64_t>(speeds.size()),
-          best->trial->row.text("trial"),
-          best->trial->row.text("layout"),
-          ranked ? Value(1 - own.speed() / best->speed()) : Value()};
+  return {one.row.text("trial"), one.row.text("model"), one.point.layout.world(),
+      one.row.text("layout"), outcome.empty() ? one.row.text("state") : outcome,
+      positive(own.speed()), ranked ? Value(rank_of(own.speed(), speeds)) : Value(),
+      static_cast<std::int64_t>(speeds.size()), best->trial->row.text("trial"),
+      best->trial->row.text("layout"), ranked ? Value(1 - own.speed() / best->speed()) : Value()};
 }
 
 /// One row for each cell that has it; `empty_cells`: in how many nothing is ranked yet.
-std::vector<std::vector<Value>> ranked_rows(const std::vector<KnownTrial>& trials,
-                                            const TrainerLayout& wanted,
-                                            std::int64_t& empty_cells) {
+std::vector<std::vector<Value>> ranked_rows(
+    const std::vector<KnownTrial>& trials, const TrainerLayout& wanted, std::int64_t& empty_cells) {
   std::vector<std::vector<Value>> rows;
   for (const auto& [name, cell] : cells_of(trials)) {
     for (const KnownLayout& own : cell) {
@@ -232,21 +220,11 @@ std::vector<std::vector<Value>> ranked_rows(const std::vector<KnownTrial>& trial
 }  // namespace
 
 Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
-  SHARDSWEEP_ASSIGN(
-      const TrainerLayout wanted,
+  SHARDSWEEP_ASSIGN(const TrainerLayout wanted,
       present_layout(session, planned.sweep.runner.known_as(), only_world(planned.plan)));
   Table table;
-  table.columns = {"model",
-                   "gpus",
-                   "seq_len",
-                   "layout",
-                   "point",
-                   "predicted_tokens_per_s_per_gpu",
-                   "predicted_memory_bytes",
-                   "rank",
-                   "of",
-                   "fastest",
-                   "behind_share"};
+  table.columns = {"model", "gpus", "seq_len", "layout", "point", "predicted_tokens_per_s_per_gpu",
+      "predicted_memory_bytes", "rank", "of", "fastest", "behind_share"};
   const Predictor predictor(planned.sweep.cluster, family_of(planned.sweep.runner));
   for (const auto& trial : planned.plan.trials) {
     if (is_layout(trial.point, wanted) && trial.point.repeat == 1)
@@ -259,65 +237,60 @@ Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
     add_predicted(table, planned, left.point, guess, "left out: " + left.verdict.why);
   }
   if (table.rows.empty())
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("{} on {} is no point of '{}'. Its axes have to hold it: "
                     "'shardsweep plan' lists the points.",
-                    layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
-  const bool any_speed =
-      std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
-                  [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
+            layout_text(wanted), counted(wanted.gpus(), "GPU"), planned.sweep.name));
+  const bool any_speed = std::any_of(planned.plan.trials.begin(), planned.plan.trials.end(),
+      [](const auto& trial) { return trial.prediction.tokens_per_s_per_gpu > 0; });
   if (!any_speed)
     say("The cluster file has no speed of its GPUs, so no layout is predicted to be faster "
         "than "
         "another.");
-  return print_table(
-      table, table_style(session, {"layout", "rank", "of", "fastest", "behind_share",
-                                   "predicted_tokens_per_s_per_gpu", "point", "model", "gpus",
-                                   "predicted_memory_bytes"}));
+  return print_table(table,
+      table_style(session,
+          {"layout", "rank", "of", "fastest", "behind_share", "predicted_tokens_per_s_per_gpu",
+              "point", "model", "gpus", "predicted_memory_bytes"}));
 }
 
 Result<ExitCode> rank_among_results(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const Options& options = session.options;
   auto columns = point_columns();
-  for (const char* more : {"layout", "vars", "state", "outcome", "mark", "tokens_per_s_per_gpu",
-                           "runner", "cluster"})
+  for (const char* more :
+      {"layout", "vars", "state", "outcome", "mark", "tokens_per_s_per_gpu", "runner", "cluster"})
     columns.emplace_back(more);
-  SHARDSWEEP_ASSIGN(
-      const Table rows,
+  SHARDSWEEP_ASSIGN(const Table rows,
       reader->results(
           {.selection = {.names = options.names, .where = options.where}, .columns = columns}));
   const auto all = known_trials(rows);
   const bool one_world = std::all_of(all.begin(), all.end(), [&](const KnownTrial& one) {
     return one.point.layout.world() == all.front().point.layout.world();
   });
-  SHARDSWEEP_ASSIGN(
-      const TrainerLayout wanted,
+  SHARDSWEEP_ASSIGN(const TrainerLayout wanted,
       present_layout(session, all.empty() ? std::string() : all.front().row.text("runner"),
-                     one_world && !all.empty() ? all.front().point.layout.world() : 0));
+          one_world && !all.empty() ? all.front().point.layout.world() : 0));
   Table table;
-  table.columns = {
-      "trial", "model", "gpus", "layout",      "outcome",     "tokens_per_s_per_gpu",
-      "rank",  "of",    "best", "best_layout", "behind_share"};
+  table.columns = {"trial", "model", "gpus", "layout", "outcome", "tokens_per_s_per_gpu", "rank",
+      "of", "best", "best_layout", "behind_share"};
   std::int64_t empty_cells = 0;
   table.rows = ranked_rows(all, wanted, empty_cells);
   if (table.rows.empty() && empty_cells > 0)
     return fault(FaultKind::invalid_input,
-                 fmt::format("The layout {} on {} is in {}, and nothing is measured there yet.",
-                             layout_text(wanted), counted(wanted.gpus(), "GPU"),
-                             counted(empty_cells, "cell")));
+        fmt::format("The layout {} on {} is in {}, and nothing is measured there yet.",
+            layout_text(wanted), counted(wanted.gpus(), "GPU"), counted(empty_cells, "cell")));
   if (table.rows.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("No trial has the layout {} on {}. 'shardsweep plan SWEEP.yaml "
-                             "--from-args' predicts it.",
-                             layout_text(wanted), counted(wanted.gpus(), "GPU")));
+        fmt::format("No trial has the layout {} on {}. 'shardsweep plan SWEEP.yaml "
+                    "--from-args' predicts it.",
+            layout_text(wanted), counted(wanted.gpus(), "GPU")));
   if (empty_cells > 0)
     say(fmt::format("Not shown: {} with this layout where nothing is measured yet.",
-                    counted(empty_cells, "cell")));
-  return print_table(table, table_style(session, {"trial", "rank", "of", "tokens_per_s_per_gpu",
-                                                  "behind_share", "best_layout", "layout",
-                                                  "outcome", "model", "gpus"}));
+        counted(empty_cells, "cell")));
+  return print_table(table,
+      table_style(session,
+          {"trial", "rank", "of", "tokens_per_s_per_gpu", "behind_share", "best_layout", "layout",
+              "outcome", "model", "gpus"}));
 }
 
 }  // namespace shardsweep

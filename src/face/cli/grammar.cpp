@@ -82,8 +82,7 @@ std::string none_of_words(const std::string& text) {
   return text.substr(0, colon) + ": '" + word + "' is none of " + list + hint;
 }
 
-std::string mistake(const CLI::App& app, const CLI::App& command,
-                    const CLI::ParseError& error) {
+std::string mistake(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> words = app.remaining(true);
     if (!words.empty()) return not_taken(words.front(), command);
@@ -99,8 +98,8 @@ std::string wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
   const std::string name = parsed.empty() ? "" : " " + command.get_name();
-  return "shardsweep" + name + ": " + mistake(app, command, error) + "\n'shardsweep help" +
-         name + "' explains " + (parsed.empty() ? "the commands" : "it") + ".\n";
+  return "shardsweep" + name + ": " + mistake(app, command, error) + "\n'shardsweep help" + name +
+      "' explains " + (parsed.empty() ? "the commands" : "it") + ".\n";
 }
 
 // ---- described ------------------------------------------------------------------------------
@@ -147,8 +146,8 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 /// `shardsweep 0.1.0 (commit 68cc9937a1b2, database format 30)`.
 std::string version_text() {
-  return fmt::format("shardsweep {} (commit {}, database format {})", version, commit,
-                     database_format());
+  return fmt::format(
+      "shardsweep {} (commit {}, database format {})", version, commit, database_format());
 }
 
 /// The program's own options, and one command's; nullptr: no command's.
@@ -164,8 +163,8 @@ class Parser {
     Grammar grammar(*sub, options_, choices_);
     if (command->database)
       grammar.option("--db", options_.db, "FILE",
-                     "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
-                     "SHARDSWEEP_HOME.");
+          "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
+          "SHARDSWEEP_HOME.");
     if (command->declare != nullptr) command->declare(grammar);
   }
 
@@ -182,8 +181,8 @@ class Parser {
     options_.command = parsed_command();
     if (options_.command == "help" && options_.topic_is_command())
       return {{},
-              print_help(shardsweep::describe(commands),
-                         options_.names.empty() ? "" : options_.names.front())};
+          print_help(shardsweep::describe(commands),
+              options_.names.empty() ? "" : options_.names.front())};
     return {options_, std::nullopt};
   }
 
@@ -196,7 +195,7 @@ class Parser {
   [[nodiscard]] CommandHelp describe_command() const {
     const CLI::App& sub = *app_.get_subcommand(std::string(command_->name));
     return {std::string(command_->name), command_->heading, std::string(command_->help),
-            lines_of(command_->examples), options_of(sub, choices_)};
+        lines_of(command_->examples), options_of(sub, choices_)};
   }
 
  private:
@@ -224,8 +223,8 @@ int no_such_command(std::span<const Command* const> commands, std::string_view w
 }  // namespace
 
 const Command* find_command(std::span<const Command* const> commands, std::string_view name) {
-  const auto found = std::find_if(commands.begin(), commands.end(),
-                                  [&](const Command* one) { return one->name == name; });
+  const auto found = std::find_if(
+      commands.begin(), commands.end(), [&](const Command* one) { return one->name == name; });
   return found == commands.end() ? nullptr : *found;
 }
 
@@ -244,8 +243,7 @@ Parsed parse_arguments(std::span<const Command* const> commands, int argc, char*
   }
   const std::string_view first = argv[1];
   const Command* command = find_command(commands, first);
-  if (command == nullptr && !first.starts_with('-'))
-    return {{}, no_such_command(commands, first)};
+  if (command == nullptr && !first.starts_with('-')) return {{}, no_such_command(commands, first)};
   // An option before the command is a mistake that is told by the command's grammar.
   for (int i = 2; command == nullptr && i < argc; ++i)
     command = find_command(commands, argv[i]);
@@ -292,13 +290,13 @@ const Declared& Declared::whole_number(std::int64_t first, std::int64_t last) co
     const bool fits =
         read.ec == std::errc() && read.ptr == end && number >= first && number <= last;
     return fits ? std::string()
-                : "'" + text + "' is not a whole number from " + std::to_string(first) +
-                      " to " + std::to_string(last);
+                : "'" + text + "' is not a whole number from " + std::to_string(first) + " to " +
+            std::to_string(last);
   });
 }
 const Declared& Declared::check(std::function<std::string(const std::string&)> wrong) const {
-  option_->check(CLI::Validator(
-      [wrong = std::move(wrong)](std::string& text) { return wrong(text); }, ""));
+  option_->check(
+      CLI::Validator([wrong = std::move(wrong)](std::string& text) { return wrong(text); }, ""));
   return *this;
 }
 const Declared& Declared::times(int least, int most) const {
@@ -326,16 +324,16 @@ const Declared& Declared::hidden() const {
   return *this;
 }
 
-Declared Grammar::option(const char* name, std::string& target, const char* value,
-                         const std::string& help) {
+Declared Grammar::option(
+    const char* name, std::string& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
-Declared Grammar::option(const char* name, Words& target, const char* value,
-                         const std::string& help) {
+Declared Grammar::option(
+    const char* name, Words& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
-Declared Grammar::option(const char* name, std::int64_t& target, const char* value,
-                         const std::string& help) {
+Declared Grammar::option(
+    const char* name, std::int64_t& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
 }
 void Grammar::flag(const char* name, bool& target, const std::string& help) {
@@ -370,33 +368,31 @@ void Grammar::format(const Words& pictures) {
   flag("--wide", options_.wide, "Print all columns, whatever the terminal's width.");
 }
 void Grammar::form(const std::string& help, const Words& words) {
-  const auto take = [&options = options_](const std::string& word) {
-    options.format_given = options.set_form(word);
-  };
-  Declared(
-      command_,
+  const auto take = [&options = options_](
+                        const std::string& word) { options.format_given = options.set_form(word); };
+  Declared(command_,
       command_.add_option_function<std::string>("--format", take, help)->type_name("FORMAT"),
       choices_)
       .one_of(words);
 }
 void Grammar::output() {
   option("-o,--output", options_.out, "FILE",
-         "File to write. Its ending chooses the form where --format does not.");
+      "File to write. Its ending chooses the form where --format does not.");
 }
 void Grammar::names(const std::string& help) {
   option("names", options_.names, "NAME", help);
 }
 Declared Grammar::where(const std::string& help) {
   return option("--where", options_.where, "EXPR",
-                help.empty() ? "Only trials for which this expression holds. It may use axes, "
-                               "vars, outcome, state and metrics: \"tp > 1 and outcome = "
-                               "'oom'\"."
-                             : help);
+      help.empty() ? "Only trials for which this expression holds. It may use axes, "
+                     "vars, outcome, state and metrics: \"tp > 1 and outcome = "
+                     "'oom'\"."
+                   : help);
 }
 void Grammar::sweep_file() {
   option("sweep", options_.file, "FILE", "Sweep file; - reads standard input.").required();
   option("--set", options_.set, "KEY=VALUE",
-         "Override a value of the file, such as axes.tp=2,4. Repeatable.");
+      "Override a value of the file, such as axes.tp=2,4. Repeatable.");
 }
 void Grammar::site(const std::string& help) {
   option("--site", options_.site, "FILE", help);
@@ -409,15 +405,14 @@ void Grammar::backend(const Words& more) {
     options.backend = from_word<Backend>(word).value_or(Backend::none);
   };
   Declared(command_,
-           command_
-               .add_option_function<std::string>(
-                   "--backend", take,
-                   "Where to run: " + one_of_these(words) + ". Overrides the site file.")
-               ->type_name("BACKEND"),
-           choices_)
+      command_
+          .add_option_function<std::string>("--backend", take,
+              "Where to run: " + one_of_these(words) + ". Overrides the site file.")
+          ->type_name("BACKEND"),
+      choices_)
       .one_of(words);
   flag("--here", options_.here,
-       "Allow more than 4 slots of this machine, or a sweep for another cluster.");
+      "Allow more than 4 slots of this machine, or a sweep for another cluster.");
 }
 void Grammar::selection() {
   names("Sweeps or trials. Default: the last sweep; with --where all.");
@@ -427,7 +422,7 @@ void Grammar::selection() {
 }
 void Grammar::versions() {
   flag("--all-versions", options_.all_versions,
-       "Rank runs of all runners, versions and programs, not those of the newest alone.");
+      "Rank runs of all runners, versions and programs, not those of the newest alone.");
 }
 void Grammar::family(const std::string& help) {
   option("--family", options_.asked.family, "FAMILY", help)
@@ -436,8 +431,7 @@ void Grammar::family(const std::string& help) {
 
 Result<double> share_in_option(std::string_view text, std::string_view option) {
   const auto share = config::parse_share(text);
-  if (!share)
-    return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, share.error()));
+  if (!share) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, share.error()));
   return *share;
 }
 

@@ -72,11 +72,11 @@ class Grammar {
   }
 
   /// `name`: "--name", "-n,--name", or "name" of an argument. `value`: its value in help.
-  Declared option(const char* name, std::string& target, const char* value,
-                  const std::string& help);
+  Declared option(
+      const char* name, std::string& target, const char* value, const std::string& help);
   Declared option(const char* name, Words& target, const char* value, const std::string& help);
-  Declared option(const char* name, std::int64_t& target, const char* value,
-                  const std::string& help);
+  Declared option(
+      const char* name, std::int64_t& target, const char* value, const std::string& help);
   void flag(const char* name, bool& target, const std::string& help);
 
   // What several commands have.

@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 2> epilog{
 
 /// `text` at column `indent`, in lines of at most `width`. The first line has its indent
 /// already.
-void append_wrapped(std::string& out, std::string_view text, std::size_t indent,
-                    std::size_t width) {
+void append_wrapped(
+    std::string& out, std::string_view text, std::size_t indent, std::size_t width) {
   std::size_t column = indent;
   while (!text.empty()) {
     const auto end = std::min(text.find(' '), text.size());
@@ -50,7 +50,7 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t indent,
 
 /// A name and what it means, in two columns; a long name has a line of its own.
 void append_entry(std::string& out, std::string_view name, std::string_view help,
-                  std::size_t name_width, std::size_t width) {
+    std::size_t name_width, std::size_t width) {
   out += fmt::format("  {}", name);
   if (name.size() + 4 > name_width) {
     out += '\n' + std::string(name_width, ' ');
@@ -77,7 +77,7 @@ std::string option_help(const OptionHelp& option) {
 std::string usage_of(const CommandHelp& command) {
   std::string usage;
   const bool flags = std::any_of(command.options.begin(), command.options.end(),
-                                 [](const OptionHelp& option) { return !option.positional; });
+      [](const OptionHelp& option) { return !option.positional; });
   if (flags) usage += " [OPTIONS]";
   for (const OptionHelp& option : command.options) {
     if (!option.positional) continue;
@@ -87,8 +87,8 @@ std::string usage_of(const CommandHelp& command) {
   return usage;
 }
 
-void append_options(std::string& out, const std::vector<OptionHelp>& options, bool positional,
-                    std::size_t width) {
+void append_options(
+    std::string& out, const std::vector<OptionHelp>& options, bool positional, std::size_t width) {
   bool any = false;
   for (const OptionHelp& option : options) {
     if (option.positional != positional) continue;
@@ -98,8 +98,7 @@ void append_options(std::string& out, const std::vector<OptionHelp>& options, bo
   }
 }
 
-std::string command_text(const CommandLine& line, const CommandHelp& command,
-                         std::size_t width) {
+std::string command_text(const CommandLine& line, const CommandHelp& command, std::size_t width) {
   std::string out;
   append_wrapped(out, command.help, 0, width);
   out += fmt::format("\nUsage: {} {}{}\n", line.program, command.name, usage_of(command));
@@ -113,7 +112,7 @@ std::string command_text(const CommandLine& line, const CommandHelp& command,
 
 const CommandHelp* find_command_help(const CommandLine& line, std::string_view name) {
   const auto found = std::find_if(line.commands.begin(), line.commands.end(),
-                                  [&](const auto& command) { return command.name == name; });
+      [&](const auto& command) { return command.name == name; });
   return found == line.commands.end() ? nullptr : &*found;
 }
 
@@ -163,8 +162,7 @@ std::string help_text(const CommandLine& line, std::string_view command, std::si
   out += "\nExit codes:\n";
   constexpr std::size_t code_width = 7;
   for (const ExitCodeInfo& row : exit_code_table)
-    append_entry(out, std::to_string(static_cast<int>(row.code)), row.meaning, code_width,
-                 width);
+    append_entry(out, std::to_string(static_cast<int>(row.code)), row.meaning, code_width, width);
   return out;
 }
 
@@ -193,8 +191,8 @@ std::string man_page(const CommandLine& line) {
   out += roff_verbatim(help_text(line, "", width));
   out += ".SH COMMANDS\n";
   for (const CommandHelp& command : line.commands)
-    out += fmt::format(".SS {}\n{}", command.name,
-                       roff_verbatim(help_text(line, command.name, width)));
+    out += fmt::format(
+        ".SS {}\n{}", command.name, roff_verbatim(help_text(line, command.name, width)));
   return out;
 }
 

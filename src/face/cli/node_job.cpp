@@ -21,8 +21,8 @@ std::vector<std::string> options_for_one_node(const SiteSpec& site) {
   for (const auto& [option, values] : site.slurm) {
     for (const SlurmValue& value : values) {
       if (value.from > 1 || option == "time") continue;
-      options.push_back(value.value.empty() ? "--" + option
-                                            : fmt::format("--{}={}", option, value.value));
+      options.push_back(
+          value.value.empty() ? "--" + option : fmt::format("--{}={}", option, value.value));
     }
   }
   return options;
@@ -30,19 +30,13 @@ std::vector<std::string> options_for_one_node(const SiteSpec& site) {
 
 }  // namespace
 
-Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
-                                  const std::string& script) {
+Result<std::string> run_on_a_node(
+    const Session& session, const SiteSpec& site, const std::string& script) {
   constexpr std::chrono::seconds patience{180};
   const std::string name = "shardsweep-probe-" + random_hex(6);
   const fs::path log = session.home.dir() / (name + ".log");
-  std::vector<std::string> command{"sbatch",
-                                   "--parsable",
-                                   "--wait",
-                                   "--nodes=1",
-                                   "--time=2",
-                                   "--no-requeue",
-                                   "--job-name=" + name,
-                                   "--output=" + log.string()};
+  std::vector<std::string> command{"sbatch", "--parsable", "--wait", "--nodes=1", "--time=2",
+      "--no-requeue", "--job-name=" + name, "--output=" + log.string()};
   for (std::string& option : options_for_one_node(site))
     command.push_back(std::move(option));
   command.push_back("--wrap=" + script);
@@ -56,10 +50,10 @@ Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
   }
   if (output->exit_code == 0 && said) return *said;
   return fault(FaultKind::unavailable,
-               fmt::format("the job failed: {}{}", output->err.substr(0, 200),
-                           said ? said->substr(0, 400)
-                                : "; its output is not in '" + session.home.dir().string() +
-                                      "': the node may not see that folder"));
+      fmt::format("the job failed: {}{}", output->err.substr(0, 200),
+          said ? said->substr(0, 400)
+               : "; its output is not in '" + session.home.dir().string() +
+                  "': the node may not see that folder"));
 }
 
 }  // namespace shardsweep

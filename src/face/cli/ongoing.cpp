@@ -60,10 +60,9 @@ void Ongoing::run() {
     if (wake_.wait_until(lock, next) != std::cv_status::timeout) continue;
     next += drawn_every;
     const auto passed = clock_.steady() - begin;
-    std::string line =
-        fmt::format("{}: {} s{}{}", command_,
-                    std::chrono::duration_cast<std::chrono::seconds>(passed).count(),
-                    how_far_.empty() ? "" : ", ", how_far_);
+    std::string line = fmt::format("{}: {} s{}{}", command_,
+        std::chrono::duration_cast<std::chrono::seconds>(passed).count(),
+        how_far_.empty() ? "" : ", ", how_far_);
     erase();
     line.resize(std::min(line.size(), view_size(stderr).width));
     to_terminal(line);

@@ -96,7 +96,7 @@ struct Options {
   [[nodiscard]] bool topic_is_command() const {
     if (help.man || !help.shell.empty()) return false;
     return names.empty() ||
-           std::find(help_topics.begin(), help_topics.end(), names[0]) == help_topics.end();
+        std::find(help_topics.begin(), help_topics.end(), names[0]) == help_topics.end();
   }
 };
 

@@ -20,10 +20,10 @@ namespace {
 
 Fault missing_in(const std::string& sweep, const std::vector<std::string>& names) {
   return {FaultKind::invalid_input,
-          fmt::format("{}, and '{}' passes {} on to its ranks. Set {} and try again; nothing "
-                      "was changed.",
-                      missing_text(names), sweep, names.size() == 1 ? "it" : "them",
-                      names.size() == 1 ? "it" : "them")};
+      fmt::format("{}, and '{}' passes {} on to its ranks. Set {} and try again; nothing "
+                  "was changed.",
+          missing_text(names), sweep, names.size() == 1 ? "it" : "them",
+          names.size() == 1 ? "it" : "them")};
 }
 
 std::set<SweepId> sweeps_that_go_on(const Steps& steps) {
@@ -38,8 +38,7 @@ std::set<SweepId> sweeps_that_go_on(const Steps& steps) {
 }
 
 Result<void> renew_secrets_of(const Session& session, const std::string& name,
-                              const std::string& resolved,
-                              const std::vector<std::string>& site_names) {
+    const std::string& resolved, const std::vector<std::string>& site_names) {
   auto sweep = load_sweep_text(resolved, name, {session.installation.presets, {}});
   // The text of an imported table is no sweep file.
   if (!sweep) return {};
@@ -52,12 +51,12 @@ Result<void> renew_secrets_of(const Session& session, const std::string& name,
   // What its site has given stays, and what the site file passes on is this shell's.
   SweepSpec of_site;
   std::copy_if(site_names.begin(), site_names.end(), std::back_inserter(of_site.pass_env),
-               [&](const std::string& one) { return kept.contains(one); });
+      [&](const std::string& one) { return kept.contains(one); });
   Secrets all = std::move(passed.values);
   all.merge(take_variables(of_site, shell).values);
   const auto is_gone = [&](const std::string& variable) {
     return std::any_of(sweep->pass_env.begin(), sweep->pass_env.end(),
-                       [&](const auto& entry) { return is_passed_by(entry, variable); });
+        [&](const auto& entry) { return is_passed_by(entry, variable); });
   };
   for (const auto& [variable, value] : kept) {
     if (!is_gone(variable)) all.emplace(variable, value);
@@ -101,15 +100,15 @@ Result<void> check_passed(const Planned& planned) {
   return tl::unexpected<Fault>(missing_in(planned.sweep.name, planned.passed.missing));
 }
 
-Result<void> keep_secrets(const Session& session, const Planned& planned,
-                          const SiteAccess& access) {
+Result<void> keep_secrets(
+    const Session& session, const Planned& planned, const SiteAccess& access) {
   Secrets all = planned.passed.values;
   all.insert(access.secrets.begin(), access.secrets.end());
   return write_secrets(session.home.secrets_of(planned.sweep.name), all);
 }
 
-Result<void> renew_secrets(const Session& session, Reader& reader, const Meant& meant,
-                           const Steps& steps) {
+Result<void> renew_secrets(
+    const Session& session, Reader& reader, const Meant& meant, const Steps& steps) {
   std::vector<std::string> of_site;
   if (const auto access = read_site(session)) of_site = access->passed;
   for (const SweepId id : sweeps_that_go_on(steps)) {

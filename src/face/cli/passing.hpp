@@ -26,12 +26,12 @@ void say_withheld(const SweepSpec& sweep);
 [[nodiscard]] Result<void> check_passed(const Planned& planned);
 
 /// The values of a submission go into the sweep's file, those of its site too.
-[[nodiscard]] Result<void> keep_secrets(const Session& session, const Planned& planned,
-                                        const SiteAccess& access);
+[[nodiscard]] Result<void> keep_secrets(
+    const Session& session, const Planned& planned, const SiteAccess& access);
 
 /// The same for sweeps that go on: what their files pass on is taken from this shell anew, and
 /// secrets that were written into a sweep file stay as they are.
-[[nodiscard]] Result<void> renew_secrets(const Session& session, Reader& reader,
-                                         const Meant& meant, const Steps& steps);
+[[nodiscard]] Result<void> renew_secrets(
+    const Session& session, Reader& reader, const Meant& meant, const Steps& steps);
 
 }  // namespace shardsweep

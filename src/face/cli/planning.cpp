@@ -50,8 +50,8 @@ std::string last_line(std::string_view text) {
 
 /// What a program prints for `--capabilities`; none where that is no JSON object: it does not
 /// know the flag. `silent`: why, in a sentence.
-Result<std::optional<Capabilities>> ask_runner(const std::string& program,
-                                               const RunnerSpec& runner, std::string& silent) {
+Result<std::optional<Capabilities>> ask_runner(
+    const std::string& program, const RunnerSpec& runner, std::string& silent) {
   std::vector<std::string> question{program, "--capabilities"};
   // A trainer's habits leave layouts out.
   if (runner.profile != profile_words.front())
@@ -69,8 +69,7 @@ Result<std::optional<Capabilities>> ask_runner(const std::string& program,
   if (output->exit_code != 0 || !answers) {
     const std::string said = last_line(output->err).substr(0, 200);
     silent = fmt::format("'{} --capabilities' ended with {}{}{}{}", program, output->exit_code,
-                         output->exit_code == 0 ? " and printed no JSON" : "",
-                         said.empty() ? "" : ": ", said);
+        output->exit_code == 0 ? " and printed no JSON" : "", said.empty() ? "" : ": ", said);
     return std::optional<Capabilities>();
   }
   auto capabilities = parse_capabilities(output->out);
@@ -97,8 +96,8 @@ Capabilities trainer_capabilities(const SweepSpec& sweep) {
 
 /// What the runner of this sweep is called, and what it can do. One that does not say goes by
 /// its file's name, and no layout is left out on its behalf; the notes say so.
-Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sweep,
-                                     std::vector<std::string>& notes) {
+Result<Capabilities> capabilities_of(
+    const Session& session, const SweepSpec& sweep, std::vector<std::string>& notes) {
   if (sweep.runner.is_trainer()) return trainer_capabilities(sweep);
   const std::string program = runner_program(sweep, session.installation.runner.string());
   const std::string file = program.substr(program.rfind('/') + 1);
@@ -115,11 +114,10 @@ Result<Capabilities> capabilities_of(const Session& session, const SweepSpec& sw
   if (asked) return *asked;
   if (ours) return fault(FaultKind::unavailable, silent);
   Capabilities unknown = unknown_runner(sweep);
-  notes.push_back(named
-                      ? fmt::format("the runner {} does not answer --capabilities ({}). "
-                                    "Results record it as '{}', version 'unknown'; {}.",
-                                    file, silent, unknown.runner, refused)
-                      : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
+  notes.push_back(named ? fmt::format("the runner {} does not answer --capabilities ({}). "
+                                      "Results record it as '{}', version 'unknown'; {}.",
+                              file, silent, unknown.runner, refused)
+                        : fmt::format("{} does not start here ({}); {}.", file, silent, refused));
   return unknown;
 }
 
@@ -131,14 +129,13 @@ std::vector<std::string> expressions_of(const std::vector<ExcludeRule>& rules) {
   return expressions;
 }
 
-Result<std::unique_ptr<PointFilter>> compile_rules(const SweepSpec& sweep,
-                                                   const Capabilities& runner) {
+Result<std::unique_ptr<PointFilter>> compile_rules(
+    const SweepSpec& sweep, const Capabilities& runner) {
   std::vector<std::string> expressions;
   for (const RunnerRule& rule : runner.rules)
     expressions.push_back(rule.when);
   auto filter = compile_filter(sweep, expressions);
-  if (!filter)
-    return tl::unexpected<Fault>(filter.error().in("rules of runner " + runner.runner));
+  if (!filter) return tl::unexpected<Fault>(filter.error().in("rules of runner " + runner.runner));
   return filter;
 }
 
@@ -171,17 +168,15 @@ class OptionDesk {
 Result<SiteSpec> load_site_file(const Session& session, std::vector<std::string>& notes) {
   const std::filesystem::path file = site_file_of(session);
   std::error_code ignored;
-  if (session.options.site.empty() && !std::filesystem::exists(file, ignored))
-    return SiteSpec{};
+  if (session.options.site.empty() && !std::filesystem::exists(file, ignored)) return SiteSpec{};
   OptionDesk desk;
-  SHARDSWEEP_ASSIGN(SiteSpec site, load_site(file, [&desk](const std::string& option) {
-                      return desk.ask(option);
-                    }));
+  SHARDSWEEP_ASSIGN(SiteSpec site,
+      load_site(file, [&desk](const std::string& option) { return desk.ask(option); }));
   if (desk.is_closed())
     notes.push_back(
         fmt::format("options under 'slurm' in {} are not checked: 'sbatch --help' "
                     "gives no answer on this machine.",
-                    file.string()));
+            file.string()));
   return site;
 }
 
@@ -189,8 +184,7 @@ Result<std::string> read_standard_input() {
   std::string text(longest_source + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
   if (std::ferror(stdin) != 0)
-    return fault(FaultKind::unavailable,
-                 fmt::format("standard input: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, fmt::format("standard input: {}", std::strerror(errno)));
   // The loader refuses what is longer.
   return text;
 }
@@ -207,12 +201,11 @@ void pass_environment(SiteSpec& site) {
 
 /// What to do where a sweep needs Slurm and there is none.
 Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why) {
-  return {
-      why.kind,
+  return {why.kind,
       fmt::format("'{}' is a sweep for cluster '{}', and {}. On that cluster's login node "
                   "write 'backend: slurm', account and partition into {}. To run it on this "
                   "machine instead: --backend local --here.",
-                  sweep.name, sweep.cluster.name, why.what, site_file_of(session).string())};
+          sweep.name, sweep.cluster.name, why.what, site_file_of(session).string())};
 }
 
 /// Where to run, as far as flags, site file and PATH say.
@@ -235,15 +228,14 @@ std::filesystem::path site_file_of(const Session& session) {
 
 Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {
   const LoadOptions how{.presets = session.installation.presets,
-                        .set = session.options.set,
-                        .programs = session.installation.runner.parent_path()};
+      .set = session.options.set,
+      .programs = session.installation.runner.parent_path()};
   // A piped file has no folder: paths in it begin here.
   const std::string& file = session.options.file;
   const bool piped = file == "-";
   SHARDSWEEP_ASSIGN(std::string text, piped ? read_standard_input() : read_sweep_text(file));
   fail_point("sweep.read");
-  SHARDSWEEP_ASSIGN(SweepSpec sweep,
-                    load_sweep_text(text, piped ? "standard input" : file, how));
+  SHARDSWEEP_ASSIGN(SweepSpec sweep, load_sweep_text(text, piped ? "standard input" : file, how));
   if (source != nullptr) *source = std::move(text);
   return sweep;
 }
@@ -254,24 +246,22 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
   planned.passed = take_variables(planned.sweep, shell_environment());
   const auto in_words = secrets_in_words(planned.sweep, planned.passed.values);
   if (!in_words.empty()) planned.notes.push_back(secrets_in_words_text(in_words));
-  SHARDSWEEP_ASSIGN(planned.capabilities,
-                    capabilities_of(session, planned.sweep, planned.notes));
+  SHARDSWEEP_ASSIGN(planned.capabilities, capabilities_of(session, planned.sweep, planned.notes));
   planned.sweep.runner.gives_up = planned.capabilities.gives_up;
-  SHARDSWEEP_ASSIGN(const auto excludes,
-                    compile_filter(planned.sweep, expressions_of(planned.sweep.excludes)));
+  SHARDSWEEP_ASSIGN(
+      const auto excludes, compile_filter(planned.sweep, expressions_of(planned.sweep.excludes)));
   SHARDSWEEP_ASSIGN(const auto rules, compile_rules(planned.sweep, planned.capabilities));
   SHARDSWEEP_ASSIGN(planned.plan,
-                    make_plan(planned.sweep, planned.capabilities,
-                              planned.sweep.excludes.empty() ? nullptr : excludes.get(),
-                              planned.capabilities.rules.empty() ? nullptr : rules.get()));
-  planned.notes.insert(planned.notes.end(), planned.plan.warnings.begin(),
-                       planned.plan.warnings.end());
+      make_plan(planned.sweep, planned.capabilities,
+          planned.sweep.excludes.empty() ? nullptr : excludes.get(),
+          planned.capabilities.rules.empty() ? nullptr : rules.get()));
+  planned.notes.insert(
+      planned.notes.end(), planned.plan.warnings.begin(), planned.plan.warnings.end());
   planned.refusal = wrong_tree_text(planned.sweep);
   if (planned.refusal.empty())
     planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);
   if (planned.refusal.empty())
-    planned.refusal =
-        untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
+    planned.refusal = untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
   return planned;
 }
 
@@ -307,8 +297,8 @@ Result<SiteAccess> read_site(const Session& session) {
     return access;
   }
   access.job_template_name = named.empty() ? "lane.sbatch" : named;
-  SHARDSWEEP_ASSIGN(auto shipped, read_job_template(session.installation.templates,
-                                                    access.job_template_name));
+  SHARDSWEEP_ASSIGN(
+      auto shipped, read_job_template(session.installation.templates, access.job_template_name));
   access.job_template = std::move(shipped.text);
   return access;
 }
@@ -342,9 +332,9 @@ namespace {
 Result<SiteAccess> outside_access(const Session& session, const SweepSpec& sweep) {
   const auto refuse = [&](std::string_view key, std::string_view why) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' has {}, and {}. Remove it to hand its points out "
-                             "(--backend outside).",
-                             sweep.name, key, why));
+        fmt::format("'{}' has {}, and {}. Remove it to hand its points out "
+                    "(--backend outside).",
+            sweep.name, key, why));
   };
   if (sweep.measure.finalists > 0)
     return refuse("measure.finalists", "finals run in one allocation of ours");
@@ -362,14 +352,14 @@ Result<SiteAccess> this_machine_access(const Session& session, const SweepSpec& 
   const Options& options = session.options;
   if (sweep.cluster.gpus_per_node > slots_without_here && !options.here) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' asks for {} slots of this machine; more than {} need --here",
-                             sweep.name, sweep.cluster.gpus_per_node, slots_without_here));
+        fmt::format("'{}' asks for {} slots of this machine; more than {} need --here", sweep.name,
+            sweep.cluster.gpus_per_node, slots_without_here));
   }
   if (options.backend == Backend::slurm) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
-                             "--backend slurm, or name another cluster in the sweep file.",
-                             sweep.name));
+        fmt::format("'{}' has cluster 'this-machine', which is never Slurm. Remove "
+                    "--backend slurm, or name another cluster in the sweep file.",
+            sweep.name));
   }
   return this_machine_site(session);
 }
@@ -383,8 +373,7 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
   access.backend = stated_backend(options, access.site);
   if (access.backend == Backend::none) {
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format(
             "no site file says how to reach cluster '{}'. On its login node write 'backend: "
             "slurm' into {}. To run it on this machine: --backend local --here.",
@@ -398,9 +387,9 @@ Result<SiteAccess> choose_backend(const Session& session, const SweepSpec& sweep
   }
   if (options.here) return this_machine_site(session);
   return fault(FaultKind::invalid_input,
-               fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
-                           "--backend local --here",
-                           sweep.name, sweep.cluster.name));
+      fmt::format("'{}' is a sweep for cluster '{}'; to run it on this machine say "
+                  "--backend local --here",
+          sweep.name, sweep.cluster.name));
 }
 
 namespace {
@@ -410,7 +399,7 @@ void put_on_this_machine(Planned& planned, const SiteAccess& access) {
   SweepSpec& sweep = planned.sweep;
   const auto is_passed = [&](const std::string& name) {
     return std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
-                       [&](const auto& entry) { return is_passed_by(entry, name); });
+        [&](const auto& entry) { return is_passed_by(entry, name); });
   };
   for (const auto& [name, value] : access.site.env) {
     if (sweep.secrets.contains(name) || is_passed(name)) continue;
@@ -454,10 +443,9 @@ Result<Fits> condition(const SweepSpec& sweep, std::string_view name, std::strin
     for (const AxisInfo& one : axes())
       names.push_back(one.name);
     return fault(FaultKind::invalid_input,
-                 fmt::format("no axis is called {}{} A point is a number, or such as "
-                             "tp=2,micro_batch=4.",
-                             in_quotes(name),
-                             nearest(name, names).empty() ? "." : did_you_mean(name, names)));
+        fmt::format("no axis is called {}{} A point is a number, or such as "
+                    "tp=2,micro_batch=4.",
+            in_quotes(name), nearest(name, names).empty() ? "." : did_you_mean(name, names)));
   }
   return [axis, &sweep, value = std::move(value)](const Point& point) {
     if (axis->kind == AxisKind::model)
@@ -472,11 +460,12 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
     const auto equals = piece.find('=');
     if (equals == std::string_view::npos)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{} is no point; write a number, or such as "
-                               "tp=2,micro_batch=4",
-                               in_quotes(text)));
-    SHARDSWEEP_ASSIGN(Fits fits, condition(sweep, trimmed(piece.substr(0, equals)),
-                                           std::string(trimmed(piece.substr(equals + 1)))));
+          fmt::format("{} is no point; write a number, or such as "
+                      "tp=2,micro_batch=4",
+              in_quotes(text)));
+    SHARDSWEEP_ASSIGN(Fits fits,
+        condition(sweep, trimmed(piece.substr(0, equals)),
+            std::string(trimmed(piece.substr(equals + 1)))));
     all.push_back(std::move(fits));
   }
   return all;
@@ -484,8 +473,8 @@ Result<std::vector<Fits>> conditions(const SweepSpec& sweep, const std::string& 
 
 }  // namespace
 
-Result<std::vector<const PlannedTrial*>> points_meant(const Planned& planned,
-                                                      const std::string& text) {
+Result<std::vector<const PlannedTrial*>> points_meant(
+    const Planned& planned, const std::string& text) {
   const auto& trials = planned.plan.trials;
   std::vector<const PlannedTrial*> found;
   std::size_t number = 0;
@@ -493,8 +482,7 @@ Result<std::vector<const PlannedTrial*>> points_meant(const Planned& planned,
   const auto read = std::from_chars(text.data(), end, number);
   if (!text.empty() && read.ec == std::errc() && read.ptr == end) {
     if (number < 1 || number > trials.size())
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("the plan has trials 1 to {}, and no {}", trials.size(), number));
     return std::vector<const PlannedTrial*>{&trials[number - 1]};
   }
@@ -503,14 +491,14 @@ Result<std::vector<const PlannedTrial*>> points_meant(const Planned& planned,
     SHARDSWEEP_ASSIGN(wanted, conditions(planned.sweep, text));
   }
   for (const PlannedTrial& trial : trials) {
-    if (std::all_of(wanted.begin(), wanted.end(),
-                    [&](const Fits& fits) { return fits(trial.point); }))
+    if (std::all_of(
+            wanted.begin(), wanted.end(), [&](const Fits& fits) { return fits(trial.point); }))
       found.push_back(&trial);
   }
   if (found.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("no trial of the plan has {}; 'shardsweep plan {}' lists them",
-                             text.empty() ? "a point" : text, planned.sweep.name));
+        fmt::format("no trial of the plan has {}; 'shardsweep plan {}' lists them",
+            text.empty() ? "a point" : text, planned.sweep.name));
   return found;
 }
 

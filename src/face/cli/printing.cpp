@@ -29,9 +29,9 @@ namespace shardsweep {
 
 Selection selection_of(const Options& options) {
   return {.names = options.names,
-          .where = options.where,
-          .hidden = options.hidden,
-          .all_versions = options.all_versions};
+      .where = options.where,
+      .hidden = options.hidden,
+      .all_versions = options.all_versions};
 }
 
 void mean_last_sweep(Session& session) {
@@ -46,21 +46,21 @@ void mean_last_sweep(Session& session) {
   for (const auto& row : table->rows)
     sweeps.push_back(std::get<std::string>(row.front()));
   const auto is_proof = [&](const std::string& name) {
-    return std::any_of(sweeps.begin(), sweeps.end(),
-                       [&](const auto& of) { return proof_name(of) == name; });
+    return std::any_of(
+        sweeps.begin(), sweeps.end(), [&](const auto& of) { return proof_name(of) == name; });
   };
   const auto last = std::find_if_not(sweeps.begin(), sweeps.end(), is_proof);
   if (last == sweeps.end() || sweeps.size() == 1) return;
   options.names = {*last};
-  say(fmt::format("Sweep '{}' alone, the last of {}. --all-sweeps shows all.", *last,
-                  sweeps.size()));
+  say(fmt::format(
+      "Sweep '{}' alone, the last of {}. --all-sweeps shows all.", *last, sweeps.size()));
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
   return {.format = session.options.format,
-          .terminal = terminal_of(STDOUT_FILENO),
-          .important = std::move(important),
-          .wide = session.options.wide};
+      .terminal = terminal_of(STDOUT_FILENO),
+      .important = std::move(important),
+      .wide = session.options.wide};
 }
 
 void drop_nodes_where_none(Table& table) {
@@ -76,13 +76,12 @@ void drop_nodes_where_none(Table& table) {
     row.erase(row.begin() + at);
 }
 
-Result<Options> with_form(const Options& options,
-                          const std::vector<std::string_view>& pictures) {
+Result<Options> with_form(const Options& options, const std::vector<std::string_view>& pictures) {
   Options formed = options;
   const bool to_terminal = options.out.empty() && ::isatty(STDOUT_FILENO) == 1;
   if (formed.picture == PictureForm::png && to_terminal)
-    return fault(FaultKind::invalid_input,
-                 "A PNG is no text for a terminal. Name a file with -o FILE.");
+    return fault(
+        FaultKind::invalid_input, "A PNG is no text for a terminal. Name a file with -o FILE.");
   if (options.out.empty() || options.format_given) return formed;
   const auto ending = std::filesystem::path(options.out).extension().string();
   const auto form = ending == ".md" ? "markdown" : ending.empty() ? "" : ending.substr(1);
@@ -91,8 +90,7 @@ Result<Options> with_form(const Options& options,
   std::string endings = ".csv, .json, .md";
   for (const auto picture : pictures)
     endings += fmt::format("{}.{}", picture == pictures.back() ? " or " : ", ", picture);
-  return fault(
-      FaultKind::invalid_input,
+  return fault(FaultKind::invalid_input,
       fmt::format("'{}': unknown file ending. Use {}, or add --format.", options.out, endings));
 }
 
@@ -117,16 +115,15 @@ Result<bool> create_file(const std::string& file, const std::string& text) {
   const bool written =
       out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
   if ((out != nullptr && std::fclose(out) != 0) || !written)
-    return fault(FaultKind::unavailable,
-                 fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
+    return fault(
+        FaultKind::unavailable, fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
   return true;
 }
 
 Result<void> write_new_file(const std::string& file, const std::string& text) {
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored))
-    return fault(FaultKind::rejected,
-                 fmt::format("{} exists already. Give another name.", file));
+    return fault(FaultKind::rejected, fmt::format("{} exists already. Give another name.", file));
   return write_file_durably(file, text);
 }
 
@@ -148,13 +145,12 @@ Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers
 
 namespace {
 
-Result<std::int64_t> count_trials(Reader& reader, const Options& options,
-                                  const std::string& where) {
-  SHARDSWEEP_ASSIGN(
-      const Table all,
+Result<std::int64_t> count_trials(
+    Reader& reader, const Options& options, const std::string& where) {
+  SHARDSWEEP_ASSIGN(const Table all,
       reader.results(
           {.selection = {.names = options.names, .where = where, .hidden = options.hidden},
-           .columns = {"trial"}}));
+              .columns = {"trial"}}));
   return static_cast<std::int64_t>(all.rows.size());
 }
 
@@ -163,8 +159,7 @@ Result<std::int64_t> count_trials(Reader& reader, const Options& options,
 Result<std::string> why_empty(Reader& reader, const Options& options) {
   SHARDSWEEP_ASSIGN(const auto matching, count_trials(reader, options, options.where));
   if (matching == 0) {
-    if (options.where.empty())
-      return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
+    if (options.where.empty()) return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
     SHARDSWEEP_ASSIGN(const auto all, count_trials(reader, options, ""));
     return fmt::format("0 of {} match.", counted(all, "trial"));
   }
@@ -175,8 +170,8 @@ Result<std::string> why_empty(Reader& reader, const Options& options) {
     if (!text.empty())
       outcomes += fmt::format("{}{}: {}", outcomes.empty() ? "" : "; ", sweep.name, text);
   }
-  return fmt::format("No trial has a measurement that is ranked{}{}.",
-                     outcomes.empty() ? "" : ". ", outcomes);
+  return fmt::format(
+      "No trial has a measurement that is ranked{}{}.", outcomes.empty() ? "" : ". ", outcomes);
 }
 
 Result<void> say_why_empty(Reader& reader, const Options& options) {
@@ -187,15 +182,13 @@ Result<void> say_why_empty(Reader& reader, const Options& options) {
 
 Result<void> print_result(std::string_view text) {
   Ongoing::end();
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-      std::fflush(stdout) != 0) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     // Who reads has seen enough (`results | head`): leave as every command does.
     if (errno == EPIPE) {
       std::signal(SIGPIPE, SIG_DFL);
       std::raise(SIGPIPE);
     }
-    return fault(FaultKind::unavailable,
-                 fmt::format("standard output: {}", std::strerror(errno)));
+    return fault(FaultKind::unavailable, fmt::format("standard output: {}", std::strerror(errno)));
   }
   return {};
 }

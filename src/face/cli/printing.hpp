@@ -20,16 +20,16 @@ namespace shardsweep {
 void mean_last_sweep(Session& session);
 
 /// By the session's --format and --wide, and by what standard output is.
-[[nodiscard]] TableStyle table_style(const Session& session,
-                                     std::vector<std::string_view> important = {});
+[[nodiscard]] TableStyle table_style(
+    const Session& session, std::vector<std::string_view> important = {});
 
 /// Sweeps over `gpus` have 0 nodes everywhere: for people that is no column.
 void drop_nodes_where_none(Table& table);
 
 /// With the form that `--format` says, or else the ending of the file. `pictures`: the forms
 /// that the command has beside those of tables. A PNG on a terminal is a fault.
-[[nodiscard]] Result<Options> with_form(const Options& options,
-                                        const std::vector<std::string_view>& pictures);
+[[nodiscard]] Result<Options> with_form(
+    const Options& options, const std::vector<std::string_view>& pictures);
 
 /// A value in an expression of `--where`, or in SQL.
 [[nodiscard]] std::string literal_of(const Value& value);

@@ -54,13 +54,13 @@ struct Planned {
 /// The same without a file: `source` stays empty.
 [[nodiscard]] Result<Planned> plan_sweep(const Session& session, SweepSpec sweep);
 /// The sweep of the session's file; `-` is standard input. `source` becomes its text.
-[[nodiscard]] Result<SweepSpec> load_sweep_file(const Session& session,
-                                                std::string* source = nullptr);
+[[nodiscard]] Result<SweepSpec> load_sweep_file(
+    const Session& session, std::string* source = nullptr);
 
 /// Of the plan's trials, in its order: the one with this number (from 1), or all whose axes and
 /// vars have these values (tp=2,micro_batch=4); empty text: all. None is a fault.
-[[nodiscard]] Result<std::vector<const PlannedTrial*>> points_meant(const Planned& planned,
-                                                                    const std::string& text);
+[[nodiscard]] Result<std::vector<const PlannedTrial*>> points_meant(
+    const Planned& planned, const std::string& text);
 
 /// --site, else the file in the user's configuration folder.
 [[nodiscard]] std::filesystem::path site_file_of(const Session& session);
@@ -98,8 +98,8 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 
 /// The snapshot of the tree that these programs are in now, by its hash; taken unless it is
 /// `known`.
-[[nodiscard]] Result<std::string> tree_of_now(const Session& session, const SweepSpec& sweep,
-                                              const std::string& known);
+[[nodiscard]] Result<std::string> tree_of_now(
+    const Session& session, const SweepSpec& sweep, const std::string& known);
 
 // ---- submitting.cpp -------------------------------------------------------------------------
 
@@ -111,9 +111,8 @@ enum class Taking : std::uint8_t { hash_alone, snapshot };
 /// As submit_file(), and trials that were all known run again. Returns the sweep's name.
 [[nodiscard]] Result<std::string> submit_anew(const Session& session);
 /// As submit_anew(), of a sweep that a command has made; its file lies in the home.
-[[nodiscard]] Result<std::string> submit_own_sweep(const Session& session,
-                                                   const std::string& name,
-                                                   const std::string& text);
+[[nodiscard]] Result<std::string> submit_own_sweep(
+    const Session& session, const std::string& name, const std::string& text);
 /// `--nodes` of a command that makes one; 1 without it.
 [[nodiscard]] Result<std::int32_t> asked_nodes(const Options& options);
 /// Its `cluster`: two ranks on each node of a cluster, on this machine as its file says; a
@@ -122,8 +121,8 @@ struct OwnCluster {
   std::string text;        ///< what stands behind `cluster:`
   std::int32_t slots = 0;  ///< of a node
 };
-[[nodiscard]] Result<OwnCluster> own_cluster(const Session& session, std::int32_t nodes,
-                                             std::int32_t most);
+[[nodiscard]] Result<OwnCluster> own_cluster(
+    const Session& session, std::int32_t nodes, std::int32_t most);
 /// Warnings, one line each.
 void say_notes(const std::vector<std::string>& notes);
 
@@ -135,11 +134,10 @@ struct Work {
 [[nodiscard]] std::map<std::int32_t, Work> work_by_nodes(const Plan& plan);
 /// The script of a sweep's first allocation with so many nodes.
 [[nodiscard]] Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
-                                             const SiteAccess& access, std::int32_t nodes,
-                                             const Work& work);
+    const SiteAccess& access, std::int32_t nodes, const Work& work);
 /// What is submitted in place of the script where jobs go in arrays; else nothing.
-[[nodiscard]] std::string array_around(const Session& session, const SweepSpec& sweep,
-                                       const std::string& script);
+[[nodiscard]] std::string array_around(
+    const Session& session, const SweepSpec& sweep, const std::string& script);
 
 // ---- asking.cpp -----------------------------------------------------------------------------
 
@@ -152,20 +150,20 @@ struct Expected {
 };
 
 /// Posts the request, starts a daemon where none runs, waits for the answer.
-[[nodiscard]] Result<Answer> ask_daemon(const Session& session, Request request,
-                                        const Expected& expected = {});
+[[nodiscard]] Result<Answer> ask_daemon(
+    const Session& session, Request request, const Expected& expected = {});
 /// The two halves of ask_daemon().
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
-[[nodiscard]] Result<Answer> await_answer(const Session& session, const std::string& id,
-                                          const Expected& expected = {});
+[[nodiscard]] Result<Answer> await_answer(
+    const Session& session, const std::string& id, const Expected& expected = {});
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
 
 // ---- daemon_here.cpp ------------------------------------------------------------------------
 
 /// Is the daemon for as long as `life` says. True where nothing was left to do.
-[[nodiscard]] Result<bool> be_daemon(const Session& session, const LifeOptions& life,
-                                     const Policy& policy);
+[[nodiscard]] Result<bool> be_daemon(
+    const Session& session, const LifeOptions& life, const Policy& policy);
 /// As ask_daemon(); where no daemon runs this process writes by itself, and starts none.
 [[nodiscard]] Result<Answer> ask_writer(const Session& session, Request request);
 
@@ -173,8 +171,8 @@ struct Expected {
 
 /// What the shell lines print on a node. Its log lies in the database's folder, so a node that
 /// does not see the folder is a fault that says so.
-[[nodiscard]] Result<std::string> run_on_a_node(const Session& session, const SiteSpec& site,
-                                                const std::string& script);
+[[nodiscard]] Result<std::string> run_on_a_node(
+    const Session& session, const SiteSpec& site, const std::string& script);
 
 // ---- following.cpp --------------------------------------------------------------------------
 
@@ -184,17 +182,16 @@ enum class FollowedTo { answer, trials };
 /// Shows progress until every trial of the sweeps has ended. Where none is named: of those that
 /// have not ended.
 [[nodiscard]] Result<ExitCode> follow_sweeps(const Session& session,
-                                             const std::vector<std::string>& sweeps,
-                                             FollowFrom from = FollowFrom::now,
-                                             FollowedTo to = FollowedTo::answer);
+    const std::vector<std::string>& sweeps, FollowFrom from = FollowFrom::now,
+    FollowedTo to = FollowedTo::answer);
 
 // ---- printing.cpp ---------------------------------------------------------------------------
 
 /// Results to stdout; a write error (closed pipe, full disk) is a fault.
 [[nodiscard]] Result<void> print_result(std::string_view text);
 /// Results into a file, as a whole, or to stdout where none is named.
-[[nodiscard]] Result<ExitCode> deliver(std::string_view text, const std::string& file,
-                                       Readers readers = Readers::all);
+[[nodiscard]] Result<ExitCode> deliver(
+    std::string_view text, const std::string& file, Readers readers = Readers::all);
 /// Talk to stderr. Control characters but line ends are made visible.
 void say(std::string_view text);
 

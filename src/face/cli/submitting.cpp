@@ -35,8 +35,8 @@ void say_notes(const std::vector<std::string>& notes) {
 namespace {
 
 /// Writes the inbox that the daemon takes over.
-Result<std::filesystem::path> write_submission(const Session& session, const Planned& planned,
-                                               const SiteAccess& access) {
+Result<std::filesystem::path> write_submission(
+    const Session& session, const Planned& planned, const SiteAccess& access) {
   SHARDSWEEP_TRY(make_home(session.home));
   SHARDSWEEP_TRY(keep_secrets(session, planned, access));
   const std::filesystem::path file = session.home.inbox() / (random_hex(16) + ".db");
@@ -88,21 +88,20 @@ std::map<std::int32_t, Work> work_by_nodes(const Plan& plan) {
 }
 
 Result<std::string> script_for(const Session& session, const SweepSpec& sweep,
-                               const SiteAccess& access, std::int32_t nodes, const Work& work) {
+    const SiteAccess& access, std::int32_t nodes, const Work& work) {
   const std::string token = token_shown(sweep);
   SHARDSWEEP_ASSIGN(const TemplateValues values,
-                    script_values(sweep, access.site,
-                                  {.job_name = job_name_of(sweep.name, nodes, token),
-                                   .agent = session.installation.agent.string(),
-                                   .paths = {session.home.allocations() / token},
-                                   .nodes = nodes,
-                                   .time_limit_s = wall_time_s(work.predicted_s, work.longest_s,
-                                                               sweep.policy)}));
+      script_values(sweep, access.site,
+          {.job_name = job_name_of(sweep.name, nodes, token),
+              .agent = session.installation.agent.string(),
+              .paths = {session.home.allocations() / token},
+              .nodes = nodes,
+              .time_limit_s = wall_time_s(work.predicted_s, work.longest_s, sweep.policy)}));
   return render_template(access.job_template, access.job_template_name, values);
 }
 
-std::string array_around(const Session& session, const SweepSpec& sweep,
-                         const std::string& script) {
+std::string array_around(
+    const Session& session, const SweepSpec& sweep, const std::string& script) {
   if (sweep.policy.lane_array <= 1) return "";
   const AllocationPaths first{session.home.allocations() / token_shown(sweep)};
   const std::array elements{slurm::ElementScript{0, first.script()}};
@@ -112,8 +111,8 @@ std::string array_around(const Session& session, const SweepSpec& sweep,
 namespace {
 
 /// A site file that gives no script is found out at once, not by the daemon at night.
-Result<void> check_scripts(const Session& session, const Planned& planned,
-                           const SiteAccess& access) {
+Result<void> check_scripts(
+    const Session& session, const Planned& planned, const SiteAccess& access) {
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
     SHARDSWEEP_TRY(script_for(session, planned.sweep, access, nodes, work));
   }
@@ -121,8 +120,8 @@ Result<void> check_scripts(const Session& session, const Planned& planned,
 }
 
 /// What `prove` asks for comes before the sweep itself, which waits for it.
-Result<void> submit_proof(const Session& session, const Planned& planned,
-                          const SiteAccess& access) {
+Result<void> submit_proof(
+    const Session& session, const Planned& planned, const SiteAccess& access) {
   Proof proof = make_proof(planned.sweep, planned.plan);
   Planned alone;
   alone.sweep = std::move(proof.sweep);
@@ -131,8 +130,8 @@ Result<void> submit_proof(const Session& session, const Planned& planned,
   alone.source = planned.source;
   alone.passed = planned.passed;
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, alone, access));
-  SHARDSWEEP_ASSIGN(const Answer answer,
-                    ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
+  SHARDSWEEP_ASSIGN(
+      const Answer answer, ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()}));
   say(answer.text);
   return {};
 }
@@ -142,7 +141,7 @@ Result<void> submit_proof(const Session& session, const Planned& planned,
 Result<Answer> submit_plan(const Session& session, Planned planned) {
   if (!planned.refusal.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
+        fmt::format("'{}' is not submitted. {}", planned.sweep.name, planned.refusal));
   SHARDSWEEP_TRY(check_passed(planned));
   SHARDSWEEP_ASSIGN(const SiteAccess access, choose_backend(session, planned.sweep));
   say_notes(access.notes);
@@ -153,7 +152,7 @@ Result<Answer> submit_plan(const Session& session, Planned planned) {
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
   return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()},
-                    {.sweep = planned.sweep.name, .trials = std::ssize(planned.plan.trials)});
+      {.sweep = planned.sweep.name, .trials = std::ssize(planned.plan.trials)});
 }
 
 Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
@@ -161,8 +160,8 @@ Result<Answer> submit_file(const Session& session, std::string& sweep_name) {
   say_notes(planned.notes);
   if (planned.plan.trials.empty()) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
-                             planned.sweep.name, session.options.file));
+        fmt::format("no point of '{}' is feasible; 'shardsweep plan {}' says why",
+            planned.sweep.name, session.options.file));
   }
   sweep_name = planned.sweep.name;
   return submit_plan(session, std::move(planned));
@@ -174,8 +173,8 @@ Result<std::string> submit_anew(const Session& session) {
   say(answer.text);
   const auto fresh = answer.counts.find("fresh");
   if (fresh != answer.counts.end() && fresh->second == 0) {
-    SHARDSWEEP_ASSIGN(const Answer again,
-                      ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
+    SHARDSWEEP_ASSIGN(
+        const Answer again, ask_daemon(session, {.verb = Verb::rerun, .names = {sweep}}));
     say(again.text);
   }
   return sweep;

@@ -33,8 +33,8 @@ constexpr std::string_view batch_placeholder = "global_batch";
 
 /// What the log is told by sizes alone: their labels are the sweep file's, and what a log says
 /// of them is held against it.
-constexpr std::array<std::string_view, 5> sizes{"model", "seq_len", "dtype", "micro_batch",
-                                                "grad_accum"};
+constexpr std::array<std::string_view, 5> sizes{
+    "model", "seq_len", "dtype", "micro_batch", "grad_accum"};
 static_assert(names_axes(sizes));
 
 /// Trainers that begin with a length and a micro-batch of their own if no word names them.
@@ -43,8 +43,8 @@ constexpr std::array<std::string_view, 2> own_sizes{"seq_len", "micro_batch"};
 static_assert(names_axes(own_sizes));
 
 /// Degrees and sizes that stand in every trainer's words as they are.
-constexpr std::array<std::string_view, 6> plain_words{"tp", "pp",      "cp",
-                                                      "ep", "seq_len", "micro_batch"};
+constexpr std::array<std::string_view, 6> plain_words{
+    "tp", "pp", "cp", "ep", "seq_len", "micro_batch"};
 static_assert(names_axes(plain_words));
 
 bool is_in(std::span<const std::string_view> names, const AxisInfo& axis) {
@@ -61,8 +61,7 @@ std::vector<const Item*> evenly(std::span<const Item> all, std::size_t most) {
 }
 
 std::string value_text(const SweepSpec& sweep, const AxisInfo& axis, std::int64_t value) {
-  if (axis.kind == AxisKind::model)
-    return sweep.models.at(static_cast<std::size_t>(value)).name;
+  if (axis.kind == AxisKind::model) return sweep.models.at(static_cast<std::size_t>(value)).name;
   return axis_text(axis, value);
 }
 
@@ -89,9 +88,7 @@ std::string_view word_of(std::string_view trainer, std::string_view axis) {
 class Telling {
  public:
   Telling(const SweepSpec& sweep, std::span<const PlannedTrial> trials)
-      : sweep_(sweep),
-        trainer_(sweep.runner.trainer),
-        looked_at_(evenly(trials, most_looked_at)) {
+      : sweep_(sweep), trainer_(sweep.runner.trainer), looked_at_(evenly(trials, most_looked_at)) {
     for (const AxisInfo& axis : axes()) {
       auto& values = values_.emplace_back();
       for (const PlannedTrial& trial : trials)
@@ -134,8 +131,8 @@ class Telling {
   }
   /// The user says that the program does it by itself, which one value allows.
   [[nodiscard]] bool is_given(const AxisInfo& axis) const {
-    return values_of(axis).size() == 1 && std::find(trainer_.told.begin(), trainer_.told.end(),
-                                                    axis.name) != trainer_.told.end();
+    return values_of(axis).size() == 1 &&
+        std::find(trainer_.told.begin(), trainer_.told.end(), axis.name) != trainer_.told.end();
   }
 
   [[nodiscard]] Words words(const Placeholders& values) const {
@@ -162,12 +159,12 @@ class Telling {
       return texts.size() == settings.size();
     });
   }
-  [[nodiscard]] bool tells_apart(std::string_view name, const std::set<std::int64_t>& values,
-                                 const AxisInfo* axis) const {
+  [[nodiscard]] bool tells_apart(
+      std::string_view name, const std::set<std::int64_t>& values, const AxisInfo* axis) const {
     std::vector<Placeholders> settings;
     for (const std::int64_t value : values) {
-      Placeholders one{{std::string(name), axis != nullptr ? value_text(sweep_, *axis, value)
-                                                           : std::to_string(value)}};
+      Placeholders one{{std::string(name),
+          axis != nullptr ? value_text(sweep_, *axis, value) : std::to_string(value)}};
       if (axis != nullptr && axis->kind == AxisKind::model) {
         const ModelSpec& model = sweep_.models.at(static_cast<std::size_t>(value));
         for (const auto& field : shape_fields)
@@ -186,7 +183,7 @@ class Telling {
   }
   [[nodiscard]] bool is_batch_known() const {
     return batches_.size() == 1 || batch_tokens_.size() == 1 ||
-           tells_apart(batch_placeholder, batches_, nullptr);
+        tells_apart(batch_placeholder, batches_, nullptr);
   }
 
   /// dp is what the other degrees leave of the world, and one of three that make a batch
@@ -207,13 +204,12 @@ class Telling {
     if (axis.name == "dp" || is_usual(axis, value)) return true;
     const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;
     return tells_apart(axis.name, {value, other}, &axis) || says_each_value(axis) ||
-           stands_there(axis, value) || has_flag_of_dtype(axis, value);
+        stands_there(axis, value) || has_flag_of_dtype(axis, value);
   }
   /// What the trainer does without being told, or can't begin without being told.
   [[nodiscard]] bool is_usual(const AxisInfo& axis, std::int64_t value) const {
     const std::string_view log = trainer_.log;
-    if (axis.name == "dtype")
-      return log != "megatron" || value_text(sweep_, axis, value) == "fp32";
+    if (axis.name == "dtype") return log != "megatron" || value_text(sweep_, axis, value) == "fp32";
     if (is_in(own_sizes, axis) &&
         std::find(with_own_sizes.begin(), with_own_sizes.end(), log) != with_own_sizes.end())
       return false;
@@ -224,11 +220,9 @@ class Telling {
   [[nodiscard]] bool is_overruled(const AxisInfo& axis) const {
     if (trainer_.log != "megatron-bridge" || axis.name != "seq_len") return false;
     const std::string text = all_words(tried_.front());
-    const auto has = [&](std::string_view word) {
-      return text.find(word) != std::string::npos;
-    };
+    const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
     return has("model.seq_length=") && !has("dataset.seq_length=") &&
-           !has("dataset.sequence_length=");
+        !has("dataset.sequence_length=");
   }
   /// Megatron-LM's types have flags of their own, and none of them is fp32.
   [[nodiscard]] bool has_flag_of_dtype(const AxisInfo& axis, std::int64_t value) const {
@@ -272,8 +266,7 @@ class Telling {
   /// --context-parallel-size and model.context_parallel_size as context_parallel_size.
   static std::string underscored(std::string_view key) {
     key.remove_prefix(std::min(key.find_first_not_of('-'), key.size()));
-    if (const auto dot = key.rfind('.'); dot != std::string_view::npos)
-      key.remove_prefix(dot + 1);
+    if (const auto dot = key.rfind('.'); dot != std::string_view::npos) key.remove_prefix(dot + 1);
     std::string name(key);
     std::replace(name.begin(), name.end(), '-', '_');
     return name;
@@ -327,8 +320,8 @@ class Telling {
         if (!read_[i][text] || says(*read_[i][text], axis, point)) continue;
         if (!settings_of(trainer_.log, texts[text]).has(word)) continue;
         return fmt::format("{} {} for {} {}", word,
-                           settings_of(trainer_.log, texts[text]).text(word), axis.name,
-                           value_text(sweep_, axis, axis.get(point)));
+            settings_of(trainer_.log, texts[text]).text(word), axis.name,
+            value_text(sweep_, axis, axis.get(point)));
       }
       if (i >= most_tried) break;
     }
@@ -366,8 +359,7 @@ std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
   std::vector<std::string> words;
   if (trainer == "megatron") words = told_to_megatron(axes);
   if (trainer == "megatron-bridge") words = told_to_bridge(axes);
-  const auto unsaid = std::stable_partition(
-      words.begin(), words.end(),
+  const auto unsaid = std::stable_partition(words.begin(), words.end(),
       [&](const std::string& word) { return is_said(sweep, untold, word); });
   if (unsaid != words.begin()) words.erase(unsaid, words.end());
   for (std::string& word : words)
@@ -383,7 +375,7 @@ std::string advice(const SweepSpec& sweep, const Untold& untold) {
     return fmt::format("Add {} to 'argv'", own);
   if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
     return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
-                       axis.kind == AxisKind::model ? "hidden" : axis.name);
+        axis.kind == AxisKind::model ? "hidden" : axis.name);
   std::string_view placeholder = axis.name;
   std::string_view word = word_of(trainer, axis.name);
   if (word.empty() && axis.name == "grad_accum") {
@@ -393,9 +385,9 @@ std::string advice(const SweepSpec& sweep, const Untold& untold) {
   const Trainer* known = find_trainer(trainer);
   if (word.empty())
     return fmt::format("{} has no words for it: take it out of the sweep",
-                       known == nullptr ? trainer : known->title);
-  return fmt::format("Add '{}: {{{}}}', as its configuration writes it, to one of 'files'",
-                     word, placeholder);
+        known == nullptr ? trainer : known->title);
+  return fmt::format(
+      "Add '{}: {{{}}}', as its configuration writes it, to one of 'files'", word, placeholder);
 }
 
 std::string sentence(const SweepSpec& sweep, const Untold& one) {
@@ -428,8 +420,7 @@ std::string uncomputed_text(const SweepSpec& sweep, std::span<const PlannedTrial
   if (!computes(sweep)) return {};
   for (const PlannedTrial& trial : trials) {
     const auto checked = check_computed(sweep, trial.point, sweep.cluster.gpus_per_node);
-    if (!checked)
-      return fmt::format("At {}: {}.", layout_text(trial.point), checked.error().what);
+    if (!checked) return fmt::format("At {}: {}.", layout_text(trial.point), checked.error().what);
   }
   return {};
 }

@@ -28,12 +28,12 @@ struct Untold {
 
 /// The first placeholder that can't be computed at one of the trials, in a sentence; empty:
 /// none.
-[[nodiscard]] std::string uncomputed_text(const SweepSpec& sweep,
-                                          std::span<const PlannedTrial> trials);
+[[nodiscard]] std::string uncomputed_text(
+    const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 
 /// In the order of axes. Of a runner that keeps to our contract: none.
-[[nodiscard]] std::vector<Untold> untold_axes(const SweepSpec& sweep,
-                                              std::span<const PlannedTrial> trials);
+[[nodiscard]] std::vector<Untold> untold_axes(
+    const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 
 /// A sentence for each, with the words that would tell it; empty: all is told.
 [[nodiscard]] std::string untold_text(const SweepSpec& sweep, std::span<const Untold> untold);

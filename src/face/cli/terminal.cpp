@@ -37,7 +37,7 @@ bool is_utf8_locale() {
   // The locale is not installed here; its name still says what the terminal shows.
   const auto name = locale_name();
   return name.find("UTF-8") != std::string_view::npos ||
-         name.find("utf8") != std::string_view::npos;
+      name.find("utf8") != std::string_view::npos;
 }
 
 }  // namespace
@@ -46,12 +46,12 @@ Terminal terminal_of(int descriptor) {
   winsize size{};
   const bool sized = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0;
   return terminal_from({.is_terminal = ::isatty(descriptor) == 1,
-                        .reported_width = sized ? size.ws_col : std::size_t{0},
-                        .columns = ::getenv("COLUMNS"),
-                        .no_color = ::getenv("NO_COLOR"),
-                        .term = ::getenv("TERM"),
-                        .colorterm = ::getenv("COLORTERM"),
-                        .utf8 = is_utf8_locale()});
+      .reported_width = sized ? size.ws_col : std::size_t{0},
+      .columns = ::getenv("COLUMNS"),
+      .no_color = ::getenv("NO_COLOR"),
+      .term = ::getenv("TERM"),
+      .colorterm = ::getenv("COLORTERM"),
+      .utf8 = is_utf8_locale()});
 }
 
 // ---- Ctrl-C ---------------------------------------------------------------------------------
@@ -113,8 +113,8 @@ ViewSize view_size(std::FILE* stream) {
   const Terminal terminal = terminal_of(::fileno(stream));
   const std::size_t height = height_of(::fileno(stream));
   return {.width = terminal.width.value_or(assumed_width) - 1,
-          .height = std::max<std::size_t>(height, 2) - 1,
-          .utf8 = terminal.utf8};
+      .height = std::max<std::size_t>(height, 2) - 1,
+      .utf8 = terminal.utf8};
 }
 
 /// Codes that take the block away, at the width that the terminal has now: a narrower one has

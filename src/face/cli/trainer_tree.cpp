@@ -41,7 +41,7 @@ std::string wrong_tree_text(const SweepSpec& sweep) {
   const TrainerSpec& trainer = sweep.runner.trainer;
   // A folder with placeholders is another one at each point.
   const bool looks = trainer.log == "torchtitan" && !trainer.directory.empty() &&
-                     trainer.directory.find('{') == std::string::npos;
+      trainer.directory.find('{') == std::string::npos;
   if (!looks || sweep.container.is_used()) return {};
   const fs::path config = fs::path(trainer.directory) / "torchtitan" / "config";
   const TitanForm tree = form_of_tree(config);

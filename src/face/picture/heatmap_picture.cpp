@@ -49,7 +49,7 @@ CellText text_of(const Heatmap& heatmap, const HeatmapCell& cell) {
   if (is_measured(cell) && cell.open > 0) text.value += " +";
   if (!cell.published_layout.empty()) text.value += " *";
   for (const auto& line :
-       {short_layout(layout_of(heatmap, cell)), certainty_text(cell), rule_of(cell)}) {
+      {short_layout(layout_of(heatmap, cell)), certainty_text(cell), rule_of(cell)}) {
     if (!line.empty()) text.small.push_back(line);
   }
   return text;
@@ -94,35 +94,29 @@ Frame frame_of(const Heatmap& heatmap) {
     }
   }
   frame.cell_width = std::min(frame.cell_width, most_cell_width);
-  frame.cell_height =
-      2 * cell_padding + value_size + line_height * static_cast<double>(lines) + 2;
+  frame.cell_height = 2 * cell_padding + value_size + line_height * static_cast<double>(lines) + 2;
   frame.top = margin + title_size + 10 + header_height;
   return frame;
 }
 
 Group heading(const Heatmap& heatmap, const Frame& frame) {
   Group group;
-  group.shapes.emplace_back(Label{margin, margin + title_size, picture_title(heatmap),
-                                  title_size, Anchor::start, true});
+  group.shapes.emplace_back(
+      Label{margin, margin + title_size, picture_title(heatmap), title_size, Anchor::start, true});
   const double y = frame.top - 6;
-  group.shapes.emplace_back(Label{margin,
-                                  y,
-                                  fitting_text(heatmap.row_name, value_size, frame.labels),
-                                  value_size,
-                                  Anchor::start,
-                                  false,
-                                  {Ink::faint}});
+  group.shapes.emplace_back(
+      Label{margin, y, fitting_text(heatmap.row_name, value_size, frame.labels), value_size,
+          Anchor::start, false, {Ink::faint}});
   for (std::size_t c = 0; c < frame.columns; ++c) {
     const auto text = column_text(heatmap, heatmap.columns[c]);
     group.shapes.emplace_back(Label{frame.x(c) + frame.cell_width / 2, y,
-                                    fitting_text(text, value_size, frame.cell_width),
-                                    value_size, Anchor::middle});
+        fitting_text(text, value_size, frame.cell_width), value_size, Anchor::middle});
   }
   return group;
 }
 
-Group cell_group(const Heatmap& heatmap, const Frame& frame, int step, std::size_t row,
-                 std::size_t column) {
+Group cell_group(
+    const Heatmap& heatmap, const Frame& frame, int step, std::size_t row, std::size_t column) {
   const auto& cell = heatmap.cells[row][column];
   Group group{cell_key(row, column), cell_sentence(heatmap, row, column), {}};
   const double x = frame.x(column);
@@ -147,11 +141,11 @@ Group cell_group(const Heatmap& heatmap, const Frame& frame, int step, std::size
   }
   const double middle = x + frame.cell_width / 2;
   group.shapes.emplace_back(Label{middle, base, fitting_text(text.value, value_size, room + 4),
-                                  value_size, Anchor::middle, is_measured(cell), ink});
+      value_size, Anchor::middle, is_measured(cell), ink});
   for (const auto& line : text.small) {
     base += line_height;
     group.shapes.emplace_back(Label{middle, base, fitting_text(line, small_size, room + 4),
-                                    small_size, Anchor::middle, false, ink});
+        small_size, Anchor::middle, false, ink});
   }
   return group;
 }
@@ -167,8 +161,7 @@ Group scale_bar(const Heatmap& heatmap, const ColourScale& scale, double y) {
     x += text_width(text, small_size) + 8;
   };
   const bool rows = by_row(heatmap);
-  say(rows ? "share of the row's best, at least" : value_text(heatmap, scale.high),
-      {Ink::faint});
+  say(rows ? "share of the row's best, at least" : value_text(heatmap, scale.high), {Ink::faint});
   for (int step = most_steps; step > 0; --step) {
     const auto name = rows ? step_name(step) : std::string();
     const double width = rows ? text_width(name, small_size) + 10 : 24;
@@ -261,7 +254,7 @@ Drawing heatmap_picture(const Heatmap& heatmap) {
   drawing.title = picture_title(heatmap);
   constexpr double least_width = 660;
   drawing.width = std::max({frame.x(frame.columns) + margin, least_width,
-                            text_width(drawing.title, title_size) + 2 * margin});
+      text_width(drawing.title, title_size) + 2 * margin});
   drawing.groups.push_back(heading(heatmap, frame));
   for (std::size_t r = 0; r < frame.rows; ++r) {
     Group label;
@@ -290,15 +283,9 @@ Drawing with_source(Drawing drawing, const std::string& source) {
   constexpr double size = 12;
   constexpr double height = 18;
   if (source.empty()) return drawing;
-  drawing.groups.push_back({{},
-                            {},
-                            {Label{margin,
-                                   drawing.height + 6,
-                                   fitting_text(source, size, drawing.width - 2 * margin),
-                                   size,
-                                   Anchor::start,
-                                   false,
-                                   {Ink::faint}}}});
+  drawing.groups.push_back({{}, {},
+      {Label{margin, drawing.height + 6, fitting_text(source, size, drawing.width - 2 * margin),
+          size, Anchor::start, false, {Ink::faint}}}});
   drawing.height += height;
   drawing.description += (drawing.description.empty() ? "" : " ") + source;
   return drawing;

@@ -17,8 +17,7 @@ namespace shardsweep {
 namespace {
 
 /// Of step 2 and those above it.
-constexpr std::array<double, most_steps - 1> least_shares{0.20, 0.40, 0.60, 0.75,
-                                                          0.85, 0.92, 0.97};
+constexpr std::array<double, most_steps - 1> least_shares{0.20, 0.40, 0.60, 0.75, 0.85, 0.92, 0.97};
 
 double best_of(const std::vector<HeatmapCell>& row) {
   double best = 0;
@@ -43,14 +42,9 @@ std::string step_name(int step) {
 }
 
 Colour step_colour(int step) {
-  constexpr std::array<Colour, most_steps> colours{{{0xee, 0xf4, 0xf8},
-                                                    {0xd7, 0xe6, 0xef},
-                                                    {0xba, 0xd5, 0xe4},
-                                                    {0x9b, 0xc2, 0xd8},
-                                                    {0x79, 0xac, 0xc9},
-                                                    {0x2b, 0x71, 0x99},
-                                                    {0x18, 0x5a, 0x80},
-                                                    {0x08, 0x3f, 0x5d}}};
+  constexpr std::array<Colour, most_steps> colours{
+      {{0xee, 0xf4, 0xf8}, {0xd7, 0xe6, 0xef}, {0xba, 0xd5, 0xe4}, {0x9b, 0xc2, 0xd8},
+          {0x79, 0xac, 0xc9}, {0x2b, 0x71, 0x99}, {0x18, 0x5a, 0x80}, {0x08, 0x3f, 0x5d}}};
   return colours[static_cast<std::size_t>(std::clamp(step, 1, most_steps)) - 1];
 }
 
@@ -61,7 +55,7 @@ std::string short_layout(std::string_view label) {
     const auto token = label.substr(0, end);
     const bool left_out = std::any_of(axes().begin(), axes().end(), [&](const AxisInfo& axis) {
       return axis.is(AxisUse::degree) && axis.name != "dp" && token.ends_with('1') &&
-             token.substr(0, token.size() - 1) == axis.short_name;
+          token.substr(0, token.size() - 1) == axis.short_name;
     });
     if (!token.empty() && !left_out) out += (out.empty() ? "" : " ") + std::string(token);
     label.remove_prefix(std::min(end + 1, label.size()));
@@ -72,7 +66,7 @@ std::string short_layout(std::string_view label) {
 bool by_row(const Heatmap& heatmap) {
   const auto* metric = find_metric(heatmap.value_name);
   return heatmap.row_name == "model" && heatmap.aggregate != Aggregate::count &&
-         metric != nullptr && metric->higher_is_better;
+      metric != nullptr && metric->higher_is_better;
 }
 
 std::vector<std::vector<int>> steps_of(const Heatmap& heatmap) {

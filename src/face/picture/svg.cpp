@@ -13,8 +13,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 6> ink_classes{"none", "text",  "faint",
-                                                      "line", "paper", "accent"};
+constexpr std::array<std::string_view, 6> ink_classes{
+    "none", "text", "faint", "line", "paper", "accent"};
 
 std::string hex(Colour colour) {
   return fmt::format("#{:02x}{:02x}{:02x}", colour.red, colour.green, colour.blue);
@@ -127,8 +127,7 @@ class SvgWriter {
   }
 
   void write(const Dot& dot) {
-    put("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", length(dot.x), length(dot.y),
-        length(dot.radius));
+    put("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"", length(dot.x), length(dot.y), length(dot.radius));
     paint("fill", dot.fill);
     if (dot.stroke.ink != Ink::none || dot.stroke.colour) paint("stroke", dot.stroke);
     out_ += "/>";
@@ -140,8 +139,7 @@ class SvgWriter {
     out_ += "<path d=\"";
     for (const auto& place : dots.places)
       put("M{:.0f} {:.0f}h0", place.x, place.y);
-    put("\" fill=\"none\" stroke-linecap=\"round\" stroke-width=\"{}\"",
-        length(2 * dots.radius));
+    put("\" fill=\"none\" stroke-linecap=\"round\" stroke-width=\"{}\"", length(2 * dots.radius));
     paint("stroke", dots.fill);
     out_ += "/>";
   }

@@ -38,8 +38,7 @@ class TemporaryFile {
     if (descriptor < 0) return;
     ::close(descriptor);
     std::ofstream file(name_, std::ios::binary);
-    written_ =
-        file.write(text.data(), static_cast<std::streamsize>(text.size())).flush().good();
+    written_ = file.write(text.data(), static_cast<std::streamsize>(text.size())).flush().good();
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -61,8 +60,8 @@ class TemporaryFile {
 Result<std::string> png_bytes(const Drawing& drawing, double dots_per_inch) {
   if (find_on_path("rsvg-convert").empty()) {
     return fault(FaultKind::unavailable,
-                 "a PNG is painted by the program rsvg-convert, which is not on PATH (Debian: "
-                 "librsvg2-bin and fonts-dejavu-core). SVG needs nothing: write -o FILE.svg");
+        "a PNG is painted by the program rsvg-convert, which is not on PATH (Debian: "
+        "librsvg2-bin and fonts-dejavu-core). SVG needs nothing: write -o FILE.svg");
   }
   const TemporaryFile svg(svg_text(drawing, SvgUse::file));
   if (!svg.written())
@@ -72,15 +71,14 @@ Result<std::string> png_bytes(const Drawing& drawing, double dots_per_inch) {
   CommandOptions options;
   options.deadline = limit;
   options.output_limit = most_bytes;
-  SHARDSWEEP_ASSIGN(auto painted, run_command({"rsvg-convert", "--format=png",
-                                               fmt::format("--zoom={:.6f}", zoom), svg.name()},
-                                              options));
+  SHARDSWEEP_ASSIGN(auto painted,
+      run_command({"rsvg-convert", "--format=png", fmt::format("--zoom={:.6f}", zoom), svg.name()},
+          options));
   if (painted.exit_code != 0 || painted.truncated) {
-    return fault(
-        FaultKind::unavailable,
+    return fault(FaultKind::unavailable,
         fmt::format("rsvg-convert failed: {}",
-                    painted.truncated ? "the picture is too large"
-                                      : painted.err.substr(0, painted.err.find('\n'))));
+            painted.truncated ? "the picture is too large"
+                              : painted.err.substr(0, painted.err.find('\n'))));
   }
   return std::move(painted.out);
 }

@@ -44,7 +44,7 @@ using ByValue = std::map<std::string, double, decltype(&natural_less)>;
 using Changes = std::map<std::pair<std::string, std::string>, std::vector<double>>;
 
 void add_pairs(Changes& changes, const CellAnswer& answer, const Rows& trials,
-               const TrialRows& rows, const std::string& axis) {
+    const TrialRows& rows, const std::string& axis) {
   std::map<std::string, ByValue> lines;
   for (const auto& layout : answer.layouts) {
     const auto row = rows.row(layout.trial);
@@ -64,7 +64,7 @@ void add_pairs(Changes& changes, const CellAnswer& answer, const Rows& trials,
 
 std::string signed_percent(double change) {
   return fmt::format("{}{:.{}f} %", change < 0 ? "−" : "+", std::abs(change) * 100,
-                     std::abs(change) < 0.1 ? 1 : 0);
+      std::abs(change) < 0.1 ? 1 : 0);
 }
 
 /// The change on a scale from half to double, where no change is the middle.
@@ -79,8 +79,8 @@ double AxisEffect::at(double share) const {
       std::lround(share * static_cast<double>(changes.size() - 1)))];
 }
 
-std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells, const Rows& trials,
-                                     const TrialRows& rows) {
+std::vector<AxisEffect> axis_effects(
+    const std::vector<PageCell>& cells, const Rows& trials, const TrialRows& rows) {
   std::vector<AxisEffect> effects;
   for (const auto& axis : free_columns()) {
     Changes changes;
@@ -98,9 +98,8 @@ std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells, const R
   std::map<std::string, double> largest;
   for (const auto& one : effects)
     largest[one.axis] = std::max(largest[one.axis], std::abs(std::log1p(one.at(0.5))));
-  std::stable_sort(effects.begin(), effects.end(), [&](const auto& a, const auto& b) {
-    return largest[a.axis] > largest[b.axis];
-  });
+  std::stable_sort(effects.begin(), effects.end(),
+      [&](const auto& a, const auto& b) { return largest[a.axis] > largest[b.axis]; });
   return effects;
 }
 
@@ -127,15 +126,15 @@ std::string axes_section(const ReportView& view) {
         "style=\"left:{:.1f}%;width:{:.1f}%\"></i><u "
         "style=\"left:{:.1f}%\"></u></span></td><td "
         "class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
-        xml_escaped(effect.axis), xml_escaped(axis_words(effect.axis)),
-        xml_escaped(effect.from), xml_escaped(effect.to), effect.changes.size(),
-        signed_percent(effect.at(0.5)), place_of(low), place_of(high) - place_of(low),
-        place_of(effect.at(0.5)), signed_percent(low), signed_percent(high));
+        xml_escaped(effect.axis), xml_escaped(axis_words(effect.axis)), xml_escaped(effect.from),
+        xml_escaped(effect.to), effect.changes.size(), signed_percent(effect.at(0.5)),
+        place_of(low), place_of(high) - place_of(low), place_of(effect.at(0.5)),
+        signed_percent(low), signed_percent(high));
   }
   body += "</tbody></table></div>\n";
   if (effects.size() > most_shown)
-    body += fmt::format("<p class=\"faint\">and {} smaller ones.</p>\n",
-                        effects.size() - most_shown);
+    body +=
+        fmt::format("<p class=\"faint\">and {} smaller ones.</p>\n", effects.size() - most_shown);
   return section("Which axis matters", body);
 }
 

@@ -24,7 +24,7 @@ struct AxisEffect {
 
 /// Of all cells, axis by axis: first the one with the largest change in the median. Steps with
 /// fewer than three pairs are left out, unless no other is there.
-[[nodiscard]] std::vector<AxisEffect> axis_effects(const std::vector<PageCell>& cells,
-                                                   const Rows& trials, const TrialRows& rows);
+[[nodiscard]] std::vector<AxisEffect> axis_effects(
+    const std::vector<PageCell>& cells, const Rows& trials, const TrialRows& rows);
 
 }  // namespace shardsweep

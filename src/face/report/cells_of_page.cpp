@@ -28,8 +28,7 @@ std::string runner_of(const Rows& trials, std::size_t row) {
 bool is_shown(const std::set<std::string>& runners, const Rows& trials, std::size_t row) {
   if (!trials.number(row, "tokens_per_s_per_gpu")) return true;
   const auto name = runner_of(trials, row);
-  return runners.contains(name) ||
-         runners.contains(with_code(name, trials.text(row, "code_hash")));
+  return runners.contains(name) || runners.contains(with_code(name, trials.text(row, "code_hash")));
 }
 
 /// As the heatmap chooses it.
@@ -91,8 +90,8 @@ std::vector<PageCell> cells_of_page(const Heatmap& heatmap, const Rows& trials) 
   std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> rows_of;
   for (std::size_t row = 0; row < trials.size(); ++row) {
     if (trials.text(row, "seq_len") != seq_len || !is_shown(shown, trials, row)) continue;
-    rows_of[{trials.text(row, heatmap.row_name), trials.text(row, heatmap.column_name)}]
-        .push_back(row);
+    rows_of[{trials.text(row, heatmap.row_name), trials.text(row, heatmap.column_name)}].push_back(
+        row);
   }
   std::vector<PageCell> cells;
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {

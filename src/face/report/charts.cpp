@@ -80,8 +80,7 @@ class ChartScale {
       }
     } else {
       const double step = nice_step((high_ - low_) / 4);
-      for (double tick = std::ceil(low_ / step) * step; tick <= high_ + step * 1e-9;
-           tick += step)
+      for (double tick = std::ceil(low_ / step) * step; tick <= high_ + step * 1e-9; tick += step)
         ticks.push_back(std::abs(tick) < step * 1e-6 ? 0 : tick);
     }
     return ticks;
@@ -126,11 +125,10 @@ Group axes_group(const Chart& chart, const ChartScale& x, const ChartScale& y) {
   Group group;
   const double bottom = chart.height - bottom_margin;
   const double right = chart.width - right_margin;
-  group.shapes.emplace_back(Label{4, 13,
-                                  fitting_text(chart.title, heading_size, chart.width - 8),
-                                  heading_size, Anchor::start, true});
-  group.shapes.emplace_back(Stroke{
-      {{left_margin, top_margin}, {left_margin, bottom}, {right, bottom}}, {Ink::faint}, 1});
+  group.shapes.emplace_back(Label{4, 13, fitting_text(chart.title, heading_size, chart.width - 8),
+      heading_size, Anchor::start, true});
+  group.shapes.emplace_back(
+      Stroke{{{left_margin, top_margin}, {left_margin, bottom}, {right, bottom}}, {Ink::faint}, 1});
   double last = -1e9;
   for (const double tick : x.ticks()) {
     const auto text = fitting_text(x.text(tick), tick_size, 90);
@@ -146,23 +144,17 @@ Group axes_group(const Chart& chart, const ChartScale& x, const ChartScale& y) {
     const double at = y.at(tick);
     group.shapes.emplace_back(Stroke{{{left_margin, at}, {right, at}}, {Ink::line}, 0.4});
     group.shapes.emplace_back(Label{left_margin - 4, at + 3,
-                                    fitting_text(y.text(tick), tick_size, left_margin - 8),
-                                    tick_size, Anchor::end});
+        fitting_text(y.text(tick), tick_size, left_margin - 8), tick_size, Anchor::end});
   }
-  group.shapes.emplace_back(Label{(left_margin + right) / 2,
-                                  chart.height - 10,
-                                  chart.x.title,
-                                  tick_size,
-                                  Anchor::middle,
-                                  false,
-                                  {Ink::faint}});
+  group.shapes.emplace_back(Label{(left_margin + right) / 2, chart.height - 10, chart.x.title,
+      tick_size, Anchor::middle, false, {Ink::faint}});
   group.shapes.emplace_back(
       Label{4, top_margin - 7, chart.y.title, tick_size, Anchor::start, false, {Ink::faint}});
   return group;
 }
 
-void add_series(Drawing& drawing, const ChartSeries& series, const ChartScale& x,
-                const ChartScale& y) {
+void add_series(
+    Drawing& drawing, const ChartSeries& series, const ChartScale& x, const ChartScale& y) {
   Stroke line{{}, series.paint, 1.5, series.dashed};
   Dots dots{{}, 3, series.paint};
   std::set<std::pair<long, long>> taken;  // what would lie on a point that is there
@@ -209,14 +201,9 @@ void add_names(Drawing& drawing, const std::vector<ChartSeries>& series) {
 }  // namespace
 
 Colour category_colour(std::size_t number) {
-  constexpr std::array<Colour, 8> colours{{{0x38, 0x6b, 0xae},
-                                           {0x63, 0x1a, 0x21},
-                                           {0x48, 0xa0, 0x9f},
-                                           {0x4f, 0x31, 0x69},
-                                           {0x4e, 0x99, 0xd5},
-                                           {0x96, 0x61, 0x00},
-                                           {0x4a, 0x41, 0x04},
-                                           {0x57, 0x68, 0x71}}};
+  constexpr std::array<Colour, 8> colours{
+      {{0x38, 0x6b, 0xae}, {0x63, 0x1a, 0x21}, {0x48, 0xa0, 0x9f}, {0x4f, 0x31, 0x69},
+          {0x4e, 0x99, 0xd5}, {0x96, 0x61, 0x00}, {0x4a, 0x41, 0x04}, {0x57, 0x68, 0x71}}};
   return colours[number % colours.size()];
 }
 
@@ -224,21 +211,16 @@ Drawing chart_picture(const Chart& chart) {
   auto values = all_values(chart, &ChartPoint::x);
   if (chart.limit) values.push_back(*chart.limit);
   const ChartScale x(chart.x, values, left_margin, chart.width - right_margin);
-  const ChartScale y(chart.y, all_values(chart, &ChartPoint::y), chart.height - bottom_margin,
-                     top_margin);
+  const ChartScale y(
+      chart.y, all_values(chart, &ChartPoint::y), chart.height - bottom_margin, top_margin);
   Drawing drawing{chart.width, chart.height, chart.title, {}, {axes_group(chart, x, y)}};
   if (chart.limit) {
     const double at = x.at(*chart.limit);
     Group limit;
     limit.shapes.emplace_back(
         Stroke{{{at, top_margin}, {at, chart.height - bottom_margin}}, {Ink::accent}, 1, true});
-    limit.shapes.emplace_back(Label{at - 3,
-                                    top_margin + 8,
-                                    chart.limit_name,
-                                    tick_size,
-                                    Anchor::end,
-                                    false,
-                                    {Ink::accent}});
+    limit.shapes.emplace_back(Label{
+        at - 3, top_margin + 8, chart.limit_name, tick_size, Anchor::end, false, {Ink::accent}});
     drawing.groups.push_back(std::move(limit));
   }
   for (const auto& series : chart.series)
@@ -265,19 +247,16 @@ std::string axis_json(const ChartAxis& axis) {
   for (const auto& name : axis.names)
     names += (names.empty() ? "" : ",") + script_json(name);
   return fmt::format(R"({{"title":{},"kind":"{}","log":{},"zero":{},"exact":{}{}}})",
-                     script_json(axis.title), kind_of(axis.column), axis.logarithmic,
-                     axis.from_zero, axis.at_data,
-                     names.empty() ? "" : ",\"names\":[" + names + "]");
+      script_json(axis.title), kind_of(axis.column), axis.logarithmic, axis.from_zero, axis.at_data,
+      names.empty() ? "" : ",\"names\":[" + names + "]");
 }
 
 std::string series_json(const ChartSeries& series) {
   std::string points;
   for (const auto& point : series.points)
     points += fmt::format("{}[{},{}{}]", points.empty() ? "" : ",", number_json(point.x),
-                          number_json(point.y),
-                          point.title.empty() ? "" : "," + script_json(point.title));
-  return fmt::format(
-      R"({{"name":{},"colour":{},"line":{},"dots":{},"dashed":{},"points":[{}]}})",
+        number_json(point.y), point.title.empty() ? "" : "," + script_json(point.title));
+  return fmt::format(R"({{"name":{},"colour":{},"line":{},"dots":{},"dashed":{},"points":[{}]}})",
       script_json(series.name), series.colour, series.line, series.dots, series.dashed, points);
 }
 

@@ -37,29 +37,29 @@ std::string without_value(const Heatmap& heatmap, const HeatmapCell& cell) {
   auto head = outcome ? outcome_words(cell.status) : std::string(cell.status);
   if (outcome && tried > 0)
     head = cell.status == name(Outcome::completed)
-               ? counted(cell.completed, "trial") + " measured"
-               : fmt::format("{}: {}", counted(tried, "trial"), head);
+        ? counted(cell.completed, "trial") + " measured"
+        : fmt::format("{}: {}", counted(tried, "trial"), head);
   std::string out = fmt::format("<span class=\"value\">{}</span>", xml_escaped(head));
   if (cell.predicted)
     out += fmt::format("<span class=\"more\">predicted {}</span>",
-                       xml_escaped(value_text(heatmap, *cell.predicted)));
+        xml_escaped(value_text(heatmap, *cell.predicted)));
   const auto rule = rule_of(cell);
   if (!rule.empty()) out += fmt::format("<span class=\"more\">{}</span>", xml_escaped(rule));
   return out;
 }
 
-std::string inner_of(const Heatmap& heatmap, std::size_t row, std::size_t column,
-                     const GridWords& words) {
+std::string inner_of(
+    const Heatmap& heatmap, std::size_t row, std::size_t column, const GridWords& words) {
   const auto& cell = heatmap.cells[row][column];
   if (!is_measured(cell) || !cell.value || heatmap.value_name == "outcome")
     return without_value(heatmap, cell);
-  std::string out = fmt::format("<span class=\"value\">{}</span>",
-                                xml_escaped(value_text(heatmap, *cell.value)));
+  std::string out =
+      fmt::format("<span class=\"value\">{}</span>", xml_escaped(value_text(heatmap, *cell.value)));
   if (shows_answers(heatmap)) {
     const auto badge = badge_at(words, row, column);
     if (!badge.text.empty())
-      out += fmt::format("<span class=\"badge {}\">{}</span>", badge.style,
-                         xml_escaped(badge.text));
+      out +=
+          fmt::format("<span class=\"badge {}\">{}</span>", badge.style, xml_escaped(badge.text));
     if (!cell.layout.empty())
       out += fmt::format("<span class=\"layout\">{}</span>", layout_html(cell.layout));
   }
@@ -75,7 +75,7 @@ std::string inner_of(const Heatmap& heatmap, std::size_t row, std::size_t column
 std::string with_small(const std::string& label, const NameOf& below) {
   const auto more = below ? below(label) : std::string();
   return xml_escaped(label) +
-         (more.empty() ? "" : fmt::format("<small>{}</small>", xml_escaped(more)));
+      (more.empty() ? "" : fmt::format("<small>{}</small>", xml_escaped(more)));
 }
 
 std::string colour_legend(const Heatmap& heatmap, const std::vector<std::vector<int>>& steps) {
@@ -84,9 +84,9 @@ std::string colour_legend(const Heatmap& heatmap, const std::vector<std::vector<
     seen.insert(row.begin(), row.end());
   seen.erase(0);
   if (seen.empty()) return {};
-  std::string out =
-      by_row(heatmap) ? "Colour: share of the best of its row, at least <span class=\"steps\">"
-                      : "Colour: from the lowest to the highest value <span class=\"steps\">";
+  std::string out = by_row(heatmap)
+      ? "Colour: share of the best of its row, at least <span class=\"steps\">"
+      : "Colour: from the lowest to the highest value <span class=\"steps\">";
   const auto scale = colour_scale(heatmap);
   for (int step = most_steps; step > 0; --step) {
     std::string name;
@@ -109,11 +109,11 @@ std::string badge_legend(const Heatmap& heatmap, const GridWords& words) {
   }
   std::string out;
   for (const auto& [style, meaning] :
-       {std::pair<std::string, std::string>{
-            "faster", "<b>faster</b> ahead of the next layout by more than the noise"},
-        {"tie", "<b>tie</b> the runs can't tell the first layouts apart"},
-        {"run", "<b>1 run</b> measured once; by how much it leads is no proof"},
-        {"open", "<b>?</b> open: see the details of the cell"}}) {
+      {std::pair<std::string, std::string>{
+           "faster", "<b>faster</b> ahead of the next layout by more than the noise"},
+          {"tie", "<b>tie</b> the runs can't tell the first layouts apart"},
+          {"run", "<b>1 run</b> measured once; by how much it leads is no proof"},
+          {"open", "<b>?</b> open: see the details of the cell"}}) {
     if (seen.contains(style)) out += (out.empty() ? "" : " · ") + meaning;
   }
   return out;
@@ -128,8 +128,8 @@ std::string names_legend(const Heatmap& heatmap, const GridWords& words) {
   }
   std::string out;
   for (const auto& [name, meaning] : short_names_in(labels))
-    out += fmt::format("{}<b>{}</b> {}", out.empty() ? "" : " · ", xml_escaped(name),
-                       xml_escaped(meaning));
+    out += fmt::format(
+        "{}<b>{}</b> {}", out.empty() ? "" : " · ", xml_escaped(name), xml_escaped(meaning));
   if (!out.empty()) out += ". Degrees of 1 are left out, except dp.";
   if (!words.chosen.empty())
     out +=
@@ -143,9 +143,8 @@ std::string names_legend(const Heatmap& heatmap, const GridWords& words) {
 std::string grid(const Heatmap& heatmap, const GridWords& words) {
   const auto steps = steps_of(heatmap);
   const auto title = heatmap.value_name == "outcome" ? std::string("outcome")
-                     : heatmap.aggregate == Aggregate::best
-                         ? title_of(heatmap.value_name) + " of the best layout"
-                         : picture_title(heatmap);
+      : heatmap.aggregate == Aggregate::best ? title_of(heatmap.value_name) + " of the best layout"
+                                             : picture_title(heatmap);
   std::string out = fmt::format(
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table "
       "class=\"grid\" style=\"--columns:{1}\"><thead><tr><th scope=\"col\">{0}</th>",
@@ -153,12 +152,12 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
   for (const auto& column : heatmap.columns) {
     const auto below = words.below_column ? words.below_column(column) : std::string();
     out += fmt::format("<th scope=\"col\">{}{}</th>", xml_escaped(column_text(heatmap, column)),
-                       below.empty() ? "" : "<small>" + xml_escaped(below) + "</small>");
+        below.empty() ? "" : "<small>" + xml_escaped(below) + "</small>");
   }
   out += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
-    out += fmt::format("<tr><th scope=\"row\">{}</th>\n",
-                       with_small(heatmap.rows[r], words.below_row));
+    out += fmt::format(
+        "<tr><th scope=\"row\">{}</th>\n", with_small(heatmap.rows[r], words.below_row));
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       if (heatmap.cells[r][c].status == "none") {
         out += "<td></td>";
@@ -175,10 +174,9 @@ std::string grid(const Heatmap& heatmap, const GridWords& words) {
     out += "</tr>\n";
   }
   out += "</tbody></table></div>\n";
-  for (const auto& line :
-       {colour_legend(heatmap, steps),
-        shows_answers(heatmap) ? badge_legend(heatmap, words) : std::string(),
-        shows_answers(heatmap) ? names_legend(heatmap, words) : std::string()}) {
+  for (const auto& line : {colour_legend(heatmap, steps),
+           shows_answers(heatmap) ? badge_legend(heatmap, words) : std::string(),
+           shows_answers(heatmap) ? names_legend(heatmap, words) : std::string()}) {
     if (!line.empty()) out += "<p class=\"legend\">" + line + "</p>\n";
   }
   return out;

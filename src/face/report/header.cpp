@@ -49,8 +49,8 @@ std::string range_text(const std::vector<std::string>& sizes, std::string_view n
 /// One fact: what it is called, its answer, and smaller lines as HTML.
 std::string fact(std::string_view name, const std::string& answer, const std::string& more) {
   if (answer.empty()) return {};
-  return fmt::format("<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>\n", xml_escaped(name),
-                     xml_escaped(answer), more);
+  return fmt::format(
+      "<div><dt>{}</dt><dd><b>{}</b>{}</dd></div>\n", xml_escaped(name), xml_escaped(answer), more);
 }
 
 std::string lines(const std::vector<std::string>& texts) {
@@ -68,8 +68,8 @@ std::string bits_text(double bytes_per_s) {
 std::string name_of(const ClusterSpec& cluster) {
   const auto gpu = cluster.gpu.empty() ? cluster.name : cluster.gpu;
   return cluster.this_machine
-             ? fmt::format("this machine, {} as GPUs", counted(cluster.gpus_per_node, "slot"))
-             : fmt::format("{} × {} per node", cluster.gpus_per_node, gpu);
+      ? fmt::format("this machine, {} as GPUs", counted(cluster.gpus_per_node, "slot"))
+      : fmt::format("{} × {} per node", cluster.gpus_per_node, gpu);
 }
 
 std::string hardware_fact(const ReportView& view) {
@@ -82,7 +82,7 @@ std::string hardware_fact(const ReportView& view) {
     if (cluster.memory_bytes > 0) line = size_text(cluster.memory_bytes) + " per GPU";
     if (cluster.inter_node_bandwidth > 0 && !cluster.this_machine)
       line += fmt::format("{}{} per GPU between nodes", line.empty() ? "" : ", ",
-                          bits_text(cluster.inter_node_bandwidth));
+          bits_text(cluster.inter_node_bandwidth));
     more.push_back(std::move(line));
   }
   if (names.empty()) names = values_of(Rows(view.facts().sweeps), "cluster");
@@ -91,8 +91,8 @@ std::string hardware_fact(const ReportView& view) {
   more.push_back(range_text(sizes, "node"));
   more.push_back(range_text(values_of(view.trials, "gpus"), "GPU"));
   const auto size = more.size() >= 2 && !more[more.size() - 2].empty()
-                        ? more[more.size() - 2] + ", " + more.back()
-                        : more.back();
+      ? more[more.size() - 2] + ", " + more.back()
+      : more.back();
   more.resize(more.size() - 2);
   more.insert(more.begin(), size);
   return fact("Hardware", joined(names, 2), lines(more));
@@ -144,8 +144,8 @@ std::string software_fact(const ReportView& view) {
     const bool one = versions.size() == 1;
     names.push_back(one ? fmt::format("{} {}", name, *versions.begin()) : name);
     if (!one)
-      more.push_back(fmt::format("{} versions: {}", versions.size(),
-                                 joined({versions.begin(), versions.end()}, 3)));
+      more.push_back(fmt::format(
+          "{} versions: {}", versions.size(), joined({versions.begin(), versions.end()}, 3)));
   }
   if (names.empty()) names = values_of(Rows(view.facts().sweeps), "runner");
   more.push_back(joined(values_of(view.trials, "dtype"), 3));
@@ -153,9 +153,8 @@ std::string software_fact(const ReportView& view) {
 }
 
 /// The first and the last moment of a column; nothing if none is known.
-std::optional<std::pair<std::int64_t, std::int64_t>> span_of(const Rows& rows,
-                                                             std::string_view first,
-                                                             std::string_view last) {
+std::optional<std::pair<std::int64_t, std::int64_t>> span_of(
+    const Rows& rows, std::string_view first, std::string_view last) {
   std::int64_t from = 0;
   std::int64_t to = 0;
   for (std::size_t row = 0; row < rows.size(); ++row) {
@@ -178,17 +177,16 @@ std::string dates_text(const std::pair<std::int64_t, std::int64_t>& span) {
 std::string date_fact(const ReportView& view) {
   const Rows sweeps(view.facts().sweeps);
   if (const auto ran = span_of(Rows(view.facts().attempts), "started_at", "ended_at")) {
-    return fact(
-        "Date", dates_text(*ran),
+    return fact("Date", dates_text(*ran),
         xml_escaped("measured within " +
-                    duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
+            duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
   }
   const auto submitted = span_of(sweeps, "submitted_at", "submitted_at");
   if (!submitted) return {};
   const bool imported = sweeps.size() > 0 && sweeps.text(0, "backend") == "imported";
   return fact("Date", dates_text({submitted->first, submitted->first}),
-              imported ? "when the table was imported; run dates are not recorded"
-                       : "submitted; nothing has run yet");
+      imported ? "when the table was imported; run dates are not recorded"
+               : "submitted; nothing has run yet");
 }
 
 std::string trials_fact(const ReportView& view) {
@@ -203,19 +201,18 @@ std::string trials_fact(const ReportView& view) {
   std::string words;
   for (const auto& [outcome, count] : counts) {
     bar += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\"></i>", outcome_colour(outcome),
-                       100.0 * static_cast<double>(count) / static_cast<double>(all));
-    words += fmt::format(
-        "<span style=\"white-space:nowrap\"><i class=\"key k{}\"></i>{} {}</span> ",
-        outcome_colour(outcome), grouped(count), xml_escaped(outcome_words(outcome)));
+        100.0 * static_cast<double>(count) / static_cast<double>(all));
+    words +=
+        fmt::format("<span style=\"white-space:nowrap\"><i class=\"key k{}\"></i>{} {}</span> ",
+            outcome_colour(outcome), grouped(count), xml_escaped(outcome_words(outcome)));
   }
   return fact("Trials", fmt::format("{} measured of {}", grouped(measured), grouped(all)),
-              bar + "</span>" + words);
+      bar + "</span>" + words);
 }
 
 std::string money_text(const Price& price, double seconds) {
   const double money = price.per_gpu_hour * seconds / seconds_per_hour;
-  const auto amount =
-      money >= 100 ? grouped(std::llround(money)) : fmt::format("{:.2f}", money);
+  const auto amount = money >= 100 ? grouped(std::llround(money)) : fmt::format("{:.2f}", money);
   return amount + (price.currency.empty() ? "" : " " + price.currency);
 }
 
@@ -256,8 +253,8 @@ std::string cost_fact(const ReportView& view) {
     more.push_back(money_text(*view.input.price, seconds_per_hour) + " per GPU-hour");
   }
   if (saved > 0)
-    more.push_back(fmt::format("about {} saved: {} of the full grid not run",
-                               gpu_time_text(saved), counted(spared, "trial")));
+    more.push_back(fmt::format("about {} saved: {} of the full grid not run", gpu_time_text(saved),
+        counted(spared, "trial")));
   more.push_back(energy_text(view));
   return fact("Cost", answer, lines(more));
 }
@@ -278,10 +275,10 @@ std::string certainty_fact(const ReportView& view) {
   if (all == 0) return {};
   std::string more;
   for (const auto& [word, count] : others)
-    more += fmt::format("{}{} {}", more.empty() ? "" : ", ", count,
-                        word == "tie" && count > 1 ? "ties" : word);
+    more += fmt::format(
+        "{}{} {}", more.empty() ? "" : ", ", count, word == "tie" && count > 1 ? "ties" : word);
   return fact("How sure", fmt::format("{} of {} winners faster than the next", faster, all),
-              xml_escaped(more));
+      xml_escaped(more));
 }
 
 std::string title_of_page(const ReportView& view) {
@@ -291,9 +288,8 @@ std::string title_of_page(const ReportView& view) {
   if (title.empty()) title = "shardsweep report";
   if (heatmap.row_name != "model" || heatmap.rows.empty()) return title;
   title += fmt::format(": fastest layouts of {}",
-                       heatmap.rows.size() == 1
-                           ? heatmap.rows.front()
-                           : counted(static_cast<std::int64_t>(heatmap.rows.size()), "model"));
+      heatmap.rows.size() == 1 ? heatmap.rows.front()
+                               : counted(static_cast<std::int64_t>(heatmap.rows.size()), "model"));
   if (heatmap.column_name == "nodes") title += " on " + range_text(heatmap.columns, "node");
   if (heatmap.column_name == "gpus") title += " on " + range_text(heatmap.columns, "GPU");
   return title;
@@ -321,13 +317,12 @@ std::string source_line(const ReportInput& input) {
 
 std::string header_section(const ReportView& view) {
   std::string out = fmt::format("<header>\n<h1>{}</h1>\n<p class=\"sub\">{}</p>\n",
-                                xml_escaped(title_of_page(view)), xml_escaped(view.input.made));
+      xml_escaped(title_of_page(view)), xml_escaped(view.input.made));
   if (!view.input.warning.empty())
     out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.input.warning));
   out += "</header>\n<dl class=\"facts\">\n";
-  for (const auto& one :
-       {hardware_fact(view), models_fact(view), software_fact(view), date_fact(view),
-        trials_fact(view), cost_fact(view), certainty_fact(view)})
+  for (const auto& one : {hardware_fact(view), models_fact(view), software_fact(view),
+           date_fact(view), trials_fact(view), cost_fact(view), certainty_fact(view)})
     out += one;
   out += "</dl>\n";
   if (!view.heatmap().note.empty())

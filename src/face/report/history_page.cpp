@@ -25,9 +25,8 @@ constexpr std::size_t most_charts = 60;
 constexpr std::size_t most_in_picture = 24;
 
 Chart chart_of_series(const HistorySeries& series) {
-  Chart chart{printable(series.title),
-              {"measurements, the oldest first", "", false, false, {}},
-              {series.unit, "tokens_per_s_per_gpu", false, false, {}}};
+  Chart chart{printable(series.title), {"measurements, the oldest first", "", false, false, {}},
+      {series.unit, "tokens_per_s_per_gpu", false, false, {}}};
   ChartSeries measured{"measured", {}, {Ink::none, category_colour(0)}};
   ChartSeries level{"level", {}, {Ink::none, category_colour(1)}, true, false};
   level.colour = 1;
@@ -36,9 +35,8 @@ Chart chart_of_series(const HistorySeries& series) {
     measured.points.push_back(
         {place, series.points[i].run.measured.speed, printable(point_sentence(series, i))});
     // A step stands between two points, not as a slope from one to the other.
-    const bool is_change =
-        std::any_of(series.answer.changes.begin(), series.answer.changes.end(),
-                    [i](const SeriesChange& change) { return change.first == i; });
+    const bool is_change = std::any_of(series.answer.changes.begin(), series.answer.changes.end(),
+        [i](const SeriesChange& change) { return change.first == i; });
     if (is_change) {
       level.points.push_back({place - 0.5, series.answer.levels[i - 1]});
       level.points.push_back({place - 0.5, series.answer.levels[i]});
@@ -52,24 +50,22 @@ Chart chart_of_series(const HistorySeries& series) {
 /// What became slower, since when, and by what: those that lost most, a line each.
 std::string history_answer(const History& history) {
   constexpr std::ptrdiff_t most = 5;
-  const auto slower =
-      std::count_if(history.series.begin(), history.series.end(),
-                    [](const HistorySeries& series) { return series.loss > 0; });
+  const auto slower = std::count_if(history.series.begin(), history.series.end(),
+      [](const HistorySeries& series) { return series.loss > 0; });
   if (slower == 0) return "<p>No series has surely become slower.</p>\n";
   std::string lines;
   for (const auto& series :
-       std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
+      std::span(history.series).first(static_cast<std::size_t>(std::min(slower, most))))
     lines += fmt::format("{}<b>{}</b> is {} below its best. {}.", lines.empty() ? "" : "<br>\n",
-                         xml_escaped(series.title), percent_text(series.loss),
-                         xml_escaped(history_sentence(series)));
+        xml_escaped(series.title), percent_text(series.loss),
+        xml_escaped(history_sentence(series)));
   if (slower > most) lines += fmt::format("<br>\n{} more lost less.", slower - most);
   return fmt::format("<p class=\"note\">{}</p>\n", lines);
 }
 
 std::string series_figure(const HistorySeries& series) {
   return fmt::format("<div>\n<h3>{}</h3>\n<p>{}</p>\n{}</div>\n", xml_escaped(series.title),
-                     xml_escaped(history_sentence(series)),
-                     chart_figure(chart_of_series(series), ""));
+      xml_escaped(history_sentence(series)), chart_figure(chart_of_series(series), ""));
 }
 
 }  // namespace
@@ -77,7 +73,7 @@ std::string series_figure(const HistorySeries& series) {
 std::string history_page(const History& history, const std::string& made) {
   std::string body = "<main>\n<header>\n<h1>Speed over time</h1>\n";
   body += fmt::format("<p class=\"sub\">{} {}</p>\n</header>\n",
-                      xml_escaped(history_summary(history)), xml_escaped(made));
+      xml_escaped(history_summary(history)), xml_escaped(made));
   if (!history.series.empty()) body += history_answer(history);
   body +=
       "<section>\n<h2>Series, the largest loss first</h2>\n<p class=\"faint\">A loss is how "
@@ -89,8 +85,8 @@ std::string history_page(const History& history, const std::string& made) {
     body += series_figure(history.series[i]);
   body += "</div>\n";
   if (history.series.size() > most_charts)
-    body += fmt::format("<p class=\"faint\">{} more are in the table.</p>\n",
-                        history.series.size() - most_charts);
+    body += fmt::format(
+        "<p class=\"faint\">{} more are in the table.</p>\n", history.series.size() - most_charts);
   auto table = history_table(history, true);
   // The charts show it better.
   const auto spark = std::find(table.columns.begin(), table.columns.end(), "history");
@@ -99,10 +95,9 @@ std::string history_page(const History& history, const std::string& made) {
   for (auto& row : table.rows)
     row.erase(row.begin() + place);
   body += "</section>\n<section>\n<h2>All series as a table</h2>\n" +
-          html_table(table, "Series, the largest loss first") + "</section>\n";
+      html_table(table, "Series, the largest loss first") + "</section>\n";
   return html_page("Speed over time",
-                   body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n",
-                   PageScript::whole);
+      body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n", PageScript::whole);
 }
 
 Drawing history_picture(const History& history) {

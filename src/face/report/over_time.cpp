@@ -28,7 +28,7 @@ double gpus_of(const Rows& trials, const PageCell& cell) {
 /// Of the best layout of each cell: its share of the tokens/s that perfect scaling from the
 /// smallest measured world would give.
 void add_model(Chart& chart, Table& table, const ReportView& view,
-               const std::vector<const PageCell*>& cells, std::size_t number) {
+    const std::vector<const PageCell*>& cells, std::size_t number) {
   const auto& name = view.heatmap().rows[cells.front()->row];
   ChartSeries measured{name, {}, {}, true};
   measured.colour = number;
@@ -37,12 +37,11 @@ void add_model(Chart& chart, Table& table, const ReportView& view,
     const auto& best = cell->answer.layouts.front();
     const double gpus = gpus_of(view.trials, *cell);
     const double speed = best.tokens_per_s_per_gpu;
-    measured.points.push_back(
-        {gpus, speed / first,
-         fmt::format("{}, {} GPUs: {} tokens/s, {} of perfect scaling, with {}", name, gpus,
-                     amount_text(speed * gpus), percent_text(speed / first), best.name)});
+    measured.points.push_back({gpus, speed / first,
+        fmt::format("{}, {} GPUs: {} tokens/s, {} of perfect scaling, with {}", name, gpus,
+            amount_text(speed * gpus), percent_text(speed / first), best.name)});
     table.rows.push_back({name, static_cast<std::int64_t>(gpus), best.name, speed * gpus,
-                          speed / first, 1e9 / speed / seconds_per_hour});
+        speed / first, 1e9 / speed / seconds_per_hour});
   }
   chart.series.push_back(std::move(measured));
 }
@@ -88,8 +87,8 @@ std::vector<LifeOfAllocation> lives_of(const ReportFacts& facts) {
   for (auto& [id, life] : lives) {
     if (life.to > life.from) found.push_back(std::move(life));
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto& a, const auto& b) { return a.from < b.from; });
+  std::stable_sort(
+      found.begin(), found.end(), [](const auto& a, const auto& b) { return a.from < b.from; });
   return found;
 }
 
@@ -134,10 +133,9 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
         "<div><span>{}</span><div class=\"life\" role=\"img\" aria-label=\"{}\"><i "
         "class=\"rest\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>",
         xml_escaped(life.name),
-        xml_escaped(
-            fmt::format("{}: {} in {}", life.name,
-                        counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
-                        duration_text((life.to - life.from) * 1e-6))),
+        xml_escaped(fmt::format("{}: {} in {}", life.name,
+            counted(static_cast<std::int64_t>(life.spans.size()), "attempt"),
+            duration_text((life.to - life.from) * 1e-6))),
         (life.from - from) * percent, (life.to - life.from) * percent);
     double left = 0;
     double right = 0;
@@ -145,7 +143,7 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
     const auto put = [&] {
       if (colour >= 0)
         out += fmt::format("<i class=\"k{}\" style=\"left:{:.2f}%;width:{:.2f}%\"></i>", colour,
-                           left, right - left);
+            left, right - left);
     };
     for (const auto& span : life.spans) {
       const double begin = (span.from - from) * percent;
@@ -160,11 +158,12 @@ std::string timeline(const std::vector<LifeOfAllocation>& lives, std::size_t mos
     put();
     out += "</div></div>\n";
   }
-  return out + fmt::format(
-                   "<div><span></span><div class=\"ends\"><span>{}</span><span>{}</span></div>"
-                   "</div></div>\n",
-                   xml_escaped(local_time_text(static_cast<std::int64_t>(from))),
-                   xml_escaped(local_time_text(static_cast<std::int64_t>(to))));
+  return out +
+      fmt::format(
+          "<div><span></span><div class=\"ends\"><span>{}</span><span>{}</span></div>"
+          "</div></div>\n",
+          xml_escaped(local_time_text(static_cast<std::int64_t>(from))),
+          xml_escaped(local_time_text(static_cast<std::int64_t>(to))));
 }
 
 /// What the colours of the timeline mean.
@@ -172,9 +171,9 @@ std::string use_keys(const TimeUse& use) {
   std::string out = "<ul class=\"keys\">";
   for (const auto& [outcome, seconds] : use.gpu_seconds)
     out += fmt::format("<li><span class=\"key k{}\"></span>{}</li>", outcome_colour(outcome),
-                       xml_escaped(outcome_words(outcome)));
+        xml_escaped(outcome_words(outcome)));
   return out +
-         "<li><span class=\"key rest\"></span>start-up, checks, controls and idle</li></ul>\n";
+      "<li><span class=\"key rest\"></span>start-up, checks, controls and idle</li></ul>\n";
 }
 
 /// Trials in the order in which they ended.
@@ -203,9 +202,8 @@ ChartSeries history_of(const ReportView& view, const PageCell& cell) {
     if (speed <= best || !view.trials.text(row, "mark").empty()) continue;
     if (best > 0) series.points.push_back({hours, best / answer});
     best = speed;
-    series.points.push_back(
-        {hours, best / answer,
-         fmt::format("{}: {}", name, short_layout(view.trials.text(row, "layout")))});
+    series.points.push_back({hours, best / answer,
+        fmt::format("{}: {}", name, short_layout(view.trials.text(row, "layout")))});
   }
   if (hours <= 0 || best <= 0) return {};
   series.points.push_back({hours, best / answer});
@@ -222,16 +220,11 @@ std::string scaling_section(const ReportView& view) {
   }
   std::erase_if(rows, [](const auto& row) { return row.second.size() < 2; });
   if (rows.empty()) return {};
-  Chart chart{"Scaling of the fastest layouts",
-              {"GPUs", "", true, false, {}, true},
-              {"tokens/s, of perfect scaling from the smallest run",
-               "efficiency_share",
-               false,
-               true,
-               {}}};
+  Chart chart{"Scaling of the fastest layouts", {"GPUs", "", true, false, {}, true},
+      {"tokens/s, of perfect scaling from the smallest run", "efficiency_share", false, true, {}}};
   Table table{{view.heatmap().row_name, "gpus", "layout", "tokens_per_s", "efficiency_share",
-               "gpu_hours_per_billion_tokens"},
-              {}};
+                  "gpu_hours_per_billion_tokens"},
+      {}};
   std::size_t number = 0;
   for (const auto& [row, cells] : rows)
     add_model(chart, table, view, cells, number++);
@@ -242,21 +235,20 @@ std::string scaling_section(const ReportView& view) {
       perfect.points.push_back({point.x, 1});
   }
   std::sort(perfect.points.begin(), perfect.points.end(),
-            [](const auto& a, const auto& b) { return a.x < b.x; });
+      [](const auto& a, const auto& b) { return a.x < b.x; });
   chart.series.push_back(std::move(perfect));
   return section("Scaling",
-                 chart_figure(chart,
-                              "The fastest layout of each size; a doubt about its speed holds "
-                              "here too.") +
-                     "<details><summary>The numbers, and what a billion tokens "
-                     "cost</summary>\n" +
-                     html_table(table, "Scaling of the fastest layouts") + "</details>\n");
+      chart_figure(chart,
+          "The fastest layout of each size; a doubt about its speed holds "
+          "here too.") +
+          "<details><summary>The numbers, and what a billion tokens "
+          "cost</summary>\n" +
+          html_table(table, "Scaling of the fastest layouts") + "</details>\n");
 }
 
 std::string history_section(const ReportView& view) {
-  Chart chart{"How the best was found",
-              {"GPU-hours spent in the cell", "", true, false, {}},
-              {"best run so far, of the cell's best", "best_share", false, true, {}}};
+  Chart chart{"How the best was found", {"GPU-hours spent in the cell", "", true, false, {}},
+      {"best run so far, of the cell's best", "best_share", false, true, {}}};
   constexpr std::size_t most_cells = 8;
   std::vector<const PageCell*> order;
   for (const auto& cell : view.cells) {
@@ -273,13 +265,12 @@ std::string history_section(const ReportView& view) {
   }
   std::string body;
   if (!chart.series.empty())
-    body += chart_figure(
-        chart,
+    body += chart_figure(chart,
         fmt::format("GPU-hours spent until each new best{}. A single run may lie above the "
                     "median that ranks its layout.",
-                    order.size() > most_cells
-                        ? fmt::format(", in the {} cells with most layouts", most_cells)
-                        : ""));
+            order.size() > most_cells
+                ? fmt::format(", in the {} cells with most layouts", most_cells)
+                : ""));
   if (!view.facts().bounds.rows.empty())
     body += html_table(view.facts().bounds, "Bounds with which searches have stopped");
   return section("How the best was found", body);
@@ -300,10 +291,11 @@ std::string use_section(const ReportView& view) {
   add("idle, checks and controls", use.idle);
   std::string more;
   if (lives.size() > most_bars)
-    more = fmt::format("<p class=\"faint\">The first {} of {} allocations.</p>\n", most_bars,
-                       lives.size());
-  return section("Use of the nodes", html_table(table, "Time of the allocations' GPUs") +
-                                         timeline(lives, most_bars) + use_keys(use) + more);
+    more = fmt::format(
+        "<p class=\"faint\">The first {} of {} allocations.</p>\n", most_bars, lives.size());
+  return section("Use of the nodes",
+      html_table(table, "Time of the allocations' GPUs") + timeline(lives, most_bars) +
+          use_keys(use) + more);
 }
 
 }  // namespace shardsweep

@@ -27,7 +27,7 @@ struct HtmlColumn {
 bool says_nothing(const std::string& column, const Value& value) {
   const auto* integer = std::get_if<std::int64_t>(&value);
   return std::holds_alternative<std::monostate>(value) ||
-         (column == "nodes" && integer != nullptr && *integer == 0);
+      (column == "nodes" && integer != nullptr && *integer == 0);
 }
 
 /// Those in which something stands.
@@ -57,7 +57,7 @@ std::string html_page(std::string_view title, std::string_view body, PageScript 
   const bool explores = script == PageScript::explorer;
   if (explores) page += " 'wasm-unsafe-eval' blob:; worker-src blob:";
   page += fmt::format("\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n<body>\n",
-                      xml_escaped(title), page_style, explores ? explorer_style : "");
+      xml_escaped(title), page_style, explores ? explorer_style : "");
   page += body;
   if (explores) page += fmt::format("<script>\n{}</script>\n", explorer_script);
   if (script == PageScript::whole) page += fmt::format("<script>\n{}</script>\n", page_script);
@@ -70,8 +70,8 @@ namespace {
 bool is_short_word(std::string_view text) {
   constexpr std::size_t most = 12;
   return text.size() <= most && !text.empty() &&
-         std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
-         text.find(' ') == std::string_view::npos;
+      std::isalpha(static_cast<unsigned char>(text.front())) != 0 &&
+      text.find(' ') == std::string_view::npos;
 }
 
 }  // namespace
@@ -82,21 +82,20 @@ std::string html_table(const Table& table, std::string_view caption) {
     return column.numeric ? " class=\"number\"" : "";
   };
   std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"" +
-                    xml_escaped(caption) + "\"><table class=\"list\">";
+      xml_escaped(caption) + "\"><table class=\"list\">";
   if (!caption.empty()) out += fmt::format("<caption>{}</caption>", xml_escaped(caption));
   out += "<thead><tr>";
   for (const auto& column : columns) {
     out += fmt::format("<th scope=\"col\"{}>{}</th>", align(column),
-                       xml_escaped(title_of(table.columns[column.index])));
+        xml_escaped(title_of(table.columns[column.index])));
   }
   out += "</tr></thead>\n<tbody>\n";
   for (const auto& row : table.rows) {
     out += "<tr>";
     for (const auto& column : columns) {
       const auto text = humanised(table.columns[column.index], row[column.index]);
-      out +=
-          fmt::format("<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column),
-                      xml_escaped(text));
+      out += fmt::format("<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column),
+          xml_escaped(text));
     }
     out += "</tr>\n";
   }
@@ -114,11 +113,11 @@ std::string heatmap_page(const ReportInput& input, const std::vector<Heatmap>& h
     const auto title = picture_title(heatmap);
     if (heatmaps.size() > 1) body += section(title, grid(heatmap, {}));
     body += "<details><summary>The same as a list</summary>\n" +
-            html_table(heatmap_list(heatmap), title) + "</details>\n";
+        html_table(heatmap_list(heatmap), title) + "</details>\n";
   }
   const auto title = heatmaps.empty() ? "no trials" : picture_title(heatmaps.front());
-  return html_page(title, body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n",
-                   PageScript::whole);
+  return html_page(
+      title, body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n", PageScript::whole);
 }
 
 }  // namespace shardsweep

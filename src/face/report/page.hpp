@@ -18,8 +18,8 @@ namespace shardsweep {
 enum class PageScript : std::uint8_t { none, whole, explorer };
 
 /// The whole file: `title` is text, `body` is HTML.
-[[nodiscard]] std::string html_page(std::string_view title, std::string_view body,
-                                    PageScript script);
+[[nodiscard]] std::string html_page(
+    std::string_view title, std::string_view body, PageScript script);
 
 /// A table as HTML: values as people read them, numbers to the right; without the columns in
 /// which nothing stands.
@@ -27,7 +27,7 @@ enum class PageScript : std::uint8_t { none, whole, explorer };
 
 /// The report's page with its header and the table of cells alone; of several heatmaps each has
 /// a table. `input.heatmap` is the first of them.
-[[nodiscard]] std::string heatmap_page(const ReportInput& input,
-                                       const std::vector<Heatmap>& heatmaps);
+[[nodiscard]] std::string heatmap_page(
+    const ReportInput& input, const std::vector<Heatmap>& heatmaps);
 
 }  // namespace shardsweep

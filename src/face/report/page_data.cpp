@@ -34,26 +34,12 @@ std::vector<DataColumn> data_columns() {
   std::vector<DataColumn> columns{{"sweep"}, {"trial"}};
   for (const auto& axis : axes())
     columns.push_back({std::string(axis.name), "", true});
-  for (DataColumn column :
-       std::initializer_list<DataColumn>{{"vars", "", true},
-                                         {"layout"},
-                                         {"outcome", "", true},
-                                         {"tokens_per_s_per_gpu", "number"},
-                                         {"train_step_ms", "ms"},
-                                         {"train_step_ms_spread", "share"},
-                                         {"mfu", "share"},
-                                         {"peak_memory_bytes", "bytes"},
-                                         {"mark"},
-                                         {"cause"},
-                                         {"predicted_tokens_per_s_per_gpu", "number"},
-                                         {"predicted_memory_bytes", "bytes"},
-                                         {"state"},
-                                         {"evidence"},
-                                         {"runner"},
-                                         {"runner_version"},
-                                         {"hosts"},
-                                         {"files"},
-                                         {"started_at", "time"}})
+  for (DataColumn column : std::initializer_list<DataColumn>{{"vars", "", true}, {"layout"},
+           {"outcome", "", true}, {"tokens_per_s_per_gpu", "number"}, {"train_step_ms", "ms"},
+           {"train_step_ms_spread", "share"}, {"mfu", "share"}, {"peak_memory_bytes", "bytes"},
+           {"mark"}, {"cause"}, {"predicted_tokens_per_s_per_gpu", "number"},
+           {"predicted_memory_bytes", "bytes"}, {"state"}, {"evidence"}, {"runner"},
+           {"runner_version"}, {"hosts"}, {"files"}, {"started_at", "time"}})
     columns.push_back(std::move(column));
   return columns;
 }
@@ -95,8 +81,7 @@ bool is_text(const Value& value) {
 }
 
 std::optional<double> number_of(const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
   const auto* real = std::get_if<double>(&value);
   return real != nullptr && std::isfinite(*real) ? std::optional(*real) : std::nullopt;
 }
@@ -104,8 +89,7 @@ std::optional<double> number_of(const Value& value) {
 /// The JSON of a value. Whole numbers are exact, times above all.
 std::string json_of(const Value& value) {
   if (is_text(value)) return script_json(text_of(value));
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    return fmt::format("{}", *integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return fmt::format("{}", *integer);
   const auto number = number_of(value);
   return number ? number_text(*number) : "null";
 }
@@ -136,9 +120,9 @@ std::string listed(const std::vector<Value>& values) {
     append_code(coded, code, width);
   const bool words = texts.size() == numbers.size() && texts.size() > 2;
   return fmt::format(R"({},"width":{},"codes":"{}")",
-                     words ? R"("front_values":)" + script_json(front_coded(texts))
-                           : fmt::format("\"values\":[{}]", list),
-                     width, coded);
+      words ? R"("front_values":)" + script_json(front_coded(texts))
+            : fmt::format("\"values\":[{}]", list),
+      width, coded);
 }
 
 /// Positive numbers of many trials, to five digits: the logarithm as one of 729,000 steps.
@@ -160,10 +144,8 @@ std::string scaled(const std::vector<Value>& values) {
   for (const auto& value : values) {
     const auto number = number_of(value);
     const bool holds = number && *number > 0;
-    append_code(
-        coded,
-        holds ? 1 + static_cast<std::size_t>(std::lround((std::log(*number) - low) / step)) : 0,
-        3);
+    append_code(coded,
+        holds ? 1 + static_cast<std::size_t>(std::lround((std::log(*number) - low) / step)) : 0, 3);
   }
   return fmt::format(R"("scale":[{:.12g},{:.12g}],"width":3,"codes":"{}")", low, step, coded);
 }
@@ -197,14 +179,13 @@ std::string named_by_model(const Rows& trials) {
     hashes += name.substr(hash + 1);
   }
   if (length == 0 || hashes.size() != trials.size() * length) return {};
-  return fmt::format(R"("after":"model","length":{},"hashes":{},)", length,
-                     script_json(hashes)) +
-         listed(middles);
+  return fmt::format(R"("after":"model","length":{},"hashes":{},)", length, script_json(hashes)) +
+      listed(middles);
 }
 
 std::string coded(const DataColumn& column, const std::vector<Value>& values) {
-  const bool same = std::all_of(values.begin(), values.end(),
-                                [&](const Value& value) { return value == values.front(); });
+  const bool same = std::all_of(
+      values.begin(), values.end(), [&](const Value& value) { return value == values.front(); });
   if (same) return "\"same\":" + (values.empty() ? "null" : json_of(values.front()));
   if (differ(values)) {
     std::vector<std::string> texts;
@@ -214,8 +195,8 @@ std::string coded(const DataColumn& column, const std::vector<Value>& values) {
     return "\"front\":" + script_json(front_coded(texts));
   }
   const bool measure = !column.kind.empty() && column.kind != "time";
-  const bool texts = std::any_of(values.begin(), values.end(),
-                                 [](const Value& value) { return is_text(value); });
+  const bool texts =
+      std::any_of(values.begin(), values.end(), [](const Value& value) { return is_text(value); });
   const bool positive = std::all_of(values.begin(), values.end(), [](const Value& value) {
     const auto number = number_of(value);
     return !number || *number > 0;
@@ -246,11 +227,10 @@ std::string cells_json(const ReportView& view) {
     for (std::size_t i = 0; i < std::min(layouts.size(), most_named); ++i) {
       if (const auto row = view.row_of(layouts[i]))
         named += fmt::format("{}[{},{}]", named.empty() ? "" : ",", *row,
-                             script_json(short_layout(layouts[i].name)));
+            script_json(short_layout(layouts[i].name)));
     }
     out += fmt::format(R"({}"{}":{{"best":{},"labels":[{}]}})", out.size() == 1 ? "" : ",",
-                       cell_key(cell.row, cell.column),
-                       number_text(layouts.front().tokens_per_s_per_gpu), named);
+        cell_key(cell.row, cell.column), number_text(layouts.front().tokens_per_s_per_gpu), named);
   }
   return out + "}";
 }
@@ -260,8 +240,8 @@ std::string tails_json(const ReportView& view) {
   std::string out = "{";
   if (view.input.log_tails.empty()) return out + "}";
   for (std::size_t row = 0; row < view.trials.size(); ++row) {
-    const auto tail = view.input.log_tails.find(view.trials.text(row, "sweep") + "/" +
-                                                view.trials.text(row, "trial"));
+    const auto tail = view.input.log_tails.find(
+        view.trials.text(row, "sweep") + "/" + view.trials.text(row, "trial"));
     if (tail == view.input.log_tails.end()) continue;
     std::string lines;
     std::string_view rest = tail->second;
@@ -303,8 +283,8 @@ std::string front_coded(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const auto head = common(before, text);
     const std::string from_end(text.rbegin(), text.rend() - static_cast<std::ptrdiff_t>(head));
-    const std::string before_end(before.rbegin(),
-                                 before.rend() - static_cast<std::ptrdiff_t>(head));
+    const std::string before_end(
+        before.rbegin(), before.rend() - static_cast<std::ptrdiff_t>(head));
     const auto tail = common(before_end, from_end);
     if (!out.empty()) out += '\n';
     append_code(out, head, 1);
@@ -329,9 +309,9 @@ std::string data_element(const ReportView& view) {
       trials.size(), view.input.memory_limit().value_or(0),
       script_json(view.heatmap().column_name));
   const auto put = [&](const DataColumn& column, const std::vector<Value>& values, bool first) {
-    out += fmt::format(
-        "{}{{\"name\":{},\"title\":{},", first ? "" : ",\n", script_json(column.name),
-        script_json(column.axis ? axis_words(column.name) : title_of(column.name)));
+    out +=
+        fmt::format("{}{{\"name\":{},\"title\":{},", first ? "" : ",\n", script_json(column.name),
+            script_json(column.axis ? axis_words(column.name) : title_of(column.name)));
     if (!column.kind.empty()) out += fmt::format("\"kind\":\"{}\",", column.kind);
     if (column.axis) out += "\"axis\":1,";
     const bool many = column.name == "trial" && trials.size() > few_rows;
@@ -350,8 +330,9 @@ std::string data_element(const ReportView& view) {
     }
     put(column, values, false);
   }
-  return out + fmt::format("],\n\"cells\":{},\n\"tails\":{}}}</script>\n", cells_json(view),
-                           tails_json(view));
+  return out +
+      fmt::format(
+          "],\n\"cells\":{},\n\"tails\":{}}}</script>\n", cells_json(view), tails_json(view));
 }
 
 }  // namespace shardsweep

@@ -36,8 +36,7 @@ std::string verdict_sentence(const CellAnswer& answer) {
   const auto* second = answer.runner_up();
   if (winner == nullptr) return {};
   std::string text = "<p><b class=\"layout\">" + layout_html(winner->name) +
-                     "</b>: " + xml_escaped(amount_text(winner->tokens_per_s_per_gpu)) +
-                     " tokens/s/GPU. ";
+      "</b>: " + xml_escaped(amount_text(winner->tokens_per_s_per_gpu)) + " tokens/s/GPU. ";
   text += xml_escaped(capitalised(certainty_text(answer)));
   text += ".";
   if (second != nullptr)
@@ -49,8 +48,7 @@ std::string verdict_sentence(const CellAnswer& answer) {
   if (!answer.settling.text.empty())
     text += fmt::format("<p>{}.</p>\n", xml_escaped(capitalised(answer.settling.text)));
   if (!answer.mixed.empty())
-    text +=
-        fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", xml_escaped(answer.mixed));
+    text += fmt::format("<p class=\"faint\">Ranked together: {}</p>\n", xml_escaped(answer.mixed));
   return text;
 }
 
@@ -101,17 +99,16 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
     std::string behind;
     std::string sure = runs;
     if (i > 0) {
-      behind = percent_text(1 - layout.tokens_per_s_per_gpu /
-                                    answer.layouts.front().tokens_per_s_per_gpu);
+      behind = percent_text(
+          1 - layout.tokens_per_s_per_gpu / answer.layouts.front().tokens_per_s_per_gpu);
       const auto word = short_form(layout.verdict);
       if (word != "1 run")
         sure = fmt::format("{}, {}", word == "faster" ? "slower" : std::string(word), runs);
     }
     const auto name = row && view.with_trials
-                          ? fmt::format("<a href=\"#trial={}\">{}</a>",
-                                        xml_escaped(view.trials.text(*row, "trial")),
-                                        layout_html(layout.name))
-                          : layout_html(layout.name);
+        ? fmt::format("<a href=\"#trial={}\">{}</a>", xml_escaped(view.trials.text(*row, "trial")),
+              layout_html(layout.name))
+        : layout_html(layout.name);
     out += fmt::format(
         "<tr><td class=\"layout\">{}</td><td class=\"number\">{}</td><td>{}</td><td "
         "class=\"number\">{}"
@@ -122,7 +119,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
   out += "</tbody></table>\n";
   if (answer.layouts.size() > count)
     out += fmt::format("<p class=\"faint\">and {} more layouts; see all trials.</p>\n",
-                       answer.layouts.size() - count);
+        answer.layouts.size() - count);
   return out;
 }
 
@@ -155,24 +152,22 @@ class StackedBars {
       out += fmt::format(
           "<div class=\"name\"><span class=\"layout\">{}</span><span>{}</span>"
           "</div><div class=\"stack\" role=\"img\" aria-label=\"{}\">",
-          layout_html(bar.name), xml_escaped(humanised(column_, bar.sum)),
-          xml_escaped(words(bar)));
+          layout_html(bar.name), xml_escaped(humanised(column_, bar.sum)), xml_escaped(words(bar)));
       for (const auto& [part, value] : bar.parts)
         out += fmt::format("<i class=\"k{}\" style=\"width:{:.2f}%\" title=\"{} {}\"></i>",
-                           colour(part), 100 * value / most_, xml_escaped(part),
-                           xml_escaped(humanised(column_, value)));
+            colour(part), 100 * value / most_, xml_escaped(part),
+            xml_escaped(humanised(column_, value)));
       if (limit_)
-        out += fmt::format("<u style=\"left:{:.2f}%\"></u>",
-                           std::min(100 * *limit_ / most_, 99.6));
+        out += fmt::format("<u style=\"left:{:.2f}%\"></u>", std::min(100 * *limit_ / most_, 99.6));
       out += "</div>\n";
     }
     out += "<ul class=\"keys\">";
     for (const auto& name : names_)
       out += fmt::format("<li><span class=\"key k{}\"></span>{}{}</li>", colour(name),
-                         xml_escaped(name), xml_escaped(of_first(name)));
+          xml_escaped(name), xml_escaped(of_first(name)));
     if (limit_)
-      out += fmt::format("<li>dashed: memory of a GPU, {}</li>",
-                         xml_escaped(humanised(column_, *limit_)));
+      out += fmt::format(
+          "<li>dashed: memory of a GPU, {}</li>", xml_escaped(humanised(column_, *limit_)));
     return out + fmt::format("</ul>\n<p class=\"faint\">{}</p></div>\n", xml_escaped(caption));
   }
 
@@ -184,9 +179,9 @@ class StackedBars {
   };
   [[nodiscard]] std::size_t colour(const std::string& name) const {
     constexpr std::size_t colours = 8;
-    return static_cast<std::size_t>(std::find(names_.begin(), names_.end(), name) -
-                                    names_.begin()) %
-           colours;
+    return static_cast<std::size_t>(
+               std::find(names_.begin(), names_.end(), name) - names_.begin()) %
+        colours;
   }
   [[nodiscard]] std::string words(const Bar& bar) const {
     std::string text = bar.name + ":";
@@ -212,8 +207,8 @@ class StackedBars {
 std::string breakdown(const ReportView& view, const CellAnswer& answer) {
   const auto limit = view.input.memory_limit();
   StackedBars steps("train_step_ms", {});
-  StackedBars memory("peak_memory_bytes",
-                     limit ? std::optional(static_cast<double>(*limit)) : std::nullopt);
+  StackedBars memory(
+      "peak_memory_bytes", limit ? std::optional(static_cast<double>(*limit)) : std::nullopt);
   for (std::size_t i = 0; i < std::min(answer.layouts.size(), most_bars); ++i) {
     const auto& layout = answer.layouts[i];
     const auto row = view.row_of(layout);
@@ -222,12 +217,11 @@ std::string breakdown(const ReportView& view, const CellAnswer& answer) {
     memory.add(layout.name, view.trials.numbers(*row, "memory_classes"));
   }
   return steps.html("Where a train step goes",
-                    "Mean over the ranks; forward and backward contain their waits for tensor "
-                    "parallelism. Numbers: the first layout.") +
-         memory.html(
-             "Where memory goes",
-             "Rank with the largest peak. Parts peak at different times, so they add up "
-             "to more than the total.");
+             "Mean over the ranks; forward and backward contain their waits for tensor "
+             "parallelism. Numbers: the first layout.") +
+      memory.html("Where memory goes",
+          "Rank with the largest peak. Parts peak at different times, so they add up "
+          "to more than the total.");
 }
 
 std::string outcome_counts(const ReportView& view, const PageCell& cell) {
@@ -239,8 +233,8 @@ std::string outcome_counts(const ReportView& view, const PageCell& cell) {
   std::string counts;
   for (const auto& [outcome, count] : outcomes)
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, outcome);
-  return fmt::format("{}: {}.", counted(static_cast<std::int64_t>(cell.trials.size()), "trial"),
-                     counts);
+  return fmt::format(
+      "{}: {}.", counted(static_cast<std::int64_t>(cell.trials.size()), "trial"), counts);
 }
 
 /// `35 % MFU`, `12.1 GiB free`, of the run that stands for the cell.
@@ -287,15 +281,13 @@ std::string cell_panel(const ReportView& view, const PageCell& cell) {
   if (answer.layouts.empty()) {
     const auto& why = heatmap.cells[cell.row][cell.column].why;
     return out +
-           fmt::format("<p>Nothing is measured. {}</p>\n",
-                       xml_escaped(outcome_counts(view, cell))) +
-           (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(why)));
+        fmt::format("<p>Nothing is measured. {}</p>\n", xml_escaped(outcome_counts(view, cell))) +
+        (why.empty() ? "" : fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(why)));
   }
   out += verdict_sentence(answer);
   out += top_table(view, answer);
   out += breakdown(view, answer);
-  return out +
-         fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(outcome_counts(view, cell)));
+  return out + fmt::format("<p class=\"faint\">{}</p>\n", xml_escaped(outcome_counts(view, cell)));
 }
 
 std::string answer_section(const ReportView& view) {
@@ -316,8 +308,7 @@ std::string answer_section(const ReportView& view) {
   };
   words.below_column = [&](const std::string& label) { return gpus_of_column(view, label); };
   if (first != nullptr) words.chosen = cell_key(first->row, first->column);
-  std::string body =
-      "<div class=\"two\"><div>\n" + grid(heatmap, words) +
+  std::string body = "<div class=\"two\"><div>\n" + grid(heatmap, words) +
       (view.with_trials ? memory_chart(view) : std::string()) +
       "</div>\n<aside id=\"panels\" aria-live=\"polite\" aria-label=\"Details of "
       "the chosen cell\" tabindex=\"0\">\n";
@@ -329,12 +320,12 @@ std::string answer_section(const ReportView& view) {
   });
   for (std::size_t i = 0; i < std::min(order.size(), most_panels); ++i) {
     body += fmt::format("<div class=\"panel\" id=\"panel-{}\"{}>\n{}</div>\n",
-                        cell_key(order[i]->row, order[i]->column),
-                        order[i] == first ? "" : " hidden", cell_panel(view, *order[i]));
+        cell_key(order[i]->row, order[i]->column), order[i] == first ? "" : " hidden",
+        cell_panel(view, *order[i]));
   }
   return "<section id=\"answer\" aria-label=\"Answer\">\n" + body +
-         "<p id=\"no-panel\" class=\"faint\" hidden>This cell has no details on the page: see "
-         "all trials.</p></aside></div>\n</section>\n";
+      "<p id=\"no-panel\" class=\"faint\" hidden>This cell has no details on the page: see "
+      "all trials.</p></aside></div>\n</section>\n";
 }
 
 }  // namespace shardsweep

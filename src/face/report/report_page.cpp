@@ -21,8 +21,7 @@ std::string page_title(const ReportFacts& facts) {
   constexpr std::size_t most_named = 4;
   for (std::size_t row = 0; row < std::min(sweeps.size(), most_named); ++row)
     names += (names.empty() ? "" : ", ") + sweeps.text(row, "sweep");
-  if (sweeps.size() > most_named)
-    names += fmt::format(" and {} more", sweeps.size() - most_named);
+  if (sweeps.size() > most_named) names += fmt::format(" and {} more", sweeps.size() - most_named);
   return names.empty() ? "shardsweep report" : names;
 }
 
@@ -31,8 +30,7 @@ std::string page_title(const ReportFacts& facts) {
 std::optional<std::int64_t> ReportInput::memory_limit() const {
   std::optional<std::int64_t> limit;
   for (const auto& cluster : clusters) {
-    if (cluster.memory_bytes <= 0 || (limit && *limit != cluster.memory_bytes))
-      return std::nullopt;
+    if (cluster.memory_bytes <= 0 || (limit && *limit != cluster.memory_bytes)) return std::nullopt;
     limit = cluster.memory_bytes;
   }
   return limit;
@@ -59,7 +57,7 @@ std::string report_page(const ReportInput& input) {
   std::string body = "<main>\n" + header_section(view) + answer_section(view);
   body += parallel_section(view) + axes_section(view);
   body += "<div class=\"pair\">\n" + predicted_section(view) + scaling_section(view) +
-          history_section(view) + use_section(view) + failures_section(view) + "</div>\n";
+      history_section(view) + use_section(view) + failures_section(view) + "</div>\n";
   body += side_runs_section(view) + nodes_section(view) + trials_section(view);
   body += conditions_section(view) + reproduce_section(view);
   body += "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n" + data_element(view);
@@ -67,7 +65,7 @@ std::string report_page(const ReportInput& input) {
   if (input.refresh_s > 0) {
     const std::string_view head = "<meta charset=\"utf-8\">\n";
     page.insert(page.find(head) + head.size(),
-                fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", input.refresh_s));
+        fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", input.refresh_s));
   }
   return page;
 }

@@ -57,9 +57,8 @@ std::string with_counts(const std::map<std::string, std::int64_t>& values) {
 /// Lines that may hold a secret are in the site file, which a report does not have.
 std::string details(std::string_view summary, const std::string& text) {
   if (text.empty()) return {};
-  return fmt::format("<details><summary>{}</summary><pre tabindex=\"0\">",
-                     xml_escaped(summary)) +
-         xml_escaped_lines(text) + "</pre></details>\n";
+  return fmt::format("<details><summary>{}</summary><pre tabindex=\"0\">", xml_escaped(summary)) +
+      xml_escaped_lines(text) + "</pre></details>\n";
 }
 
 /// An empty place that the script draws into.
@@ -129,10 +128,9 @@ std::string section(std::string_view heading, std::string_view body) {
 std::string memory_chart(const ReportView& view) {
   if (!has_memory(view.trials)) return {};
   return "<h3>Speed against memory: <span class=\"chosen-cell\"></span></h3>\n" +
-         chart_place(
-             "memory-chart",
-             "Each dot is a run of the chosen cell; the fastest layouts have their names. "
-             "Click a dot for its trial.");
+      chart_place("memory-chart",
+          "Each dot is a run of the chosen cell; the fastest layouts have their names. "
+          "Click a dot for its trial.");
 }
 
 std::string predicted_section(const ReportView& view) {
@@ -144,13 +142,11 @@ std::string predicted_section(const ReportView& view) {
 std::string parallel_section(const ReportView& view) {
   constexpr std::size_t least_trials = 3;
   if (view.trials.size() < least_trials) return {};
-  return section(
-      "All trials over all axes",
+  return section("All trials over all axes",
       "<div class=\"bar screen\"><span id=\"chosen\" role=\"status\"></span><label><input "
       "type=\"checkbox\" id=\"only-cell\"> only <span class=\"chosen-cell\">the chosen "
       "cell</span></label><button type=\"button\" id=\"clear\">Show all</button></div>\n" +
-          chart_place(
-              "parallel-chart",
+          chart_place("parallel-chart",
               "A line is a trial. Drag along an axis to choose a part of it, click it to "
               "choose all of it again. With keys: Tab to an axis, up and down move, with "
               "Shift they widen, Escape clears. The choice holds for the other charts "
@@ -167,9 +163,8 @@ std::string failures_section(const ReportView& view) {
   if (found.empty()) return {};
   std::vector<std::pair<std::pair<std::string, std::string>, std::vector<std::size_t>>> order(
       found.begin(), found.end());
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.second.size() > b.second.size();
-  });
+  std::stable_sort(order.begin(), order.end(),
+      [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
   constexpr std::size_t most_causes = 20;
   std::string body =
       "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Failures by "
@@ -193,7 +188,7 @@ std::string failures_section(const ReportView& view) {
   body += "</tbody></table></div>\n";
   if (order.size() > most_causes)
     body += fmt::format("<p class=\"faint\">and {} rarer causes; see all trials.</p>\n",
-                        order.size() - most_causes);
+        order.size() - most_causes);
   return section("Failures by cause", body);
 }
 
@@ -203,26 +198,24 @@ std::string conditions_section(const ReportView& view) {
   for (const auto& condition : conditions_of(view.trials)) {
     if (condition.values.size() == 1) {
       equal += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escaped(condition.name),
-                           xml_escaped(condition.values.begin()->first));
+          xml_escaped(condition.values.begin()->first));
     } else {
       differing += fmt::format("<dt>{}</dt><dd>{}</dd>\n", xml_escaped(condition.name),
-                               xml_escaped(with_counts(condition.values)));
+          xml_escaped(with_counts(condition.values)));
     }
   }
   std::string body;
   if (!differing.empty())
     body += "<div class=\"note\">Not equal in all runs:<dl class=\"words\">" + differing +
-            "</dl></div>\n";
-  if (!equal.empty())
-    body += "<p>Equal in all runs:</p><dl class=\"words\">" + equal + "</dl>\n";
+        "</dl></div>\n";
+  if (!equal.empty()) body += "<p>Equal in all runs:</p><dl class=\"words\">" + equal + "</dl>\n";
   return section("Can the numbers be compared?", body);
 }
 
 std::string nodes_section(const ReportView& view) {
   std::string body;
-  const auto tables = {
-      std::pair(&view.facts().controls,
-                "Controls: the same short run before and after an allocation's trials"),
+  const auto tables = {std::pair(&view.facts().controls,
+                           "Controls: the same short run before and after an allocation's trials"),
       std::pair(&view.facts().checks, "Checks of nodes before an allocation's first trial"),
       std::pair(&view.facts().nodes, "Nodes with findings")};
   for (const auto& [table, caption] : tables) {
@@ -235,9 +228,9 @@ std::string side_runs_section(const ReportView& view) {
   const Table& runs = view.facts().side_runs;
   if (runs.rows.empty()) return {};
   return section("Profiles and memory snapshots",
-                 html_table(runs,
-                            "Runs beside the measured ones. No number of this page comes "
-                            "from them."));
+      html_table(runs,
+          "Runs beside the measured ones. No number of this page comes "
+          "from them."));
 }
 
 std::string trials_section(const ReportView& view) {
@@ -259,25 +252,24 @@ std::string reproduce_section(const ReportView& view) {
   const Rows sweeps(view.facts().sweeps);
   std::string body;
   for (std::size_t row = 0; row < sweeps.size(); ++row) {
-    body +=
-        fmt::format("<h3>{}</h3><dl class=\"words\">", xml_escaped(sweeps.text(row, "sweep")));
+    body += fmt::format("<h3>{}</h3><dl class=\"words\">", xml_escaped(sweeps.text(row, "sweep")));
     for (const char* column : {"backend", "cluster", "runner", "runner_version", "revision"}) {
       const auto text = sweeps.text(row, column);
       if (text.empty()) continue;
       const std::string name = column;
       body += fmt::format("<dt>{}</dt><dd>{}</dd>",
-                          name == "runner_version" ? "its version"
-                          : name == "revision"     ? "submission"
-                                                   : name,
-                          xml_escaped(text));
+          name == "runner_version" ? "its version"
+              : name == "revision" ? "submission"
+                                   : name,
+          xml_escaped(text));
     }
     body += "</dl>\n";
     if (sweeps.text(row, "backend") == "imported") {
       body += fmt::format("<p>{}</p>\n", xml_escaped(sweeps.text(row, "resolved")));
       continue;
     }
-    body += details("The sweep file, complete: save it and `shardsweep run` it",
-                    sweeps.text(row, "resolved"));
+    body += details(
+        "The sweep file, complete: save it and `shardsweep run` it", sweeps.text(row, "resolved"));
     body += details("The template of its job scripts", sweeps.text(row, "job_template"));
   }
   if (!body.empty())

@@ -14,8 +14,7 @@ std::size_t total(const std::vector<std::size_t>& widths) {
 }
 
 /// What is left of the width goes to the columns that fold, in their order.
-void widen(Arrangement& arrangement, const std::vector<ColumnShape>& columns,
-           std::size_t width) {
+void widen(Arrangement& arrangement, const std::vector<ColumnShape>& columns, std::size_t width) {
   for (std::size_t i = 0; i < arrangement.shown.size(); ++i) {
     auto& own = arrangement.widths[i];
     const auto room = width - std::min(width, total(arrangement.widths));
@@ -26,9 +25,8 @@ void widen(Arrangement& arrangement, const std::vector<ColumnShape>& columns,
 std::vector<std::size_t> by_rank(const std::vector<ColumnShape>& columns) {
   std::vector<std::size_t> order(columns.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return columns[a].rank < columns[b].rank;
-  });
+  std::stable_sort(order.begin(), order.end(),
+      [&](std::size_t a, std::size_t b) { return columns[a].rank < columns[b].rank; });
   return order;
 }
 
@@ -64,8 +62,8 @@ std::vector<bool> chosen_columns(const std::vector<ColumnShape>& columns, std::s
 }
 
 /// The name of a row in full, or folded if it has to.
-std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_t width,
-                                   Choice choice) {
+std::vector<bool> chosen_with_name(
+    std::vector<ColumnShape>& columns, std::size_t width, Choice choice) {
   auto unfolded = columns;
   for (auto& column : unfolded) {
     if (column.rank == 0) column.least = column.width;
@@ -82,8 +80,8 @@ std::vector<bool> chosen_with_name(std::vector<ColumnShape>& columns, std::size_
 
 }  // namespace
 
-Arrangement arrange(const std::vector<ColumnShape>& columns, std::optional<std::size_t> width,
-                    Choice choice) {
+Arrangement arrange(
+    const std::vector<ColumnShape>& columns, std::optional<std::size_t> width, Choice choice) {
   auto wanted = columns;
   if (choice == Choice::every) {
     for (auto& column : wanted)
@@ -106,11 +104,9 @@ Arrangement arrange(const std::vector<ColumnShape>& columns, std::optional<std::
     }
   }
   // A row without its name, or with nothing beside it, says nothing.
-  const bool nameable = std::any_of(wanted.begin(), wanted.end(), [](const auto& column) {
-    return column.rank == 0 && !column.same;
-  });
-  const bool poor =
-      !result.hidden.empty() &&
+  const bool nameable = std::any_of(wanted.begin(), wanted.end(),
+      [](const auto& column) { return column.rank == 0 && !column.same; });
+  const bool poor = !result.hidden.empty() &&
       ((nameable && !named) || result.shown.size() < 2 || choice == Choice::every);
   if (poor) {
     auto blocks = everything(wanted);

@@ -35,7 +35,7 @@ enum class Choice : std::uint8_t {
 
 /// No width: every column as wide as it wants to be. Empty columns stand only if each is
 /// wanted.
-[[nodiscard]] Arrangement arrange(const std::vector<ColumnShape>& columns,
-                                  std::optional<std::size_t> width, Choice choice);
+[[nodiscard]] Arrangement arrange(
+    const std::vector<ColumnShape>& columns, std::optional<std::size_t> width, Choice choice);
 
 }  // namespace shardsweep

@@ -27,10 +27,10 @@ bool is_own_fault(const std::string& outcome) {
   return info(*found).retry != Retry::elsewhere;
 }
 
-std::optional<std::size_t> place_of(const std::vector<BisectVersion>& versions,
-                                    const std::string& name) {
-  const auto found = std::find_if(versions.begin(), versions.end(),
-                                  [&](const auto& version) { return version.name == name; });
+std::optional<std::size_t> place_of(
+    const std::vector<BisectVersion>& versions, const std::string& name) {
+  const auto found = std::find_if(
+      versions.begin(), versions.end(), [&](const auto& version) { return version.name == name; });
   if (found == versions.end()) return std::nullopt;
   return static_cast<std::size_t>(found - versions.begin());
 }
@@ -50,13 +50,12 @@ struct BisectPair {
   [[nodiscard]] const BisectRun& good() const { return *runs.begin()->second; }
   [[nodiscard]] const BisectRun& candidate() const { return *runs.rbegin()->second; }
   [[nodiscard]] bool is_measured() const {
-    return good().speed > 0 && candidate().speed > 0 &&
-           good().allocation == candidate().allocation;
+    return good().speed > 0 && candidate().speed > 0 && good().allocation == candidate().allocation;
   }
 };
 
 void find_broken(const std::vector<BisectVersion>& versions, const std::vector<BisectRun>& runs,
-                 BisectRecord& record) {
+    BisectRecord& record) {
   std::set<std::size_t> run_well;
   for (const BisectRun& run : runs) {
     const auto place = place_of(versions, run.version);
@@ -83,8 +82,8 @@ std::string change_text(double log_share) {
 std::string bisect_evidence(const BisectVerdict& verdict) {
   const auto& share = verdict.share;
   if (!share.half_width) return counted(share.pairs, "pair");
-  return fmt::format(
-      "95 % interval {:.1f} to {:.1f} %, {}", 100 * std::expm1(share.mean - *share.half_width),
+  return fmt::format("95 % interval {:.1f} to {:.1f} %, {}",
+      100 * std::expm1(share.mean - *share.half_width),
       100 * std::expm1(share.mean + *share.half_width), counted(share.pairs, "pair"));
 }
 
@@ -95,33 +94,32 @@ std::string bisect_change(const BisectVerdict& verdict) {
 
 const BisectVerdict* verdict_of_step(const BisectDecision& decision, BisectStep step) {
   const auto found = std::find_if(decision.verdicts.begin(), decision.verdicts.end(),
-                                  [&](const auto& one) { return one.step == step; });
+      [&](const auto& one) { return one.step == step; });
   return found == decision.verdicts.end() ? nullptr : &*found;
 }
 
-const BisectVerdict* whole_change(const std::vector<BisectVersion>& versions,
-                                  const BisectDecision& decision) {
+const BisectVerdict* whole_change(
+    const std::vector<BisectVersion>& versions, const BisectDecision& decision) {
   return verdict_of_step(decision, {0, versions.size() - 1});
 }
 
 /// Whether one version explains all of it.
 void say_share(const std::vector<BisectVersion>& versions, const BisectDecision& decision,
-               std::vector<std::string>& lines) {
+    std::vector<std::string>& lines) {
   const auto* own = verdict_of_step(decision, {decision.first, decision.last});
   const auto* whole = whole_change(versions, decision);
   if (own == nullptr || whole == nullptr || own == whole) return;
   lines.push_back(fmt::format("{} is {} than {} ({}).", name_at(versions, versions.size() - 1),
-                              bisect_change(*whole), name_at(versions, 0),
-                              bisect_evidence(*whole)));
+      bisect_change(*whole), name_at(versions, 0), bisect_evidence(*whole)));
   if (own->share.mean < (1 - most_unexplained) * whole->share.mean)
     lines.push_back(
         fmt::format("That is more than {} alone makes: another version in between is slower, "
                     "too. A second bisection on either side of it would find it.",
-                    name_at(versions, decision.last)));
+            name_at(versions, decision.last)));
 }
 
 void say_found(const std::vector<BisectVersion>& versions, const BisectDecision& decision,
-               std::vector<std::string>& lines) {
+    std::vector<std::string>& lines) {
   const auto& version = versions.at(decision.last);
   const auto* own = verdict_of_step(decision, {decision.first, decision.last});
   const std::string before = name_at(versions, decision.first);
@@ -133,38 +131,36 @@ void say_found(const std::vector<BisectVersion>& versions, const BisectDecision&
         bisect_evidence(*own)));
   } else {
     lines.push_back(fmt::format("{} made it {} than {}, which is before it ({}).", version.name,
-                                bisect_change(*own), before, bisect_evidence(*own)));
+        bisect_change(*own), before, bisect_evidence(*own)));
   }
   if (!version.about.empty()) lines.push_back(version.about);
   say_share(versions, decision, lines);
 }
 
 void say_range(const std::vector<BisectVersion>& versions, const BisectRecord& record,
-               const BisectDecision& decision, std::vector<std::string>& lines) {
+    const BisectDecision& decision, std::vector<std::string>& lines) {
   lines.push_back(fmt::format(
       "It became slower behind {}, by {} or one of the {} before it, which cannot be measured:",
       name_at(versions, decision.first), name_at(versions, decision.last),
       decision.last - decision.first - 1));
   for (auto place = decision.first + 1; place < decision.last; ++place) {
     const auto why = record.broken.find(place);
-    lines.push_back(fmt::format(
-        "{}: {}", name_at(versions, place),
+    lines.push_back(fmt::format("{}: {}", name_at(versions, place),
         why == record.broken.end() ? "noise hides whether it is slower" : why->second));
   }
 }
 
-std::string broken_text(const std::vector<BisectVersion>& versions, const BisectRecord& record,
-                        std::size_t place) {
+std::string broken_text(
+    const std::vector<BisectVersion>& versions, const BisectRecord& record, std::size_t place) {
   const auto why = record.broken.find(place);
   return fmt::format("{} cannot be measured: {}. Without it nothing can be bisected.",
-                     name_at(versions, place), why == record.broken.end() ? "" : why->second);
+      name_at(versions, place), why == record.broken.end() ? "" : why->second);
 }
 
 }  // namespace
 
 BisectRecord bisect_record(const std::vector<BisectVersion>& versions,
-                           const std::vector<BisectRun>& runs,
-                           const std::map<std::size_t, std::string>& unbuilt) {
+    const std::vector<BisectRun>& runs, const std::map<std::size_t, std::string>& unbuilt) {
   BisectRecord record;
   record.facts.versions = versions.size();
   record.broken = unbuilt;
@@ -198,12 +194,11 @@ BisectRecord bisect_record(const std::vector<BisectVersion>& versions,
 }
 
 Table bisect_table(const std::vector<BisectVersion>& versions, const BisectRecord& record,
-                   const BisectDecision& decision) {
+    const BisectDecision& decision) {
   Table table;
-  table.columns = {"step",         "version",    "against",       "verdict",
-                   "slower_share", "low_share",  "high_share",    "noise_share",
-                   "pairs",        "lost_pairs", "train_step_ms", "against_train_step_ms",
-                   "about"};
+  table.columns = {"step", "version", "against", "verdict", "slower_share", "low_share",
+      "high_share", "noise_share", "pairs", "lost_pairs", "train_step_ms", "against_train_step_ms",
+      "about"};
   std::int64_t number = 0;
   for (const auto step : record.steps) {
     const auto* verdict = verdict_of_step(decision, step);
@@ -211,26 +206,23 @@ Table bisect_table(const std::vector<BisectVersion>& versions, const BisectRecor
     const auto& share = verdict->share;
     const bool is_broken = record.broken.contains(step.candidate);
     const auto bound = [&](double sign) {
-      return share.half_width ? Value(std::expm1(share.mean + sign * *share.half_width))
-                              : Value();
+      return share.half_width ? Value(std::expm1(share.mean + sign * *share.half_width)) : Value();
     };
     const auto times = record.step_ms.find(step);
     const bool timed = times != record.step_ms.end();
-    table.rows.push_back(
-        {++number, versions.at(step.candidate).name, versions.at(step.good).name,
-         is_broken ? std::string("BROKEN") : std::string(word_of(verdict->difference)),
-         share.pairs > 0 ? Value(std::expm1(share.mean)) : Value(), bound(-1), bound(1),
-         share.pairs > 1 ? Value(verdict->noise) : Value(), share.pairs,
-         record.facts.measured.at(step).lost, timed ? Value(times->second.second) : Value(),
-         timed ? Value(times->second.first) : Value(),
-         is_broken ? record.broken.at(step.candidate) : versions.at(step.candidate).about});
+    table.rows.push_back({++number, versions.at(step.candidate).name, versions.at(step.good).name,
+        is_broken ? std::string("BROKEN") : std::string(word_of(verdict->difference)),
+        share.pairs > 0 ? Value(std::expm1(share.mean)) : Value(), bound(-1), bound(1),
+        share.pairs > 1 ? Value(verdict->noise) : Value(), share.pairs,
+        record.facts.measured.at(step).lost, timed ? Value(times->second.second) : Value(),
+        timed ? Value(times->second.first) : Value(),
+        is_broken ? record.broken.at(step.candidate) : versions.at(step.candidate).about});
   }
   return table;
 }
 
 std::vector<std::string> bisect_answer(const std::vector<BisectVersion>& versions,
-                                       const BisectRecord& record,
-                                       const BisectDecision& decision) {
+    const BisectRecord& record, const BisectDecision& decision) {
   std::vector<std::string> lines;
   const std::string first = name_at(versions, 0);
   const std::string last = name_at(versions, versions.size() - 1);
@@ -246,12 +238,12 @@ std::vector<std::string> bisect_answer(const std::vector<BisectVersion>& version
       say_range(versions, record, decision, lines);
       break;
     case BisectEnd::absent:
-      lines.push_back(fmt::format("{} is not slower than {}: the same ({}).", last, first,
-                                  bisect_evidence(*whole)));
+      lines.push_back(fmt::format(
+          "{} is not slower than {}: the same ({}).", last, first, bisect_evidence(*whole)));
       break;
     case BisectEnd::faster:
       lines.push_back(fmt::format("{} is {} than {} ({}): nothing became slower.", last,
-                                  bisect_change(*whole), first, bisect_evidence(*whole)));
+          bisect_change(*whole), first, bisect_evidence(*whole)));
       break;
     case BisectEnd::undecided:
       lines.push_back(fmt::format(
@@ -266,23 +258,22 @@ std::vector<std::string> bisect_answer(const std::vector<BisectVersion>& version
       break;
   }
   if (decision.end != BisectEnd::goes_on)
-    lines.push_back(fmt::format("{} in {}.", counted(record.runs, "run"),
-                                counted(std::ssize(record.steps), "step")));
+    lines.push_back(fmt::format(
+        "{} in {}.", counted(record.runs, "run"), counted(std::ssize(record.steps), "step")));
   return lines;
 }
 
-std::string bisect_step_text(const std::vector<BisectVersion>& versions,
-                             const BisectVerdict& verdict) {
+std::string bisect_step_text(
+    const std::vector<BisectVersion>& versions, const BisectVerdict& verdict) {
   const std::string name = name_at(versions, verdict.step.candidate);
   const std::string against = name_at(versions, verdict.step.good);
   switch (verdict.difference) {
     case Difference::slower:
     case Difference::faster:
       return fmt::format("{} is {} than {} ({}).", name, bisect_change(verdict), against,
-                         bisect_evidence(verdict));
+          bisect_evidence(verdict));
     case Difference::same:
-      return fmt::format("{} is not slower than {} ({}).", name, against,
-                         bisect_evidence(verdict));
+      return fmt::format("{} is not slower than {} ({}).", name, against, bisect_evidence(verdict));
     case Difference::undecided:
       break;
   }

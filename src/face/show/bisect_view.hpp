@@ -17,9 +17,8 @@
 namespace shardsweep {
 
 template <>
-inline constexpr std::array<std::string_view, 9> word_table<BisectEnd>{
-    "goes on", "found",     "unconfirmed",  "range",      "absent",
-    "faster",  "undecided", "first broken", "last broken"};
+inline constexpr std::array<std::string_view, 9> word_table<BisectEnd>{"goes on", "found",
+    "unconfirmed", "range", "absent", "faster", "undecided", "first broken", "last broken"};
 
 /// A commit, or an image of a list.
 struct BisectVersion {
@@ -55,20 +54,18 @@ struct BisectRecord {
 /// `unbuilt`: versions that their hook could not make, by place. Two runs are a pair where one
 /// allocation measured both. A version of which every run ended by its own fault is broken.
 [[nodiscard]] BisectRecord bisect_record(const std::vector<BisectVersion>& versions,
-                                         const std::vector<BisectRun>& runs,
-                                         const std::map<std::size_t, std::string>& unbuilt);
+    const std::vector<BisectRun>& runs, const std::map<std::size_t, std::string>& unbuilt);
 
 /// A row per step: version, against, verdict, change, interval, pairs, train steps.
 [[nodiscard]] Table bisect_table(const std::vector<BisectVersion>& versions,
-                                 const BisectRecord& record, const BisectDecision& decision);
+    const BisectRecord& record, const BisectDecision& decision);
 
 /// Sentences, the answer first.
 [[nodiscard]] std::vector<std::string> bisect_answer(const std::vector<BisectVersion>& versions,
-                                                     const BisectRecord& record,
-                                                     const BisectDecision& decision);
+    const BisectRecord& record, const BisectDecision& decision);
 
 /// "abc is slower by 5.1 % (95 % interval 4.0 to 6.2 %, 8 pairs)".
-[[nodiscard]] std::string bisect_step_text(const std::vector<BisectVersion>& versions,
-                                           const BisectVerdict& verdict);
+[[nodiscard]] std::string bisect_step_text(
+    const std::vector<BisectVersion>& versions, const BisectVerdict& verdict);
 
 }  // namespace shardsweep

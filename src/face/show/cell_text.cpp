@@ -30,17 +30,12 @@ struct Range {
   CodePoint last;
 };
 // C0, DEL and C1 are commands to a terminal; the others turn the direction of what follows.
-constexpr std::array<Range, 6> harmful{{{0x00, 0x1f},
-                                        {0x7f, 0x9f},
-                                        {0x061c, 0x061c},
-                                        {0x200e, 0x200f},
-                                        {0x2028, 0x202e},
-                                        {0x2066, 0x2069}}};
+constexpr std::array<Range, 6> harmful{{{0x00, 0x1f}, {0x7f, 0x9f}, {0x061c, 0x061c},
+    {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}}};
 
 bool is_harmful(CodePoint point) {
-  return std::any_of(harmful.begin(), harmful.end(), [point](const Range& range) {
-    return range.first <= point && point <= range.last;
-  });
+  return std::any_of(harmful.begin(), harmful.end(),
+      [point](const Range& range) { return range.first <= point && point <= range.last; });
 }
 
 /// What our own texts have beyond ASCII.
@@ -48,22 +43,10 @@ struct Substitute {
   CodePoint point;
   std::string_view text;
 };
-constexpr std::array<Substitute, 16> substitutes{{{0x00b1, "+-"},
-                                                  {0x00b5, "u"},
-                                                  {0x00b7, "."},
-                                                  {0x00d7, "x"},
-                                                  {0x2013, "-"},
-                                                  {0x2014, "-"},
-                                                  {0x2018, "'"},
-                                                  {0x2019, "'"},
-                                                  {0x201c, "\""},
-                                                  {0x201d, "\""},
-                                                  {0x2026, "..."},
-                                                  {0x2192, "->"},
-                                                  {0x2264, "<="},
-                                                  {0x2265, ">="},
-                                                  {0x2588, "#"},
-                                                  {0x2591, "."}}};
+constexpr std::array<Substitute, 16> substitutes{
+    {{0x00b1, "+-"}, {0x00b5, "u"}, {0x00b7, "."}, {0x00d7, "x"}, {0x2013, "-"}, {0x2014, "-"},
+        {0x2018, "'"}, {0x2019, "'"}, {0x201c, "\""}, {0x201d, "\""}, {0x2026, "..."},
+        {0x2192, "->"}, {0x2264, "<="}, {0x2265, ">="}, {0x2588, "#"}, {0x2591, "."}}};
 
 /// The C library knows Unicode's widths, in a UTF-8 locale.
 class WideLocale {
@@ -112,7 +95,7 @@ std::string plain(double value) {
 
 bool ends_with_any(std::string_view column, std::initializer_list<std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(),
-                     [column](std::string_view ending) { return column.ends_with(ending); });
+      [column](std::string_view ending) { return column.ends_with(ending); });
 }
 
 /// The unit of a column that is no metric.
@@ -129,7 +112,7 @@ std::string_view unit_by_name(std::string_view column) {
 /// Numbers that name a thing and measure nothing: 12345, not 12,345.
 bool is_label(std::string_view column) {
   return column == "id" || column.ends_with("_id") || column == "position" ||
-         column.ends_with("port") || column == "revision" || column == "seed";
+      column.ends_with("port") || column == "revision" || column == "seed";
 }
 
 std::string number_text(std::string_view column, double value) {
@@ -146,8 +129,7 @@ std::string number_text(std::string_view column, double value) {
 }  // namespace
 
 bool is_time(std::string_view column) {
-  return column == "at" || column == "since" || column == "last_seen" ||
-         column.ends_with("_at");
+  return column == "at" || column == "since" || column == "last_seen" || column.ends_with("_at");
 }
 
 std::string local_time_text(std::int64_t microseconds) {
@@ -159,9 +141,8 @@ std::string local_time_text(std::int64_t microseconds) {
       static_cast<::time_t>(microseconds / second - (microseconds % second < 0 ? 1 : 0));
   std::tm local{};
   if (::localtime_r(&seconds, &local) == nullptr) return std::to_string(microseconds);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", local.tm_year + 1900,
-                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min,
-                     local.tm_sec);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}", local.tm_year + 1900, local.tm_mon + 1,
+      local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
 }
 
 std::string humanised(std::string_view column, const Value& value) {
@@ -188,9 +169,9 @@ std::string printable(std::string_view text) {
     } else if (!is_harmful(character.point)) {
       out += text.substr(at, character.length);
     } else if (character.point < 0x80) {
-      out += character.point == '\n'   ? "\\n"
-             : character.point == '\t' ? "\\t"
-                                       : fmt::format("\\x{:02x}", character.point);
+      out += character.point == '\n' ? "\\n"
+          : character.point == '\t'  ? "\\t"
+                                     : fmt::format("\\x{:02x}", character.point);
     } else {
       out += fmt::format("\\u{{{:04x}}}", character.point);
     }
@@ -204,9 +185,8 @@ std::string in_charset(std::string_view text, bool utf8) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
     const auto character = character_at(text, at);
-    const auto* substitute =
-        std::find_if(substitutes.begin(), substitutes.end(),
-                     [&](const Substitute& each) { return each.point == character.point; });
+    const auto* substitute = std::find_if(substitutes.begin(), substitutes.end(),
+        [&](const Substitute& each) { return each.point == character.point; });
     if (character.length <= 1) {
       out += text[at];
     } else if (substitute != substitutes.end()) {
@@ -281,8 +261,8 @@ std::vector<std::string> folded(std::string_view text, std::size_t width, std::s
   return lines;
 }
 
-std::string fold_lines(std::string_view text, std::optional<std::size_t> width,
-                       std::size_t indent) {
+std::string fold_lines(
+    std::string_view text, std::optional<std::size_t> width, std::size_t indent) {
   std::string out;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());

@@ -42,12 +42,12 @@ enum class Align : std::uint8_t { left, right };
 
 /// Lines of at most `width` columns, broken at blanks, and within a word that is wider. Lines
 /// after the first are `indent` columns shorter, for the caller to put blanks before them.
-[[nodiscard]] std::vector<std::string> folded(std::string_view text, std::size_t width,
-                                              std::size_t indent = 0);
+[[nodiscard]] std::vector<std::string> folded(
+    std::string_view text, std::size_t width, std::size_t indent = 0);
 
 /// The same of each line of `text`, `indent` blanks before the further lines; without a width
 /// each line as it is.
-[[nodiscard]] std::string fold_lines(std::string_view text, std::optional<std::size_t> width,
-                                     std::size_t indent = 0);
+[[nodiscard]] std::string fold_lines(
+    std::string_view text, std::optional<std::size_t> width, std::size_t indent = 0);
 
 }  // namespace shardsweep

@@ -9,17 +9,10 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<Colour, 11> viridis_steps{{{0x44, 0x01, 0x54},
-                                                {0x48, 0x24, 0x75},
-                                                {0x41, 0x44, 0x87},
-                                                {0x35, 0x5f, 0x8d},
-                                                {0x2a, 0x78, 0x8e},
-                                                {0x21, 0x91, 0x8c},
-                                                {0x22, 0xa8, 0x84},
-                                                {0x44, 0xbf, 0x70},
-                                                {0x7a, 0xd1, 0x51},
-                                                {0xbd, 0xdf, 0x26},
-                                                {0xfd, 0xe7, 0x25}}};
+constexpr std::array<Colour, 11> viridis_steps{
+    {{0x44, 0x01, 0x54}, {0x48, 0x24, 0x75}, {0x41, 0x44, 0x87}, {0x35, 0x5f, 0x8d},
+        {0x2a, 0x78, 0x8e}, {0x21, 0x91, 0x8c}, {0x22, 0xa8, 0x84}, {0x44, 0xbf, 0x70},
+        {0x7a, 0xd1, 0x51}, {0xbd, 0xdf, 0x26}, {0xfd, 0xe7, 0x25}}};
 
 std::uint8_t between(std::uint8_t from, std::uint8_t to, double share) {
   return static_cast<std::uint8_t>(std::lround(from + (to - from) * share));
@@ -32,8 +25,7 @@ double linear(std::uint8_t channel) {
 }
 
 double luminance(Colour colour) {
-  return 0.2126 * linear(colour.red) + 0.7152 * linear(colour.green) +
-         0.0722 * linear(colour.blue);
+  return 0.2126 * linear(colour.red) + 0.7152 * linear(colour.green) + 0.0722 * linear(colour.blue);
 }
 
 }  // namespace
@@ -44,8 +36,8 @@ Colour viridis(double share) {
   const Colour& a = viridis_steps[below];
   const Colour& b = viridis_steps[below + 1];
   const double rest = place - static_cast<double>(below);
-  return {between(a.red, b.red, rest), between(a.green, b.green, rest),
-          between(a.blue, b.blue, rest)};
+  return {
+      between(a.red, b.red, rest), between(a.green, b.green, rest), between(a.blue, b.blue, rest)};
 }
 
 double contrast(Colour a, Colour b) {

@@ -10,8 +10,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 43> order{
-    // The answer.
+constexpr std::array<std::string_view, 43> order{// The answer.
     "layout", "outcome", "tokens_per_s_per_gpu", "change_share", "first_tokens_per_s_per_gpu",
     "second_tokens_per_s_per_gpu",
     // What the row is of.
@@ -20,18 +19,16 @@ constexpr std::array<std::string_view, 43> order{
     "certainty", "against_the_fastest", "against_the_cheaper", "reason", "mark", "state",
     // What it costs.
     "train_step_ms", "peak_memory_bytes", "mfu", "tokens_per_s", "efficiency_share",
-    "gpu_hours_per_billion_tokens", "gap_share", "behind_share", "doubts", "to_settle",
-    "verdict",
+    "gpu_hours_per_billion_tokens", "gap_share", "behind_share", "doubts", "to_settle", "verdict",
     // How it came about.
     "runner_up", "repeats", "measured", "repeat_spread", "train_step_ms_spread", "cause",
-    "runner_up_runs", "runner_up_spread", "verdict_reason", "trial", "sweep", "software",
-    "runner", "runner_version", "profile"};
+    "runner_up_runs", "runner_up_spread", "verdict_reason", "trial", "sweep", "software", "runner",
+    "runner_version", "profile"};
 
 }  // namespace
 
 std::size_t worth_of(std::string_view column) {
-  return static_cast<std::size_t>(std::find(order.begin(), order.end(), column) -
-                                  order.begin());
+  return static_cast<std::size_t>(std::find(order.begin(), order.end(), column) - order.begin());
 }
 
 std::size_t columns_of_worth() {
@@ -39,24 +36,9 @@ std::size_t columns_of_worth() {
 }
 
 bool is_prose(std::string_view column) {
-  constexpr std::array<std::string_view, 18> names{"certainty",
-                                                   "cause",
-                                                   "also",
-                                                   "detail",
-                                                   "doubts",
-                                                   "reason",
-                                                   "last_evidence",
-                                                   "example",
-                                                   "facts",
-                                                   "e.g.",
-                                                   "why",
-                                                   "rule",
-                                                   "advice",
-                                                   "finding",
-                                                   "skipped_by",
-                                                   "to_settle",
-                                                   "against_the_cheaper",
-                                                   "against_the_fastest"};
+  constexpr std::array<std::string_view, 18> names{"certainty", "cause", "also", "detail", "doubts",
+      "reason", "last_evidence", "example", "facts", "e.g.", "why", "rule", "advice", "finding",
+      "skipped_by", "to_settle", "against_the_cheaper", "against_the_fastest"};
   return std::find(names.begin(), names.end(), column) != names.end();
 }
 

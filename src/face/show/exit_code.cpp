@@ -17,12 +17,12 @@ std::int64_t open_trials(const SweepStatus& status) {
 
 bool nothing_but_crashes(const SweepStatus& status) {
   return count_of(status.by_outcome, name(Outcome::completed)) == 0 &&
-         count_of(status.by_outcome, name(Outcome::crashed)) > 0;
+      count_of(status.by_outcome, name(Outcome::crashed)) > 0;
 }
 
 bool nothing_to_rank(const SweepStatus& status) {
   return status.marked > 0 &&
-         status.marked == count_of(status.by_outcome, name(Outcome::completed));
+      status.marked == count_of(status.by_outcome, name(Outcome::completed));
 }
 
 /// "quickstart", or "3 sweeps".
@@ -60,10 +60,10 @@ std::string advice(const Undecided& found) {
   if (words.empty() || found.open > 0 || found.sweeps.size() != 1) return "";
   if (found.sweeps.front()->state == "imported") return "";
   const std::string condition = words.size() == 1
-                                    ? "outcome = " + words.front()
-                                    : fmt::format("outcome in ({})", fmt::join(words, ", "));
+      ? "outcome = " + words.front()
+      : fmt::format("outcome in ({})", fmt::join(words, ", "));
   return fmt::format(" `shardsweep rerun {} --where \"{}\"` measures them again.",
-                     found.sweeps.front()->name, condition);
+      found.sweeps.front()->name, condition);
 }
 
 std::string undecided_sentence(const Undecided& found) {
@@ -80,14 +80,13 @@ std::string undecided_sentence(const Undecided& found) {
   if (trials == 0)
     return fmt::format("exit 3: the last control of {} runs.", names_text(found.sweeps));
   return fmt::format("exit 3: {} of {} {} no final verdict: {}.{}", counted(trials, "trial"),
-                     names_text(found.sweeps), trials == 1 ? "has" : "have", list,
-                     advice(found));
+      names_text(found.sweeps), trials == 1 ? "has" : "have", list, advice(found));
 }
 
 std::string failed_sentence(const std::vector<const SweepStatus*>& failed) {
   if (failed.size() > 1) {
-    return fmt::format("exit 1: in {} no trial has a measurement that can be ranked.",
-                       names_text(failed));
+    return fmt::format(
+        "exit 1: in {} no trial has a measurement that can be ranked.", names_text(failed));
   }
   const SweepStatus& sweep = *failed.front();
   if (nothing_to_rank(sweep)) {

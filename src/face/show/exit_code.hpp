@@ -29,14 +29,14 @@ struct ExitCodeInfo {
 inline constexpr std::array<ExitCodeInfo, 5> exit_code_table{{
     {ExitCode::done, "every trial has a final verdict; running out of memory is one"},
     {ExitCode::failed,
-     "the command failed, or no measurement can be ranked and a trial crashed or is marked"},
+        "the command failed, or no measurement can be ranked and a trial crashed or is marked"},
     {ExitCode::wrong, "wrong usage or input"},
     {ExitCode::undecided, "some trials have not ended, or ended without a final verdict"},
     {ExitCode::interrupted, "interrupted (Ctrl-C)"},
 }};
 
-[[nodiscard]] std::int64_t count_of(const std::map<std::string, std::int64_t>& counts,
-                                    std::string_view key);
+[[nodiscard]] std::int64_t count_of(
+    const std::map<std::string, std::int64_t>& counts, std::string_view key);
 
 [[nodiscard]] std::int64_t ended_trials(const SweepStatus& status);
 

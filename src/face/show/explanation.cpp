@@ -60,7 +60,7 @@ struct StepParts {
 /// Ranks wait for their neighbours within the phases (runner/README.md): what they wait for is
 /// taken off where they do.
 StepParts measured_step(std::map<std::string, double>& phases,
-                        const std::map<std::string, double>& waits, std::int64_t zero) {
+    const std::map<std::string, double>& waits, std::int64_t zero) {
   const auto waited = [&waits](const char* group) {
     const auto found = waits.find(group);
     return found == waits.end() ? 0 : found->second;
@@ -98,8 +98,8 @@ std::string step_detail(std::string_view measured, const std::string& predicted)
 }
 
 /// The parts of a step that are known, measured or predicted, in milliseconds.
-std::vector<ExplainedPart> explained_parts(const TrialToExplain& trial,
-                                           const std::optional<Guess>& guess) {
+std::vector<ExplainedPart> explained_parts(
+    const TrialToExplain& trial, const std::optional<Guess>& guess) {
   auto phases = parts_in(trial, "phases");
   const bool has_phases = !phases.empty();
   const auto step =
@@ -120,14 +120,13 @@ std::vector<ExplainedPart> explained_parts(const TrialToExplain& trial,
   };
   add("compute", step.compute, time.compute_s + time.memory_s + time.launch_s,
       step_detail("forward and backward without waits",
-                  in_detail({{"products", time.compute_s},
-                             {"device memory", time.memory_s},
-                             {"launches", time.launch_s}})));
+          in_detail({{"products", time.compute_s}, {"device memory", time.memory_s},
+              {"launches", time.launch_s}})));
   add("tensor parallel", step.tp, time.tp_s, "waits within forward and backward");
   add("data parallel", step.dp, time.dp_s, "reduction of gradients, gathering of weights");
   add("pipeline", step.pp, time.bubble_s + time.pp_s,
       step_detail("messages between stages, and the bubble",
-                  in_detail({{"bubble", time.bubble_s}, {"messages", time.pp_s}})));
+          in_detail({{"bubble", time.bubble_s}, {"messages", time.pp_s}})));
   add("optimizer", step.update, time.update_s, "norm of the gradients, and the update");
   add("allocator", 0, guess ? guess->step_s - time.step_s : 0,
       "near the limit it gives blocks back and asks again");
@@ -140,8 +139,8 @@ Value optional_value(const std::optional<double>& value) {
   return value ? Value(*value) : Value();
 }
 
-double sum_of(const std::vector<ExplainedPart>& parts,
-              std::optional<double> ExplainedPart::*member) {
+double sum_of(
+    const std::vector<ExplainedPart>& parts, std::optional<double> ExplainedPart::*member) {
   double sum = 0;
   for (const auto& part : parts)
     sum += (part.*member).value_or(0);
@@ -153,45 +152,41 @@ std::optional<double> share_of(const std::optional<double>& value, double sum) {
 }
 
 /// `nominal`: predicted parts have shares and no times.
-Table step_table(const std::vector<ExplainedPart>& parts, const std::optional<double>& step_ms,
-                 bool nominal) {
+Table step_table(
+    const std::vector<ExplainedPart>& parts, const std::optional<double>& step_ms, bool nominal) {
   Table table{
-      {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share", "detail"},
-      {}};
+      {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share", "detail"}, {}};
   const double measured = sum_of(parts, &ExplainedPart::measured);
   const double predicted = sum_of(parts, &ExplainedPart::predicted);
   for (const auto& part : parts) {
     table.rows.push_back({part.name, optional_value(part.measured),
-                          nominal ? Value() : optional_value(part.predicted),
-                          optional_value(share_of(part.measured, measured)),
-                          optional_value(share_of(part.predicted, predicted)), part.detail});
+        nominal ? Value() : optional_value(part.predicted),
+        optional_value(share_of(part.measured, measured)),
+        optional_value(share_of(part.predicted, predicted)), part.detail});
   }
   const bool none = nominal || predicted <= 0;
   if (!step_ms && none) return table;
-  table.rows.push_back({std::string("train step"), optional_value(step_ms),
-                        none ? Value() : Value(predicted), Value(), Value(),
-                        std::string("median of the timed train steps")});
+  table.rows.push_back(
+      {std::string("train step"), optional_value(step_ms), none ? Value() : Value(predicted),
+          Value(), Value(), std::string("median of the timed train steps")});
   return table;
 }
 
 /// What shardbench calls its classes of memory, and what the prediction calls them.
 constexpr std::array<std::pair<std::string_view, MemoryClass>, 6> runner_classes{
-    {{"parameters", MemoryClass::weights},
-     {"gradients", MemoryClass::gradients},
-     {"optimizer", MemoryClass::optimizer},
-     {"activations", MemoryClass::activations},
-     {"workspace", MemoryClass::logits},
-     {"communication", MemoryClass::communication}}};
+    {{"parameters", MemoryClass::weights}, {"gradients", MemoryClass::gradients},
+        {"optimizer", MemoryClass::optimizer}, {"activations", MemoryClass::activations},
+        {"workspace", MemoryClass::logits}, {"communication", MemoryClass::communication}}};
 
-std::vector<ExplainedPart> memory_parts(const TrialToExplain& trial,
-                                        const std::optional<Guess>& guess) {
+std::vector<ExplainedPart> memory_parts(
+    const TrialToExplain& trial, const std::optional<Guess>& guess) {
   auto classes = parts_in(trial, "memory_classes");
   std::vector<ExplainedPart> parts;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     const auto kind = static_cast<MemoryClass>(i);
     ExplainedPart part{std::string(memory_class_words[i]), {}, {}, {}};
     const auto named = std::find_if(runner_classes.begin(), runner_classes.end(),
-                                    [kind](const auto& one) { return one.second == kind; });
+        [kind](const auto& one) { return one.second == kind; });
     if (named != runner_classes.end()) {
       const std::string name(named->first);
       if (classes.contains(name)) part.measured = taken(classes, name);
@@ -208,8 +203,8 @@ std::vector<ExplainedPart> memory_parts(const TrialToExplain& trial,
 }
 
 /// A prediction stays where the point has no numbers: then the plan's own is shown.
-std::optional<double> predicted_peak(const TrialToExplain& trial,
-                                     const std::optional<Guess>& guess) {
+std::optional<double> predicted_peak(
+    const TrialToExplain& trial, const std::optional<Guess>& guess) {
   if (guess) return static_cast<double>(guess->memory.estimate.total());
   return trial.trials.number(trial.row, "predicted_memory_bytes");
 }
@@ -224,14 +219,12 @@ Table memory_table(const TrialToExplain& trial, const std::optional<Guess>& gues
   const auto peak = trial.trials.number(trial.row, "peak_memory_bytes");
   const auto predicted = predicted_peak(trial, guess);
   if (peak || predicted)
-    table.rows.push_back(
-        {std::string("peak"), bytes(peak), bytes(predicted),
-         std::string(table.rows.empty() ? "of the rank that needs most"
-                                        : "at one moment; each class above at its own peak")});
+    table.rows.push_back({std::string("peak"), bytes(peak), bytes(predicted),
+        std::string(table.rows.empty() ? "of the rank that needs most"
+                                       : "at one moment; each class above at its own peak")});
   if (trial.cluster && trial.cluster->memory_bytes > 0)
     table.rows.push_back({std::string("limit"), Value(trial.cluster->memory_bytes),
-                          Value(trial.cluster->memory_bytes),
-                          std::string("of one GPU of the cluster file")});
+        Value(trial.cluster->memory_bytes), std::string("of one GPU of the cluster file")});
   return table;
 }
 
@@ -244,14 +237,12 @@ class Findings {
     const auto outcome = trial_.trials.text(trial_.row, "outcome");
     const auto state = trial_.trials.text(trial_.row, "state");
     if (outcome.empty()) {
-      say(fmt::format("It has not ended: its state is {}. All numbers are predictions.",
-                      state));
+      say(fmt::format("It has not ended: its state is {}. All numbers are predictions.", state));
     } else if (outcome != name(Outcome::completed)) {
       say(fmt::format("No train step is measured: the trial ended as {}.", outcome));
     }
     const auto mark = trial_.trials.text(trial_.row, "mark");
-    if (!mark.empty())
-      say(fmt::format("Its measurement is marked {} and is not ranked.", mark));
+    if (!mark.empty()) say(fmt::format("Its measurement is marked {} and is not ranked.", mark));
   }
 
   void about_step(const std::vector<ExplainedPart>& parts, const std::optional<Guess>& guess) {
@@ -286,9 +277,9 @@ class Findings {
     if (!needed) return;
     const char* of = peak ? "peak" : "predicted peak";
     say(*needed <= limit ? fmt::format("Its {} leaves {} of {} free.", of,
-                                       bytes_text(limit - *needed), bytes_text(limit))
+                               bytes_text(limit - *needed), bytes_text(limit))
                          : fmt::format("Its {} is {} above the limit of {}.", of,
-                                       bytes_text(*needed - limit), bytes_text(limit)));
+                               bytes_text(*needed - limit), bytes_text(limit)));
   }
 
   [[nodiscard]] const std::string& text() const { return text_; }
@@ -303,16 +294,15 @@ class Findings {
     const double predicted = sum_of(parts, &ExplainedPart::predicted);
     if (measured <= 0 || predicted <= 0) return;
     const auto off = [&](const ExplainedPart& part) {
-      return std::abs(part.measured.value_or(0) / measured -
-                      part.predicted.value_or(0) / predicted);
+      return std::abs(
+          part.measured.value_or(0) / measured - part.predicted.value_or(0) / predicted);
     };
-    const auto most =
-        std::max_element(parts.begin(), parts.end(),
-                         [&](const auto& a, const auto& b) { return off(a) < off(b); });
+    const auto most = std::max_element(
+        parts.begin(), parts.end(), [&](const auto& a, const auto& b) { return off(a) < off(b); });
     if (off(*most) < worth_a_word) return;
     say(fmt::format("Furthest from its prediction: {} takes {} of the step, predicted {}.",
-                    most->name, percent_text(most->measured.value_or(0) / measured),
-                    percent_text(most->predicted.value_or(0) / predicted)));
+        most->name, percent_text(most->measured.value_or(0) / measured),
+        percent_text(most->predicted.value_or(0) / predicted)));
   }
 
   const TrialToExplain& trial_;
@@ -321,25 +311,10 @@ class Findings {
 
 Table trial_table(const TrialToExplain& trial, const std::string& finding) {
   Table table{{"name", "value"}, {}};
-  constexpr std::array<std::string_view, 19> shown{"model",
-                                                   "nodes",
-                                                   "gpus",
-                                                   "seq_len",
-                                                   "dtype",
-                                                   "layout",
-                                                   "vars",
-                                                   "state",
-                                                   "outcome",
-                                                   "cause",
-                                                   "evidence",
-                                                   "mark",
-                                                   "tokens_per_s_per_gpu",
-                                                   "predicted_tokens_per_s_per_gpu",
-                                                   "mfu",
-                                                   "train_step_ms_spread",
-                                                   "runner",
-                                                   "runner_version",
-                                                   "hosts"};
+  constexpr std::array<std::string_view, 19> shown{"model", "nodes", "gpus", "seq_len", "dtype",
+      "layout", "vars", "state", "outcome", "cause", "evidence", "mark", "tokens_per_s_per_gpu",
+      "predicted_tokens_per_s_per_gpu", "mfu", "train_step_ms_spread", "runner", "runner_version",
+      "hosts"};
   for (const auto column : shown) {
     const auto& value = trial.trials.value(trial.row, column);
     const auto* text = std::get_if<std::string>(&value);
@@ -371,8 +346,8 @@ Point point_of(const Rows& trials, std::size_t row) {
 std::vector<Reader::Section> explanation(const TrialToExplain& trial) {
   std::optional<Guess> guess;
   if (trial.model && trial.cluster) {
-    const Predictor predictor(*trial.cluster,
-                              family_of_runner(trial.trials.text(trial.row, "runner")));
+    const Predictor predictor(
+        *trial.cluster, family_of_runner(trial.trials.text(trial.row, "runner")));
     guess = predictor.guess(*trial.model, point_of(trial.trials, trial.row));
   }
   const auto step_ms = trial.trials.number(trial.row, "train_step_ms");

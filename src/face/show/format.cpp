@@ -55,9 +55,8 @@ bool is_formula(std::string_view text) {
 
 void append_csv(fmt::memory_buffer& out, std::string_view text) {
   if (is_formula(text)) return append_csv(out, fmt::format("'{}", text));
-  const bool plain = std::none_of(text.begin(), text.end(), [](char c) {
-    return c == ',' || c == '"' || c == '\r' || c == '\n';
-  });
+  const bool plain = std::none_of(text.begin(), text.end(),
+      [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; });
   if (plain) return append(out, text);
   out.push_back('"');
   for (const char c : text) {
@@ -74,8 +73,7 @@ void append_markdown(fmt::memory_buffer& out, std::string_view text) {
     } else if (c == '&') {
       append(out, "&amp;");
     } else {
-      if (std::string_view("\\|`*_[]>#!~@").find(c) != std::string_view::npos)
-        out.push_back('\\');
+      if (std::string_view("\\|`*_[]>#!~@").find(c) != std::string_view::npos) out.push_back('\\');
       out.push_back(c);
     }
   }

@@ -55,8 +55,8 @@ class Layouts {
     auto title = rows_.text(row, "model");
     const auto nodes = rows_.integer(row, "nodes");
     if (with_size)
-      title += ", " + (nodes > 0 ? counted(nodes, "node")
-                                 : counted(rows_.integer(row, "gpus"), "GPU"));
+      title +=
+          ", " + (nodes > 0 ? counted(nodes, "node") : counted(rows_.integer(row, "gpus"), "GPU"));
     title += fmt::format(", seq_len {}", rows_.text(row, "seq_len"));
     for (const auto& var : vars_) {
       const auto value = rows_.text(row, var);  // a sweep without this var has none
@@ -67,13 +67,10 @@ class Layouts {
 
   [[nodiscard]] Ranked ranked(std::size_t row, double factor) const {
     return {rows_.number(row, "tokens_per_s_per_gpu").value_or(0) * factor,
-            std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
-            rows_.number(row, "repeat_spread"),
-            rows_.number(row, "resolution").value_or(0),
-            0,
-            step_noise_of(rows_.number(row, "step_spread").value_or(0),
-                          rows_.integer(row, "steps")),
-            rows_.number(row, "others_cpu").value_or(0)};
+        std::max<std::int64_t>(rows_.integer(row, "repeats"), 1),
+        rows_.number(row, "repeat_spread"), rows_.number(row, "resolution").value_or(0), 0,
+        step_noise_of(rows_.number(row, "step_spread").value_or(0), rows_.integer(row, "steps")),
+        rows_.number(row, "others_cpu").value_or(0)};
   }
 
  private:
@@ -82,8 +79,8 @@ class Layouts {
 };
 
 /// By model, sequence length and size: a title's text would put 16 nodes before 2.
-std::vector<Alternatives> in_order(const std::map<std::string, Alternatives>& groups,
-                                   const Layouts& layouts) {
+std::vector<Alternatives> in_order(
+    const std::map<std::string, Alternatives>& groups, const Layouts& layouts) {
   std::vector<Alternatives> all;
   all.reserve(groups.size());
   for (const auto& [title, group] : groups)
@@ -91,11 +88,11 @@ std::vector<Alternatives> in_order(const std::map<std::string, Alternatives>& gr
   const auto& rows = layouts.rows();
   const auto key = [&rows](const Alternatives& group) {
     const auto row = group.offers.front().row;
-    return std::tuple(rows.text(row, "model"), rows.integer(row, "seq_len"),
-                      rows.integer(row, "gpus"));
+    return std::tuple(
+        rows.text(row, "model"), rows.integer(row, "seq_len"), rows.integer(row, "gpus"));
   };
-  std::stable_sort(all.begin(), all.end(),
-                   [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  std::stable_sort(
+      all.begin(), all.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
   return all;
 }
 
@@ -161,16 +158,15 @@ std::vector<std::string> columns_of(FrontierCost by, const Layouts& layouts) {
   if (by == FrontierCost::memory) add({"peak_memory_bytes", "tokens_per_s_per_gpu"});
   if (by == FrontierCost::nodes)
     add({"tokens_per_s", "tokens_per_s_per_gpu", "efficiency_share",
-         "gpu_hours_per_billion_tokens"});
-  add({"against_the_cheaper", "repeats", "repeat_spread", "mfu", "train_step_ms", "sweep",
-       "trial", "runner", "runner_version"});
+        "gpu_hours_per_billion_tokens"});
+  add({"against_the_cheaper", "repeats", "repeat_spread", "mfu", "train_step_ms", "sweep", "trial",
+      "runner", "runner_version"});
   return columns;
 }
 
 class FrontierTable {
  public:
-  FrontierTable(const Layouts& layouts, FrontierCost by,
-                const std::vector<Alternatives>& groups)
+  FrontierTable(const Layouts& layouts, FrontierCost by, const std::vector<Alternatives>& groups)
       : layouts_(layouts), by_(by), table_{columns_of(by, layouts), {}} {
     std::vector<Ranked> all;
     for (const auto& group : groups) {
@@ -195,8 +191,8 @@ class FrontierTable {
   Table take() { return std::move(table_); }
 
  private:
-  [[nodiscard]] Value value(const std::string& column, const Offer& offer,
-                            const Offer& smallest, const Offer* cheaper) const {
+  [[nodiscard]] Value value(const std::string& column, const Offer& offer, const Offer& smallest,
+      const Offer* cheaper) const {
     constexpr double seconds_per_hour = 3600;
     const auto& rows = layouts_.rows();
     const auto per_gpu = [&rows](const Offer& one) {
@@ -209,8 +205,7 @@ class FrontierTable {
     if (by_ == FrontierCost::nodes) {
       if (column == "tokens_per_s") return offer.ranked.value;
       if (column == "efficiency_share") return per_gpu(offer) / per_gpu(smallest);
-      if (column == "gpu_hours_per_billion_tokens")
-        return 1e9 / per_gpu(offer) / seconds_per_hour;
+      if (column == "gpu_hours_per_billion_tokens") return 1e9 / per_gpu(offer) / seconds_per_hour;
     }
     return rows.value(offer.row, column);
   }
@@ -221,8 +216,8 @@ class FrontierTable {
   Noise noise_;
 };
 
-std::string note_of(const std::string& before, std::int64_t unknown, std::int64_t beaten,
-                    FrontierCost by) {
+std::string note_of(
+    const std::string& before, std::int64_t unknown, std::int64_t beaten, FrontierCost by) {
   std::string note = before;
   const auto add = [&note](const std::string& sentence) {
     note += (note.empty() ? "" : "\n") + sentence;
@@ -230,8 +225,7 @@ std::string note_of(const std::string& before, std::int64_t unknown, std::int64_
   if (unknown > 0)
     add(fmt::format("Left out: {} without peak_memory_bytes.", counted(unknown, "layout")));
   if (beaten > 0)
-    add(fmt::format(
-        "Hidden: {} that {} no faster than {}.",
+    add(fmt::format("Hidden: {} that {} no faster than {}.",
         counted(beaten, by == FrontierCost::memory ? "layout" : "GPU count"),
         beaten == 1 ? "is" : "are",
         by == FrontierCost::memory ? "one that needs less memory" : "a smaller one"));

@@ -37,11 +37,12 @@ std::string heatmap_title(const Heatmap& heatmap) {
   std::string title;
   if (!heatmap.facet_name.empty()) {
     title = printable(fmt::format("{} {}: ", title_of(heatmap.facet_name),
-                                  humanised(heatmap.facet_name, heatmap.facet_value)));
+        humanised(heatmap.facet_name, heatmap.facet_value)));
   }
   if (count) return title + std::string(aggregate_text(heatmap.aggregate));
-  return title + fmt::format("{}{} {}", human, unit ? fmt::format(" [{}]", metric->unit) : "",
-                             aggregate_text(heatmap.aggregate));
+  return title +
+      fmt::format("{}{} {}", human, unit ? fmt::format(" [{}]", metric->unit) : "",
+          aggregate_text(heatmap.aggregate));
 }
 
 std::string value_text(const Heatmap& heatmap, double value) {
@@ -81,12 +82,13 @@ const HeatmapCell* most_certain(const Heatmap& heatmap) {
 std::string published_text(const HeatmapCell& cell) {
   if (cell.published_layout.empty()) return {};
   auto text = fmt::format("{}, {} tokens/s/GPU", cell.published_layout,
-                          amount_text(cell.published_tokens_per_s_per_gpu));
+      amount_text(cell.published_tokens_per_s_per_gpu));
   if (!cell.published_by.empty())
-    return text + fmt::format(
-                      ": not ranked here, because other software ({}) measured it. "
-                      "--all-versions ranks it too.",
-                      cell.published_by);
+    return text +
+        fmt::format(
+            ": not ranked here, because other software ({}) measured it. "
+            "--all-versions ranks it too.",
+            cell.published_by);
   // Of two runs of one cell the slower one has the higher MFU.
   if (cell.published_gap && *cell.published_gap > 0)
     text += fmt::format(
@@ -113,7 +115,7 @@ std::string_view cell_meaning(std::string_view status) {
 std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t column) {
   const auto& cell = heatmap.cells[row][column];
   std::string text = fmt::format("{} {}, {} {}: ", heatmap.row_name, heatmap.rows[row],
-                                 heatmap.column_name, heatmap.columns[column]);
+      heatmap.column_name, heatmap.columns[column]);
   if (is_measured(cell)) {
     text += cell.value ? value_text(heatmap, *cell.value) : "no value";
     const auto* metric = find_metric(heatmap.value_name);
@@ -131,8 +133,8 @@ std::string cell_sentence(const Heatmap& heatmap, std::size_t row, std::size_t c
   } else {
     text += fmt::format("{}: {}", cell.status, cell_meaning(cell.status));
     if (cell.predicted)
-      text += fmt::format("; predicted {} with {}", value_text(heatmap, *cell.predicted),
-                          cell.predicted_layout);
+      text += fmt::format(
+          "; predicted {} with {}", value_text(heatmap, *cell.predicted), cell.predicted_layout);
     if (!cell.why.empty()) text += fmt::format(" ({})", cell.why);
   }
   return printable(text);

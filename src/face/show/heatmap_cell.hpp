@@ -46,7 +46,7 @@ namespace shardsweep {
 [[nodiscard]] std::string_view cell_meaning(std::string_view status);
 
 /// All that is known of a cell in one line of words, for a tooltip or a screen reader.
-[[nodiscard]] std::string cell_sentence(const Heatmap& heatmap, std::size_t row,
-                                        std::size_t column);
+[[nodiscard]] std::string cell_sentence(
+    const Heatmap& heatmap, std::size_t row, std::size_t column);
 
 }  // namespace shardsweep

@@ -18,8 +18,7 @@ Value label_value(const std::string& text) {
   std::int64_t integer = 0;
   const auto* end = text.data() + text.size();
   const auto read = std::from_chars(text.data(), end, integer);
-  if (read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
-    return integer;
+  if (read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text) return integer;
   return text;
 }
 
@@ -88,11 +87,10 @@ std::vector<Value> ranking_of(const CellAnswer& answer) {
   const auto* first = answer.winner();
   const auto* second = answer.runner_up();
   if (first == nullptr) return {Value(), Value(), std::int64_t{0}, Value()};
-  return {second == nullptr
-              ? Value()
-              : Value(1 - second->tokens_per_s_per_gpu / first->tokens_per_s_per_gpu),
-          second == nullptr ? Value() : Value(second->name),
-          static_cast<std::int64_t>(first->runs.size()), number_or_null(first->spread)};
+  return {second == nullptr ? Value()
+                            : Value(1 - second->tokens_per_s_per_gpu / first->tokens_per_s_per_gpu),
+      second == nullptr ? Value() : Value(second->name),
+      static_cast<std::int64_t>(first->runs.size()), number_or_null(first->spread)};
 }
 
 /// How sure the answer is: verdict, verdict_reason, certainty, doubts and to_settle.
@@ -112,36 +110,32 @@ Table heatmap_list(const Heatmap& heatmap) {
   const bool outcome = heatmap.value_name == "outcome";
   Table table;
   table.note = heatmap.note;
-  table.columns = {heatmap.row_name,   heatmap.column_name,
-                   heatmap.value_name, "layout",
-                   "status",           "trials",
-                   "completed",        "open",
-                   "infeasible",       "gap_share",
-                   "runner_up",        "repeats",
-                   "repeat_spread",    "predicted",
-                   "predicted_layout", "why"};
+  table.columns = {heatmap.row_name, heatmap.column_name, heatmap.value_name, "layout", "status",
+      "trials", "completed", "open", "infeasible", "gap_share", "runner_up", "repeats",
+      "repeat_spread", "predicted", "predicted_layout", "why"};
   const bool published = is_ranked_otherwise(heatmap);
   if (published) {
     table.columns.emplace_back("published_layout");
     table.columns.emplace_back("published_tokens_per_s_per_gpu");
     table.columns.emplace_back("published_by");
   }
-  table.columns.insert(table.columns.end(),
-                       {"verdict", "verdict_reason", "certainty", "doubts", "to_settle"});
+  table.columns.insert(
+      table.columns.end(), {"verdict", "verdict_reason", "certainty", "doubts", "to_settle"});
   for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
     for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
       const auto& cell = heatmap.cells[r][c];
       Value value;
       if (outcome && outcome_from(cell.status)) value = std::string(cell.status);
       if (!outcome && cell.value) value = *cell.value;
-      table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]),
-                            value, word_or_null(cell.layout), std::string(cell.status),
-                            cell.trials, cell.completed, cell.open, cell.infeasible});
+      table.rows.push_back({label_value(heatmap.rows[r]), label_value(heatmap.columns[c]), value,
+          word_or_null(cell.layout), std::string(cell.status), cell.trials, cell.completed,
+          cell.open, cell.infeasible});
       auto& row = table.rows.back();
       const auto ranking = ranking_of(cell.answer);
       row.insert(row.end(), ranking.begin(), ranking.end());
-      row.insert(row.end(), {number_or_null(cell.predicted),
-                             word_or_null(cell.predicted_layout), word_or_null(cell.why)});
+      row.insert(row.end(),
+          {number_or_null(cell.predicted), word_or_null(cell.predicted_layout),
+              word_or_null(cell.why)});
       if (published) add_published(row, cell);
       add_verdict(row, cell.answer);
     }

@@ -44,7 +44,7 @@ std::string shade(double share, bool truecolour) {
     const Colour back = viridis(share);
     const Colour front = readable_on(back);
     return fmt::format("\x1b[48;2;{};{};{};38;2;{};{};{}m", back.red, back.green, back.blue,
-                       front.red, front.green, front.blue);
+        front.red, front.green, front.blue);
   }
   const auto step = static_cast<std::size_t>(share * static_cast<double>(ramp.size()));
   const Shade& found = ramp[std::min(step, ramp.size() - 1)];
@@ -125,8 +125,7 @@ Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
   std::size_t used = 0;
   for (std::size_t c = 0; c < heatmap.columns.size(); ++c) {
     auto width = column_width(heatmap, c);
-    if (terminal.width)
-      width = std::min(width, *terminal.width - grid.labels - 1 - blanks_of_cell);
+    if (terminal.width) width = std::min(width, *terminal.width - grid.labels - 1 - blanks_of_cell);
     const auto more = width + blanks_of_cell;
     if (c == 0 || (terminal.width && used + more > *terminal.width)) {
       grid.blocks.push_back({c, {}});
@@ -142,8 +141,8 @@ Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
 std::string painted(const Grid& grid, const HeatmapCell& cell, const std::string& text) {
   if (!grid.terminal.colour) return " " + text + " ";
   if (cell.value && std::isfinite(*cell.value)) {
-    return fmt::format("{} {} \x1b[0m",
-                       shade(grid.scale.share(*cell.value), grid.terminal.truecolour), text);
+    return fmt::format(
+        "{} {} \x1b[0m", shade(grid.scale.share(*cell.value), grid.terminal.truecolour), text);
   }
   return fmt::format("\x1b[2m {} \x1b[0m", text);
 }
@@ -154,13 +153,12 @@ void append_trimmed(std::string& out, std::string line) {
 }
 
 /// What stands in a cell, line by line.
-std::vector<std::string> lines_of(const Heatmap& heatmap, const HeatmapCell& cell,
-                                  std::size_t width) {
+std::vector<std::string> lines_of(
+    const Heatmap& heatmap, const HeatmapCell& cell, std::size_t width) {
   auto lines = folded(first_line(heatmap, cell), width);
   const bool asks_outcome = heatmap.value_name == "outcome";
-  for (const auto& text :
-       {layout_of(heatmap, cell), asks_outcome ? std::string() : certainty_text(cell),
-        rule_of(cell)}) {
+  for (const auto& text : {layout_of(heatmap, cell),
+           asks_outcome ? std::string() : certainty_text(cell), rule_of(cell)}) {
     if (text.empty()) continue;
     for (auto& part : folded(printable(text), width))
       lines.push_back(std::move(part));
@@ -169,7 +167,7 @@ std::vector<std::string> lines_of(const Heatmap& heatmap, const HeatmapCell& cel
 }
 
 void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, const Block& block,
-                std::size_t row) {
+    std::size_t row) {
   const auto names = folded(printable(heatmap.rows[row]), grid.labels);
   std::size_t height = names.size();
   std::vector<std::vector<std::string>> cells;
@@ -178,8 +176,7 @@ void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, cons
     height = std::max(height, cells.back().size());
   }
   for (std::size_t at = 0; at < height; ++at) {
-    std::string line =
-        padded(at < names.size() ? names[at] : "", grid.labels, Align::left) + ' ';
+    std::string line = padded(at < names.size() ? names[at] : "", grid.labels, Align::left) + ' ';
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const auto text =
           padded(at < cells[i].size() ? cells[i][at] : "", block.widths[i], Align::left);
@@ -189,15 +186,13 @@ void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, cons
   }
 }
 
-void append_header(std::string& out, const Heatmap& heatmap, const Grid& grid,
-                   const Block& block) {
-  std::string line = padded(folded(printable(heatmap.row_name), grid.labels).front(),
-                            grid.labels, Align::left) +
-                     ' ';
+void append_header(std::string& out, const Heatmap& heatmap, const Grid& grid, const Block& block) {
+  std::string line =
+      padded(folded(printable(heatmap.row_name), grid.labels).front(), grid.labels, Align::left) +
+      ' ';
   for (std::size_t i = 0; i < block.widths.size(); ++i) {
     const auto text = label(heatmap.column_name, heatmap.columns[block.first + i]);
-    line +=
-        ' ' + padded(folded(text, block.widths[i]).front(), block.widths[i], Align::left) + ' ';
+    line += ' ' + padded(folded(text, block.widths[i]).front(), block.widths[i], Align::left) + ' ';
   }
   append_trimmed(out, line);
 }
@@ -210,12 +205,11 @@ void append_published(std::string& out, const Heatmap& heatmap) {
       const auto& cell = heatmap.cells[r][c];
       if (cell.published_layout.empty()) continue;
       if (std::exchange(first, false)) {
-        out += fmt::format("{}  the table's MFU column prefers another layout:\n",
-                           ranked_otherwise);
+        out +=
+            fmt::format("{}  the table's MFU column prefers another layout:\n", ranked_otherwise);
       }
       out += fmt::format("   {} {}: {}\n", label(heatmap.row_name, heatmap.rows[r]),
-                         label(heatmap.column_name, heatmap.columns[c]),
-                         printable(published_text(cell)));
+          label(heatmap.column_name, heatmap.columns[c]), printable(published_text(cell)));
     }
   }
 }
@@ -254,9 +248,8 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
   if (const auto* cell = most_certain(heatmap); cell != nullptr && !words)
     out += certainty_meaning(*cell) + '\n';
   if (without_value && !words)
-    out +=
-        fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,
-                    heatmap.value_name == "mfu" ? ": it needs peak_flops of the cluster" : "");
+    out += fmt::format("n/a  measured, but without {}{}\n", heatmap.value_name,
+        heatmap.value_name == "mfu" ? ": it needs peak_flops of the cluster" : "");
   if (more) out += fmt::format("{}  this cell has trials that have not run yet\n", more_to_run);
 }
 
@@ -268,8 +261,8 @@ std::string colour_bar(const Heatmap& heatmap, const Grid& grid) {
   std::string bar;
   for (int step = 0; step < steps; ++step)
     bar += shade((step + 0.5) / steps, grid.terminal.truecolour) + ' ';
-  return fmt::format("{} {}\x1b[0m {}\n", value_text(heatmap, scale.low), bar,
-                     value_text(heatmap, scale.high));
+  return fmt::format(
+      "{} {}\x1b[0m {}\n", value_text(heatmap, scale.low), bar, value_text(heatmap, scale.high));
 }
 
 constexpr std::size_t legend_indent = 3;
@@ -288,8 +281,8 @@ std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
   append_legend(below, heatmap);
   append_published(below, heatmap);
   if (!heatmap.runners.empty()) {
-    below += fmt::format("runner: {}\n",
-                         printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
+    below +=
+        fmt::format("runner: {}\n", printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
   }
   return in_charset(
       out + colour_bar(heatmap, grid) + fold_lines(below, terminal.width, legend_indent),

@@ -21,8 +21,8 @@ struct HeatmapText {
 /// their spread; a legend of what occurs; columns that do not fit beside each other follow in
 /// further blocks. csv: the matrix (or the list). json, markdown: the list. Several heatmaps
 /// are facets: one below the other, or one table with a column that tells them apart.
-[[nodiscard]] std::string heatmap_text(const std::vector<Heatmap>& heatmaps,
-                                       const HeatmapText& how);
+[[nodiscard]] std::string heatmap_text(
+    const std::vector<Heatmap>& heatmaps, const HeatmapText& how);
 [[nodiscard]] std::string heatmap_text(const Heatmap& heatmap, const HeatmapText& how);
 
 }  // namespace shardsweep

@@ -22,13 +22,11 @@ namespace {
 constexpr double microseconds_per_day = 86400e6;
 
 using SeriesKey = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string,
-                             std::string, std::string, std::string>;
+    std::string, std::string, std::string>;
 
 SeriesKey key_of(const HistoryRun& run, HistoryOf of) {
-  return {run.model,   run.seq_len,
-          run.nodes,   run.gpus,
-          run.cluster, run.vars,
-          run.runner,  of == HistoryOf::layout ? run.layout : std::string()};
+  return {run.model, run.seq_len, run.nodes, run.gpus, run.cluster, run.vars, run.runner,
+      of == HistoryOf::layout ? run.layout : std::string()};
 }
 
 bool is_older(const HistoryRun& a, const HistoryRun& b) {
@@ -41,9 +39,8 @@ double speed_of(const HistoryRun& run) {
 
 /// Of an even number the lower of the middle two, as in every answer.
 HistoryPoint median_point(std::vector<HistoryRun> runs) {
-  std::stable_sort(runs.begin(), runs.end(), [](const HistoryRun& a, const HistoryRun& b) {
-    return speed_of(a) < speed_of(b);
-  });
+  std::stable_sort(runs.begin(), runs.end(),
+      [](const HistoryRun& a, const HistoryRun& b) { return speed_of(a) < speed_of(b); });
   const auto count = static_cast<std::int64_t>(runs.size());
   return {std::move(runs[(runs.size() - 1) / 2]), count};
 }
@@ -71,9 +68,8 @@ std::vector<HistoryPoint> points_of_cell(const std::vector<HistoryRun>& runs) {
   points.reserve(groups.size());
   for (const auto& [software, group] : groups)
     points.push_back(best_point(group));
-  std::sort(points.begin(), points.end(), [](const HistoryPoint& a, const HistoryPoint& b) {
-    return is_older(a.run, b.run);
-  });
+  std::sort(points.begin(), points.end(),
+      [](const HistoryPoint& a, const HistoryPoint& b) { return is_older(a.run, b.run); });
   return points;
 }
 
@@ -105,8 +101,8 @@ std::string brief_value(const std::string& value) {
   return value.substr(0, end) + "…";
 }
 
-std::string changed_text(const std::vector<HistoryPoint>& points, HistoryOf of,
-                         const SeriesChange& change) {
+std::string changed_text(
+    const std::vector<HistoryPoint>& points, HistoryOf of, const SeriesChange& change) {
   const auto before = facts_of(points[change.first - 1], of);
   const auto after = facts_of(points[change.first], of);
   std::set<std::string> known;
@@ -131,8 +127,8 @@ std::string changed_text(const std::vector<HistoryPoint>& points, HistoryOf of,
     // Nodes that are others each time are not what changed.
     const bool always_others = name == "nodes" && values.size() > 1;
     if (was_there || always_others || (name == "nodes" && value.empty())) continue;
-    changed.push_back(fmt::format("{} {} -> {}", name, brief_value(value_of(before, name)),
-                                  brief_value(value)));
+    changed.push_back(
+        fmt::format("{} {} -> {}", name, brief_value(value_of(before, name)), brief_value(value)));
   }
   return fmt::format("{}", fmt::join(changed, ", "));
 }
@@ -151,7 +147,7 @@ void doubt_other_layouts(HistorySeries& series) {
     verdict.difference = Difference::undecided;
     verdict.open = Open::mixed_state;
     verdict.reason = fmt::format("{} was not measured {}: it may be the layouts; {}", layout,
-                                 faster ? "before" : "afterwards", verdict.reason);
+        faster ? "before" : "afterwards", verdict.reason);
     series.answer.points[change.first] = verdict;
   }
 }
@@ -170,9 +166,8 @@ double loss_of(const SeriesAnswer& answer) {
 }
 
 std::string title_of_series(const HistoryRun& run, HistoryOf of) {
-  std::string title =
-      fmt::format("{}, {}", run.model,
-                  run.nodes > 0 ? counted(run.nodes, "node") : counted(run.gpus, "GPU"));
+  std::string title = fmt::format(
+      "{}, {}", run.model, run.nodes > 0 ? counted(run.nodes, "node") : counted(run.gpus, "GPU"));
   if (run.seq_len > 0) title += fmt::format(", seq_len {}", run.seq_len);
   if (!run.vars.empty()) title += ", " + run.vars;
   return of == HistoryOf::layout ? title + ": " + run.layout : title;
@@ -183,9 +178,8 @@ std::vector<SeriesPoint> measured_points(HistorySeries& series, bool by_time) {
   const auto begin = series.points.front().run.ended_at;
   for (std::size_t i = 0; i < series.points.size(); ++i) {
     auto& point = series.points[i].run;
-    point.measured.at = by_time
-                            ? static_cast<double>(point.ended_at - begin) / microseconds_per_day
-                            : static_cast<double>(i);
+    point.measured.at = by_time ? static_cast<double>(point.ended_at - begin) / microseconds_per_day
+                                : static_cast<double>(i);
     measured.push_back(point.measured);
   }
   return measured;
@@ -203,8 +197,8 @@ Noise noise_of_repeats(const std::vector<HistoryRun>& runs) {
     const double middle = speeds[(speeds.size() - 1) / 2];
     if (!(middle > 0)) continue;
     repeated.push_back({.value = middle,
-                        .runs = std::ssize(speeds),
-                        .spread = (speeds.back() - speeds.front()) / middle});
+        .runs = std::ssize(speeds),
+        .spread = (speeds.back() - speeds.front()) / middle});
   }
   // One pair that differs much would make every interval a hundred times as wide as the speed.
   constexpr std::int64_t enough_freedom = 2;
@@ -217,13 +211,12 @@ std::string when_text(const HistoryRun& run) {
 }
 
 std::vector<Value> cell_values(const HistoryRun& run) {
-  return {run.model, run.seq_len, run.nodes,
-          run.gpus,  run.cluster, run.vars.empty() ? Value() : Value(run.vars),
-          run.runner};
+  return {run.model, run.seq_len, run.nodes, run.gpus, run.cluster,
+      run.vars.empty() ? Value() : Value(run.vars), run.runner};
 }
 
-constexpr std::array<const char*, 7> cell_names{"model",   "seq_len", "nodes", "gpus",
-                                                "cluster", "vars",    "runner"};
+constexpr std::array<const char*, 7> cell_names{
+    "model", "seq_len", "nodes", "gpus", "cluster", "vars", "runner"};
 
 Value text_or_none(const std::string& text) {
   return text.empty() ? Value() : Value(text);
@@ -260,8 +253,8 @@ std::string HistorySeries::reason() const {
 
 History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double resolve) {
   History history{.of = of};
-  history.by_time = std::all_of(runs.begin(), runs.end(),
-                                [](const HistoryRun& run) { return run.ended_at > 0; });
+  history.by_time =
+      std::all_of(runs.begin(), runs.end(), [](const HistoryRun& run) { return run.ended_at > 0; });
   std::map<SeriesKey, std::vector<HistoryRun>> by_key;
   for (const auto& run : runs) {
     if (speed_of(run) > 0) by_key[key_of(run, of)].push_back(run);
@@ -295,7 +288,7 @@ History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double res
     series.loss = loss_of(series.answer);
   }
   std::stable_sort(history.series.begin(), history.series.end(),
-                   [](const auto& a, const auto& b) { return a.loss > b.loss; });
+      [](const auto& a, const auto& b) { return a.loss > b.loss; });
   return history;
 }
 
@@ -312,8 +305,8 @@ std::string spark_text(const std::vector<double>& values, std::size_t width, boo
   const double bottom = (*high + *low - range) / 2;
   std::string text;
   for (const double value : shown) {
-    const auto step = static_cast<std::size_t>(
-        std::clamp(std::floor((value - bottom) / range * 8), 0.0, 7.0));
+    const auto step =
+        static_cast<std::size_t>(std::clamp(std::floor((value - bottom) / range * 8), 0.0, 7.0));
     text += utf8 ? blocks[step] : plain[step];
   }
   return text;
@@ -323,30 +316,30 @@ Table history_table(const History& history, bool utf8) {
   constexpr std::size_t spark_width = 24;
   Table table{{cell_names.begin(), cell_names.end()}, {}};
   table.columns.insert(table.columns.end(),
-                       {"layout", "points", "tokens_per_s_per_gpu", "history", "verdict",
-                        "change_share", "since", "changed", "reason"});
+      {"layout", "points", "tokens_per_s_per_gpu", "history", "verdict", "change_share", "since",
+          "changed", "reason"});
   for (const auto& series : history.series) {
     const auto& last = series.points.back().run;
     const auto& verdict = series.verdict();
     const auto since = series.since();
     const bool changed = since < series.points.size();
     auto& row = table.rows.emplace_back(cell_values(last));
-    row.insert(row.end(), {last.layout, static_cast<std::int64_t>(series.points.size()),
-                           speed_of(last), spark_text(speeds_of(series), spark_width, utf8),
-                           std::string(word_of(verdict.difference)),
-                           series.points.size() > 1 ? Value(verdict.share) : Value(),
-                           changed ? time_or_none(series.points[since].run.ended_at) : Value(),
-                           text_or_none(series.reason()), text_or_none(verdict.reason)});
+    row.insert(row.end(),
+        {last.layout, static_cast<std::int64_t>(series.points.size()), speed_of(last),
+            spark_text(speeds_of(series), spark_width, utf8),
+            std::string(word_of(verdict.difference)),
+            series.points.size() > 1 ? Value(verdict.share) : Value(),
+            changed ? time_or_none(series.points[since].run.ended_at) : Value(),
+            text_or_none(series.reason()), text_or_none(verdict.reason)});
   }
   return table;
 }
 
 Table history_points(const History& history) {
   Table table{{cell_names.begin(), cell_names.end()}, {}};
-  table.columns.insert(
-      table.columns.end(),
-      {"layout", "sweep", "trial", "ended_at", "tokens_per_s_per_gpu", "runs", "level",
-       "change", "verdict", "change_share", "changed", "reason", "software", "hosts"});
+  table.columns.insert(table.columns.end(),
+      {"layout", "sweep", "trial", "ended_at", "tokens_per_s_per_gpu", "runs", "level", "change",
+          "verdict", "change_share", "changed", "reason", "software", "hosts"});
   for (const auto& series : history.series) {
     std::size_t next = 0;  // change
     for (std::size_t i = 0; i < series.points.size(); ++i) {
@@ -358,16 +351,15 @@ Table history_points(const History& history) {
       for (const auto& [name, value] : run.software)
         software += fmt::format("{}{} {}", software.empty() ? "" : ", ", name, value);
       auto& row = table.rows.emplace_back(cell_values(run));
-      row.insert(
-          row.end(),
+      row.insert(row.end(),
           {run.layout, run.sweep, run.trial, time_or_none(run.ended_at), speed_of(run),
-           series.points[i].runs, series.answer.levels[i], std::int64_t{is_change ? 1 : 0},
-           std::string(word_of(verdict.difference)), i > 0 ? Value(verdict.share) : Value(),
-           is_change                       ? text_or_none(series.reasons[next])
-           : i + 1 == series.points.size() ? text_or_none(series.newest_reason)
-                                           : Value(),
-           text_or_none(verdict.reason), text_or_none(software),
-           text_or_none(run.measured.nodes)});
+              series.points[i].runs, series.answer.levels[i], std::int64_t{is_change ? 1 : 0},
+              std::string(word_of(verdict.difference)), i > 0 ? Value(verdict.share) : Value(),
+              is_change                           ? text_or_none(series.reasons[next])
+                  : i + 1 == series.points.size() ? text_or_none(series.newest_reason)
+                                                  : Value(),
+              text_or_none(verdict.reason), text_or_none(software),
+              text_or_none(run.measured.nodes)});
       if (is_change) ++next;
     }
   }
@@ -382,14 +374,14 @@ std::string history_summary(const History& history) {
     points += series.points.size();
   }
   std::string text = fmt::format("{} series with {}", grouped(std::ssize(history.series)),
-                                 counted(static_cast<std::int64_t>(points), "point"));
+      counted(static_cast<std::int64_t>(points), "point"));
   if (history.series.size() > 1) text += " in all";
   for (const auto difference :
-       {Difference::slower, Difference::faster, Difference::same, Difference::undecided}) {
+      {Difference::slower, Difference::faster, Difference::same, Difference::undecided}) {
     const auto count = counts[static_cast<std::size_t>(difference)];
     if (count > 0)
       text += fmt::format("{} {} {}", text.find(':') == std::string::npos ? ":" : ",",
-                          grouped(count), word_of(difference));
+          grouped(count), word_of(difference));
   }
   return text + ".";
 }
@@ -401,20 +393,17 @@ std::string history_sentence(const HistorySeries& series) {
   if (since == series.points.size()) {
     if (series.points.size() < 2) return "measured once";
     const auto& levels = series.answer.levels;
-    const std::string steady =
-        series.answer.drift == 0
-            ? "No sure change"
-            : fmt::format("No step, but a drift of {} from first to last",
-                          percent_text(levels.back() / levels.front() - 1));
-    return fmt::format(
-        "{} in {} measurements. The newest is {}: {} {}{}; {}", steady, series.points.size(),
-        word_of(verdict.difference), percent_text(std::abs(verdict.share)),
+    const std::string steady = series.answer.drift == 0
+        ? "No sure change"
+        : fmt::format("No step, but a drift of {} from first to last",
+              percent_text(levels.back() / levels.front() - 1));
+    return fmt::format("{} in {} measurements. The newest is {}: {} {}{}; {}", steady,
+        series.points.size(), word_of(verdict.difference), percent_text(std::abs(verdict.share)),
         verdict.share < 0 ? "slower" : "faster",
         reason.empty() ? std::string() : fmt::format(" ({})", reason), verdict.reason);
   }
   const bool recovering = verdict.difference == Difference::faster && series.loss > 0;
-  return fmt::format(
-      "{} by {} since {}: {}{}", word_of(verdict.difference),
+  return fmt::format("{} by {} since {}: {}{}", word_of(verdict.difference),
       percent_text(std::abs(verdict.share)), when_text(series.points[since].run),
       reason.empty() ? std::string("nothing else that is known changed") : reason,
       recovering ? fmt::format("; still {} below its best", percent_text(series.loss)) : "");
@@ -428,8 +417,7 @@ std::string point_sentence(const HistorySeries& series, std::size_t point) {
     software += fmt::format(", {} {}", name, brief_value(value));
   const auto layout = run.layout.empty() ? std::string() : " with " + run.layout;
   return fmt::format("{}: {} {}{}{}. {}: {}", when_text(run), amount_text(speed_of(run)),
-                     series.unit, layout, software, word_of(verdict.difference),
-                     verdict.reason);
+      series.unit, layout, software, word_of(verdict.difference), verdict.reason);
 }
 
 }  // namespace shardsweep

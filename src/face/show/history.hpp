@@ -79,8 +79,7 @@ struct History {
   std::vector<HistorySeries> series{};  ///< the largest loss first
 };
 
-[[nodiscard]] History history_of(const std::vector<HistoryRun>& runs, HistoryOf of,
-                                 double resolve);
+[[nodiscard]] History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double resolve);
 
 /// A row for each series, with a line of its speeds.
 [[nodiscard]] Table history_table(const History& history, bool utf8);
@@ -91,8 +90,8 @@ struct History {
 [[nodiscard]] std::string history_summary(const History& history);
 
 /// Speeds as characters of eight heights, the last `width` of them: "▆▇▇▂▁".
-[[nodiscard]] std::string spark_text(const std::vector<double>& values, std::size_t width,
-                                     bool utf8);
+[[nodiscard]] std::string spark_text(
+    const std::vector<double>& values, std::size_t width, bool utf8);
 
 /// "SLOWER by 4.2 % since 2026-11-21 03:33:58 (version 1.4 -> 1.5)"; of a series without a sure
 /// change what its newest point says.

@@ -40,8 +40,7 @@ std::string far_text(const SweepStatus& status) {
 
 std::string bar_text(std::int64_t ended, std::int64_t trials, std::size_t width) {
   const std::size_t inner = width - 2;
-  const double share =
-      trials > 0 ? static_cast<double>(ended) / static_cast<double>(trials) : 1.0;
+  const double share = trials > 0 ? static_cast<double>(ended) / static_cast<double>(trials) : 1.0;
   const auto full = static_cast<std::size_t>(share * static_cast<double>(inner));
   return fmt::format("[{}{}]", std::string(full, '#'), std::string(inner - full, '.'));
 }
@@ -69,8 +68,8 @@ void add_now(StyledLine& line, const AllocationProgress& job, Timestamp now) {
 }
 
 /// "  grid-n2  [####....]  5/12  8 s  mini dp2 tp1 …": the fifth of twelve trials runs.
-StyledLine allocation_line(const AllocationProgress& job, std::size_t name_width, Timestamp now,
-                           const ViewSize& size) {
+StyledLine allocation_line(
+    const AllocationProgress& job, std::size_t name_width, Timestamp now, const ViewSize& size) {
   constexpr std::size_t roomy = 100;  // columns from which a bar has twice its least width
   const std::string name = cut_to(job_text(job), name_width, size.utf8);
   StyledLine line{{std::string(indent, ' ') + padded(name, name_width, Align::left) + "  "}};
@@ -129,7 +128,7 @@ std::vector<StyledLine> count_lines(const SweepStatus& status, const ViewSize& s
 
 /// "  label    sentence", the sentence in lines of its own width, a few at most.
 void add_sentence(std::vector<StyledLine>& lines, const std::string& label,
-                  const std::string& sentence, Style style, const ViewSize& size) {
+    const std::string& sentence, Style style, const ViewSize& size) {
   const std::size_t before = indent + label_width;
   const std::size_t room = std::max<std::size_t>(size.width - std::min(size.width, before), 8);
   auto parts = folded(printable(sentence), room);
@@ -139,23 +138,21 @@ void add_sentence(std::vector<StyledLine>& lines, const std::string& label,
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string head = padded(i == 0 ? label : "", label_width, Align::left);
-    lines.push_back(cut_to(StyledLine{{std::string(indent, ' ') + head}, {parts[i], style}},
-                           size.width, size.utf8));
+    lines.push_back(cut_to(
+        StyledLine{{std::string(indent, ' ') + head}, {parts[i], style}}, size.width, size.utf8));
   }
 }
 
-void add_best(std::vector<StyledLine>& lines, const SweepProgress& sweep,
-              const ViewSize& size) {
+void add_best(std::vector<StyledLine>& lines, const SweepProgress& sweep, const ViewSize& size) {
   if (!sweep.best) return;
   StyledLine line{{std::string(indent, ' ') + padded("best", label_width, Align::left)},
-                  {rate_text(sweep.best->tokens_per_s_per_gpu), Style::strong},
-                  {"  " + sweep.best->layout}};
+      {rate_text(sweep.best->tokens_per_s_per_gpu), Style::strong}, {"  " + sweep.best->layout}};
   if (!sweep.best_of.empty()) line.push_back({"  (" + sweep.best_of + ")", Style::faint});
   lines.push_back(cut_to(std::move(line), size.width, size.utf8));
 }
 
-void add_activity(std::vector<StyledLine>& lines, const SweepProgress& sweep,
-                  const ViewSize& size) {
+void add_activity(
+    std::vector<StyledLine>& lines, const SweepProgress& sweep, const ViewSize& size) {
   const SweepStatus& status = sweep.status;
   if (!sweep.allocations.empty() && !status.running.empty()) {
     // A line per job says what runs.
@@ -167,7 +164,7 @@ void add_activity(std::vector<StyledLine>& lines, const SweepProgress& sweep,
   if (!status.waiting.empty()) {
     const bool runs = !status.running.empty();
     add_sentence(lines, runs ? "note" : "waiting", status.waiting,
-                 runs ? Style::faint : Style::notice, size);
+        runs ? Style::faint : Style::notice, size);
   }
 }
 
@@ -211,8 +208,7 @@ Columns columns_for(std::optional<std::size_t> width) {
   const std::size_t all = time_columns + numbers + more_columns;
   if (*width >= all + share_columns + slug_width)
     return {.time = true, .slug = true, .more = true, .name_width = slug_width};
-  if (*width >= all + layout_width)
-    return {.time = true, .more = true, .name_width = layout_width};
+  if (*width >= all + layout_width) return {.time = true, .more = true, .name_width = layout_width};
   if (*width >= time_columns + numbers + layout_width)
     return {.time = true, .name_width = layout_width};
   constexpr std::size_t least_layout = 28;
@@ -252,24 +248,24 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
     text.push_back({"  " + bytes_text(*trial.peak_memory_bytes)});
   if (line.best) {
     text.push_back({"  "});
-    text.push_back({columns.slug        ? fmt::format("best ({})", brief_text(*line.best))
-                    : columns.completed ? fmt::format("best ({})", short_form(*line.best))
-                                        : std::string("best"),
-                    Style::strong});
+    text.push_back({columns.slug ? fmt::format("best ({})", brief_text(*line.best))
+            : columns.completed  ? fmt::format("best ({})", short_form(*line.best))
+                                 : std::string("best"),
+        Style::strong});
   }
 }
 
 /// Of trials that a search skips the event says what holds for all of them.
 bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
   return one.attempt == 0 && other.attempt == 0 && one.outcome == other.outcome &&
-         one.cell.sweep == other.cell.sweep && one.again == other.again &&
-         (one.outcome == Outcome::cancelled || one.cause == other.cause);
+      one.cell.sweep == other.cell.sweep && one.again == other.again &&
+      (one.outcome == Outcome::cancelled || one.cause == other.cause);
 }
 
 }  // namespace
 
-std::vector<StyledLine> job_lines(const std::vector<AllocationProgress>& jobs, Timestamp now,
-                                  const ViewSize& size) {
+std::vector<StyledLine> job_lines(
+    const std::vector<AllocationProgress>& jobs, Timestamp now, const ViewSize& size) {
   constexpr std::size_t most = 8;
   constexpr std::size_t most_name = 24;
   const std::size_t shown = jobs.size() > most ? most - 1 : jobs.size();
@@ -281,14 +277,14 @@ std::vector<StyledLine> job_lines(const std::vector<AllocationProgress>& jobs, T
   for (std::size_t i = 0; i < shown; ++i)
     lines.push_back(allocation_line(jobs[i], name_width, now, size));
   if (shown == jobs.size()) return lines;
-  const auto running = std::count_if(jobs.begin() + static_cast<std::ptrdiff_t>(shown),
-                                     jobs.end(), [](const auto& job) { return job.claimed; });
+  const auto running = std::count_if(jobs.begin() + static_cast<std::ptrdiff_t>(shown), jobs.end(),
+      [](const auto& job) { return job.claimed; });
   const auto rest = static_cast<std::int64_t>(jobs.size() - shown);
-  lines.push_back(cut_to(
-      StyledLine{{fmt::format("{}and {}: {} running, {} waiting", std::string(indent, ' '),
-                              counted(rest, "more job"), running, rest - running),
-                  Style::faint}},
-      size.width, size.utf8));
+  lines.push_back(
+      cut_to(StyledLine{{fmt::format("{}and {}: {} running, {} waiting", std::string(indent, ' '),
+                             counted(rest, "more job"), running, rest - running),
+                 Style::faint}},
+          size.width, size.utf8));
   return lines;
 }
 
@@ -297,8 +293,8 @@ std::string time_left_text(const SweepStatus& status) {
   if (!(status.remaining_s > 0)) return "time left unknown";
   // Before a trial has ended nothing says how far the prediction is off.
   return fmt::format("about {} left{}",
-                     duration_text(std::max(1.0, std::round(status.remaining_s))),
-                     status.corrected ? "" : " (predicted)");
+      duration_text(std::max(1.0, std::round(status.remaining_s))),
+      status.corrected ? "" : " (predicted)");
 }
 
 std::string progress_line(const SweepStatus& status) {
@@ -316,8 +312,8 @@ std::string progress_line(const SweepStatus& status) {
   return left.empty() ? line : line + "; " + left;
 }
 
-std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
-                                       const ViewSize& size) {
+std::vector<StyledLine> progress_block(
+    const std::vector<SweepProgress>& sweeps, const ViewSize& size) {
   std::vector<StyledLine> lines;
   for (std::size_t i = 0; i < sweeps.size(); ++i) {
     auto own = sweep_lines(sweeps[i], size);
@@ -328,7 +324,7 @@ std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
     if (room < 2 && rest > 1) {
       lines.push_back(
           {{fmt::format("and {} more", counted(static_cast<std::int64_t>(rest), "sweep")),
-            Style::faint}});
+              Style::faint}});
       break;
     }
     own.resize(std::min(own.size(), kept));
@@ -374,14 +370,13 @@ std::vector<CellBest> BestSoFar::of(const std::string& sweep) const {
 
 std::optional<CellBest> BestSoFar::latest(const std::string& sweep) const {
   const auto cells = of(sweep);
-  const auto found =
-      std::max_element(cells.begin(), cells.end(),
-                       [](const CellBest& a, const CellBest& b) { return a.at < b.at; });
+  const auto found = std::max_element(
+      cells.begin(), cells.end(), [](const CellBest& a, const CellBest& b) { return a.at < b.at; });
   return found == cells.end() ? std::nullopt : std::optional(*found);
 }
 
-std::vector<FinishedLine> finished_lines(const std::vector<FinishedTrial>& trials,
-                                         BestSoFar& best) {
+std::vector<FinishedLine> finished_lines(
+    const std::vector<FinishedTrial>& trials, BestSoFar& best) {
   std::vector<FinishedLine> lines;
   for (const FinishedTrial& trial : trials) {
     if (!lines.empty() && same_reason(lines.back().trial, trial)) {
@@ -405,17 +400,17 @@ std::vector<StyledLine> answer_lines(const std::vector<CellBest>& cells) {
   return lines;
 }
 
-StyledLine finished_line(const FinishedLine& line, std::optional<std::size_t> width, bool utf8,
-                         bool with_sweep) {
+StyledLine finished_line(
+    const FinishedLine& line, std::optional<std::size_t> width, bool utf8, bool with_sweep) {
   const Columns columns = columns_for(width);
   const FinishedTrial& trial = line.trial;
   const bool measured = trial.tokens_per_s_per_gpu.has_value();
   StyledLine text;
   if (columns.time) text.push_back({time_text(trial.at, columns.date) + "  ", Style::faint});
   const std::string shown = printable(name_text(line, columns, with_sweep));
-  text.push_back({columns.name_width == 0 ? shown
-                                          : padded(cut_to(shown, columns.name_width, utf8),
-                                                   columns.name_width, Align::left)});
+  text.push_back({columns.name_width == 0
+          ? shown
+          : padded(cut_to(shown, columns.name_width, utf8), columns.name_width, Align::left)});
   text.push_back({columns.name_width == 0 || columns.completed || !measured ? "  " : " "});
   if (columns.completed || !measured) {
     text.push_back({std::string(name(trial.outcome)), style_of(trial.outcome)});

@@ -25,21 +25,21 @@ struct ViewSize {
 
 struct SweepProgress {
   SweepStatus status;
-  std::optional<CellBest> best{};      ///< of the cell that was measured last
-  std::string best_of{};               ///< which cell that is; empty: there is no other
-  std::vector<std::string> trouble{};  ///< sentences: what keeps it from going on
+  std::optional<CellBest> best{};                 ///< of the cell that was measured last
+  std::string best_of{};                          ///< which cell that is; empty: there is no other
+  std::vector<std::string> trouble{};             ///< sentences: what keeps it from going on
   std::vector<AllocationProgress> allocations{};  ///< its jobs, those that run first
   Timestamp now = 0;                              ///< 0: not told how long something runs
 };
 
 /// A bar with the time left, counts by outcome, the best so far, why nothing runs, and a line
 /// per job: its bar, which of its trials runs and for how long.
-[[nodiscard]] std::vector<StyledLine> progress_block(const std::vector<SweepProgress>& sweeps,
-                                                     const ViewSize& size);
+[[nodiscard]] std::vector<StyledLine> progress_block(
+    const std::vector<SweepProgress>& sweeps, const ViewSize& size);
 
 /// A line per job, of many the first ones: its bar, which of its trials runs and for how long.
-[[nodiscard]] std::vector<StyledLine> job_lines(const std::vector<AllocationProgress>& jobs,
-                                                Timestamp now, const ViewSize& size);
+[[nodiscard]] std::vector<StyledLine> job_lines(
+    const std::vector<AllocationProgress>& jobs, Timestamp now, const ViewSize& size);
 
 /// "quickstart 12/36: 10 completed, 1 oom; running …; about 20 s left": for files and pipes.
 [[nodiscard]] std::string progress_line(const SweepStatus& status);
@@ -71,16 +71,15 @@ struct FinishedLine {
   std::int64_t trials = 1;
   std::optional<CellAnswer> best{};  ///< it is the new winner of its cell, by this answer
 };
-[[nodiscard]] std::vector<FinishedLine> finished_lines(const std::vector<FinishedTrial>& trials,
-                                                       BestSoFar& best);
+[[nodiscard]] std::vector<FinishedLine> finished_lines(
+    const std::vector<FinishedTrial>& trials, BestSoFar& best);
 
 /// The answers at the end of a run: a line for each cell, and for what makes it doubtful or
 /// would settle it.
 [[nodiscard]] std::vector<StyledLine> answer_lines(const std::vector<CellBest>& cells);
 
 /// `width`: none for a file. `with_sweep`: several sweeps are followed.
-[[nodiscard]] StyledLine finished_line(const FinishedLine& line,
-                                       std::optional<std::size_t> width, bool utf8,
-                                       bool with_sweep);
+[[nodiscard]] StyledLine finished_line(
+    const FinishedLine& line, std::optional<std::size_t> width, bool utf8, bool with_sweep);
 
 }  // namespace shardsweep

@@ -21,20 +21,14 @@ Value share(const std::optional<double>& value, bool for_eyes) {
 }
 
 std::vector<std::pair<std::string, Value>> cells_of(const MemoryScore& score, bool eyes) {
-  return {{"model", score.model},
-          {"good", score.good},
-          {"peak_rows", score.peak.rows},
-          {"peak_error_median", share(score.peak.median, eyes)},
-          {"peak_error_p90", share(score.peak.p90, eyes)},
-          {"allocated_rows", score.allocated.rows},
-          {"allocated_error_median", share(score.allocated.median, eyes)},
-          {"allocated_error_p90", share(score.allocated.p90, eyes)},
-          {"good_left_out", score.good_left_out},
-          {"good_doubtful", score.good_doubtful},
-          {"oom", score.oom},
-          {"caught", score.caught},
-          {"missed", score.missed},
-          {"oom_doubtful", score.oom_doubtful}};
+  return {{"model", score.model}, {"good", score.good}, {"peak_rows", score.peak.rows},
+      {"peak_error_median", share(score.peak.median, eyes)},
+      {"peak_error_p90", share(score.peak.p90, eyes)}, {"allocated_rows", score.allocated.rows},
+      {"allocated_error_median", share(score.allocated.median, eyes)},
+      {"allocated_error_p90", share(score.allocated.p90, eyes)},
+      {"good_left_out", score.good_left_out}, {"good_doubtful", score.good_doubtful},
+      {"oom", score.oom}, {"caught", score.caught}, {"missed", score.missed},
+      {"oom_doubtful", score.oom_doubtful}};
 }
 
 void add(Table& table, const MemoryScore& score, bool eyes) {
@@ -64,9 +58,8 @@ std::string memory_report_text(const MemoryReport& report, const TableStyle& sty
   if (format == Format::table) add(models, total, true);
   if (format != Format::json) {
     auto ranked = style;
-    ranked.important = {"model",         "good",        "peak_error_median", "oom",
-                        "caught",        "missed",      "good_left_out",     "peak_error_p90",
-                        "good_doubtful", "oom_doubtful"};
+    ranked.important = {"model", "good", "peak_error_median", "oom", "caught", "missed",
+        "good_left_out", "peak_error_p90", "good_doubtful", "oom_doubtful"};
     return table_text(models, ranked);
   }
   Table all;
@@ -74,8 +67,8 @@ std::string memory_report_text(const MemoryReport& report, const TableStyle& sty
   const std::string array = table_text(all, format);  // of one
   const std::size_t begin = array.find('{');
   const std::string object = array.substr(begin, array.rfind('}') - begin + 1);
-  return fmt::format("{{\"models\":{},\"total\":{}}}\n",
-                     without_end(table_text(models, format)), object);
+  return fmt::format(
+      "{{\"models\":{},\"total\":{}}}\n", without_end(table_text(models, format)), object);
 }
 
 }  // namespace shardsweep

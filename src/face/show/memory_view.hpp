@@ -11,7 +11,6 @@ namespace shardsweep {
 
 /// table and csv: a line per model, and in a table one for all of them; json: an object with
 /// `models` and `total`. Errors are shares (0.05), in a table per cent.
-[[nodiscard]] std::string memory_report_text(const MemoryReport& report,
-                                             const TableStyle& style);
+[[nodiscard]] std::string memory_report_text(const MemoryReport& report, const TableStyle& style);
 
 }  // namespace shardsweep

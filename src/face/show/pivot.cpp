@@ -16,9 +16,7 @@ namespace shardsweep {
 namespace {
 
 struct NaturalLess {
-  bool operator()(const std::string& a, const std::string& b) const {
-    return natural_less(a, b);
-  }
+  bool operator()(const std::string& a, const std::string& b) const { return natural_less(a, b); }
 };
 
 std::optional<double> number(std::string_view text) {
@@ -74,9 +72,9 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
   cell.trials += candidate.trials;
   if (!candidate.outcome) {
     cell.open += candidate.trials;
-    gathered.under_way[candidate.state == State::running  ? 0
-                       : candidate.state == State::queued ? 1
-                                                          : 2] += candidate.trials;
+    gathered.under_way[candidate.state == State::running ? 0
+            : candidate.state == State::queued           ? 1
+                                                         : 2] += candidate.trials;
     // What is measured again is shown by its counted measurement until then.
     if (!candidate.ranked) return take_prediction(gathered, candidate);
   } else if (*candidate.outcome != Outcome::completed) {
@@ -98,8 +96,7 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
     cell.published_tokens_per_s_per_gpu = candidate.published_tokens_per_s_per_gpu;
     cell.published_by = candidate.published_by;
   }
-  gathered.values.insert(gathered.values.end(), candidate.values.begin(),
-                         candidate.values.end());
+  gathered.values.insert(gathered.values.end(), candidate.values.begin(), candidate.values.end());
   if (candidate.ranked) {
     gathered.ranked = true;
   } else {
@@ -109,14 +106,13 @@ void take(Gathered& gathered, const CellCandidate& candidate) {
 
 /// A point that was left out before its `auto` values were known has 0 there, which is no value
 /// of the axis.
-bool has_no_place(const CellCandidate& candidate, std::string_view rows,
-                  std::string_view columns) {
+bool has_no_place(const CellCandidate& candidate, std::string_view rows, std::string_view columns) {
   const auto is_unknown = [](std::string_view axis_name, std::string_view value) {
     const auto* axis = find_axis(axis_name);
     return axis != nullptr && axis->allows_auto && value == "0";
   };
   return !candidate.feasible &&
-         (is_unknown(rows, candidate.row) || is_unknown(columns, candidate.column));
+      (is_unknown(rows, candidate.row) || is_unknown(columns, candidate.column));
 }
 
 void say(HeatmapCell& cell, const CellWord& word) {
@@ -133,9 +129,9 @@ Outcome most_frequent(const std::map<Outcome, std::int64_t>& ended) {
   const auto rank = [](const auto& entry) {
     return std::pair(entry.first != Outcome::skipped, entry.second);
   };
-  return std::max_element(ended.begin(), ended.end(),
-                          [&](const auto& a, const auto& b) { return rank(a) < rank(b); })
-      ->first;
+  return std::max_element(ended.begin(), ended.end(), [&](const auto& a, const auto& b) {
+    return rank(a) < rank(b);
+  })->first;
 }
 
 /// Between two values the lower one: all numbers that are shown were measured.
@@ -172,13 +168,13 @@ std::string why_of(const Gathered& gathered, const HeatmapCell& cell) {
 
 bool may_be_measured(const HeatmapCell& cell) {
   return cell.status == "planned" || cell.status == "queued" || cell.status == "running" ||
-         cell.status == "spared";
+      cell.status == "spared";
 }
 
 HeatmapCell judged(Gathered gathered, Aggregate how) {
   auto& cell = gathered.cell;
   const auto under_way = std::find_if(gathered.under_way.begin(), gathered.under_way.end(),
-                                      [](std::int64_t trials) { return trials > 0; });
+      [](std::int64_t trials) { return trials > 0; });
   if (gathered.ranked) {
     say(cell, Outcome::completed);
   } else if (under_way != gathered.under_way.end()) {
@@ -187,8 +183,8 @@ HeatmapCell judged(Gathered gathered, Aggregate how) {
     say(cell, cell_words[0]);
   } else if (!gathered.ended.empty()) {
     const auto outcome = most_frequent(gathered.ended);
-    const bool spared = outcome == Outcome::skipped &&
-                        2 * gathered.spared > gathered.ended.at(Outcome::skipped);
+    const bool spared =
+        outcome == Outcome::skipped && 2 * gathered.spared > gathered.ended.at(Outcome::skipped);
     if (spared) {
       say(cell, cell_words.back());
     } else {
@@ -275,15 +271,8 @@ Heatmap pivot(const Cells& cells, const HeatmapRequest& request) {
     cell.layout = one.answer.winner()->name;
     cell.value = one.value;
   }
-  Heatmap heatmap{request.rows,
-                  column_name,
-                  request.value,
-                  {rows.begin(), rows.end()},
-                  {columns.begin(), columns.end()},
-                  {},
-                  cells.note,
-                  cells.runners,
-                  request.aggregate};
+  Heatmap heatmap{request.rows, column_name, request.value, {rows.begin(), rows.end()},
+      {columns.begin(), columns.end()}, {}, cells.note, cells.runners, request.aggregate};
   for (const auto& row : heatmap.rows) {
     auto& line = heatmap.cells.emplace_back();
     for (const auto& column : heatmap.columns)

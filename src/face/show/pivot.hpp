@@ -42,7 +42,7 @@ struct HeatmapCell {
   /// Where an imported table's own MFU ranks another layout first; else empty.
   std::string published_layout{};
   double published_tokens_per_s_per_gpu = 0;
-  std::string published_by{};  ///< the runner that measured it, where it is not shown
+  std::string published_by{};             ///< the runner that measured it, where it is not shown
   std::optional<double> published_gap{};  ///< by how much it is slower than the best
   /// Who won, how sure that is, and why it is doubtful; nothing is ranked unless the status is
   /// `completed` and the fastest layout is asked for.

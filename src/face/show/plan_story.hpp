@@ -11,7 +11,7 @@
 namespace shardsweep {
 
 /// json and csv: one row for each launch and for each point left out.
-[[nodiscard]] std::string plan_story_text(const std::vector<PlannedCell>& cells,
-                                          const TableStyle& style);
+[[nodiscard]] std::string plan_story_text(
+    const std::vector<PlannedCell>& cells, const TableStyle& style);
 
 }  // namespace shardsweep

@@ -45,14 +45,14 @@ std::string_view view(const Buffer& buffer) {
 }
 
 double trial_gpu_hours(const SweepSpec& sweep, const PlannedTrial& trial) {
-  return trial.prediction.attempt_s *
-         static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+  return trial.prediction.attempt_s * static_cast<double>(gpus_held(sweep.cluster, trial.point)) /
+      hour_s;
 }
 
 /// The estimate is above what a GPU has; what is left in the plan fits by the lower bound.
 bool is_likely_oom(const SweepSpec& sweep, const PlannedTrial& trial) {
   return sweep.cluster.memory_bytes > 0 &&
-         trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
+      trial.prediction.memory_bytes > sweep.cluster.memory_bytes;
 }
 
 /// From a nominal rate: it is right in order, and unknown in scale.
@@ -82,8 +82,7 @@ Column axis_column(const SweepSpec& sweep, const AxisInfo& axis) {
 Column shown_column(const SweepSpec& sweep, const AxisInfo& axis) {
   if (axis.kind != AxisKind::toggle) return axis_column(sweep, axis);
   const auto* info = &axis;
-  return {std::string(axis.name), CellKind::text,
-          [info](Buffer& out, const PlannedTrial& trial) {
+  return {std::string(axis.name), CellKind::text, [info](Buffer& out, const PlannedTrial& trial) {
             append_text(out, axis_text(*info, info->get(trial.point)));
           }};
 }
@@ -124,17 +123,15 @@ std::vector<Column> all_columns(const SweepSpec& sweep, const Identifier& names)
   add("predicted_train_step_s", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
     put_known(out, trial.prediction.train_step_s);
   });
-  add("predicted_attempt_s", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    put_known(out, trial.prediction.attempt_s);
-  });
+  add("predicted_attempt_s", CellKind::number,
+      [](Buffer& out, const PlannedTrial& trial) { put_known(out, trial.prediction.attempt_s); });
   add("predicted_tokens_per_s_per_gpu", CellKind::number,
       [](Buffer& out, const PlannedTrial& trial) {
         put_known(out, trial.prediction.tokens_per_s_per_gpu);
       });
-  add("predicted_gpu_hours", CellKind::number,
-      [&sweep](Buffer& out, const PlannedTrial& trial) {
-        put_known(out, trial_gpu_hours(sweep, trial));
-      });
+  add("predicted_gpu_hours", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
+    put_known(out, trial_gpu_hours(sweep, trial));
+  });
   return columns;
 }
 
@@ -143,12 +140,11 @@ bool is_shown(const AxisInfo& axis, const Plan& plan) {
   if (axis.is(AxisUse::named)) return true;
   const auto& trials = plan.trials;
   // Efforts are named by nodes or by gpus.
-  if (axis.name == "gpus" && std::all_of(trials.begin(), trials.end(),
-                                         [](const auto& t) { return t.point.nodes > 0; }))
+  if (axis.name == "gpus" &&
+      std::all_of(trials.begin(), trials.end(), [](const auto& t) { return t.point.nodes > 0; }))
     return false;
-  return std::any_of(trials.begin(), trials.end(), [&](const auto& trial) {
-    return axis.get(trial.point) != axis.default_value;
-  });
+  return std::any_of(trials.begin(), trials.end(),
+      [&](const auto& trial) { return axis.get(trial.point) != axis.default_value; });
 }
 
 std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
@@ -162,9 +158,8 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
     if (is_shown(axis, plan)) columns.push_back(shown_column(sweep, axis));
   }
   if (sweep.measure.repeats > 1) {
-    add("repeat", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-      append_integer(out, trial.point.repeat);
-    });
+    add("repeat", CellKind::number,
+        [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.point.repeat); });
   }
   for (std::size_t i = 0; i < sweep.vars.size(); ++i)
     columns.push_back(var_column(sweep, i));
@@ -190,9 +185,9 @@ std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
 
 /// The more important a column is, the narrower a terminal may be that shows it.
 std::size_t rank_of(std::string_view column, std::size_t index) {
-  constexpr std::array<std::string_view, 14> important{
-      "model", "tp",        "pp",   "dp",         "micro_batch", "tokens/s/GPU", "nodes",
-      "gpus",  "recompute", "zero", "grad_accum", "memory",      "train step",   "GPU-hours"};
+  constexpr std::array<std::string_view, 14> important{"model", "tp", "pp", "dp", "micro_batch",
+      "tokens/s/GPU", "nodes", "gpus", "recompute", "zero", "grad_accum", "memory", "train step",
+      "GPU-hours"};
   const auto* found = std::find(important.begin(), important.end(), column);
   return found != important.end() ? static_cast<std::size_t>(found - important.begin())
                                   : important.size() + index;
@@ -244,11 +239,9 @@ class PlanWriter {
     append_json(out_, sweep_.cluster.name);
     put(out_, ",\"points\":{},\"duplicates\":{},\"feasible\":{},\"left_out\":{{", plan_.points,
         plan_.duplicates, plan_.trials.size());
-    json_members(plan_.left_out_by_constraint,
-                 [&](std::int64_t count) { put(out_, "{}", count); });
+    json_members(plan_.left_out_by_constraint, [&](std::int64_t count) { put(out_, "{}", count); });
     put(out_, "}},\"examples\":{{");
-    json_members(plan_.examples,
-                 [&](const LeftOut& left) { append_json(out_, left.verdict.why); });
+    json_members(plan_.examples, [&](const LeftOut& left) { append_json(out_, left.verdict.why); });
     put(out_, "}},\"warnings\":[");
     for (std::size_t i = 0; i < plan_.warnings.size(); ++i) {
       if (i > 0) out_.push_back(',');
@@ -276,8 +269,7 @@ class PlanWriter {
     put(out_, "],\"worlds\":[");
     bool first = true;
     for (const auto& [size, world] : efforts_of(sweep_, plan_)) {
-      put(out_,
-          "{}{{\"nodes\":{},\"gpus\":{},\"trials\":{},\"run_time_s\":{},\"gpu_hours\":{}}}",
+      put(out_, "{}{{\"nodes\":{},\"gpus\":{},\"trials\":{},\"run_time_s\":{},\"gpu_hours\":{}}}",
           std::exchange(first, false) ? "" : ",", size.first, size.second, world.trials,
           world.run_time_s, world.gpu_hours);
     }
@@ -292,13 +284,12 @@ class PlanWriter {
   }
 
   void table(bool whole) {
-    std::string text =
-        fmt::format("sweep '{}' on {}: {}, {} feasible, {} left out", sweep_.name,
-                    sweep_.cluster.name, counted(plan_.points, "point"), grouped(trial_count()),
-                    grouped(plan_.points - trial_count()));
+    std::string text = fmt::format("sweep '{}' on {}: {}, {} feasible, {} left out", sweep_.name,
+        sweep_.cluster.name, counted(plan_.points, "point"), grouped(trial_count()),
+        grouped(plan_.points - trial_count()));
     if (plan_.duplicates > 0) {
-      text += fmt::format("; {} repeated, counted once",
-                          counted(plan_.duplicates, "hand-picked point"));
+      text += fmt::format(
+          "; {} repeated, counted once", counted(plan_.duplicates, "hand-picked point"));
     }
     sentence(text);
     left_out();
@@ -315,9 +306,8 @@ class PlanWriter {
 
  private:
   void likely_ooms() {
-    const auto count =
-        std::count_if(plan_.trials.begin(), plan_.trials.end(),
-                      [this](const PlannedTrial& one) { return is_likely_oom(sweep_, one); });
+    const auto count = std::count_if(plan_.trials.begin(), plan_.trials.end(),
+        [this](const PlannedTrial& one) { return is_likely_oom(sweep_, one); });
     if (count == 0) return;
     sentence(fmt::format(
         "! {} more memory by the estimate than the {} of a GPU of {}: likely out of memory.",
@@ -388,23 +378,21 @@ class PlanWriter {
       node_s += world.run_time_s * std::max(size.first, 1);
     }
     if (worlds.size() > 1) world_table(worlds);
-    std::string text =
-        fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
-                    counted(trial_count(), "trial"), counted(plan_.lanes, "lane"),
-                    amount_text(plan_.gpu_hours), duration_text(all.run_time_s));
+    std::string text = fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
+        counted(trial_count(), "trial"), counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours),
+        duration_text(all.run_time_s));
     const auto bound = search_bound(sweep_, plan_);
     if (bound.binds) {
       text = fmt::format(
           "At most {}, at most about {} GPU-hours (bounded by search.until). All {}: about {} "
           "GPU-hours, {} one after the other",
-          counted(bound.runs, "run"), amount_text(bound.gpu_hours),
-          counted(trial_count(), "trial"), amount_text(plan_.gpu_hours),
-          duration_text(all.run_time_s));
+          counted(bound.runs, "run"), amount_text(bound.gpu_hours), counted(trial_count(), "trial"),
+          amount_text(plan_.gpu_hours), duration_text(all.run_time_s));
     }
     if (sweep_.policy.max_nodes > 0) {
       text += fmt::format(", at least {} on {}",
-                          duration_text(node_s / static_cast<double>(sweep_.policy.max_nodes)),
-                          counted(sweep_.policy.max_nodes, "node"));
+          duration_text(node_s / static_cast<double>(sweep_.policy.max_nodes)),
+          counted(sweep_.policy.max_nodes, "node"));
     }
     sentence(text + ". Queue waits are not included.");
     if (std::any_of(plan_.trials.begin(), plan_.trials.end(), has_nominal_time))
@@ -414,7 +402,7 @@ class PlanWriter {
           sweep_.cluster.name));
     if (plan_.left_out_gpu_hours.empty()) return;
     sentence(fmt::format("{} GPU-hours if nothing were left out or stopped early.",
-                         amount_text(plan_.gpu_hours_before_pruning())));
+        amount_text(plan_.gpu_hours_before_pruning())));
   }
 
   /// What runs beside the measured trials.
@@ -428,7 +416,7 @@ class PlanWriter {
           fmt::format("Memory snapshots: then up to {} layouts of each cell that ran out of "
                       "memory run once "
                       "more to write one.",
-                      most_snapshots));
+              most_snapshots));
   }
 
   /// What runs again when cells have ended.
@@ -440,27 +428,27 @@ class PlanWriter {
           fmt::format("Each layout is measured in full. With `measure: {{finalists: {}}}` each "
                       "has {} timed train steps at first, about {} GPU-hours less before the "
                       "finals.",
-                      Measure::usual_finalists, Measure::first_of_search, amount_text(whole)));
+              Measure::usual_finalists, Measure::first_of_search, amount_text(whole)));
     if (measure.first > 0)
       sentence(
           fmt::format("Each trial has {} of the {} timed train steps. Finals have all of them.",
-                      measure.first, measure.steps));
+              measure.first, measure.steps));
     const FinalsCost cost = finals_cost(sweep_, plan_);
     if (cost.cells == 0) return;
-    sentence(fmt::format(
-        "Finals: then up to {} layouts of each of {} run again in {}: {} and about {} "
-        "GPU-hours "
-        "per round.",
-        measure.finalists, counted(cost.cells, "cell"),
-        measure.final_rounds > 0
-            ? counted(measure.final_rounds, "round")
-            : fmt::format("rounds, until a difference of {} is resolved, {} at most",
-                          percent_text(measure.resolve), cost.rounds_at_most),
-        counted(cost.runs, "run"), amount_text(cost.gpu_hours)));
+    sentence(
+        fmt::format("Finals: then up to {} layouts of each of {} run again in {}: {} and about {} "
+                    "GPU-hours "
+                    "per round.",
+            measure.finalists, counted(cost.cells, "cell"),
+            measure.final_rounds > 0
+                ? counted(measure.final_rounds, "round")
+                : fmt::format("rounds, until a difference of {} is resolved, {} at most",
+                      percent_text(measure.resolve), cost.rounds_at_most),
+            counted(cost.runs, "run"), amount_text(cost.gpu_hours)));
     if (cost.further_sets == 0) return;
     sentence(fmt::format("Confirmed on {} of other nodes: {} and about {} GPU-hours per round.",
-                         counted(cost.further_sets, "set"), counted(cost.further_runs, "run"),
-                         amount_text(cost.further_gpu_hours)));
+        counted(cost.further_sets, "set"), counted(cost.further_runs, "run"),
+        amount_text(cost.further_gpu_hours)));
   }
 
   void world_table(const Efforts& worlds) {
@@ -468,7 +456,7 @@ class PlanWriter {
     Table table{{by_nodes ? "nodes" : "gpus", "trials", "run_time_s", "gpu_hours"}, {}};
     for (const auto& [size, world] : worlds) {
       table.rows.push_back({std::int64_t{by_nodes ? size.first : size.second}, world.trials,
-                            world.run_time_s, world.gpu_hours});
+          world.run_time_s, world.gpu_hours});
     }
     append_text(out_, table_text(table, {.terminal = terminal_, .every = true}));
     put(out_, "\n");
@@ -481,17 +469,15 @@ class PlanWriter {
     std::vector<std::string> ends;
     if (search.until.regret > 0) {
       ends.push_back(fmt::format("it is {:g} % sure that nothing untested is {:g} % faster",
-                                 100 * search.until.confidence, 100 * search.until.regret));
+          100 * search.until.confidence, 100 * search.until.regret));
     }
     if (search.until.runs > 0) ends.push_back(counted(search.until.runs, "run"));
     if (search.until.gpu_hours > 0)
       ends.push_back(fmt::format("{:g} GPU-hours", search.until.gpu_hours));
-    sentence(fmt::format(
-        "Each cell (model × seq_len × nodes) runs {}{}",
+    sentence(fmt::format("Each cell (model × seq_len × nodes) runs {}{}",
         search.policy == SearchPolicy::best_first ? "best first" : "in this order",
-        ends.empty()
-            ? ", to its last trial."
-            : fmt::format(" until {}. The rest is skipped.", fmt::join(ends, " or "))));
+        ends.empty() ? ", to its last trial."
+                     : fmt::format(" until {}. The rest is skipped.", fmt::join(ends, " or "))));
   }
 
   /// By constraint, the most frequent first, with an example each; then the exclude rules.
@@ -505,21 +491,21 @@ class PlanWriter {
     for (const auto& [count, constraint] : order) {
       const auto hours = plan_.left_out_gpu_hours.find(constraint);
       const auto example = plan_.examples.find(constraint);
-      table.rows.push_back(
-          {std::string(constraint), -count,
-           hours == plan_.left_out_gpu_hours.end() ? Value() : Value(hours->second),
-           example == plan_.examples.end() ? Value() : Value(example->second.verdict.why)});
+      table.rows.push_back({std::string(constraint), -count,
+          hours == plan_.left_out_gpu_hours.end() ? Value() : Value(hours->second),
+          example == plan_.examples.end() ? Value() : Value(example->second.verdict.why)});
     }
     put(out_, "\n");
-    append_text(out_, table_text(table, {.terminal = terminal_,
-                                         .important = {"left out by", "points", "example"}}));
+    append_text(out_,
+        table_text(
+            table, {.terminal = terminal_, .important = {"left out by", "points", "example"}}));
     // The table says it of a single one.
     const auto none = std::count(plan_.excluded.begin(), plan_.excluded.end(), 0);
     if (plan_.excluded.size() - static_cast<std::size_t>(none) < 2) return;
     for (std::size_t i = 0; i < plan_.excluded.size(); ++i) {
       if (plan_.excluded[i] == 0) continue;
       sentence(fmt::format("exclude '{}' removed {}.", sweep_.excludes[i].when,
-                           counted(plan_.excluded[i], "point")));
+          counted(plan_.excluded[i], "point")));
     }
   }
 
@@ -530,8 +516,7 @@ class PlanWriter {
   std::vector<ColumnShape> shapes_of(const std::vector<Column>& columns, std::size_t shown) {
     std::vector<ColumnShape> shapes;
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      ColumnShape shape{.width = width_of(columns[i].name),
-                        .rank = rank_of(columns[i].name, i)};
+      ColumnShape shape{.width = width_of(columns[i].name), .rank = rank_of(columns[i].name, i)};
       // A var tells trials apart as the layout does.
       const auto is_it = [&](const auto& var) { return var.name == columns[i].name; };
       if (std::any_of(sweep_.vars.begin(), sweep_.vars.end(), is_it)) shape.rank = 1;
@@ -557,7 +542,7 @@ class PlanWriter {
       std::string same;
       for (const auto i : arranged.same)
         same += fmt::format("{}{} {}", same.empty() ? "" : ", ", columns[i].name,
-                            shown_cell(columns[i], plan_.trials[0]));
+            shown_cell(columns[i], plan_.trials[0]));
       sentence("same in all rows: " + same);
     }
     const auto line = [&](auto&& text_of) {
@@ -566,7 +551,7 @@ class PlanWriter {
         const auto& column = columns[arranged.shown[i]];
         text += i == 0 ? "" : std::string(column_gap, ' ');
         text += padded(text_of(column), arranged.widths[i],
-                       column.kind == CellKind::number ? Align::right : Align::left);
+            column.kind == CellKind::number ? Align::right : Align::left);
       }
       text.erase(text.find_last_not_of(' ') + 1);
       append_text(out_, text);
@@ -581,7 +566,7 @@ class PlanWriter {
   }
 
   void below(const std::vector<Column>& columns, const std::vector<std::size_t>& hidden,
-             std::size_t shown) {
+      std::size_t shown) {
     std::string names;
     for (const auto i : hidden)
       names += (names.empty() ? "" : ", ") + columns[i].name;
@@ -602,7 +587,7 @@ class PlanWriter {
 }  // namespace
 
 void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
-                const Plan& plan, const PlanText& text) {
+    const Plan& plan, const PlanText& text) {
   PlanWriter writer(out, sweep, plan, text);
   if (text.format == Format::table) return writer.table(text.whole);
   const Identifier names(sweep, runner);

@@ -37,6 +37,6 @@ struct PlanText {
 /// gpu_hours}], trials: [...]}. Unknown predictions are empty, or null. Toggles are 0 | 1
 /// and vars go by their names, as in the database.
 void write_plan(fmt::memory_buffer& out, const SweepSpec& sweep, const Capabilities& runner,
-                const Plan& plan, const PlanText& text);
+    const Plan& plan, const PlanText& text);
 
 }  // namespace shardsweep

@@ -30,42 +30,25 @@ std::string layout_of(const ReplayedRow& row) {
 constexpr double upper_sigmas = 1.645;
 
 const std::vector<std::string>& all_columns() {
-  static const std::vector<std::string> names{"model",     "seq_len", "nodes",     "launch",
-                                              "line",      "layout",  "predicted", "at_most",
-                                              "fits",      "outcome", "measured",  "cut_short",
-                                              "gpu_hours", "rule",    "why"};
+  static const std::vector<std::string> names{"model", "seq_len", "nodes", "launch", "line",
+      "layout", "predicted", "at_most", "fits", "outcome", "measured", "cut_short", "gpu_hours",
+      "rule", "why"};
   return names;
 }
 
 std::vector<Value> launch_row(const ReplayedLaunch& one, std::size_t number) {
-  return {static_cast<std::int64_t>(number),
-          std::int64_t{one.row.line},
-          layout_of(one.row),
-          one.predicted_tokens_per_s_per_gpu,
-          one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma),
-          one.fits,
-          std::string(name(one.row.outcome)),
-          measured_value(one.row),
-          std::int64_t{one.cut_short ? 1 : 0},
-          one.row.gpu_hours,
-          Value(),
-          one.why};
+  return {static_cast<std::int64_t>(number), std::int64_t{one.row.line}, layout_of(one.row),
+      one.predicted_tokens_per_s_per_gpu,
+      one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma), one.fits,
+      std::string(name(one.row.outcome)), measured_value(one.row),
+      std::int64_t{one.cut_short ? 1 : 0}, one.row.gpu_hours, Value(), one.why};
 }
 
 /// What was never launched has the outcome that its table tells.
 std::vector<Value> left_out_row(const ReplayedLeftOut& one) {
-  return {Value(),
-          std::int64_t{one.row.line},
-          layout_of(one.row),
-          Value(),
-          Value(),
-          Value(),
-          std::string(name(one.row.outcome)),
-          measured_value(one.row),
-          Value(),
-          one.row.gpu_hours,
-          one.rule,
-          one.why};
+  return {Value(), std::int64_t{one.row.line}, layout_of(one.row), Value(), Value(), Value(),
+      std::string(name(one.row.outcome)), measured_value(one.row), Value(), one.row.gpu_hours,
+      one.rule, one.why};
 }
 
 Table whole_table(const ReplayReport& report) {
@@ -91,36 +74,32 @@ std::string speed_text(const Value& value) {
   return speed == nullptr ? "" : grouped(std::llround(*speed));
 }
 
-void launches_for_people(const ReplayedCell& story, const TableStyle& style,
-                         std::string& text) {
-  Table table{{"launch", "line", "layout", "predicted", "at_most", "fits", "outcome",
-               "measured", "gpu_hours", "why"},
-              {}};
+void launches_for_people(const ReplayedCell& story, const TableStyle& style, std::string& text) {
+  Table table{{"launch", "line", "layout", "predicted", "at_most", "fits", "outcome", "measured",
+                  "gpu_hours", "why"},
+      {}};
   std::size_t number = 0;
   for (const auto& one : story.launches) {
     const double most = one.predicted_tokens_per_s_per_gpu * std::exp(upper_sigmas * one.sigma);
-    table.rows.push_back(
-        {static_cast<std::int64_t>(++number), std::int64_t{one.row.line}, layout_of(one.row),
-         grouped(std::llround(one.predicted_tokens_per_s_per_gpu)), grouped(std::llround(most)),
-         fmt::format("{:.0f} %", 100 * one.fits),
-         one.cut_short ? std::string("cut short") : std::string(name(one.row.outcome)),
-         speed_text(measured_value(one.row)), fmt::format("{:.1f}", one.row.gpu_hours),
-         one.why});
+    table.rows.push_back({static_cast<std::int64_t>(++number), std::int64_t{one.row.line},
+        layout_of(one.row), grouped(std::llround(one.predicted_tokens_per_s_per_gpu)),
+        grouped(std::llround(most)), fmt::format("{:.0f} %", 100 * one.fits),
+        one.cut_short ? std::string("cut short") : std::string(name(one.row.outcome)),
+        speed_text(measured_value(one.row)), fmt::format("{:.1f}", one.row.gpu_hours), one.why});
   }
   text += table_text(table, style);
 }
 
-void left_out_for_people(const ReplayedCell& story, const TableStyle& style,
-                         std::string& text) {
+void left_out_for_people(const ReplayedCell& story, const TableStyle& style, std::string& text) {
   if (story.left_out.empty()) return;
   Table table{{"line", "layout", "outcome", "measured", "rule", "why"}, {}};
   for (const auto& one : story.left_out) {
-    table.rows.push_back({std::int64_t{one.row.line}, layout_of(one.row),
-                          std::string(name(one.row.outcome)),
-                          speed_text(measured_value(one.row)), one.rule, one.why});
+    table.rows.push_back(
+        {std::int64_t{one.row.line}, layout_of(one.row), std::string(name(one.row.outcome)),
+            speed_text(measured_value(one.row)), one.rule, one.why});
   }
   text += fmt::format("Never launched: {}. Outcome and speed are the table's.\n",
-                      counted(static_cast<std::int64_t>(story.left_out.size()), "row"));
+      counted(static_cast<std::int64_t>(story.left_out.size()), "row"));
   text += table_text(table, style);
 }
 
@@ -132,8 +111,8 @@ std::string replay_story_text(const ReplayReport& report, const TableStyle& styl
   for (std::size_t i = 0; i < report.cells.size(); ++i) {
     const auto& cell = report.cells[i];
     text += fmt::format("{}{} seq_len {} on {}: launched {} of {}\n", text.empty() ? "" : "\n",
-                        cell.model, cell.seq_len, counted(cell.nodes, "node"),
-                        grouped(cell.launched), counted(cell.points, "point"));
+        cell.model, cell.seq_len, counted(cell.nodes, "node"), grouped(cell.launched),
+        counted(cell.points, "point"));
     if (cell.launched > 0) launches_for_people(report.stories[i], style, text);
     left_out_for_people(report.stories[i], style, text);
   }

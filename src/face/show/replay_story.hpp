@@ -12,7 +12,6 @@ namespace shardsweep {
 /// Of each cell: its launches in order (predicted, chance to fit, measured, why next), then
 /// each row that was never launched, with its rule and what the table says of it. json and csv:
 /// one row each.
-[[nodiscard]] std::string replay_story_text(const ReplayReport& report,
-                                            const TableStyle& style);
+[[nodiscard]] std::string replay_story_text(const ReplayReport& report, const TableStyle& style);
 
 }  // namespace shardsweep

@@ -24,8 +24,7 @@ std::optional<double> quantile(std::vector<double> values, double share) {
   if (share == 0.5 && values.size() % 2 == 0)
     return (values[values.size() / 2 - 1] + values[values.size() / 2]) / 2;
   // Nearest rank.
-  const auto rank =
-      static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   return values[std::max<std::size_t>(rank, 1) - 1];
 }
 
@@ -82,46 +81,19 @@ Value or_null(const auto& value) {
 }
 
 const std::vector<std::string>& cell_columns() {
-  static const std::vector<std::string> names{"model",
-                                              "seq_len",
-                                              "nodes",
-                                              "points",
-                                              "launched",
-                                              "oom_launched",
-                                              "good_left_out",
-                                              "runs_to_1pct",
-                                              "runs_to_best",
-                                              "first_choice",
-                                              "regret_at_stop",
-                                              "completed",
-                                              "left_out",
-                                              "spared",
-                                              "gpu_hours",
-                                              "exhaustive_gpu_hours",
-                                              "gpu_hours_to_1pct",
-                                              "cut_short"};
+  static const std::vector<std::string> names{"model", "seq_len", "nodes", "points", "launched",
+      "oom_launched", "good_left_out", "runs_to_1pct", "runs_to_best", "first_choice",
+      "regret_at_stop", "completed", "left_out", "spared", "gpu_hours", "exhaustive_gpu_hours",
+      "gpu_hours_to_1pct", "cut_short"};
   return names;
 }
 
 std::vector<Value> row_of(const ReplayCell& cell) {
-  return {cell.model,
-          std::int64_t{cell.seq_len},
-          std::int64_t{cell.nodes},
-          cell.points,
-          cell.launched,
-          cell.oom_launched,
-          cell.good_left_out,
-          or_null(cell.runs_to_1pct),
-          or_null(cell.runs_to_best),
-          cell.first_choice,
-          or_null(cell.regret_at_stop),
-          cell.completed,
-          cell.left_out,
-          cell.spared,
-          cell.gpu_hours,
-          cell.exhaustive_gpu_hours,
-          or_null(cell.gpu_hours_to_1pct),
-          cell.cut_short};
+  return {cell.model, std::int64_t{cell.seq_len}, std::int64_t{cell.nodes}, cell.points,
+      cell.launched, cell.oom_launched, cell.good_left_out, or_null(cell.runs_to_1pct),
+      or_null(cell.runs_to_best), cell.first_choice, or_null(cell.regret_at_stop), cell.completed,
+      cell.left_out, cell.spared, cell.gpu_hours, cell.exhaustive_gpu_hours,
+      or_null(cell.gpu_hours_to_1pct), cell.cut_short};
 }
 
 std::string json_object(const std::vector<std::string>& columns, std::vector<Value> row) {
@@ -166,19 +138,10 @@ std::string as_json(const ReplayReport& report) {
 /// For eyes: shares rounded.
 std::vector<Value> shown_row(const ReplayCell& cell) {
   const auto share = [](double value) { return fmt::format("{:.3f}", value); };
-  return {
-      cell.model,
-      cell.nodes == 0 ? Value() : Value(std::int64_t{cell.seq_len}),
-      cell.nodes == 0 ? Value() : Value(std::int64_t{cell.nodes}),
-      cell.points,
-      cell.launched,
-      cell.oom_launched,
-      cell.cut_short,
-      cell.good_left_out,
-      cell.spared,
-      or_null(cell.runs_to_1pct),
-      or_null(cell.runs_to_best),
-      share(cell.first_choice),
+  return {cell.model, cell.nodes == 0 ? Value() : Value(std::int64_t{cell.seq_len}),
+      cell.nodes == 0 ? Value() : Value(std::int64_t{cell.nodes}), cell.points, cell.launched,
+      cell.oom_launched, cell.cut_short, cell.good_left_out, cell.spared,
+      or_null(cell.runs_to_1pct), or_null(cell.runs_to_best), share(cell.first_choice),
       cell.regret_at_stop ? Value(share(*cell.regret_at_stop)) : Value(),
       cell.gpu_hours_to_1pct ? Value(fmt::format("{:.1f}", *cell.gpu_hours_to_1pct)) : Value(),
       fmt::format("{:.1f} of {:.1f}", cell.gpu_hours, cell.exhaustive_gpu_hours)};
@@ -196,22 +159,20 @@ std::string replay_text(const ReplayReport& report, const TableStyle& style) {
       table.rows.push_back(row_of(cell));
     return table_text(table, format);
   }
-  table.columns = {"model",    "seq_len",       "nodes",        "points",
-                   "launched", "oom",           "cut_short",    "good_left_out",
-                   "spared",   "runs_to_1pct",  "runs_to_best", "first_choice",
-                   "regret",   "hours_to_1pct", "gpu_hours"};
+  table.columns = {"model", "seq_len", "nodes", "points", "launched", "oom", "cut_short",
+      "good_left_out", "spared", "runs_to_1pct", "runs_to_best", "first_choice", "regret",
+      "hours_to_1pct", "gpu_hours"};
   for (const auto& cell : report.cells)
     table.rows.push_back(shown_row(cell));
   table.rows.push_back(shown_row(total_of(report).sum));
   auto ranked = style;
-  ranked.important = {"model",   "nodes",         "launched",     "points",    "regret",
-                      "oom",     "first_choice",  "runs_to_1pct", "gpu_hours", "runs_to_best",
-                      "seq_len", "hours_to_1pct", "spared"};
+  ranked.important = {"model", "nodes", "launched", "points", "regret", "oom", "first_choice",
+      "runs_to_1pct", "gpu_hours", "runs_to_best", "seq_len", "hours_to_1pct", "spared"};
   return table_text(table, ranked);
 }
 
-std::string cross_validation_text(const std::vector<FittedReplay>& replays,
-                                  const TableStyle& style) {
+std::string cross_validation_text(
+    const std::vector<FittedReplay>& replays, const TableStyle& style) {
   const Format format = style.format;
   if (format == Format::json) {
     std::string text = as_json(replays.front().report);
@@ -219,28 +180,19 @@ std::string cross_validation_text(const std::vector<FittedReplay>& replays,
     text += ",\n\"cross_validation\":[";
     for (const auto& one : replays) {
       text += fmt::format("{}{{\"fitted_on\":\"{}\",\"total\":{}}}",
-                          text.back() == '[' ? "\n" : ",\n", one.fitted_on,
-                          total_json(total_of(one.report)));
+          text.back() == '[' ? "\n" : ",\n", one.fitted_on, total_json(total_of(one.report)));
     }
     return text + "]}\n";
   }
   Table table;
-  table.columns = {"fitted_on",
-                   "points",
-                   "launched",
-                   "oom_launched",
-                   "good_left_out",
-                   "runs_to_1pct",
-                   "median_runs_to_1pct",
-                   "median_first_choice",
-                   "median_regret_at_stop"};
+  table.columns = {"fitted_on", "points", "launched", "oom_launched", "good_left_out",
+      "runs_to_1pct", "median_runs_to_1pct", "median_first_choice", "median_regret_at_stop"};
   for (const auto& one : replays) {
     const auto total = total_of(one.report);
-    table.rows.push_back(
-        {one.fitted_on, total.sum.points, total.sum.launched, total.sum.oom_launched,
-         total.sum.good_left_out, or_null(total.sum.runs_to_1pct),
-         or_null(quantile(total.to_1pct, 0.5)), or_null(quantile(total.first_choice, 0.5)),
-         or_null(quantile(total.regret, 0.5))});
+    table.rows.push_back({one.fitted_on, total.sum.points, total.sum.launched,
+        total.sum.oom_launched, total.sum.good_left_out, or_null(total.sum.runs_to_1pct),
+        or_null(quantile(total.to_1pct, 0.5)), or_null(quantile(total.first_choice, 0.5)),
+        or_null(quantile(total.regret, 0.5))});
   }
   return table_text(table, style);
 }
@@ -257,24 +209,22 @@ std::string replay_summary(const ReplayReport& report) {
       "{:.1f} GPU-hours ({:.1f} %).",
       grouped(sum.launched), counted(sum.points, "point"),
       percent(real(sum.launched), real(sum.points)), grouped(sum.oom_launched),
-      percent(real(sum.oom_launched), real(sum.launched)), grouped(sum.cut_short),
-      sum.gpu_hours, sum.exhaustive_gpu_hours,
-      percent(sum.gpu_hours, sum.exhaustive_gpu_hours));
+      percent(real(sum.oom_launched), real(sum.launched)), grouped(sum.cut_short), sum.gpu_hours,
+      sum.exhaustive_gpu_hours, percent(sum.gpu_hours, sum.exhaustive_gpu_hours));
   if (total.solvable == 0) return text;
   return text +
-         fmt::format(
-             "\nWithin 1 % of the best after {} in {} with {} ({:.2f} %), median {:g} per "
-             "cell; {:.1f} of {:.1f} GPU-hours ({:.2f} %).\nFirst choice: {:.3f} of the best "
-             "in the median. Regret at the stop: "
-             "{:.4f} "
-             "in the median, {:.4f} at the 95th percentile.",
-             counted(*sum.runs_to_1pct, "run"), counted(total.solvable, "cell"),
-             counted(total.solvable_points, "point"),
-             percent(real(*sum.runs_to_1pct), real(total.solvable_points)),
-             *quantile(total.to_1pct, 0.5), *sum.gpu_hours_to_1pct, total.solvable_hours,
-             percent(*sum.gpu_hours_to_1pct, total.solvable_hours),
-             *quantile(total.first_choice, 0.5), *quantile(total.regret, 0.5),
-             *quantile(total.regret, 0.95));
+      fmt::format(
+          "\nWithin 1 % of the best after {} in {} with {} ({:.2f} %), median {:g} per "
+          "cell; {:.1f} of {:.1f} GPU-hours ({:.2f} %).\nFirst choice: {:.3f} of the best "
+          "in the median. Regret at the stop: "
+          "{:.4f} "
+          "in the median, {:.4f} at the 95th percentile.",
+          counted(*sum.runs_to_1pct, "run"), counted(total.solvable, "cell"),
+          counted(total.solvable_points, "point"),
+          percent(real(*sum.runs_to_1pct), real(total.solvable_points)),
+          *quantile(total.to_1pct, 0.5), *sum.gpu_hours_to_1pct, total.solvable_hours,
+          percent(*sum.gpu_hours_to_1pct, total.solvable_hours), *quantile(total.first_choice, 0.5),
+          *quantile(total.regret, 0.5), *quantile(total.regret, 0.95));
 }
 
 }  // namespace shardsweep

@@ -21,8 +21,8 @@ struct FittedReplay {
 };
 /// table and csv: a line each; json: as replay_text of the first, with all their totals as
 /// `cross_validation`.
-[[nodiscard]] std::string cross_validation_text(const std::vector<FittedReplay>& replays,
-                                                const TableStyle& style);
+[[nodiscard]] std::string cross_validation_text(
+    const std::vector<FittedReplay>& replays, const TableStyle& style);
 
 /// The shares and medians that policies are judged by, in a few lines.
 [[nodiscard]] std::string replay_summary(const ReplayReport& report);

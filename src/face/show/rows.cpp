@@ -30,8 +30,7 @@ std::string Rows::text(std::size_t row, std::string_view column) const {
 std::optional<double> Rows::number(std::size_t row, std::string_view column) const {
   const auto& found = value(row, column);
   if (const auto* real = std::get_if<double>(&found)) return *real;
-  if (const auto* integer = std::get_if<std::int64_t>(&found))
-    return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&found)) return static_cast<double>(*integer);
   return std::nullopt;
 }
 
@@ -40,8 +39,8 @@ std::int64_t Rows::integer(std::size_t row, std::string_view column) const {
   return integer == nullptr ? 0 : *integer;
 }
 
-std::vector<std::pair<std::string, double>> Rows::numbers(std::size_t row,
-                                                          std::string_view column) const {
+std::vector<std::pair<std::string, double>> Rows::numbers(
+    std::size_t row, std::string_view column) const {
   std::vector<std::pair<std::string, double>> parts;
   for (auto& [key, word] : key_values(text(row, column))) {
     double number = 0;
@@ -57,8 +56,7 @@ std::vector<std::pair<std::string, std::string>> key_values(std::string_view tex
     const auto end = std::min(text.find(';'), text.size());
     const auto part = text.substr(0, end);
     const auto equals = std::min(part.find('='), part.size());
-    if (equals < part.size())
-      parts.emplace_back(part.substr(0, equals), part.substr(equals + 1));
+    if (equals < part.size()) parts.emplace_back(part.substr(0, equals), part.substr(equals + 1));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return parts;

@@ -34,7 +34,6 @@ class Rows {
 };
 
 /// The parts of `key=value;key=value`.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> key_values(
-    std::string_view text);
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> key_values(std::string_view text);
 
 }  // namespace shardsweep

@@ -17,7 +17,7 @@ using Trials = std::vector<SelfTestTrial>;
 Trials those_with(const Trials& trials, std::string_view fault) {
   Trials found;
   std::copy_if(trials.begin(), trials.end(), std::back_inserter(found),
-               [&](const SelfTestTrial& trial) { return trial.fault.starts_with(fault); });
+      [&](const SelfTestTrial& trial) { return trial.fault.starts_with(fault); });
   return found;
 }
 
@@ -49,9 +49,9 @@ SelfTestVerdict judge_gradients(const Trials& healthy) {
   const double apart = highest - lowest;
   verdict.passed = lowest > 0 && apart <= selftest_loss_tolerance;
   verdict.detail =
-      fmt::format("losses after 7 train steps are {:.1e} apart (allowed {:.0e}) in {}: {}",
-                  apart, selftest_loss_tolerance,
-                  counted(static_cast<std::int64_t>(healthy.size()), "layout"), layouts);
+      fmt::format("losses after 7 train steps are {:.1e} apart (allowed {:.0e}) in {}: {}", apart,
+          selftest_loss_tolerance, counted(static_cast<std::int64_t>(healthy.size()), "layout"),
+          layouts);
   return verdict;
 }
 
@@ -64,7 +64,7 @@ SelfTestVerdict judge_bandwidth(const Trials& healthy) {
   }
   if (best <= 0) return {"bus bandwidth", false, "no all-reduce was timed"};
   return {"bus bandwidth", true,
-          fmt::format("{:.3g} GB/s, an all-reduce over {} ranks", best / 1e9, ranks)};
+      fmt::format("{:.3g} GB/s, an all-reduce over {} ranks", best / 1e9, ranks)};
 }
 
 SelfTestVerdict judge_memory(const Trials& healthy) {
@@ -74,7 +74,7 @@ SelfTestVerdict judge_memory(const Trials& healthy) {
   for (const SelfTestTrial& trial : healthy) {
     if (trial.peak_memory_bytes <= 0 || trial.predicted_memory_bytes <= 0) continue;
     const double ratio = static_cast<double>(trial.peak_memory_bytes) /
-                         static_cast<double>(trial.predicted_memory_bytes);
+        static_cast<double>(trial.predicted_memory_bytes);
     lowest = lowest == 0 ? ratio : std::min(lowest, ratio);
     highest = std::max(highest, ratio);
   }
@@ -82,7 +82,7 @@ SelfTestVerdict judge_memory(const Trials& healthy) {
   verdict.passed =
       lowest >= 1 - selftest_memory_tolerance && highest <= 1 + selftest_memory_tolerance;
   verdict.detail = fmt::format("measured is {:.3f} to {:.3f} of predicted (allowed {:.0f} %)",
-                               lowest, highest, selftest_memory_tolerance * 100);
+      lowest, highest, selftest_memory_tolerance * 100);
   return verdict;
 }
 
@@ -93,8 +93,7 @@ SelfTestVerdict judge_hang(const Trials& hung) {
   const bool named =
       trial.cause.find(fmt::format("rank {} ", trial.ranks - 1)) != std::string::npos;
   verdict.passed = named;
-  verdict.detail =
-      fmt::format("{} {}", named ? "named:" : "the rank is not named:", trial.cause);
+  verdict.detail = fmt::format("{} {}", named ? "named:" : "the rank is not named:", trial.cause);
   return verdict;
 }
 
@@ -103,9 +102,9 @@ SelfTestVerdict judge_leak(const Trials& leaky) {
   if (!verdict.detail.empty()) return verdict;
   const std::int64_t ended = leaky.front().leaked;
   verdict.passed = ended > 0;
-  verdict.detail =
-      ended > 0 ? fmt::format("{} outlived its rank and was ended", counted(ended, "process"))
-                : "the process that outlived its rank was not seen";
+  verdict.detail = ended > 0
+      ? fmt::format("{} outlived its rank and was ended", counted(ended, "process"))
+      : "the process that outlived its rank was not seen";
   return verdict;
 }
 
@@ -121,12 +120,9 @@ SelfTestVerdict judge_kill(const Trials& killed) {
 
 std::vector<SelfTestVerdict> judge_selftest(const Trials& trials) {
   const Trials healthy = those_with(trials, "none");
-  return {judge_gradients(healthy),
-          judge_bandwidth(healthy),
-          judge_memory(healthy),
-          judge_hang(those_with(trials, "hang@")),
-          judge_leak(those_with(trials, "fork@")),
-          judge_kill(those_with(trials, "kill@"))};
+  return {judge_gradients(healthy), judge_bandwidth(healthy), judge_memory(healthy),
+      judge_hang(those_with(trials, "hang@")), judge_leak(those_with(trials, "fork@")),
+      judge_kill(those_with(trials, "kill@"))};
 }
 
 Table selftest_table(const std::vector<SelfTestVerdict>& verdicts) {

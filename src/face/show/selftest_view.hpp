@@ -38,8 +38,7 @@ inline constexpr double selftest_loss_tolerance = 1e-5;
 inline constexpr double selftest_memory_tolerance = 0.20;
 
 /// One verdict each: gradients, bus bandwidth, memory, hang, leak, kill.
-[[nodiscard]] std::vector<SelfTestVerdict> judge_selftest(
-    const std::vector<SelfTestTrial>& trials);
+[[nodiscard]] std::vector<SelfTestVerdict> judge_selftest(const std::vector<SelfTestTrial>& trials);
 [[nodiscard]] Table selftest_table(const std::vector<SelfTestVerdict>& verdicts);
 
 }  // namespace shardsweep

@@ -45,19 +45,17 @@ bool is_of_interest(std::string_view name, const Value& value) {
   const bool none = value == Value(std::int64_t{0});
   if (name == "in_file") return none;
   if (const auto* axis = find_axis(name); axis != nullptr && !axis->is(AxisUse::shown)) {
-    const auto usual = axis->kind == AxisKind::word
-                           ? Value(axis_text(*axis, axis->default_value))
-                           : Value(std::int64_t{axis->default_value});
+    const auto usual = axis->kind == AxisKind::word ? Value(axis_text(*axis, axis->default_value))
+                                                    : Value(std::int64_t{axis->default_value});
     if (value == usual) return false;
   }
   if (name == "exit_code" && value == Value(std::int64_t{-1})) return false;
   // Of a model 0 means that it has none, or that the usual holds.
-  constexpr std::array<std::string_view, 4> none_by_zero{"nodes", "revoked", "leaked",
-                                                         "signal"};
+  constexpr std::array<std::string_view, 4> none_by_zero{"nodes", "revoked", "leaked", "signal"};
   const bool zero_is_none =
       std::find(none_by_zero.begin(), none_by_zero.end(), name) != none_by_zero.end() ||
       std::any_of(shape_fields.begin(), shape_fields.end(),
-                  [&](const ShapeField& one) { return one.optional && one.name == name; });
+          [&](const ShapeField& one) { return one.optional && one.name == name; });
   return !(none && zero_is_none) && word_in(value) != "{}";
 }
 
@@ -99,26 +97,23 @@ TableStyle ranked(TableStyle style) {
 /// Wide rows stand as blocks; what is one line per happening stays a table.
 std::string section_text(const Section& section, const TableStyle& style) {
   const auto& table = section.table;
-  if (is_turned(table))
-    return heading(section.title, style) + table_text(for_people(table), style);
+  if (is_turned(table)) return heading(section.title, style) + table_text(for_people(table), style);
   if (section.title != "attempts" && section.title != "measurements")
-    return heading(section.title, style) +
-           table_text(without_column(table, "id"), ranked(style));
+    return heading(section.title, style) + table_text(without_column(table, "id"), ranked(style));
   std::string out;
   for (const auto& row : table.rows) {
     auto block = for_people(turned(table, row));
     const auto title = section.title.substr(0, section.title.size() - 1);
     const bool numbered = !block.rows.empty() && word_in(block.rows[0][0]) == "attempt";
     if (!out.empty()) out += '\n';
-    out +=
-        numbered
-            ? heading(fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
-                                  humanised("id", block.rows[0][1])),
-                      style)
-            : heading(title, style);
+    out += numbered
+        ? heading(fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
+                      humanised("id", block.rows[0][1])),
+              style)
+        : heading(title, style);
     // The title has its number; a measurement names its attempt by its row too.
-    std::erase_if(block.rows,
-                  [&](const auto& one) { return numbered && word_in(one[0]) == "attempt"; });
+    std::erase_if(
+        block.rows, [&](const auto& one) { return numbered && word_in(one[0]) == "attempt"; });
     out += table_text(block, style);
   }
   return out;

@@ -14,7 +14,7 @@ namespace shardsweep {
 /// table: a heading per trial or sweep, names and values below each other, attempts as blocks.
 /// json: an array with an object per trial or sweep: its name and its sections. csv: the
 /// sections' tables, each under its title.
-[[nodiscard]] std::string sections_text(const std::vector<Reader::Section>& sections,
-                                        const TableStyle& style);
+[[nodiscard]] std::string sections_text(
+    const std::vector<Reader::Section>& sections, const TableStyle& style);
 
 }  // namespace shardsweep

@@ -28,8 +28,7 @@ std::string text_of(const Value& value) {
 
 double number_of(const Value& value, double otherwise) {
   if (const auto* real = std::get_if<double>(&value)) return *real;
-  if (const auto* integer = std::get_if<std::int64_t>(&value))
-    return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return static_cast<double>(*integer);
   return otherwise;
 }
 
@@ -40,16 +39,14 @@ std::size_t place_of(const Table& table, std::string_view column) {
 
 /// What names a cell: the model, its size, and each var but the one that is compared. Sides on
 /// one cluster each are compared, whatever these are.
-std::vector<std::string> cell_columns(const Table& layouts, const Table& others,
-                                      std::string_view by) {
+std::vector<std::string> cell_columns(
+    const Table& layouts, const Table& others, std::string_view by) {
   std::vector<std::string> columns{"model", "seq_len", "nodes", "gpus"};
-  for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size();
-       ++i) {
+  for (std::size_t i = place_of(layouts, "runner_version") + 1; i < layouts.columns.size(); ++i) {
     const auto& name = layouts.columns[i];
-    const bool is_figure = name == "repeats" || name == "repeat_spread" ||
-                           name == "resolution" || name == "sm_clock_mhz" ||
-                           name == "step_spread" || name == "steps" || name == "others_cpu" ||
-                           name == "rank";
+    const bool is_figure = name == "repeats" || name == "repeat_spread" || name == "resolution" ||
+        name == "sm_clock_mhz" || name == "step_spread" || name == "steps" ||
+        name == "others_cpu" || name == "rank";
     const bool on_one_cluster =
         name == "cluster" && place_of(others, name) == others.columns.size();
     if (!is_figure && !on_one_cluster) columns.push_back(name);
@@ -94,20 +91,18 @@ JoinedCells joined_cells_of(const Table& layouts, const std::vector<std::string>
       values.push_back(place < row.size() ? row[place] : Value());
       key.push_back(text_of(values.back()));
     }
-    Ranked one{
-        number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
+    Ranked one{number_of(row[speed], 0), static_cast<std::int64_t>(number_of(row[runs], 1)), {}};
     if (!std::holds_alternative<std::monostate>(row[spread]))
       one.spread = number_of(row[spread], 0);
     if (resolution < row.size()) one.resolution = number_of(row[resolution], 0);
     if (clock < row.size()) one.sm_clock_mhz = number_of(row[clock], 0);
     if (load < row.size()) one.others_cpu = number_of(row[load], 0);
     if (step_spread < row.size() && steps < row.size())
-      one.step_noise = step_noise_of(number_of(row[step_spread], 0),
-                                     static_cast<std::int64_t>(number_of(row[steps], 0)));
+      one.step_noise = step_noise_of(
+          number_of(row[step_spread], 0), static_cast<std::int64_t>(number_of(row[steps], 0)));
     auto& cell = cells[std::move(key)];
     cell.values = std::move(values);
-    const auto place =
-        rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
+    const auto place = rank < row.size() ? static_cast<std::int64_t>(number_of(row[rank], 1)) : 1;
     // Of one name are runs under other settings, and those of other software: the one that
     // stands first in its answer, which need not be the fastest, stands for it.
     const auto [known, fresh] =
@@ -134,7 +129,7 @@ std::vector<Ranked> all_of(const JoinedCells& first, const JoinedCells& second) 
 const ByLayout::value_type& winner_of(const ByLayout& layouts) {
   return *std::min_element(layouts.begin(), layouts.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.rank, -a.second.ranked.value) <
-           std::pair(b.second.rank, -b.second.ranked.value);
+        std::pair(b.second.rank, -b.second.ranked.value);
   });
 }
 
@@ -148,21 +143,20 @@ class Joiner {
         common_(common_noise(all_of(first_, second_))),
         resolve_(resolve) {
     both_.rows.columns = columns_;
-    both_.rows.columns.insert(
-        both_.rows.columns.end(),
+    both_.rows.columns.insert(both_.rows.columns.end(),
         {"layout", "first_tokens_per_s_per_gpu", "second_tokens_per_s_per_gpu", "change_share",
-         "verdict", "reason", "first_repeats", "second_repeats"});
+            "verdict", "reason", "first_repeats", "second_repeats"});
     both_.winners.columns = columns_;
     both_.winners.columns.insert(both_.winners.columns.end(),
-                                 {"first_winner", "second_winner", "winner_changes",
-                                  "first_winner_gap_share", "verdict", "reason"});
+        {"first_winner", "second_winner", "winner_changes", "first_winner_gap_share", "verdict",
+            "reason"});
   }
 
   SideBySide join() {
     for (const auto& [key, cell] : first_) {
       const auto partner = second_.find(key);
       join_cell(cell.values, cell.layouts,
-                partner == second_.end() ? ByLayout() : partner->second.layouts);
+          partner == second_.end() ? ByLayout() : partner->second.layouts);
     }
     for (const auto& [key, cell] : second_) {
       if (!first_.contains(key)) join_cell(cell.values, {}, cell.layouts);
@@ -171,8 +165,7 @@ class Joiner {
   }
 
  private:
-  void join_cell(const std::vector<Value>& cell, const ByLayout& first,
-                 const ByLayout& second) {
+  void join_cell(const std::vector<Value>& cell, const ByLayout& first, const ByLayout& second) {
     for (const auto& [layout, measured] : first) {
       const auto partner = second.find(layout);
       if (partner == second.end()) {
@@ -181,14 +174,13 @@ class Joiner {
         add_layout(cell, layout, measured.ranked, partner->second.ranked);
       }
     }
-    both_.only_second += std::count_if(second.begin(), second.end(), [&](const auto& one) {
-      return !first.contains(one.first);
-    });
+    both_.only_second += std::count_if(
+        second.begin(), second.end(), [&](const auto& one) { return !first.contains(one.first); });
     if (!first.empty() && !second.empty()) add_winners(cell, first, second);
   }
 
-  void add_layout(const std::vector<Value>& cell, const std::string& layout,
-                  const Ranked& first, const Ranked& second) {
+  void add_layout(const std::vector<Value>& cell, const std::string& layout, const Ranked& first,
+      const Ranked& second) {
     const SpeedVerdict verdict = compared(second, first, common_, resolve_);
     ++both_.counts[static_cast<std::size_t>(verdict.difference)];
     if (verdict.difference == Difference::undecided)
@@ -205,14 +197,13 @@ class Joiner {
       both_.worst_open_reason = verdict.reason;
     }
     auto& row = add_cell(both_.rows, cell);
-    row.insert(row.end(), {layout, first.value, second.value, verdict.share,
-                           std::string(word_of(verdict.difference)), verdict.reason, first.runs,
-                           second.runs});
+    row.insert(row.end(),
+        {layout, first.value, second.value, verdict.share, std::string(word_of(verdict.difference)),
+            verdict.reason, first.runs, second.runs});
   }
 
   /// Of a new winner it counts how far the old one is behind, on the second side.
-  void add_winners(const std::vector<Value>& cell, const ByLayout& first,
-                   const ByLayout& second) {
+  void add_winners(const std::vector<Value>& cell, const ByLayout& first, const ByLayout& second) {
     const auto& before = winner_of(first);
     const auto& after = winner_of(second);
     const bool changes = before.first != after.first;
@@ -222,16 +213,16 @@ class Joiner {
     const auto old = second.find(before.first);
     if (!changes || old == second.end()) {
       row.insert(row.end(),
-                 {Value(), Value(),
-                  changes ? Value("the first side's winner was not measured on the second one")
-                          : Value()});
+          {Value(), Value(),
+              changes ? Value("the first side's winner was not measured on the second one")
+                      : Value()});
       return;
     }
     const auto& was = old->second.ranked;
     const auto& is = after.second.ranked;
     const SpeedVerdict verdict = compared(is, was, common_, resolve_);
-    row.insert(row.end(), {1 - was.value / is.value, std::string(word_of(verdict.difference)),
-                           verdict.reason});
+    row.insert(row.end(),
+        {1 - was.value / is.value, std::string(word_of(verdict.difference)), verdict.reason});
   }
 
   static std::vector<Value>& add_cell(Table& table, const std::vector<Value>& cell) {
@@ -248,22 +239,21 @@ class Joiner {
 
 }  // namespace
 
-SideBySide side_by_side(const Side& first, const Side& second, std::string_view by,
-                        double resolve) {
+SideBySide side_by_side(
+    const Side& first, const Side& second, std::string_view by, double resolve) {
   return Joiner(first, second, by, resolve).join();
 }
 
 SweepVerdict judge_limit(const SideBySide& both, double limit) {
   if (both.worst_loss >= limit) {
     return {ExitCode::failed,
-            fmt::format("exit 1: {} is slower by {}; --fail-on allows less than {}.",
-                        both.worst_layout, percent_text(both.worst_loss), percent_text(limit))};
+        fmt::format("exit 1: {} is slower by {}; --fail-on allows less than {}.", both.worst_layout,
+            percent_text(both.worst_loss), percent_text(limit))};
   }
   if (both.worst_open >= limit) {
     return {ExitCode::done,
-            fmt::format("{} seems slower by {}, which is UNDECIDED and fails nothing: {}.",
-                        both.worst_open_layout, percent_text(both.worst_open),
-                        both.worst_open_reason)};
+        fmt::format("{} seems slower by {}, which is UNDECIDED and fails nothing: {}.",
+            both.worst_open_layout, percent_text(both.worst_open), both.worst_open_reason)};
   }
   return {};
 }
@@ -273,22 +263,22 @@ std::string summary_text(const SideBySide& both, const Side& first, const Side& 
       "{} on both sides", counted(static_cast<std::int64_t>(both.rows.rows.size()), "layout"));
   for (std::size_t i = 0; i < both.counts.size(); ++i) {
     if (both.counts[i] > 0)
-      text += fmt::format("{} {} {}", text.ends_with("sides") ? ":" : ",",
-                          grouped(both.counts[i]), word_of(static_cast<Difference>(i)));
+      text += fmt::format("{} {} {}", text.ends_with("sides") ? ":" : ",", grouped(both.counts[i]),
+          word_of(static_cast<Difference>(i)));
   }
   std::string open;
   for (std::size_t i = 1; i < both.open_counts.size(); ++i) {
     if (both.open_counts[i] > 0)
       open += fmt::format("{}{} {}", open.empty() ? "" : ", ", grouped(both.open_counts[i]),
-                          word_of(static_cast<Open>(i)));
+          word_of(static_cast<Open>(i)));
   }
   if (!open.empty()) text += fmt::format(" ({})", open);
   text += fmt::format(". {} only in {}, {} only in {}.", grouped(both.only_first), first.name,
-                      grouped(both.only_second), second.name);
+      grouped(both.only_second), second.name);
   const auto cells = static_cast<std::int64_t>(both.winners.rows.size());
   if (cells > 0)
-    text += fmt::format(" The winner changes in {} of {}.", grouped(both.changed_winners),
-                        counted(cells, "cell"));
+    text += fmt::format(
+        " The winner changes in {} of {}.", grouped(both.changed_winners), counted(cells, "cell"));
   return text;
 }
 

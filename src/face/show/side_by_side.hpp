@@ -22,8 +22,8 @@ struct Side {
 };
 
 struct SideBySide {
-  Table rows;     ///< a row for each layout that both sides have measured
-  Table winners;  ///< a row for each cell that both sides have measured
+  Table rows;                            ///< a row for each layout that both sides have measured
+  Table winners;                         ///< a row for each cell that both sides have measured
   std::array<std::int64_t, 4> counts{};  ///< of `rows`, by Difference
   std::int64_t only_first = 0;           ///< layouts without a partner
   std::int64_t only_second = 0;
@@ -40,8 +40,8 @@ struct SideBySide {
 
 /// Joined by cell and layout. `by`: the column that tells the sides apart; it is no part of a
 /// cell. Of several measurements of one layout on one side the fastest counts.
-[[nodiscard]] SideBySide side_by_side(const Side& first, const Side& second,
-                                      std::string_view by, double resolve);
+[[nodiscard]] SideBySide side_by_side(
+    const Side& first, const Side& second, std::string_view by, double resolve);
 
 /// Whether a layout got slower by `limit` (a share) or more, for CI: 1 if one is SLOWER. What
 /// is UNDECIDED fails nothing: the one that seems to have lost most is named with the reason.
@@ -49,7 +49,7 @@ struct SideBySide {
 
 /// `12 layouts on both sides: 3 FASTER, …; 2 only in a, 1 only in b. The winner of 1 of 4 cells
 /// changes.`
-[[nodiscard]] std::string summary_text(const SideBySide& both, const Side& first,
-                                       const Side& second);
+[[nodiscard]] std::string summary_text(
+    const SideBySide& both, const Side& first, const Side& second);
 
 }  // namespace shardsweep

@@ -50,8 +50,8 @@ constexpr std::array<Align, 4> aligns{Align::left, Align::left, Align::right, Al
 
 RowCells cells_of(const SweepStatus& status) {
   return {printable(status.name), state_text(status),
-          fmt::format("{}/{}", grouped(ended_trials(status)), grouped(status.trials)),
-          left_text(status)};
+      fmt::format("{}/{}", grouped(ended_trials(status)), grouped(status.trials)),
+      left_text(status)};
 }
 
 std::array<std::size_t, 4> widths_of(const std::vector<RowCells>& rows, std::size_t width) {
@@ -61,15 +61,14 @@ std::array<std::size_t, 4> widths_of(const std::vector<RowCells>& rows, std::siz
       widths[i] = std::max(widths[i], width_of(row[i]));
   }
   // Names give way to the outcomes, down to a few columns.
-  const std::size_t others =
-      widths[1] + widths[2] + widths[3] + 4 * column_gap + least_outcomes;
+  const std::size_t others = widths[1] + widths[2] + widths[3] + 4 * column_gap + least_outcomes;
   const std::size_t room = width > others ? width - others : 0;
   widths[0] = std::min(widths[0], std::max(room, least_sweep_name));
   return widths;
 }
 
-StyledLine row_line(const RowCells& row, const std::array<std::size_t, 4>& widths, Style state,
-                    bool utf8) {
+StyledLine row_line(
+    const RowCells& row, const std::array<std::size_t, 4>& widths, Style state, bool utf8) {
   StyledLine line;
   for (std::size_t i = 0; i < row.size(); ++i) {
     const Style style = i == 1 ? state : Style::plain;
@@ -81,7 +80,7 @@ StyledLine row_line(const RowCells& row, const std::array<std::size_t, 4>& width
 
 /// A label and what it says, in as many lines as that takes.
 void add(std::vector<StyledLine>& lines, const std::string& label, const std::string& value,
-         Style style, const ViewSize& size) {
+    Style style, const ViewSize& size) {
   constexpr std::size_t label_width = 12;
   if (value.empty()) return;
   const std::size_t room =
@@ -89,8 +88,8 @@ void add(std::vector<StyledLine>& lines, const std::string& label, const std::st
   std::string head = label;
   for (std::string& part : folded(printable(value), room)) {
     lines.push_back(cut_to(StyledLine{{padded(head, label_width, Align::left), Style::faint},
-                                      {std::move(part), style}},
-                           size.width, size.utf8));
+                               {std::move(part), style}},
+        size.width, size.utf8));
     head.clear();
   }
 }
@@ -111,8 +110,8 @@ std::string removed_text(const SweepStatus& status) {
   if (status.removed_running == 0) return "";
   const bool one = status.removed_running == 1;
   return fmt::format("{} that {} no longer in the sweep file still {}; {} kept",
-                     counted(status.removed_running, "trial"), one ? "is" : "are",
-                     one ? "runs" : "run", one ? "its result is" : "their results are");
+      counted(status.removed_running, "trial"), one ? "is" : "are", one ? "runs" : "run",
+      one ? "its result is" : "their results are");
 }
 
 std::string ago_text(Timestamp at, Timestamp now) {
@@ -129,8 +128,8 @@ std::string state_text(const SweepStatus& status) {
   return count_of(status.by_state, name(State::running)) > 0 ? "running" : "waiting";
 }
 
-std::vector<StyledLine> status_table_lines(const std::vector<SweepStatus>& sweeps,
-                                           const ViewSize& size) {
+std::vector<StyledLine> status_table_lines(
+    const std::vector<SweepStatus>& sweeps, const ViewSize& size) {
   std::vector<RowCells> rows{{"sweep", "state", "ended", "time left"}};
   for (const SweepStatus& sweep : sweeps)
     rows.push_back(cells_of(sweep));
@@ -160,9 +159,8 @@ std::vector<StyledLine> status_table_lines(const std::vector<SweepStatus>& sweep
   return lines;
 }
 
-std::vector<StyledLine> status_lines(const SweepStatus& sweep,
-                                     const std::vector<CellBest>& best, Timestamp now,
-                                     const ViewSize& size) {
+std::vector<StyledLine> status_lines(const SweepStatus& sweep, const std::vector<CellBest>& best,
+    Timestamp now, const ViewSize& size) {
   std::vector<StyledLine> lines;
   add(lines, "sweep", sweep.name, Style::strong, size);
   add(lines, "state", state_text(sweep), state_style(sweep), size);
@@ -177,8 +175,7 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep,
     const std::string cell = cell_text(best[i].cell, best);
     add(lines, i == 0 ? "best" : "",
         fmt::format("{} tokens/s/GPU  {}{}  {}", amount_text(best[i].tokens_per_s_per_gpu),
-                    best[i].layout, cell.empty() ? "" : "  (" + cell + ")",
-                    certainty_text(best[i].answer)),
+            best[i].layout, cell.empty() ? "" : "  (" + cell + ")", certainty_text(best[i].answer)),
         Style::plain, size);
     if (const auto doubts = doubts_text(best[i].answer); !doubts.empty())
       add(lines, "", "doubtful: " + doubts, Style::notice, size);
@@ -186,8 +183,7 @@ std::vector<StyledLine> status_lines(const SweepStatus& sweep,
   if (best.size() > most_bests_shown) {
     add(lines, "",
         fmt::format("and {} more: `shardsweep best {}`",
-                    counted(static_cast<std::int64_t>(best.size() - most_bests_shown), "cell"),
-                    sweep.name),
+            counted(static_cast<std::int64_t>(best.size() - most_bests_shown), "cell"), sweep.name),
         Style::faint, size);
   }
   add(lines, "running", sweep.running, Style::plain, size);

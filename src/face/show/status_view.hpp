@@ -17,12 +17,11 @@ namespace shardsweep {
 
 /// Sweep, state, trials that have ended, time left, outcomes. What is too long for the width
 /// goes on in the next line.
-[[nodiscard]] std::vector<StyledLine> status_table_lines(const std::vector<SweepStatus>& sweeps,
-                                                         const ViewSize& size);
+[[nodiscard]] std::vector<StyledLine> status_table_lines(
+    const std::vector<SweepStatus>& sweeps, const ViewSize& size);
 
 /// One sweep: a line per fact. `best`: of its cells.
 [[nodiscard]] std::vector<StyledLine> status_lines(const SweepStatus& sweep,
-                                                   const std::vector<CellBest>& best,
-                                                   Timestamp now, const ViewSize& size);
+    const std::vector<CellBest>& best, Timestamp now, const ViewSize& size);
 
 }  // namespace shardsweep

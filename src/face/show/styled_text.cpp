@@ -10,8 +10,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 6> codes{"",         "\x1b[1m",  "\x1b[2m",
-                                                "\x1b[32m", "\x1b[33m", "\x1b[31m"};
+constexpr std::array<std::string_view, 6> codes{
+    "", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[31m"};
 constexpr std::string_view reset = "\x1b[0m";
 
 std::string_view ellipsis(bool utf8) {
@@ -93,8 +93,8 @@ StyledLine cut_to(StyledLine line, std::size_t width, bool utf8) {
   return kept;
 }
 
-std::vector<StyledLine> folded_list(const std::vector<Span>& parts, std::size_t width,
-                                    std::size_t indent) {
+std::vector<StyledLine> folded_list(
+    const std::vector<Span>& parts, std::size_t width, std::size_t indent) {
   const std::string blanks(indent, ' ');
   std::vector<StyledLine> lines;
   std::size_t used = 0;

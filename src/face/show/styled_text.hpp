@@ -27,8 +27,8 @@ using StyledLine = std::vector<Span>;
 [[nodiscard]] StyledLine cut_to(StyledLine line, std::size_t width, bool utf8);
 [[nodiscard]] std::string cut_to(std::string_view text, std::size_t width, bool utf8);
 /// `parts` with ", " between them, in lines of at most `width` columns.
-[[nodiscard]] std::vector<StyledLine> folded_list(const std::vector<Span>& parts,
-                                                  std::size_t width, std::size_t indent);
+[[nodiscard]] std::vector<StyledLine> folded_list(
+    const std::vector<Span>& parts, std::size_t width, std::size_t indent);
 /// With the terminal's codes where `colour`; control characters are made visible in any case.
 [[nodiscard]] std::string painted(const StyledLine& line, bool colour);
 

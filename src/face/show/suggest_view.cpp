@@ -27,8 +27,7 @@ std::vector<const AxisInfo*> axes_of(const Suggestion& suggestion) {
   std::vector<const AxisInfo*> chosen;
   for (const auto& axis : axes()) {
     const bool always = axis.is(AxisUse::suggested) && !axis.is(AxisUse::optional_flag);
-    const bool set = std::any_of(
-        suggestion.layouts.begin(), suggestion.layouts.end(),
+    const bool set = std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
         [&](const SuggestedLayout& one) { return axis.get(one.point) != axis.default_value; });
     if (always || (set && axis.is(AxisUse::optional_flag))) chosen.push_back(&axis);
   }
@@ -47,7 +46,7 @@ Value known(double value) {
 
 bool any_measured(const Suggestion& suggestion) {
   return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
-                     [](const SuggestedLayout& one) { return one.measured != nullptr; });
+      [](const SuggestedLayout& one) { return one.measured != nullptr; });
 }
 
 /// Tokens/s per GPU, or how it ended.
@@ -65,7 +64,7 @@ Table layout_table(const Suggestion& suggestion) {
   for (const auto* axis : chosen)
     table.columns.emplace_back(axis->name);
   for (const auto* name : {"predicted_tokens_per_s_per_gpu", "predicted_mfu",
-                           "predicted_train_step_ms", "predicted_memory_bytes"})
+           "predicted_train_step_ms", "predicted_memory_bytes"})
     table.columns.emplace_back(name);
   for (const auto word : memory_class_words)
     table.columns.push_back(fmt::format("memory_{}_bytes", word));
@@ -133,8 +132,7 @@ Table short_table(const Suggestion& suggestion) {
   return table;
 }
 
-void append_step(std::string& out, std::string_view title,
-                 const std::vector<std::string>& lines) {
+void append_step(std::string& out, std::string_view title, const std::vector<std::string>& lines) {
   out += fmt::format("\n{}\n", title);
   for (const auto& line : lines)
     out += fmt::format("   {}\n", line);
@@ -146,15 +144,15 @@ std::string_view verdict_on(const RuleCheck& check) {
 }
 
 /// The answer in a few lines: what to use, what it gives, what comes close, how sure that is.
-std::string card_text(const SuggestRequest& request, const Suggestion& suggestion,
-                      const SuggestionView& view) {
+std::string card_text(
+    const SuggestRequest& request, const Suggestion& suggestion, const SuggestionView& view) {
   std::string out = asked_sentence(request) + "\n";
   if (suggestion.layouts.empty()) {
     out += suggestion.memory.back() + "\n";
   } else {
     const auto& best = suggestion.layouts.front();
     out += fmt::format("Use {}:\n   {}\n   {}\n", layout_text(best.point, LayoutForm::sentence),
-                       headline(request, best), best.limit);
+        headline(request, best), best.limit);
     const auto others = runners_up(suggestion);
     if (!others.empty()) out += fmt::format("Next best: {}.\n", others.front());
   }
@@ -170,7 +168,7 @@ std::string card_text(const SuggestRequest& request, const Suggestion& suggestio
 }
 
 std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion,
-                     const SuggestionView& view, const TableStyle& style) {
+    const SuggestionView& view, const TableStyle& style) {
   constexpr std::size_t indent = 5;
   const auto& terminal = style.terminal;
   const auto shown = [&](const std::string& text) {
@@ -186,8 +184,8 @@ std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion
   out += shown(steps);
   std::string rules = "\nRules of thumb\n";
   for (const auto& check : suggestion.checks)
-    rules += fmt::format("   {}: {} ({}) [{}]\n", check.rule, verdict_on(check), check.why,
-                         check.source);
+    rules += fmt::format(
+        "   {}: {} ({}) [{}]\n", check.rule, verdict_on(check), check.why, check.source);
   return out + shown(rules);
 }
 
@@ -230,8 +228,8 @@ class JsonObject {
   fmt::memory_buffer out_;
 };
 
-std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
-                    const SuggestionView& view) {
+std::string as_json(
+    const SuggestRequest& request, const Suggestion& suggestion, const SuggestionView& view) {
   std::string checks;
   for (const auto& check : suggestion.checks) {
     JsonObject one;
@@ -244,8 +242,7 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
   steps.texts("memory", suggestion.memory).texts("batch", suggestion.batch);
   steps.texts("throughput", suggestion.throughput);
   JsonObject all;
-  all.text("model", request.model.name)
-      .raw("parameters", fmt::to_string(suggestion.parameters));
+  all.text("model", request.model.name).raw("parameters", fmt::to_string(suggestion.parameters));
   all.text("cluster", request.cluster.name).raw("gpus", fmt::to_string(request.gpus));
   all.raw("seq_len", fmt::to_string(request.seq_len));
   all.raw("global_batch_tokens", fmt::to_string(request.global_batch_tokens));
@@ -261,32 +258,32 @@ std::string as_json(const SuggestRequest& request, const Suggestion& suggestion,
 
 /// Columns of the table for eyes, the most important first.
 TableStyle by_importance(TableStyle style) {
-  style.important = {"layout",    "tokens/s/GPU", "memory",     "micro_batch", "zero",
-                     "recompute", "MFU",          "train step", "grad_accum",  "sp"};
+  style.important = {"layout", "tokens/s/GPU", "memory", "micro_batch", "zero", "recompute", "MFU",
+      "train step", "grad_accum", "sp"};
   return style;
 }
 
 }  // namespace
 
 std::string suggestion_text(const SuggestRequest& request, const Suggestion& suggestion,
-                            const SuggestionView& view, const TableStyle& style) {
+    const SuggestionView& view, const TableStyle& style) {
   if (style.format == Format::json) return as_json(request, suggestion, view);
   if (style.format == Format::csv) return table_text(layout_table(suggestion), style);
   return for_eyes(request, suggestion, view, by_importance(style));
 }
 
-std::string why_not_text(const SuggestRequest& request, const WhyNot& answer,
-                         const TableStyle& style) {
+std::string why_not_text(
+    const SuggestRequest& request, const WhyNot& answer, const TableStyle& style) {
   Suggestion one;
   if (answer.layout) one.layouts.push_back(*answer.layout);
   if (style.format != Format::table) return table_text(layout_table(one), style);
   std::string out = answer.why + "\n";
   if (answer.place > 0)
-    out += fmt::format("Place {} of {} layouts that fit.\n", grouped(answer.place),
-                       grouped(answer.of));
+    out += fmt::format(
+        "Place {} of {} layouts that fit.\n", grouped(answer.place), grouped(answer.of));
   if (answer.layout)
     out += fmt::format("{}:\n   {}\n", layout_text(answer.layout->point, LayoutForm::sentence),
-                       headline(request, *answer.layout));
+        headline(request, *answer.layout));
   constexpr std::size_t indent = 5;
   out = fold_lines(in_charset(out, style.terminal.utf8), style.terminal.width, indent);
   if (answer.layout) out += "\n" + table_text(short_table(one), by_importance(style));

@@ -19,11 +19,10 @@ struct SuggestionView {
 };
 
 [[nodiscard]] std::string suggestion_text(const SuggestRequest& request,
-                                          const Suggestion& suggestion,
-                                          const SuggestionView& view, const TableStyle& style);
+    const Suggestion& suggestion, const SuggestionView& view, const TableStyle& style);
 
 /// The answer, the layout that it is about, and its place. CSV and JSON: that layout's row.
-[[nodiscard]] std::string why_not_text(const SuggestRequest& request, const WhyNot& answer,
-                                       const TableStyle& style);
+[[nodiscard]] std::string why_not_text(
+    const SuggestRequest& request, const WhyNot& answer, const TableStyle& style);
 
 }  // namespace shardsweep

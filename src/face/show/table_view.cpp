@@ -52,7 +52,7 @@ std::size_t rank_of(const TableStyle& style, const Table& table, std::size_t col
 /// What rows are of, rather than what came out.
 bool is_setting(std::string_view column) {
   return find_axis(column) != nullptr || column == "profile" || column == "runner" ||
-         column == "runner_version" || column == "sweep";
+      column == "runner_version" || column == "sweep";
 }
 
 TextColumn text_column(const Table& table, const TableStyle& style, std::size_t index) {
@@ -72,13 +72,12 @@ TextColumn text_column(const Table& table, const TableStyle& style, std::size_t 
   const bool folds = is_prose(name) || shape.rank == 0;
   shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
   // In a few rows figures may be equal by chance: what the rows are of is so on purpose.
-  const bool may_be_same =
-      cells.size() >= least_rows_alike || (shape.rank > 0 && is_setting(name));
+  const bool may_be_same = cells.size() >= least_rows_alike || (shape.rank > 0 && is_setting(name));
   shape.same = may_be_same && !cells.empty() &&
-               std::all_of(cells.begin(), cells.end(),
-                           [&](const auto& cell) { return cell == cells.front(); });
-  shape.empty = !cells.empty() && std::all_of(cells.begin(), cells.end(),
-                                              [](const auto& cell) { return cell.empty(); });
+      std::all_of(
+          cells.begin(), cells.end(), [&](const auto& cell) { return cell == cells.front(); });
+  shape.empty = !cells.empty() &&
+      std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.empty(); });
   return column;
 }
 
@@ -138,9 +137,7 @@ std::optional<std::size_t> width_for(const TableStyle& style) {
 class TableWriter {
  public:
   TableWriter(const Table& table, const TableStyle& style)
-      : rows_(table.rows.size()),
-        limited_(width_for(style).has_value()),
-        lines_(width_for(style)) {
+      : rows_(table.rows.size()), limited_(width_for(style).has_value()), lines_(width_for(style)) {
     std::vector<ColumnShape> shapes;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       columns_.push_back(text_column(table, style, i));
@@ -179,7 +176,7 @@ class TableWriter {
       for (std::size_t i = 0; i < parts.size(); ++i) {
         text += i == 0 ? "" : std::string(column_gap, ' ');
         text += padded(at < parts[i].size() ? parts[i][at] : "", arranged_.widths[i],
-                       columns_[shown[i]].align);
+            columns_[shown[i]].align);
       }
       lines_.add(std::move(text));
     }
@@ -230,8 +227,8 @@ std::string turned_text(const Table& table, const TableStyle& style) {
   for (const auto& row : table.rows) {
     const auto name = unit_column(table, row, 1);
     const bool utf8 = style.terminal.utf8;
-    pairs.emplace_back(in_charset(printable(title_of(name)), utf8),
-                       in_charset(humanised(name, row[1]), utf8));
+    pairs.emplace_back(
+        in_charset(printable(title_of(name)), utf8), in_charset(humanised(name, row[1]), utf8));
   }
   Lines lines(width_for(style));
   add_pairs(lines, pairs);
@@ -299,9 +296,8 @@ void as_json(fmt::memory_buffer& out, const Table& table, bool raw) {
 std::vector<std::size_t> used_columns(const Table& table) {
   std::vector<std::size_t> used;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    const bool any = std::any_of(table.rows.begin(), table.rows.end(), [i](const Row& row) {
-      return !std::holds_alternative<std::monostate>(row[i]);
-    });
+    const bool any = std::any_of(table.rows.begin(), table.rows.end(),
+        [i](const Row& row) { return !std::holds_alternative<std::monostate>(row[i]); });
     if (any || table.rows.empty()) used.push_back(i);
   }
   return used;
@@ -349,45 +345,26 @@ bool is_turned(const Table& table) {
 
 std::string title_of(std::string_view column) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 39> titles{
-      {{"tokens_per_s_per_gpu", "tokens/s/GPU"},
-       {"tokens_per_s", "tokens/s"},
-       {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
-       {"tflops_per_gpu", "TFLOP/s/GPU"},
-       {"mfu", "MFU"},
-       {"gap_share", "ahead by"},
-       {"change_share", "change"},
-       {"slower_share", "slower by"},
-       {"low_share", "at least"},
-       {"high_share", "at most"},
-       {"noise_share", "noise of a pair"},
-       {"gpu_hours", "GPU-hours"},
-       {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},
-       {"behind_share", "behind by"},
-       {"efficiency_share", "efficiency"},
-       {"against_the_fastest", "against the fastest"},
-       {"against_the_cheaper", "against the cheaper one"},
-       {"measured_share", "share measured"},
-       {"predicted_share", "share predicted"},
-       {"repeat_spread", "run spread"},
-       {"best_share", "share of the best"},
-       {"used_share", "share of the time"},
-       {"train_step_ms_spread", "train step spread"},
-       {"train_step_ms_min", "shortest train step"},
-       {"train_step_ms_p95", "train step, 95 % below"},
-       {"tokens_per_step", "tokens per step"},
-       {"n_params", "parameters"},
-       {"sm_clock_mhz", "SM clock (MHz)"},
-       {"cut_short", "cut short"},
-       {"others_cpu", "CPUs used by others"},
-       {"runner_version", "runner version"},
-       {"flops_model", "FLOPs counted as"},
-       {"own_metrics", "also measured"},
-       {"resolved_hash", "hash of the sweep file"},
-       {"exit_code", "exit code"},
-       {"job_id", "job id"},
-       {"job_name", "job name"},
-       {"job_state", "job state"},
-       {"end_reason", "reason of the end"}}};
+      {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
+          {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
+          {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"}, {"gap_share", "ahead by"},
+          {"change_share", "change"}, {"slower_share", "slower by"}, {"low_share", "at least"},
+          {"high_share", "at most"}, {"noise_share", "noise of a pair"}, {"gpu_hours", "GPU-hours"},
+          {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},
+          {"behind_share", "behind by"}, {"efficiency_share", "efficiency"},
+          {"against_the_fastest", "against the fastest"},
+          {"against_the_cheaper", "against the cheaper one"}, {"measured_share", "share measured"},
+          {"predicted_share", "share predicted"}, {"repeat_spread", "run spread"},
+          {"best_share", "share of the best"}, {"used_share", "share of the time"},
+          {"train_step_ms_spread", "train step spread"},
+          {"train_step_ms_min", "shortest train step"},
+          {"train_step_ms_p95", "train step, 95 % below"}, {"tokens_per_step", "tokens per step"},
+          {"n_params", "parameters"}, {"sm_clock_mhz", "SM clock (MHz)"},
+          {"cut_short", "cut short"}, {"others_cpu", "CPUs used by others"},
+          {"runner_version", "runner version"}, {"flops_model", "FLOPs counted as"},
+          {"own_metrics", "also measured"}, {"resolved_hash", "hash of the sweep file"},
+          {"exit_code", "exit code"}, {"job_id", "job id"}, {"job_name", "job name"},
+          {"job_state", "job state"}, {"end_reason", "reason of the end"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
   }

@@ -35,7 +35,7 @@ class Trace {
  public:
   Trace() { put("{{\"traceEvents\":[\n"); }
   void add(const std::string& node, TraceLane lane, const std::string& name, std::int64_t from,
-           std::int64_t to, const std::string& arguments = "{}") {
+      std::int64_t to, const std::string& arguments = "{}") {
     if (to <= from) return;
     next();
     put("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"args\":{},\"name\":",
@@ -65,8 +65,7 @@ class Trace {
     put("{}", first_ ? "" : ",\n");
     first_ = false;
   }
-  void name_it(std::string_view kind, std::size_t process, TraceLane lane,
-               std::string_view name) {
+  void name_it(std::string_view kind, std::size_t process, TraceLane lane, std::string_view name) {
     next();
     put("{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":", process,
         static_cast<int>(lane), kind);
@@ -88,15 +87,15 @@ void add_attempt(Trace& trace, const Rows& rows, std::size_t row, std::int64_t n
   const auto ended = rows.integer(row, "ended_at");
   const auto to = ended > 0 ? ended : now;
   trace.add(node, TraceLane::attempts,
-            fmt::format("{}.{} {}", rows.text(row, "trial"), rows.integer(row, "number"),
-                        rows.text(row, "outcome")),
-            from, to);
+      fmt::format("{}.{} {}", rows.text(row, "trial"), rows.integer(row, "number"),
+          rows.text(row, "outcome")),
+      from, to);
   const auto result = rows.integer(row, "result_at");
   if (result <= from || result > to) return;
   const auto steps = std::max(result - rows.integer(row, "steps_us"), from);
   trace.add(node, TraceLane::parts, "start-up", from, steps);
   trace.add(node, TraceLane::parts, "train steps", steps, result,
-            fmt::format("{{\"steps\":{}}}", rows.integer(row, "steps")));
+      fmt::format("{{\"steps\":{}}}", rows.integer(row, "steps")));
   trace.add(node, TraceLane::parts, "teardown", result, to);
 }
 
@@ -108,8 +107,8 @@ std::string trace_text(const Table& allocations, const Table& attempts, std::int
   for (std::size_t row = 0; row < jobs_of.size(); ++row) {
     const auto ended = jobs_of.integer(row, "ended_at");
     trace.add(jobs_of.text(row, "node"), TraceLane::jobs,
-              fmt::format("{} ({})", jobs_of.text(row, "job"), jobs_of.text(row, "sweep")),
-              jobs_of.integer(row, "started_at"), ended > 0 ? ended : now);
+        fmt::format("{} ({})", jobs_of.text(row, "job"), jobs_of.text(row, "sweep")),
+        jobs_of.integer(row, "started_at"), ended > 0 ? ended : now);
   }
   const Rows all(attempts);
   for (std::size_t row = 0; row < all.size(); ++row)

@@ -23,7 +23,7 @@ extern const std::string_view trace_attempts_sql;
 
 /// `now`: the end of what has not ended. Start-up is what lies before the train steps, which
 /// end with the result; teardown what lies behind it. Without a result neither is known.
-[[nodiscard]] std::string trace_text(const Table& allocations, const Table& attempts,
-                                     std::int64_t now);
+[[nodiscard]] std::string trace_text(
+    const Table& allocations, const Table& attempts, std::int64_t now);
 
 }  // namespace shardsweep

@@ -41,8 +41,7 @@ class Importer {
     sweep_.name = options.name;
     sweep_.cluster = options.cluster;
     sweep_.models = recorded.models;
-    sweep_.runner.name =
-        options.family == nullptr ? "unknown" : std::string(options.family->name);
+    sweep_.runner.name = options.family == nullptr ? "unknown" : std::string(options.family->name);
     tell_apart(sweep_.models);
   }
 
@@ -54,16 +53,15 @@ class Importer {
       imported.labels.emplace_back(name);
     // Of several versions the one that is submitted last is shown.
     const auto is_newest = [this](const RecordedRun& run) {
-      return !run.comparable.empty() || (!recorded_.newest_version.empty() &&
-                                         run.software_version == recorded_.newest_version);
+      return !run.comparable.empty() ||
+          (!recorded_.newest_version.empty() && run.software_version == recorded_.newest_version);
     };
     for (const bool newest : {false, true}) {
       for (const auto& run : recorded_.runs) {
         if (is_newest(run) == newest) imported.trials.push_back(trial_of(run));
       }
     }
-    imported.source = fmt::format(
-        "imported: {} of {}\n",
+    imported.source = fmt::format("imported: {} of {}\n",
         counted(static_cast<std::int64_t>(recorded_.runs.size()), "run"), recorded_.file);
     imported.sweep = std::move(sweep_);
     return imported;
@@ -81,34 +79,32 @@ class Importer {
     trial.cause = fmt::format("recorded in line {} of {}", run.line, recorded_.file);
     const auto& names = names_of(version, run.kernel);
     trial.point.repeat = ++repeats_[names.identity(trial.point)];
-    trial.names = {names.identity(trial.point), names.slug(trial.point),
-                   names.lane_key(trial.point)};
+    trial.names = {
+        names.identity(trial.point), names.slug(trial.point), names.lane_key(trial.point)};
     const auto& model = sweep_.models[static_cast<std::size_t>(run.point.model)];
     if (options_.family != nullptr) {
-      trial.prediction = Predictor(options_.cluster, *options_.family)
-                             .predict(model, sweep_.measure, trial.point);
+      trial.prediction =
+          Predictor(options_.cluster, *options_.family).predict(model, sweep_.measure, trial.point);
     }
     trial.metrics = metrics_of(run, model);
     // As the table says it; a sweep file's worlds below a node have none.
     trial.point.nodes = run.nodes;
     for (std::size_t i = 0; i < run.labels.size(); ++i)
-      trial.labels.push_back(
-          recorded_.labels[i].values[static_cast<std::size_t>(run.labels[i])]);
+      trial.labels.push_back(recorded_.labels[i].values[static_cast<std::size_t>(run.labels[i])]);
     for (const auto* text : {&run.kernel, &run.software_version})
       trial.labels.push_back(text->empty() ? Value() : Value(*text));
     trial.labels.emplace_back(std::int64_t{run.oom_error ? 1 : 0});
     return trial;
   }
 
-  std::map<std::string, double, std::less<>> metrics_of(const RecordedRun& run,
-                                                        const ModelSpec& model) const {
+  std::map<std::string, double, std::less<>> metrics_of(
+      const RecordedRun& run, const ModelSpec& model) const {
     std::map<std::string, double, std::less<>> metrics;
     if (run.outcome != Outcome::completed) return metrics;
     metrics["n_params"] = static_cast<double>(parameters(model));
     if (run.peak_memory_bytes)
       metrics["peak_memory_bytes"] = static_cast<double>(*run.peak_memory_bytes);
-    const double tokens =
-        static_cast<double>(run.point.layout.global_batch()) * run.point.seq_len;
+    const double tokens = static_cast<double>(run.point.layout.global_batch()) * run.point.seq_len;
     metrics["tokens_per_step"] = tokens;
     if (!run.tokens_per_s_per_gpu || *run.tokens_per_s_per_gpu <= 0) return metrics;
     const double speed = *run.tokens_per_s_per_gpu;

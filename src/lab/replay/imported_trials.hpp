@@ -24,7 +24,7 @@ struct ImportOptions {
 /// table's order. mfu is computed anew for all of them, from one parameter count of the model,
 /// flops_per_token() and the cluster's peak; without a peak there is none. Models of one name
 /// whose shapes differ get names that say in what.
-[[nodiscard]] ImportedSweep imported_trials(const RecordedSweep& recorded,
-                                            const ImportOptions& options);
+[[nodiscard]] ImportedSweep imported_trials(
+    const RecordedSweep& recorded, const ImportOptions& options);
 
 }  // namespace shardsweep

@@ -45,7 +45,7 @@ struct Row {
 /// What a launch takes.
 LaunchCost cost_of(const ReplayOptions& options) {
   return {options.start_s, options.oom_s, options.steps_of_launch(), options.warmup,
-          options.search.cuts_short() ? options.search.cut_short : 0};
+      options.search.cuts_short() ? options.search.cut_short : 0};
 }
 
 double step_s_of(const RecordedRun& run) {
@@ -112,15 +112,15 @@ LaneHash lane_of(const SearchPoint& point, int line) {
 }
 
 SearchNews news_of(const RecordedRun& run, bool cut_short) {
-  return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0),
-          0, cut_short};
+  return {run.outcome, run.tokens_per_s_per_gpu.value_or(0), run.peak_memory_bytes.value_or(0), 0,
+      cut_short};
 }
 
 /// Plays scheduler, lead and runner: an attempt ends as its row says, after its recorded time.
 class RecordedCluster {
  public:
-  RecordedCluster(World& world, const std::vector<Row>& rows, SweepSearch& search,
-                  const ReplayOptions& options)
+  RecordedCluster(
+      World& world, const std::vector<Row>& rows, SweepSearch& search, const ReplayOptions& options)
       : world_(world), rows_(rows), search_(search), options_(options) {
     policy_.retry_on_trial = 0;  // a row has one outcome, however often it is asked
     policy_.retry_elsewhere = 0;
@@ -147,8 +147,7 @@ class RecordedCluster {
     std::int64_t said = 0;  // lines of from_lead
   };
 
-  void say(AllocationId id, FromLeadBody body,
-           const std::optional<RecordsSummary>& records = {}) {
+  void say(AllocationId id, FromLeadBody body, const std::optional<RecordsSummary>& records = {}) {
     const FromLead line{++leads_[id].said, now(), std::move(body)};
     fold_line({world_, now()}, policy_, id, line, records);
   }
@@ -172,21 +171,22 @@ class RecordedCluster {
     const auto& row = world_.attempts().at(attempt);
     const auto& trial = world_.trials().at(row.trial);
     return {.attempt = attempt,
-            .trial = trial.slug,
-            .nonce = row.nonce,
-            .lane = options_.search.rules.micro_batch ? trial.lane : std::string(),
-            .micro_batch = trial.micro_batch};
+        .trial = trial.slug,
+        .nonce = row.nonce,
+        .lane = options_.search.rules.micro_batch ? trial.lane : std::string(),
+        .micro_batch = trial.micro_batch};
   }
 
   void run(AllocationId id, const NextAssignment& next) {
     const auto attempt = next.assign.attempt;
     const auto trial = world_.attempts().at(attempt).trial;
     if (!next.skipped_because.empty()) {
-      say(id, Ended{.attempt = attempt,
-                    .nonce = next.assign.nonce,
-                    .ending = {.outcome = Outcome::skipped,
-                               .cause = next.skipped_because,
-                               .source = SaidBy::policy}});
+      say(id,
+          Ended{.attempt = attempt,
+              .nonce = next.assign.nonce,
+              .ending = {.outcome = Outcome::skipped,
+                  .cause = next.skipped_because,
+                  .source = SaidBy::policy}});
       return;
     }
     const auto number = static_cast<std::size_t>(trial - 1);
@@ -205,8 +205,8 @@ class RecordedCluster {
     }
     say(id,
         Ended{.attempt = attempt,
-              .nonce = next.assign.nonce,
-              .ending = {.outcome = run.outcome, .source = SaidBy::runner}},
+            .nonce = next.assign.nonce,
+            .ending = {.outcome = run.outcome, .source = SaidBy::runner}},
         records);
     leads_[id].assignments.ended(next.assign, run.outcome);
   }
@@ -216,8 +216,7 @@ class RecordedCluster {
   [[nodiscard]] std::int32_t gives_up_after(const RecordedRun& run, AttemptId attempt) const {
     const double above_ms = world_.attempts().at(attempt).give_up_above_ms;
     constexpr double milliseconds = 1e3;
-    if (above_ms <= 0 || run.outcome != Outcome::completed || !run.tokens_per_s_per_gpu)
-      return 0;
+    if (above_ms <= 0 || run.outcome != Outcome::completed || !run.tokens_per_s_per_gpu) return 0;
     const double step_s = step_s_of(run);
     const double above_s = above_ms / milliseconds;
     // One that would end no sooner runs to its end.
@@ -238,17 +237,15 @@ class RecordedCluster {
 class CellReplay {
  public:
   CellReplay(const RecordedSweep& sweep, const ReplayOptions& options,
-             const std::vector<const RecordedRun*>& runs, Predictor predictor,
-             const std::vector<std::size_t>& conditions)
+      const std::vector<const RecordedRun*>& runs, Predictor predictor,
+      const std::vector<std::size_t>& conditions)
       : sweep_(sweep), options_(options), predictor_(std::move(predictor)) {
     for (const auto* run : runs) {
       const auto traits = traits_of(*run);
       auto unknown = run->unknown;
       unknown.attention = !run->kernel.empty() && !traits.flash_attention;
-      rows_.push_back(
-          {run,
-           {sweep.model_of(*run), run->point, traits, unknown, software_of(conditions, *run)},
-           {}});
+      rows_.push_back({run,
+          {sweep.model_of(*run), run->point, traits, unknown, software_of(conditions, *run)}, {}});
     }
     doubt_kernels();
     for (auto& row : rows_)
@@ -281,8 +278,8 @@ class CellReplay {
     } while (cluster.step());
     for (const auto& [number, cut_after, outlook] : cluster.launched())
       lessons.push_back({.id = rows_[number].run->line,
-                         .point = rows_[number].point,
-                         .news = news_of(*rows_[number].run, cut_after > 0)});
+          .point = rows_[number].point,
+          .news = news_of(*rows_[number].run, cut_after > 0)});
     return {score(cluster.launched()), story(cluster.launched())};
   }
 
@@ -320,7 +317,7 @@ class CellReplay {
       row.rule = may_fit ? std::string(verdict.constraint) : "memory";
       row.why = may_fit ? verdict.why
                         : fmt::format("At best it needs {:.1f} GiB; the GPU has {:.1f} GiB.",
-                                      real_gib(least.total()), real_gib(capacity));
+                              real_gib(least.total()), real_gib(capacity));
     }
   }
 
@@ -328,7 +325,7 @@ class CellReplay {
   /// follow from the tensors' shapes.
   [[nodiscard]] bool binds(const Verdict& verdict) const {
     return options_.family->name == "shardbench" || verdict.constraint == "heads" ||
-           verdict.constraint == "ffn";
+        verdict.constraint == "ffn";
   }
 
   WorldRows rows_of() const {
@@ -336,9 +333,8 @@ class CellReplay {
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!rows_[i].planned) continue;
       const auto& point = rows_[i].point.point;
-      entries.push_back({static_cast<std::int64_t>(i), rows_[i].lane, rows_[i].speed,
-                         point.nodes, point.gpus, point.layout.micro_batch,
-                         point.layout.grad_accum, 1});
+      entries.push_back({static_cast<std::int64_t>(i), rows_[i].lane, rows_[i].speed, point.nodes,
+          point.gpus, point.layout.micro_batch, point.layout.grad_accum, 1});
     }
     WorldRows world;
     world.sweeps[the_sweep] = {.id = the_sweep, .name = "replay", .backend = Backend::local};
@@ -362,8 +358,8 @@ class CellReplay {
     return world;
   }
 
-  DecideInput input(SweepSearch& search, const RecordedCluster& cluster,
-                    std::int64_t& tokens) const {
+  DecideInput input(
+      SweepSearch& search, const RecordedCluster& cluster, std::int64_t& tokens) const {
     DecideInput input;
     SweepFacts facts;
     facts.policy = cluster.policy();
@@ -375,9 +371,7 @@ class CellReplay {
     // Here nothing is gained by choosing before the last one has ended.
     input.most_open_in_search = 1;
     input.now = cluster.now();
-    input.random_hex = [&tokens](int digits) {
-      return fmt::format("{:0{}x}", ++tokens, digits);
-    };
+    input.random_hex = [&tokens](int digits) { return fmt::format("{:0{}x}", ++tokens, digits); };
     input.allocation_dir = [](const std::string& token) { return token; };
     input.attempt_dir = [](const TrialRow& trial, const AttemptRow&) { return trial.slug; };
     return input;
@@ -434,12 +428,8 @@ class CellReplay {
   }
 
   [[nodiscard]] ReplayedRow replayed(const Row& row, std::int32_t cut_after) const {
-    return {row.run->line,
-            row.run->point,
-            row.run->kernel,
-            row.run->outcome,
-            row.run->tokens_per_s_per_gpu,
-            hours_of(row, options_.steps_of_launch(cut_after))};
+    return {row.run->line, row.run->point, row.run->kernel, row.run->outcome,
+        row.run->tokens_per_s_per_gpu, hours_of(row, options_.steps_of_launch(cut_after))};
   }
 
   /// Launch by launch, then what was never launched, with its rule.
@@ -449,10 +439,10 @@ class CellReplay {
     for (const auto& [number, cut_after, outlook] : launched) {
       ran[number] = true;
       const double predicted = options_.search.policy == SearchPolicy::exhaustive
-                                   ? rows_[number].speed
-                                   : outlook.tokens_per_s_per_gpu;
+          ? rows_[number].speed
+          : outlook.tokens_per_s_per_gpu;
       story.launches.push_back({replayed(rows_[number], cut_after), predicted, outlook.sigma,
-                                outlook.fits, cut_after > 0, outlook.why});
+          outlook.fits, cut_after > 0, outlook.why});
     }
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       if (!ran[i]) story.left_out.push_back(left_out(i));
@@ -467,10 +457,10 @@ class CellReplay {
     const auto trial = static_cast<TrialId>(number) + 1;
     const auto cause = causes_.find(trial);
     if (cause != causes_.end()) left.why = cause->second;
-    left.rule = unfit_.contains(trial)             ? "unfit"
-                : spared_.contains(trial)          ? "until"
-                : left.why.starts_with("It needs") ? "memory_order"
-                                                   : "micro_batch";
+    left.rule = unfit_.contains(trial)     ? "unfit"
+        : spared_.contains(trial)          ? "until"
+        : left.why.starts_with("It needs") ? "memory_order"
+                                           : "micro_batch";
     return left;
   }
 
@@ -493,8 +483,7 @@ class CellReplay {
     speeds.reserve(measured.size());
     for (const auto& [speed, hours] : measured)
       speeds.push_back(speed);
-    const auto finalists =
-        finalists_among(speeds, static_cast<std::size_t>(options_.finalists));
+    const auto finalists = finalists_among(speeds, static_cast<std::size_t>(options_.finalists));
     double all = 0;
     for (std::size_t i = 0; finalists > 1 && i < finalists; ++i)
       all += measured[i].second;
@@ -550,7 +539,7 @@ class CellReplay {
 
 /// The predictor of a cell. Rows whose log holds an OOM are slow by their own fault.
 Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
-                 const std::vector<const RecordedRun*>& cell) {
+    const std::vector<const RecordedRun*>& cell) {
   Predictor predictor(options.cluster, *options.family);
   if (options.fit == ReplayFit::none) return predictor;
   const auto& model = sweep.model_of(*cell.front()).name;
@@ -561,9 +550,9 @@ Predictor fitted(const RecordedSweep& sweep, const ReplayOptions& options,
     if (options.fit == ReplayFit::other_models && of.name == model) continue;
     if (options.fit == ReplayFit::other_cells && own.contains(&run)) continue;
     predictor.learn({.model = of,
-                     .point = run.point,
-                     .traits = traits_of(run),
-                     .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)});
+        .point = run.point,
+        .traits = traits_of(run),
+        .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0)});
   }
   return predictor;
 }
@@ -573,15 +562,12 @@ std::string name_of_shape(const RecordedSweep& sweep, std::int32_t model) {
   const auto& of = sweep.models[static_cast<std::size_t>(model)];
   std::string differs;
   const auto add = [&](std::string_view field, const auto& value, const auto& values_of) {
-    const bool same =
-        std::all_of(sweep.models.begin(), sweep.models.end(), [&](const ModelSpec& other) {
-          return other.name != of.name || values_of(other) == value;
-        });
+    const bool same = std::all_of(sweep.models.begin(), sweep.models.end(),
+        [&](const ModelSpec& other) { return other.name != of.name || values_of(other) == value; });
     if (!same) differs += fmt::format("{}{} {}", differs.empty() ? "" : ", ", field, value);
   };
   for (const auto& field : shape_fields)
-    add(field.name, of.*field.member,
-        [&](const ModelSpec& other) { return other.*field.member; });
+    add(field.name, of.*field.member, [&](const ModelSpec& other) { return other.*field.member; });
   add("tied_embeddings", of.tied_embeddings,
       [](const ModelSpec& other) { return other.tied_embeddings; });
   return differs.empty() ? of.name : fmt::format("{} ({})", of.name, differs);
@@ -592,10 +578,9 @@ Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster
     const std::int64_t needed =
         (run.point.gpus + cluster.gpus_per_node - 1) / cluster.gpus_per_node;
     if (run.nodes == needed) continue;
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("{}:{}: {} GPUs on {} nodes, but cluster '{}' has {} per node", sweep.file,
-                    run.line, run.point.gpus, run.nodes, cluster.name, cluster.gpus_per_node));
+            run.line, run.point.gpus, run.nodes, cluster.name, cluster.gpus_per_node));
   }
   return {};
 }
@@ -615,8 +600,8 @@ Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& opt
   const auto conditions = conditions_of(sweep);
   std::vector<SearchTrial> lessons;
   for (const auto& [key, runs] : cells) {
-    auto played = CellReplay(sweep, options, runs, fitted(sweep, options, runs), conditions)
-                      .play(lessons);
+    auto played =
+        CellReplay(sweep, options, runs, fitted(sweep, options, runs), conditions).play(lessons);
     played.score.model = name_of_shape(sweep, key.second);
     report.cells.push_back(std::move(played.score));
     report.stories.push_back(std::move(played.story));

@@ -118,7 +118,6 @@ struct ReplayReport {
 };
 
 /// Faults (invalid_input): a row that does not fit the cluster's nodes.
-[[nodiscard]] Result<ReplayReport> replay(const RecordedSweep& sweep,
-                                          const ReplayOptions& options);
+[[nodiscard]] Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& options);
 
 }  // namespace shardsweep

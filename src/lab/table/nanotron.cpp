@@ -18,32 +18,11 @@ namespace {
 using config::refuse;
 using config::YamlNode;
 
-constexpr std::array<std::string_view, 26> used_columns{"status",
-                                                        "oom_error",
-                                                        "tok/s/gpu",
-                                                        "Mem Alloc (GB)",
-                                                        "Mem Res (GB)",
-                                                        "nodes",
-                                                        "seq_len",
-                                                        "mbs",
-                                                        "batch_accum",
-                                                        "dp",
-                                                        "tp",
-                                                        "pp",
-                                                        "zero_stage",
-                                                        "pp_engine",
-                                                        "tp_mode",
-                                                        "dtype",
-                                                        "hidden_size",
-                                                        "num_layers",
-                                                        "num_heads",
-                                                        "num_kv_heads",
-                                                        "vocab_size",
-                                                        "interm_dim",
-                                                        "tie_word_embeddings",
-                                                        "num_params",
-                                                        "after_pp_fix",
-                                                        "num_key_value_heads"};
+constexpr std::array<std::string_view, 26> used_columns{"status", "oom_error", "tok/s/gpu",
+    "Mem Alloc (GB)", "Mem Res (GB)", "nodes", "seq_len", "mbs", "batch_accum", "dp", "tp", "pp",
+    "zero_stage", "pp_engine", "tp_mode", "dtype", "hidden_size", "num_layers", "num_heads",
+    "num_kv_heads", "vocab_size", "interm_dim", "tie_word_embeddings", "num_params", "after_pp_fix",
+    "num_key_value_heads"};
 
 // torch's 1024^3, whatever the header says.
 constexpr double billion = 1e9;
@@ -60,8 +39,8 @@ class NanotronReader {
       : table_(table), builder_(table, options) {}
 
   Result<RecordedSweep> read() {
-    for (const auto* column : {"status", "nodes", "seq_len", "mbs", "batch_accum", "dp", "tp",
-                               "pp", "hidden_size", "num_layers", "num_heads", "vocab_size"}) {
+    for (const auto* column : {"status", "nodes", "seq_len", "mbs", "batch_accum", "dp", "tp", "pp",
+             "hidden_size", "num_layers", "num_heads", "vocab_size"}) {
       if (!table_.has(column)) {
         return table_.refuse_header(
             fmt::format("there is no column '{}': is this nanotron's table?", column));
@@ -77,11 +56,10 @@ class NanotronReader {
   }
 
  private:
-  Result<std::int64_t> need(std::size_t row, std::string_view column, std::int64_t least,
-                            std::int64_t most) const {
+  Result<std::int64_t> need(
+      std::size_t row, std::string_view column, std::int64_t least, std::int64_t most) const {
     const auto* cell = table_.cell(row, column);
-    if (cell == nullptr)
-      return table_.refuse_row(row, fmt::format("a row without '{}'", column));
+    if (cell == nullptr) return table_.refuse_row(row, fmt::format("a row without '{}'", column));
     return read_whole(*cell, column, least, most);
   }
 
@@ -135,19 +113,18 @@ class NanotronReader {
       layout.zero = static_cast<std::int32_t>(zero);
     }
     if (const auto* cell = table_.cell(row, "tp_mode")) {
-      SHARDSWEEP_ASSIGN(const auto mode,
-                        read_word(*cell, "tp_mode", {"ALL_REDUCE", "REDUCE_SCATTER"}));
+      SHARDSWEEP_ASSIGN(
+          const auto mode, read_word(*cell, "tp_mode", {"ALL_REDUCE", "REDUCE_SCATTER"}));
       layout.sequence_parallel = mode == 1 && layout.tp > 1;
     }
     if (const auto* cell = table_.cell(row, "pp_engine")) {
-      SHARDSWEEP_ASSIGN(const auto engine, read_word(*cell, "pp_engine",
-                                                     {"OneForwardOneBackwardPipelineEngine",
-                                                      "AllForwardAllBackwardPipelineEngine"}));
+      SHARDSWEEP_ASSIGN(const auto engine,
+          read_word(*cell, "pp_engine",
+              {"OneForwardOneBackwardPipelineEngine", "AllForwardAllBackwardPipelineEngine"}));
       layout.schedule = static_cast<Schedule>(engine);
     }
     if (const auto* cell = table_.cell(row, "dtype")) {
-      SHARDSWEEP_ASSIGN(
-          const auto dtype,
+      SHARDSWEEP_ASSIGN(const auto dtype,
           read_word(*cell, "dtype", {"torch.bfloat16", "torch.float32", "torch.float64"}));
       point.dtype = static_cast<Dtype>(dtype);
     }
@@ -158,8 +135,7 @@ class NanotronReader {
     const auto* status = table_.cell(row, "status");
     if (status == nullptr) return table_.refuse_row(row, "a row without 'status'");
     constexpr std::array outcomes{Outcome::completed, Outcome::oom, Outcome::crashed};
-    SHARDSWEEP_ASSIGN(const auto index,
-                      read_word(*status, "status", {"Success", "OOM", "Other"}));
+    SHARDSWEEP_ASSIGN(const auto index, read_word(*status, "status", {"Success", "OOM", "Other"}));
     run.outcome = outcomes.at(index);
     const auto* speed = table_.cell(row, "tok/s/gpu");
     if (speed != nullptr && run.outcome == Outcome::completed) {
@@ -177,8 +153,7 @@ class NanotronReader {
     return {};
   }
 
-  Result<std::optional<std::int64_t>> read_memory(std::size_t row,
-                                                  std::string_view column) const {
+  Result<std::optional<std::int64_t>> read_memory(std::size_t row, std::string_view column) const {
     const auto* cell = table_.cell(row, column);
     if (cell == nullptr) return std::nullopt;
     SHARDSWEEP_ASSIGN(const auto amount, read_amount(*cell, column));

@@ -21,14 +21,9 @@ namespace {
 using config::refuse;
 
 constexpr std::string_view tied_column = "tied_embeddings";
-constexpr std::array<std::string_view, 8> own_columns{"kernel",
-                                                      "model",
-                                                      "outcome",
-                                                      "tokens_per_s_per_gpu",
-                                                      "peak_memory_bytes",
-                                                      "peak_memory_gib",
-                                                      "software_version",
-                                                      "oom_error"};
+constexpr std::array<std::string_view, 8> own_columns{"kernel", "model", "outcome",
+    "tokens_per_s_per_gpu", "peak_memory_bytes", "peak_memory_gib", "software_version",
+    "oom_error"};
 constexpr std::size_t most_models = 4096;
 
 /// What one model's rows say of its shape; 0: nothing yet.
@@ -58,8 +53,8 @@ class PlainReader {
       if (axis == nullptr || axis->kind == AxisKind::model) continue;
       const auto [first, fresh] = axis_columns_.emplace(axis, name);
       if (!fresh) {
-        return table_.refuse_header(fmt::format("the columns '{}' and '{}' are one axis, '{}'",
-                                                first->second, name, axis->name));
+        return table_.refuse_header(fmt::format(
+            "the columns '{}' and '{}' are one axis, '{}'", first->second, name, axis->name));
       }
       known.insert(name);
     }
@@ -133,9 +128,8 @@ class PlainReader {
     shape.spec.tied_embeddings = shape.tied.value_or(false);
     for (const auto& field : shape_fields) {
       if (!field.optional && shape.spec.*field.member == 0) {
-        return table_.refuse_header(
-            fmt::format("model {}: no row has '{}', and no preset has this name",
-                        in_quotes(name), field.name));
+        return table_.refuse_header(fmt::format(
+            "model {}: no row has '{}', and no preset has this name", in_quotes(name), field.name));
       }
     }
     return {};
@@ -179,9 +173,9 @@ class PlainReader {
     const std::int64_t slice = std::int64_t{layout.tp} * layout.pp * layout.cp;
     if (!dp_said && point.gpus > 0) {
       if (point.gpus % slice != 0) {
-        return table_.refuse_row(
-            row, fmt::format("dp is missing, and {} GPUs cannot be divided by tp {} x pp {}",
-                             point.gpus, layout.tp, layout.pp));
+        return table_.refuse_row(row,
+            fmt::format("dp is missing, and {} GPUs cannot be divided by tp {} x pp {}", point.gpus,
+                layout.tp, layout.pp));
       }
       layout.dp = static_cast<std::int32_t>(point.gpus / slice);
     }
@@ -194,8 +188,8 @@ class PlainReader {
   /// Trainers that have it use sequence parallelism wherever there is TP.
   void note_unknown(std::size_t row, RecordedRun& run) const {
     run.unknown = {.zero = !is_said(row, "zero"),
-                   .recompute = !is_said(row, "recompute"),
-                   .sequence_parallel = !is_said(row, "sequence_parallel")};
+        .recompute = !is_said(row, "recompute"),
+        .sequence_parallel = !is_said(row, "sequence_parallel")};
     auto& layout = run.point.layout;
     if (run.unknown.sequence_parallel)
       layout.sequence_parallel = layout.tp > 1 && run.point.seq_len % layout.tp == 0;
@@ -205,15 +199,15 @@ class PlainReader {
     return column != axis_columns_.end() && table_.cell(row, column->second) != nullptr;
   }
 
-  static Result<std::int64_t> read_axis(const AxisInfo& axis, std::string_view column,
-                                        const config::YamlNode& cell) {
+  static Result<std::int64_t> read_axis(
+      const AxisInfo& axis, std::string_view column, const config::YamlNode& cell) {
     if (axis.kind == AxisKind::toggle) {
       SHARDSWEEP_ASSIGN(const bool on, read_flag(cell, column));
       return on ? 1 : 0;
     }
     if (axis.kind == AxisKind::word) {
-      SHARDSWEEP_ASSIGN(const auto index,
-                        read_word(cell, column, {axis.words.begin(), axis.words.end()}));
+      SHARDSWEEP_ASSIGN(
+          const auto index, read_word(cell, column, {axis.words.begin(), axis.words.end()}));
       return static_cast<std::int64_t>(index);
     }
     // Other trainers do what is reserved here.
@@ -235,10 +229,8 @@ class PlainReader {
       SHARDSWEEP_ASSIGN(const auto peak, read_amount(*cell, column));
       constexpr double most = 1e15;
       if (peak && *peak * (in_gib ? gibibyte : 1) > most)
-        return refuse(*cell,
-                      fmt::format("'{}' is {}, more than any device has", column, *peak));
-      if (peak)
-        run.peak_memory_bytes = static_cast<std::int64_t>(*peak * (in_gib ? gibibyte : 1));
+        return refuse(*cell, fmt::format("'{}' is {}, more than any device has", column, *peak));
+      if (peak) run.peak_memory_bytes = static_cast<std::int64_t>(*peak * (in_gib ? gibibyte : 1));
     }
     if (const auto* cell = table_.cell(row, version_)) {
       SHARDSWEEP_ASSIGN(run.software_version, config::read_text(*cell, version_));
@@ -278,13 +270,13 @@ class PlainReader {
   Result<void> read_recompute(std::size_t row, RecordedRun& run) const {
     constexpr std::int64_t most_layers = 4096;
     if (const auto* cell = table_.cell(row, "recompute_num_layers")) {
-      SHARDSWEEP_ASSIGN(const auto layers,
-                        read_whole(*cell, "recompute_num_layers", 0, most_layers));
+      SHARDSWEEP_ASSIGN(
+          const auto layers, read_whole(*cell, "recompute_num_layers", 0, most_layers));
       run.recompute_layers = static_cast<std::int32_t>(layers);
     }
     if (const auto* cell = table_.cell(row, "recompute_method")) {
-      SHARDSWEEP_ASSIGN(const auto method,
-                        read_word(*cell, "recompute_method", {"uniform", "block"}));
+      SHARDSWEEP_ASSIGN(
+          const auto method, read_word(*cell, "recompute_method", {"uniform", "block"}));
       run.recompute_by_block = method == 1;
     }
     return {};
@@ -301,8 +293,9 @@ class PlainReader {
     for (const auto& each : outcome_table)
       words.push_back(each.name);
     words.emplace_back("other");
-    return refuse(*cell, fmt::format("expected one of {} for 'outcome', got {}",
-                                     fmt::join(words, ", "), in_quotes(cell->text)));
+    return refuse(*cell,
+        fmt::format("expected one of {} for 'outcome', got {}", fmt::join(words, ", "),
+            in_quotes(cell->text)));
   }
 
   const CsvTable& table_;

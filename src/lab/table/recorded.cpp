@@ -20,10 +20,8 @@ using filter::Column;
 
 /// A measured column: each row has a value of its own.
 Column by_row(std::string name, std::vector<Value> values) {
-  return {std::move(name),
-          [](const Point& point) { return std::int64_t{point.vars.front()}; },
-          std::move(values),
-          {}};
+  return {std::move(name), [](const Point& point) { return std::int64_t{point.vars.front()}; },
+      std::move(values), {}};
 }
 
 Value or_null(const auto& optional) {
@@ -35,8 +33,7 @@ Value text_or_null(const std::string& text) {
 }
 
 // What a row says beside its labels, under these names in `results`.
-constexpr std::array<std::string_view, 3> row_columns{"kernel", "software_version",
-                                                      "oom_error"};
+constexpr std::array<std::string_view, 3> row_columns{"kernel", "software_version", "oom_error"};
 
 /// "AllReduce (GB/s)" as allreduce_gb_s.
 std::string plain_name(std::string_view header) {
@@ -88,14 +85,12 @@ std::vector<Column> columns_of(const RecordedSweep& sweep) {
   for (std::size_t i = 0; i < sweep.labels.size(); ++i) {
     const auto& label = sweep.labels[i];
     for (const auto& name : {label.name, names[i]}) {
-      const bool taken = std::any_of(columns.begin(), columns.end(), [&](const Column& column) {
-        return filter::lower(column.name) == filter::lower(name);
-      });
+      const bool taken = std::any_of(columns.begin(), columns.end(),
+          [&](const Column& column) { return filter::lower(column.name) == filter::lower(name); });
       if (taken) continue;
-      columns.push_back({name,
-                         [i](const Point& point) { return std::int64_t{point.vars.at(i + 1)}; },
-                         label.values,
-                         {}});
+      columns.push_back(
+          {name, [i](const Point& point) { return std::int64_t{point.vars.at(i + 1)}; },
+              label.values, {}});
     }
   }
   return columns;
@@ -103,13 +98,12 @@ std::vector<Column> columns_of(const RecordedSweep& sweep) {
 
 }  // namespace
 
-Result<RecordedSweep> read_recorded(const std::filesystem::path& file,
-                                    const RecordedOptions& options) {
+Result<RecordedSweep> read_recorded(
+    const std::filesystem::path& file, const RecordedOptions& options) {
   config::Sources sources;
   SHARDSWEEP_ASSIGN(const auto table, recorded::CsvTable::read(file, sources));
-  auto sweep = options.format == RecordedFormat::nanotron
-                   ? recorded::read_nanotron(table, options)
-                   : recorded::read_plain(table, options);
+  auto sweep = options.format == RecordedFormat::nanotron ? recorded::read_nanotron(table, options)
+                                                          : recorded::read_plain(table, options);
   if (sweep) sweep->file = file.string();
   return sweep;
 }
@@ -118,7 +112,7 @@ std::vector<std::string> label_names(const RecordedSweep& sweep) {
   std::vector<std::string> names;
   const auto is_known = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end() ||
-           std::find(row_columns.begin(), row_columns.end(), name) != row_columns.end();
+        std::find(row_columns.begin(), row_columns.end(), name) != row_columns.end();
   };
   for (const auto& label : sweep.labels) {
     auto name = plain_name(label.name);

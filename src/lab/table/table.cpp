@@ -35,8 +35,7 @@ Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sourc
   SHARDSWEEP_ASSIGN(auto text, config::read_text_file(file, most_table_bytes));
   const auto& source = sources.emplace_back(file.string(), std::move(text));
   CsvTable table;
-  SHARDSWEEP_ASSIGN(table.cells_,
-                    config::parse_csv(source, {most_table_bytes, most_table_cells}));
+  SHARDSWEEP_ASSIGN(table.cells_, config::parse_csv(source, {most_table_bytes, most_table_cells}));
   if (table.cells_.empty())
     return tl::unexpected(source.fault_at(0, 0, "has no header line; name the columns in it"));
   for (auto& row : table.cells_) {
@@ -51,8 +50,8 @@ Result<CsvTable> CsvTable::read(const std::filesystem::path& file, config::Sourc
       return refuse(
           cell, fmt::format("control character in a column's name: {}", in_quotes(cell.text)));
     if (!table.by_name_.emplace(cell.text, table.names_.size()).second) {
-      return refuse(cell,
-                    fmt::format("the header names the column {} twice", in_quotes(cell.text)));
+      return refuse(
+          cell, fmt::format("the header names the column {} twice", in_quotes(cell.text)));
     }
     table.names_.push_back(cell.text);
   }
@@ -74,13 +73,13 @@ tl::unexpected<Fault> CsvTable::refuse_header(std::string_view what) const {
   return refuse(cells_.front().front(), what);
 }
 
-Result<std::int64_t> read_whole(const YamlNode& cell, std::string_view column,
-                                std::int64_t least, std::int64_t most) {
+Result<std::int64_t> read_whole(
+    const YamlNode& cell, std::string_view column, std::int64_t least, std::int64_t most) {
   constexpr double exact = 9007199254740992.0;  // 2^53
   const auto value = number_in(cell.text);
   if (!value || *value != std::floor(*value) || std::abs(*value) > exact) {
-    return refuse(cell, fmt::format("expected a whole number for '{}', got {}", column,
-                                    in_quotes(cell.text)));
+    return refuse(cell,
+        fmt::format("expected a whole number for '{}', got {}", column, in_quotes(cell.text)));
   }
   const auto whole = static_cast<std::int64_t>(*value);
   if (whole < least || whole > most) {
@@ -93,8 +92,9 @@ Result<std::int64_t> read_whole(const YamlNode& cell, std::string_view column,
 Result<std::optional<double>> read_amount(const YamlNode& cell, std::string_view column) {
   const auto value = number_in(cell.text);
   if (!value || *value < 0) {
-    return refuse(cell, fmt::format("expected a number of at least 0 for '{}', got {}", column,
-                                    in_quotes(cell.text)));
+    return refuse(cell,
+        fmt::format(
+            "expected a number of at least 0 for '{}', got {}", column, in_quotes(cell.text)));
   }
   return *value > 0 ? value : std::nullopt;
 }
@@ -107,12 +107,13 @@ Result<bool> read_flag(const YamlNode& cell, std::string_view column) {
       cell, fmt::format("expected true or false for '{}', got {}", column, in_quotes(text)));
 }
 
-Result<std::size_t> read_word(const YamlNode& cell, std::string_view column,
-                              const std::vector<std::string_view>& words) {
+Result<std::size_t> read_word(
+    const YamlNode& cell, std::string_view column, const std::vector<std::string_view>& words) {
   const auto found = std::find(words.begin(), words.end(), cell.text);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  return refuse(cell, fmt::format("expected one of {} for '{}', got {}", fmt::join(words, ", "),
-                                  column, in_quotes(cell.text)));
+  return refuse(cell,
+      fmt::format("expected one of {} for '{}', got {}", fmt::join(words, ", "), column,
+          in_quotes(cell.text)));
 }
 
 Value value_of(const YamlNode& cell) {
@@ -145,8 +146,7 @@ void SweepBuilder::add_labels(const std::set<std::string, std::less<>>& known) {
 Result<void> SweepBuilder::check_shape(std::size_t row, const ModelSpec& model) const {
   const auto mistakes = shape_mistakes(model);
   if (mistakes.empty()) return {};
-  return table_.refuse_row(row,
-                           fmt::format("model '{}': {}", model.name, mistakes.front().what));
+  return table_.refuse_row(row, fmt::format("model '{}': {}", model.name, mistakes.front().what));
 }
 
 /// A world smaller than a node is known by its GPUs, as in a sweep file.
@@ -155,9 +155,9 @@ Result<void> SweepBuilder::place(std::size_t row, RecordedRun& run, std::int64_t
   const std::int64_t world = point.layout.world();
   if (point.gpus != world) {
     const auto& layout = point.layout;
-    return table_.refuse_row(
-        row, fmt::format("{} GPUs, but dp {} x tp {} x pp {} = {}", point.gpus, layout.dp,
-                         layout.tp, layout.pp, world));
+    return table_.refuse_row(row,
+        fmt::format("{} GPUs, but dp {} x tp {} x pp {} = {}", point.gpus, layout.dp, layout.tp,
+            layout.pp, world));
   }
   const std::int64_t per_node = options_.gpus_per_node;
   if (per_node > 0) {
@@ -165,9 +165,9 @@ Result<void> SweepBuilder::place(std::size_t row, RecordedRun& run, std::int64_t
     const bool whole = world < per_node || world % per_node == 0;
     if (nodes == 0) nodes = needed;
     if (nodes != needed || !whole) {
-      return table_.refuse_row(
-          row, fmt::format("{} GPUs on {} nodes, but the cluster's nodes have {} GPUs", world,
-                           nodes, per_node));
+      return table_.refuse_row(row,
+          fmt::format(
+              "{} GPUs on {} nodes, but the cluster's nodes have {} GPUs", world, nodes, per_node));
     }
   }
   if (nodes == 0)
@@ -189,8 +189,8 @@ std::int32_t SweepBuilder::model_index(const ModelSpec& model) {
   return static_cast<std::int32_t>(index);
 }
 
-Result<void> SweepBuilder::add(std::size_t row, RecordedRun run, const ModelSpec& model,
-                               std::int64_t nodes) {
+Result<void> SweepBuilder::add(
+    std::size_t row, RecordedRun run, const ModelSpec& model, std::int64_t nodes) {
   SHARDSWEEP_TRY(check_shape(row, model));
   SHARDSWEEP_TRY(place(row, run, nodes));
   run.point.model = model_index(model);

@@ -29,8 +29,8 @@ inline constexpr std::size_t most_table_cells = 4'000'000;
 class CsvTable {
  public:
   /// Faults: no header, a column without a name or named twice.
-  [[nodiscard]] static Result<CsvTable> read(const std::filesystem::path& file,
-                                             config::Sources& sources);
+  [[nodiscard]] static Result<CsvTable> read(
+      const std::filesystem::path& file, config::Sources& sources);
 
   [[nodiscard]] std::size_t rows() const { return cells_.size() - 1; }
   [[nodiscard]] const std::vector<std::string>& columns() const { return names_; }
@@ -52,18 +52,16 @@ class CsvTable {
 };
 
 /// A whole number, also as tables with gaps write it: 16.0.
-[[nodiscard]] Result<std::int64_t> read_whole(const config::YamlNode& cell,
-                                              std::string_view column, std::int64_t least,
-                                              std::int64_t most);
+[[nodiscard]] Result<std::int64_t> read_whole(
+    const config::YamlNode& cell, std::string_view column, std::int64_t least, std::int64_t most);
 /// A number above 0, or none where it is 0.
-[[nodiscard]] Result<std::optional<double>> read_amount(const config::YamlNode& cell,
-                                                        std::string_view column);
+[[nodiscard]] Result<std::optional<double>> read_amount(
+    const config::YamlNode& cell, std::string_view column);
 /// true, false, True, False, 0, 1.
 [[nodiscard]] Result<bool> read_flag(const config::YamlNode& cell, std::string_view column);
 /// The index of one of `words`.
-[[nodiscard]] Result<std::size_t> read_word(const config::YamlNode& cell,
-                                            std::string_view column,
-                                            const std::vector<std::string_view>& words);
+[[nodiscard]] Result<std::size_t> read_word(const config::YamlNode& cell, std::string_view column,
+    const std::vector<std::string_view>& words);
 /// A cell as a database value: integer, real or text.
 [[nodiscard]] Value value_of(const config::YamlNode& cell);
 
@@ -78,8 +76,8 @@ class SweepBuilder {
   void add_labels(const std::set<std::string, std::less<>>& known);
   /// `run.point.model` becomes the index of `model`; the world and the shape are checked, nodes
   /// filled in. `nodes` 0: unknown. Faults name the row.
-  [[nodiscard]] Result<void> add(std::size_t row, RecordedRun run, const ModelSpec& model,
-                                 std::int64_t nodes);
+  [[nodiscard]] Result<void> add(
+      std::size_t row, RecordedRun run, const ModelSpec& model, std::int64_t nodes);
   [[nodiscard]] RecordedSweep take() { return std::move(sweep_); }
 
  private:
@@ -94,9 +92,9 @@ class SweepBuilder {
   std::vector<std::map<std::string, std::int32_t, std::less<>>> label_index_;
 };
 
-[[nodiscard]] Result<RecordedSweep> read_plain(const CsvTable& table,
-                                               const RecordedOptions& options);
-[[nodiscard]] Result<RecordedSweep> read_nanotron(const CsvTable& table,
-                                                  const RecordedOptions& options);
+[[nodiscard]] Result<RecordedSweep> read_plain(
+    const CsvTable& table, const RecordedOptions& options);
+[[nodiscard]] Result<RecordedSweep> read_nanotron(
+    const CsvTable& table, const RecordedOptions& options);
 
 }  // namespace shardsweep::recorded

@@ -41,8 +41,7 @@ struct Entry {
 
 void sort_by_speed(std::vector<MeasuredRun>& runs) {
   std::sort(runs.begin(), runs.end(), [](const MeasuredRun& a, const MeasuredRun& b) {
-    return std::pair(a.tokens_per_s_per_gpu, a.trial) <
-           std::pair(b.tokens_per_s_per_gpu, b.trial);
+    return std::pair(a.tokens_per_s_per_gpu, a.trial) < std::pair(b.tokens_per_s_per_gpu, b.trial);
   });
 }
 
@@ -54,12 +53,12 @@ std::optional<double> spread_of(const std::vector<MeasuredRun>& runs, double med
 Ranked ranked_of(const Entry& entry) {
   const auto& middle = entry.median();
   return {.value = middle.tokens_per_s_per_gpu,
-          .runs = std::ssize(entry.runs),
-          .spread = spread_of(entry.runs, middle.tokens_per_s_per_gpu),
-          .resolution = middle.resolution,
-          .sm_clock_mhz = middle.sm_clock_mhz,
-          .step_noise = step_noise_of(middle.step_spread, middle.steps),
-          .others_cpu = middle.others_cpu};
+      .runs = std::ssize(entry.runs),
+      .spread = spread_of(entry.runs, middle.tokens_per_s_per_gpu),
+      .resolution = middle.resolution,
+      .sm_clock_mhz = middle.sm_clock_mhz,
+      .step_noise = step_noise_of(middle.step_spread, middle.steps),
+      .others_cpu = middle.others_cpu};
 }
 
 /// Of two that are alike the older trial is before.
@@ -83,25 +82,24 @@ std::vector<Entry> entries_of(const CellRuns& cell) {
 
 bool has_run(const Entry& entry, TrialId trial) {
   return std::any_of(entry.runs.begin(), entry.runs.end(),
-                     [trial](const MeasuredRun& run) { return run.trial == trial; });
+      [trial](const MeasuredRun& run) { return run.trial == trial; });
 }
 
 /// Where the finalist is; the end: it was not asked for.
-std::vector<Entry>::iterator find_finalist(std::vector<Entry>& entries, const HeldFinals& held,
-                                           TrialId finalist) {
+std::vector<Entry>::iterator find_finalist(
+    std::vector<Entry>& entries, const HeldFinals& held, TrialId finalist) {
   const auto runs = held.runs.find(finalist);
   return std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) {
     return runs != held.runs.end() &&
-           std::any_of(runs->second.begin(), runs->second.end(),
-                       [&](TrialId trial) { return has_run(entry, trial); });
+        std::any_of(runs->second.begin(), runs->second.end(),
+            [&](TrialId trial) { return has_run(entry, trial); });
   });
 }
 
 void keep_runs_of_finals(Entry& entry, const std::vector<TrialId>& runs) {
   const std::set<TrialId> of_finals(runs.begin(), runs.end());
-  entry.runs.erase(
-      std::remove_if(entry.runs.begin(), entry.runs.end(),
-                     [&](const MeasuredRun& run) { return !of_finals.contains(run.trial); }),
+  entry.runs.erase(std::remove_if(entry.runs.begin(), entry.runs.end(),
+                       [&](const MeasuredRun& run) { return !of_finals.contains(run.trial); }),
       entry.runs.end());
   entry.in_finals = true;
 }
@@ -124,8 +122,8 @@ std::size_t highest_of_tied(const std::vector<Entry>& finalists, const HeldFinal
 
 /// Entries that took part, in the order of the finals; empty: one of the first two is missing,
 /// so that what was asked for is another question.
-std::vector<Entry> finalists_of(std::vector<Entry>& entries, const HeldFinals& held,
-                                std::vector<SpeedVerdict>& verdicts) {
+std::vector<Entry> finalists_of(
+    std::vector<Entry>& entries, const HeldFinals& held, std::vector<SpeedVerdict>& verdicts) {
   std::vector<Entry> finalists;
   const auto& ranking = held.finals.ranking;
   std::vector<TrialId> found;
@@ -137,8 +135,7 @@ std::vector<Entry> finalists_of(std::vector<Entry>& entries, const HeldFinals& h
     }
     finalists.push_back(*entry);
     keep_runs_of_finals(finalists.back(), held.runs.at(ranking[i]));
-    if (i > 0)
-      verdicts.push_back(verdict_of_finals(held.finals.verdicts[i - 1], held.settings));
+    if (i > 0) verdicts.push_back(verdict_of_finals(held.finals.verdicts[i - 1], held.settings));
     found.push_back(ranking[i]);
   }
   return finalists;
@@ -154,19 +151,18 @@ FinalRanking settle(std::vector<Entry>& entries, const HeldFinals& held) {
     // The first one's verdicts tell nothing of the new first one but by the pairs of the two.
     const SpeedVerdict between = reversed(ranking.verdicts[highest - 1]);
     std::rotate(finalists.begin(), finalists.begin() + static_cast<std::ptrdiff_t>(highest),
-                finalists.begin() + static_cast<std::ptrdiff_t>(highest) + 1);
+        finalists.begin() + static_cast<std::ptrdiff_t>(highest) + 1);
     ranking.verdicts = {between};
   }
   std::vector<Entry> others;
-  std::copy_if(
-      entries.begin(), entries.end(), std::back_inserter(others), [&](const Entry& entry) {
-        return std::none_of(finalists.begin(), finalists.end(),
-                            [&](const Entry& one) { return one.layout == entry.layout; });
-      });
+  std::copy_if(entries.begin(), entries.end(), std::back_inserter(others), [&](const Entry& entry) {
+    return std::none_of(finalists.begin(), finalists.end(),
+        [&](const Entry& one) { return one.layout == entry.layout; });
+  });
   ranking.finalists = finalists.size();
   entries = std::move(finalists);
   entries.insert(entries.end(), std::make_move_iterator(others.begin()),
-                 std::make_move_iterator(others.end()));
+      std::make_move_iterator(others.end()));
   return ranking;
 }
 
@@ -179,16 +175,16 @@ void doubt_the_runs(CellAnswer& answer, const Entry& entry) {
   const auto& run = entry.median();
   if (is_loaded(run.others_cpu))
     add(answer, DoubtKind::load,
-        fmt::format("others used {} of the CPUs while {} ran", percent_text(run.others_cpu),
-                    entry.name));
+        fmt::format(
+            "others used {} of the CPUs while {} ran", percent_text(run.others_cpu), entry.name));
   if (run.network_ratio > 0 && std::abs(std::log(run.network_ratio)) > network_tolerance)
     add(answer, DoubtKind::network,
         fmt::format("the network had {} of its usual speed when {} ran",
-                    percent_text(run.network_ratio), entry.name));
+            percent_text(run.network_ratio), entry.name));
   if (run.control_ratio > 0 && std::abs(run.control_ratio - 1) > control_tolerance)
     add(answer, DoubtKind::network,
         fmt::format("the control had {} of its usual speed when {} ran",
-                    percent_text(run.control_ratio), entry.name));
+            percent_text(run.control_ratio), entry.name));
 }
 
 /// The larger one of both.
@@ -203,15 +199,14 @@ void doubt_contradictions(CellAnswer& answer, const Entry& entry, const Noise& n
   constexpr double units = 3;
   constexpr double least = 0.05;  // with a noise that is not known
   const auto ranked = ranked_of(entry);
-  const double own =
-      std::max({noise_of_run(ranked).value_or(0), noise.of_run, ranked.step_noise});
+  const double own = std::max({noise_of_run(ranked).value_or(0), noise.of_run, ranked.step_noise});
   for (const auto& other : entry.layout->elsewhere) {
     const double share = other.tokens_per_s_per_gpu / ranked.value - 1;
     if (std::abs(share) <= std::max(units * std::sqrt(2.0) * own, least)) continue;
     add(answer, DoubtKind::contradiction,
         fmt::format("sweep {} measured {} tokens/s/GPU of {}, {} {}", other.sweep,
-                    amount_text(other.tokens_per_s_per_gpu), entry.name,
-                    percent_text(std::abs(share)), share < 0 ? "less" : "more"));
+            amount_text(other.tokens_per_s_per_gpu), entry.name, percent_text(std::abs(share)),
+            share < 0 ? "less" : "more"));
   }
 }
 
@@ -225,12 +220,10 @@ void doubt(CellAnswer& answer, const std::vector<Entry>& entries, const Noise& n
   const double steps = step_spread_of(entries);
   if (second != nullptr && steps > 0 && steps >= std::abs(verdict.share) &&
       verdict.difference == Difference::undecided)
-    add(answer, DoubtKind::steps_vary,
-        fmt::format("step times vary by {}", percent_text(steps)));
+    add(answer, DoubtKind::steps_vary, fmt::format("step times vary by {}", percent_text(steps)));
   if (verdict.within_rounding && verdict.difference == Difference::undecided)
     add(answer, DoubtKind::rounding,
-        fmt::format(
-            "the difference is within {}",
+        fmt::format("the difference is within {}",
             rounding_text(entries[0].median().resolution + entries[1].median().resolution)));
   for (std::size_t i = 0; i < std::min<std::size_t>(entries.size(), 2); ++i) {
     doubt_the_runs(answer, entries[i]);
@@ -248,19 +241,19 @@ void doubt(CellAnswer& answer, const std::vector<Entry>& entries, const Noise& n
 
 /// What would lead if its run had been undisturbed, or were ranked.
 void doubt_the_others(CellAnswer& answer, const std::vector<Entry>& entries,
-                      const std::optional<UnrankedRun>& unranked) {
+    const std::optional<UnrankedRun>& unranked) {
   const double best = answer.layouts.front().tokens_per_s_per_gpu;
   if (unranked && unranked->tokens_per_s_per_gpu > best)
     add(answer, DoubtKind::unranked,
         fmt::format("{} measured {} tokens/s/GPU and is not ranked: {}", unranked->name,
-                    amount_text(unranked->tokens_per_s_per_gpu), unranked->mark));
+            amount_text(unranked->tokens_per_s_per_gpu), unranked->mark));
   for (std::size_t i = 2; i < entries.size(); ++i) {
     const auto& run = entries[i].median();
     if (!is_loaded(run.others_cpu)) continue;
     if (run.tokens_per_s_per_gpu / (1 - std::min(run.others_cpu, 0.99)) < best) continue;
     return add(answer, DoubtKind::load,
-               fmt::format("{} is slower, but others used {} of the CPUs while it ran",
-                           entries[i].name, percent_text(run.others_cpu)));
+        fmt::format("{} is slower, but others used {} of the CPUs while it ran", entries[i].name,
+            percent_text(run.others_cpu)));
   }
 }
 
@@ -274,7 +267,7 @@ void doubt_confirmation(CellAnswer& answer, const FinalVerdict& verdict) {
 
 bool has(const CellAnswer& answer, DoubtKind kind) {
   return std::any_of(answer.doubts.begin(), answer.doubts.end(),
-                     [kind](const Doubt& one) { return one.kind == kind; });
+      [kind](const Doubt& one) { return one.kind == kind; });
 }
 
 /// A lead over single runs holds under equal conditions alone.
@@ -307,7 +300,7 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
   auto& settling = answer.settling;
   settling.gpu_hours = pair * static_cast<double>(pairs);
   settling.text = fmt::format("about {} of final runs would decide it",
-                              counted(pairs, verdict.pairs > 0 ? "more pair" : "pair"));
+      counted(pairs, verdict.pairs > 0 ? "more pair" : "pair"));
   constexpr double worth_a_word = 0.01;
   if (settling.gpu_hours >= worth_a_word)
     settling.text += fmt::format(" ({} GPU-h)", amount_text(settling.gpu_hours));
@@ -316,14 +309,14 @@ void add_settling(CellAnswer& answer, const std::vector<Entry>& entries) {
 AnsweredLayout answered(const Entry& entry, const Noise& noise) {
   const auto ranked = ranked_of(entry);
   AnsweredLayout layout{.name = entry.name,
-                        .trial = entry.median().trial,
-                        .tokens_per_s_per_gpu = ranked.value,
-                        .spread = ranked.spread,
-                        .in_finals = entry.in_finals,
-                        .resolution = ranked.resolution,
-                        .sm_clock_mhz = ranked.sm_clock_mhz,
-                        .step_noise = ranked.step_noise,
-                        .others_cpu = ranked.others_cpu};
+      .trial = entry.median().trial,
+      .tokens_per_s_per_gpu = ranked.value,
+      .spread = ranked.spread,
+      .in_finals = entry.in_finals,
+      .resolution = ranked.resolution,
+      .sm_clock_mhz = ranked.sm_clock_mhz,
+      .step_noise = ranked.step_noise,
+      .others_cpu = ranked.others_cpu};
   for (const auto& run : entry.runs)
     layout.runs.push_back(run.trial);
   Ranked exact = ranked;
@@ -358,8 +351,8 @@ CellAnswer answer_of(const CellRuns& cell) {
     answer.layouts.push_back(answered(entry, noise));
   for (std::size_t i = 1; i < entries.size(); ++i)
     answer.layouts[i].verdict = i <= finals.verdicts.size()
-                                    ? finals.verdicts[i - 1]
-                                    : compared(ranked[0], ranked[i], noise, usual_resolve);
+        ? finals.verdicts[i - 1]
+        : compared(ranked[0], ranked[i], noise, usual_resolve);
   if (entries.size() > 1) answer.layouts[0].verdict = answer.layouts[1].verdict;
   doubt(answer, entries, noise);
   demote(answer);
@@ -374,30 +367,29 @@ void add_left_out(CellAnswer& answer, const LeftOutRuns& left_out) {
   const auto* winner = answer.winner();
   const bool faster =
       winner == nullptr || left_out.tokens_per_s_per_gpu > winner->tokens_per_s_per_gpu;
-  answer.doubts.insert(
-      answer.doubts.begin(),
+  answer.doubts.insert(answer.doubts.begin(),
       {DoubtKind::partial,
-       fmt::format("{} of {} {} not ranked (--all-versions){}", counted(left_out.runs, "run"),
-                   left_out.software, left_out.runs == 1 ? "is" : "are",
-                   faster ? fmt::format(", one with {} tokens/s/GPU",
-                                        amount_text(left_out.tokens_per_s_per_gpu))
-                          : "")});
+          fmt::format("{} of {} {} not ranked (--all-versions){}", counted(left_out.runs, "run"),
+              left_out.software, left_out.runs == 1 ? "is" : "are",
+              faster ? fmt::format(
+                           ", one with {} tokens/s/GPU", amount_text(left_out.tokens_per_s_per_gpu))
+                     : "")});
 }
 
 void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun) {
   // Caches and a layout that needs more memory may give a little.
   constexpr double tolerance = 0.1;
   std::sort(cells.begin(), cells.end(),
-            [](const SizedAnswer& a, const SizedAnswer& b) { return a.size < b.size; });
+      [](const SizedAnswer& a, const SizedAnswer& b) { return a.size < b.size; });
   for (std::size_t i = 1; i < cells.size(); ++i) {
     const auto* fewer = cells[i - 1].answer->winner();
     const auto* more = cells[i].answer->winner();
     if (fewer == nullptr || more == nullptr || cells[i - 1].size == cells[i].size) continue;
     const double share = more->tokens_per_s_per_gpu / fewer->tokens_per_s_per_gpu;
     if (share <= 1 + tolerance) continue;
-    const auto text = fmt::format(
-        "efficiency above 100 %: each of {} does {} of what each of {} does",
-        counted(cells[i].size, noun), percent_text(share), counted(cells[i - 1].size, noun));
+    const auto text =
+        fmt::format("efficiency above 100 %: each of {} does {} of what each of {} does",
+            counted(cells[i].size, noun), percent_text(share), counted(cells[i - 1].size, noun));
     for (CellAnswer* answer : {cells[i - 1].answer, cells[i].answer})
       add(*answer, DoubtKind::scaling, text);
   }
@@ -407,12 +399,12 @@ namespace {
 
 Ranked ranked_of(const AnsweredLayout& layout) {
   return {.value = layout.tokens_per_s_per_gpu,
-          .runs = std::ssize(layout.runs),
-          .spread = layout.spread,
-          .resolution = layout.resolution,
-          .sm_clock_mhz = layout.sm_clock_mhz,
-          .step_noise = layout.step_noise,
-          .others_cpu = layout.others_cpu};
+      .runs = std::ssize(layout.runs),
+      .spread = layout.spread,
+      .resolution = layout.resolution,
+      .sm_clock_mhz = layout.sm_clock_mhz,
+      .step_noise = layout.step_noise,
+      .others_cpu = layout.others_cpu};
 }
 
 /// Those that have a winner, the fastest winner first.
@@ -424,8 +416,8 @@ std::vector<const CellAnswer*> by_winner(const std::vector<CellAnswer>& cells) {
   const auto key = [](const CellAnswer* one) {
     return std::pair(-one->winner()->tokens_per_s_per_gpu, one->winner()->trial);
   };
-  std::sort(ranked.begin(), ranked.end(),
-            [&](const auto* a, const auto* b) { return key(a) < key(b); });
+  std::sort(
+      ranked.begin(), ranked.end(), [&](const auto* a, const auto* b) { return key(a) < key(b); });
   return ranked;
 }
 
@@ -465,10 +457,8 @@ CellAnswer joined(const std::vector<CellAnswer>& cells) {
   for (std::size_t i = 1; i < ranked.size(); ++i) {
     for (auto layout : ranked[i]->layouts) {
       layout.verdict = compared(first, ranked_of(layout), noise, usual_resolve);
-      const auto slower =
-          std::find_if(layouts.begin() + 1, layouts.end(), [&](const auto& one) {
-            return one.tokens_per_s_per_gpu < layout.tokens_per_s_per_gpu;
-          });
+      const auto slower = std::find_if(layouts.begin() + 1, layouts.end(),
+          [&](const auto& one) { return one.tokens_per_s_per_gpu < layout.tokens_per_s_per_gpu; });
       layouts.insert(slower, std::move(layout));
     }
   }
@@ -486,9 +476,8 @@ CellAnswer joined(const std::vector<CellAnswer>& cells) {
 namespace {
 
 const Doubt* steps_doubt(const CellAnswer& answer) {
-  const auto found =
-      std::find_if(answer.doubts.begin(), answer.doubts.end(),
-                   [](const Doubt& one) { return one.kind == DoubtKind::steps_vary; });
+  const auto found = std::find_if(answer.doubts.begin(), answer.doubts.end(),
+      [](const Doubt& one) { return one.kind == DoubtKind::steps_vary; });
   return found == answer.doubts.end() ? nullptr : &*found;
 }
 
@@ -498,16 +487,15 @@ std::string certainty_text(const CellAnswer& answer) {
   const auto* winner = answer.winner();
   if (winner == nullptr) return {};
   if (answer.runner_up() == nullptr)
-    return fmt::format("the only layout measured ({})",
-                       counted(std::ssize(winner->runs), "run"));
+    return fmt::format("the only layout measured ({})", counted(std::ssize(winner->runs), "run"));
   const auto& verdict = winner->verdict;
   const bool few = verdict.difference == Difference::undecided &&
-                   verdict.open == Open::too_little_data && verdict.share > 0;
+      verdict.open == Open::too_little_data && verdict.share > 0;
   auto text = verdict_text(verdict);
   if (few) text = fmt::format("fastest so far: {}", text);
   if (const auto* steps = steps_doubt(answer); steps != nullptr)
     text += fmt::format(", {} {}: may be chance",
-                        text.find(", but ") == std::string::npos ? "but" : "and", steps->text);
+        text.find(", but ") == std::string::npos ? "but" : "and", steps->text);
   if (!answer.settling.text.empty() && verdict.pairs > 0)
     text += fmt::format("; {}", answer.settling.text);
   return text;

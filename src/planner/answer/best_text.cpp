@@ -15,9 +15,8 @@ namespace shardsweep {
 
 std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) {
   const auto varies = [&](auto member) {
-    return std::any_of(among.begin(), among.end(), [&](const CellBest& other) {
-      return other.cell.*member != cell.*member;
-    });
+    return std::any_of(among.begin(), among.end(),
+        [&](const CellBest& other) { return other.cell.*member != cell.*member; });
   };
   std::vector<std::string> parts;
   if (varies(&CellName::model)) parts.push_back(cell.model);
@@ -27,7 +26,7 @@ std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) 
   if (varies(&CellName::vars)) {
     std::string vars;
     std::copy_if(cell.vars.begin(), cell.vars.end(), std::back_inserter(vars),
-                 [](char c) { return c != '{' && c != '}' && c != '"'; });
+        [](char c) { return c != '{' && c != '}' && c != '"'; });
     parts.push_back(vars);
   }
   return fmt::format("{}", fmt::join(parts, ", "));
@@ -36,9 +35,8 @@ std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) 
 std::string best_text(const CellBest& best, const std::vector<CellBest>& among) {
   const auto which = cell_text(best.cell, among);
   return fmt::format("best{}: {} tokens/s/GPU with {} ({}): {}",
-                     which.empty() ? "" : " of " + which,
-                     amount_text(best.tokens_per_s_per_gpu), best.layout, best.trial,
-                     certainty_text(best.answer));
+      which.empty() ? "" : " of " + which, amount_text(best.tokens_per_s_per_gpu), best.layout,
+      best.trial, certainty_text(best.answer));
 }
 
 std::string brief_text(const CellAnswer& answer) {
@@ -61,8 +59,8 @@ std::string ended_text(std::string_view ended, const std::vector<CellBest>& cell
       text += fmt::format(" (doubtful: {})", doubts);
   }
   if (cells.size() > most)
-    text += fmt::format("; and {}",
-                        counted(static_cast<std::int64_t>(cells.size() - most), "more cell"));
+    text += fmt::format(
+        "; and {}", counted(static_cast<std::int64_t>(cells.size() - most), "more cell"));
   return text;
 }
 

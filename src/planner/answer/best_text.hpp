@@ -22,7 +22,6 @@ namespace shardsweep {
 [[nodiscard]] std::string brief_text(const CellAnswer& answer);
 
 /// "sweep 'first' has ended; best: …": the first cells, each with what makes it doubtful.
-[[nodiscard]] std::string ended_text(std::string_view ended,
-                                     const std::vector<CellBest>& cells);
+[[nodiscard]] std::string ended_text(std::string_view ended, const std::vector<CellBest>& cells);
 
 }  // namespace shardsweep

@@ -52,7 +52,7 @@ double price_of_level(std::size_t length, double freedom) {
   constexpr double small_sample = 4;
   const auto long_as = static_cast<double>(length);
   return (each + short_level / long_as + long_level * std::min(long_as, longest)) *
-         (1 + small_sample / std::max(freedom, 1.0));
+      (1 + small_sample / std::max(freedom, 1.0));
 }
 
 /// The same of the level of the points [from, end) of so many. The first is no change.
@@ -83,8 +83,8 @@ SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
     numbers.log_speed.push_back(std::log(point.speed));
     numbers.at.push_back(point.at);
     const bool own = !point.nodes.empty() && counts[point.nodes] >= enough_of_node;
-    numbers.node.push_back(own ? known.try_emplace(point.nodes, known.size()).first->second
-                               : no_node);
+    numbers.node.push_back(
+        own ? known.try_emplace(point.nodes, known.size()).first->second : no_node);
     if (!own || numbers.node.back() == last) continue;
     last = numbers.node.back();
     ++turns;
@@ -138,7 +138,7 @@ std::vector<double> without_spikes(const std::vector<double>& values, double sig
 /// First points of the levels, of which each has `least` points or more: the exact minimum of
 /// the sum of squares, in variances, and the prices by length.
 std::vector<std::size_t> levels_of(const std::vector<double>& values, double sigma,
-                                   const std::vector<double>& prices, std::size_t least) {
+    const std::vector<double>& prices, std::size_t least) {
   const auto count = values.size();
   std::vector<double> sums(count + 1);
   std::vector<double> squares(count + 1);
@@ -150,7 +150,7 @@ std::vector<std::size_t> levels_of(const std::vector<double>& values, double sig
   const auto cost = [&](std::size_t from, std::size_t end) {
     const double sum = sums[end] - sums[from];
     return (squares[end] - squares[from] - sum * sum / static_cast<double>(end - from)) /
-           (sigma * sigma);
+        (sigma * sigma);
   };
   constexpr double never = std::numeric_limits<double>::infinity();
   std::vector<double> best(count + 1, never);
@@ -197,7 +197,7 @@ struct FitModel {
 class SeriesFitter {
  public:
   SeriesFitter(const SeriesNumbers& numbers, double sigma, double freedom, std::size_t least,
-               double of_price = 1)
+      double of_price = 1)
       : numbers_(numbers), sigma_(sigma), least_(least), prices_(numbers.size() + 1) {
     for (std::size_t length = 1; length < prices_.size(); ++length)
       prices_[length] = of_price * price_of_level(length, freedom);
@@ -208,8 +208,7 @@ class SeriesFitter {
     if (model.nodes) start.of_node.assign(numbers_.nodes, 0);
     solve(model, start);
     for (int turn = 0; turn < turns; ++turn) {
-      auto firsts =
-          levels_of(without_spikes(explained(start), sigma_), sigma_, prices_, least_);
+      auto firsts = levels_of(without_spikes(explained(start), sigma_), sigma_, prices_, least_);
       const bool same = firsts == start.firsts;
       start.firsts = std::move(firsts);
       solve(model, start);
@@ -232,8 +231,8 @@ class SeriesFitter {
         fits.push_back(fit({drift, nodes}, plain));
       }
     }
-    return *std::min_element(fits.begin(), fits.end(),
-                             [](const auto& a, const auto& b) { return a.score < b.score; });
+    return *std::min_element(
+        fits.begin(), fits.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
   }
 
   /// What is left for levels and noise.
@@ -246,8 +245,8 @@ class SeriesFitter {
 
   [[nodiscard]] double effect(const SeriesFit& fit, std::size_t point) const {
     return fit.of_node.empty() || numbers_.node[point] == no_node
-               ? 0
-               : fit.of_node[numbers_.node[point]];
+        ? 0
+        : fit.of_node[numbers_.node[point]];
   }
 
  private:
@@ -334,8 +333,8 @@ class SeriesFitter {
         fit.squares += (rest[i] - fit.levels[level]) * (rest[i] - fit.levels[level]);
     });
     const double of_parameter = 1.3 * std::log(static_cast<double>(numbers_.size()));
-    const double parameters = (model.drift ? 1.0 : 0.0) +
-                              (model.nodes ? static_cast<double>(numbers_.nodes - 1) : 0.0);
+    const double parameters =
+        (model.drift ? 1.0 : 0.0) + (model.nodes ? static_cast<double>(numbers_.nodes - 1) : 0.0);
     fit.score += fit.squares / (sigma_ * sigma_) + parameters * of_parameter;
   }
 
@@ -347,7 +346,7 @@ class SeriesFitter {
 
 std::int64_t freedom_of(const SeriesFit& fit, std::size_t count) {
   const auto used = fit.firsts.size() + (fit.drift != 0 ? 1 : 0) +
-                    (fit.of_node.empty() ? 0 : fit.of_node.size() - 1);
+      (fit.of_node.empty() ? 0 : fit.of_node.size() - 1);
   return std::max<std::int64_t>(
       static_cast<std::int64_t>(count) - static_cast<std::int64_t>(used), 1);
 }
@@ -361,8 +360,8 @@ double step_noise_of_series(const std::vector<SeriesPoint>& points) {
 }
 
 /// Points `from` to `end` as one side of a comparison.
-Ranked side_of_series(const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end,
-                      double log_level) {
+Ranked side_of_series(
+    const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end, double log_level) {
   std::vector<double> clocks;
   std::vector<double> loads;
   double resolution = 0;
@@ -373,16 +372,15 @@ Ranked side_of_series(const std::vector<SeriesPoint>& points, std::size_t from, 
   }
   const bool all_clocks = *std::min_element(clocks.begin(), clocks.end()) > 0;
   return {.value = std::exp(log_level),
-          .runs = static_cast<std::int64_t>(end - from),
-          .resolution = resolution,
-          .sm_clock_mhz = all_clocks ? median_of(std::move(clocks)) : 0,
-          .others_cpu = median_of(std::move(loads)),
-          .mean = true};
+      .runs = static_cast<std::int64_t>(end - from),
+      .resolution = resolution,
+      .sm_clock_mhz = all_clocks ? median_of(std::move(clocks)) : 0,
+      .others_cpu = median_of(std::move(loads)),
+      .mean = true};
 }
 
 /// The nodes of all these points; empty: they are not the same, or not known.
-std::string only_nodes(const std::vector<SeriesPoint>& points, std::size_t from,
-                       std::size_t end) {
+std::string only_nodes(const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end) {
   for (std::size_t i = from + 1; i < end; ++i) {
     if (points[i].nodes != points[from].nodes) return {};
   }
@@ -400,12 +398,8 @@ SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reas
 class SeriesJudge {
  public:
   SeriesJudge(const std::vector<SeriesPoint>& points, const SeriesFit& fit,
-              std::vector<double> rest, const SeriesSettings& settings, const Noise& noise)
-      : points_(points),
-        fit_(fit),
-        rest_(std::move(rest)),
-        settings_(settings),
-        noise_(noise) {}
+      std::vector<double> rest, const SeriesSettings& settings, const Noise& noise)
+      : points_(points), fit_(fit), rest_(std::move(rest)), settings_(settings), noise_(noise) {}
 
   void judge(SeriesAnswer& answer) const {
     for (std::size_t level = 0; level < fit_.firsts.size(); ++level) {
@@ -427,12 +421,10 @@ class SeriesJudge {
     return sum / static_cast<double>(end - from);
   }
 
-  [[nodiscard]] SpeedVerdict between(std::size_t from, std::size_t first,
-                                     std::size_t end) const {
+  [[nodiscard]] SpeedVerdict between(std::size_t from, std::size_t first, std::size_t end) const {
     const double at = fit_.drift * points_[first].at;
     return compared(side_of_series(points_, first, end, mean(first, end) + at),
-                    side_of_series(points_, from, first, mean(from, first) + at), noise_,
-                    settings_.resolve);
+        side_of_series(points_, from, first, mean(from, first) + at), noise_, settings_.resolve);
   }
 
   static SpeedVerdict first_point() {
@@ -442,8 +434,7 @@ class SeriesJudge {
   /// Whoever watches is told of what matters.
   [[nodiscard]] SpeedVerdict too_small(SpeedVerdict verdict) const {
     verdict.difference = Difference::same;
-    verdict.reason +=
-        fmt::format(", the change itself within {}", percent_text(settings_.resolve));
+    verdict.reason += fmt::format(", the change itself within {}", percent_text(settings_.resolve));
     return verdict;
   }
 
@@ -467,20 +458,18 @@ class SeriesJudge {
   }
 
   /// Between points of one level: as the criterion found no change, none is said.
-  [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point,
-                                    std::size_t end) const {
+  [[nodiscard]] SpeedVerdict within(std::size_t from, std::size_t point, std::size_t end) const {
     auto verdict = between(from, point, end);
     if (verdict.difference != Difference::faster && verdict.difference != Difference::slower)
       return verdict;
     if (std::abs(verdict.share) <= settings_.resolve) return too_small(std::move(verdict));
     const bool lone = end - point < 2;
-    auto reason =
-        lone ? fmt::format("one run is no change; one more would tell; {}", verdict.reason)
-             : fmt::format("among {} points with a noise of {} such a step may be chance; {}",
-                           points_.size(), percent_text(noise_.of_run), verdict.reason);
-    return undecided_because(std::move(verdict),
-                             lone ? Open::too_little_data : Open::overlapping,
-                             std::move(reason));
+    auto reason = lone
+        ? fmt::format("one run is no change; one more would tell; {}", verdict.reason)
+        : fmt::format("among {} points with a noise of {} such a step may be chance; {}",
+              points_.size(), percent_text(noise_.of_run), verdict.reason);
+    return undecided_because(
+        std::move(verdict), lone ? Open::too_little_data : Open::overlapping, std::move(reason));
   }
 
   const std::vector<SeriesPoint>& points_;
@@ -492,8 +481,7 @@ class SeriesJudge {
 
 /// The fit, and the noise that it leaves.
 std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
-                                   const SeriesNumbers& numbers,
-                                   const SeriesSettings& settings) {
+    const SeriesNumbers& numbers, const SeriesSettings& settings) {
   const auto count = points.size();
   const bool tells = count >= enough_points;
   const double floor = step_noise_of_series(points);
@@ -536,13 +524,13 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
 const SeriesChange* SeriesAnswer::last_sure() const {
   const auto found = std::find_if(changes.rbegin(), changes.rend(), [](const auto& one) {
     return one.verdict.difference == Difference::faster ||
-           one.verdict.difference == Difference::slower;
+        one.verdict.difference == Difference::slower;
   });
   return found == changes.rend() ? nullptr : &*found;
 }
 
-SeriesAnswer answer_of_series(const std::vector<SeriesPoint>& points,
-                              const SeriesSettings& settings) {
+SeriesAnswer answer_of_series(
+    const std::vector<SeriesPoint>& points, const SeriesSettings& settings) {
   SeriesAnswer answer;
   if (points.empty()) return answer;
   const auto numbers = numbers_of(points);

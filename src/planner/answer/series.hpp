@@ -58,8 +58,8 @@ struct SeriesAnswer {
 
 /// `points` in the order of `at`. A change needs two points on each side if there are four or
 /// more: one run that is off is no change, however far off it is.
-[[nodiscard]] SeriesAnswer answer_of_series(const std::vector<SeriesPoint>& points,
-                                            const SeriesSettings& settings = {});
+[[nodiscard]] SeriesAnswer answer_of_series(
+    const std::vector<SeriesPoint>& points, const SeriesSettings& settings = {});
 
 /// Noise of one measurement, over series that are long enough to tell their own: the median.
 [[nodiscard]] Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series);

@@ -14,15 +14,15 @@ namespace {
 
 /// The mean range of n draws from a normal distribution, in its standard deviations.
 double mean_range(std::int64_t n) {
-  constexpr std::array<double, 9> of_two_on{1.128, 1.693, 2.059, 2.326, 2.534,
-                                            2.704, 2.847, 2.970, 3.078};
+  constexpr std::array<double, 9> of_two_on{
+      1.128, 1.693, 2.059, 2.326, 2.534, 2.704, 2.847, 2.970, 3.078};
   return of_two_on[std::min(static_cast<std::size_t>(n - 2), of_two_on.size() - 1)];
 }
 
 /// Student's t that 2.5 % exceed.
 double t_quantile(std::int64_t freedom) {
-  constexpr std::array<double, 10> of_one_on{12.71, 4.30, 3.18, 2.78, 2.57,
-                                             2.45,  2.36, 2.31, 2.26, 2.23};
+  constexpr std::array<double, 10> of_one_on{
+      12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23};
   if (freedom <= static_cast<std::int64_t>(of_one_on.size()))
     return of_one_on[static_cast<std::size_t>(std::max<std::int64_t>(freedom, 1) - 1)];
   constexpr double normal = 1.96;
@@ -55,16 +55,14 @@ bool is_by_clock(const Ranked& first, const Ranked& second, const SpeedVerdict& 
   if (first.sm_clock_mhz <= 0 || second.sm_clock_mhz <= 0) return false;
   const double in_cycles = (1 + verdict.share) * second.sm_clock_mhz / first.sm_clock_mhz - 1;
   const double half = *verdict.half_width;
-  return verdict.difference == Difference::faster ? in_cycles - half <= 0
-                                                  : in_cycles + half >= 0;
+  return verdict.difference == Difference::faster ? in_cycles - half <= 0 : in_cycles + half >= 0;
 }
 
 std::string signed_percent(double share) {
   return (share < 0 ? "-" : "+") + percent_text(std::abs(share));
 }
 
-std::string clock_reason(const Ranked& first, const Ranked& second,
-                         const SpeedVerdict& verdict) {
+std::string clock_reason(const Ranked& first, const Ranked& second, const SpeedVerdict& verdict) {
   return fmt::format(
       "{} by its SM clock: {:.0f} MHz beside {:.0f} MHz; in clock cycles it is {}. Runs at one "
       "clock would decide it",
@@ -93,15 +91,14 @@ std::int64_t runs_for(double noise_of_one, double share, double resolve, double 
 
 std::string interval_text(const SpeedVerdict& verdict) {
   return fmt::format("95 % interval of the difference: {} to {}",
-                     signed_percent(verdict.share - *verdict.half_width),
-                     signed_percent(verdict.share + *verdict.half_width));
+      signed_percent(verdict.share - *verdict.half_width),
+      signed_percent(verdict.share + *verdict.half_width));
 }
 
-std::string unknown_reason(const Ranked& first, const Ranked& second,
-                           const SpeedVerdict& verdict) {
+std::string unknown_reason(const Ranked& first, const Ranked& second, const SpeedVerdict& verdict) {
   if (verdict.within_rounding)
     return fmt::format("{} is within {}", signed_percent(verdict.share),
-                       rounding_text(first.resolution + second.resolution));
+        rounding_text(first.resolution + second.resolution));
   return "noise unknown: no layout ran twice on either side";
 }
 
@@ -145,8 +142,8 @@ double step_noise_of(double spread, std::int64_t steps) {
 
 namespace {
 
-SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const Noise& noise,
-                              double resolve) {
+SpeedVerdict compared_at_rest(
+    const Ranked& first, const Ranked& second, const Noise& noise, double resolve) {
   SpeedVerdict verdict{.first_runs = first.runs, .second_runs = second.runs};
   if (second.value > 0) verdict.share = first.value / second.value - 1;
   const double rounding = first.resolution + second.resolution;
@@ -157,8 +154,7 @@ SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const N
   }
   const double a = deviation_of(first, noise);
   const double b = deviation_of(second, noise);
-  const double medians =
-      std::hypot(a * deviation_of_value(first), b * deviation_of_value(second));
+  const double medians = std::hypot(a * deviation_of_value(first), b * deviation_of_value(second));
   verdict.half_width = t_quantile(noise.freedom) * medians + rounding;
   verdict.reason = interval_text(verdict);
   const double half = *verdict.half_width;
@@ -189,8 +185,8 @@ SpeedVerdict compared_at_rest(const Ranked& first, const Ranked& second, const N
 
 }  // namespace
 
-SpeedVerdict compared(const Ranked& first, const Ranked& second, const Noise& noise,
-                      double resolve) {
+SpeedVerdict compared(
+    const Ranked& first, const Ranked& second, const Noise& noise, double resolve) {
   auto verdict = compared_at_rest(first, second, noise, resolve);
   const double load = std::max(first.others_cpu, second.others_cpu);
   const bool explained = verdict.open == Open::nothing || verdict.open == Open::too_little_data;
@@ -213,10 +209,10 @@ SpeedVerdict verdict_of_finals(const FinalVerdict& held, const FinalsSettings& s
   verdict.more = held.more_pairs;
   verdict.reason = final_text(held, settings);
   if (held.difference != Difference::undecided) return verdict;
-  verdict.open = held.by_clock                                    ? Open::clocks
-                 : held.on_first != Difference::undecided         ? Open::mixed_state
-                 : held.share.half_width && held.share.pairs >= 2 ? Open::overlapping
-                                                                  : Open::too_little_data;
+  verdict.open = held.by_clock                         ? Open::clocks
+      : held.on_first != Difference::undecided         ? Open::mixed_state
+      : held.share.half_width && held.share.pairs >= 2 ? Open::overlapping
+                                                       : Open::too_little_data;
   return verdict;
 }
 

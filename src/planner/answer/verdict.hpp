@@ -57,12 +57,12 @@ inline constexpr double usual_resolve = 0.01;
 /// Of the first to the second, over single runs. A difference below `resolve` does not matter.
 /// FASTER and SLOWER need a noise that is known, by layouts that ran more than once, and a
 /// machine that nobody else used: else it is UNDECIDED by load.
-[[nodiscard]] SpeedVerdict compared(const Ranked& first, const Ranked& second,
-                                    const Noise& noise, double resolve);
+[[nodiscard]] SpeedVerdict compared(
+    const Ranked& first, const Ranked& second, const Noise& noise, double resolve);
 
 /// Of the winner of finals to another finalist.
-[[nodiscard]] SpeedVerdict verdict_of_finals(const FinalVerdict& held,
-                                             const FinalsSettings& settings);
+[[nodiscard]] SpeedVerdict verdict_of_finals(
+    const FinalVerdict& held, const FinalsSettings& settings);
 
 /// The other way round.
 [[nodiscard]] SpeedVerdict reversed(SpeedVerdict verdict);

@@ -9,18 +9,17 @@
 
 namespace shardsweep {
 
-[[nodiscard]] nlohmann::ordered_json json_of_card(const SuggestRequest& request,
-                                                  const Suggestion& suggestion);
-[[nodiscard]] nlohmann::ordered_json json_of_gpus(const SuggestRequest& request,
-                                                  const std::vector<GpuCount>& counts);
-[[nodiscard]] nlohmann::ordered_json json_of_pairs(const SuggestRequest& request,
-                                                   const AxisPair& pair,
-                                                   const std::vector<PairCell>& cells);
-[[nodiscard]] nlohmann::ordered_json json_of_why_not(const SuggestRequest& request,
-                                                     const WhyNot& answer);
+[[nodiscard]] nlohmann::ordered_json json_of_card(
+    const SuggestRequest& request, const Suggestion& suggestion);
+[[nodiscard]] nlohmann::ordered_json json_of_gpus(
+    const SuggestRequest& request, const std::vector<GpuCount>& counts);
+[[nodiscard]] nlohmann::ordered_json json_of_pairs(
+    const SuggestRequest& request, const AxisPair& pair, const std::vector<PairCell>& cells);
+[[nodiscard]] nlohmann::ordered_json json_of_why_not(
+    const SuggestRequest& request, const WhyNot& answer);
 /// A layout with its memory and its step in parts.
-[[nodiscard]] nlohmann::ordered_json json_of_layout(const SuggestRequest& request,
-                                                    const SuggestedLayout& layout);
+[[nodiscard]] nlohmann::ordered_json json_of_layout(
+    const SuggestRequest& request, const SuggestedLayout& layout);
 /// What controls are made of: axes, families, dtypes, keys of models, trainers.
 [[nodiscard]] nlohmann::ordered_json json_of_vocabulary();
 

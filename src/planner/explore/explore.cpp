@@ -34,10 +34,9 @@ Answered flags_of(const Question& question) {
   SHARDSWEEP_ASSIGN(const auto layout, question.layout);
   const auto point = point_of(question, layout);
   if (const auto axis = axis_without_words(point); !axis.empty())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{} has no words for {}", question.trainer, axis));
-  SHARDSWEEP_ASSIGN(
-      auto text,
+    return fault(
+        FaultKind::invalid_input, fmt::format("{} has no words for {}", question.trainer, axis));
+  SHARDSWEEP_ASSIGN(auto text,
       configuration_of(question.trainer, layout_of_point(point, question.request.model)));
   return Json{{"text", std::move(text)}};
 }
@@ -47,14 +46,11 @@ Answered config_of(const Json& question) {
   const auto name = question.find("name");
   if (text == question.end() || !text->is_string())
     return fault(FaultKind::invalid_input, "config takes the text of a config.json");
-  SHARDSWEEP_ASSIGN(const auto read, model_of_config(text->get<std::string>(),
-                                                     name != question.end() && name->is_string()
-                                                         ? name->get<std::string>()
-                                                         : "model"));
-  return Json{{"model", question_of(read.model)},
-              {"parameters", parameters_sentence(read.model)},
-              {"note", read.model.note},
-              {"unknown", read.unknown}};
+  SHARDSWEEP_ASSIGN(const auto read,
+      model_of_config(text->get<std::string>(),
+          name != question.end() && name->is_string() ? name->get<std::string>() : "model"));
+  return Json{{"model", question_of(read.model)}, {"parameters", parameters_sentence(read.model)},
+      {"note", read.model.note}, {"unknown", read.unknown}};
 }
 
 /// One question; the suggestion is made once, for whoever needs it.
@@ -69,16 +65,14 @@ class Explorer {
       return json_of_card(request, *made);
     }
     if (word == "gpus") {
-      SHARDSWEEP_ASSIGN(const auto counts,
-                        over_gpu_counts(request, gpu_counts_worth_a_look(request)));
+      SHARDSWEEP_ASSIGN(
+          const auto counts, over_gpu_counts(request, gpu_counts_worth_a_look(request)));
       return json_of_gpus(request, counts);
     }
     if (word == "batch") {
       SHARDSWEEP_ASSIGN(const auto verdict, judge_batch(request));
-      return Json{{"text", verdict.text},
-                  {"too_few", verdict.too_few},
-                  {"tokens_per_gpu", verdict.tokens_per_gpu},
-                  {"gain", verdict.gain}};
+      return Json{{"text", verdict.text}, {"too_few", verdict.too_few},
+          {"tokens_per_gpu", verdict.tokens_per_gpu}, {"gain", verdict.gain}};
     }
     if (word == "splits" || word == "sizes") {
       const auto& pair = word == "splits" ? tp_by_pp : micro_batch_by_zero;
@@ -110,8 +104,9 @@ class Explorer {
   Answered sweep() {
     SHARDSWEEP_ASSIGN(const auto* made, suggestion());
     if (made->layouts.empty()) return fault(FaultKind::invalid_input, made->memory.back());
-    return Json{{"text", suggested_sweep(question_.request, *made, question_.preset_of_model,
-                                         question_.preset_of_cluster)}};
+    return Json{{"text",
+        suggested_sweep(
+            question_.request, *made, question_.preset_of_model, question_.preset_of_cluster)}};
   }
 
   const Question& question_;

@@ -34,25 +34,16 @@ constexpr bool required = true;
 constexpr std::array<NumberOfConfig, 17> config_numbers{{
     {&ModelSpec::layers, "layers", required, {"num_hidden_layers", "n_layer", "num_layers"}},
     {&ModelSpec::hidden, "hidden size", required, {"hidden_size", "n_embd", "d_model"}},
-    {&ModelSpec::heads,
-     "attention heads",
-     required,
-     {"num_attention_heads", "n_head", "n_heads"}},
+    {&ModelSpec::heads, "attention heads", required, {"num_attention_heads", "n_head", "n_heads"}},
     {&ModelSpec::vocab, "vocabulary", required, {"vocab_size"}},
-    {&ModelSpec::ffn,
-     "width of the feed-forward part",
-     false,
-     {"intermediate_size", "ffn_dim", "n_inner"}},
+    {&ModelSpec::ffn, "width of the feed-forward part", false,
+        {"intermediate_size", "ffn_dim", "n_inner"}},
     {&ModelSpec::kv_heads, "key and value heads", false, {"num_key_value_heads"}},
     {&ModelSpec::head_dim, "values of a head", false, {"head_dim"}},
-    {&ModelSpec::experts,
-     "experts",
-     false,
-     {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"}},
-    {&ModelSpec::experts_per_token,
-     "experts of a token",
-     false,
-     {"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk"}},
+    {&ModelSpec::experts, "experts", false,
+        {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"}},
+    {&ModelSpec::experts_per_token, "experts of a token", false,
+        {"num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk"}},
     {&ModelSpec::expert_ffn, "width of an expert", false, {"moe_intermediate_size"}},
     {&ModelSpec::shared_experts, "shared experts", false, {"n_shared_experts"}},
     {&ModelSpec::dense_layers, "layers without experts", false, {"first_k_dense_replace"}},
@@ -65,81 +56,23 @@ constexpr std::array<NumberOfConfig, 17> config_numbers{{
 
 /// Keys that change neither the memory nor the time of a train step, or that are read beside
 /// the table.
-constexpr auto without_effect =
-    std::to_array<std::string_view>({"architectures",
-                                     "model_type",
-                                     "torch_dtype",
-                                     "dtype",
-                                     "transformers_version",
-                                     "_name_or_path",
-                                     "auto_map",
-                                     "use_cache",
-                                     "bos_token_id",
-                                     "eos_token_id",
-                                     "pad_token_id",
-                                     "initializer_range",
-                                     "hidden_act",
-                                     "hidden_activation",
-                                     "rms_norm_eps",
-                                     "layer_norm_eps",
-                                     "norm_epsilon",
-                                     "rope_theta",
-                                     "rope_scaling",
-                                     "rope_parameters",
-                                     "rope_local_base_freq",
-                                     "rope_interleave",
-                                     "partial_rotary_factor",
-                                     "max_position_embeddings",
-                                     "original_max_position_embeddings",
-                                     "initial_context_length",
-                                     "max_window_layers",
-                                     "attention_bias",
-                                     "attention_dropout",
-                                     "attn_implementation",
-                                     "_attn_implementation",
-                                     "mlp_bias",
-                                     "use_bias",
-                                     "pretraining_tp",
-                                     "tie_word_embeddings",
-                                     "residual_dropout",
-                                     "resid_pdrop",
-                                     "embd_pdrop",
-                                     "hidden_dropout",
-                                     "query_pre_attn_scalar",
-                                     "use_qk_norm",
-                                     "use_bidirectional_attention",
-                                     "output_router_logits",
-                                     "router_aux_loss_coef",
-                                     "router_jitter_noise",
-                                     "norm_topk_prob",
-                                     "aux_loss_alpha",
-                                     "seq_aux",
-                                     "scoring_func",
-                                     "topk_method",
-                                     "n_group",
-                                     "topk_group",
-                                     "routed_scaling_factor",
-                                     "ep_size",
-                                     "moe_layer_freq",
-                                     "decoder_sparse_step",
-                                     "mlp_only_layers",
-                                     "quantization_config",
-                                     "layer_types",
-                                     "sliding_window",
-                                     "sliding_window_pattern",
-                                     "use_sliding_window",
-                                     "swiglu_limit",
-                                     "attn_logit_softcapping",
-                                     "final_logit_softcapping",
-                                     "cache_implementation",
-                                     "qk_head_dim",
-                                     "qk_nope_head_dim",
-                                     "shared_expert_intermediate_size",
-                                     "text_config",
-                                     "output_attentions",
-                                     "output_hidden_states",
-                                     "return_dict",
-                                     "is_encoder_decoder"});
+constexpr auto without_effect = std::to_array<std::string_view>({"architectures", "model_type",
+    "torch_dtype", "dtype", "transformers_version", "_name_or_path", "auto_map", "use_cache",
+    "bos_token_id", "eos_token_id", "pad_token_id", "initializer_range", "hidden_act",
+    "hidden_activation", "rms_norm_eps", "layer_norm_eps", "norm_epsilon", "rope_theta",
+    "rope_scaling", "rope_parameters", "rope_local_base_freq", "rope_interleave",
+    "partial_rotary_factor", "max_position_embeddings", "original_max_position_embeddings",
+    "initial_context_length", "max_window_layers", "attention_bias", "attention_dropout",
+    "attn_implementation", "_attn_implementation", "mlp_bias", "use_bias", "pretraining_tp",
+    "tie_word_embeddings", "residual_dropout", "resid_pdrop", "embd_pdrop", "hidden_dropout",
+    "query_pre_attn_scalar", "use_qk_norm", "use_bidirectional_attention", "output_router_logits",
+    "router_aux_loss_coef", "router_jitter_noise", "norm_topk_prob", "aux_loss_alpha", "seq_aux",
+    "scoring_func", "topk_method", "n_group", "topk_group", "routed_scaling_factor", "ep_size",
+    "moe_layer_freq", "decoder_sparse_step", "mlp_only_layers", "quantization_config",
+    "layer_types", "sliding_window", "sliding_window_pattern", "use_sliding_window", "swiglu_limit",
+    "attn_logit_softcapping", "final_logit_softcapping", "cache_implementation", "qk_head_dim",
+    "qk_nope_head_dim", "shared_expert_intermediate_size", "text_config", "output_attentions",
+    "output_hidden_states", "return_dict", "is_encoder_decoder"});
 
 bool is_known(std::string_view key) {
   if (std::find(without_effect.begin(), without_effect.end(), key) != without_effect.end())
@@ -160,8 +93,7 @@ Result<std::int64_t> number_at(const Json& config, std::string_view key) {
   constexpr std::int64_t most = std::int64_t{1} << 26;
   if (!found->is_number_integer() || found->get<std::int64_t>() < 0 ||
       found->get<std::int64_t>() > most)
-    return refuse_config(
-        fmt::format("{} is no whole number from 0 to {}", in_quotes(key), most));
+    return refuse_config(fmt::format("{} is no whole number from 0 to {}", in_quotes(key), most));
   return found->get<std::int64_t>();
 }
 
@@ -266,8 +198,7 @@ Result<void> check_ranges(const ModelSpec& model) {
   for (const auto& field : shape_fields) {
     if (model.*field.member > field.most)
       return refuse_config(fmt::format("{} is {}, more than {}",
-                                       field.alias.empty() ? field.name : field.alias,
-                                       model.*field.member, field.most));
+          field.alias.empty() ? field.name : field.alias, model.*field.member, field.most));
   }
   const auto mistakes = shape_mistakes(model);
   if (!mistakes.empty()) return refuse_config(mistakes.front().what);

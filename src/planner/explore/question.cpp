@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 template <class T>
 Result<void> read_map(const Json& question, std::string_view name, T& into,
-                      std::initializer_list<std::string_view> required) {
+    std::initializer_list<std::string_view> required) {
   const auto map = question.find(name);
   return read_object(map == question.end() ? Json() : *map, name, into, required);
 }
@@ -37,7 +37,7 @@ Result<std::string> text_of(const Json& question, std::string_view key) {
 }
 
 Result<std::int64_t> number_of(const Json& question, std::string_view key, std::int64_t most,
-                               std::optional<std::int64_t> otherwise = {}) {
+    std::optional<std::int64_t> otherwise = {}) {
   const auto found = question.find(key);
   if (found != question.end()) return whole_in_json(*found, key, 1, most);
   if (otherwise) return *otherwise;
@@ -46,8 +46,7 @@ Result<std::int64_t> number_of(const Json& question, std::string_view key, std::
 
 /// A list of at most `most` entries that `read` reads.
 template <class Read>
-Result<void> read_list(const Json& map, std::string_view key, std::size_t most,
-                       const Read& read) {
+Result<void> read_list(const Json& map, std::string_view key, std::size_t most, const Read& read) {
   const auto list = map.find(key);
   if (list == map.end() || !list->is_array() || list->size() > most)
     return refuse_json(fmt::format("{} takes a list of at most {} entries", key, most));
@@ -57,8 +56,8 @@ Result<void> read_list(const Json& map, std::string_view key, std::size_t most,
 }
 
 /// None: the question has none, or it is another family's.
-Result<std::shared_ptr<const Learnt>> read_learnt(const Json& question,
-                                                  const SuggestRequest& request) {
+Result<std::shared_ptr<const Learnt>> read_learnt(
+    const Json& question, const SuggestRequest& request) {
   const auto found = question.find("learnt");
   if (found == question.end() || found->is_null()) return nullptr;
   if (!found->is_object()) return refuse_json("learnt takes a map");
@@ -67,16 +66,15 @@ Result<std::shared_ptr<const Learnt>> read_learnt(const Json& question,
   SHARDSWEEP_ASSIGN(knowledge.family, text_of(*found, "family"));
   if (knowledge.family != request.family->name) return nullptr;
   constexpr std::size_t most_models = 200;
-  SHARDSWEEP_TRY(
-      read_list(*found, "models", most_models, [&](const Json& entry) -> Result<void> {
-        SHARDSWEEP_ASSIGN(auto model, read_model(entry));
-        knowledge.models.push_back(std::move(model));
-        return Result<void>();
-      }));
+  SHARDSWEEP_TRY(read_list(*found, "models", most_models, [&](const Json& entry) -> Result<void> {
+    SHARDSWEEP_ASSIGN(auto model, read_model(entry));
+    knowledge.models.push_back(std::move(model));
+    return Result<void>();
+  }));
   SHARDSWEEP_TRY(
       read_list(*found, "runs", most_measured_runs, [&](const Json& entry) -> Result<void> {
         return read_object(entry, "a measured run", knowledge.runs.emplace_back(),
-                           {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
+            {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
       }));
   SHARDSWEEP_ASSIGN(auto learnt, learn(knowledge, request.cluster, *request.family));
   return std::make_shared<const Learnt>(std::move(learnt));
@@ -107,8 +105,7 @@ Result<Question> read_question(const Json& question) {
   SHARDSWEEP_ASSIGN(request, on_gpus(std::move(request), static_cast<std::int32_t>(gpus)));
   SHARDSWEEP_ASSIGN(const auto length, number_of(question, "seq_len", 1 << 24));
   request.seq_len = static_cast<std::int32_t>(length);
-  SHARDSWEEP_ASSIGN(request.global_batch_tokens,
-                    number_of(question, "batch_tokens", most_tokens));
+  SHARDSWEEP_ASSIGN(request.global_batch_tokens, number_of(question, "batch_tokens", most_tokens));
   SHARDSWEEP_ASSIGN(const auto top, number_of(question, "top", most_layouts, 5));
   request.most = static_cast<std::size_t>(top);
   SHARDSWEEP_ASSIGN(const auto dtype, text_of(question, "dtype"));
@@ -143,11 +140,9 @@ Json question_of(const Knowledge& knowledge) {
   Json runs = Json::array();
   for (const auto& run : knowledge.runs)
     runs.push_back(json_of(run));
-  return {{"name", knowledge.name},
-          {"family", knowledge.family},
-          {"cluster", question_of(knowledge.cluster)},
-          {"models", std::move(models)},
-          {"runs", std::move(runs)}};
+  return {{"name", knowledge.name}, {"family", knowledge.family},
+      {"cluster", question_of(knowledge.cluster)}, {"models", std::move(models)},
+      {"runs", std::move(runs)}};
 }
 
 }  // namespace shardsweep

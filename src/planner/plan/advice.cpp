@@ -17,8 +17,7 @@ namespace {
 
 SuggestRequest with_locks(SuggestRequest request, const std::vector<AxisValues>& more) {
   for (const auto& setting : more) {
-    std::erase_if(request.locks,
-                  [&](const AxisValues& lock) { return lock.axis == setting.axis; });
+    std::erase_if(request.locks, [&](const AxisValues& lock) { return lock.axis == setting.axis; });
     request.locks.push_back(setting);
   }
   return request;
@@ -30,8 +29,8 @@ std::string why_doubtful(const SuggestRequest& request, const SuggestedLayout& l
   if (layout.measured) return fmt::format("It {}.", measured_sentence(*layout.measured));
   const auto& memory = layout.guess.memory;
   return fmt::format("It may run out of memory: it needs {} to {}, and a GPU has {}.",
-                     size_text(memory.lower_bytes), size_text(memory.upper_bytes),
-                     size_text(request.cluster.memory_bytes));
+      size_text(memory.lower_bytes), size_text(memory.upper_bytes),
+      size_text(request.cluster.memory_bytes));
 }
 
 /// Of layouts none of which fits surely.
@@ -43,8 +42,8 @@ std::string why_none_fits(const SuggestRequest& request, const JudgedLayouts& ju
 
 std::int64_t place_of(const SuggestedLayout& layout, const JudgedLayouts& all) {
   return 1 + std::count_if(all.fitting.begin(), all.fitting.end(), [&](const auto& other) {
-           return other.guess.step_s < layout.guess.step_s;
-         });
+    return other.guess.step_s < layout.guess.step_s;
+  });
 }
 
 std::string why_slower(const SuggestedLayout& layout, const SuggestedLayout& best) {
@@ -114,7 +113,7 @@ Result<std::string> cost_of_locks(const SuggestRequest& request) {
   const double less = 1 - best.guess.step_s / held.fitting.front().guess.step_s;
   if (less < visible_share) return std::string();
   return fmt::format("{} slower than {}, the fastest with nothing held.", percent_text(less),
-                     layout_text(best.point));
+      layout_text(best.point));
 }
 
 std::vector<std::int32_t> gpu_counts_worth_a_look(const SuggestRequest& request) {
@@ -131,8 +130,8 @@ std::vector<std::int32_t> gpu_counts_worth_a_look(const SuggestRequest& request)
   return {counts.begin(), counts.end()};
 }
 
-Result<std::vector<GpuCount>> over_gpu_counts(const SuggestRequest& request,
-                                              const std::vector<std::int32_t>& counts) {
+Result<std::vector<GpuCount>> over_gpu_counts(
+    const SuggestRequest& request, const std::vector<std::int32_t>& counts) {
   std::vector<GpuCount> all;
   double fastest = 0;
   for (const auto gpus : counts) {
@@ -182,25 +181,23 @@ Result<BatchVerdict> judge_batch(const SuggestRequest& request) {
   BatchVerdict verdict;
   verdict.tokens_per_gpu = request.global_batch_tokens / request.gpus;
   if (!now.fitting.empty() && !then.fitting.empty())
-    verdict.gain =
-        times * now.fitting.front().guess.step_s / then.fitting.front().guess.step_s - 1;
-  verdict.too_few =
-      verdict.gain > worth_having || (now.fitting.empty() && !then.fitting.empty());
+    verdict.gain = times * now.fitting.front().guess.step_s / then.fitting.front().guess.step_s - 1;
+  verdict.too_few = verdict.gain > worth_having || (now.fitting.empty() && !then.fitting.empty());
   const auto text = config::binary_count_text(larger.global_batch_tokens);
   const auto more = text.empty() ? grouped(larger.global_batch_tokens) : text;
   const auto each =
       fmt::format("{} tokens are {} for each of {}", grouped(request.global_batch_tokens),
-                  grouped(verdict.tokens_per_gpu), counted(request.gpus, "GPU"));
+          grouped(verdict.tokens_per_gpu), counted(request.gpus, "GPU"));
   if (now.fitting.empty()) {
     verdict.text = then.fitting.empty()
-                       ? each + "."
-                       : fmt::format("{}: too few. A batch of {} fits.", each, more);
+        ? each + "."
+        : fmt::format("{}: too few. A batch of {} fits.", each, more);
   } else if (verdict.too_few) {
-    verdict.text = fmt::format("{}: too few. With {} each GPU would be {:.0f} % faster.", each,
-                               more, 100 * verdict.gain);
+    verdict.text = fmt::format(
+        "{}: too few. With {} each GPU would be {:.0f} % faster.", each, more, 100 * verdict.gain);
   } else if (verdict.gain >= 0.005) {
-    verdict.text = fmt::format("{}: enough. With {} each GPU would be {:.0f} % faster.", each,
-                               more, 100 * verdict.gain);
+    verdict.text = fmt::format(
+        "{}: enough. With {} each GPU would be {:.0f} % faster.", each, more, 100 * verdict.gain);
   } else {
     verdict.text = each + ": enough.";
   }
@@ -211,9 +208,8 @@ Result<std::vector<PairCell>> over_pairs(const SuggestRequest& asked, const Axis
   const auto& across = *find_axis(pair.across);
   const auto& down = *find_axis(pair.down);
   SuggestRequest request = asked;
-  std::erase_if(request.locks, [&](const AxisValues& lock) {
-    return lock.axis == &across || lock.axis == &down;
-  });
+  std::erase_if(request.locks,
+      [&](const AxisValues& lock) { return lock.axis == &across || lock.axis == &down; });
   SHARDSWEEP_ASSIGN(const auto all, judge_layouts(request));
   std::map<std::pair<std::int64_t, std::int64_t>, const SuggestedLayout*> best;
   for (const auto& layout : all.fitting)
@@ -226,8 +222,7 @@ Result<std::vector<PairCell>> over_pairs(const SuggestRequest& asked, const Axis
       if (const auto found = best.find({row, column}); found != best.end()) {
         cell.best = *found->second;
       } else {
-        const auto its =
-            with_locks(request, {{&across, false, {column}}, {&down, false, {row}}});
+        const auto its = with_locks(request, {{&across, false, {column}}, {&down, false, {row}}});
         SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(its));
         // A value that no suggestion has unless somebody asks for it.
         if (!judged.fitting.empty()) cell.best = judged.fitting.front();

@@ -28,8 +28,8 @@ struct WhyNot {
 
 /// About a layout, or a part of one, of which the rest is chosen as well as can be. Locks of
 /// the request hold beside it, but for the axes that `layout` names. Faults as suggest().
-[[nodiscard]] Result<WhyNot> why_not(const SuggestRequest& request,
-                                     const std::vector<AxisValues>& layout);
+[[nodiscard]] Result<WhyNot> why_not(
+    const SuggestRequest& request, const std::vector<AxisValues>& layout);
 
 /// What the request's locks cost: "39.6 % slower than dp64 …, the fastest with nothing held."
 /// Empty: it has none, nothing fits, or speeds are equal. Faults as suggest().
@@ -58,7 +58,7 @@ struct GpuCount {
 
 struct BatchVerdict {
   std::int64_t tokens_per_gpu = 0;  ///< of a train step
-  double gain = 0;  ///< in speed, of four times as many tokens; 0: unknown, or nothing fits
+  double gain = 0;       ///< in speed, of four times as many tokens; 0: unknown, or nothing fits
   bool too_few = false;  ///< that gain is worth having
   std::string text;      ///< a sentence
 };
@@ -86,7 +86,7 @@ inline constexpr AxisPair micro_batch_by_zero{"micro_batch", "zero"};
 /// Rows of one value down after the other. Degrees are powers of two that the layers and the
 /// GPUs allow, tp up to twice a node. Locks of the two axes do not hold here. Faults as
 /// suggest().
-[[nodiscard]] Result<std::vector<PairCell>> over_pairs(const SuggestRequest& request,
-                                                       const AxisPair& pair);
+[[nodiscard]] Result<std::vector<PairCell>> over_pairs(
+    const SuggestRequest& request, const AxisPair& pair);
 
 }  // namespace shardsweep

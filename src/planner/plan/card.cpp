@@ -19,8 +19,8 @@ std::string sigma_text(const SuggestedLayout& layout) {
 /// "0.94 in the median, 0.85 to 1.10 in the middle 80 % of 12 layouts"
 std::string spread_text(const RatioSpread& spread) {
   return fmt::format("{:.2f} in the median, {:.2f} to {:.2f} in the middle 80 % of {}",
-                     spread.median, spread.low, spread.high,
-                     counted(static_cast<std::int64_t>(spread.count), "layout"));
+      spread.median, spread.low, spread.high,
+      counted(static_cast<std::int64_t>(spread.count), "layout"));
 }
 
 /// How far the predictor was off where it was measured.
@@ -28,8 +28,8 @@ void append_errors(const Learnt& learnt, std::vector<std::string>& lines) {
   const auto runs = counted(static_cast<std::int64_t>(learnt.runs.size()), "layout");
   lines.push_back(fmt::format("Learnt from {} of '{}'.", runs, learnt.name));
   if (learnt.speed.count > 0)
-    lines.push_back(fmt::format("Speed, measured over predicted before that: {}.",
-                                spread_text(learnt.speed)));
+    lines.push_back(
+        fmt::format("Speed, measured over predicted before that: {}.", spread_text(learnt.speed)));
   if (learnt.memory.count > 0)
     lines.push_back(
         fmt::format("Peak memory, measured over predicted: {}.", spread_text(learnt.memory)));
@@ -54,31 +54,30 @@ std::string parameters_sentence(const ModelSpec& model) {
 std::string asked_sentence(const SuggestRequest& request) {
   const auto per_node = request.cluster.gpus_per_node;
   const auto nodes = request.nodes > 0 && per_node > 0
-                         ? fmt::format(" ({} of {})", counted(request.nodes, "node"), per_node)
-                         : std::string();
+      ? fmt::format(" ({} of {})", counted(request.nodes, "node"), per_node)
+      : std::string();
   return fmt::format("{}: {} on {}{} of {}, {} tokens per sample, {} per train step",
-                     request.model.name, parameters_sentence(request.model),
-                     counted(request.gpus, "GPU"), nodes, request.cluster.name,
-                     grouped(request.seq_len), grouped(request.global_batch_tokens));
+      request.model.name, parameters_sentence(request.model), counted(request.gpus, "GPU"), nodes,
+      request.cluster.name, grouped(request.seq_len), grouped(request.global_batch_tokens));
 }
 
 std::string headline(const SuggestRequest& request, const SuggestedLayout& layout) {
   const auto memory = fmt::format("{} of {}", size_text(layout.guess.memory.estimate.total()),
-                                  size_text(request.cluster.memory_bytes));
+      size_text(request.cluster.memory_bytes));
   if (layout.tokens_per_s_per_gpu <= 0) return fmt::format("{} per GPU.", memory);
   return fmt::format("predicted: about {} tokens/s per GPU ({} MFU, {}), {}.",
-                     amount_text(layout.tokens_per_s_per_gpu), percent_text(layout.mfu),
-                     sigma_text(layout), memory);
+      amount_text(layout.tokens_per_s_per_gpu), percent_text(layout.mfu), sigma_text(layout),
+      memory);
 }
 
 std::string fastest_measured(const SuggestRequest& request) {
   if (!request.learnt) return {};
-  const auto* const found = request.learnt->fastest(request.model, world_of(request),
-                                                    [](const Layout&) { return true; });
+  const auto* const found =
+      request.learnt->fastest(request.model, world_of(request), [](const Layout&) { return true; });
   if (found == nullptr) return {};
-  return fmt::format(
-      "Fastest in '{}' on {}: {}; {}.", request.learnt->name, counted(request.gpus, "GPU"),
-      layout_text(found->seen.point, LayoutForm::sentence), measured_sentence(*found));
+  return fmt::format("Fastest in '{}' on {}: {}; {}.", request.learnt->name,
+      counted(request.gpus, "GPU"), layout_text(found->seen.point, LayoutForm::sentence),
+      measured_sentence(*found));
 }
 
 std::vector<std::string> runners_up(const Suggestion& suggestion) {
@@ -88,11 +87,10 @@ std::vector<std::string> runners_up(const Suggestion& suggestion) {
     const auto& layout = suggestion.layouts[i];
     const double slower = 1 - best_s / layout.guess.step_s;
     const auto speed = layout.tokens_per_s_per_gpu > 0
-                           ? amount_text(layout.tokens_per_s_per_gpu) + " tokens/s per GPU, "
-                           : std::string();
+        ? amount_text(layout.tokens_per_s_per_gpu) + " tokens/s per GPU, "
+        : std::string();
     lines.push_back(fmt::format("{}: {}{} slower, {}", layout_text(layout.point), speed,
-                                percent_text(slower),
-                                size_text(layout.guess.memory.estimate.total())));
+        percent_text(slower), size_text(layout.guess.memory.estimate.total())));
   }
   return lines;
 }
@@ -102,23 +100,21 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
   const auto& memory = layout.guess.memory;
   std::vector<std::string> lines;
   lines.push_back(fmt::format("Family {} ({}); its constants are from: {}.", family.name,
-                              family.trainer, family.fitted_to));
-  lines.push_back(
-      layout.guess.time.nominal
-          ? fmt::format(
-                "{} has no peak for this dtype: layouts can be compared, their speed is "
-                "unknown.",
+      family.trainer, family.fitted_to));
+  lines.push_back(layout.guess.time.nominal
+          ? fmt::format("{} has no peak for this dtype: layouts can be compared, their speed is "
+                        "unknown.",
                 request.cluster.name)
           : fmt::format("Train step: {} {}; the time model expects two of three measurements "
                         "within that.",
-                        sigma_text(layout),
-                        request.learnt ? "with what was learnt"
-                                       : "before anything is measured on the cluster"));
+                sigma_text(layout),
+                request.learnt ? "with what was learnt"
+                               : "before anything is measured on the cluster"));
   if (request.learnt) append_errors(*request.learnt, lines);
   lines.push_back(
       fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic "
                   "one.",
-                  size_text(memory.lower_bytes), size_text(memory.upper_bytes)));
+          size_text(memory.lower_bytes), size_text(memory.upper_bytes)));
   if (!request.cluster.note.empty()) lines.push_back(request.cluster.note);
   if (!request.model.note.empty()) lines.push_back(request.model.note);
   return lines;

@@ -17,8 +17,7 @@ namespace shardsweep {
 
 /// "predicted: about 9,676 tokens/s per GPU (47.1 % MFU, ±27 %), 60.4 GiB of 79.6 GiB.";
 /// without a peak of the cluster the memory alone.
-[[nodiscard]] std::string headline(const SuggestRequest& request,
-                                   const SuggestedLayout& layout);
+[[nodiscard]] std::string headline(const SuggestRequest& request, const SuggestedLayout& layout);
 
 /// The fastest measured run of the request's job, whatever its layout; empty: there is none.
 [[nodiscard]] std::string fastest_measured(const SuggestRequest& request);
@@ -28,7 +27,7 @@ namespace shardsweep {
 
 /// How far the numbers of a layout can be trusted: what the family's constants were fitted to,
 /// by how much the train step and the memory may be off, and the notes of cluster and model.
-[[nodiscard]] std::vector<std::string> trust(const SuggestRequest& request,
-                                             const SuggestedLayout& layout);
+[[nodiscard]] std::vector<std::string> trust(
+    const SuggestRequest& request, const SuggestedLayout& layout);
 
 }  // namespace shardsweep

@@ -31,16 +31,15 @@ inline tl::unexpected<Fault> refuse_json(std::string what) {
   return fault(FaultKind::invalid_input, std::move(what));
 }
 
-inline Result<std::int64_t> whole_in_json(const nlohmann::ordered_json& value,
-                                          std::string_view key, std::int64_t least,
-                                          std::int64_t most) {
+inline Result<std::int64_t> whole_in_json(const nlohmann::ordered_json& value, std::string_view key,
+    std::int64_t least, std::int64_t most) {
   // 1e6 from a page is a double.
   constexpr double exact = 9007199254740992;
   std::int64_t number = 0;
   if (value.is_number_integer()) {
     number = value.get<std::int64_t>();
   } else if (value.is_number_float() && std::abs(value.get<double>()) <= exact &&
-             value.get<double>() == std::floor(value.get<double>())) {
+      value.get<double>() == std::floor(value.get<double>())) {
     number = static_cast<std::int64_t>(value.get<double>());
   } else {
     return refuse_json(fmt::format("{} takes a whole number", key));
@@ -50,20 +49,20 @@ inline Result<std::int64_t> whole_in_json(const nlohmann::ordered_json& value,
   return number;
 }
 
-inline Result<double> real_in_json(const nlohmann::ordered_json& value, std::string_view key,
-                                   KeyType type) {
+inline Result<double> real_in_json(
+    const nlohmann::ordered_json& value, std::string_view key, KeyType type) {
   constexpr double most = 1e30;
   const double number = value.is_number() ? value.get<double>() : -1;
   const bool is_share = type == KeyType::share;
   if (!(number >= 0) || number > (is_share ? 1 : most) || (is_share && number == 0))
-    return refuse_json(fmt::format("{} takes a number {}", key,
-                                   is_share ? "above 0, at most 1" : "of 0 or more"));
+    return refuse_json(
+        fmt::format("{} takes a number {}", key, is_share ? "above 0, at most 1" : "of 0 or more"));
   return number;
 }
 
 template <class Facts>
-Result<void> read_value(const nlohmann::ordered_json& value, std::string_view name,
-                        const Facts& facts, auto& into) {
+Result<void> read_value(
+    const nlohmann::ordered_json& value, std::string_view name, const Facts& facts, auto& into) {
   using Held = std::remove_cvref_t<decltype(into)>;
   if constexpr (std::same_as<Held, std::string>) {
     constexpr std::size_t longest = 400;
@@ -95,7 +94,7 @@ Result<void> read_value(const nlohmann::ordered_json& value, std::string_view na
 /// Every key of T that is there; `required` ones have to be.
 template <class T>
 Result<void> read_object(const nlohmann::ordered_json& map, std::string_view name, T& into,
-                         std::initializer_list<std::string_view> required) {
+    std::initializer_list<std::string_view> required) {
   if (!map.is_object()) return refuse_json(fmt::format("{} takes a map", name));
   Result<void> read;
   visit_values(into, [&](const auto& key, auto& value) {
@@ -113,10 +112,10 @@ Result<void> read_object(const nlohmann::ordered_json& map, std::string_view nam
 /// With a shape that belongs together; without a name it is called `model`.
 inline Result<ModelSpec> read_model(const nlohmann::ordered_json& map) {
   ModelSpec model;
-  SHARDSWEEP_TRY(read_object(map, "model", model,
-                             {"layers", "hidden", "ffn", "heads", "kv_heads", "vocab"}));
-  model.name = map.contains("name") && map["name"].is_string() ? map["name"].get<std::string>()
-                                                               : "model";
+  SHARDSWEEP_TRY(
+      read_object(map, "model", model, {"layers", "hidden", "ffn", "heads", "kv_heads", "vocab"}));
+  model.name =
+      map.contains("name") && map["name"].is_string() ? map["name"].get<std::string>() : "model";
   const auto mistakes = shape_mistakes(model);
   if (!mistakes.empty()) return refuse_json(mistakes.front().what);
   return model;

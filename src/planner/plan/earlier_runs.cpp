@@ -17,10 +17,9 @@ namespace {
 std::string content_of(const EarlierRun& run) {
   const auto& point = run.is.point.point;
   const auto& news = run.is.news;
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {}", point.gpus, point.nodes, point.seq_len,
-                  static_cast<int>(point.dtype), static_cast<int>(news.outcome),
-                  news.tokens_per_s_per_gpu, news.peak_bytes, layout_text(point));
+  std::string text = fmt::format("{} {} {} {} {} {} {} {}", point.gpus, point.nodes, point.seq_len,
+      static_cast<int>(point.dtype), static_cast<int>(news.outcome), news.tokens_per_s_per_gpu,
+      news.peak_bytes, layout_text(point));
   for (const ShapeField& field : shape_fields)
     text += fmt::format(" {}", run.is.point.model.*field.member);
   return text;
@@ -33,20 +32,19 @@ bool is_verdict(const SearchRow& row) {
 
 }  // namespace
 
-std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep, std::span<const SearchRow> rows,
-                                     Timestamp until) {
+std::vector<EarlierRun> earlier_runs(
+    const SweepSpec& sweep, std::span<const SearchRow> rows, Timestamp until) {
   std::vector<EarlierRun> runs;
   for (const SearchRow& row : rows) {
     if (!is_verdict(row) || row.ended_at > until) continue;
     Point point = row.point;
     point.vars.clear();
     point.repeat = 1;
-    runs.push_back({row.ended_at,
-                    row.runner_version,
-                    {{.model = sweep.models.at(static_cast<std::size_t>(point.model)),
-                      .point = point,
-                      .traits = {}},
-                     {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes}}});
+    runs.push_back({row.ended_at, row.runner_version,
+        {{.model = sweep.models.at(static_cast<std::size_t>(point.model)),
+             .point = point,
+             .traits = {}},
+            {*row.outcome, row.tokens_per_s_per_gpu, row.peak_memory_bytes}}});
   }
   return runs;
 }
@@ -72,11 +70,9 @@ void EarlierRuns::add_file(std::vector<EarlierRun> runs) {
 
 std::vector<EarlierRun> EarlierRuns::latest() const {
   auto runs = runs_;
-  std::stable_sort(runs.begin(), runs.end(), [](const EarlierRun& a, const EarlierRun& b) {
-    return a.ended_at < b.ended_at;
-  });
-  if (runs.size() > most)
-    runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(most));
+  std::stable_sort(runs.begin(), runs.end(),
+      [](const EarlierRun& a, const EarlierRun& b) { return a.ended_at < b.ended_at; });
+  if (runs.size() > most) runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(most));
   return runs;
 }
 

@@ -27,9 +27,8 @@ struct EarlierRun {
 
 /// Of a sweep's trials those that had ended at `until` and whose outcome says what their layout
 /// does.
-[[nodiscard]] std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep,
-                                                   std::span<const SearchRow> rows,
-                                                   Timestamp until);
+[[nodiscard]] std::vector<EarlierRun> earlier_runs(
+    const SweepSpec& sweep, std::span<const SearchRow> rows, Timestamp until);
 
 /// Gathers them, from any number of origins.
 class EarlierRuns {

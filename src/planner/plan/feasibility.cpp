@@ -45,11 +45,10 @@ enum Fixed : int {
   memory,
   fixed_count,
 };
-constexpr std::array<std::string_view, fixed_count> fixed_names{
-    "gpus",    "world",      "batch",      "heads",     "kv_heads",     "ffn",
-    "cp_mode", "rank_order", "experts",    "recompute", "cuda_graphs",  "offload",
-    "layers",  "stages",     "grad_accum", "zero",      "dp_replicate", "sequence_parallel",
-    "latent",  "max_nodes",  "exclude",    "memory"};
+constexpr std::array<std::string_view, fixed_count> fixed_names{"gpus", "world", "batch", "heads",
+    "kv_heads", "ffn", "cp_mode", "rank_order", "experts", "recompute", "cuda_graphs", "offload",
+    "layers", "stages", "grad_accum", "zero", "dp_replicate", "sequence_parallel", "latent",
+    "max_nodes", "exclude", "memory"};
 constexpr int none = -1;
 
 std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view text) {
@@ -84,8 +83,8 @@ std::string why_replicas(const Layout& layout) {
     return fmt::format("dp_replicate {} does not divide dp {}", layout.dp_replicate, layout.dp);
   if (layout.zero == 0)
     return fmt::format("dp_replicate {} needs ZeRO 1 to 3, but zero is 0", layout.dp_replicate);
-  return fmt::format("dp_replicate {} of dp {} leaves one rank per set of shards",
-                     layout.dp_replicate, layout.dp);
+  return fmt::format(
+      "dp_replicate {} of dp {} leaves one rank per set of shards", layout.dp_replicate, layout.dp);
 }
 
 bool shares_heads(const ModelSpec& model, const Layout& layout) {
@@ -106,8 +105,7 @@ std::string why_heads(const ModelSpec& model, const Layout& layout) {
 
 /// Ranks over which a stage's experts can be spread.
 std::int64_t expert_ranks(const Layout& layout) {
-  return layout.expert_tp > 0 ? std::int64_t{layout.tp} * layout.data_ranks()
-                              : layout.data_ranks();
+  return layout.expert_tp > 0 ? std::int64_t{layout.tp} * layout.data_ranks() : layout.data_ranks();
 }
 
 /// Of those, what one copy of the experts takes.
@@ -119,29 +117,28 @@ bool spreads_experts(const ModelSpec& model, const Layout& layout) {
   if (model.experts == 0) return layout.ep == 1 && layout.expert_tp == 0;
   const std::int64_t split = layout.expert_tp > 0 ? layout.expert_tp : layout.tp;
   return model.experts % layout.ep == 0 && expert_ranks(layout) % expert_block(layout) == 0 &&
-         model.expert_ffn % split == 0;
+      model.expert_ffn % split == 0;
 }
 
 std::string why_experts(const ModelSpec& model, const Layout& layout) {
   if (model.experts == 0)
     return fmt::format("{} needs a model with experts, and {} has none",
-                       layout.ep == 1 ? fmt::format("expert_tp {}", layout.expert_tp)
-                                      : fmt::format("ep {}", layout.ep),
-                       model.name);
+        layout.ep == 1 ? fmt::format("expert_tp {}", layout.expert_tp)
+                       : fmt::format("ep {}", layout.ep),
+        model.name);
   if (model.experts % layout.ep != 0)
-    return fmt::format("ep {} does not divide the {} experts of {}", layout.ep, model.experts,
-                       model.name);
+    return fmt::format(
+        "ep {} does not divide the {} experts of {}", layout.ep, model.experts, model.name);
   if (expert_ranks(layout) % expert_block(layout) != 0 && layout.expert_tp > 0)
-    return fmt::format("ep {} x expert_tp {} does not divide dp {} x cp {} x tp {} = {}",
-                       layout.ep, layout.expert_tp, layout.dp, layout.cp, layout.tp,
-                       expert_ranks(layout));
+    return fmt::format("ep {} x expert_tp {} does not divide dp {} x cp {} x tp {} = {}", layout.ep,
+        layout.expert_tp, layout.dp, layout.cp, layout.tp, expert_ranks(layout));
   if (expert_ranks(layout) % expert_block(layout) != 0)
-    return fmt::format("ep {} does not divide dp {} x cp {} = {}", layout.ep, layout.dp,
-                       layout.cp, layout.data_ranks());
+    return fmt::format("ep {} does not divide dp {} x cp {} = {}", layout.ep, layout.dp, layout.cp,
+        layout.data_ranks());
   return fmt::format("{} does not divide the {} expert_ffn columns of {}",
-                     layout.expert_tp > 0 ? fmt::format("expert_tp {}", layout.expert_tp)
-                                          : fmt::format("tp {}", layout.tp),
-                     model.expert_ffn, model.name);
+      layout.expert_tp > 0 ? fmt::format("expert_tp {}", layout.expert_tp)
+                           : fmt::format("tp {}", layout.tp),
+      model.expert_ffn, model.name);
 }
 
 /// What a layout with stages of their own breaks; empty: nothing. Called for few points.
@@ -149,25 +146,22 @@ std::string why_stages(const ModelSpec& model, const Layout& layout) {
   if (layout.pp == 1) return "first_stage_layers and last_stage_layers need pp above 1";
   if (layout.schedule == Schedule::zb_v)
     return "zb-v folds the stages: one rank has the first and the last of them";
-  for (const auto& [name, layers] :
-       {std::pair("first_stage_layers", layout.first_stage_layers),
-        std::pair("last_stage_layers", layout.last_stage_layers)}) {
+  for (const auto& [name, layers] : {std::pair("first_stage_layers", layout.first_stage_layers),
+           std::pair("last_stage_layers", layout.last_stage_layers)}) {
     if (layers % layout.vpp != 0)
       return fmt::format("{} {} is no multiple of vpp {}", name, layers, layout.vpp);
   }
-  const auto [layers, stages] = MiddleStages(model.layers, layout.pp, layout.first_stage_layers,
-                                             layout.last_stage_layers);
-  const bool fits =
-      stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
+  const auto [layers, stages] =
+      MiddleStages(model.layers, layout.pp, layout.first_stage_layers, layout.last_stage_layers);
+  const bool fits = stages == 0 ? layers == 0 : layers > 0 && layers % (stages * layout.vpp) == 0;
   if (fits) return {};
   return fmt::format(
       "first_stage_layers {} and last_stage_layers {} leave {} of the {} layers "
       "of {} to {}, which {}",
       layout.first_stage_layers, layout.last_stage_layers, layers, model.layers, model.name,
       counted(stages, "other stage"),
-      stages == 0
-          ? "can hold none"
-          : fmt::format("need equally many{}",
+      stages == 0 ? "can hold none"
+                  : fmt::format("need equally many{}",
                         layout.vpp > 1 ? fmt::format(", times vpp {}", layout.vpp) : ""));
 }
 
@@ -179,8 +173,8 @@ bool has_modules(const ModelSpec& model, const Point& point) {
   const bool sparse_alone = modules.has(Module::moe) || modules.has(Module::moe_act);
   const bool dropped_output = modules.has(Module::layernorm) || modules.has(Module::moe_act);
   return (sparse || !sparse_alone) && (dense || !modules.has(Module::mlp)) &&
-         (model.is_latent() || !modules.has(Module::mla_up_proj)) &&
-         !(dropped_output && point.dtype == Dtype::fp8_delayed);
+      (model.is_latent() || !modules.has(Module::mla_up_proj)) &&
+      !(dropped_output && point.dtype == Dtype::fp8_delayed);
 }
 
 std::string why_modules(const ModelSpec& model, const Point& point) {
@@ -188,14 +182,14 @@ std::string why_modules(const ModelSpec& model, const Point& point) {
   const auto modules = recomputed_modules(point.layout.recompute);
   const bool sparse_alone = modules.has(Module::moe) || modules.has(Module::moe_act);
   if (sparse_alone && model.experts == 0)
-    return fmt::format("recompute {} needs a model with experts, and {} has none", word,
-                       model.name);
+    return fmt::format(
+        "recompute {} needs a model with experts, and {} has none", word, model.name);
   if (modules.has(Module::mlp) && model.experts > 0 && model.dense_layers == 0)
-    return fmt::format("recompute {} needs layers without experts, and {} has none", word,
-                       model.name);
+    return fmt::format(
+        "recompute {} needs layers without experts, and {} has none", word, model.name);
   if (modules.has(Module::mla_up_proj) && !model.is_latent())
-    return fmt::format("recompute {} needs multi-head latent attention, and {} has none", word,
-                       model.name);
+    return fmt::format(
+        "recompute {} needs multi-head latent attention, and {} has none", word, model.name);
   return fmt::format("recompute {} drops what delayed scaling of FP8 has to keep", word);
 }
 
@@ -208,7 +202,7 @@ std::int32_t least_zero(Offload offload) {
 }  // namespace
 
 Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
-             PointFilter* runner_rules)
+    PointFilter* runner_rules)
     : sweep_(sweep),
       runner_(runner),
       excludes_(excludes),
@@ -283,8 +277,7 @@ int Judge::find_structure(const GridPoint& at) const {
   const auto& point = at.point;
   const auto& layout = point.layout;
   const std::int64_t per_node = sweep_.cluster.gpus_per_node;
-  if (point.nodes > 0 ? point.nodes * per_node != point.gpus : point.gpus > per_node)
-    return gpus;
+  if (point.nodes > 0 ? point.nodes * per_node != point.gpus : point.gpus > per_node) return gpus;
   if (at.gap == Gap::dp || layout.world() != point.gpus) return world;
   if (at.gap != Gap::none) return batch;
   if (sweep_.global_batch_samples && layout.global_batch() != *sweep_.global_batch_samples)
@@ -292,7 +285,7 @@ int Judge::find_structure(const GridPoint& at) const {
   // No product: tokens / seq_len can't overflow.
   if (sweep_.global_batch_tokens &&
       (*sweep_.global_batch_tokens % point.seq_len != 0 ||
-       layout.global_batch() != *sweep_.global_batch_tokens / point.seq_len))
+          layout.global_batch() != *sweep_.global_batch_tokens / point.seq_len))
     return batch;
   return none;
 }
@@ -328,9 +321,8 @@ int Judge::find_rule_of_runner(const Point& point) const {
   for (const auto& limit : limits_) {
     const auto value = limit.axis->get(point);
     const bool refused = limit.allowed.empty()
-                             ? value > limit.most
-                             : std::find(limit.allowed.begin(), limit.allowed.end(), value) ==
-                                   limit.allowed.end();
+        ? value > limit.most
+        : std::find(limit.allowed.begin(), limit.allowed.end(), value) == limit.allowed.end();
     if (refused) return limit.constraint;
   }
   return none;
@@ -366,8 +358,8 @@ std::string Judge::why_structure(const GridPoint& at, int constraint) const {
   const auto& cluster = sweep_.cluster;
   if (constraint == gpus && point.nodes > 0) {
     return fmt::format("{} with {} GPUs each are {} GPUs, but gpus is {}",
-                       counted(point.nodes, "node"), cluster.gpus_per_node,
-                       std::int64_t{point.nodes} * cluster.gpus_per_node, point.gpus);
+        counted(point.nodes, "node"), cluster.gpus_per_node,
+        std::int64_t{point.nodes} * cluster.gpus_per_node, point.gpus);
   }
   if (constraint == gpus) {
     return fmt::format(
@@ -378,11 +370,10 @@ std::string Judge::why_structure(const GridPoint& at, int constraint) const {
   const auto& layout = point.layout;
   if (at.gap == Gap::dp) {
     return fmt::format("{} cannot be divided by {} = {}", counted(point.gpus, "GPU"),
-                       product_text(layout, false),
-                       std::int64_t{layout.tp} * layout.pp * layout.cp);
+        product_text(layout, false), std::int64_t{layout.tp} * layout.pp * layout.cp);
   }
   return fmt::format("{} = {}, but the world has {}", product_text(layout, true),
-                     counted(layout.world(), "rank"), counted(point.gpus, "GPU"));
+      counted(layout.world(), "rank"), counted(point.gpus, "GPU"));
 }
 
 std::string Judge::why_batch(const GridPoint& at) const {
@@ -393,26 +384,25 @@ std::string Judge::why_batch(const GridPoint& at) const {
     const auto tokens = *sweep_.global_batch_tokens;
     if (tokens % point.seq_len != 0) {
       return fmt::format("a global batch of {} tokens is not a multiple of seq_len {}",
-                         grouped(tokens), point.seq_len);
+          grouped(tokens), point.seq_len);
     }
     samples = tokens / point.seq_len;
   }
   if (at.gap == Gap::grad_accum) {
     return fmt::format("a global batch of {} is not a multiple of dp {} x micro_batch {} = {}",
-                       counted(samples, "sample"), layout.dp, layout.micro_batch,
-                       std::int64_t{layout.dp} * layout.micro_batch);
+        counted(samples, "sample"), layout.dp, layout.micro_batch,
+        std::int64_t{layout.dp} * layout.micro_batch);
   }
   return fmt::format("dp {} x micro_batch {} x grad_accum {} = {}, but the global batch is {}",
-                     layout.dp, layout.micro_batch, layout.grad_accum,
-                     counted(layout.global_batch(), "sample"), grouped(samples));
+      layout.dp, layout.micro_batch, layout.grad_accum, counted(layout.global_batch(), "sample"),
+      grouped(samples));
 }
 
 std::string Judge::why_shape(const Point& point, int constraint) const {
   const auto& model = model_of(point);
   const auto& layout = point.layout;
   const auto divides = [&](std::int64_t count, std::string_view what) {
-    return fmt::format("tp {} does not divide the {} {} of {}", layout.tp, count, what,
-                       model.name);
+    return fmt::format("tp {} does not divide the {} {} of {}", layout.tp, count, what, model.name);
   };
   switch (constraint) {
     case heads:
@@ -425,13 +415,12 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return why_heads(model, layout);
     case rank_order:
       return fmt::format("rank_order {} needs cp above 1",
-                         rank_order_words[static_cast<std::size_t>(layout.rank_order)]);
+          rank_order_words[static_cast<std::size_t>(layout.rank_order)]);
     case experts:
       return why_experts(model, layout);
     case layers:
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,
-                         layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "",
-                         model.layers, model.name);
+          layout.vpp > 1 ? fmt::format(" x vpp {}", layout.vpp) : "", model.layers, model.name);
     case stages:
       return why_stages(model, layout);
     case recompute:
@@ -440,64 +429,59 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return "CUDA graphs of layers can't hold full recompute, which runs them again";
     case offload:
       return fmt::format("offload {} needs ZeRO {} or more",
-                         offload_words[static_cast<std::size_t>(layout.offload)],
-                         least_zero(layout.offload));
+          offload_words[static_cast<std::size_t>(layout.offload)], least_zero(layout.offload));
     case latent:
-      return fmt::format(
-          "shardbench has no {}, which {} has",
-          model.is_latent() ? "multi-head latent attention" : "multi-token prediction",
-          model.name);
+      return fmt::format("shardbench has no {}, which {} has",
+          model.is_latent() ? "multi-head latent attention" : "multi-token prediction", model.name);
     case grad_accum:
       return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
-                         layout.grad_accum, layout.pp - 1);
+          layout.grad_accum, layout.pp - 1);
     case zero:
       return fmt::format("ZeRO stage {} needs dp above 1", layout.zero);
     case dp_replicate:
       return why_replicas(layout);
     case sequence_parallel:
       if (layout.tp == 1) return "sequence parallelism needs tp above 1";
-      return fmt::format("sequence parallelism needs tp {} to divide seq_len {}", layout.tp,
-                         point.seq_len);
+      return fmt::format(
+          "sequence parallelism needs tp {} to divide seq_len {}", layout.tp, point.seq_len);
     default:
       return fmt::format("{} are more than limits.max_nodes, {}", counted(point.nodes, "node"),
-                         sweep_.policy.max_nodes);
+          sweep_.policy.max_nodes);
   }
 }
 
 std::string Judge::why_runner(const Point& point, const Finding& finding) const {
   if (finding.constraint >= first_rule_) {
     const auto& rule = runner_.rules[static_cast<std::size_t>(finding.rule)];
-    return rule.why.empty()
-               ? fmt::format("{} refuses {}", runner_name(sweep_, runner_), rule.when)
-               : rule.why;
+    return rule.why.empty() ? fmt::format("{} refuses {}", runner_name(sweep_, runner_), rule.when)
+                            : rule.why;
   }
-  const auto limit = std::find_if(limits_.begin(), limits_.end(), [&](const Limit& each) {
-    return each.constraint == finding.constraint;
-  });
+  const auto limit = std::find_if(limits_.begin(), limits_.end(),
+      [&](const Limit& each) { return each.constraint == finding.constraint; });
   const auto& axis = *limit->axis;
   const auto value = axis_text(axis, axis.get(point));
   if (limit->allowed.empty()) {
     return fmt::format("{} runs {} up to {}; this point has {}", runner_name(sweep_, runner_),
-                       axis.name, limit->most, value);
+        axis.name, limit->most, value);
   }
   std::string choice;
   for (const auto each : limit->allowed) {
     if (!choice.empty()) choice += ", ";
     choice += axis_text(axis, each);
   }
-  return fmt::format("{} runs {} {}; this point has {}", runner_name(sweep_, runner_),
-                     axis.name, choice, value);
+  return fmt::format(
+      "{} runs {} {}; this point has {}", runner_name(sweep_, runner_), axis.name, choice, value);
 }
 
 std::string too_large(const MemoryEstimate& bound, const ClusterSpec& cluster) {
   std::string parts;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (bound.bytes[i] == 0) continue;
-    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", memory_class_words[i],
-                         size_text(bound.bytes[i]));
+    parts += fmt::format(
+        "{}{} {}", parts.empty() ? "" : ", ", memory_class_words[i], size_text(bound.bytes[i]));
   }
   return fmt::format("needs at least {} per GPU ({}), and {} has {}", size_text(bound.total()),
-                     parts, cluster.name, size_text(cluster.memory_bytes));
+      parts, cluster.name, size_text(cluster.memory_bytes));
 }
 
 }  // namespace shardsweep

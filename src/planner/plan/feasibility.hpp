@@ -30,7 +30,7 @@ namespace shardsweep {
 class Judge {
  public:
   Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
-        PointFilter* runner_rules);
+      PointFilter* runner_rules);
 
   /// The first constraint that a point breaks; `constraint` is -1 where it breaks none.
   struct Finding {

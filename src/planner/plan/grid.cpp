@@ -29,8 +29,8 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
 
 // The product exists where something varies in it, or where nothing is picked by hand.
 bool has_product(const SweepSpec& sweep) {
-  const bool varies = std::any_of(sweep.axes.begin(), sweep.axes.end(),
-                                  [](const AxisValues& axis) { return !axis.automatic; });
+  const bool varies = std::any_of(
+      sweep.axes.begin(), sweep.axes.end(), [](const AxisValues& axis) { return !axis.automatic; });
   return varies || !sweep.zips.empty() || sweep.points.empty();
 }
 
@@ -57,15 +57,15 @@ std::string place(const SourcePosition& position, const std::string& sweep) {
   return fmt::format("{}:{}:{}", position.file, position.line, position.column);
 }
 
-Result<void> check_axis(const SweepSpec& sweep, const AxisValues& axis,
-                        std::set<std::string_view>& seen) {
+Result<void> check_axis(
+    const SweepSpec& sweep, const AxisValues& axis, std::set<std::string_view>& seen) {
   if (!seen.insert(axis.axis->name).second) {
-    return fault(FaultKind::invalid_input, fmt::format("sweep '{}': axis '{}' appears twice",
-                                                       sweep.name, axis.axis->name));
+    return fault(FaultKind::invalid_input,
+        fmt::format("sweep '{}': axis '{}' appears twice", sweep.name, axis.axis->name));
   }
   if (!axis.automatic && axis.values.empty()) {
-    return fault(FaultKind::invalid_input, fmt::format("sweep '{}': axis '{}' has no values",
-                                                       sweep.name, axis.axis->name));
+    return fault(FaultKind::invalid_input,
+        fmt::format("sweep '{}': axis '{}' has no values", sweep.name, axis.axis->name));
   }
   return {};
 }
@@ -149,9 +149,9 @@ Result<Grid::Dimension> Grid::zip_dimension(const ZipGroup& zip) const {
   for (const auto& axis : zip.axes) {
     dimension.axes.push_back(axis.axis);
     if (axis.automatic || axis.values.size() != rows) {
-      return fault(FaultKind::invalid_input, fmt::format("zip: '{}' has {} values, '{}' has {}",
-                                                         zip.axes.front().axis->name, rows,
-                                                         axis.axis->name, axis.values.size()));
+      return fault(FaultKind::invalid_input,
+          fmt::format("zip: '{}' has {} values, '{}' has {}", zip.axes.front().axis->name, rows,
+              axis.axis->name, axis.values.size()));
     }
   }
   for (std::size_t row = 0; row < rows; ++row) {
@@ -196,8 +196,8 @@ Result<void> Grid::check_size(const SweepSpec& sweep) {
       const auto value = var_value(var, point);
       if (value == -2) {
         return fault(FaultKind::invalid_input,
-                     fmt::format("{}: var '{}' does not have that value",
-                                 place(point.position, sweep.name), var.name));
+            fmt::format("{}: var '{}' does not have that value", place(point.position, sweep.name),
+                var.name));
       }
       if (value < 0) copies = times(copies, static_cast<std::int64_t>(var.values.size()));
     }
@@ -205,26 +205,26 @@ Result<void> Grid::check_size(const SweepSpec& sweep) {
   }
   if (count <= sweep.policy.max_points) return {};
   return fault(FaultKind::invalid_input,
-               fmt::format("sweep '{}': the grid has {}{} points, more than limits.max_points "
-                           "({})",
-                           sweep.name, count == largest_count ? "at least " : "",
-                           grouped(count), grouped(sweep.policy.max_points)));
+      fmt::format("sweep '{}': the grid has {}{} points, more than limits.max_points "
+                  "({})",
+          sweep.name, count == largest_count ? "at least " : "", grouped(count),
+          grouped(sweep.policy.max_points)));
 }
 
 Result<void> Grid::check_batch(const SweepSpec& sweep) const {
   const bool wanted = (product_.size > 0 && product_.base.grad_accum_auto) ||
-                      std::any_of(picked_.begin(), picked_.end(),
-                                  [](const Base& base) { return base.grad_accum_auto; });
+      std::any_of(
+          picked_.begin(), picked_.end(), [](const Base& base) { return base.grad_accum_auto; });
   if (!wanted || batch_tokens_ > 0 || batch_samples_ > 0) return {};
   return fault(FaultKind::invalid_input,
-               fmt::format("sweep '{}': grad_accum is auto; set global_batch_tokens or "
-                           "global_batch_size",
-                           sweep.name));
+      fmt::format("sweep '{}': grad_accum is auto; set global_batch_tokens or "
+                  "global_batch_size",
+          sweep.name));
 }
 
 // A var that a hand-picked point does not set takes each of its values.
-std::vector<Grid::Base> Grid::over_vars(const SweepSpec& sweep, const PartialPoint& partial,
-                                        const Base& base) {
+std::vector<Grid::Base> Grid::over_vars(
+    const SweepSpec& sweep, const PartialPoint& partial, const Base& base) {
   std::vector<Base> copies{base};
   for (std::size_t i = 0; i < sweep.vars.size(); ++i) {
     const auto& var = sweep.vars[i];
@@ -258,8 +258,7 @@ void Grid::add_picked(const SweepSpec& sweep, const Base& constants) {
     auto base = constants;
     set_scope(base, partial.settings);
     for (auto& copy : over_vars(sweep, partial, base)) {
-      for (copy.point.repeat = 1; copy.point.repeat <= sweep.measure.repeats;
-           ++copy.point.repeat)
+      for (copy.point.repeat = 1; copy.point.repeat <= sweep.measure.repeats; ++copy.point.repeat)
         add(copy);
     }
   }
@@ -297,8 +296,7 @@ void Grid::apply(const Dimension& dimension, std::int64_t row, Point& point) {
   } else {
     const auto width = dimension.axes.size();
     for (std::size_t i = 0; i < width; ++i)
-      dimension.axes[i]->set(point,
-                             dimension.values[static_cast<std::size_t>(row) * width + i]);
+      dimension.axes[i]->set(point, dimension.values[static_cast<std::size_t>(row) * width + i]);
   }
 }
 

@@ -91,9 +91,8 @@ class Grid {
   [[nodiscard]] Result<Dimension> zip_dimension(const ZipGroup& zip) const;
   [[nodiscard]] Result<void> check_size(const SweepSpec& sweep);
   [[nodiscard]] Result<void> check_batch(const SweepSpec& sweep) const;
-  [[nodiscard]] static std::vector<Base> over_vars(const SweepSpec& sweep,
-                                                   const PartialPoint& partial,
-                                                   const Base& base);
+  [[nodiscard]] static std::vector<Base> over_vars(
+      const SweepSpec& sweep, const PartialPoint& partial, const Base& base);
   void add_picked(const SweepSpec& sweep, const Base& constants);
   [[nodiscard]] bool in_product(const Point& point) const;
   [[nodiscard]] std::int64_t picked_count() const {

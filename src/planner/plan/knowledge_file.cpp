@@ -33,8 +33,7 @@ constexpr std::size_t longest_version = 32;
 
 /// A version, and no branch, path or person: "0.8", "2.1.0rc1".
 bool is_plain_version(std::string_view text) {
-  constexpr std::array<std::string_view, 7> words{"alpha", "beta", "rc", "dev",
-                                                  "post",  "a",    "b"};
+  constexpr std::array<std::string_view, 7> words{"alpha", "beta", "rc", "dev", "post", "a", "b"};
   const auto digits = std::min(text.find_first_not_of("0123456789."), text.size());
   if (digits == 0 || text.front() == '.' || text.size() > longest_version) return false;
   text.remove_prefix(digits);
@@ -42,8 +41,7 @@ bool is_plain_version(std::string_view text) {
   if (text.front() == '-' || text.front() == '+') text.remove_prefix(1);
   return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
     return text.starts_with(word) &&
-           std::all_of(text.begin() + static_cast<std::ptrdiff_t>(word.size()), text.end(),
-                       is_digit);
+        std::all_of(text.begin() + static_cast<std::ptrdiff_t>(word.size()), text.end(), is_digit);
   });
 }
 
@@ -67,8 +65,7 @@ RunnerSpec runner_of(const KnowledgeSource& source) {
 /// Reads the lines of a file, in their order: head, sources, models, runs.
 class KnowledgeReader {
  public:
-  KnowledgeReader(std::string_view text, const std::string& where)
-      : rest_(text), where_(where) {}
+  KnowledgeReader(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
 
   Result<KnowledgeFile> all() {
     number_ = 1;
@@ -77,10 +74,10 @@ class KnowledgeReader {
     if (rest_.empty()) return refuse("the file is empty");
     for (; !rest_.empty(); ++number_) {
       SHARDSWEEP_ASSIGN(auto json, next());
-      auto read = number_ == 1                                      ? head(json)
-                  : json.contains("model") && !json.contains("run") ? model(json)
-                  : json.contains("run")                            ? run(json)
-                                                                    : source(json);
+      auto read = number_ == 1                              ? head(json)
+          : json.contains("model") && !json.contains("run") ? model(json)
+          : json.contains("run")                            ? run(json)
+                                                            : source(json);
       // The head of a newer program has said all that there is to say.
       if (!read && read.error().kind == FaultKind::rejected)
         return tl::unexpected<Fault>(read.error());
@@ -92,8 +89,7 @@ class KnowledgeReader {
       return refuse(fmt::format(
           "it says {} sources, {} models and {} runs, and {}, {} and {} follow: lines are "
           "missing, or too many",
-          sources_, models_, runs_, file_.sources.size(), file_.models.size(),
-          file_.runs.size()));
+          sources_, models_, runs_, file_.sources.size(), file_.models.size(), file_.runs.size()));
     return std::move(file_);
   }
 
@@ -115,7 +111,7 @@ class KnowledgeReader {
       return refuse(
           fmt::format("the line was edited: its text gives the check {}, and it says {}. What "
                       "was measured is not edited: export it anew",
-                      check_of(line->object), escaped(line->said)));
+              check_of(line->object), escaped(line->said)));
     auto json = KnowledgeJson::parse(line->object, nullptr, false);
     if (!json.is_object()) return refuse("this is no JSON object");
     if (json.dump(-1, ' ', false, KnowledgeJson::error_handler_t::replace) != line->object)
@@ -127,8 +123,7 @@ class KnowledgeReader {
   static Result<std::int64_t> take(KnowledgeJson& json, const char* key, std::int64_t most) {
     const auto found = json.find(key);
     if (found == json.end()) return refuse_json(fmt::format("'{}' is missing", key));
-    SHARDSWEEP_ASSIGN(const auto number,
-                      whole_in_json(*found, fmt::format("'{}'", key), 0, most));
+    SHARDSWEEP_ASSIGN(const auto number, whole_in_json(*found, fmt::format("'{}'", key), 0, most));
     json.erase(key);
     return number;
   }
@@ -142,12 +137,12 @@ class KnowledgeReader {
     return refuse_json(
         fmt::format("'{}' is no key that this program knows; a newer shardsweep may have "
                     "written it",
-                    escaped(json.begin().key())));
+            escaped(json.begin().key())));
   }
   /// All keys of T, which go from the line.
   template <class T>
   static Result<void> take_object(KnowledgeJson& json, std::string_view name, T& into,
-                                  std::initializer_list<std::string_view> required) {
+      std::initializer_list<std::string_view> required) {
     SHARDSWEEP_TRY(read_object(json, name, into, required));
     visit_fields<T>([&](const auto& key) { json.erase(std::string(key.name)); });
     return refuse_rest(json);
@@ -159,9 +154,9 @@ class KnowledgeReader {
       return refuse_json("this is no knowledge: `shardsweep knowledge export` writes it");
     if (*format > knowledge_format)
       return fault(FaultKind::rejected,
-                   fmt::format("{}:1: knowledge of format {}; this program reads format {}. A "
-                               "newer shardsweep wrote it",
-                               where_, format->get<std::int64_t>(), knowledge_format));
+          fmt::format("{}:1: knowledge of format {}; this program reads format {}. A "
+                      "newer shardsweep wrote it",
+              where_, format->get<std::int64_t>(), knowledge_format));
     json.erase(knowledge_key);
     SHARDSWEEP_ASSIGN(sources_, take(json, "sources", most_sources));
     SHARDSWEEP_ASSIGN(models_, take(json, "models", most_shapes));
@@ -176,10 +171,10 @@ class KnowledgeReader {
         take_object(json, "a source", source, {"gpu", "gpus_per_node", "memory", "family"}));
     SHARDSWEEP_TRY(find_family(source.family));
     const bool has_profile = std::find(profile_words.begin(), profile_words.end(),
-                                       source.profile) != profile_words.end();
+                                 source.profile) != profile_words.end();
     if (!source.profile.empty() && (!has_profile || !runner_of(source).is_shardbench()))
-      return refuse_json(fmt::format("'profile' is no profile of {}: {}", source.family,
-                                     in_quotes(source.profile)));
+      return refuse_json(fmt::format(
+          "'profile' is no profile of {}: {}", source.family, in_quotes(source.profile)));
     if (!source.version.empty() && !is_plain_version(source.version))
       return refuse_json(fmt::format("'version' is no version: {}", in_quotes(source.version)));
     if (!is_plain_text(source.gpu))
@@ -206,18 +201,16 @@ class KnowledgeReader {
     KnowledgeRun run;
     SHARDSWEEP_ASSIGN(const auto source, take(json, "source", most_sources));
     if (source >= std::ssize(file_.sources))
-      return refuse_json(
-          fmt::format("a run has source {} of {}", source, file_.sources.size()));
+      return refuse_json(fmt::format("a run has source {} of {}", source, file_.sources.size()));
     SHARDSWEEP_ASSIGN(const auto nodes, take(json, "nodes", 1 << 20));
     run.source = static_cast<std::int32_t>(source);
     run.nodes = static_cast<std::int32_t>(nodes);
     if (const auto found = json.find("over_predicted"); found != json.end()) {
-      SHARDSWEEP_ASSIGN(run.over_predicted,
-                        real_in_json(*found, "over_predicted", KeyType::real));
+      SHARDSWEEP_ASSIGN(run.over_predicted, real_in_json(*found, "over_predicted", KeyType::real));
       json.erase("over_predicted");
     }
-    SHARDSWEEP_TRY(take_object(json, "a run", run.run,
-                               {"model", "gpus", "seq_len", "dtype", "layout", "outcome"}));
+    SHARDSWEEP_TRY(take_object(
+        json, "a run", run.run, {"model", "gpus", "seq_len", "dtype", "layout", "outcome"}));
     const auto per_node = file_.sources[static_cast<std::size_t>(source)].gpus_per_node;
     if (nodes > 0 && nodes * std::int64_t{per_node} != run.run.gpus)
       return refuse_json(
@@ -225,7 +218,7 @@ class KnowledgeReader {
     SHARDSWEEP_ASSIGN(const auto seen, observation_of(file_.models, run.run, per_node));
     if (layout_text(seen.point) != run.run.layout)
       return refuse_json(fmt::format("'layout' is written '{}', and not {}",
-                                     layout_text(seen.point), in_quotes(run.run.layout)));
+          layout_text(seen.point), in_quotes(run.run.layout)));
     if ((seen.outcome == Outcome::completed) != (run.run.tokens_per_s_per_gpu > 0))
       return refuse_json(
           "'tokens_per_s_per_gpu' is above 0 in a run that completed, and in no "
@@ -258,8 +251,8 @@ KnowledgeJson numbered(const char* key, std::size_t number, const T& object) {
 /// Where it is, or at the end.
 template <class T, class Same>
 std::size_t place_in(std::vector<T>& list, const T& value, const Same& same) {
-  const auto found = std::find_if(list.begin(), list.end(),
-                                  [&](const T& other) { return same(value, other); });
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const T& other) { return same(value, other); });
   const auto place = static_cast<std::size_t>(found - list.begin());
   if (found == list.end()) list.push_back(value);
   return place;
@@ -270,13 +263,13 @@ KnowledgeRun run_of(const EarlierRun& earlier, const Predictor& predictor) {
   const auto& news = earlier.is.news;
   const auto& dtype = *find_axis("dtype");
   KnowledgeRun run{.nodes = point.nodes,
-                   .run = {.gpus = point.gpus,
-                           .seq_len = point.seq_len,
-                           .dtype = axis_text(dtype, dtype.get(point)),
-                           .layout = layout_text(point),
-                           .outcome = std::string(word_of(news.outcome)),
-                           .tokens_per_s_per_gpu = news.tokens_per_s_per_gpu,
-                           .peak_bytes = news.peak_bytes}};
+      .run = {.gpus = point.gpus,
+          .seq_len = point.seq_len,
+          .dtype = axis_text(dtype, dtype.get(point)),
+          .layout = layout_text(point),
+          .outcome = std::string(word_of(news.outcome)),
+          .tokens_per_s_per_gpu = news.tokens_per_s_per_gpu,
+          .peak_bytes = news.peak_bytes}};
   if (news.tokens_per_s_per_gpu <= 0) return run;
   const auto guess = predictor.guess(earlier.is.point.model, point);
   constexpr double digits = 1e4;
@@ -300,10 +293,9 @@ Result<KnowledgeFile> read_knowledge(std::string_view text, const std::string& w
 
 std::string knowledge_text(const KnowledgeFile& file) {
   std::string text;
-  put_line(text, {{knowledge_key, knowledge_format},
-                  {"sources", file.sources.size()},
-                  {"models", file.models.size()},
-                  {"runs", file.runs.size()}});
+  put_line(text,
+      {{knowledge_key, knowledge_format}, {"sources", file.sources.size()},
+          {"models", file.models.size()}, {"runs", file.runs.size()}});
   for (std::size_t i = 0; i < file.sources.size(); ++i)
     put_line(text, numbered("source", i, file.sources[i]));
   for (std::size_t i = 0; i < file.models.size(); ++i)
@@ -334,11 +326,11 @@ void KnowledgeWriter::add(const SweepSpec& sweep, std::span<const EarlierRun> ru
   const ClusterSpec& cluster = sweep.cluster;
   const Predictor predictor(cluster, family);
   KnowledgeSource source{.gpu = cluster.gpu,
-                         .gpus_per_node = cluster.gpus_per_node,
-                         .memory_bytes = cluster.memory_bytes,
-                         .intra_node_bandwidth = cluster.intra_node_bandwidth,
-                         .inter_node_bandwidth = cluster.inter_node_bandwidth,
-                         .family = std::string(family.name)};
+      .gpus_per_node = cluster.gpus_per_node,
+      .memory_bytes = cluster.memory_bytes,
+      .intra_node_bandwidth = cluster.intra_node_bandwidth,
+      .inter_node_bandwidth = cluster.inter_node_bandwidth,
+      .family = std::string(family.name)};
   if (sweep.runner.is_shardbench()) source.profile = sweep.runner.profile;
   const auto kind = place_in(kinds_, source, std::equal_to<>());
   for (const EarlierRun& run : runs) {
@@ -354,7 +346,7 @@ void KnowledgeWriter::add(const SweepSpec& sweep, std::span<const EarlierRun> ru
 KnowledgeFile KnowledgeWriter::file() const {
   auto kept = kept_;
   std::stable_sort(kept.begin(), kept.end(),
-                   [](const Kept& a, const Kept& b) { return a.ended_at < b.ended_at; });
+      [](const Kept& a, const Kept& b) { return a.ended_at < b.ended_at; });
   std::vector<std::size_t> left(kinds_.size(), 0);
   for (const Kept& one : kept)
     ++left[one.kind];
@@ -373,11 +365,11 @@ KnowledgeFile KnowledgeWriter::file() const {
 bool is_kin(const SweepSpec& sweep, const KnowledgeSource& source) {
   const ClusterSpec& cluster = sweep.cluster;
   return sweep.proof_of.empty() && cluster.gpu == source.gpu &&
-         cluster.gpus_per_node == source.gpus_per_node &&
-         cluster.memory_bytes == source.memory_bytes &&
-         is_one_class(cluster.intra_node_bandwidth, source.intra_node_bandwidth) &&
-         is_one_class(cluster.inter_node_bandwidth, source.inter_node_bandwidth) &&
-         &family_of(sweep.runner) == &family_of(runner_of(source));
+      cluster.gpus_per_node == source.gpus_per_node &&
+      cluster.memory_bytes == source.memory_bytes &&
+      is_one_class(cluster.intra_node_bandwidth, source.intra_node_bandwidth) &&
+      is_one_class(cluster.inter_node_bandwidth, source.inter_node_bandwidth) &&
+      &family_of(sweep.runner) == &family_of(runner_of(source));
 }
 
 std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep, const KnowledgeFile& file) {
@@ -389,10 +381,9 @@ std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep, const KnowledgeFile
     // It was read once, when it came.
     if (!seen) continue;
     seen->point.nodes = run.nodes;
-    runs.push_back({0,
-                    source.version,
-                    {{.model = seen->model, .point = seen->point, .traits = {}},
-                     {seen->outcome, seen->tokens_per_s_per_gpu, seen->peak_bytes}}});
+    runs.push_back({0, source.version,
+        {{.model = seen->model, .point = seen->point, .traits = {}},
+            {seen->outcome, seen->tokens_per_s_per_gpu, seen->peak_bytes}}});
   }
   return runs;
 }

@@ -81,8 +81,7 @@ inline constexpr std::size_t most_bytes_of_knowledge = std::size_t{8} << 20;
 /// Of a file, and of what a database keeps of it; `where` stands for it in messages. Faults
 /// name the line and what is wrong: torn, edited, or a value that no export writes
 /// (invalid_input); by a newer program (rejected).
-[[nodiscard]] Result<KnowledgeFile> read_knowledge(std::string_view text,
-                                                   const std::string& where);
+[[nodiscard]] Result<KnowledgeFile> read_knowledge(std::string_view text, const std::string& where);
 [[nodiscard]] std::string knowledge_text(const KnowledgeFile& file);
 
 /// The name of a file in lists and in `learn_from`: "imported:" and eight digits of its
@@ -116,7 +115,7 @@ class KnowledgeWriter {
 [[nodiscard]] bool is_kin(const SweepSpec& sweep, const KnowledgeSource& source);
 
 /// Those of kin, in the file's order.
-[[nodiscard]] std::vector<EarlierRun> earlier_runs(const SweepSpec& sweep,
-                                                   const KnowledgeFile& file);
+[[nodiscard]] std::vector<EarlierRun> earlier_runs(
+    const SweepSpec& sweep, const KnowledgeFile& file);
 
 }  // namespace shardsweep

@@ -30,13 +30,12 @@ void LaneHash::add(std::string_view text) {
 std::vector<LaneRange> order_lanes(std::vector<LaneEntry>& entries) {
   std::sort(entries.begin(), entries.end(), [](const LaneEntry& a, const LaneEntry& b) {
     return std::tie(a.lane, a.micro_batch, a.grad_accum, a.repeat, a.index) <
-           std::tie(b.lane, b.micro_batch, b.grad_accum, b.repeat, b.index);
+        std::tie(b.lane, b.micro_batch, b.grad_accum, b.repeat, b.index);
   });
   std::vector<LaneRange> lanes;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& each = entries[i];
-    if (i == 0 || each.lane != entries[i - 1].lane)
-      lanes.push_back({i, 0, each.value, each.index});
+    if (i == 0 || each.lane != entries[i - 1].lane) lanes.push_back({i, 0, each.value, each.index});
     auto& lane = lanes.back();
     ++lane.count;
     lane.value = std::max(lane.value, each.value);
@@ -46,7 +45,7 @@ std::vector<LaneRange> order_lanes(std::vector<LaneEntry>& entries) {
     const auto& one = entries[a.first];
     const auto& other = entries[b.first];
     return std::tuple(one.nodes, one.gpus, -a.value, a.index) <
-           std::tuple(other.nodes, other.gpus, -b.value, b.index);
+        std::tuple(other.nodes, other.gpus, -b.value, b.index);
   });
   return lanes;
 }

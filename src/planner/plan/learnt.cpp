@@ -25,7 +25,7 @@ namespace {
 bool is_of(const MeasuredLayout& measured, const ModelSpec& model, const Point& point) {
   const auto& its = measured.seen.point;
   return its.gpus == point.gpus && its.seq_len == point.seq_len && its.dtype == point.dtype &&
-         same_shape(measured.seen.model, model);
+      same_shape(measured.seen.model, model);
 }
 
 bool has_run(const MeasuredLayout& measured) {
@@ -45,12 +45,12 @@ RatioSpread spread_of(std::vector<double> ratios) {
   return {ratios.size(), at(0.5), at(tenth), at(1 - tenth)};
 }
 
-Result<Observation> observation_of(const std::vector<ModelSpec>& models, const LearntRun& run,
-                                   int gpus_per_node) {
+Result<Observation> observation_of(
+    const std::vector<ModelSpec>& models, const LearntRun& run, int gpus_per_node) {
   if (run.model < 0 || static_cast<std::size_t>(run.model) >= models.size())
     return fault(FaultKind::invalid_input,
-                 fmt::format("a measured run has model {} of {}", run.model,
-                             counted(static_cast<std::int64_t>(models.size()), "model")));
+        fmt::format("a measured run has model {} of {}", run.model,
+            counted(static_cast<std::int64_t>(models.size()), "model")));
   Observation seen;
   seen.model = models[static_cast<std::size_t>(run.model)];
   seen.point.gpus = run.gpus;
@@ -63,12 +63,12 @@ Result<Observation> observation_of(const std::vector<ModelSpec>& models, const L
     setting.axis->set(seen.point, setting.values.front());
   if (seen.point.layout.world() != run.gpus)
     return fault(FaultKind::invalid_input,
-                 fmt::format("a measured run of {} has the layout '{}'",
-                             counted(run.gpus, "GPU"), run.layout));
+        fmt::format(
+            "a measured run of {} has the layout '{}'", counted(run.gpus, "GPU"), run.layout));
   const auto outcome = from_word<Outcome>(run.outcome);
   if (outcome != Outcome::completed && outcome != Outcome::oom)
     return fault(FaultKind::invalid_input,
-                 fmt::format("outcome takes completed or oom, not '{}'", run.outcome));
+        fmt::format("outcome takes completed or oom, not '{}'", run.outcome));
   seen.outcome = *outcome;
   if (seen.outcome == Outcome::completed) seen.tokens_per_s_per_gpu = run.tokens_per_s_per_gpu;
   seen.peak_bytes = run.peak_bytes;
@@ -76,7 +76,7 @@ Result<Observation> observation_of(const std::vector<ModelSpec>& models, const L
 }
 
 const MeasuredLayout* Learnt::fastest(const ModelSpec& model, const Point& point,
-                                      const std::function<bool(const Layout&)>& wanted) const {
+    const std::function<bool(const Layout&)>& wanted) const {
   for (const auto& one : runs) {
     if (has_run(one) && one.seen.tokens_per_s_per_gpu > 0 && is_of(one, model, point) &&
         wanted(one.seen.point.layout))
@@ -92,11 +92,9 @@ const MeasuredLayout* Learnt::of(const ModelSpec& model, const Point& point) con
   return found == runs.end() ? nullptr : &*found;
 }
 
-Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster,
-                     const Family& family) {
+Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family) {
   const Predictor before(cluster, family);
-  Learnt learnt{
-      .name = knowledge.name, .predictor = before, .runs = {}, .speed = {}, .memory = {}};
+  Learnt learnt{.name = knowledge.name, .predictor = before, .runs = {}, .speed = {}, .memory = {}};
   std::vector<double> speeds;
   std::vector<double> peaks;
   for (const auto& run : knowledge.runs) {
@@ -124,8 +122,7 @@ Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster,
 std::string measured_sentence(const MeasuredLayout& measured) {
   if (!has_run(measured)) return "ran out of memory when it was measured";
   return fmt::format("measured: {} tokens/s per GPU in {}",
-                     amount_text(measured.seen.tokens_per_s_per_gpu),
-                     counted(measured.runs, "run"));
+      amount_text(measured.seen.tokens_per_s_per_gpu), counted(measured.runs, "run"));
 }
 
 }  // namespace shardsweep

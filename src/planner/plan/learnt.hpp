@@ -75,8 +75,8 @@ struct RatioSpread {
 [[nodiscard]] bool same_shape(ModelSpec a, const ModelSpec& b);
 
 /// A run on GPUs of nodes that have so many. Faults as learn().
-[[nodiscard]] Result<Observation> observation_of(const std::vector<ModelSpec>& models,
-                                                 const LearntRun& run, int gpus_per_node);
+[[nodiscard]] Result<Observation> observation_of(
+    const std::vector<ModelSpec>& models, const LearntRun& run, int gpus_per_node);
 
 /// One layout with what it has shown.
 struct MeasuredLayout {
@@ -94,8 +94,7 @@ struct Learnt {
 
   /// The fastest completed run with this model, precision and length on so many GPUs that is
   /// as `wanted` says. Null: there is none.
-  [[nodiscard]] const MeasuredLayout* fastest(
-      const ModelSpec& model, const Point& point,
+  [[nodiscard]] const MeasuredLayout* fastest(const ModelSpec& model, const Point& point,
       const std::function<bool(const Layout&)>& wanted) const;
   /// Of this very layout; a completed run before one out of memory. Null: it has not run.
   [[nodiscard]] const MeasuredLayout* of(const ModelSpec& model, const Point& point) const;
@@ -103,8 +102,8 @@ struct Learnt {
 
 /// For a cluster with these rates: those of the knowledge, or others. Faults (invalid_input): a
 /// run of no such model, or whose layout, dtype or outcome nobody can read.
-[[nodiscard]] Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster,
-                                   const Family& family);
+[[nodiscard]] Result<Learnt> learn(
+    const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family);
 
 /// "measured: 9,300 tokens/s per GPU in 3 runs", or "ran out of memory when it was measured".
 [[nodiscard]] std::string measured_sentence(const MeasuredLayout& measured);

@@ -35,8 +35,8 @@ namespace {
 
 /// Numbers of `entries` in that order: cell by cell, as SweepSearch goes through them. `read`
 /// gives the point of an entry.
-std::vector<std::size_t> best_first_order(
-    const SweepSpec& sweep, const Predictor& predictor, const std::vector<LaneEntry>& entries,
+std::vector<std::size_t> best_first_order(const SweepSpec& sweep, const Predictor& predictor,
+    const std::vector<LaneEntry>& entries,
     const std::function<const Point&(const LaneEntry&)>& read) {
   const auto model_of = [&](const Point& point) -> const ModelSpec& {
     return sweep.models.at(static_cast<std::size_t>(point.model));
@@ -113,12 +113,11 @@ class Planner {
     const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
     const double value = speed_of(predictor_.guess(model, point).step_s, point);
     kept_.push_back({at.index, hash, value, point.nodes, point.gpus, point.layout.micro_batch,
-                     point.layout.grad_accum, point.repeat});
+        point.layout.grad_accum, point.repeat});
   }
 
   [[nodiscard]] double gpu_hours_of(const Point& point, const Prediction& prediction) const {
-    return prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, point)) /
-           hour_s;
+    return prediction.attempt_s * static_cast<double>(gpus_held(sweep_.cluster, point)) / hour_s;
   }
   [[nodiscard]] double gpu_hours_of(const Point& point) const {
     const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
@@ -190,8 +189,8 @@ class Planner {
   Plan plan_;
 };
 
-void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
-                      std::vector<std::string>& warnings) {
+void warn_of_excludes(
+    const SweepSpec& sweep, const Judge& judge, std::vector<std::string>& warnings) {
   const auto asked = judge.asked_excludes();
   if (asked == 0) return;
   std::int64_t all = 0;
@@ -200,19 +199,18 @@ void warn_of_excludes(const SweepSpec& sweep, const Judge& judge,
     const auto removed = judge.removed()[i];
     all += removed;
     if (removed == 0) {
-      warnings.push_back(fmt::format("exclude '{}' matched none of the {}.",
-                                     sweep.excludes[i].when,
-                                     counted(asked - all, "feasible point")));
+      warnings.push_back(fmt::format("exclude '{}' matched none of the {}.", sweep.excludes[i].when,
+          counted(asked - all, "feasible point")));
     } else if (removed == asked) {
       one_takes_all = true;
       warnings.push_back(fmt::format("exclude '{}' matched all {}: nothing is left to run.",
-                                     sweep.excludes[i].when, counted(asked, "feasible point")));
+          sweep.excludes[i].when, counted(asked, "feasible point")));
     }
   }
   if (all == asked && !one_takes_all) {
     warnings.push_back(
         fmt::format("the exclude rules together matched all {}: nothing is left to run.",
-                    counted(asked, "feasible point")));
+            counted(asked, "feasible point")));
   }
 }
 
@@ -225,8 +223,8 @@ void warn_of_budget(const SweepSpec& sweep, Plan& plan) {
   plan.warnings.push_back(
       fmt::format("The {} about {} GPU-hours, and limits.max_gpu_hours is {:g}. The last "
                   "trials {} not run.",
-                  searched ? "search needs at most" : "trials need", amount_text(most), budget,
-                  searched ? "may" : "will"));
+          searched ? "search needs at most" : "trials need", amount_text(most), budget,
+          searched ? "may" : "will"));
 }
 
 void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
@@ -236,22 +234,21 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
   for (const auto& var : sweep.vars)
     vars += (vars.empty() ? "" : ", ") + var.name;
   if (!vars.empty()) {
-    warnings.push_back(fmt::format("Predictions ignore the variable{} {}.",
-                                   sweep.vars.size() == 1 ? "" : "s", vars));
+    warnings.push_back(fmt::format(
+        "Predictions ignore the variable{} {}.", sweep.vars.size() == 1 ? "" : "s", vars));
   }
   if (plan.trials.empty() && plan.points > 0)
-    warnings.push_back(
-        fmt::format("{} run: {}.",
-                    plan.points == 1 ? std::string("The only point cannot")
-                                     : "None of the " + counted(plan.points, "point") + " can",
-                    why_nothing_runs(plan)));
+    warnings.push_back(fmt::format("{} run: {}.",
+        plan.points == 1 ? std::string("The only point cannot")
+                         : "None of the " + counted(plan.points, "point") + " can",
+        why_nothing_runs(plan)));
   warn_of_budget(sweep, plan);
 }
 
 }  // namespace
 
-Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
-                       PointFilter* excludes, PointFilter* runner_rules) {
+Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner, PointFilter* excludes,
+    PointFilter* runner_rules) {
   SHARDSWEEP_ASSIGN(const auto grid, Grid::make(sweep));
   Judge judge(sweep, runner, excludes, runner_rules);
   auto plan = Planner(sweep, grid, judge).make();

@@ -18,7 +18,7 @@ namespace shardsweep {
 /// grad_accum, then repeat, ascending.
 /// Faults (invalid_input): those of Grid::make; an expression that fails while it is evaluated.
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
-                                     PointFilter* excludes, PointFilter* runner_rules);
+    PointFilter* excludes, PointFilter* runner_rules);
 
 /// Why most points of a plan are left out, with the numbers of the first of them: "gpus 8 is
 /// more than …". Of points whose numbers divide, if there are any: those are nearest to

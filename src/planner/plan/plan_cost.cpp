@@ -21,8 +21,7 @@ std::map<CellKey, std::vector<double>> hours_by_cell(const SweepSpec& sweep, con
   std::map<CellKey, std::vector<double>> cells;
   for (const auto& trial : plan.trials) {
     const auto& model = sweep.models[static_cast<std::size_t>(trial.point.model)];
-    cells[cell_of(model, trial.point)].push_back(
-        trial.prediction.attempt_s *
+    cells[cell_of(model, trial.point)].push_back(trial.prediction.attempt_s *
         static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s);
   }
   return cells;
@@ -47,7 +46,7 @@ SearchBound search_bound(const SweepSpec& sweep, const Plan& plan) {
     bound.gpu_hours += spent;
   }
   bound.binds = bound.runs < static_cast<std::int64_t>(plan.trials.size()) ||
-                bound.gpu_hours < plan.gpu_hours * (1 - 1e-9);
+      bound.gpu_hours < plan.gpu_hours * (1 - 1e-9);
   return bound;
 }
 
@@ -56,8 +55,7 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   constexpr std::size_t confirmed = 2;  // the first two
   const auto most = static_cast<std::size_t>(sweep.measure.finalists);
   if (most == 0) return cost;
-  cost.rounds_at_most =
-      sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
+  cost.rounds_at_most = sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
   cost.further_sets = sweep.measure.node_sets - 1;
   std::map<CellKey, std::vector<const PlannedTrial*>> cells;
   for (const PlannedTrial& trial : plan.trials)
@@ -74,10 +72,10 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
     cost.runs += static_cast<std::int64_t>(trials.size());
     for (std::size_t place = 0; place < trials.size(); ++place) {
       const PlannedTrial& trial = *trials[place];
-      const double longer_s = (sweep.measure.steps - sweep.measure.steps_of_trial()) *
-                              trial.prediction.train_step_s;
+      const double longer_s =
+          (sweep.measure.steps - sweep.measure.steps_of_trial()) * trial.prediction.train_step_s;
       const double hours = (trial.prediction.attempt_s + longer_s) *
-                           static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+          static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
       cost.gpu_hours += hours;
       if (place >= confirmed || sweep.measure.node_sets < 2) continue;
       ++cost.further_runs;
@@ -94,7 +92,7 @@ double hours_of_whole_runs(const SweepSpec& sweep, const Plan& plan) {
   double hours = 0;
   for (const PlannedTrial& trial : plan.trials)
     hours += steps * trial.prediction.train_step_s *
-             static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
+        static_cast<double>(gpus_held(sweep.cluster, trial.point)) / hour_s;
   return hours;
 }
 

@@ -11,8 +11,7 @@ namespace shardsweep {
 namespace {
 
 /// Model, sequence length, GPUs and variables.
-using ProofCell =
-    std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
+using ProofCell = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
 
 /// The fastest by prediction, of each cell.
 std::vector<const PlannedTrial*> finalists(const Plan& plan) {
@@ -84,8 +83,8 @@ std::vector<Proved> proved(const SweepSpec& proof, const std::vector<ProvedRank>
     const std::int32_t slots = std::max(1, proof.cluster.gpus_per_node);
     point.gpus = world;
     point.nodes = world % slots == 0 ? world / slots : 0;
-    auto found = std::find_if(all.begin(), all.end(),
-                              [&](const Proved& one) { return one.point == point; });
+    auto found =
+        std::find_if(all.begin(), all.end(), [&](const Proved& one) { return one.point == point; });
     if (found == all.end()) found = all.insert(all.end(), {.point = point});
     found->fits = found->fits && rank.fits;
     found->peak_bytes = std::max(found->peak_bytes, rank.peak_bytes);

@@ -42,7 +42,7 @@ struct ProvedRank {
   double step_s = 0;
 };
 /// Layouts of which at least one rank says something: that all fit, or that one does not.
-[[nodiscard]] std::vector<Proved> proved(const SweepSpec& proof,
-                                         const std::vector<ProvedRank>& ranks);
+[[nodiscard]] std::vector<Proved> proved(
+    const SweepSpec& proof, const std::vector<ProvedRank>& ranks);
 
 }  // namespace shardsweep

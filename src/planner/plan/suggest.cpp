@@ -32,13 +32,9 @@ namespace {
 constexpr std::string_view playbook = "Ultra-Scale Playbook";
 
 constexpr std::array<StepPart, 8> parts{{{"compute", &TimeEstimate::compute_s},
-                                         {"memory", &TimeEstimate::memory_s},
-                                         {"launch", &TimeEstimate::launch_s},
-                                         {"tp", &TimeEstimate::tp_s},
-                                         {"pp", &TimeEstimate::pp_s},
-                                         {"bubble", &TimeEstimate::bubble_s},
-                                         {"dp", &TimeEstimate::dp_s},
-                                         {"update", &TimeEstimate::update_s}}};
+    {"memory", &TimeEstimate::memory_s}, {"launch", &TimeEstimate::launch_s},
+    {"tp", &TimeEstimate::tp_s}, {"pp", &TimeEstimate::pp_s}, {"bubble", &TimeEstimate::bubble_s},
+    {"dp", &TimeEstimate::dp_s}, {"update", &TimeEstimate::update_s}}};
 
 /// What the largest part of a step is, and what would make it smaller.
 struct StepLimit {
@@ -48,24 +44,20 @@ struct StepLimit {
 };
 
 StepLimit limit_of(std::string_view part, const Layout& layout) {
-  if (part == "compute" && layout.recompute == Recompute::none)
-    return {part, "is computation", ""};
+  if (part == "compute" && layout.recompute == Recompute::none) return {part, "is computation", ""};
   if (part == "tp" && layout.tp == 1) {
-    return layout.ep > 1
-               ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
-               : StepLimit{part, "waits for what attention exchanges", "Use less cp."};
+    return layout.ep > 1 ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
+                         : StepLimit{part, "waits for what attention exchanges", "Use less cp."};
   }
   constexpr std::array<StepLimit, 8> limits{{
-      {"compute", "is computation, recomputation included",
-       "Less recomputation would be faster."},
+      {"compute", "is computation, recomputation included", "Less recomputation would be faster."},
       {"memory", "waits for device memory", "A larger micro_batch helps."},
       {"launch", "waits for kernel launches", "A larger micro_batch helps."},
-      {"tp", "waits for tensor-parallel transfers",
-       "Less tp helps, with pp or ZeRO for memory."},
+      {"tp", "waits for tensor-parallel transfers", "Less tp helps, with pp or ZeRO for memory."},
       {"pp", "waits for transfers between stages", "Less pp helps."},
       {"bubble", "is the pipeline's bubble", "Less pp helps, or more micro-batches per step."},
       {"dp", "waits for data-parallel transfers",
-       "More grad_accum helps, a lower ZeRO stage, or less dp."},
+          "More grad_accum helps, a lower ZeRO stage, or less dp."},
       {"update", "is the optimizer", "More tokens per step help, or ZeRO."},
   }};
   const auto* const found = std::find_if(
@@ -84,15 +76,14 @@ std::string memory_text(const MemoryEstimate& estimate) {
   std::string text;
   for (std::size_t i = 0; i < memory_class_words.size(); ++i) {
     if (estimate.bytes[i] == 0) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", memory_class_words[i],
-                        size_text(estimate.bytes[i]));
+    text += fmt::format(
+        "{}{} {}", text.empty() ? "" : ", ", memory_class_words[i], size_text(estimate.bytes[i]));
   }
   return text;
 }
 
 Predictor predictor_of(const SuggestRequest& request) {
-  return request.learnt ? request.learnt->predictor
-                        : Predictor(request.cluster, *request.family);
+  return request.learnt ? request.learnt->predictor : Predictor(request.cluster, *request.family);
 }
 
 /// The request as a sweep, and its plan's trials with what is predicted of them.
@@ -108,8 +99,7 @@ class LayoutJudge {
     found.left_out_by_constraint = plan.left_out_by_constraint;
     found.why_left_out = why_nothing_runs(plan);
     std::string why_refused;
-    std::optional<MemoryEstimate>
-        least;  // of those that are too large, as their trainer is used
+    std::optional<MemoryEstimate> least;  // of those that are too large, as their trainer is used
     for (const auto& trial : plan.trials) {
       if (is_no_plan(trial.point.layout)) continue;
       if (auto refusal = refusal_of(trial.point); !refusal.empty()) {
@@ -119,10 +109,10 @@ class LayoutJudge {
       }
       ++found.judged;
       SuggestedLayout layout{.point = trial.point,
-                             .guess = predictor_.guess(request_.model, trial.point),
-                             .tokens_per_s_per_gpu = 0,
-                             .mfu = 0,
-                             .limit = {}};
+          .guess = predictor_.guess(request_.model, trial.point),
+          .tokens_per_s_per_gpu = 0,
+          .mfu = 0,
+          .limit = {}};
       hold_against_runs(layout);
       if (layout.guess.memory.fit == Fit::never) {
         const auto bound = predictor_.least_memory(request_.model, trial.point);
@@ -137,9 +127,8 @@ class LayoutJudge {
     if (least && found.fitting.empty() && found.doubtful.empty())
       found.why_left_out = too_large(*least, request_.cluster);
     for (auto* list : {&found.fitting, &found.doubtful}) {
-      std::stable_sort(list->begin(), list->end(), [](const auto& a, const auto& b) {
-        return a.guess.step_s < b.guess.step_s;
-      });
+      std::stable_sort(list->begin(), list->end(),
+          [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
     }
     return found;
   }
@@ -147,7 +136,7 @@ class LayoutJudge {
  private:
   [[nodiscard]] const AxisValues* lock_of(const AxisInfo& axis) const {
     const auto found = std::find_if(request_.locks.begin(), request_.locks.end(),
-                                    [&](const AxisValues& lock) { return lock.axis == &axis; });
+        [&](const AxisValues& lock) { return lock.axis == &axis; });
     return found == request_.locks.end() ? nullptr : &*found;
   }
   [[nodiscard]] bool locks(std::string_view name) const {
@@ -176,11 +165,10 @@ class LayoutJudge {
     const auto tokens = request_.global_batch_tokens;
     if (tokens % request_.seq_len == 0) return {};
     const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}",
-                    grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
-                    grouped((samples + 1) * request_.seq_len)));
+            grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
+            grouped((samples + 1) * request_.seq_len)));
   }
 
   /// Values of a suggested axis; none: it stays at its default.
@@ -221,7 +209,7 @@ class LayoutJudge {
     if (request_.model.experts == 0) return values;
     for (const std::string_view word : {"layernorm+moe_act", "moe"})
       values.push_back(std::find(recompute_words.begin(), recompute_words.end(), word) -
-                       recompute_words.begin());
+          recompute_words.begin());
     return values;
   }
 
@@ -230,15 +218,8 @@ class LayoutJudge {
   /// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
   /// that the plan tells.
   [[nodiscard]] ZipGroup split_rows() const {
-    constexpr std::array<std::string_view, 9> names{"tp",
-                                                    "pp",
-                                                    "cp",
-                                                    "ep",
-                                                    "expert_tp",
-                                                    "zero",
-                                                    "sequence_parallel",
-                                                    "first_stage_layers",
-                                                    "last_stage_layers"};
+    constexpr std::array<std::string_view, 9> names{"tp", "pp", "cp", "ep", "expert_tp", "zero",
+        "sequence_parallel", "first_stage_layers", "last_stage_layers"};
     if (locks("dp")) return {};
     Point point = world_of(request_);
     for (const auto& lock : request_.locks)
@@ -265,8 +246,8 @@ class LayoutJudge {
     layout.last_stage_layers = told.last;
   }
 
-  void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at,
-                Point& point, ZipGroup& rows) const {
+  void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at, Point& point,
+      ZipGroup& rows) const {
     if (at < choices.size()) {
       for (const auto value : choices[at]) {
         rows.axes[at].axis->set(point, value);
@@ -300,7 +281,7 @@ class LayoutJudge {
     auto rows = split_rows();
     const auto is_in_rows = [&](const AxisInfo& axis) {
       return std::any_of(rows.axes.begin(), rows.axes.end(),
-                         [&](const AxisValues& one) { return one.axis == &axis; });
+          [&](const AxisValues& one) { return one.axis == &axis; });
     };
     for (const auto* axis : axes_with<AxisUse::suggested>) {
       if (axis->allows_auto || lock_of(*axis) != nullptr || is_in_rows(*axis)) continue;
@@ -309,15 +290,14 @@ class LayoutJudge {
     }
     if (!rows.axes.empty()) sweep.zips.push_back(std::move(rows));
     for (const auto* axis : axes_with<AxisUse::suggested>) {
-      if (axis->allows_auto && lock_of(*axis) == nullptr)
-        sweep.axes.push_back({axis, true, {}});
+      if (axis->allows_auto && lock_of(*axis) == nullptr) sweep.axes.push_back({axis, true, {}});
     }
     sweep.constants = request_.locks;
     const auto constant = [&](std::string_view name, std::int64_t value) {
       sweep.constants.push_back({find_axis(name), false, {value}});
     };
-    constant(request_.nodes > 0 ? "nodes" : "gpus",
-             request_.nodes > 0 ? request_.nodes : request_.gpus);
+    constant(
+        request_.nodes > 0 ? "nodes" : "gpus", request_.nodes > 0 ? request_.nodes : request_.gpus);
     constant("seq_len", request_.seq_len);
     constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
     return sweep;
@@ -338,18 +318,17 @@ class LayoutJudge {
     if (!time.nominal) {
       layout.tokens_per_s_per_gpu = speed_of(layout.guess.step_s, layout.point);
       const auto& peak = request_.cluster.peak(layout.point.dtype);
-      layout.mfu = layout.tokens_per_s_per_gpu *
-                   flops_per_token(request_.model, request_.seq_len) / peak.value_or(0);
+      layout.mfu = layout.tokens_per_s_per_gpu * flops_per_token(request_.model, request_.seq_len) /
+          peak.value_or(0);
     }
     // What computes is not waiting; it limits only where nothing else weighs much.
     constexpr double much = 0.1;
-    const auto& largest = *std::max_element(
-        parts.begin() + 1, parts.end(),
+    const auto& largest = *std::max_element(parts.begin() + 1, parts.end(),
         [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
     const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
     const auto limit = limit_of(part.name, layout.point.layout);
-    layout.limit = fmt::format("{:.0f} % of the step {}.",
-                               100 * time.*part.seconds / time.step_s, limit.what);
+    layout.limit =
+        fmt::format("{:.0f} % of the step {}.", 100 * time.*part.seconds / time.step_s, limit.what);
     layout.remedy = limit.remedy;
     layout.computes = part.name == parts.front().name;
   }
@@ -374,7 +353,7 @@ class Suggester {
       const bool advise = &layout != suggestion_.layouts.data() && !layout.remedy.empty();
       suggestion_.throughput.push_back(
           fmt::format("{}: {}{}", layout_text(layout.point, LayoutForm::sentence), layout.limit,
-                      advise ? " " + layout.remedy : ""));
+              advise ? " " + layout.remedy : ""));
     }
     check_rules();
     say_flow();
@@ -420,26 +399,23 @@ class Suggester {
     const auto whole = alone();
     const auto capacity = request_.cluster.memory_bytes;
     const auto needs = size_text(whole.total());
-    lines.push_back(
-        fmt::format("One sample on one GPU needs {} ({}).", needs, memory_text(whole)));
+    lines.push_back(fmt::format("One sample on one GPU needs {} ({}).", needs, memory_text(whole)));
     if (capacity > 0) {
       lines.push_back(fmt::format("A GPU of {} has {}: {}", request_.cluster.name,
-                                  size_text(capacity),
-                                  whole.total() <= capacity ? "it fits." : "it does not fit."));
+          size_text(capacity), whole.total() <= capacity ? "it fits." : "it does not fit."));
     }
     for (const std::int32_t zero : {0, 1, 2, 3}) {
       if (const auto least = least_split(zero)) {
         const auto split = std::int64_t{least->layout.tp} * least->layout.pp;
         lines.push_back(fmt::format("ZeRO {} {} ({}).", zero,
-                                    split == 1 ? "fits without tensor or pipeline parallelism"
-                                               : fmt::format("fits from tp × pp = {}", split),
-                                    layout_text(*least, LayoutForm::sentence)));
+            split == 1 ? "fits without tensor or pipeline parallelism"
+                       : fmt::format("fits from tp × pp = {}", split),
+            layout_text(*least, LayoutForm::sentence)));
       }
     }
     if (suggestion_.layouts_judged > 0) {
       lines.push_back(fmt::format("{} of {} layouts fit even by the pessimistic estimate.",
-                                  grouped(suggestion_.layouts_fitting),
-                                  grouped(suggestion_.layouts_judged)));
+          grouped(suggestion_.layouts_fitting), grouped(suggestion_.layouts_judged)));
     }
   }
 
@@ -462,12 +438,11 @@ class Suggester {
     const auto odd = odd_ranks();
     if (left_out.contains("batch") && samples % odd != 0) {
       suggestion_.batches = batches_that_work(samples, odd);
-      return fmt::format(
-          "No layout divides the batch: {} not a multiple of {}. {}",
+      return fmt::format("No layout divides the batch: {} not a multiple of {}. {}",
           samples == 1 ? "1 sample is" : counted(samples, "sample") + " are", odd,
-          suggestion_.batches.empty() ? "Use another number of GPUs."
-                                      : fmt::format("A batch of {} tokens is.",
-                                                    fmt::join(suggestion_.batches, " or ")));
+          suggestion_.batches.empty()
+              ? "Use another number of GPUs."
+              : fmt::format("A batch of {} tokens is.", fmt::join(suggestion_.batches, " or ")));
     }
     const auto& why = all_.why_left_out;
     return why.empty() ? "No layout is worth a suggestion." : "No layout can run: " + why + ".";
@@ -475,8 +450,8 @@ class Suggester {
 
   /// The next smaller and larger ones with which a layout fits: multiples of `odd` x a power of
   /// two, which leaves room for micro-batches and is at most an eighth of the batch.
-  [[nodiscard]] std::vector<std::string> batches_that_work(std::int64_t samples,
-                                                           std::int64_t odd) const {
+  [[nodiscard]] std::vector<std::string> batches_that_work(
+      std::int64_t samples, std::int64_t odd) const {
     constexpr std::int64_t eighth = 8;
     auto step = odd;
     while (step * 2 * eighth <= samples)
@@ -497,30 +472,29 @@ class Suggester {
   void say_batch() {
     auto& lines = suggestion_.batch;
     const auto samples = request_.global_batch_tokens / request_.seq_len;
-    lines.push_back(fmt::format("{} tokens are {} of {} tokens.",
-                                grouped(request_.global_batch_tokens),
-                                counted(samples, "sample"), grouped(request_.seq_len)));
+    lines.push_back(
+        fmt::format("{} tokens are {} of {} tokens.", grouped(request_.global_batch_tokens),
+            counted(samples, "sample"), grouped(request_.seq_len)));
     if (samples < request_.gpus) {
       lines.push_back(
           fmt::format("There are fewer samples than GPUs ({}). At least {} GPUs must share a "
                       "sample by tp, pp or cp.",
-                      grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
+              grouped(request_.gpus), (request_.gpus + samples - 1) / samples));
     }
     for (const auto& layout : suggestion_.layouts) {
       const auto& is = layout.point.layout;
-      auto line =
-          fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp, is.micro_batch,
-                      is.grad_accum, counted(is.global_batch(), "sample"));
+      auto line = fmt::format("dp {} × micro_batch {} × grad_accum {} = {}", is.dp, is.micro_batch,
+          is.grad_accum, counted(is.global_batch(), "sample"));
       // Layouts that differ in tp and pp alone reach it the same way.
       if (std::find(lines.begin(), lines.end(), line) == lines.end())
         lines.push_back(std::move(line));
     }
   }
 
-  void add_check(std::string rule, bool holds, std::string why, std::string_view where,
-                 bool applies = true) {
-    suggestion_.checks.push_back({std::move(rule), holds, applies, std::move(why),
-                                  fmt::format("{}, {}", playbook, where)});
+  void add_check(
+      std::string rule, bool holds, std::string why, std::string_view where, bool applies = true) {
+    suggestion_.checks.push_back(
+        {std::move(rule), holds, applies, std::move(why), fmt::format("{}, {}", playbook, where)});
   }
 
   void check_rules() {
@@ -528,18 +502,18 @@ class Suggester {
     constexpr std::int64_t many_tokens = 60'000'000;
     const auto tokens = request_.global_batch_tokens;
     add_check("the global batch has 4 to 60 million tokens",
-              tokens >= few_tokens && tokens <= many_tokens,
-              fmt::format("it has {}", grouped(tokens)), "First steps: training on one GPU");
+        tokens >= few_tokens && tokens <= many_tokens, fmt::format("it has {}", grouped(tokens)),
+        "First steps: training on one GPU");
     if (suggestion_.layouts.empty()) return;
     const auto& is = suggestion_.layouts.front().point.layout;
     const auto per_node = request_.cluster.gpus_per_node;
     add_check("tensor parallelism stays inside a node", is.tp <= per_node,
-              fmt::format("tp {}, and a node has {}", is.tp, counted(per_node, "GPU")),
-              "Tensor parallelism");
+        fmt::format("tp {}, and a node has {}", is.tp, counted(per_node, "GPU")),
+        "Tensor parallelism");
     constexpr std::int32_t many_gpus = 512;
     const bool pure = is.zero == 3 && is.tp == 1 && is.pp == 1;
-    add_check(
-        "beyond 512 GPUs ZeRO 3 is combined with tp or pp", !pure || request_.gpus <= many_gpus,
+    add_check("beyond 512 GPUs ZeRO 3 is combined with tp or pp",
+        !pure || request_.gpus <= many_gpus,
         request_.gpus > many_gpus ? fmt::format("ZeRO {}, tp {}, pp {}", is.zero, is.tp, is.pp)
                                   : counted(request_.gpus, "GPU"),
         "Finding the best training configuration, step 1", request_.gpus > many_gpus);
@@ -548,9 +522,8 @@ class Suggester {
   /// The fastest fitting layout that is so; null: there is none.
   template <class Is>
   [[nodiscard]] const SuggestedLayout* fitting(const Is& is) const {
-    const auto found =
-        std::find_if(all_.fitting.begin(), all_.fitting.end(),
-                     [&](const SuggestedLayout& layout) { return is(layout.point.layout); });
+    const auto found = std::find_if(all_.fitting.begin(), all_.fitting.end(),
+        [&](const SuggestedLayout& layout) { return is(layout.point.layout); });
     return found == all_.fitting.end() ? nullptr : &*found;
   }
 
@@ -561,13 +534,12 @@ class Suggester {
     const auto text = [](std::int64_t bytes) { return size_text(bytes); };
     const bool alone_fits = capacity <= 0 || whole <= capacity;
     suggestion_.flow.push_back({"Does a train step of one sample fit on one GPU?", alone_fits,
-                                fmt::format("{} of {}", text(whole), text(capacity))});
+        fmt::format("{} of {}", text(whole), text(capacity))});
     const auto per_node = request_.cluster.gpus_per_node;
     const auto ask = [&](std::string question, const SuggestedLayout* found) {
       suggestion_.flow.push_back({std::move(question), found != nullptr,
-                                  found == nullptr
-                                      ? "no such layout fits"
-                                      : layout_text(found->point, LayoutForm::sentence)});
+          found == nullptr ? "no such layout fits"
+                           : layout_text(found->point, LayoutForm::sentence)});
       return found != nullptr;
     };
     if (alone_fits) return;
@@ -587,7 +559,7 @@ class Suggester {
     const auto samples = request_.global_batch_tokens / request_.seq_len;
     suggestion_.flow.push_back(
         {"Does the batch have a sample for each GPU?", samples >= request_.gpus,
-         fmt::format("{} for {}", counted(samples, "sample"), counted(request_.gpus, "GPU"))});
+            fmt::format("{} for {}", counted(samples, "sample"), counted(request_.gpus, "GPU"))});
     const auto& best = suggestion_.layouts.front();
     suggestion_.flow.push_back(
         {"Does the fastest layout mostly compute?", best.computes, best.limit});
@@ -634,8 +606,8 @@ Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus) {
   if (gpus >= 1 && (gpus <= per_node || gpus % per_node == 0)) return request;
   const auto below = gpus / per_node * per_node;
   return fault(FaultKind::invalid_input,
-               fmt::format("{} are no whole nodes of {}; use {} or {}", counted(gpus, "GPU"),
-                           per_node, grouped(std::max(below, 1)), grouped(below + per_node)));
+      fmt::format("{} are no whole nodes of {}; use {} or {}", counted(gpus, "GPU"), per_node,
+          grouped(std::max(below, 1)), grouped(below + per_node)));
 }
 
 Result<JudgedLayouts> judge_layouts(const SuggestRequest& request) {

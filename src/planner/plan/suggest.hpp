@@ -57,11 +57,11 @@ struct ToldStages {
 struct SuggestedLayout {
   Point point;
   Guess guess;
-  double tokens_per_s_per_gpu = 0;  ///< 0: unknown, the cluster has no peak
-  double mfu = 0;                   ///< 0: unknown
-  std::string limit;                ///< what it waits for most
-  std::string remedy{};             ///< what would help; for the fastest, nothing
-  bool computes = false;            ///< computation is the largest part
+  double tokens_per_s_per_gpu = 0;                   ///< 0: unknown, the cluster has no peak
+  double mfu = 0;                                    ///< 0: unknown
+  std::string limit;                                 ///< what it waits for most
+  std::string remedy{};                              ///< what would help; for the fastest, nothing
+  bool computes = false;                             ///< computation is the largest part
   std::shared_ptr<const MeasuredLayout> measured{};  ///< null: it has not run
 };
 

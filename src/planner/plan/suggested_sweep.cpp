@@ -19,14 +19,12 @@ namespace {
 
 bool varies(const Suggestion& suggestion, const AxisInfo& axis) {
   return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
-                     [&](const SuggestedLayout& layout) {
-                       return axis.get(layout.point) != axis.default_value;
-                     });
+      [&](const SuggestedLayout& layout) { return axis.get(layout.point) != axis.default_value; });
 }
 
 /// Values of an axis in the suggested layouts; of a degree also half and double of the best's.
-std::set<std::int64_t> values_near(const Suggestion& suggestion, const AxisInfo& axis,
-                                   std::int64_t most) {
+std::set<std::int64_t> values_near(
+    const Suggestion& suggestion, const AxisInfo& axis, std::int64_t most) {
   std::set<std::int64_t> values;
   for (const auto& layout : suggestion.layouts)
     values.insert(axis.get(layout.point));
@@ -38,12 +36,11 @@ std::set<std::int64_t> values_near(const Suggestion& suggestion, const AxisInfo&
   return values;
 }
 
-std::vector<std::string> neighbours(const Suggestion& suggestion, const AxisInfo& axis,
-                                    std::int64_t most) {
+std::vector<std::string> neighbours(
+    const Suggestion& suggestion, const AxisInfo& axis, std::int64_t most) {
   std::vector<std::string> words;
   for (const auto value : values_near(suggestion, axis, most)) {
-    words.push_back(axis.kind == AxisKind::word ? axis_text(axis, value)
-                                                : fmt::to_string(value));
+    words.push_back(axis.kind == AxisKind::word ? axis_text(axis, value) : fmt::to_string(value));
   }
   return words;
 }
@@ -62,14 +59,13 @@ std::int64_t most_worth_trying(const SuggestRequest& request, const AxisInfo& ax
 
 bool is_locked(const SuggestRequest& request, const AxisInfo& axis) {
   return std::any_of(request.locks.begin(), request.locks.end(),
-                     [&](const AxisValues& lock) { return lock.axis == &axis; });
+      [&](const AxisValues& lock) { return lock.axis == &axis; });
 }
 
 std::string locked_constants(const SuggestRequest& request) {
   std::string text;
   for (const auto& lock : request.locks)
-    text +=
-        fmt::format("  {}: {}\n", lock.axis->name, axis_text(*lock.axis, lock.values.front()));
+    text += fmt::format("  {}: {}\n", lock.axis->name, axis_text(*lock.axis, lock.values.front()));
   return text;
 }
 
@@ -77,8 +73,8 @@ std::string locked_constants(const SuggestRequest& request) {
 std::string safe_model_name(std::string_view name) {
   std::string safe;
   for (const char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                       (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+        c == '.' || c == '-' || c == '_';
     safe += plain ? c : '-';
   }
   return safe.empty() ? "model" : safe;
@@ -86,9 +82,8 @@ std::string safe_model_name(std::string_view name) {
 
 /// What pp's stages are told, of all values of pp in the file.
 std::vector<ToldStages> all_told(const SuggestRequest& request, const Suggestion& suggestion) {
-  const bool any =
-      std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
-                  [](const auto& one) { return one.point.layout.first_stage_layers > 0; });
+  const bool any = std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
+      [](const auto& one) { return one.point.layout.first_stage_layers > 0; });
   if (!any) return {};
   const auto& pp = *find_axis("pp");
   const auto most = is_locked(request, pp) ? 0 : most_worth_trying(request, pp);
@@ -108,14 +103,14 @@ std::string stages_text(const SuggestRequest& request, const Suggestion& suggest
   }
   if (first.empty()) return {};
   return fmt::format("  first_stage_layers: [{}]\n  last_stage_layers: [{}]\n",
-                     fmt::join(first, ", "), fmt::join(last, ", "));
+      fmt::join(first, ", "), fmt::join(last, ", "));
 }
 
 /// Which of them go with which pp: rules that would match nothing are warned of.
 std::string stages_rules(const SuggestRequest& request, const Suggestion& suggestion) {
   const auto told = all_told(request, suggestion);
-  const bool some_even = std::any_of(told.begin(), told.end(),
-                                     [](const ToldStages& one) { return one.first == 0; });
+  const bool some_even =
+      std::any_of(told.begin(), told.end(), [](const ToldStages& one) { return one.first == 0; });
   if (!some_even) return {};
   return "exclude:\n"
          "  - {when: \"(layers % pp = 0) = (first_stage_layers > 0)\", "
@@ -129,18 +124,17 @@ std::string runner_text(const SuggestRequest& request) {
   if (trainer.empty()) return {};
   const auto start = find_trainer_start(trainer);
   if (start && !(*start)->has_recipes) return "\n" + *rest_of(**start, request.model.name);
-  return fmt::format("# Add how {} is started: 'shardsweep new --trainer {}' writes it.\n",
-                     trainer, trainer);
+  return fmt::format(
+      "# Add how {} is started: 'shardsweep new --trainer {}' writes it.\n", trainer, trainer);
 }
 
 }  // namespace
 
 std::string suggested_sweep(const SuggestRequest& request, const Suggestion& suggestion,
-                            std::string_view model, std::string_view cluster) {
+    std::string_view model, std::string_view cluster) {
   const auto& best = suggestion.layouts.front().point;
   const auto& dtype = *find_axis("dtype");
-  const std::string name =
-      model.empty() ? safe_model_name(request.model.name) : std::string(model);
+  const std::string name = model.empty() ? safe_model_name(request.model.name) : std::string(model);
   std::string text = fmt::format(
       "# The layouts that `shardsweep suggest` predicts to be fastest, and their neighbours.\n"
       "# See what would run: shardsweep plan FILE. Run it: shardsweep run FILE.\n"
@@ -164,13 +158,12 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
   for (const auto* axis : axes_with<AxisUse::suggested>) {
     // Of short sequences and dense models cp, ep and expert_tp say nothing.
     const bool always = axis->is(AxisUse::spelt) ||
-                        (!axis->is(AxisUse::degree) && !axis->is(AxisUse::optional_flag));
-    if (is_locked(request, *axis) || axis->allows_auto ||
-        (!always && !varies(suggestion, *axis)))
+        (!axis->is(AxisUse::degree) && !axis->is(AxisUse::optional_flag));
+    if (is_locked(request, *axis) || axis->allows_auto || (!always && !varies(suggestion, *axis)))
       continue;
     const auto most = most_worth_trying(request, *axis);
-    text += fmt::format("  {}: [{}]\n", axis->name,
-                        fmt::join(neighbours(suggestion, *axis, most), ", "));
+    text += fmt::format(
+        "  {}: [{}]\n", axis->name, fmt::join(neighbours(suggestion, *axis, most), ", "));
   }
   text += stages_text(request, suggestion);
   if (!is_locked(request, *find_axis("dp")))
@@ -178,16 +171,16 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
   if (!is_locked(request, *find_axis("grad_accum")))
     text += "  grad_accum: auto   # what the global batch needs\n";
   return text +
-         fmt::format(
-             "measure:\n"
-             "  finalists: {}       # layouts that run again, together, to confirm the "
-             "fastest\n"
-             "  first: {}           # timed train steps of a run; finals run all of them\n",
-             Measure::usual_finalists, Measure::first_of_search) +
-         "search:              # remove it to measure every layout\n"
-         "  policy: best_first\n"
-         "  until: {regret: 2%, confidence: 95%}\n" +
-         stages_rules(request, suggestion) + runner_text(request);
+      fmt::format(
+          "measure:\n"
+          "  finalists: {}       # layouts that run again, together, to confirm the "
+          "fastest\n"
+          "  first: {}           # timed train steps of a run; finals run all of them\n",
+          Measure::usual_finalists, Measure::first_of_search) +
+      "search:              # remove it to measure every layout\n"
+      "  policy: best_first\n"
+      "  until: {regret: 2%, confidence: 95%}\n" +
+      stages_rules(request, suggestion) + runner_text(request);
 }
 
 }  // namespace shardsweep

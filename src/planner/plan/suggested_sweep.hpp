@@ -14,7 +14,6 @@ namespace shardsweep {
 /// --trainer` has it. `model` and `cluster` are presets; empty: the request's own are
 /// written out. `suggestion` has a layout.
 [[nodiscard]] std::string suggested_sweep(const SuggestRequest& request,
-                                          const Suggestion& suggestion, std::string_view model,
-                                          std::string_view cluster);
+    const Suggestion& suggestion, std::string_view model, std::string_view cluster);
 
 }  // namespace shardsweep

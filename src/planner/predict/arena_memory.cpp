@@ -30,8 +30,8 @@ struct ArenaStage {
   bool first, last, tied, sequence_parallel;
   const Layout& layout;
 
-  ArenaStage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
-             std::int32_t stage)
+  ArenaStage(
+      const ModelSpec& model, const Point& point, const MemoryFamily& family, std::int32_t stage)
       : layers(layers_of_stage(model, point.layout, StageSplit::even, stage)),
         seq(point.seq_len),
         tokens(seq * point.layout.micro_batch),
@@ -99,15 +99,14 @@ double activation_piece(const ArenaStage& at, const MemoryFamily& family, const 
   const auto count = [](double value) { return static_cast<std::int64_t>(value); };
   const auto recompute = point.layout.recompute;
   const bool dropped = recompute != Recompute::none;
-  const bool core =
-      recompute == Recompute::selective && family.selective == Selective::attention;
+  const bool core = recompute == Recompute::selective && family.selective == Selective::attention;
   ActivationStage stage;
   stage.sizes = {.row = count(value_bytes * at.hidden * (at.sequence_parallel ? 1 : at.tp)),
-                 .qkv = count(value_bytes * at.qkv * at.tp),
-                 .attended = count(value_bytes * at.hidden),
-                 .statistics = count(gradient_bytes * at.heads),
-                 .gate_up = count(2 * value_bytes * at.ffn),
-                 .ids = count(token_bytes * at.tp)};
+      .qkv = count(value_bytes * at.qkv * at.tp),
+      .attended = count(value_bytes * at.hidden),
+      .statistics = count(gradient_bytes * at.heads),
+      .gate_up = count(2 * value_bytes * at.ffn),
+      .ids = count(token_bytes * at.tp)};
   stage.layers = count(at.layers);
   stage.first = at.first;
   stage.last = at.last;
@@ -133,8 +132,7 @@ double communication_piece(const ArenaStage& at) {
   constexpr double square_sum = 256;
   double most = 0;
   if (at.tied && at.first != at.last)
-    most = std::min(
-        gradient_bytes * at.in_parts(at.table()) / (at.layout.zero > 0 ? at.shards : 1),
+    most = std::min(gradient_bytes * at.in_parts(at.table()) / (at.layout.zero > 0 ? at.shards : 1),
         at.layout.bucket_mb * mib);
   if (at.sequence_parallel) {
     // Of sharded ones a rank has one norm of a layer at least.
@@ -176,7 +174,7 @@ double fp8_piece(const ArenaStage& at, Dtype dtype) {
   const double through_swiglu =
       dtype == Dtype::fp8_delayed ? gathered + (value_bytes + 4) * activated : 0;
   return std::max({forward, through_swiglu,
-                   beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm})});
+      beside + std::max({to_activated, to_attended, to_mlp_norm, to_norm})});
 }
 
 // What the runner plans for attention's backward, whichever of its ways computes it: its own
@@ -203,21 +201,20 @@ double workspace_piece(const ArenaStage& at) {
   const double attended = at.tp > 1 ? whole / at.tp : 0;
   const double attention = attention_workspace(at);
   const double layer = std::max({value_bytes * (at.tokens * at.ffn / at.tp + gathered),
-                                 value_bytes * (whole / at.tp + queries) + attention,
-                                 value_bytes * (attended + queries + whole + gathered)});
+      value_bytes * (whole / at.tp + queries) + attention,
+      value_bytes * (attended + queries + whole + gathered)});
   if (!at.last) return layer;
   const double logits = at.tokens * rounded_up(at.vocab / at.tp, 64);
   const double summed = value_bytes * (whole + (at.sequence_parallel ? at.row() : 0));
   const double head = value_bytes * (at.row() + logits + gathered) +
-                      std::max(3 * gradient_bytes * at.tokens, summed) +
-                      token_bytes * at.tokens;
+      std::max(3 * gradient_bytes * at.tokens, summed) + token_bytes * at.tokens;
   return std::max(layer, head);
 }
 
 }  // namespace
 
-MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
-                               const MemoryFamily& family, std::int32_t stage) {
+MemoryEstimate arenas_of_stage(
+    const ModelSpec& model, const Point& point, const MemoryFamily& family, std::int32_t stage) {
   const ArenaStage at(model, point, family, stage);
   const double count = at.parameters_of_rank();
   const auto zero = point.layout.zero;
@@ -229,16 +226,15 @@ MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
         static_cast<std::int64_t>(std::min(bytes, most));
   };
   const MicroBatches passes{.count = static_cast<std::int64_t>(at.accum),
-                            .heads_first = point.layout.schedule == Schedule::afab,
-                            .overlap = point.layout.overlap};
+      .heads_first = point.layout.schedule == Schedule::afab,
+      .overlap = point.layout.overlap};
   const double weights = zero == 3 ? real(whole_weights(at.whole_units(value_bytes))) : 0;
   const double gradients =
       zero >= 2 ? real(whole_gradients(at.whole_units(gradient_bytes), passes)) : 0;
   const double in_8_bits = is_fp8(point.dtype) ? fp8_weights(at) : 0;
   put(MemoryClass::weights,
       value_bytes * (zero == 3 ? count / at.shards : count) + weights + in_8_bits);
-  put(MemoryClass::gradients,
-      gradient_bytes * (zero >= 2 ? count / at.shards : count) + gradients);
+  put(MemoryClass::gradients, gradient_bytes * (zero >= 2 ? count / at.shards : count) + gradients);
   put(MemoryClass::optimizer, optimizer_bytes * (zero >= 1 ? count / at.shards : count));
   put(MemoryClass::activations, activation_piece(at, family, point));
   put(MemoryClass::communication, communication_piece(at));

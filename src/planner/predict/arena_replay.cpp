@@ -205,12 +205,11 @@ std::int64_t extent_of(ActivationStage stage) {
 std::size_t slot_of(const ActivationStage& stage, std::size_t slots) {
   std::uint64_t hash = 0;
   const auto& sizes = stage.sizes;
-  const auto flags = (stage.first ? 1 : 0) + (stage.last ? 2 : 0) +
-                     (stage.sums_elsewhere ? 4 : 0) + (stage.drops_norms_and_product ? 8 : 0) +
-                     (stage.drops_core ? 16 : 0) + (stage.drops_layer ? 32 : 0);
-  for (const auto part :
-       {sizes.row, sizes.qkv, sizes.attended, sizes.statistics, sizes.gate_up, sizes.ids,
-        stage.layers, stage.micro_batches, stage.ahead, std::int64_t{flags}})
+  const auto flags = (stage.first ? 1 : 0) + (stage.last ? 2 : 0) + (stage.sums_elsewhere ? 4 : 0) +
+      (stage.drops_norms_and_product ? 8 : 0) + (stage.drops_core ? 16 : 0) +
+      (stage.drops_layer ? 32 : 0);
+  for (const auto part : {sizes.row, sizes.qkv, sizes.attended, sizes.statistics, sizes.gate_up,
+           sizes.ids, stage.layers, stage.micro_batches, stage.ahead, std::int64_t{flags}})
     hash = (hash ^ static_cast<std::uint64_t>(part)) * 0x9e3779b97f4a7c15U;
   return static_cast<std::size_t>(hash >> 32U) % slots;
 }

@@ -85,8 +85,8 @@ void set_between(const BlockTimes& run, ClusterSpec& into) {
   // A ring over whole nodes has all their adapters.
   into.inter_node_group_bandwidth = ring.bandwidth;
   if (into.inter_node_bandwidth <= 0)
-    set_share(ring.bandwidth / into.gpus_per_node, into.inter_node_bandwidth,
-              into.inter_node_efficiency);
+    set_share(
+        ring.bandwidth / into.gpus_per_node, into.inter_node_bandwidth, into.inter_node_efficiency);
 }
 
 double middle_of(std::vector<double> values) {
@@ -105,12 +105,11 @@ BlockTimes median_of(const std::vector<const BlockTimes*>& repeats) {
     return middle_of(std::move(values));
   };
   for (const auto member : {&BlockTimes::gemm_flops, &BlockTimes::gemm_peak_flops,
-                            &BlockTimes::attention_flops, &BlockTimes::memory_bandwidth})
+           &BlockTimes::attention_flops, &BlockTimes::memory_bandwidth})
     middle.*member = take([&](const BlockTimes& run) { return run.*member; });
   for (std::size_t i = 0; i < middle.all_reduce.size(); ++i) {
     middle.all_reduce[i].seconds = take([&](const BlockTimes& run) {
-      return i < run.all_reduce.size() ? run.all_reduce[i].seconds
-                                       : middle.all_reduce[i].seconds;
+      return i < run.all_reduce.size() ? run.all_reduce[i].seconds : middle.all_reduce[i].seconds;
     });
   }
   return middle;
@@ -146,12 +145,12 @@ std::string step_text(const StepCheck& check) {
   const auto ms = [](double seconds) { return amount_text(seconds / milli); };
   return fmt::format(
       "Train step on {}: {} ms measured ({} to {}), {} ms predicted, {} ms with the preset.",
-      counted(check.gpus, "GPU"), ms(check.measured_s), ms(check.fastest_s),
-      ms(check.slowest_s), ms(check.after_s), ms(check.before_s));
+      counted(check.gpus, "GPU"), ms(check.measured_s), ms(check.fastest_s), ms(check.slowest_s),
+      ms(check.after_s), ms(check.before_s));
 }
 
-ClusterSpec calibrated(const ClusterSpec& preset, Dtype dtype,
-                       const std::vector<BlockTimes>& runs) {
+ClusterSpec calibrated(
+    const ClusterSpec& preset, Dtype dtype, const std::vector<BlockTimes>& runs) {
   ClusterSpec cluster = preset;
   if (const auto* node = largest(runs, on_one_node)) {
     set_rates(*node, dtype, cluster);

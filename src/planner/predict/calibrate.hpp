@@ -56,7 +56,7 @@ struct StepCheck {
 /// or the bandwidth. Rates of a GPU are those of the run with most ranks on one node: that is
 /// how sweeps use it, and ranks may share a host. Latencies are per message of TimeModel's
 /// collectives.
-[[nodiscard]] ClusterSpec calibrated(const ClusterSpec& preset, Dtype dtype,
-                                     const std::vector<BlockTimes>& runs);
+[[nodiscard]] ClusterSpec calibrated(
+    const ClusterSpec& preset, Dtype dtype, const std::vector<BlockTimes>& runs);
 
 }  // namespace shardsweep

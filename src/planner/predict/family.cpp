@@ -103,9 +103,9 @@ void reach_as_nanotron(TimeFamily& family) {
   family.gemm_share = 0.55 / good.gemm_efficiency;
   family.attention_share = 0.35 / good.attention_efficiency;
   family.links = {.inside = 0.53 / good.intra_node_efficiency,
-                  .between = 0.54 / good.inter_node_efficiency,
-                  .adapters = 0.39,
-                  .waits = 12};
+      .between = 0.54 / good.inter_node_efficiency,
+      .adapters = 0.39,
+      .waits = 12};
 }
 
 // Fitted to the 755 completed runs of the playbook's 1B, 9B and 469B models with one software
@@ -204,36 +204,36 @@ constexpr double in_16_bits = 4.0 / 12;
 std::span<const Family> families() {
   static const std::array<Family, 4> all{{
       {.name = "shardbench",
-       .trainer = "the benchmark that comes with shardsweep",
-       .fitted_to = "its own plan of memory, which is exact, and no run on a GPU",
-       .memory = shardbench_gpu(),
-       .constants_off_by = 0,
-       .time = shardbench_time()},
+          .trainer = "the benchmark that comes with shardsweep",
+          .fitted_to = "its own plan of memory, which is exact, and no run on a GPU",
+          .memory = shardbench_gpu(),
+          .constants_off_by = 0,
+          .time = shardbench_time()},
       {.name = "nanotron",
-       .trainer = "Hugging Face nanotron, as in the Ultra-Scale Playbook",
-       .words = "nanotron",
-       .fitted_to = "1,020 runs of 1B to 469B models on 8 to 512 H100",
-       .memory = nanotron(),
-       .least = nanotron_least(),
-       .time = nanotron_time(),
-       .reports_first_stage = true,
-       .usual_zero = 1,
-       .retries_near_the_limit = true},
+          .trainer = "Hugging Face nanotron, as in the Ultra-Scale Playbook",
+          .words = "nanotron",
+          .fitted_to = "1,020 runs of 1B to 469B models on 8 to 512 H100",
+          .memory = nanotron(),
+          .least = nanotron_least(),
+          .time = nanotron_time(),
+          .reports_first_stage = true,
+          .usual_zero = 1,
+          .retries_near_the_limit = true},
       {.name = "megatron",
-       .trainer = "Megatron-LM and what is built on Megatron core",
-       .words = "megatron",
-       .memory = megatron(),
-       .least = megatron_least(),
-       .certain_optimizer = in_16_bits,
-       .time = megatron_time(),
-       .usual_zero = 1},
+          .trainer = "Megatron-LM and what is built on Megatron core",
+          .words = "megatron",
+          .memory = megatron(),
+          .least = megatron_least(),
+          .certain_optimizer = in_16_bits,
+          .time = megatron_time(),
+          .usual_zero = 1},
       {.name = "fsdp",
-       .trainer = "PyTorch FSDP: torchtitan, llm-foundry",
-       .words = "torchtitan",
-       .fitted_to = "torchtitan's 8B tables on 8 and 128 H100",
-       .memory = fsdp(),
-       .certain_optimizer = in_16_bits,
-       .time = fsdp_time()},
+          .trainer = "PyTorch FSDP: torchtitan, llm-foundry",
+          .words = "torchtitan",
+          .fitted_to = "torchtitan's 8B tables on 8 and 128 H100",
+          .memory = fsdp(),
+          .certain_optimizer = in_16_bits,
+          .time = fsdp_time()},
   }};
   return all;
 }
@@ -244,21 +244,20 @@ Result<const Family*> find_family(std::string_view name) {
     if (family.name == name) return &family;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", family.name);
   }
-  return fault(FaultKind::invalid_input,
-               fmt::format("unknown family '{}'; there are: {}", name, known));
+  return fault(
+      FaultKind::invalid_input, fmt::format("unknown family '{}'; there are: {}", name, known));
 }
 
 const Family& family_of_runner(std::string_view runner) {
   // Somebody's own program: the plain formulas, of which nobody has checked that they hold.
   static const Family other{.name = "other",
-                            .trainer = "any other program",
-                            .memory = shardbench_cuda_memory(),
-                            .certain_optimizer = in_16_bits,
-                            .time = other_time()};
+      .trainer = "any other program",
+      .memory = shardbench_cuda_memory(),
+      .certain_optimizer = in_16_bits,
+      .time = other_time()};
   const auto all = families();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Family& family) {
-    return runner.substr(0, family.name.size()) == family.name;
-  });
+  const auto found = std::find_if(all.begin(), all.end(),
+      [&](const Family& family) { return runner.substr(0, family.name.size()) == family.name; });
   return found == all.end() ? other : *found;
 }
 
@@ -283,8 +282,8 @@ bool is_kin(const SweepSpec& a, const SweepSpec& b) {
   // Programs of no known family have nothing in common but that.
   const bool same_trainer =
       find_family(family.name).has_value() || a.runner.known_as() == b.runner.known_as();
-  return hardware(a.cluster) == hardware(b.cluster) && a.proof_of.empty() &&
-         b.proof_of.empty() && &family == &family_of(b.runner) && same_trainer;
+  return hardware(a.cluster) == hardware(b.cluster) && a.proof_of.empty() && b.proof_of.empty() &&
+      &family == &family_of(b.runner) && same_trainer;
 }
 
 const Family& family_of(const RunnerSpec& runner) {
@@ -293,8 +292,7 @@ const Family& family_of(const RunnerSpec& runner) {
     std::transform(profile_words.begin(), profile_words.end(), all.begin(), shardbench_with);
     return all;
   }();
-  const auto* const found =
-      std::find(profile_words.begin(), profile_words.end(), runner.profile);
+  const auto* const found = std::find(profile_words.begin(), profile_words.end(), runner.profile);
   if (!runner.is_shardbench() || found == profile_words.end())
     return family_of_runner(runner.known_as());
   return profiles[static_cast<std::size_t>(found - profile_words.begin())];

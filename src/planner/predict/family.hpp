@@ -20,9 +20,8 @@ struct Family {
   std::string_view trainer;  ///< which programs, in a sentence
   /// The trainer of configuration.hpp in whose words its layouts are written; empty: none.
   std::string_view words{};
-  std::string_view fitted_to =
-      "formulas and sources, no runs";  ///< what its constants are from
-  MemoryFamily memory;                  ///< on GPUs
+  std::string_view fitted_to = "formulas and sources, no runs";  ///< what its constants are from
+  MemoryFamily memory;                                           ///< on GPUs
   /// The same trainer at its best: the optimistic bound. Without a name: optimistic_memory,
   /// which knows no trainer's habits.
   MemoryFamily least;

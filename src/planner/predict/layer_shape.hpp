@@ -32,8 +32,8 @@ struct LatentAttention {
   const auto from = model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden;
   const auto heads = query - model.heads * model.qk_rope_head_dim + model.value_width();
   return {model.hidden * (model.q_lora_rank + model.kv_lora_rank + model.qk_rope_head_dim),
-          model.q_lora_rank + model.kv_lora_rank, from * query + model.kv_lora_rank * heads,
-          model.hidden * model.value_width()};
+      model.q_lora_rank + model.kv_lora_rank, from * query + model.kv_lora_rank * heads,
+      model.hidden * model.value_width()};
 }
 
 /// Of a layer that predicts later tokens (MTP), beside a transformer layer: the projection of
@@ -47,8 +47,8 @@ struct LatentAttention {
 
 /// Of each stage between the first and the last one.
 [[nodiscard]] inline double layers_of_middle(const ModelSpec& model, const Layout& layout) {
-  const MiddleStages middle(model.layers, layout.pp, layout.first_stage_layers,
-                            layout.last_stage_layers);
+  const MiddleStages middle(
+      model.layers, layout.pp, layout.first_stage_layers, layout.last_stage_layers);
   return real(middle.layers) / real(middle.stages);
 }
 
@@ -105,8 +105,7 @@ struct Shape {
         head(head_stage(point.layout)),
         first_layers(point.layout.first_stage_layers),
         last_layers(point.layout.last_stage_layers),
-        middle_layers(point.layout.has_uneven_stages() ? layers_of_middle(model, point.layout)
-                                                       : 0),
+        middle_layers(point.layout.has_uneven_stages() ? layers_of_middle(model, point.layout) : 0),
         element(real(bytes_of(point.dtype))) {}
 
   /// Without a gate a layer has two matrices of h f instead of three.

@@ -74,8 +74,7 @@ std::int64_t on_a_node(const Members& members, std::int64_t gpus) {
 class Strides {
  public:
   explicit Strides(const Layout& layout) : cp_(layout.cp) {
-    const std::array<std::int64_t, dimensions> extents{layout.tp, layout.cp, layout.dp,
-                                                       layout.pp};
+    const std::array<std::int64_t, dimensions> extents{layout.tp, layout.cp, layout.dp, layout.pp};
     std::int64_t stride = 1;
     for (const Dimension dimension : order_of(layout.rank_order)) {
       strides_[static_cast<std::size_t>(dimension)] = stride;
@@ -116,8 +115,7 @@ class Reached {
 
   [[nodiscard]] Link link(const Members& group) const {
     const auto members = on_a_node(group, cluster_.gpus_per_node);
-    if (members == group.size())
-      return {inside_, cluster_.intra_node_latency_us * micro, false};
+    if (members == group.size()) return {inside_, cluster_.intra_node_latency_us * micro, false};
     double bandwidth = adapter_ * static_cast<double>(members);
     if (members > 1) bandwidth = std::min(bandwidth, adapters_);
     if (cluster_.inter_node_group_bandwidth > 0)
@@ -135,8 +133,7 @@ class Reached {
     exchange.outside_share = (all - members) / all;
     exchange.inside_bandwidth = inside_;
     exchange.outside_bandwidth = adapter_;
-    if (group.size() > 1)
-      exchange.latency_s = hops_inside * cluster_.intra_node_latency_us * micro;
+    if (group.size() > 1) exchange.latency_s = hops_inside * cluster_.intra_node_latency_us * micro;
     if (exchange.outside_share > 0) {
       exchange.latency_s =
           hops_between * waits_ * std::log2(all) * cluster_.inter_node_latency_us * micro;
@@ -162,8 +159,9 @@ double Exchange::seconds(double bytes, double copies, bool once_per_node) const 
   // Of the other nodes those that one of its copies goes to.
   if (once_per_node)
     outside = std::min(outside, (nodes - 1) * (1 - std::pow(1 - 1 / nodes, copies)));
-  return latency_s + std::max(moving(inside_share * copies * bytes, inside_bandwidth),
-                              moving(outside * bytes, outside_bandwidth));
+  return latency_s +
+      std::max(moving(inside_share * copies * bytes, inside_bandwidth),
+          moving(outside * bytes, outside_bandwidth));
 }
 
 Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShares& shares) {
@@ -185,15 +183,10 @@ Links links_of(const ClusterSpec& cluster, const Layout& layout, const LinkShare
   const std::int64_t apart = std::int64_t{layout.ep} * layout.expert_shards();
   const Members same_experts = over_tp ? Members{{apart, layout.expert_replicas()}}
                                        : strides.data(layout.ep, layout.expert_replicas());
-  return {reached.link(tp),
-          stages,
-          reached.link(strides.data(1, shards)),
-          reached.link(strides.data(shards, layout.dp_replicate)),
-          reached.link(cp),
-          reached.link(same_experts),
-          reached.link({{1, layout.expert_shards()}}),
-          reached.exchange(cp),
-          reached.exchange(experts)};
+  return {reached.link(tp), stages, reached.link(strides.data(1, shards)),
+      reached.link(strides.data(shards, layout.dp_replicate)), reached.link(cp),
+      reached.link(same_experts), reached.link({{1, layout.expert_shards()}}), reached.exchange(cp),
+      reached.exchange(experts)};
 }
 
 }  // namespace shardsweep

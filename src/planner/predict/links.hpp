@@ -43,8 +43,7 @@ struct Exchange {
   /// Seconds in which each rank sends `copies` of `bytes`, each to a rank of its own choice,
   /// the own one included. `once_per_node`: a node gets one of its copies and hands it on by
   /// its own links.
-  [[nodiscard]] double seconds(double bytes, double copies = 1,
-                               bool once_per_node = false) const;
+  [[nodiscard]] double seconds(double bytes, double copies = 1, bool once_per_node = false) const;
 };
 
 struct Links {
@@ -63,7 +62,7 @@ struct Links {
 /// as the other groups use the others: bandwidth is inter_node_bandwidth times the members per
 /// node, at most inter_node_group_bandwidth and what links inside the node carry; all of them
 /// by the trainer's shares.
-[[nodiscard]] Links links_of(const ClusterSpec& cluster, const Layout& layout,
-                             const LinkShares& shares = {});
+[[nodiscard]] Links links_of(
+    const ClusterSpec& cluster, const Layout& layout, const LinkShares& shares = {});
 
 }  // namespace shardsweep

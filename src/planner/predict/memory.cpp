@@ -13,13 +13,13 @@ namespace shardsweep {
 namespace {
 
 constexpr MemoryFamily cuda_family{.name = "shardbench",
-                                   .overhead_bytes = 500e6 + 32 * mib,
-                                   .vocab_multiple = shardbench_vocab_multiple};
+    .overhead_bytes = 500e6 + 32 * mib,
+    .vocab_multiple = shardbench_vocab_multiple};
 constexpr MemoryFamily cpu_family{.name = "shardbench-cpu",
-                                  .flash_attention = false,
-                                  .stages_parts = true,
-                                  .half_beside_fp8 = false,
-                                  .vocab_multiple = shardbench_vocab_multiple};
+    .flash_attention = false,
+    .stages_parts = true,
+    .half_beside_fp8 = false,
+    .vocab_multiple = shardbench_vocab_multiple};
 
 std::int64_t whole(double bytes) {
   constexpr double most = 9e18;
@@ -57,7 +57,7 @@ struct Habits {
   bool fused_norm;
   bool graphs;  // layers are CUDA graphs
   Habits(const ModelSpec& model, const MemoryFamily& of, const RunTraits& traits,
-         bool cuda_graphs = false)
+      bool cuda_graphs = false)
       : family(of),
         run(traits),
         plain(is_plain(model, of)),
@@ -88,8 +88,8 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
 // What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
 // outputs of two norms; all that a feed-forward part makes; the product between an expert's
 // matrices; queries, keys and values of heads that come from latents, and the latents' norms.
-void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits,
-                  Modules modules, bool experts) {
+void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits, Modules modules,
+    bool experts) {
   const auto& family = habits.family;
   const double row = shape.element * shape.token_row();
   const double query = shape.element * shape.tokens() * shape.query;
@@ -112,9 +112,8 @@ void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habit
 }
 
 // Of a layer's feed-forward part, dense or with experts.
-LayerActivations layer_activations(const Shape& shape, const Habits& habits,
-                                   Recompute recompute, double attention,
-                                   bool experts = false) {
+LayerActivations layer_activations(const Shape& shape, const Habits& habits, Recompute recompute,
+    double attention, bool experts = false) {
   const auto& family = habits.family;
   const double row = shape.element * shape.token_row();
   const double query = shape.element * shape.tokens() * shape.query;
@@ -124,13 +123,13 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
   const double latents = shape.element * shape.tokens() * shape.latents;
   const double shared_key = shape.element * shape.tokens() * shape.rope;
   LayerActivations all{family.between_rows * row + (2 * latents + shared_key),
-                       query * shape.attention_rows(family.query_rows, family.key_rows) +
-                           family.ffn_rows * ffn + attention,
-                       0, 0};
+      query * shape.attention_rows(family.query_rows, family.key_rows) + family.ffn_rows * ffn +
+          attention,
+      0, 0};
   if (experts) {
     // Probabilities, weights, choices and places; each row as it comes and as it goes.
     all.routed = shape.element * shape.tokens() * (shape.experts + shape.chosen) +
-                 2 * 4 * shape.tokens() * shape.chosen + 2 * shape.chosen * row;
+        2 * 4 * shape.tokens() * shape.chosen + 2 * shape.chosen * row;
   }
   if (habits.plain) {
     // Two norms' inputs and outputs and a dropout mask each (5 rows of 2 bytes), then Q, O, K,
@@ -139,7 +138,7 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits,
     all.inside = query * (2 + 2 * shape.kv_share) + 2 * ffn + attention;
   } else if (!habits.fused_norm) {
     all.between += 2 * family.norm_row_bytes * shape.token_row() +
-                   family.norm_row_bytes * shape.tokens() * shape.latents;
+        family.norm_row_bytes * shape.tokens() * shape.latents;
   }
   all.kept_between = all.between;
   all.kept_inside = all.inside;
@@ -181,12 +180,11 @@ struct StageKeeps {
   double kept, again;
 };
 
-StageKeeps kept_by_stage(const RunTraits& traits, Recompute recompute, double layers,
-                         double whole_layer, double kept) {
+StageKeeps kept_by_stage(
+    const RunTraits& traits, Recompute recompute, double layers, double whole_layer, double kept) {
   if (recompute == Recompute::none) return {layers * kept, 0};
   const auto at_a_time = real(traits.recompute_layers);
-  if (recompute != Recompute::full || at_a_time == 0)
-    return {layers * kept, whole_layer - kept};
+  if (recompute != Recompute::full || at_a_time == 0) return {layers * kept, whole_layer - kept};
   if (traits.recompute_by_block) {
     const double again = std::min(layers, at_a_time);
     return {again * kept + (layers - again) * whole_layer, whole_layer - kept};
@@ -204,20 +202,18 @@ struct LayerBytes {
   double whole, kept;
 };
 
-LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& habits,
-                       bool experts) {
+LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& habits, bool experts) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
-  const auto layer = layer_activations(shape, habits, point.layout.recompute,
-                                       attention_bytes(shape, habits), experts);
+  const auto layer = layer_activations(
+      shape, habits, point.layout.recompute, attention_bytes(shape, habits), experts);
   const double parts = shape.row_parts(point.layout.sequence_parallel);
-  return {
-      layer.between / between + layer.inside / shape.tp + layer.routed / parts,
+  return {layer.between / between + layer.inside / shape.tp + layer.routed / parts,
       layer.kept_between / between + layer.kept_inside / shape.tp + layer.kept_routed / parts};
 }
 
 // Where a stage has layers with and without experts, the mean of what they keep.
-LayerBytes stage_layer_bytes(const Shape& shape, const Point& point, const Habits& habits,
-                             double layers, double dense) {
+LayerBytes stage_layer_bytes(
+    const Shape& shape, const Point& point, const Habits& habits, double layers, double dense) {
   if (layers <= dense) return layer_bytes(shape, point, habits, false);
   const auto sparse = layer_bytes(shape, point, habits, true);
   if (dense <= 0) return sparse;
@@ -230,19 +226,19 @@ LayerBytes stage_layer_bytes(const Shape& shape, const Point& point, const Habit
 // each: the states and the embedding that come, both normed in one row of 2h, and its output
 // before and after its norm; computed again as a whole, what comes and what leaves. Of a rank's
 // pieces the last alone has them, whose gradients come at once.
-double mtp_bytes(const Shape& shape, const Point& point, const Habits& habits,
-                 double micro_batches) {
+double mtp_bytes(
+    const Shape& shape, const Point& point, const Habits& habits, double micro_batches) {
   if (shape.mtp == 0) return 0;
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const double row = shape.element * shape.token_row() / between;
   const double kept = point.layout.recompute == Recompute::full
-                          ? 4 * row
-                          : 6 * row + layer_bytes(shape, point, habits, shape.experts > 0).kept;
+      ? 4 * row
+      : 6 * row + layer_bytes(shape, point, habits, shape.experts > 0).kept;
   return shape.mtp * kept * (point.layout.vpp > 1 && shape.pp > 1 ? 1 : micro_batches);
 }
 
 ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
-                                 double stage, double layers, double dense) {
+    double stage, double layers, double dense) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto recompute = point.layout.recompute;
   const auto [whole_layer, kept] = stage_layer_bytes(shape, point, habits, layers, dense);
@@ -271,8 +267,8 @@ double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
 }
 
 // A bucket is never larger than all the gradients there are.
-double communication_bytes(const Shape& shape, const Point& point, const MemoryFamily& family,
-                           double gradient_bytes) {
+double communication_bytes(
+    const Shape& shape, const Point& point, const MemoryFamily& family, double gradient_bytes) {
   const auto& layout = point.layout;
   const double between = layout.sequence_parallel ? shape.tp : 1;
   const double row = shape.element * shape.token_row();
@@ -286,8 +282,7 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
   bytes += shared_sequence_bytes(shape, layout);
   // Gradients of dispatched rows as they leave and, if other ranks have the experts, as they
   // come.
-  bytes +=
-      shape.chosen * row * (layout.ep > 1 ? 2 : 1) / shape.row_parts(layout.sequence_parallel);
+  bytes += shape.chosen * row * (layout.ep > 1 ? 2 : 1) / shape.row_parts(layout.sequence_parallel);
   if (layout.tp > 1) {
     bytes += family.tp_buffer_rows * row;
     if (layout.pp == 1) bytes += family.tp_retained_rows * row;
@@ -296,7 +291,7 @@ double communication_bytes(const Shape& shape, const Point& point, const MemoryF
     double layer = shape.layer_matrices() / shape.tp + shape.whole_parameters();
     if (shape.experts > 0) {
       layer = shape.beside_experts() / shape.tp + shape.own_experts() + shape.router() +
-              shape.whole_parameters();
+          shape.whole_parameters();
     }
     const double embedding = shape.vocab * shape.hidden / shape.tp;
     bytes += 2 * shape.element * std::max(layer, embedding);
@@ -314,8 +309,8 @@ struct StageParameters {
   double experts = 0;
 };
 
-StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool tied,
-                                 double stage, double layers, double dense) {
+StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool tied, double stage,
+    double layers, double dense) {
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
   const bool last = stage == shape.head;
@@ -325,7 +320,7 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
   const double sparse = layers - dense + (mtp - dense_mtp);
   StageParameters count;
   count.shared = (dense + dense_mtp) *
-                 (shape.layer_matrices(habits.plain) / shape.tp + shape.whole_parameters());
+      (shape.layer_matrices(habits.plain) / shape.tp + shape.whole_parameters());
   count.shared +=
       sparse * (shape.beside_experts() / shape.tp + shape.router() + shape.whole_parameters());
   count.shared += mtp * (shape.projection / shape.tp + shape.mtp_norms);
@@ -363,8 +358,8 @@ double stage_layers(const Shape& shape, StageSplit split, double stage) {
 }
 
 // Of a stage's layers those without experts. Interleaved, a stage has them in its first chunk.
-double stage_dense_layers(const Shape& shape, const Layout& layout, StageSplit split,
-                          double stage, double layers) {
+double stage_dense_layers(
+    const Shape& shape, const Layout& layout, StageSplit split, double stage, double layers) {
   if (shape.experts == 0) return layers;
   if (layout.vpp > 1) return shape.dense_of(stage * layers / layout.vpp, layers / layout.vpp);
   double before = 0;
@@ -380,15 +375,14 @@ enum class Moment : std::uint8_t { in_flight, last_backward, update };
 class Stage {
  public:
   Stage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
-        const RunTraits& traits, std::int32_t stage)
+      const RunTraits& traits, std::int32_t stage)
       : shape_(model, point),
         point_(point),
         habits_(model, family, traits, point.layout.cuda_graphs),
         stage_(stage),
         layers_(stage_layers(shape_, family.split, stage)),
         dense_(stage_dense_layers(shape_, point.layout, family.split, stage, layers_)),
-        parts_(
-            stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_, dense_)),
+        parts_(stage_parameters(shape_, habits_, model.tied_embeddings, stage, layers_, dense_)),
         count_(parts_.shared + parts_.experts) {}
 
   [[nodiscard]] MemoryEstimate most() const {
@@ -407,21 +401,18 @@ class Stage {
     const double last = count_ * bucket_bytes(Moment::last_backward) + activations.one;
     const double backward =
         std::max(flight, last) + head_bytes() + transfer_bytes(Moment::in_flight);
-    const double update =
-        count_ * bucket_bytes(Moment::update) + transfer_bytes(Moment::update);
+    const double update = count_ * bucket_bytes(Moment::update) + transfer_bytes(Moment::update);
     if (update > backward) return Moment::update;
     return last > flight ? Moment::last_backward : Moment::in_flight;
   }
 
-  [[nodiscard]] MemoryEstimate at_moment(Moment moment,
-                                         const ActivationBytes& activations) const {
+  [[nodiscard]] MemoryEstimate at_moment(Moment moment, const ActivationBytes& activations) const {
     const auto& family = habits_.family;
     const auto state = held();
     MemoryEstimate estimate;
     estimate.stage = stage_;
     at(estimate, MemoryClass::weights) = whole(state.weights);
-    at(estimate, MemoryClass::gradients) =
-        whole(state.gradients + count_ * bucket_bytes(moment));
+    at(estimate, MemoryClass::gradients) = whole(state.gradients + count_ * bucket_bytes(moment));
     at(estimate, MemoryClass::optimizer) = whole(state.optimizer);
     at(estimate, MemoryClass::communication) = whole(transfer_bytes(moment));
     at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes + family.allocator_bytes);
@@ -438,8 +429,8 @@ class Stage {
     const auto shared = state_bytes(point_, gradient, point_.layout.shard_ranks());
     const auto experts = state_bytes(point_, gradient, shape_.expert_replicas);
     StateBytes held{parts_.shared * shared.weights + parts_.experts * experts.weights,
-                    parts_.shared * shared.gradients + parts_.experts * experts.gradients,
-                    parts_.shared * shared.optimizer + parts_.experts * experts.optimizer};
+        parts_.shared * shared.gradients + parts_.experts * experts.gradients,
+        parts_.shared * shared.optimizer + parts_.experts * experts.optimizer};
     const auto& layout = point_.layout;
     constexpr double fp32 = 4;
     if (habits_.family.whole_in_pipeline && layout.pp > 1 && layout.data_ranks() > 1) {
@@ -499,12 +490,12 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
   const auto sparse = layer_activations(shape, habits, recompute, 0, true);
   const double with_experts = shape.layers - shape.dense_layers + shape.mtp;
   const double kept = shape.dense_layers * (dense.kept_between + dense.kept_inside) +
-                      with_experts * (sparse.kept_between + sparse.kept_inside);
+      with_experts * (sparse.kept_between + sparse.kept_inside);
   const double split = shape.tp * shape.pp;
   const double shared =
       (shape.dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
-       (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden +
-       (shape.layers + shape.mtp) * shape.down + shape.mtp * shape.projection) /
+          (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden +
+          (shape.layers + shape.mtp) * shape.down + shape.mtp * shape.projection) /
       split;
   const double experts = with_experts * shape.own_experts() / shape.pp;
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
@@ -530,17 +521,15 @@ const MemoryFamily& shardbench_cpu_memory() {
 }
 
 MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
-                              const MemoryFamily& family, const RunTraits& traits,
-                              std::int32_t stage) {
+    const MemoryFamily& family, const RunTraits& traits, std::int32_t stage) {
   if (is_fp8(point.dtype) && !family.half_beside_fp8) {
     Point values = point;
     values.dtype = Dtype::fp32;
     return estimate_stage(model, values, family, traits, stage);
   }
   const bool has_arenas = family.arenas && model.experts == 0 && !model.is_latent() &&
-                          model.mtp_layers == 0 && is_half(point.dtype) &&
-                          point.layout.vpp == 1 && point.layout.cp == 1 &&
-                          point.layout.schedule != Schedule::zb_h1;
+      model.mtp_layers == 0 && is_half(point.dtype) && point.layout.vpp == 1 &&
+      point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
@@ -552,11 +541,11 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
 }
 
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
-                               const MemoryFamily& family, const RunTraits& traits) {
+    const MemoryFamily& family, const RunTraits& traits) {
   auto most = estimate_stage(model, point, family, traits, 0);
   if (point.layout.pp == 1) return most;
   for (const auto stage : {sparse_stage(model, point.layout, family.split),
-                           stage_between(point.layout), point.layout.pp - 1}) {
+           stage_between(point.layout), point.layout.pp - 1}) {
     if (stage == 0) continue;
     const auto other = estimate_stage(model, point, family, traits, stage);
     if (other.total() > most.total()) most = other;
@@ -564,39 +553,37 @@ MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
   return most;
 }
 
-std::int64_t update_bytes(const ModelSpec& model, const Point& point,
-                          const MemoryFamily& family) {
+std::int64_t update_bytes(const ModelSpec& model, const Point& point, const MemoryFamily& family) {
   const auto estimate = Stage(model, point, family, {}, 0).at_update();
   return estimate.total() - estimate.bytes[static_cast<std::size_t>(MemoryClass::overhead)];
 }
 
 bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
   return family.plain_where_ffn_is_4h && model.experts == 0 && !model.is_latent() &&
-         model.ffn == 4 * model.hidden;
+      model.ffn == 4 * model.hidden;
 }
 
 double layer_activation_bytes(const ModelSpec& model, const Point& point,
-                              const MemoryFamily& family, const RunTraits& traits,
-                              bool experts) {
+    const MemoryFamily& family, const RunTraits& traits, bool experts) {
   return layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts).whole;
 }
 
-double layer_dropped_bytes(const ModelSpec& model, const Point& point,
-                           const MemoryFamily& family, const RunTraits& traits, bool experts) {
+double layer_dropped_bytes(const ModelSpec& model, const Point& point, const MemoryFamily& family,
+    const RunTraits& traits, bool experts) {
   const auto bytes =
       layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts);
   return bytes.whole - bytes.kept;
 }
 
-double layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
-                       std::int32_t stage) {
+double layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
   Point point;
   point.layout = layout;
   return stage_layers(Shape(model, point), split, stage);
 }
 
-double dense_layers_of_stage(const ModelSpec& model, const Layout& layout, StageSplit split,
-                             std::int32_t stage) {
+double dense_layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
   Point point;
   point.layout = layout;
   const Shape shape(model, point);
@@ -615,8 +602,8 @@ std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSpl
   return stage;
 }
 
-MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
-                                 const RunTraits& traits) {
+MemoryEstimate optimistic_memory(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) {
   if (model.experts > 0) return optimistic_with_experts(model, point);
   constexpr double gradient = 2;
   const Shape shape(model, point);
@@ -632,12 +619,12 @@ MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
   const double by_layers = most_layers * layer_matrices / shape.tp;
   const double all_layers = shape.layers + shape.mtp;
   const double matrices = all_layers * layer_matrices + shape.mtp * shape.projection +
-                          (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden;
+      (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden;
   const double by_mean = matrices / shape.tp / shape.pp;
   const double per_parameter = state.weights + state.gradients + state.optimizer;
   const double mean_layers = all_layers / shape.pp;
-  const bool mean = by_mean * per_parameter + mean_layers * kept >
-                    by_layers * per_parameter + most_layers * kept;
+  const bool mean =
+      by_mean * per_parameter + mean_layers * kept > by_layers * per_parameter + most_layers * kept;
   const double count = mean ? by_mean : by_layers;
 
   MemoryEstimate estimate;

@@ -30,8 +30,7 @@ namespace shardsweep {
 /// Entries of the vocabulary with what pads it to `multiple` for each tp rank: shardbench and
 /// Megatron pad to 128.
 inline constexpr std::int64_t shardbench_vocab_multiple = 128;
-[[nodiscard]] std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp,
-                                        std::int64_t multiple);
+[[nodiscard]] std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tp, std::int64_t multiple);
 
 /// What a recorded table says of a run's trainer that is no axis. Unset: as the family does it.
 struct RunTraits {
@@ -142,59 +141,55 @@ struct MemoryFamily {
 /// The largest of three moments: all micro-batches of a pipeline in flight; the last backward,
 /// where bf16 gradients lie beside the fp32 ones; the update, without activations.
 [[nodiscard]] MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
-                                             const MemoryFamily& family,
-                                             const RunTraits& traits = {});
+    const MemoryFamily& family, const RunTraits& traits = {});
 
 /// The same of one stage, 0-based.
 [[nodiscard]] MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
-                                            const MemoryFamily& family, const RunTraits& traits,
-                                            std::int32_t stage);
+    const MemoryFamily& family, const RunTraits& traits, std::int32_t stage);
 
 /// What tensors of the first stage hold around the update, when no activation is left: what a
 /// trainer logs as allocated between two train steps.
-[[nodiscard]] std::int64_t update_bytes(const ModelSpec& model, const Point& point,
-                                        const MemoryFamily& family);
+[[nodiscard]] std::int64_t update_bytes(
+    const ModelSpec& model, const Point& point, const MemoryFamily& family);
 
 /// Whether a layer's feed-forward part has two matrices instead of three.
 [[nodiscard]] bool is_plain(const ModelSpec& model, const MemoryFamily& family);
 
 /// What one layer, dense or with experts, makes of one micro-batch on a rank.
 [[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
-                                            const MemoryFamily& family, const RunTraits& traits,
-                                            bool experts = false);
+    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
 /// Of that, what it does not keep and makes again.
 [[nodiscard]] double layer_dropped_bytes(const ModelSpec& model, const Point& point,
-                                         const MemoryFamily& family, const RunTraits& traits,
-                                         bool experts = false);
+    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
 /// Layers on a stage, 0-based.
-[[nodiscard]] double layers_of_stage(const ModelSpec& model, const Layout& layout,
-                                     StageSplit split, std::int32_t stage);
+[[nodiscard]] double layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
 
 /// Of those the ones without experts; all where the model has none.
-[[nodiscard]] double dense_layers_of_stage(const ModelSpec& model, const Layout& layout,
-                                           StageSplit split, std::int32_t stage);
+[[nodiscard]] double dense_layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
 
 /// A stage between the first and the last, if those have layers of their own number; else 0.
 [[nodiscard]] std::int32_t stage_between(const Layout& layout);
 
 /// The first stage whose layers all have experts; 0 where the first ones are not dense.
-[[nodiscard]] std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout,
-                                        StageSplit split);
+[[nodiscard]] std::int32_t sparse_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split);
 
 /// A lower bound whatever else the trainer does well, with Adam's state in fp32 beside 16 bits
 /// (Family::certain_optimizer knows who keeps less): bf16 gradients, everything sharded by tp
 /// and any split of the layers over stages; weights, gradients, optimizer and one micro-batch's
 /// activations as `recompute` keeps them; no log-sum-exp, logits, buffers or runtime.
-[[nodiscard]] MemoryEstimate optimistic_memory(const ModelSpec& model, const Point& point,
-                                               const RunTraits& traits = {});
+[[nodiscard]] MemoryEstimate optimistic_memory(
+    const ModelSpec& model, const Point& point, const RunTraits& traits = {});
 
 /// shardbench's memory on GPUs, exactly: it takes one piece per class before it trains, as
 /// large as that class's own peak. runner/README.md has the formulas; `shardbench --device
 /// meta` counts the same, and a test holds the two together. Bytes of one stage, 0-based, in
 /// bf16, without what lies outside the pieces.
-[[nodiscard]] MemoryEstimate arenas_of_stage(const ModelSpec& model, const Point& point,
-                                             const MemoryFamily& family, std::int32_t stage);
+[[nodiscard]] MemoryEstimate arenas_of_stage(
+    const ModelSpec& model, const Point& point, const MemoryFamily& family, std::int32_t stage);
 
 }  // namespace shardsweep

@@ -57,7 +57,7 @@ RelativeError error_over(std::vector<double> errors) {
 class Scoring {
  public:
   void add(const RecordedRun& run, const ModelSpec& model, const RunTraits& traits,
-           const Predictor& predictor, const MemoryFamily& family) {
+      const Predictor& predictor, const MemoryFamily& family) {
     // Never is said only if not even that point fits.
     const auto fit = predictor.guess_memory(model, point_at_best(run), traits).fit;
     if (run.outcome == Outcome::oom) {
@@ -70,8 +70,8 @@ class Scoring {
     if (fit == Fit::never) ++score_.good_left_out;
     if (fit == Fit::doubtful) ++score_.good_doubtful;
     if (run.peak_memory_bytes && *run.peak_memory_bytes > 0) {
-      peak_.push_back(error_of(predictor.reported_peak_bytes(model, run.point, traits),
-                               *run.peak_memory_bytes));
+      peak_.push_back(error_of(
+          predictor.reported_peak_bytes(model, run.point, traits), *run.peak_memory_bytes));
     }
     if (run.allocated_memory_bytes && *run.allocated_memory_bytes > 0) {
       allocated_.push_back(
@@ -93,7 +93,7 @@ class Scoring {
 };
 
 MemoryReport score_by(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                      const std::function<const Family&(const ModelSpec&)>& family_of) {
+    const std::function<const Family&(const ModelSpec&)>& family_of) {
   Scoring total;
   std::vector<Scoring> models(sweep.models.size());
   std::vector<bool> seen(sweep.models.size(), false);
@@ -116,13 +116,13 @@ MemoryReport score_by(const RecordedSweep& sweep, const ClusterSpec& cluster,
 
 }  // namespace
 
-MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                          const Family& family) {
+MemoryReport score_memory(
+    const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family) {
   return score_by(sweep, cluster, [&](const ModelSpec&) -> const Family& { return family; });
 }
 
-MemoryReport cross_validate_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                                   const Family& family) {
+MemoryReport cross_validate_memory(
+    const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family) {
   std::map<std::string, std::unique_ptr<Family>> fitted;  // by the model that it has not seen
   return score_by(sweep, cluster, [&](const ModelSpec& model) -> const Family& {
     auto& one = fitted[model.name];
@@ -139,13 +139,13 @@ constexpr std::array<FittedConstant, 2> nanotron_constants{{
 }};
 
 double off_by(const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family,
-              std::string_view without) {
+    std::string_view without) {
   const Predictor predictor(cluster, family);
   double sum = 0;
   for (const auto& run : sweep.runs) {
     const auto& model = sweep.model_of(run);
     const bool says_its_peak = run.outcome == Outcome::completed && !run.oom_error &&
-                               run.peak_memory_bytes.value_or(0) > 0;
+        run.peak_memory_bytes.value_or(0) > 0;
     if (!says_its_peak || model.name == without) continue;
     const auto predicted = predictor.reported_peak_bytes(model, run.point, traits_of(run));
     sum += std::abs(
@@ -155,8 +155,8 @@ double off_by(const RecordedSweep& sweep, const ClusterSpec& cluster, const Fami
 }
 
 void set(Family& family, const FittedConstant& constant, double value) {
-  const bool shared = !family.least.name.empty() &&
-                      family.least.*constant.value == family.memory.*constant.value;
+  const bool shared =
+      !family.least.name.empty() && family.least.*constant.value == family.memory.*constant.value;
   family.memory.*constant.value = value;
   if (shared) family.least.*constant.value = value;
 }
@@ -168,8 +168,8 @@ std::span<const FittedConstant> fitted_memory_constants(std::string_view family)
   return {};
 }
 
-Family refit_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                    const Family& family, std::string_view without) {
+Family refit_memory(const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family,
+    std::string_view without) {
   Family fitted = family;
   if (off_by(sweep, cluster, family, without) == 0) return fitted;
   constexpr int rounds = 3;  // the constants hardly depend on each other

@@ -57,14 +57,13 @@ struct MemoryReport {
   MemoryScore total;
 };
 
-[[nodiscard]] MemoryReport score_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                                        const Family& family);
+[[nodiscard]] MemoryReport score_memory(
+    const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family);
 
 /// Each model by the family whose fitted constants (fitted_memory_constants) were fitted to the
 /// rows of the other models alone; those of a table with one model stay as they are.
-[[nodiscard]] MemoryReport cross_validate_memory(const RecordedSweep& sweep,
-                                                 const ClusterSpec& cluster,
-                                                 const Family& family);
+[[nodiscard]] MemoryReport cross_validate_memory(
+    const RecordedSweep& sweep, const ClusterSpec& cluster, const Family& family);
 
 // Which of a family's memory constants were fitted to a table of runs, and what they would be
 // had some of its rows been unknown: how much of a memory model's fit holds for a model that
@@ -87,6 +86,6 @@ struct FittedConstant {
 /// found by searching one constant after the other. The optimistic bound takes over a constant
 /// that it shares with the estimate. Unchanged where no row reports a peak.
 [[nodiscard]] Family refit_memory(const RecordedSweep& sweep, const ClusterSpec& cluster,
-                                  const Family& family, std::string_view without);
+    const Family& family, std::string_view without);
 
 }  // namespace shardsweep

@@ -85,9 +85,8 @@ constexpr double gpu_start_s = 20;
 // Words of attention kernels that keep no probabilities: flash attention, memory-efficient
 // attention, cuDNN's and PyTorch's fused ones. "fused" alone is none of them: it is cuDNN's in
 // Transformer Engine, and a fused softmax, which keeps them, in older Megatron.
-constexpr std::array<std::string_view, 10> fused_attention{
-    "flash", "sdpa",     "xformers",           "mem_eff", "memory_eff", "efficient",
-    "cudnn", "te_fused", "transformer_engine", "flex"};
+constexpr std::array<std::string_view, 10> fused_attention{"flash", "sdpa", "xformers", "mem_eff",
+    "memory_eff", "efficient", "cudnn", "te_fused", "transformer_engine", "flex"};
 // Words of those that keep them.
 constexpr std::array<std::string_view, 7> unfused_attention{
     "unfused", "eager", "local", "naive", "math", "megatron", "fused_softmax"};
@@ -105,11 +104,10 @@ double measured_step_s(const Observation& seen) {
 RunTraits traits_of_kernel(std::string_view kernel) {
   std::string text(kernel);
   std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto says = [&](const auto& words) {
-    return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-      return text.find(word) != std::string::npos;
-    });
+    return std::any_of(words.begin(), words.end(),
+        [&](std::string_view word) { return text.find(word) != std::string::npos; });
   };
   RunTraits traits;
   // A flash kernel of torch is asked for before torch.
@@ -127,8 +125,7 @@ RunTraits traits_of_kernel(std::string_view kernel) {
 Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
     : cluster_(with_nominal_rates(cluster)), family_(&family) {}
 
-Guess Predictor::guess(const ModelSpec& model, const Point& point,
-                       const RunTraits& traits) const {
+Guess Predictor::guess(const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   Guess guess;
   guess.memory = guess_memory(model, point, traits);
   guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
@@ -149,8 +146,8 @@ double Predictor::retries(const MemoryGuess& memory) const {
   return 1 + most * std::clamp((filled - begins) / (1 - begins), 0.0, 1.0);
 }
 
-Prediction Predictor::predict(const ModelSpec& model, const Measure& measure,
-                              const Point& point) const {
+Prediction Predictor::predict(
+    const ModelSpec& model, const Measure& measure, const Point& point) const {
   const auto guessed = guess(model, point);
   Prediction prediction;
   prediction.memory_bytes = guessed.memory.estimate.total();
@@ -168,21 +165,20 @@ const MemoryFamily& Predictor::memory_family() const {
   return cluster_.gpu.empty() ? shardbench_cpu_memory() : family_->memory;
 }
 
-MemoryEstimate Predictor::least_memory(const ModelSpec& model, const Point& point,
-                                       const RunTraits& traits) const {
+MemoryEstimate Predictor::least_memory(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   if (family_->least.name.empty() || cluster_.gpu.empty())
     return optimistic_memory(model, point, traits);
   return estimate_memory(model, point, family_->least, traits);
 }
 
-MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
-                                    const RunTraits& traits) const {
+MemoryGuess Predictor::guess_memory(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   MemoryGuess memory;
   memory.estimate = estimate_memory(model, point, memory_family(), traits);
   const auto total = memory.estimate.total();
   memory.lower_bytes = std::min(total, least_memory(model, point, traits).total());
-  memory.upper_bytes =
-      total + static_cast<std::int64_t>(fragmented * static_cast<double>(total));
+  memory.upper_bytes = total + static_cast<std::int64_t>(fragmented * static_cast<double>(total));
   if (cluster_.memory_bytes > 0) {
     if (memory.lower_bytes > cluster_.memory_bytes) {
       memory.fit = Fit::never;
@@ -193,42 +189,41 @@ MemoryGuess Predictor::guess_memory(const ModelSpec& model, const Point& point,
   return memory;
 }
 
-MemoryEstimate Predictor::certain_memory(const ModelSpec& model, const Point& point,
-                                         const RunTraits& traits) const {
+MemoryEstimate Predictor::certain_memory(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   const auto certain = [&](MemoryEstimate bytes) {
     auto& optimizer = bytes.bytes[static_cast<std::size_t>(MemoryClass::optimizer)];
     if (is_half(point.dtype))
-      optimizer = static_cast<std::int64_t>(family_->certain_optimizer *
-                                            static_cast<double>(optimizer));
+      optimizer =
+          static_cast<std::int64_t>(family_->certain_optimizer * static_cast<double>(optimizer));
     return bytes;
   };
   const auto sure = certain(optimistic_memory(model, point, traits));
   // Memory of processes is their host's to give: it is no device that ends at its size.
   if (cluster_.gpu.empty()) return sure;
   auto least = family_->constants_off_by > 0
-                   ? certain(least_memory(model, point, traits))
-                   : estimate_memory(model, point, family_->memory, traits);
+      ? certain(least_memory(model, point, traits))
+      : estimate_memory(model, point, family_->memory, traits);
   for (auto& bytes : least.bytes)
     bytes -= static_cast<std::int64_t>(family_->constants_off_by * static_cast<double>(bytes));
   return sure.total() > least.total() ? sure : least;
 }
 
-std::int64_t Predictor::reported_peak_bytes(const ModelSpec& model, const Point& point,
-                                            const RunTraits& traits) const {
+std::int64_t Predictor::reported_peak_bytes(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   const auto& family = memory_family();
   constexpr auto of_any_rank = RecordedRun::of_any_rank;
   const auto stage = traits.peak_stage.value_or(family_->reports_first_stage ? 0 : of_any_rank);
-  const auto estimate = stage == of_any_rank
-                            ? estimate_memory(model, point, family, traits)
-                            : estimate_stage(model, point, family, traits, stage);
+  const auto estimate = stage == of_any_rank ? estimate_memory(model, point, family, traits)
+                                             : estimate_stage(model, point, family, traits, stage);
   return estimate.total() - static_cast<std::int64_t>(family.overhead_bytes);
 }
 
 void Predictor::learn(const Observation& seen) {
   const double measured = measured_step_s(seen);
   if (measured <= 0) return;
-  const auto time = estimate_time(seen.model, cluster_, seen.point, family_->time,
-                                  memory_family(), seen.traits);
+  const auto time =
+      estimate_time(seen.model, cluster_, seen.point, family_->time, memory_family(), seen.traits);
   const auto memory = guess_memory(seen.model, seen.point, seen.traits);
   residuals_.learn(time, std::log(measured / (time.step_s * retries(memory))));
 }

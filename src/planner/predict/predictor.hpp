@@ -103,32 +103,32 @@ class Predictor {
  public:
   Predictor(const ClusterSpec& cluster, const Family& family);
 
-  [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point,
-                            const RunTraits& traits = {}) const;
+  [[nodiscard]] Guess guess(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
   /// For a plan: memory, time and speed; an attempt has a start-up besides.
-  [[nodiscard]] Prediction predict(const ModelSpec& model, const Measure& measure,
-                                   const Point& point) const;
+  [[nodiscard]] Prediction predict(
+      const ModelSpec& model, const Measure& measure, const Point& point) const;
 
   /// Memory alone, which no measurement changes.
-  [[nodiscard]] MemoryGuess guess_memory(const ModelSpec& model, const Point& point,
-                                         const RunTraits& traits = {}) const;
+  [[nodiscard]] MemoryGuess guess_memory(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
   /// The optimistic bound by class: MemoryGuess::lower_bytes is its total, or the estimate's
   /// where that is less.
-  [[nodiscard]] MemoryEstimate least_memory(const ModelSpec& model, const Point& point,
-                                            const RunTraits& traits = {}) const;
+  [[nodiscard]] MemoryEstimate least_memory(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
   /// The ground to leave a point out for good: no less is needed, even where the family's
   /// constants are off by as much as it says of them.
-  [[nodiscard]] MemoryEstimate certain_memory(const ModelSpec& model, const Point& point,
-                                              const RunTraits& traits = {}) const;
+  [[nodiscard]] MemoryEstimate certain_memory(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
   /// What the trainer itself would report as its peak: without what lies outside its
   /// allocator, and of the stage that the table names, or the first one where the family's
   /// trainers report that.
-  [[nodiscard]] std::int64_t reported_peak_bytes(const ModelSpec& model, const Point& point,
-                                                 const RunTraits& traits = {}) const;
+  [[nodiscard]] std::int64_t reported_peak_bytes(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
   /// Refits. Outcomes other than completed, and runs without a time, say nothing about speed;
   /// same observations in the same order, same predictions.

@@ -28,8 +28,8 @@ double reached_flops(const ClusterSpec& cluster) {
 }
 
 /// `efficiency` is the share of `bandwidth` that collectives reach.
-void fill_link(double reached, double latency_us, double efficiency, double& bandwidth,
-               double& latency) {
+void fill_link(
+    double reached, double latency_us, double efficiency, double& bandwidth, double& latency) {
   if (bandwidth > 0) return;
   bandwidth = efficiency > 0 ? reached / efficiency : reached;
   if (latency <= 0) latency = latency_us;
@@ -39,9 +39,9 @@ void fill_link(double reached, double latency_us, double efficiency, double& ban
 
 UnknownRates unknown_rates(const ClusterSpec& cluster, Dtype dtype) {
   return {.compute = !cluster.peak(dtype),
-          .memory = cluster.memory_bandwidth <= 0,
-          .inside = cluster.intra_node_bandwidth <= 0,
-          .between = cluster.inter_node_bandwidth <= 0};
+      .memory = cluster.memory_bandwidth <= 0,
+      .inside = cluster.intra_node_bandwidth <= 0,
+      .between = cluster.inter_node_bandwidth <= 0};
 }
 
 ClusterSpec with_nominal_rates(ClusterSpec cluster) {
@@ -49,12 +49,10 @@ ClusterSpec with_nominal_rates(ClusterSpec cluster) {
   if (cluster.memory_bandwidth <= 0)
     cluster.memory_bandwidth = reached_flops(cluster) / kind.flops_per_byte;
   const double memory = cluster.memory_bandwidth;
-  fill_link(memory / kind.memory_per_inside, kind.inside_latency_us,
-            cluster.intra_node_efficiency, cluster.intra_node_bandwidth,
-            cluster.intra_node_latency_us);
+  fill_link(memory / kind.memory_per_inside, kind.inside_latency_us, cluster.intra_node_efficiency,
+      cluster.intra_node_bandwidth, cluster.intra_node_latency_us);
   fill_link(memory / kind.memory_per_between, kind.between_latency_us,
-            cluster.inter_node_efficiency, cluster.inter_node_bandwidth,
-            cluster.inter_node_latency_us);
+      cluster.inter_node_efficiency, cluster.inter_node_bandwidth, cluster.inter_node_latency_us);
   return cluster;
 }
 

@@ -53,7 +53,7 @@ double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
 double sparse_layer_parameters(const ModelSpec& model, double experts) {
   const double expert = 3 * real(model.hidden) * real(model.expert_ffn);
   return attention_parameters(model) + real(model.hidden) * real(model.experts) +
-         expert * (experts + real(model.shared_experts));
+      expert * (experts + real(model.shared_experts));
 }
 
 double dense_layers(const ModelSpec& model) {
@@ -86,7 +86,7 @@ struct Slot {
 class TimeModel {
  public:
   TimeModel(const ModelSpec& model, const ClusterSpec& cluster, const Point& point,
-            const TimeFamily& family, const MemoryFamily& memory, const RunTraits& traits)
+      const TimeFamily& family, const MemoryFamily& memory, const RunTraits& traits)
       : model_(model),
         cluster_(cluster),
         point_(point),
@@ -106,8 +106,8 @@ class TimeModel {
     rate_ = peak.value_or(nominal_flops) * gemm;
     // Of FP8 it is the layers' products alone.
     const double beside = is_fp8(point.dtype)
-                              ? cluster.peak(Dtype::bf16).value_or(peak.value_or(nominal_flops))
-                              : peak.value_or(nominal_flops);
+        ? cluster.peak(Dtype::bf16).value_or(peak.value_or(nominal_flops))
+        : peak.value_or(nominal_flops);
     head_rate_ = beside * gemm;
     attention_rate_ =
         beside * (nominal_ ? 1 : cluster.attention_efficiency * family.attention_share);
@@ -141,13 +141,9 @@ class TimeModel {
     const double on_device = ratio * ratio * ratio * ratio;  // d ln(norm) / d ln(device)
     const double part = slot.device() > 0 ? share * on_device / slot.device() : 0;
     const double dp = transfers > hidden ? transfers + gathers : gathers;
-    time.weights = {part * slot.products,
-                    part * slot.memory,
-                    share * (1 - on_device),
-                    part * slot.tp,
-                    (dp + replicate_s()) / time.step_s,
-                    slots * stages / time.step_s,
-                    time.update_s / time.step_s};
+    time.weights = {part * slot.products, part * slot.memory, share * (1 - on_device),
+        part * slot.tp, (dp + replicate_s()) / time.step_s, slots * stages / time.step_s,
+        time.update_s / time.step_s};
     return time;
   }
 
@@ -183,8 +179,8 @@ class TimeModel {
         layer_slot({.multiplied = matrices + down_multiplied(), .held = matrices + down_});
     auto most = stage_slot(layer, 0);
     if (layout_.pp == 1) return most;
-    for (const auto stage : {sparse_stage(model_, layout_, memory_.split),
-                             stage_between(layout_), head_stage(layout_)}) {
+    for (const auto stage : {sparse_stage(model_, layout_, memory_.split), stage_between(layout_),
+             head_stage(layout_)}) {
       if (stage == 0) continue;
       const auto other = stage_slot(layer, stage);
       if (other.together() > most.together()) most = other;
@@ -200,13 +196,13 @@ class TimeModel {
   [[nodiscard]] double sparse_layers(std::int32_t stage) const {
     if (model_.experts == 0) return 0;
     return layers_of_stage(model_, layout_, memory_.split, stage) -
-           dense_layers_of_stage(model_, layout_, memory_.split, stage);
+        dense_layers_of_stage(model_, layout_, memory_.split, stage);
   }
 
   [[nodiscard]] Slot stage_slot(const Slot& layer, std::int32_t stage) const {
     const double layers = layers_of_stage(model_, layout_, memory_.split, stage);
     Slot slot{layers * layer.products, layers * layer.memory, layers * layer.tp,
-              layers * layer.host + family_.launch_stage_s, layers * layer.weight_gradients};
+        layers * layer.host + family_.launch_stage_s, layers * layer.weight_gradients};
     if (const double sparse = sparse_layers(stage); sparse > 0) {
       const auto other = sparse_slot();
       slot.products += sparse * (other.products - layer.products);
@@ -222,10 +218,10 @@ class TimeModel {
     const double weights = real(model_.vocab) * real(model_.hidden) / layout_.tp;
     slot.products += (1 + mtp) * 6 * tokens_ * weights / head_rate_;
     slot.weight_gradients += (1 + mtp) * 2 * tokens_ * weights / head_rate_;
-    slot.memory +=
-        (1 + mtp) * moving_s(cluster_.memory_bandwidth,
-                             family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
-                                 family_.parameter_bytes * weights);
+    slot.memory += (1 + mtp) *
+        moving_s(cluster_.memory_bandwidth,
+            family_.logit_bytes * tokens_ * real(model_.vocab) / layout_.tp +
+                family_.parameter_bytes * weights);
     return slot;
   }
 
@@ -238,7 +234,7 @@ class TimeModel {
     const double weights = real(mtp_projection(model_)) / layout_.tp;
     const double between = layout_.sequence_parallel ? layout_.tp : 1;
     const double moved = again * family_.activation_passes * rows * row_bytes() / between +
-                         family_.parameter_bytes * weights;
+        family_.parameter_bytes * weights;
     slot.products += mtp * (layer.products + again * 6 * tokens_ * weights / rate_);
     slot.weight_gradients += mtp * (layer.weight_gradients + 2 * tokens_ * weights / rate_);
     slot.memory += mtp * (layer.memory + moving_s(cluster_.memory_bandwidth, moved));
@@ -274,9 +270,9 @@ class TimeModel {
     const double expert_tp = layout_.expert_shards();
     const double own = real(model_.experts) / layout_.ep * expert / expert_tp;
     Slot slot = layer_slot({.multiplied = beside + down_multiplied(),
-                            .narrow = chosen * expert / tp,
-                            .held = beside + own + down_,
-                            .experts = true});
+        .narrow = chosen * expert / tp,
+        .held = beside + own + down_,
+        .experts = true});
     const bool splits = expert_tp > 1 || model_.shared_experts > 0;
     if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full(), 1) / 2;
     const double exchanges = is_full() || modules_.has(Module::moe) ? 6 : 4;
@@ -325,15 +321,14 @@ class TimeModel {
     const double hidden = real(model_.hidden);
     Slot slot;
     // Forward two products, backward five: four of them over queries, three over values.
-    const double attention_s = tokens_ *
-                               (3 * score_width(model_) + real(model_.query_width())) *
-                               point_.seq_len / tp / attention_rate_;
+    const double attention_s = tokens_ * (3 * score_width(model_) + real(model_.query_width())) *
+        point_.seq_len / tp / attention_rate_;
     const bool selective = layout_.recompute == Recompute::selective;
     const double products_again = selective ? (3 + family_.selective_again) / 3 : again;
     slot.products = products_again * 6 * tokens_ * multiplied / rate_ + again * attention_s;
     slot.weight_gradients = 2 * tokens_ * multiplied / rate_;
     double moved = family_.activation_passes *
-                   layer_activation_bytes(model_, point_, memory_, {true, true}, of.experts);
+        layer_activation_bytes(model_, point_, memory_, {true, true}, of.experts);
     if (!traits_.flash_attention.value_or(true)) {
       moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
     }
@@ -363,7 +358,7 @@ class TimeModel {
     if (modules_.has(Module::moe) && of.experts) {
       const double shared = real(model_.shared_experts) * real(model_.expert_ffn);
       parameters += of.narrow * narrowness() + 3 * real(model_.hidden) * shared / tp +
-                    real(model_.hidden) * real(model_.experts);
+          real(model_.hidden) * real(model_.experts);
     }
     return parameters;
   }
@@ -379,13 +374,13 @@ class TimeModel {
     const double queries = row_bytes() * query_share / layout_.tp;
     const double values = queries * value_share();
     const double keys = model_.is_latent()
-                            ? queries + values
-                            : 2 * real(model_.kv_heads) / real(model_.heads) * queries;
+        ? queries + values
+        : 2 * real(model_.kv_heads) / real(model_.heads) * queries;
     if (layout_.cp_mode == ContextMode::ulysses)
       return 2 * (links_.heads.seconds(queries + keys) + links_.heads.seconds(values));
     const double messages = passes * (layout_.cp - 1);
-    return std::max(0.0,
-                    messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
+    return std::max(
+        0.0, messages * (moving_s(links_.cp, keys) + links_.cp.latency_s) - attention_s);
   }
 
   /// Values of all heads' values per one of their queries.
@@ -410,13 +405,12 @@ class TimeModel {
     const double latents = real(model_.q_lora_rank + model_.kv_lora_rank);
     const double between = layout_.sequence_parallel ? tp : 1;
     const double qkv = model_.is_latent()
-                           ? 2 * real(model_.query_width()) + values - real(model_.heads) * rope
-                           : (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * values;
+        ? 2 * real(model_.query_width()) + values - real(model_.heads) * rope
+        : (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * values;
     const double routed = of.experts ? real(model_.experts_per_token) : 0;
     const double rows = of.experts ? routed / tp + (model_.shared_experts > 0 ? 1 : 0) : 1;
-    const double ffn = of.experts
-                           ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
-                           : real(model_.ffn);
+    const double ffn = of.experts ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
+                                  : real(model_.ffn);
     // Latents are inputs too, and products' outputs beside the shared key.
     const double norms = tokens_ * (1 + rows) * hidden + tokens_ * latents / between;
     const double inputs = norms + tokens_ * (values + ffn) / tp;
@@ -425,16 +419,15 @@ class TimeModel {
     const double into_layer = norms + tokens_ * qkv / tp + shared_key;  // but for gate_up
     if (family_.fused_quantization)
       return 2 * (inputs + (read + 1) * of.held / layout_.grad_accum) +
-             (element_ + 2) * (into_layer + gate_up);
+          (element_ + 2) * (into_layer + gate_up);
     const double normed = layout_.sequence_parallel ? read : made;
-    const double forward =
-        normed * norms + tokens_ * (read * values + made * ffn) / tp + inputs;
+    const double forward = normed * norms + tokens_ * (read * values + made * ffn) / tp + inputs;
     const double again = (element_ + 1) * inputs;
     // Those that SwiGLU's backward leaves in 8 bits are not written as values either.
     const double gradients =
         (read + 2) * into_layer + (current ? made + 2 : 2 - element_) * gate_up;
-    const double weights = layout_.zero == 3 ? 2 * (read + 1) * of.held
-                                             : (read + 2) * of.held / layout_.grad_accum;
+    const double weights =
+        layout_.zero == 3 ? 2 * (read + 1) * of.held : (read + 2) * of.held / layout_.grad_accum;
     return forward + again + gradients + weights;
   }
 
@@ -470,8 +463,7 @@ class TimeModel {
     const double sent = rows * row_bytes() * (1 - 1.0 / layout_.tp);
     const double hops =
         links_.tp.crosses ? between(hops_between) * std::log2(real(layout_.tp)) : hops_inside;
-    return family_.tp_exposed * moving_s(links_.tp, sent) +
-           operations * hops * links_.tp.latency_s;
+    return family_.tp_exposed * moving_s(links_.tp, sent) + operations * hops * links_.tp.latency_s;
   }
 
   /// Of a row what the ranks of tp gather before attention: of latent attention latents, and
@@ -486,8 +478,9 @@ class TimeModel {
   [[nodiscard]] double stage_s() const {
     if (layout_.pp == 1) return 0;
     const double shards = layout_.sequence_parallel ? layout_.tp : 1;
-    return layout_.vpp * (moving_s(links_.pp, row_bytes() / shards) + 2 * links_.pp.latency_s +
-                          family_.stage_message_s);
+    return layout_.vpp *
+        (moving_s(links_.pp, row_bytes() / shards) + 2 * links_.pp.latency_s +
+            family_.stage_message_s);
   }
 
   /// Hops between nodes, as the trainer's collectives wait for them.
@@ -503,9 +496,7 @@ class TimeModel {
   [[nodiscard]] std::int32_t state_stage() const {
     const auto head = head_stage(layout_);
     if (model_.mtp_layers == 0 || head == 0) return 0;
-    const auto all = [&](std::int32_t stage) {
-      return parameters_of(stage) + experts_of(stage);
-    };
+    const auto all = [&](std::int32_t stage) { return parameters_of(stage) + experts_of(stage); };
     return all(head) > all(0) ? head : 0;
   }
 
@@ -526,7 +517,7 @@ class TimeModel {
     const double mtp = stage == head_stage(layout_) ? real(model_.mtp_layers) : 0;
     const double sparse = sparse_layers(stage) + (model_.experts > 0 ? mtp : 0);
     return sparse * 3 * real(model_.hidden) * real(model_.expert_ffn) * real(model_.experts) /
-           layout_.ep / layout_.expert_shards();
+        layout_.ep / layout_.expert_shards();
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -539,14 +530,13 @@ class TimeModel {
   [[nodiscard]] double dp_transfers_s() const {
     const double accum = layout_.grad_accum;
     const std::array<double, 4> bytes{2 * gradient_bytes(), gradient_bytes(),
-                                      accum * gradient_bytes(),
-                                      accum * (2 * element_ + gradient_bytes())};
+        accum * gradient_bytes(), accum * (2 * element_ + gradient_bytes())};
     const auto sent = [&](const Link& link, double shards, double parameters) {
       return moving_s(
           link, (1 - 1 / shards) * parameters * bytes[static_cast<std::size_t>(layout_.zero)]);
     };
     return sent(links_.shard, layout_.shard_ranks(), local_parameters()) +
-           sent(links_.experts, layout_.expert_replicas(), local_experts());
+        sent(links_.experts, layout_.expert_replicas(), local_experts());
   }
 
   // What comes after backward: the latencies of buckets, and ZeRO's gathering of new weights.
@@ -554,17 +544,16 @@ class TimeModel {
     const double shards = layout_.shard_ranks();
     if (shards == 1) return 0;
     const double local = local_parameters();
-    const double hops =
-        links_.shard.crosses ? between(bucket_hops_between) : bucket_hops_inside;
+    const double hops = links_.shard.crosses ? between(bucket_hops_between) : bucket_hops_inside;
     const double buckets = local * element_ / (layout_.bucket_mb * mib);
     double seconds = buckets * hops * links_.shard.latency_s * std::log2(shards);
     if (layout_.zero == 1 || layout_.zero == 2) {
       constexpr double tensors_per_layer = 9;
       seconds += moving_s(links_.shard, (1 - 1 / shards) * local * element_);
-      seconds += moving_s(links_.experts,
-                          (1 - 1.0 / layout_.expert_replicas()) * local_experts() * element_);
+      seconds += moving_s(
+          links_.experts, (1 - 1.0 / layout_.expert_replicas()) * local_experts() * element_);
       seconds += first_layers() * tensors_per_layer *
-                 (family_.gather_tensor_s + family_.gather_part_s * shards);
+          (family_.gather_tensor_s + family_.gather_part_s * shards);
     }
     return seconds;
   }
@@ -573,8 +562,7 @@ class TimeModel {
   [[nodiscard]] double dp_window_s(double slot) const {
     constexpr double backward = 2.0 / 3.0;
     const std::array<double, 4> windows{backward * slot, backward * slot,
-                                        backward * slot * layout_.grad_accum,
-                                        slot * layout_.grad_accum};
+        backward * slot * layout_.grad_accum, slot * layout_.grad_accum};
     return family_.overlap * windows[static_cast<std::size_t>(layout_.zero)];
   }
 
@@ -584,17 +572,16 @@ class TimeModel {
     const double part = local_parameters() / layout_.shard_ranks();
     const double share = 1 - 1.0 / layout_.dp_replicate;
     return moving_s(links_.replicate, 2 * share * gradient_bytes() * part) +
-           first_layers() * links_.replicate.latency_s;
+        first_layers() * links_.replicate.latency_s;
   }
 
   [[nodiscard]] double update_s() const {
     const bool sharded = layout_.zero > 0;
     const double parameters = local_parameters() / (sharded ? layout_.shard_ranks() : 1) +
-                              local_experts() / (sharded ? layout_.expert_replicas() : 1);
-    if (layout_.offload != Offload::none)
-      return family_.update_s + offloaded_update_s(parameters);
+        local_experts() / (sharded ? layout_.expert_replicas() : 1);
+    if (layout_.offload != Offload::none) return family_.update_s + offloaded_update_s(parameters);
     return family_.update_s +
-           moving_s(cluster_.memory_bandwidth, family_.update_bytes * parameters);
+        moving_s(cluster_.memory_bandwidth, family_.update_bytes * parameters);
   }
 
   // The host updates what it holds: it reads and writes moments, masters and gradients, while
@@ -607,8 +594,8 @@ class TimeModel {
     const double step = adam_bytes + gradient_bytes() + element_;
     const double passes = layout_.zero == 3 ? 2 : 0;
     const double accumulated = layout_.offload == Offload::all
-                                   ? layout_.grad_accum * (passes * element_ + gradient_bytes())
-                                   : 0;
+        ? layout_.grad_accum * (passes * element_ + gradient_bytes())
+        : 0;
     return parameters * (step + accumulated) / host_bandwidth;
   }
 
@@ -639,16 +626,14 @@ double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
   const double dense = dense_layers(model) + (model.experts > 0 ? 0 : mtp);
   const double sparse = layers - dense;
   const double gemm = dense * layer_gemm_parameters(model) +
-                      sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +
-                      layers * real(latent_attention(model).down) +
-                      mtp * real(mtp_projection(model)) +
-                      (1 + mtp) * real(model.vocab) * real(model.hidden);
+      sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +
+      layers * real(latent_attention(model).down) + mtp * real(mtp_projection(model)) +
+      (1 + mtp) * real(model.vocab) * real(model.hidden);
   return 6 * gemm + 3 * layers * score_width(model) * seq_len;
 }
 
-TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,
-                           const Point& point, const TimeFamily& family,
-                           const MemoryFamily& memory, const RunTraits& traits) {
+TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster, const Point& point,
+    const TimeFamily& family, const MemoryFamily& memory, const RunTraits& traits) {
   return TimeModel(model, cluster, point, family, memory, traits).estimate();
 }
 

@@ -65,10 +65,10 @@ struct TimeEstimate {
   double launch_s = 0;   ///< how much longer the host takes to launch than the device to run
   double tp_s =
       0;  ///< all-reduces, or all-gathers and reduce-scatters, of every layer; its ring over cp
-  double pp_s = 0;      ///< activations and their gradients between stages
-  double bubble_s = 0;  ///< (p - 1)/(v m) of a stage's time [Narayanan, arXiv 2104.04473]
-  double dp_s = 0;      ///< gradients and ZeRO's weights, as far as backward does not hide them
-  double update_s = 0;  ///< the optimizer
+  double pp_s = 0;       ///< activations and their gradients between stages
+  double bubble_s = 0;   ///< (p - 1)/(v m) of a stage's time [Narayanan, arXiv 2104.04473]
+  double dp_s = 0;       ///< gradients and ZeRO's weights, as far as backward does not hide them
+  double update_s = 0;   ///< the optimizer
   bool nominal = false;  ///< from a nominal rate: right in order, unknown in scale
   /// d ln(step) / d ln(seconds) of: products, memory, host, TP, DP, stages, update. By how much
   /// a step would be longer if one of them were.
@@ -78,9 +78,8 @@ struct TimeEstimate {
 /// Where the cluster has no peak for the dtype, a nominal rate per GPU stands in for it:
 /// 4 GFLOP/s, what a plain C++ GEMM reaches on one slow core.
 [[nodiscard]] TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster,
-                                         const Point& point, const TimeFamily& family,
-                                         const MemoryFamily& memory,
-                                         const RunTraits& traits = {});
+    const Point& point, const TimeFamily& family, const MemoryFamily& memory,
+    const RunTraits& traits = {});
 
 /// Tokens per second and GPU of a train step.
 [[nodiscard]] double speed_of(double step_s, const Point& point);

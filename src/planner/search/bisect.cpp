@@ -25,9 +25,9 @@ constexpr double known_to = 0.45;
 constexpr std::int64_t most_at_once = 8;
 
 double mean_of(const std::vector<double>& sample) {
-  return sample.empty() ? 0
-                        : std::accumulate(sample.begin(), sample.end(), 0.0) /
-                              static_cast<double>(sample.size());
+  return sample.empty()
+      ? 0
+      : std::accumulate(sample.begin(), sample.end(), 0.0) / static_cast<double>(sample.size());
 }
 
 /// Of one pair, over all steps: each has a level of its own.
@@ -59,7 +59,7 @@ class Bisection {
     const auto verdict = from_zero(whole);
     const bool open = verdict.difference == Difference::undecided;
     const bool vague = verdict.difference == Difference::slower && facts_.versions > 2 &&
-                       *verdict.share.half_width > known_to * verdict.share.mean;
+        *verdict.share.half_width > known_to * verdict.share.mean;
     if ((open || vague) && may_go_on(whole)) return more(whole, verdict.missing);
     if (open) return ended(BisectEnd::undecided);
     if (verdict.difference == Difference::same) return ended(BisectEnd::absent);
@@ -99,10 +99,10 @@ class Bisection {
     decision_.next = step;
     const std::int64_t begun = pairs_of(step).begun();
     const std::int64_t least = begun == 0 && is_end(step) ? settings_.first_pairs
-                               : begun == 0               ? 2
+        : begun == 0                                      ? 2
                                                           : 1;
-    decision_.pairs = std::min(std::clamp(missing, least, std::max(least, most_at_once)),
-                               settings_.most_pairs - begun);
+    decision_.pairs = std::min(
+        std::clamp(missing, least, std::max(least, most_at_once)), settings_.most_pairs - begun);
     std::size_t left = decision_.last - decision_.first;
     decision_.steps_left = begun == 0 ? 1 : 0;
     for (; left > 1; left = (left + 1) / 2)
@@ -162,7 +162,7 @@ class Bisection {
   [[nodiscard]] bool is_passed_over(std::size_t version) const {
     const BisectStep step{0, version};
     return is_broken(version) ||
-           (!may_go_on(step) && between_levels(step).difference == Difference::undecided);
+        (!may_go_on(step) && between_levels(step).difference == Difference::undecided);
   }
 
   BisectDecision halve() {
@@ -171,15 +171,14 @@ class Bisection {
         decision_.last = std::min(decision_.last, step.candidate);
     }
     for (const auto& [step, pairs] : facts_.measured) {
-      if (step.good != 0 || step.candidate >= decision_.last || is_broken(step.candidate))
-        continue;
+      if (step.good != 0 || step.candidate >= decision_.last || is_broken(step.candidate)) continue;
       const auto verdict = between_levels(step);
       if (verdict.difference == Difference::same)
         decision_.first = std::max(decision_.first, step.candidate);
     }
     for (const auto& [step, pairs] : facts_.measured) {
       const bool within = step.good == 0 && step.candidate > decision_.first &&
-                          step.candidate < decision_.last && !is_broken(step.candidate);
+          step.candidate < decision_.last && !is_broken(step.candidate);
       const auto verdict = between_levels(step);
       if (within && verdict.difference == Difference::undecided && may_go_on(step))
         return more(step, verdict.missing);
@@ -214,9 +213,8 @@ class Bisection {
     constexpr std::int64_t farthest = 30;
     const std::int64_t away = (std::int64_t{1} << std::min((around + 1) / 2, farthest)) - 1;
     const auto wanted = static_cast<std::int64_t>(middle) + (around % 2 == 1 ? -away : away);
-    const auto nearest = std::min_element(left.begin(), left.end(), [&](auto a, auto b) {
-      return std::abs(a - wanted) < std::abs(b - wanted);
-    });
+    const auto nearest = std::min_element(left.begin(), left.end(),
+        [&](auto a, auto b) { return std::abs(a - wanted) < std::abs(b - wanted); });
     return static_cast<std::size_t>(*nearest);
   }
 
@@ -229,8 +227,8 @@ class Bisection {
     const auto verdict = from_zero(step);
     const bool open = verdict.difference == Difference::undecided;
     if (open && may_go_on(step)) return more(step, verdict.missing);
-    return ended(verdict.difference == Difference::slower ? BisectEnd::found
-                                                          : BisectEnd::unconfirmed);
+    return ended(
+        verdict.difference == Difference::slower ? BisectEnd::found : BisectEnd::unconfirmed);
   }
 
   const BisectFacts& facts_;

@@ -77,7 +77,7 @@ struct BisectDecision {
   std::vector<BisectVerdict> verdicts{};  ///< of all steps that were begun, in no order in time
 };
 
-[[nodiscard]] BisectDecision decide_bisect(const BisectFacts& facts,
-                                           const BisectSettings& settings);
+[[nodiscard]] BisectDecision decide_bisect(
+    const BisectFacts& facts, const BisectSettings& settings);
 
 }  // namespace shardsweep

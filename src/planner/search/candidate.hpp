@@ -50,9 +50,7 @@ struct Candidate {
   double value = 0;   ///< ln of what its run is worth
 
   [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
-  [[nodiscard]] bool has_ended() const {
-    return status == Status::tried || status == Status::gone;
-  }
+  [[nodiscard]] bool has_ended() const { return status == Status::tried || status == Status::gone; }
 };
 
 /// The fastest point that was measured to its end.

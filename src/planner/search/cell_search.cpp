@@ -36,7 +36,7 @@ std::vector<std::size_t> kinds_of(const Candidate& candidate) {
 }  // namespace
 
 CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluster,
-                       Predictor predictor, const LaunchCost& cost)
+    Predictor predictor, const LaunchCost& cost)
     : settings_(settings),
       predictor_(std::move(predictor)),
       speed_(cluster),
@@ -49,9 +49,8 @@ std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) cons
   for (const auto& reading : readings_of(point)) {
     const SearchPoint at{point.model, reading.point, reading.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
-    reads.push_back({reading.kind, speed_.site_of(at, guess.time),
-                     memory_.bounds_of(guess.memory),
-                     std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
+    reads.push_back({reading.kind, speed_.site_of(at, guess.time), memory_.bounds_of(guess.memory),
+        std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
   }
   return reads;
 }
@@ -64,8 +63,8 @@ double CellSearch::unslowed(const Candidate::Read& read) const {
 }
 
 /// The same of a run whose speed is known.
-double CellSearch::was_unslowed(const Candidate::Read& read, double speed,
-                                std::int32_t cell) const {
+double CellSearch::was_unslowed(
+    const Candidate::Read& read, double speed, std::int32_t cell) const {
   const double roomy = unslowed(read);
   if (roomy <= 0) return 0;
   auto site = read.site;
@@ -78,8 +77,7 @@ double CellSearch::was_unslowed(const Candidate::Read& read, double speed,
 
 /// What had been predicted of a run, now that its speed is known. Retries are its memory's
 /// affair, and teach nothing about time.
-double CellSearch::predicted(const Candidate::Read& read, double speed,
-                             std::int32_t cell) const {
+double CellSearch::predicted(const Candidate::Read& read, double speed, std::int32_t cell) const {
   return read.prior + read.slowed * was_unslowed(read, speed, cell);
 }
 
@@ -87,8 +85,7 @@ double CellSearch::predicted(const Candidate::Read& read, double speed,
 /// `believed` says how far predictions are off at a site.
 void CellSearch::settle(Candidate& candidate, const Believed& believed) const {
   std::vector<double> weights{1};
-  if (candidate.reads.size() > 1)
-    weights = readings_.weights(kinds_of(candidate), candidate.look);
+  if (candidate.reads.size() > 1) weights = readings_.weights(kinds_of(candidate), candidate.look);
   candidate.fits = 0;
   constexpr double least = 1e-9;
   for (std::size_t i = 0; i < weights.size(); ++i)
@@ -128,13 +125,13 @@ void CellSearch::settle(Candidate& candidate, const Believed& believed) const {
 
 std::size_t CellSearch::add(SearchPoint point) {
   speed_.widen(point.point, structure_of(point.point),
-               candidates_.empty() ? nullptr : &candidates_.front().site().structure);
+      candidates_.empty() ? nullptr : &candidates_.front().site().structure);
   Candidate candidate{.is = std::move(point), .reads = {}};
   candidate.reads = reads_of(candidate.is);
   if (candidate.reads.size() > 1) candidate.look = readings_.add(candidate.is);
   settle(candidate, [this](const ResidualSite& site) { return speed_.before(site); });
   candidate.late = settings_.rules.grad_accum &&
-                   candidate.is.point.layout.grad_accum < candidate.is.point.layout.pp - 1;
+      candidate.is.point.layout.grad_accum < candidate.is.point.layout.pp - 1;
   candidates_.push_back(std::move(candidate));
   stale_ = true;
   stop_.forget();
@@ -159,8 +156,7 @@ void CellSearch::put_back(std::size_t number) {
   const auto status = candidate.status;
   if (status != Status::started && status != Status::spared) return;
   if (status == Status::started) runs_.put_back();
-  INVARIANT(runs_.started() >= 0, "no more is put back than was started", number,
-            runs_.started());
+  INVARIANT(runs_.started() >= 0, "no more is put back than was started", number, runs_.started());
   // What was spared has no place in the order.
   if (status == Status::spared) stale_ = true;
   set(candidate, Status::waiting);
@@ -179,7 +175,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   const bool ran = news.outcome != Outcome::skipped && news.outcome != Outcome::cancelled;
   if (candidate.status != Status::started && ran) runs_.start();
   INVARIANT(runs_.started() <= static_cast<std::int64_t>(candidates_.size()),
-            "no point of a cell is started twice", number, runs_.started(), candidates_.size());
+      "no point of a cell is started twice", number, runs_.started(), candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
   hear(candidate, news, own_cell);
   runs_.end(number, candidate.late, news);
@@ -207,8 +203,8 @@ double likeness(const SearchPoint& a, const SearchPoint& b) {
     return std::abs(std::log2(std::max(one, 1.0) / std::max(other, 1.0)));
   };
   return std::exp2(-doublings(static_cast<double>(parameters(a.model)),
-                              static_cast<double>(parameters(b.model))) -
-                   doublings(a.point.gpus, b.point.gpus));
+                       static_cast<double>(parameters(b.model))) -
+      doublings(a.point.gpus, b.point.gpus));
 }
 
 }  // namespace
@@ -217,15 +213,15 @@ void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
   Candidate candidate{.is = point, .reads = reads_of(point)};
   if (candidate.reads.size() == 1 && !candidates_.empty())
     memory_.remember(predictor_, point, candidate.reads.front().bounds, news,
-                     likeness(point, candidates_.front().is));
+        likeness(point, candidates_.front().is));
   for (auto& read : candidate.reads)
     read.site.remembered = true;
   hear(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
 }
 
 /// How likely each reading is the one that was measured.
-std::vector<double> CellSearch::which(const Candidate& candidate, const SearchNews& news,
-                                      std::int32_t cell) {
+std::vector<double> CellSearch::which(
+    const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
   const auto& point = candidate.is;
   const auto& reads = candidate.reads;
   if (reads.size() == 1) return {1};
@@ -281,8 +277,7 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
     memory_.hear(predictor_, known, reads[found].bounds, news);
     // Of a layout that may be another one its speed says that rather.
     if (reads.size() == 1 && reads[found].slowed > 0 && news.tokens_per_s_per_gpu > 0) {
-      const double roomy =
-          was_unslowed(reads[found], std::log(news.tokens_per_s_per_gpu), cell);
+      const double roomy = was_unslowed(reads[found], std::log(news.tokens_per_s_per_gpu), cell);
       if (std::max(roomy, 1 - roomy) >= clear)
         memory_.hear_room(reads[found].bounds, roomy >= clear);
     }
@@ -312,8 +307,7 @@ std::vector<std::size_t> CellSearch::promising() const {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
-    open.emplace_back(
-        -candidate.mean - sigmas * candidate.sigma -
+    open.emplace_back(-candidate.mean - sigmas * candidate.sigma -
             std::log(candidate.fits * runs_.chance_to_run(candidate) + impossible),
         i);
   }
@@ -342,8 +336,7 @@ void CellSearch::refresh() {
 
 Prospect CellSearch::prospect_of(const Candidate& candidate) const {
   const double step_s = speed_of(1, candidate.is.point) / std::exp(candidate.mean);
-  return {candidate.speeds, candidate.mean, candidate.fits, runs_.chance_to_run(candidate),
-          step_s};
+  return {candidate.speeds, candidate.mean, candidate.fits, runs_.chance_to_run(candidate), step_s};
 }
 
 /// The order of all that has not ended, by what each one's run is worth, and its chance of
@@ -356,8 +349,8 @@ void CellSearch::rank() {
     if (candidate.has_ended()) continue;
     candidate.better = stop_.chance_of_better(candidate, runs_);
     candidate.value = log_value(prospect_of(candidate), runs_.best(), cost_.cost());
-    INVARIANT(!std::isnan(candidate.value), "what a run is worth is a number", i,
-              candidate.mean, candidate.sigma, candidate.fits, candidate.better);
+    INVARIANT(!std::isnan(candidate.value), "what a run is worth is a number", i, candidate.mean,
+        candidate.sigma, candidate.fits, candidate.better);
     ranks.emplace_back(-candidate.value, i);
   }
   std::sort(ranks.begin(), ranks.end());
@@ -388,9 +381,8 @@ std::vector<std::size_t> CellSearch::order() {
   // Where nothing but coverage holds the end up, what covers comes first.
   const auto missing = stop_.only_missing(candidates_, runs_);
   if (!missing.empty())
-    std::stable_partition(waiting.begin(), waiting.end(), [&](std::size_t number) {
-      return stop_.covers(candidates_[number], runs_, missing);
-    });
+    std::stable_partition(waiting.begin(), waiting.end(),
+        [&](std::size_t number) { return stop_.covers(candidates_[number], runs_, missing); });
   return waiting;
 }
 
@@ -450,30 +442,24 @@ std::string CellSearch::why_next(std::size_t number) {
   for (const auto& one : stop_.only_missing(candidates_, runs_)) {
     if (candidate.site().structure.at(one.axis) == one.value) covered.push_back(one);
   }
-  if (!covered.empty())
-    return fmt::format("Nothing that was measured has {}.", text_of(covered));
+  if (!covered.empty()) return fmt::format("Nothing that was measured has {}.", text_of(covered));
   return fmt::format("{:.1f} % likely to beat {} tokens/s per GPU.", 100 * candidate.better,
-                     grouped(std::llround(std::exp(*runs_.best()))));
+      grouped(std::llround(std::exp(*runs_.best()))));
 }
 
 CellSearch::Outlook CellSearch::outlook(std::size_t number) {
   if (settings_.policy == SearchPolicy::exhaustive) return {.why = "The plan's order."};
   refresh();
   const auto& candidate = candidates_[number];
-  return {std::exp(candidate.mean),
-          candidate.sigma,
-          candidate.fits,
-          candidate.better,
-          expected_seconds(prospect_of(candidate), runs_.best(), cost_.cost()),
-          why_next(number)};
+  return {std::exp(candidate.mean), candidate.sigma, candidate.fits, candidate.better,
+      expected_seconds(prospect_of(candidate), runs_.best(), cost_.cost()), why_next(number)};
 }
 
 std::string CellSearch::bound_text(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   constexpr double upper_sigmas = 1.645;
-  return fmt::format(
-      "Here: predicted {} (95 % below {}), {:.0f} % likely to fit.",
+  return fmt::format("Here: predicted {} (95 % below {}), {:.0f} % likely to fit.",
       grouped(std::llround(std::exp(candidate.mean))),
       grouped(std::llround(std::exp(candidate.mean + upper_sigmas * candidate.sigma))),
       100 * candidate.fits);

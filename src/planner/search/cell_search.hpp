@@ -37,7 +37,7 @@ inline constexpr std::string_view unfit_reason =
 class CellSearch {
  public:
   CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor,
-             const LaunchCost& cost = {});
+      const LaunchCost& cost = {});
 
   /// Returns the point's number: 0, 1, …
   std::size_t add(SearchPoint point);
@@ -95,15 +95,15 @@ class CellSearch {
   void set(Candidate& candidate, Status status);
   [[nodiscard]] std::vector<Candidate::Read> reads_of(const SearchPoint& point) const;
   [[nodiscard]] double unslowed(const Candidate::Read& read) const;
-  [[nodiscard]] double was_unslowed(const Candidate::Read& read, double speed,
-                                    std::int32_t cell) const;
-  [[nodiscard]] double predicted(const Candidate::Read& read, double speed,
-                                 std::int32_t cell) const;
+  [[nodiscard]] double was_unslowed(
+      const Candidate::Read& read, double speed, std::int32_t cell) const;
+  [[nodiscard]] double predicted(
+      const Candidate::Read& read, double speed, std::int32_t cell) const;
   using Believed = std::function<ResidualModel::Belief(const ResidualSite&)>;
   void settle(Candidate& candidate, const Believed& believed) const;
   void hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
-  [[nodiscard]] std::vector<double> which(const Candidate& candidate, const SearchNews& news,
-                                          std::int32_t cell);
+  [[nodiscard]] std::vector<double> which(
+      const Candidate& candidate, const SearchNews& news, std::int32_t cell);
   void hear_oom(OutOfMemory oom);
   void refresh();
   [[nodiscard]] std::vector<std::size_t> promising() const;

@@ -70,17 +70,15 @@ std::span<const Uncovered> CellStop::only_missing(Points points, const OwnRuns& 
   return missing(points, runs);
 }
 
-bool CellStop::covers(const Candidate& point, const OwnRuns& runs,
-                      std::span<const Uncovered> missing) const {
-  return standing_of(point, runs) == Standing::open &&
-         would_cover(point.site().structure, missing);
+bool CellStop::covers(
+    const Candidate& point, const OwnRuns& runs, std::span<const Uncovered> missing) const {
+  return standing_of(point, runs) == Standing::open && would_cover(point.site().structure, missing);
 }
 
-std::optional<std::string> CellStop::limit_reached(const OwnRuns& runs,
-                                                   double gpu_hours) const {
+std::optional<std::string> CellStop::limit_reached(const OwnRuns& runs, double gpu_hours) const {
   if (until_.runs > 0 && runs.started() >= until_.runs)
     return fmt::format("Search stopped: this cell has used its {} (search.until.runs).",
-                       counted(until_.runs, "run"));
+        counted(until_.runs, "run"));
   if (until_.gpu_hours > 0 && gpu_hours >= until_.gpu_hours)
     return fmt::format(
         "Search stopped: this cell has used {:.2f} of its {:g} GPU-hours "
@@ -93,9 +91,8 @@ namespace {
 
 /// A run that goes on may beat the best: it is part of no claim about what is untested.
 std::string still_running(CellStop::Points points) {
-  const auto running = std::count_if(points.begin(), points.end(), [](const Candidate& point) {
-    return point.status == Status::started;
-  });
+  const auto running = std::count_if(points.begin(), points.end(),
+      [](const Candidate& point) { return point.status == Status::started; });
   if (running == 0) return "";
   return fmt::format(" Not yet measured: {} of this cell.", counted(running, "run"));
 }
@@ -108,8 +105,8 @@ std::optional<std::string> CellStop::nothing_better(Points points, const OwnRuns
   // Rounded down: 99.9 % is not certainty.
   const double sure = std::min(std::floor(100 * none), 99.0);
   if (!runs.best())
-    return fmt::format("Search stopped: {:.0f} % sure that nothing untested fits into memory.",
-                       sure);
+    return fmt::format(
+        "Search stopped: {:.0f} % sure that nothing untested fits into memory.", sure);
   if (!missing(points, runs).empty()) return std::nullopt;
   const auto& leader = runs.leader();
   return fmt::format(

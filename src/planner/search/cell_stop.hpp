@@ -35,8 +35,8 @@ class CellStop {
   void forget() { missing_.reset(); }
 
   /// A limit of runs or GPU-hours is reached: a sentence.
-  [[nodiscard]] std::optional<std::string> limit_reached(const OwnRuns& runs,
-                                                         double gpu_hours) const;
+  [[nodiscard]] std::optional<std::string> limit_reached(
+      const OwnRuns& runs, double gpu_hours) const;
   /// Nothing that waits is worth a run: a sentence.
   [[nodiscard]] std::optional<std::string> nothing_better(Points points, const OwnRuns& runs);
   /// What was measured since contradicts that nothing that waits, or was spared, is better.
@@ -47,8 +47,8 @@ class CellStop {
   /// Nothing but coverage holds the end up: the structural values that are missing, else none.
   [[nodiscard]] std::span<const Uncovered> only_missing(Points points, const OwnRuns& runs);
   /// A point that covers one of them.
-  [[nodiscard]] bool covers(const Candidate& point, const OwnRuns& runs,
-                            std::span<const Uncovered> missing) const;
+  [[nodiscard]] bool covers(
+      const Candidate& point, const OwnRuns& runs, std::span<const Uncovered> missing) const;
 
  private:
   [[nodiscard]] double chance_of_none(Points points, bool with_spared) const;

@@ -23,8 +23,8 @@ std::vector<Seen> values_of(std::size_t axis, std::span<const StructuredPoint> p
   for (const auto& point : points) {
     const auto value = point.structure[axis];
     if (at >= values.size() || values[at].value != value) {
-      const auto found = std::find_if(values.begin(), values.end(),
-                                      [&](const Seen& one) { return one.value == value; });
+      const auto found = std::find_if(
+          values.begin(), values.end(), [&](const Seen& one) { return one.value == value; });
       at = static_cast<std::size_t>(found - values.begin());
       if (found == values.end()) values.push_back({.value = value});
     }
@@ -33,8 +33,8 @@ std::vector<Seen> values_of(std::size_t axis, std::span<const StructuredPoint> p
     seen.running |= point.standing == Standing::running;
     seen.open |= point.standing == Standing::open;
   }
-  std::sort(values.begin(), values.end(),
-            [](const Seen& a, const Seen& b) { return a.value < b.value; });
+  std::sort(
+      values.begin(), values.end(), [](const Seen& a, const Seen& b) { return a.value < b.value; });
   return values;
 }
 
@@ -60,16 +60,15 @@ std::vector<Uncovered> uncovered(std::span<const StructuredPoint> points) {
 }
 
 bool would_cover(const Structure& structure, std::span<const Uncovered> missing) {
-  return std::any_of(missing.begin(), missing.end(), [&](const Uncovered& one) {
-    return !one.running && structure.at(one.axis) == one.value;
-  });
+  return std::any_of(missing.begin(), missing.end(),
+      [&](const Uncovered& one) { return !one.running && structure.at(one.axis) == one.value; });
 }
 
 std::string text_of(std::span<const Uncovered> missing) {
   std::string text;
   for (const auto& one : missing) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", structural_axes.at(one.axis)->name,
-                        axis_text(*structural_axes.at(one.axis), one.value));
+        axis_text(*structural_axes.at(one.axis), one.value));
   }
   return text;
 }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr double sigmas_of_95 = 1.96;
 
-SweepSearch search_with(const ClusterSpec& cluster, const Predictor& predictor,
-                        std::span<const Experience> known) {
+SweepSearch search_with(
+    const ClusterSpec& cluster, const Predictor& predictor, std::span<const Experience> known) {
   SweepSearch search({.policy = SearchPolicy::best_first}, cluster, predictor);
   for (const Experience& one : known)
     search.learn(one.point, one.news);
@@ -31,7 +31,7 @@ SweepSearch search_with(const ClusterSpec& cluster, const Predictor& predictor,
 
 bool has_speed(const Experience& one) {
   return one.news.outcome == Outcome::completed && one.news.tokens_per_s_per_gpu > 0 &&
-         !one.news.cut_short;
+      !one.news.cut_short;
 }
 
 std::set<std::int32_t> worlds_of(std::span<const Experience> known) {
@@ -45,12 +45,11 @@ std::set<std::int32_t> worlds_of(std::span<const Experience> known) {
 /// How many standard deviations each run of this world is off, where runs of at most `most`
 /// GPUs foretell it.
 std::vector<double> surprises(const ClusterSpec& cluster, const Predictor& predictor,
-                              std::span<const Experience> known, std::int32_t world,
-                              std::int32_t most) {
+    std::span<const Experience> known, std::int32_t world, std::int32_t most) {
   std::vector<double> off;
   std::vector<Experience> smaller;
   std::copy_if(known.begin(), known.end(), std::back_inserter(smaller),
-               [&](const Experience& one) { return one.point.point.gpus <= most; });
+      [&](const Experience& one) { return one.point.point.gpus <= most; });
   auto search = search_with(cluster, predictor, smaller);
   for (std::size_t i = 0; i < known.size(); ++i) {
     const Experience& one = known[i];
@@ -69,8 +68,7 @@ std::vector<double> surprises(const ClusterSpec& cluster, const Predictor& predi
 /// inference (Lei et al., Distribution-free predictive inference for regression, 2018). 0:
 /// there are too few.
 double bound_of(std::vector<double>& off) {
-  const auto rank =
-      static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(off.size() + 1)));
+  const auto rank = static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(off.size() + 1)));
   if (off.empty() || rank > off.size()) return 0;
   const auto at = off.begin() + static_cast<std::ptrdiff_t>(rank - 1);
   std::nth_element(off.begin(), at, off.end());
@@ -80,7 +78,7 @@ double bound_of(std::vector<double>& off) {
 /// Of all pairs of worlds that lie no farther apart than what is asked for, the one that was
 /// foretold worst.
 Backtest backtest(const ClusterSpec& cluster, const Predictor& predictor,
-                  std::span<const Experience> known, double outward) {
+    std::span<const Experience> known, double outward) {
   const auto worlds = worlds_of(known);
   Backtest test;
   for (const auto world : worlds) {
@@ -100,10 +98,8 @@ Backtest backtest(const ClusterSpec& cluster, const Predictor& predictor,
 
 }  // namespace
 
-std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster,
-                                          const Predictor& predictor,
-                                          std::span<const Experience> known,
-                                          const std::vector<SearchPoint>& targets) {
+std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster, const Predictor& predictor,
+    std::span<const Experience> known, const std::vector<SearchPoint>& targets) {
   const auto worlds = worlds_of(known);
   if (worlds.empty()) return {};
   auto search = search_with(cluster, predictor, known);
@@ -121,11 +117,10 @@ std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster,
   for (auto& [key, cell] : cells) {
     const auto found = tests.try_emplace(key.gpus);
     if (found.second)
-      found.first->second =
-          backtest(cluster, predictor, known, 1.0 * key.gpus / *worlds.rbegin());
+      found.first->second = backtest(cluster, predictor, known, 1.0 * key.gpus / *worlds.rbegin());
     cell.test = found.first->second;
     std::stable_sort(cell.layouts.begin(), cell.layouts.end(),
-                     [](const auto& a, const auto& b) { return a.promise() > b.promise(); });
+        [](const auto& a, const auto& b) { return a.promise() > b.promise(); });
     all.push_back(std::move(cell));
   }
   return all;

@@ -48,8 +48,8 @@ struct ExtrapolatedCell {
 /// intervals as wide as its own record demands. A cell for each of the targets' cells
 /// (cell_of()), in the order of growing models and nodes. Targets whose speed no cluster file
 /// lets anybody predict are left out.
-[[nodiscard]] std::vector<ExtrapolatedCell> extrapolate(
-    const ClusterSpec& cluster, const Predictor& predictor, std::span<const Experience> known,
+[[nodiscard]] std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster,
+    const Predictor& predictor, std::span<const Experience> known,
     const std::vector<SearchPoint>& targets);
 
 }  // namespace shardsweep

@@ -30,8 +30,8 @@ constexpr double mixture = 1.0 / 9;
 using Rounds = std::map<std::int32_t, std::vector<const FinalRun*>>;
 
 const FinalRun* run_of(const std::vector<const FinalRun*>& round, TrialId layout) {
-  const auto found = std::find_if(round.begin(), round.end(),
-                                  [&](const FinalRun* run) { return run->layout == layout; });
+  const auto found = std::find_if(
+      round.begin(), round.end(), [&](const FinalRun* run) { return run->layout == layout; });
   return found == round.end() ? nullptr : *found;
 }
 
@@ -106,8 +106,8 @@ std::string held_back_by(const Rounds& rounds, TrialId layout) {
   return "";
 }
 
-FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, double alpha,
-                        double resolve) {
+FinalVerdict verdict_of(
+    const Rounds& rounds, TrialId winner, TrialId other, double alpha, double resolve) {
   const Pairs pairs = pairs_of(rounds, winner, other);
   FinalVerdict verdict{.winner = winner, .other = other};
   verdict.share = interval_of(pairs.time, alpha);
@@ -131,8 +131,7 @@ FinalVerdict verdict_of(const Rounds& rounds, TrialId winner, TrialId other, dou
   if (verdict.difference == Difference::undecided && !verdict.by_clock) {
     // Where clocks vary by chance, cycles take longer than times.
     const auto& open = verdict.share.above(0) ? pairs.cycles : pairs.time;
-    verdict.more_pairs =
-        pairs_needed(interval_of(open, alpha), deviation_of(open), alpha, resolve);
+    verdict.more_pairs = pairs_needed(interval_of(open, alpha), deviation_of(open), alpha, resolve);
   }
   return verdict;
 }
@@ -166,16 +165,15 @@ std::vector<TrialId> ranked(const std::vector<TrialId>& finalists, const Rounds&
     marks[one] = {speed > 0, {wins_of(finalists, rounds, one), speed}};
   }
   std::vector<TrialId> ranking = finalists;
-  std::stable_sort(ranking.begin(), ranking.end(),
-                   [&](TrialId a, TrialId b) { return marks[a] > marks[b]; });
+  std::stable_sort(
+      ranking.begin(), ranking.end(), [&](TrialId a, TrialId b) { return marks[a] > marks[b]; });
   return ranking;
 }
 
 bool never_measured(const Rounds& rounds, TrialId layout) {
   constexpr std::int64_t tries = 3;
-  const auto tried = std::count_if(rounds.begin(), rounds.end(), [&](const auto& round) {
-    return run_of(round.second, layout) != nullptr;
-  });
+  const auto tried = std::count_if(rounds.begin(), rounds.end(),
+      [&](const auto& round) { return run_of(round.second, layout) != nullptr; });
   return median_speed(rounds, layout) == 0 && tried >= tries;
 }
 
@@ -206,7 +204,7 @@ bool any_run(const std::vector<FinalRun>& runs, bool FinalRun::*is) {
 
 /// On one set of nodes.
 Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialId>& ranking,
-                 const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
+    const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
   Finals finals;
   Rounds rounds;
   for (const auto& run : runs)
@@ -219,15 +217,14 @@ Finals finals_on(const std::vector<TrialId>& finalists, const std::vector<TrialI
     finals.verdicts.push_back(
         verdict_of(rounds, finals.ranking.front(), *other, alpha, settings.resolve));
   finals.waits = any_run(runs, &FinalRun::open);
-  if (!finals.waits && !any_run(runs, &FinalRun::cancelled))
-    plan_next(finals, rounds, settings);
+  if (!finals.waits && !any_run(runs, &FinalRun::cancelled)) plan_next(finals, rounds, settings);
   return finals;
 }
 
 std::vector<FinalRun> runs_on(const std::vector<FinalRun>& runs, std::int32_t set) {
   std::vector<FinalRun> found;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(found),
-               [&](const FinalRun& run) { return run.set == set; });
+      [&](const FinalRun& run) { return run.set == set; });
   return found;
 }
 
@@ -240,8 +237,7 @@ void join_confirmation(FinalVerdict& verdict, const FinalVerdict& other) {
 }
 
 /// The first two on further sets of nodes, one set after the other.
-void confirm(Finals& finals, const std::vector<FinalRun>& runs,
-             const FinalsSettings& settings) {
+void confirm(Finals& finals, const std::vector<FinalRun>& runs, const FinalsSettings& settings) {
   FinalVerdict& verdict = finals.verdicts.front();
   verdict.on_first = verdict.difference;
   const bool is_open = finals.waits || !finals.next.empty();
@@ -249,8 +245,8 @@ void confirm(Finals& finals, const std::vector<FinalRun>& runs,
   const std::vector<TrialId> two{finals.ranking[0], finals.ranking[1]};
   for (std::int32_t set = 2; set <= settings.node_sets; ++set) {
     const auto own = runs_on(runs, set);
-    const auto skipped = std::find_if(own.begin(), own.end(),
-                                      [](const FinalRun& run) { return !run.skipped.empty(); });
+    const auto skipped = std::find_if(
+        own.begin(), own.end(), [](const FinalRun& run) { return !run.skipped.empty(); });
     if (skipped != own.end()) {
       verdict.not_confirmed = skipped->skipped;
       return;
@@ -284,10 +280,9 @@ std::string share_text(double log_ratio) {
 std::string evidence_text(const FinalVerdict& verdict) {
   const Interval& share = verdict.share;
   std::string text = share.half_width
-                         ? fmt::format("95 % interval of the difference: {} to {}, ",
-                                       share_text(share.mean - *share.half_width),
-                                       share_text(share.mean + *share.half_width))
-                         : "";
+      ? fmt::format("95 % interval of the difference: {} to {}, ",
+            share_text(share.mean - *share.half_width), share_text(share.mean + *share.half_width))
+      : "";
   text += counted(share.pairs, "pair");
   if (verdict.allocations > 1) text += fmt::format(" in {} allocations", verdict.allocations);
   if (verdict.thrown_away > 0)
@@ -318,14 +313,13 @@ Interval interval_of(std::span<const double> sample, double alpha) {
 }
 
 Finals finals_of(const std::vector<TrialId>& finalists, const std::vector<FinalRun>& runs,
-                 const FinalsSettings& settings) {
+    const FinalsSettings& settings) {
   if (finalists.size() < 2) return {};
   Finals finals = finals_on(finalists, {}, runs_on(runs, 1), settings);
   confirm(finals, runs, settings);
   // Numbers go on over all sets: a round is named by its own.
-  const auto last =
-      std::max_element(runs.begin(), runs.end(),
-                       [](const FinalRun& a, const FinalRun& b) { return a.round < b.round; });
+  const auto last = std::max_element(runs.begin(), runs.end(),
+      [](const FinalRun& a, const FinalRun& b) { return a.round < b.round; });
   if (!finals.next.empty()) finals.next_round = (last == runs.end() ? 0 : last->round) + 1;
   return finals;
 }
@@ -350,8 +344,7 @@ std::string word_text(Difference difference, const Interval& share, double resol
 std::string confirmations_text(const FinalVerdict& verdict, double resolve) {
   std::string text;
   for (const Confirmation& one : verdict.confirmations)
-    text += fmt::format(
-        "; on other nodes {}{}, {}", word_text(one.difference, one.share, resolve),
+    text += fmt::format("; on other nodes {}{}, {}", word_text(one.difference, one.share, resolve),
         one.by_clock ? " by the SM clock alone" : "", counted(one.share.pairs, "pair"));
   if (verdict.to_be_confirmed) text += "; to be confirmed on other nodes";
   if (!verdict.not_confirmed.empty())
@@ -361,8 +354,8 @@ std::string confirmations_text(const FinalVerdict& verdict, double resolve) {
 
 }  // namespace
 
-std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settings,
-                       double pair_gpu_hours) {
+std::string final_text(
+    const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours) {
   const std::string evidence = evidence_text(verdict);
   if (verdict.by_clock)
     return fmt::format(
@@ -373,20 +366,18 @@ std::string final_text(const FinalVerdict& verdict, const FinalsSettings& settin
         evidence);
   const std::string others = confirmations_text(verdict, settings.resolve);
   if (verdict.difference != Difference::undecided)
-    return fmt::format("{} ({}{})",
-                       word_text(verdict.difference, verdict.share, settings.resolve), evidence,
-                       others);
+    return fmt::format("{} ({}{})", word_text(verdict.difference, verdict.share, settings.resolve),
+        evidence, others);
   if (verdict.on_first != Difference::undecided)
     return fmt::format("UNDECIDED: {} ({}{})",
-                       word_text(verdict.on_first, verdict.share, settings.resolve), evidence,
-                       others);
+        word_text(verdict.on_first, verdict.share, settings.resolve), evidence, others);
   std::string text = fmt::format("UNDECIDED: {}", evidence);
   if (verdict.more_pairs == 0) return text;
-  text += fmt::format("; about {} of final runs would decide it",
-                      counted(verdict.more_pairs, "more pair"));
+  text += fmt::format(
+      "; about {} of final runs would decide it", counted(verdict.more_pairs, "more pair"));
   if (pair_gpu_hours > 0)
-    text += fmt::format(", {:.2g} GPU-hours",
-                        pair_gpu_hours * static_cast<double>(verdict.more_pairs));
+    text +=
+        fmt::format(", {:.2g} GPU-hours", pair_gpu_hours * static_cast<double>(verdict.more_pairs));
   return text;
 }
 
@@ -399,15 +390,15 @@ struct Gathered {
 
 FinalRun run_of(const FinalsRow& row) {
   return {.layout = row.final_of,
-          .round = row.final_round,
-          .allocation = row.allocation,
-          .speed = row.open ? 0 : row.tokens_per_s_per_gpu,
-          .sm_clock_mhz = row.sm_clock_mhz,
-          .throttled = row.throttled,
-          .open = row.open,
-          .cancelled = row.cancelled,
-          .set = std::max(row.final_set, 1),
-          .skipped = row.skipped};
+      .round = row.final_round,
+      .allocation = row.allocation,
+      .speed = row.open ? 0 : row.tokens_per_s_per_gpu,
+      .sm_clock_mhz = row.sm_clock_mhz,
+      .throttled = row.throttled,
+      .open = row.open,
+      .cancelled = row.cancelled,
+      .set = std::max(row.final_set, 1),
+      .skipped = row.skipped};
 }
 
 FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
@@ -432,10 +423,10 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
     cell.holds = missed == 0;
   }
   std::copy_if(gathered.runs.begin(), gathered.runs.end(), std::back_inserter(cell.runs),
-               [&](const FinalRun& run) {
-                 return std::find(cell.finalists.begin(), cell.finalists.end(), run.layout) !=
-                        cell.finalists.end();
-               });
+      [&](const FinalRun& run) {
+        return std::find(cell.finalists.begin(), cell.finalists.end(), run.layout) !=
+            cell.finalists.end();
+      });
   return cell;
 }
 
@@ -444,7 +435,7 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
 std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most) {
   std::size_t count = 0;
   while (count < std::min(most, speeds.size()) &&
-         speeds[count] >= (1 - Measure::slower_at_most) * speeds.front())
+      speeds[count] >= (1 - Measure::slower_at_most) * speeds.front())
     ++count;
   return count;
 }

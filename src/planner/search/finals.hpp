@@ -47,9 +47,7 @@ struct Interval {
   std::int64_t pairs = 0;
   double mean = 0;
   std::optional<double> half_width{};  ///< none: too few pairs
-  [[nodiscard]] bool above(double bound) const {
-    return half_width && mean - *half_width > bound;
-  }
+  [[nodiscard]] bool above(double bound) const { return half_width && mean - *half_width > bound; }
   [[nodiscard]] bool within(double bound) const {
     return half_width && mean - *half_width >= -bound && mean + *half_width <= bound;
   }
@@ -103,13 +101,12 @@ struct Finals {
 
 /// `finalists`: the cell's layouts, the fastest first by what the search has measured.
 [[nodiscard]] Finals finals_of(const std::vector<TrialId>& finalists,
-                               const std::vector<FinalRun>& runs,
-                               const FinalsSettings& settings);
+    const std::vector<FinalRun>& runs, const FinalsSettings& settings);
 
 /// `FASTER by 1.2 % (0.9 to 1.5 %, 5 pairs)`, `SAME: within 1 % (…)`, `UNDECIDED: …; about 3
 /// more pairs would tell`. `pair_gpu_hours`: of one more pair; 0: not known.
-[[nodiscard]] std::string final_text(const FinalVerdict& verdict,
-                                     const FinalsSettings& settings, double pair_gpu_hours = 0);
+[[nodiscard]] std::string final_text(
+    const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours = 0);
 
 /// So many of a cell's layouts take part, by their speeds, the highest first: at most `most`,
 /// none that was measured slower than the fastest by more than chance.
@@ -125,7 +122,7 @@ struct FinalCell {
 };
 
 /// `most`: so many layouts of a cell; 0: those that have run in its finals.
-[[nodiscard]] std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows,
-                                                 std::size_t most);
+[[nodiscard]] std::vector<FinalCell> final_cells(
+    const std::vector<FinalsRow>& rows, std::size_t most);
 
 }  // namespace shardsweep

@@ -46,7 +46,7 @@ Scaled scaled(const FitBelief::Bounds& bounds) {
   const double lower = log_of(bounds.lower);
   const double upper = log_of(bounds.upper);
   return {rounded(log_of(bounds.capacity) - (lower + upper) / 2),
-          std::max(rounded((upper - lower) / 2 / bound_sigmas), narrowest)};
+      std::max(rounded((upper - lower) / 2 / bound_sigmas), narrowest)};
 }
 
 // Of five degrees of freedom: what is a layout's own has heavy tails too, but lighter ones than
@@ -147,13 +147,12 @@ void FitBelief::weigh(const Lesson& lesson, double weight) const {
     const auto at = scaled(bounds);
     for (auto& error : errors_) {
       const double fits = probability_at(at, error.shift, error.offset);
-      believe(error, floor_of_likelihood +
-                         (1 - floor_of_likelihood) * (lesson.fitted ? fits : 1 - fits));
+      believe(error,
+          floor_of_likelihood + (1 - floor_of_likelihood) * (lesson.fitted ? fits : 1 - fits));
     }
   } else {
     const auto at = scaled({bounds.lower, bounds.upper, lesson.peak});
-    const double share =
-        static_cast<double>(lesson.peak) / static_cast<double>(bounds.capacity);
+    const double share = static_cast<double>(lesson.peak) / static_cast<double>(bounds.capacity);
     for (auto& error : errors_) {
       // Of the reported number the offset is the same amount, and so another share.
       const double offset = std::clamp(error.offset / std::max(share, 0.05), -0.9, 0.9);
@@ -202,7 +201,7 @@ void FitBelief::learn_capacity(std::int64_t held) {
   const auto holds_less = [&](const Lesson& lesson) { return lesson.bounds.capacity < held; };
   known_.clear();
   outdated_ |= std::any_of(lessons_.begin(), lessons_.end(), holds_less) ||
-               std::any_of(remembered_.begin(), remembered_.end(), holds_less);
+      std::any_of(remembered_.begin(), remembered_.end(), holds_less);
 }
 
 double FitBelief::probability(const Bounds& bounds, double share) const {
@@ -211,9 +210,8 @@ double FitBelief::probability(const Bounds& bounds, double share) const {
   auto at = scaled(on_device(bounds));
   at.margin += std::log(share);
   constexpr double per_unit = 1e4;
-  const auto key = static_cast<std::uint64_t>(std::llround((at.margin + 100) * per_unit))
-                       << 32U |
-                   static_cast<std::uint64_t>(std::llround(at.sigma * per_unit));
+  const auto key = static_cast<std::uint64_t>(std::llround((at.margin + 100) * per_unit)) << 32U |
+      static_cast<std::uint64_t>(std::llround(at.sigma * per_unit));
   const auto [found, fresh] = known_.try_emplace(key, 0);
   if (!fresh) return found->second;
   double fits = 0;
@@ -225,15 +223,13 @@ double FitBelief::probability(const Bounds& bounds, double share) const {
 double MemoryBelief::roomy(const Bounds& bounds) const {
   constexpr double roomy = 0.95;
   constexpr double least = 1e-9;
-  const double estimated =
-      std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
+  const double estimated = std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
   const auto runs = rooms_.find({bounds.lower, bounds.upper});
   if (runs == rooms_.end()) return estimated;
   // What is a layout's own, others with the same estimate have nearly whole in common: an urn
   // of Polya, in which the estimate counts as half a run.
   constexpr double half = 0.5;
-  return (half * estimated + runs->second.roomy) /
-         (half + runs->second.roomy + runs->second.full);
+  return (half * estimated + runs->second.roomy) / (half + runs->second.roomy + runs->second.full);
 }
 
 void MemoryBelief::hear_room(const Bounds& bounds, bool roomy) {
@@ -245,16 +241,14 @@ double MemoryBelief::fits_at_best(const Bounds& bounds) const {
   constexpr double about = 0.1;
   const auto lower = static_cast<double>(bounds.lower);
   return fit_.probability({static_cast<std::int64_t>(lower * (1 - about)),
-                           static_cast<std::int64_t>(lower * (1 + about)), bounds.capacity});
+      static_cast<std::int64_t>(lower * (1 + about)), bounds.capacity});
 }
 
 /// The bounds of the number that the trainer reports, where these are of all that it needs.
-MemoryBelief::Bounds MemoryBelief::reported_of(const Predictor& predictor,
-                                               const SearchPoint& point,
-                                               const Bounds& bounds) const {
+MemoryBelief::Bounds MemoryBelief::reported_of(
+    const Predictor& predictor, const SearchPoint& point, const Bounds& bounds) const {
   const auto reported = predictor.reported_peak_bytes(point.model, point.point, point.traits);
-  const double share =
-      static_cast<double>(reported) /
+  const double share = static_cast<double>(reported) /
       static_cast<double>(
           predictor.guess_memory(point.model, point.point, point.traits).estimate.total());
   const auto part = [&](std::int64_t bytes) {
@@ -263,8 +257,8 @@ MemoryBelief::Bounds MemoryBelief::reported_of(const Predictor& predictor,
   return {part(bounds.lower), part(bounds.upper), bounds.capacity};
 }
 
-void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
-                        const Bounds& bounds, const SearchNews& news) {
+void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
+    const SearchNews& news) {
   if (news.outcome == Outcome::oom) fit_.learn(bounds, false);
   if (news.outcome != Outcome::completed) return;
   fit_.learn(bounds, true);
@@ -272,7 +266,7 @@ void MemoryBelief::hear(const Predictor& predictor, const SearchPoint& point,
 }
 
 void MemoryBelief::remember(const Predictor& predictor, const SearchPoint& point,
-                            const Bounds& bounds, const SearchNews& news, double weight) {
+    const Bounds& bounds, const SearchNews& news, double weight) {
   if (news.outcome == Outcome::oom) fit_.remember(bounds, false, weight);
   if (news.outcome != Outcome::completed) return;
   fit_.remember(bounds, true, weight);
@@ -280,27 +274,23 @@ void MemoryBelief::remember(const Predictor& predictor, const SearchPoint& point
 }
 
 void MemoryBelief::hear_oom(OutOfMemory oom) {
-  const bool known =
-      std::any_of(out_of_memory_.begin(), out_of_memory_.end(), [&](const OutOfMemory& other) {
-        return !other.revoked && needs_as_much(oom.is, other.is);
-      });
-  const bool contradicted =
-      std::any_of(fitting_.begin(), fitting_.end(),
-                  [&](const SearchPoint& ran) { return needs_as_much(ran, oom.is); });
+  const bool known = std::any_of(out_of_memory_.begin(), out_of_memory_.end(),
+      [&](const OutOfMemory& other) { return !other.revoked && needs_as_much(oom.is, other.is); });
+  const bool contradicted = std::any_of(fitting_.begin(), fitting_.end(),
+      [&](const SearchPoint& ran) { return needs_as_much(ran, oom.is); });
   if (!known && !contradicted) out_of_memory_.push_back(std::move(oom));
 }
 
 void MemoryBelief::hear_fitting(const SearchPoint& point) {
   for (auto& oom : out_of_memory_)
     oom.revoked |= needs_as_much(point, oom.is);
-  const bool known = std::any_of(fitting_.begin(), fitting_.end(), [&](const SearchPoint& ran) {
-    return needs_as_much(ran, point);
-  });
+  const bool known = std::any_of(fitting_.begin(), fitting_.end(),
+      [&](const SearchPoint& ran) { return needs_as_much(ran, point); });
   if (!known) fitting_.push_back(point);
 }
 
-const OutOfMemory* MemoryBelief::ruled_out_by(const SearchPoint& point,
-                                              std::size_t& held_against) const {
+const OutOfMemory* MemoryBelief::ruled_out_by(
+    const SearchPoint& point, std::size_t& held_against) const {
   for (; held_against < out_of_memory_.size(); ++held_against) {
     const auto& other = out_of_memory_[held_against];
     if (!other.revoked && needs_as_much(point, other.is)) return &other;

@@ -105,10 +105,10 @@ class MemoryBelief {
   void hear_capacity(std::int64_t peak) { fit_.learn_capacity(peak); }
   /// How one with these bounds has ended, where it is certain which layout it was.
   void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
-            const SearchNews& news);
+      const SearchNews& news);
   /// The same of an earlier sweep.
   void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
-                const SearchNews& news, double weight);
+      const SearchNews& news, double weight);
   /// Whether one that ran left its allocator room, as its speed has shown. It says so of those
   /// with the same estimate, and nothing of others.
   void hear_room(const Bounds& bounds, bool roomy);
@@ -119,12 +119,12 @@ class MemoryBelief {
   void hear_fitting(const SearchPoint& point);
   /// One that ran out of memory and needs no more than `point`; null: nothing rules it out.
   /// `held_against` is how many of them were compared before, and counts on.
-  [[nodiscard]] const OutOfMemory* ruled_out_by(const SearchPoint& point,
-                                                std::size_t& held_against) const;
+  [[nodiscard]] const OutOfMemory* ruled_out_by(
+      const SearchPoint& point, std::size_t& held_against) const;
 
  private:
-  [[nodiscard]] Bounds reported_of(const Predictor& predictor, const SearchPoint& point,
-                                   const Bounds& bounds) const;
+  [[nodiscard]] Bounds reported_of(
+      const Predictor& predictor, const SearchPoint& point, const Bounds& bounds) const;
 
   /// Runs of one estimate.
   struct Room {

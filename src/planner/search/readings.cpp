@@ -18,8 +18,7 @@ std::size_t kind_of(const Reading& reading) {
   const auto zero = static_cast<std::size_t>(layout.zero);
   const auto recompute = static_cast<std::size_t>(layout.recompute);
   const std::size_t unfused = reading.traits.flash_attention.value_or(true) ? 0 : 1;
-  return ((zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0)) * 2 +
-         unfused;
+  return ((zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0)) * 2 + unfused;
 }
 
 /// One more axis: each reading becomes one for each value.
@@ -46,21 +45,19 @@ std::vector<Reading> readings_of(const SearchPoint& point) {
   if (point.unknown.zero && layout.dp > 1) {
     std::vector<std::int32_t> stages{0, 1};
     if (layout.pp == 1) stages.push_back(3);
-    vary(readings, stages,
-         [](Reading& at, std::int32_t stage) { at.point.layout.zero = stage; });
+    vary(readings, stages, [](Reading& at, std::int32_t stage) { at.point.layout.zero = stage; });
   }
   if (point.unknown.recompute) {
-    vary(readings,
-         std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
-         [](Reading& at, Recompute value) { at.point.layout.recompute = value; });
+    vary(readings, std::vector<Recompute>{Recompute::none, Recompute::selective, Recompute::full},
+        [](Reading& at, Recompute value) { at.point.layout.recompute = value; });
   }
   if (point.unknown.sequence_parallel && layout.tp > 1) {
     vary(readings, std::vector<char>{0, 1},
-         [](Reading& at, char value) { at.point.layout.sequence_parallel = value != 0; });
+        [](Reading& at, char value) { at.point.layout.sequence_parallel = value != 0; });
   }
   if (point.unknown.attention) {
     vary(readings, std::vector<char>{1, 0},
-         [](Reading& at, char value) { at.traits.flash_attention = value != 0; });
+        [](Reading& at, char value) { at.traits.flash_attention = value != 0; });
   }
   return readings;
 }
@@ -82,8 +79,8 @@ std::vector<double> ReadingBelief::weights(std::span<const std::size_t> kinds) c
   return weights;
 }
 
-std::vector<double> ReadingBelief::learn(std::span<const std::size_t> kinds,
-                                         std::span<const double> likelihoods) {
+std::vector<double> ReadingBelief::learn(
+    std::span<const std::size_t> kinds, std::span<const double> likelihoods) {
   auto likely = weights(kinds);
   double sum = 0;
   for (std::size_t i = 0; i < likely.size(); ++i)
@@ -109,8 +106,8 @@ std::size_t CellReadings::add(const SearchPoint& point) {
   return found->second;
 }
 
-std::vector<double> CellReadings::not_taken(std::size_t readings,
-                                            std::optional<std::size_t> look) const {
+std::vector<double> CellReadings::not_taken(
+    std::size_t readings, std::optional<std::size_t> look) const {
   constexpr double rarely = 0.1;
   std::vector<double> factors(readings, 1);
   if (!look) return factors;
@@ -126,8 +123,8 @@ std::vector<double> CellReadings::not_taken(std::size_t readings,
   return factors;
 }
 
-std::vector<double> CellReadings::weights(std::span<const std::size_t> kinds,
-                                          std::optional<std::size_t> look) const {
+std::vector<double> CellReadings::weights(
+    std::span<const std::size_t> kinds, std::optional<std::size_t> look) const {
   auto weights = kinds_.weights(kinds);
   const auto factors = not_taken(kinds.size(), look);
   double sum = 0;
@@ -139,8 +136,7 @@ std::vector<double> CellReadings::weights(std::span<const std::size_t> kinds,
 }
 
 std::vector<double> CellReadings::learn(std::span<const std::size_t> kinds,
-                                        std::span<const double> likelihoods,
-                                        std::optional<std::size_t> look) {
+    std::span<const double> likelihoods, std::optional<std::size_t> look) {
   auto likely = kinds_.learn(kinds, likelihoods);
   if (look) looks_[*look].ended.push_back(likely);
   return likely;

@@ -41,8 +41,8 @@ class ReadingBelief {
   /// Of readings of one point, adding up to one.
   [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds) const;
   /// `likelihoods` of what was measured, by each reading. Returns how likely each was it.
-  std::vector<double> learn(std::span<const std::size_t> kinds,
-                            std::span<const double> likelihoods);
+  std::vector<double> learn(
+      std::span<const std::size_t> kinds, std::span<const double> likelihoods);
 
  private:
   std::array<double, reading_kinds> count_{};
@@ -54,16 +54,15 @@ class CellReadings {
   /// Of a point with several readings: the number of its look.
   [[nodiscard]] std::size_t add(const SearchPoint& point);
   /// How likely each reading is, adding up to one.
-  [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds,
-                                            std::optional<std::size_t> look) const;
+  [[nodiscard]] std::vector<double> weights(
+      std::span<const std::size_t> kinds, std::optional<std::size_t> look) const;
   /// A factor for each of so many readings: a sweep has few layouts twice, so that one which a
   /// point of this look was most likely is not this one's. No look: 1 for each.
-  [[nodiscard]] std::vector<double> not_taken(std::size_t readings,
-                                              std::optional<std::size_t> look) const;
+  [[nodiscard]] std::vector<double> not_taken(
+      std::size_t readings, std::optional<std::size_t> look) const;
   /// ReadingBelief::learn(), and nobody else of this look is that reading.
-  std::vector<double> learn(std::span<const std::size_t> kinds,
-                            std::span<const double> likelihoods,
-                            std::optional<std::size_t> look);
+  std::vector<double> learn(std::span<const std::size_t> kinds, std::span<const double> likelihoods,
+      std::optional<std::size_t> look);
 
  private:
   struct Look {

@@ -18,13 +18,13 @@ double square(double x) {
 double log_density(double off, double variance, double freedom) {
   if (off > 0) return -0.5 * std::log(variance) - 0.5 * square(off) / variance;
   return -0.5 * std::log(variance) -
-         0.5 * (freedom + 1) * std::log1p(square(off) / (freedom * variance));
+      0.5 * (freedom + 1) * std::log1p(square(off) / (freedom * variance));
 }
 
 }  // namespace
 
-ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
-                                                    const ResidualSite& b) const {
+ResidualModel::Covariance ResidualModel::covariance(
+    const ResidualSite& a, const ResidualSite& b) const {
   double distance = 0;
   for (std::size_t i = 0; i < feature_count; ++i)
     distance += square(a.at[i] - b.at[i]);
@@ -46,14 +46,15 @@ ResidualModel::Covariance ResidualModel::covariance(const ResidualSite& a,
   const double own = square(prior_.own) * std::exp(-0.5 * distance);
   if (a.cell == b.cell) return {shared + own + of_values + parts, unknown, 1};
   const double then = a.remembered == b.remembered ? 1 : prior_.across_sweeps;
-  return {then * (prior_.across_of_value * of_values + prior_.across_shared * shared +
-                  prior_.across_own * own + prior_.across_parts * parts),
-          then * prior_.across_unknown * unknown, then * prior_.across_unknown};
+  return {then *
+          (prior_.across_of_value * of_values + prior_.across_shared * shared +
+              prior_.across_own * own + prior_.across_parts * parts),
+      then * prior_.across_unknown * unknown, then * prior_.across_unknown};
 }
 
 double ResidualModel::scaled(const Covariance& covariance) const {
   return square(scales_.errors) * covariance.errors + covariance.unknown +
-         square(prior_.scale) * covariance.common;
+      square(prior_.scale) * covariance.common;
 }
 
 double ResidualModel::noise_variance() const {
@@ -78,8 +79,8 @@ void ResidualModel::add(const ResidualSite& site, double residual) {
   for (const auto& other : sites_)
     row.push_back(covariance(site, other));
   // As if nothing but the scale explained it; what others explain, weigh() takes out.
-  noise_.push_back((prior_.freedom * noise_variance() + square(residual - centre())) /
-                   (prior_.freedom + 1));
+  noise_.push_back(
+      (prior_.freedom * noise_variance() + square(residual - centre())) / (prior_.freedom + 1));
 }
 
 /// The median of what was measured, where the scale is unknown; else what is predicted.
@@ -94,8 +95,8 @@ double ResidualModel::centre() const {
 void ResidualModel::weigh_anew() {
   const double middle = centre();
   for (std::size_t i = 0; i < sites_.size(); ++i) {
-    noise_[i] = (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) /
-                (prior_.freedom + 1);
+    noise_[i] =
+        (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) / (prior_.freedom + 1);
   }
 }
 
@@ -157,7 +158,7 @@ void ResidualModel::weigh(int rounds) {
         continue;
       }
       noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
-                  (prior_.freedom + 1);
+          (prior_.freedom + 1);
     }
   }
   factor();

@@ -25,25 +25,24 @@ bool same_in_the_rest(const Point& a, const Point& b, std::index_sequence<Row...
   constexpr auto is_understood = [](std::string_view name) {
     return std::find(understood.begin(), understood.end(), name) != understood.end();
   };
-  return ((is_understood(axis_table[Row].name) ||
-           axis_table[Row].get(a) == axis_table[Row].get(b)) &&
-          ...);
+  return (
+      (is_understood(axis_table[Row].name) || axis_table[Row].get(a) == axis_table[Row].get(b)) &&
+      ...);
 }
 
 bool same_mechanisms(const SearchPoint& a, const SearchPoint& b) {
   const auto of_program = [](const SearchPoint& at) {
     return std::tie(at.software, at.traits.flash_attention, at.traits.fused_norm,
-                    at.traits.recompute_layers, at.traits.recompute_by_block, at.point.vars);
+        at.traits.recompute_layers, at.traits.recompute_by_block, at.point.vars);
   };
   return same_in_the_rest(a.point, b.point, std::make_index_sequence<axis_table.size()>()) &&
-         of_program(a) == of_program(b);
+      of_program(a) == of_program(b);
 }
 
 /// Samples of which a first stage keeps activations.
 std::int64_t in_flight(const Layout& layout) {
-  const auto batches = layout.schedule == Schedule::afab
-                           ? layout.grad_accum
-                           : std::min(layout.grad_accum, layout.pp);
+  const auto batches = layout.schedule == Schedule::afab ? layout.grad_accum
+                                                         : std::min(layout.grad_accum, layout.pp);
   return std::int64_t{batches} * layout.micro_batch;
 }
 
@@ -81,8 +80,8 @@ bool needs_as_much(const SearchPoint& b, const SearchPoint& a) {
   const auto& other = a.point.layout;
   if (is_steady(other) && !is_steady(mine)) return false;
   return !shards_more(mine, other) && !replicates_less(mine, other) &&
-         recomputes_no_more(mine.recompute, other.recompute) &&
-         mine.micro_batch >= other.micro_batch && in_flight(mine) >= in_flight(other);
+      recomputes_no_more(mine.recompute, other.recompute) &&
+      mine.micro_batch >= other.micro_batch && in_flight(mine) >= in_flight(other);
 }
 
 }  // namespace shardsweep

@@ -22,19 +22,15 @@ Features features_of(const SearchPoint& at, const ClusterSpec& cluster) {
   const auto& layout = at.point.layout;
   constexpr double degree = 0.7;
   constexpr double size = 0.5;
-  return {
-      degree * log2_of(layout.tp),
-      degree * log2_of(layout.pp),
-      size * log2_of(layout.micro_batch),
-      size * log2_of(layout.grad_accum),
+  return {degree * log2_of(layout.tp), degree * log2_of(layout.pp),
+      size * log2_of(layout.micro_batch), size * log2_of(layout.grad_accum),
       degree * (layout.zero > 0 ? 1.0 : 0.0) + 0.3 * layout.zero,
       degree * static_cast<double>(layout.recompute),
       (layout.sequence_parallel ? 0.5 : 0.0) + (tp_leaves_node(layout, cluster) ? 1.0 : 0.0),
       (layout.pp > 1 ? 1.0 : 0.0),
       (at.traits.flash_attention.value_or(true) ? 0.0 : 1.0) +
           (at.traits.fused_norm.value_or(false) ? 0.5 : 0.0),
-      0.3 * log2_of(at.point.gpus),
-      0.3 * log2_of(parameters(at.model))};
+      0.3 * log2_of(at.point.gpus), 0.3 * log2_of(parameters(at.model))};
 }
 
 // Of parts. A group of tensor-parallel ranks that leaves its node waits for another network,
@@ -48,10 +44,8 @@ constexpr std::size_t tp_between_nodes = part_count - 1;
 Parts shares_of(const TimeEstimate& time, bool between_nodes) {
   const double slot = time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s;
   const double each = (slot > 0 ? (slot + time.bubble_s) / slot : 1) / time.step_s;
-  Parts parts{each * time.compute_s,       each * time.memory_s,
-              each * time.launch_s,        each * time.tp_s,
-              time.dp_s / time.step_s,     each * time.pp_s,
-              time.update_s / time.step_s, 0};
+  Parts parts{each * time.compute_s, each * time.memory_s, each * time.launch_s, each * time.tp_s,
+      time.dp_s / time.step_s, each * time.pp_s, time.update_s / time.step_s, 0};
   if (between_nodes) std::swap(parts[tp_inside_node], parts[tp_between_nodes]);
   return parts;
 }
@@ -83,8 +77,8 @@ ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
   const double of_memory = unknown.compute || unknown.memory ? unknown_rate_sigma : 0;
   const double of_links =
       unknown.compute || unknown.inside || unknown.between ? unknown_rate_sigma : 0;
-  prior.unknown = {of_compute, of_memory, of_compute, of_links,
-                   of_links,   of_links,  of_memory,  of_links};
+  prior.unknown = {
+      of_compute, of_memory, of_compute, of_links, of_links, of_links, of_memory, of_links};
   if (unknown.compute) {
     prior.scale = unknown_scale_sigma;
     prior.own = unknown_own_sigma;
@@ -102,8 +96,8 @@ SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
 
 ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
   return {features_of(point, cluster_),
-          shares_of(time, tp_leaves_node(point.point.layout, cluster_)),
-          structure_of(point.point), point.point.layout.micro_batch, own_cell};
+      shares_of(time, tp_leaves_node(point.point.layout, cluster_)), structure_of(point.point),
+      point.point.layout.micro_batch, own_cell};
 }
 
 ResidualPrior SpeedBelief::prior() const {
@@ -112,14 +106,13 @@ ResidualPrior SpeedBelief::prior() const {
   return prior;
 }
 
-void SpeedBelief::widen(const Point& point, const Structure& structure,
-                        const Structure* first) {
+void SpeedBelief::widen(const Point& point, const Structure& structure, const Structure* first) {
   // Rates that the point needs.
   auto rates = unknown_rates(cluster_, point.dtype);
   rates.inside &= point.layout.world() > 1;
   rates.between &= point.nodes > 1;
   const UnknownRates wider{unknown_.compute || rates.compute, unknown_.memory || rates.memory,
-                           unknown_.inside || rates.inside, unknown_.between || rates.between};
+      unknown_.inside || rates.inside, unknown_.between || rates.between};
   auto varies = varies_;
   for (std::size_t i = 0; i < varies.size() && first != nullptr; ++i)
     varies.at(i) |= structure.at(i) != first->at(i);
@@ -134,8 +127,8 @@ std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
   const auto& at = point.point;
   const auto next = static_cast<std::int32_t>(others_.size()) + 1;
   return others_
-      .try_emplace({parameters(point.model), at.seq_len, at.nodes, at.gpus, remembered ? 1 : 0},
-                   next)
+      .try_emplace(
+          {parameters(point.model), at.seq_len, at.nodes, at.gpus, remembered ? 1 : 0}, next)
       .first->second;
 }
 

@@ -31,8 +31,8 @@ CellKey cell_of(const ModelSpec& model, const Point& point) {
   return {parameters(model), model.name, point.seq_len, point.nodes, point.gpus, point.vars};
 }
 
-SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster,
-                         Predictor predictor, const LaunchCost& cost)
+SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
+    const LaunchCost& cost)
     : settings_(settings),
       cluster_(std::move(cluster)),
       predictor_(std::move(predictor)),
@@ -42,8 +42,7 @@ void SweepSearch::add(const SearchTrial& trial) {
   const auto key = cell_of(trial.point.model, trial.point.point);
   auto known = cells_.find(key);
   if (known == cells_.end())
-    known =
-        cells_.emplace(key, Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}}).first;
+    known = cells_.emplace(key, Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}}).first;
   auto& cell = known->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
@@ -87,12 +86,9 @@ void SweepSearch::hear(std::span<const Change> changes) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) {
       // A marked measurement is kept and not believed.
       if (one->mark == Mark::none)
-        measured[one->trial] = {Outcome::completed,
-                                one->metric("tokens_per_s_per_gpu"),
-                                static_cast<std::int64_t>(one->metric("peak_memory_bytes")),
-                                0,
-                                one->cut_short,
-                                one->metric("resolution")};
+        measured[one->trial] = {Outcome::completed, one->metric("tokens_per_s_per_gpu"),
+            static_cast<std::int64_t>(one->metric("peak_memory_bytes")), 0, one->cut_short,
+            one->metric("resolution")};
     } else if (const auto* attempt = std::get_if<PutAttempt>(&change)) {
       const auto place = places_.find(attempt->row.trial);
       if (place == places_.end()) continue;
@@ -141,8 +137,8 @@ void SweepSearch::teach(Cell& cell) {
 // difference.
 void SweepSearch::sync(const std::vector<const TrialRow*>& waiting) {
   std::vector<TrialId> ids(waiting.size());
-  std::transform(waiting.begin(), waiting.end(), ids.begin(),
-                 [](const TrialRow* trial) { return trial->id; });
+  std::transform(
+      waiting.begin(), waiting.end(), ids.begin(), [](const TrialRow* trial) { return trial->id; });
   if (!std::is_sorted(ids.begin(), ids.end())) std::sort(ids.begin(), ids.end());
   auto waits = ids.begin();
   for (const auto& [id, place] : places_) {
@@ -176,8 +172,7 @@ std::optional<SweepSearch::Bound> SweepSearch::bound_of(TrialId trial) const {
   constexpr double milliseconds = 1e3;
   const double step_ms =
       milliseconds * speed_of(1, points_.at(trial).point) / leader->tokens_per_s_per_gpu;
-  return Bound{place->second.cell->trials[leader->number], step_ms,
-               settings_.cut_short * step_ms};
+  return Bound{place->second.cell->trials[leader->number], step_ms, settings_.cut_short * step_ms};
 }
 
 std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
@@ -187,8 +182,8 @@ std::optional<CellSearch::Outlook> SweepSearch::outlook_of(TrialId trial) {
   return place->second.cell->search.outlook(place->second.number);
 }
 
-SweepSearch::Skip SweepSearch::after_oom(const Cell& cell, TrialId trial,
-                                         const OutOfMemory& oom) const {
+SweepSearch::Skip SweepSearch::after_oom(
+    const Cell& cell, TrialId trial, const OutOfMemory& oom) const {
   Skip skip{trial, "It needs at least as much memory as", "", 0, ""};
   skip.after_oom_of = oom.number ? cell.trials[*oom.number] : lessons_[oom.lesson].trial;
   skip.after_oom_name = skip.after_oom_of == 0 ? lessons_[oom.lesson].name

@@ -57,7 +57,7 @@ struct SearchTrial {
 class SweepSearch {
  public:
   SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
-              const LaunchCost& cost = {});
+      const LaunchCost& cost = {});
 
   /// In the plan's order.
   void add(const SearchTrial& trial);

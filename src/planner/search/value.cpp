@@ -80,7 +80,7 @@ void CostBelief::hear(const Point& point, const SearchNews& news) {
   if (news.outcome == Outcome::oom) {
     cost_.oom_s += (news.seconds - cost_.oom_s) / ++ooms_;
   } else if (news.outcome == Outcome::completed && news.tokens_per_s_per_gpu > 0 &&
-             !news.cut_short) {
+      !news.cut_short) {
     const double step_s = speed_of(1, point) / news.tokens_per_s_per_gpu;
     const double start_s = std::max(0.0, news.seconds - cost_.steps * step_s);
     cost_.start_s += (start_s - cost_.start_s) / ++starts_;
@@ -90,8 +90,8 @@ void CostBelief::hear(const Point& point, const SearchNews& news) {
 namespace {
 
 /// Train steps that are expected of a layout which fits.
-double expected_steps(const Prospect& prospect, const std::optional<double>& best,
-                      const LaunchCost& cost) {
+double expected_steps(
+    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
   if (!best || cost.cut_short <= 0) return cost.steps;
   const double bound = *best - std::log(cost.cut_short);
   const double hopeless = 1 - chance_above(prospect.speeds, bound);
@@ -104,21 +104,21 @@ double expected_steps(const Prospect& prospect, const std::optional<double>& bes
 
 }  // namespace
 
-double expected_seconds(const Prospect& prospect, const std::optional<double>& best,
-                        const LaunchCost& cost) {
+double expected_seconds(
+    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
   const double steps = expected_steps(prospect, best, cost);
   return prospect.fits * (cost.start_s + steps * prospect.step_s) +
-         (1 - prospect.fits) * cost.oom_s;
+      (1 - prospect.fits) * cost.oom_s;
 }
 
-double log_value(const Prospect& prospect, const std::optional<double>& best,
-                 const LaunchCost& cost) {
+double log_value(
+    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
   constexpr double impossible = 1e-12;
   const double improvement =
       best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean;
   const double seconds = expected_seconds(prospect, best, cost);
   return improvement + std::log(prospect.fits * prospect.works + impossible) -
-         std::log(std::max(seconds, 1e-3));
+      std::log(std::max(seconds, 1e-3));
 }
 
 }  // namespace shardsweep

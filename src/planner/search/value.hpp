@@ -72,16 +72,15 @@ struct Prospect {
 
 /// What a launch is expected to take, in seconds, where the best speed so far is exp(`best`).
 /// One that may be hopeless may be cut short.
-[[nodiscard]] double expected_seconds(const Prospect& prospect,
-                                      const std::optional<double>& best,
-                                      const LaunchCost& cost);
+[[nodiscard]] double expected_seconds(
+    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
 
 /// ln of a launch's value: expected improvement x chance to fit x chance to run, over the
 /// expected seconds. Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2;
 /// the chance as a factor is Gardner et al. 2014, equation 6. An OOM costs what it costs: a
 /// doubtful layout is cheap to try. Where nothing was measured (no best) the speed
 /// itself is the improvement.
-[[nodiscard]] double log_value(const Prospect& prospect, const std::optional<double>& best,
-                               const LaunchCost& cost);
+[[nodiscard]] double log_value(
+    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
 
 }  // namespace shardsweep

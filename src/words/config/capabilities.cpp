@@ -39,8 +39,8 @@ Result<std::string> text_of(const Json& object, std::string_view key) {
 
 Result<std::int64_t> integer_of(const Json& value, std::string_view what) {
   const bool fits = value.is_number_integer() &&
-                    !(value.is_number_unsigned() &&
-                      value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX));
+      !(value.is_number_unsigned() &&
+          value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX));
   if (!fits) return broken(fmt::format("'{}' is not a whole number", what));
   return value.get<std::int64_t>();
 }

@@ -20,20 +20,19 @@ constexpr std::string_view the_container = "'container'";
 Result<ContainerRuntime> read_runtime(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(const std::string word, read_text(node, "runtime"));
   if (const auto runtime = from_word<ContainerRuntime>(word)) return *runtime;
-  const std::vector<std::string_view> words(word_table<ContainerRuntime>.begin(),
-                                            word_table<ContainerRuntime>.end());
+  const std::vector<std::string_view> words(
+      word_table<ContainerRuntime>.begin(), word_table<ContainerRuntime>.end());
   const auto hint = did_you_mean(word, words);
-  return refuse(node, fmt::format("no container runtime is called {}{} Write {} or none.",
-                                  in_quotes(word), hint.empty() ? "." : hint,
-                                  fmt::join(words.begin() + 1, words.end(), ", ")));
+  return refuse(node,
+      fmt::format("no container runtime is called {}{} Write {} or none.", in_quotes(word),
+          hint.empty() ? "." : hint, fmt::join(words.begin() + 1, words.end(), ", ")));
 }
 
 bool is_image_file(std::string_view image) {
-  constexpr std::array<std::string_view, 5> endings{".sif", ".sqsh", ".squashfs", ".img",
-                                                    ".simg"};
+  constexpr std::array<std::string_view, 5> endings{".sif", ".sqsh", ".squashfs", ".img", ".simg"};
   return image.find("://") == std::string_view::npos &&
-         std::any_of(endings.begin(), endings.end(),
-                     [image](std::string_view ending) { return image.ends_with(ending); });
+      std::any_of(endings.begin(), endings.end(),
+          [image](std::string_view ending) { return image.ends_with(ending); });
 }
 
 /// Both sides absolute, and nothing that a runtime takes for a separator.
@@ -45,18 +44,20 @@ Result<std::string> read_mount(const YamlNode& node) {
   const bool absolute = mount.source.starts_with('/') && mount.target.starts_with('/');
   const bool plain = text->find_first_of(", \t") == std::string::npos;
   if (absolute && plain && (colons < 2 || (colons == 2 && mount.read_only))) return text;
-  return refuse(node, fmt::format("{} is no mount. Write /on/the/host:/in/the/container, or "
-                                  "one path for both; ':ro' behind it mounts for reading "
-                                  "only. Commas and spaces cannot be in a path here.",
-                                  in_quotes(*text)));
+  return refuse(node,
+      fmt::format("{} is no mount. Write /on/the/host:/in/the/container, or "
+                  "one path for both; ':ro' behind it mounts for reading "
+                  "only. Commas and spaces cannot be in a path here.",
+          in_quotes(*text)));
 }
 
 Result<std::string> read_workdir(const YamlNode& node) {
   auto text = read_text(node, "workdir");
   if (!text || text->starts_with('/')) return text;
-  return refuse(node, fmt::format("{} is not absolute; write the path inside of the "
-                                  "container, from '/'",
-                                  in_quotes(*text)));
+  return refuse(node,
+      fmt::format("{} is not absolute; write the path inside of the "
+                  "container, from '/'",
+          in_quotes(*text)));
 }
 
 }  // namespace
@@ -67,32 +68,33 @@ std::optional<ContainerRuntime> runtime_in(const YamlNode& map) {
 }
 
 Result<std::string> read_image(const YamlNode& node, std::optional<ContainerRuntime> runtime,
-                               const std::filesystem::path& folder) {
+    const std::filesystem::path& folder) {
   auto image = read_text(node, "image");
   if (!image) return image;
   if (image->empty()) return refuse(node, "'image' is empty; name a file or an image");
   if (image->starts_with('-'))
-    return refuse(node, fmt::format("{} begins like an option; write options under 'options'",
-                                    in_quotes(*image)));
+    return refuse(node,
+        fmt::format("{} begins like an option; write options under 'options'", in_quotes(*image)));
   const bool is_uri = image->find("://") != std::string::npos;
   if (runtime == ContainerRuntime::enroot && is_uri) {
-    return refuse(node, fmt::format("enroot starts a file, not {}. Make one with 'enroot "
-                                    "import -o FILE.sqsh {}', and write its path.",
-                                    in_quotes(*image), *image));
+    return refuse(node,
+        fmt::format("enroot starts a file, not {}. Make one with 'enroot "
+                    "import -o FILE.sqsh {}', and write its path.",
+            in_quotes(*image), *image));
   }
-  if (!is_image_file(*image) || image->starts_with('/') || image->starts_with('{'))
-    return image;
+  if (!is_image_file(*image) || image->starts_with('/') || image->starts_with('{')) return image;
   std::error_code ignored;
   const auto beside = folder / *image;
   if (!folder.empty() && std::filesystem::exists(beside, ignored))
     return std::filesystem::absolute(beside).lexically_normal().string();
-  return refuse(node, fmt::format("there is no {} beside this file; write the image's path "
-                                  "from '/', as the nodes see it",
-                                  in_quotes(*image)));
+  return refuse(node,
+      fmt::format("there is no {} beside this file; write the image's path "
+                  "from '/', as the nodes see it",
+          in_quotes(*image)));
 }
 
-ContainerSpec read_container(const YamlNode& map, Mistakes& mistakes,
-                             const std::filesystem::path& folder) {
+ContainerSpec read_container(
+    const YamlNode& map, Mistakes& mistakes, const std::filesystem::path& folder) {
   ContainerSpec container;
   if (!mistakes.take(map, expect_map(map, the_container))) return container;
   check_keys(map, the_container, keys_of("container"), mistakes);

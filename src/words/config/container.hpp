@@ -18,12 +18,11 @@ inline constexpr std::string_view image_placeholder = "{image}";
 
 /// Images that are files lie at absolute paths, or in `folder`. Without a folder nothing is
 /// looked for on this machine.
-[[nodiscard]] ContainerSpec read_container(const YamlNode& map, Mistakes& mistakes,
-                                           const std::filesystem::path& folder);
+[[nodiscard]] ContainerSpec read_container(
+    const YamlNode& map, Mistakes& mistakes, const std::filesystem::path& folder);
 /// One image; the runtime says what an image is, none where the other file names it.
 [[nodiscard]] Result<std::string> read_image(const YamlNode& node,
-                                             std::optional<ContainerRuntime> runtime,
-                                             const std::filesystem::path& folder);
+    std::optional<ContainerRuntime> runtime, const std::filesystem::path& folder);
 /// The runtime of the map, as far as it names one.
 [[nodiscard]] std::optional<ContainerRuntime> runtime_in(const YamlNode& map);
 

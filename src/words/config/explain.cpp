@@ -36,8 +36,7 @@ std::string listed(const Items& items, Print print) {
 std::string cluster_lines(const ClusterSpec& cluster, std::string_view indent) {
   std::string out;
   const auto line = [&](std::string_view key, std::string_view text, std::string_view comment) {
-    out += fmt::format("{}{}: {}{}{}\n", indent, key, text, comment.empty() ? "" : "  # ",
-                       comment);
+    out += fmt::format("{}{}: {}{}{}\n", indent, key, text, comment.empty() ? "" : "  # ", comment);
   };
   visit_texts(
       cluster,
@@ -106,7 +105,7 @@ class Explainer {
         using Value = std::remove_cvref_t<decltype(value)>;
         if (key.is(Flag::optional) && value == Value{}) return;
         shape += fmt::format("{}{}: {}", shape.empty() ? "" : ", ", key.name,
-                             config::value_text(key.facts.type, value));
+            config::value_text(key.facts.type, value));
       });
       line("  {}: {{{}}}", yaml_text(model.name), shape);
     }
@@ -114,10 +113,8 @@ class Explainer {
 
   void constants() {
     line("\nconstants:");
-    if (sweep_.global_batch_tokens)
-      line("  global_batch_tokens: {}", *sweep_.global_batch_tokens);
-    if (sweep_.global_batch_samples)
-      line("  global_batch_size: {}", *sweep_.global_batch_samples);
+    if (sweep_.global_batch_tokens) line("  global_batch_tokens: {}", *sweep_.global_batch_tokens);
+    if (sweep_.global_batch_samples) line("  global_batch_size: {}", *sweep_.global_batch_samples);
     for (const auto& constant : sweep_.constants)
       line("  {}  # {}", setting(constant), constant.axis->meaning);
   }
@@ -131,8 +128,7 @@ class Explainer {
     if (!sweep_.zips.empty()) {
       line("\nzip:");
       for (const auto& zip : sweep_.zips) {
-        line("  - {{{}}}",
-             listed(zip.axes, [&](const AxisValues& axis) { return list(axis); }));
+        line("  - {{{}}}", listed(zip.axes, [&](const AxisValues& axis) { return list(axis); }));
       }
     }
   }
@@ -167,28 +163,25 @@ class Explainer {
   void remeasure() {
     const auto& again = sweep_.remeasure;
     if (!again.wanted()) return;
-    const auto on = again.on == RemeasureOn::time ? std::string()
-                                                  : fmt::format("on: {}, ", word_of(again.on));
+    const auto on =
+        again.on == RemeasureOn::time ? std::string() : fmt::format("on: {}, ", word_of(again.on));
     line("\nremeasure: {{every: {}, {}layouts: best {}}}", duration_text(again.every_s), on,
-         again.layouts);
+        again.layouts);
   }
 
   void control() {
     const auto& layout = sweep_.control.layout;
     const std::int32_t from = sweep_.control.network_from;
     const char* const word = from == 0 ? "off" : from == 1 ? "network" : "auto";
-    const char* const probe =
-        from == 0 ? "no probe of the network"
-        : from == 1
-            ? "every allocation probes the network between its ranks at its start and end"
-            : "allocations of several nodes probe the network at their start and end";
+    const char* const probe = from == 0 ? "no probe of the network"
+        : from == 1 ? "every allocation probes the network between its ranks at its start and end"
+                    : "allocations of several nodes probe the network at their start and end";
     line("\ncontrol: {}  # {}{}", layout ? fmt::format("{{{}}}", settings_of(*layout)) : word,
-         layout ? "every allocation runs it at its start and end; " : "", probe);
+        layout ? "every allocation runs it at its start and end; " : "", probe);
   }
 
   [[nodiscard]] std::string settings_of(const PartialPoint& point) const {
-    auto settings =
-        listed(point.settings, [&](const AxisValues& each) { return setting(each); });
+    auto settings = listed(point.settings, [&](const AxisValues& each) { return setting(each); });
     for (const auto& [name, value] : point.vars)
       settings += fmt::format("{}{}: {}", settings.empty() ? "" : ", ", name, yaml_text(value));
     return settings;
@@ -196,11 +189,10 @@ class Explainer {
 
   void measure_repeats() {
     const Measure& measure = sweep_.measure;
-    if (measure.finalists == 0)
-      return line("  repeats: {}  # trials per point", measure.repeats);
+    if (measure.finalists == 0) return line("  repeats: {}  # trials per point", measure.repeats);
     line("  finalists: {}  # layouts of each cell that run again", measure.finalists);
     line("  repeats: {}  # rounds of the finals",
-         measure.final_rounds == 0 ? "until_resolved" : std::to_string(measure.final_rounds));
+        measure.final_rounds == 0 ? "until_resolved" : std::to_string(measure.final_rounds));
     line("  resolve: {}  # a difference of less does not matter", measure.resolve);
     line("  node_sets: {}  # of which each has to say the same", measure.node_sets);
   }
@@ -225,12 +217,12 @@ class Explainer {
       trainer();
     } else {
       line("  program: {}  # empty: shardbench's, beside shardsweep itself",
-           yaml_text(sweep_.runner.program));
+          yaml_text(sweep_.runner.program));
       line("  args: [{}]", listed(sweep_.runner.args, yaml_text));
       if (sweep_.runner.is_shardbench())
         line("  profile: {}  # the trainer whose habits it takes on", sweep_.runner.profile);
       line("  gives_up: {}  # whether it takes --give-up-above, as its --capabilities say",
-           sweep_.runner.gives_up);
+          sweep_.runner.gives_up);
     }
     snapshot();
     if (!sweep_.runner.programs.empty()) line("  hashes:  # of its own programs");
@@ -247,14 +239,14 @@ class Explainer {
     if (!sweep_.rules.empty()) line("\nclassify:");
     for (const auto& rule : sweep_.rules)
       line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
-           yaml_text(rule.pattern), name(rule.outcome));
+          yaml_text(rule.pattern), name(rule.outcome));
   }
 
   void snapshot() {
     const RunnerSpec& runner = sweep_.runner;
     if (runner.snapshot == SnapshotKind::none) return;
     line("  snapshot: {}  # programs run from a copy of their tree",
-         snapshot_words.at(static_cast<std::size_t>(runner.snapshot)));
+        snapshot_words.at(static_cast<std::size_t>(runner.snapshot)));
     if (runner.snapshot_hash.empty()) return;
     line("  snapshot_hash: {}", yaml_text(runner.snapshot_hash));
     line("  snapshot_root: {}", yaml_text(runner.snapshot_root));
@@ -264,13 +256,11 @@ class Explainer {
     const TrainerSpec& trainer = sweep_.runner.trainer;
     line("  argv: [{}]", listed(trainer.argv, yaml_text));
     if (!trainer.log.empty()) line("  log: {}", yaml_text(trainer.log));
-    if (!trainer.patterns.empty())
-      line("  patterns: [{}]", listed(trainer.patterns, yaml_text));
+    if (!trainer.patterns.empty()) line("  patterns: [{}]", listed(trainer.patterns, yaml_text));
     line("  launch: {}", trainer.per_node ? "node" : "rank");
     line("  cwd: {}", yaml_text(trainer.directory));
     if (!trainer.version.empty()) line("  version: {}", yaml_text(trainer.version));
-    if (!trainer.unchecked.empty())
-      line("  unchecked: [{}]", listed(trainer.unchecked, yaml_text));
+    if (!trainer.unchecked.empty()) line("  unchecked: [{}]", listed(trainer.unchecked, yaml_text));
     if (!trainer.told.empty()) line("  told: [{}]", listed(trainer.told, yaml_text));
     if (!trainer.files.empty()) line("  files:");
     for (const auto& [name, text] : trainer.files)
@@ -281,21 +271,20 @@ class Explainer {
     const auto& search = sweep_.search;
     line("\nsearch:");
     line("  policy: {}  # {}", search_policy_words.at(static_cast<std::size_t>(search.policy)),
-         fmt::join(search_policy_words, " | "));
+        fmt::join(search_policy_words, " | "));
     auto until = search.until;
     if (until.regret <= 0) until.confidence = 0;  // of nothing
     line("  until: {{{}}}  # of a cell (model x seq_len x nodes); empty: its last trial",
-         inline_map(until));
+        inline_map(until));
     line("  rules: {{{}}}  # named rules in force", inline_map(search.rules));
     line("  learn_across: {}  # whether cells learn from each other", search.learn_across);
     if (!search.learn_from.all)
       line("  learn_from: {}  # whose runs the search begins with",
-           search.learn_from.any()
-               ? fmt::format("[{}]", listed(search.learn_from.sweeps, yaml_text))
-               : "none");
+          search.learn_from.any() ? fmt::format("[{}]", listed(search.learn_from.sweeps, yaml_text))
+                                  : "none");
     if (search.policy == SearchPolicy::best_first)
       line("  cut_short: {}  # an attempt ends at this multiple of the best's step time",
-           search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");
+          search.cut_short > 0 ? fmt::format("{}", search.cut_short) : "off");
   }
 
   void policy() {
@@ -307,7 +296,7 @@ class Explainer {
       }
       if (section == hours_section)
         line("  {}: {}  # {}", hours_key, yaml_text(opening_hours_text(sweep_.policy.hours)),
-             hours_reason);
+            hours_reason);
     }
   }
 
@@ -317,17 +306,14 @@ class Explainer {
   }
 
   [[nodiscard]] std::string setting(const AxisValues& values) const {
-    return fmt::format(
-        "{}: {}", values.axis->name,
+    return fmt::format("{}: {}", values.axis->name,
         values.automatic ? "auto" : value_text(*values.axis, values.values.front()));
   }
 
   [[nodiscard]] std::string list(const AxisValues& values) const {
     if (values.automatic) return setting(values);
     return fmt::format("{}: [{}]", values.axis->name,
-                       listed(values.values, [&](std::int64_t value) {
-                         return value_text(*values.axis, value);
-                       }));
+        listed(values.values, [&](std::int64_t value) { return value_text(*values.axis, value); }));
   }
 
   const SweepSpec& sweep_;
@@ -402,8 +388,8 @@ class SiteExplainer {
   explicit SiteExplainer(const SiteSpec& site) : site_(site) {}
 
   std::string text() {
-    add_keys(text_, site_, "",
-             [this](const auto& key, const auto& value) { add(key.name, value); });
+    add_keys(
+        text_, site_, "", [this](const auto& key, const auto& value) { add(key.name, value); });
     slurm();
     return std::move(text_);
   }

@@ -36,11 +36,9 @@ std::string nearest_multiples(const YamlNode& node, std::int64_t tokens, std::in
                         : fmt::format("write {} at least", seq_len);
   const auto& text = node.text;
   const auto binary = text.substr(0, text.size() - 1) +
-                      (text.back() == 'k' ? std::string("K") : text.substr(text.size() - 1)) +
-                      "i";
+      (text.back() == 'k' ? std::string("K") : text.substr(text.size() - 1)) + "i";
   const auto meant = parse_count(binary, {1, most_batch, batch_tokens});
-  if (meant && *meant % seq_len == 0)
-    hint += fmt::format(", or '{}', which is {}", binary, *meant);
+  if (meant && *meant % seq_len == 0) hint += fmt::format(", or '{}', which is {}", binary, *meant);
   return hint;
 }
 
@@ -72,14 +70,14 @@ Result<void> SweepReader::place(const AxisEntry& entry, std::string_view section
   if (is_new) return {};
   const auto& before = first->second;
   return refuse(*entry.key,
-                fmt::format("'{}' stands under '{}' ({}) and here under '{}'; keep "
-                            "one of them",
-                            entry.axis->name, before.section, where(*before.key), section));
+      fmt::format("'{}' stands under '{}' ({}) and here under '{}'; keep "
+                  "one of them",
+          entry.axis->name, before.section, where(*before.key), section));
 }
 
 void SweepReader::read_constants(const YamlNode& map) {
   for (const auto& entry :
-       axis_entries(map, "'constants'", {batch_tokens, batch_samples}, mistakes_)) {
+      axis_entries(map, "'constants'", {batch_tokens, batch_samples}, mistakes_)) {
     if (!mistakes_.take(*entry.key, place(entry, "constants"))) continue;
     auto setting = read_axis_setting(*entry.axis, *entry.value, shelf_, mistakes_);
     if (setting) sweep_.constants.push_back(*std::move(setting));
@@ -92,30 +90,29 @@ void SweepReader::read_global_batch(const YamlNode& map) {
   const auto* samples = find(map, batch_samples);
   if (tokens != nullptr && samples != nullptr) {
     mistakes_.add(*samples,
-                  fault_at(*samples, fmt::format("both '{}' and '{}' are set; keep one of them",
-                                                 batch_tokens, batch_samples)));
+        fault_at(*samples,
+            fmt::format(
+                "both '{}' and '{}' are set; keep one of them", batch_tokens, batch_samples)));
   }
   if (tokens != nullptr) {
     batch_ = tokens;
-    mistakes_.assign(sweep_.global_batch_tokens, *tokens,
-                     read_count(*tokens, {1, most_batch, batch_tokens}));
+    mistakes_.assign(
+        sweep_.global_batch_tokens, *tokens, read_count(*tokens, {1, most_batch, batch_tokens}));
   }
   if (samples != nullptr) {
     batch_ = samples;
     mistakes_.assign(sweep_.global_batch_samples, *samples,
-                     read_count(*samples, {1, most_batch, batch_samples}));
+        read_count(*samples, {1, most_batch, batch_samples}));
   }
 }
 
 void SweepReader::read_axes(const YamlNode& map) {
   for (const auto& key : map.keys) {
     if (key->text != batch_tokens && key->text != batch_samples) continue;
-    mistakes_.add(
-        *key,
+    mistakes_.add(*key,
         fault_at(*key, fmt::format("'{}' cannot vary; move it under 'constants'", key->text)));
   }
-  for (const auto& entry :
-       axis_entries(map, "'axes'", {batch_tokens, batch_samples}, mistakes_)) {
+  for (const auto& entry : axis_entries(map, "'axes'", {batch_tokens, batch_samples}, mistakes_)) {
     if (!mistakes_.take(*entry.key, place(entry, "axes"))) continue;
     auto values = read_axis_values(*entry.axis, *entry.value, shelf_, mistakes_);
     if (values) sweep_.axes.push_back(*std::move(values));
@@ -152,18 +149,20 @@ void SweepReader::read_zip_axis(const AxisEntry& entry, ZipGroup& group) {
   auto values = read_axis_values(*entry.axis, node, shelf_, mistakes_, Repeats::allowed);
   if (!values) return;
   if (values->automatic) {
-    mistakes_.add(node, fault_at(node, fmt::format("'{}: auto' cannot stand in 'zip'; move it "
-                                                   "under 'axes' or 'constants'",
-                                                   name)));
+    mistakes_.add(node,
+        fault_at(node,
+            fmt::format("'{}: auto' cannot stand in 'zip'; move it "
+                        "under 'axes' or 'constants'",
+                name)));
     return;
   }
   const auto& first = group.axes.empty() ? *values : group.axes.front();
   if (values->values.size() != first.values.size()) {
     mistakes_.add(node,
-                  fault_at(node, fmt::format("'{}' has {} values and '{}' has {}; axes of "
-                                             "one map of 'zip' need the same number",
-                                             name, values->values.size(), first.axis->name,
-                                             first.values.size())));
+        fault_at(node,
+            fmt::format("'{}' has {} values and '{}' has {}; axes of "
+                        "one map of 'zip' need the same number",
+                name, values->values.size(), first.axis->name, first.values.size())));
     return;
   }
   group.axes.push_back(*std::move(values));
@@ -176,11 +175,10 @@ Result<void> SweepReader::check_zip_rows(const ZipGroup& group, const AxisEntry&
     for (const auto& axis : group.axes)
       values.push_back(axis.values[row]);
     if (rows.insert(std::move(values)).second) continue;
-    return refuse(
-        *first.value->items[row],
+    return refuse(*first.value->items[row],
         fmt::format("value {} of each axis in this map of 'zip' repeats values before "
                     "it; remove one of them",
-                    row + 1));
+            row + 1));
   }
   return {};
 }
@@ -190,8 +188,7 @@ void SweepReader::fill_defaults() {
     const bool has_none =
         axis.kind == AxisKind::model || axis.name == "nodes" || axis.name == "gpus";
     if (has_none || placed_.count(&axis) != 0) continue;
-    const bool automatic =
-        axis.name == "dp" || (axis.name == "grad_accum" && has_global_batch());
+    const bool automatic = axis.name == "dp" || (axis.name == "grad_accum" && has_global_batch());
     AxisValues values{&axis, automatic, {}};
     if (!automatic) values.values.push_back(axis.default_value);
     sweep_.constants.push_back(std::move(values));
@@ -209,26 +206,24 @@ Result<void> SweepReader::check_auto() const {
       std::none_of(sweep_.constants.begin(), sweep_.constants.end(), automatic))
     return {};
   return refuse(*placed->second.key,
-                fmt::format("'grad_accum: auto' needs '{}' or '{}' under 'constants'",
-                            batch_tokens, batch_samples));
+      fmt::format(
+          "'grad_accum: auto' needs '{}' or '{}' under 'constants'", batch_tokens, batch_samples));
 }
 
 Result<void> SweepReader::check_world(const YamlNode& root) const {
   const auto nodes = placed_.find(&axis_named("nodes"));
   const auto gpus = placed_.find(&axis_named("gpus"));
   if (nodes != placed_.end() && gpus != placed_.end()) {
-    return refuse(
-        *gpus->second.key,
+    return refuse(*gpus->second.key,
         fmt::format("both 'nodes' ({}) and 'gpus' are set; use 'nodes' for whole nodes, "
                     "or 'gpus' for part of one",
-                    where(*nodes->second.key)));
+            where(*nodes->second.key)));
   }
   if (!sweep_.has_product()) return {};
   if (placed_.count(&axis_named("model")) == 0)
     return refuse(root, "no model; set 'model' under 'constants' or 'axes'");
   if (nodes == placed_.end() && gpus == placed_.end()) {
-    return refuse(root,
-                  "no nodes and no GPUs; set 'nodes' or 'gpus' under 'constants' or 'axes'");
+    return refuse(root, "no nodes and no GPUs; set 'nodes' or 'gpus' under 'constants' or 'axes'");
   }
   return {};
 }
@@ -251,9 +246,9 @@ Result<void> SweepReader::check_tokens() const {
     collect(point.settings);
   for (const auto length : lengths) {
     if (tokens % length == 0) continue;
-    return refuse(*batch_, fmt::format("{} is {} tokens, not a multiple of seq_len {}; {}",
-                                       in_quotes(batch_->text), tokens, length,
-                                       nearest_multiples(*batch_, tokens, length)));
+    return refuse(*batch_,
+        fmt::format("{} is {} tokens, not a multiple of seq_len {}; {}", in_quotes(batch_->text),
+            tokens, length, nearest_multiples(*batch_, tokens, length)));
   }
   return {};
 }

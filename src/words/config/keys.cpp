@@ -129,9 +129,8 @@ std::string default_of(const KeyFacts& facts, const V& value) {
   if constexpr (std::is_same_v<V, bool>) return value ? "true" : "false";
   if constexpr (std::is_arithmetic_v<V>) {
     if (value == V{}) return "";
-    return facts.type == Type::percent
-               ? fmt::format("{:g}%", 100.0 * static_cast<double>(value))
-               : fmt::format("{}", value);
+    return facts.type == Type::percent ? fmt::format("{:g}%", 100.0 * static_cast<double>(value))
+                                       : fmt::format("{}", value);
   }
   return "";
 }
@@ -142,7 +141,7 @@ class KeyTable {
     for (const auto& row : plain_keys) {
       if (row.section == section)
         all_.push_back({section, row.key, row.type, std::string(row.takes),
-                        std::string(row.default_text), std::string(row.meaning)});
+            std::string(row.default_text), std::string(row.meaning)});
     }
     return *this;
   }
@@ -153,8 +152,8 @@ class KeyTable {
       const KeyFacts& facts = key.facts;
       const auto also = facts.alias.empty() ? "" : fmt::format("; also {}", facts.alias);
       all_.push_back({section, key.name, facts.type,
-                      std::string(facts.takes.empty() ? takes_of(facts.type) : facts.takes),
-                      default_of(facts, value), fmt::format("{}{}", facts.meaning, also)});
+          std::string(facts.takes.empty() ? takes_of(facts.type) : facts.takes),
+          default_of(facts, value), fmt::format("{}{}", facts.meaning, also)});
     });
     return *this;
   }
@@ -194,8 +193,7 @@ const std::vector<KeyInfo>& site_table() {
   return table;
 }
 
-std::vector<std::string_view> keys_in(std::span<const KeyInfo> table,
-                                      std::string_view section) {
+std::vector<std::string_view> keys_in(std::span<const KeyInfo> table, std::string_view section) {
   std::vector<std::string_view> keys;
   for (const auto& each : table) {
     if (each.section == section) keys.push_back(each.key);
@@ -208,14 +206,11 @@ Range range_of(std::string_view name, const KeyFacts& facts) {
 }
 
 Result<double> read_number(const YamlNode& node, std::string_view name, KeyType type) {
-  if (type == Type::rate)
-    return read_real(node, name, "a rate such as 450GB/s", parse_bandwidth);
-  if (type == Type::latency)
-    return read_real(node, name, "a latency such as 5us", parse_latency);
+  if (type == Type::rate) return read_real(node, name, "a rate such as 450GB/s", parse_bandwidth);
+  if (type == Type::latency) return read_real(node, name, "a latency such as 5us", parse_latency);
   if (type == Type::percent) return read_share(node, name);
   const bool share = type == Type::share;
-  SHARDSWEEP_ASSIGN(
-      const double value,
+  SHARDSWEEP_ASSIGN(const double value,
       read_real(node, name, share ? "a share such as 0.6" : "a number", parse_real));
   if (share && (value <= 0 || value > 1)) {
     return refuse(
@@ -248,40 +243,38 @@ Result<double> read_share(const YamlNode& node, std::string_view key) {
   return read_real(node, key, "a share such as 1%", parse_share);
 }
 
-void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                double& into, Mistakes& mistakes) {
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts, double& into,
+    Mistakes& mistakes) {
   mistakes.assign(into, node, read_number(node, name, facts.type));
 }
 
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::int64_t& into, Mistakes& mistakes) {
+    std::int64_t& into, Mistakes& mistakes) {
   const Range range = range_of(name, facts);
   mistakes.assign(
-      into, node,
-      facts.type == Type::bytes ? read_bytes(node, range) : read_count(node, range));
+      into, node, facts.type == Type::bytes ? read_bytes(node, range) : read_count(node, range));
 }
 
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::int32_t& into, Mistakes& mistakes) {
+    std::int32_t& into, Mistakes& mistakes) {
   const auto count = mistakes.take(node, read_count(node, range_of(name, facts)));
   if (count) into = static_cast<std::int32_t>(*count);
 }
 
-void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*facts*/,
-                bool& into, Mistakes& mistakes) {
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*facts*/, bool& into,
+    Mistakes& mistakes) {
   mistakes.assign(into, node, read_bool(node, name));
 }
 
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::string& into, Mistakes& mistakes) {
+    std::string& into, Mistakes& mistakes) {
   const auto most = facts.most > 0 ? static_cast<std::size_t>(facts.most) : most_text_bytes;
   mistakes.assign(
-      into, node,
-      facts.type == Type::name ? read_name(node, name) : read_text(node, name, most));
+      into, node, facts.type == Type::name ? read_name(node, name) : read_text(node, name, most));
 }
 
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& /*facts*/,
-                std::vector<std::string>& into, Mistakes& mistakes) {
+    std::vector<std::string>& into, Mistakes& mistakes) {
   mistakes.assign(into, node, read_texts(node, name));
 }
 

@@ -40,23 +40,23 @@ struct KeyInfo {
 // Values of described keys.
 
 /// The value of the key `name`, by its type; a mistake is noted, and `into` stays.
+void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts, double& into,
+    Mistakes& mistakes);
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                double& into, Mistakes& mistakes);
+    std::int64_t& into, Mistakes& mistakes);
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::int64_t& into, Mistakes& mistakes);
-void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::int32_t& into, Mistakes& mistakes);
+    std::int32_t& into, Mistakes& mistakes);
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts, bool& into,
-                Mistakes& mistakes);
+    Mistakes& mistakes);
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::string& into, Mistakes& mistakes);
+    std::string& into, Mistakes& mistakes);
 void read_value(const YamlNode& node, std::string_view name, const KeyFacts& facts,
-                std::vector<std::string>& into, Mistakes& mistakes);
+    std::vector<std::string>& into, Mistakes& mistakes);
 
 /// What `map` says of T's keys, but for special ones and the one that its caller reads.
 template <class T>
-void read_values(const YamlNode& map, T& into, Mistakes& mistakes,
-                 std::string_view read_by_caller = {}) {
+void read_values(
+    const YamlNode& map, T& into, Mistakes& mistakes, std::string_view read_by_caller = {}) {
   visit_values(into, [&](const auto& key, auto& value) {
     if constexpr (requires { read_value(map, key.name, key.facts, value, mistakes); }) {
       if (key.facts.type == KeyType::special || key.name == read_by_caller) return;

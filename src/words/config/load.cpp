@@ -52,10 +52,10 @@ bool rivals(std::string_view a, std::string_view b) {
   const auto* second = find_axis(b);
   if (first != nullptr && second != nullptr) {
     return (first->name == "nodes" && second->name == "gpus") ||
-           (first->name == "gpus" && second->name == "nodes");
+        (first->name == "gpus" && second->name == "nodes");
   }
   return (a == "global_batch_tokens" && b == "global_batch_size") ||
-         (a == "global_batch_size" && b == "global_batch_tokens");
+      (a == "global_batch_size" && b == "global_batch_tokens");
 }
 
 std::shared_ptr<YamlNode> key_node(const Source& source, std::size_t at, std::string text) {
@@ -96,8 +96,7 @@ Result<YamlNodePtr> parse_value(const Source& source, std::size_t begin, bool li
 Result<Override> parse_override(const Source& source) {
   const auto& text = source.text();
   SHARDSWEEP_TRY(check_text(source, most_scalar_bytes));
-  if (has_control(text))
-    return tl::unexpected(source.fault_at(1, 1, "holds control characters"));
+  if (has_control(text)) return tl::unexpected(source.fault_at(1, 1, "holds control characters"));
   const auto equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     return tl::unexpected(
@@ -154,8 +153,8 @@ Result<YamlNodePtr> put(const YamlNodePtr& node, const Override& setting, std::s
 }
 
 /// `section` without what `key` makes void there.
-YamlNodePtr without(const YamlNode& section, std::string_view name, std::string_view key,
-                    bool same_section) {
+YamlNodePtr without(
+    const YamlNode& section, std::string_view name, std::string_view key, bool same_section) {
   auto rest = std::make_shared<YamlNode>(section);
   rest->keys.clear();
   rest->items.clear();
@@ -175,16 +174,16 @@ YamlNodePtr displace(const YamlNodePtr& root, const Override& setting) {
   for (std::size_t at = 0; at < cleared->keys.size(); ++at) {
     const auto& name = cleared->keys[at]->text;
     if (!holds_axes(name) || cleared->items[at]->kind != YamlNode::Kind::map) continue;
-    cleared->items[at] = without(*cleared->items[at], name, setting.path[1]->text,
-                                 name == setting.path[0]->text);
+    cleared->items[at] =
+        without(*cleared->items[at], name, setting.path[1]->text, name == setting.path[0]->text);
   }
   return cleared;
 }
 
 /// `root` with `setting` (KEY.KEY=VALUE) in force; what it makes void elsewhere is gone: an
 /// axis set under 'constants' no longer varies.
-Result<YamlNodePtr> with_override(const YamlNodePtr& root, const std::string& setting,
-                                  Sources& sources) {
+Result<YamlNodePtr> with_override(
+    const YamlNodePtr& root, const std::string& setting, Sources& sources) {
   const auto& source = sources.emplace_back("--set " + setting, setting, Source::Kind::flag);
   SHARDSWEEP_ASSIGN(const auto parsed, parse_override(source));
   if (root->kind != YamlNode::Kind::map) return root;  // its reader says what is wrong
@@ -207,14 +206,15 @@ Result<void> check_written_out(const SweepSpec& sweep, const YamlNode& root) {
   for (const auto& var : sweep.vars)
     values += 2 + var.values.size();
   values += sweep.excludes.size() * 5 + sweep.rules.size() * 7 + sweep.env.size() * 2 +
-            sweep.secrets.size() * 2 + sweep.pass_env.size() + sweep.runner.args.size() +
-            sweep.runner.trainer.argv.size() + sweep.runner.trainer.patterns.size() +
-            2 * sweep.runner.trainer.files.size() + 2 * sweep.container.env.size() +
-            sweep.container.mounts.size() + sweep.container.options.size();
+      sweep.secrets.size() * 2 + sweep.pass_env.size() + sweep.runner.args.size() +
+      sweep.runner.trainer.argv.size() + sweep.runner.trainer.patterns.size() +
+      2 * sweep.runner.trainer.files.size() + 2 * sweep.container.env.size() +
+      sweep.container.mounts.size() + sweep.container.options.size();
   if (values > most_yaml_nodes || explain_sweep(sweep).size() > most_yaml_bytes) {
-    return refuse(root, fmt::format("the sweep has about {} values with points and presets "
-                                    "written out; the limit is {}, in 4 MiB",
-                                    values, most_yaml_nodes));
+    return refuse(root,
+        fmt::format("the sweep has about {} values with points and presets "
+                    "written out; the limit is {}, in 4 MiB",
+            values, most_yaml_nodes));
   }
   return {};
 }
@@ -231,7 +231,7 @@ Result<SweepSpec> load(std::string text, const std::string& name, const LoadOpti
     SHARDSWEEP_ASSIGN(root, with_override(root, setting, sources));
   }
   SweepReader reader(Presets(options.presets, sources, mistakes),
-                     {std::filesystem::path(name).parent_path(), options.programs}, sources);
+      {std::filesystem::path(name).parent_path(), options.programs}, sources);
   SHARDSWEEP_ASSIGN(auto sweep, reader.read(*root));
   SHARDSWEEP_TRY(check_written_out(sweep, *root));
   return sweep;
@@ -242,8 +242,7 @@ YamlNode flag_value(Sources& sources, std::string_view flag, const std::string& 
   YamlNode node;
   node.kind = YamlNode::Kind::scalar;
   node.text = value;
-  node.source =
-      &sources.emplace_back(fmt::format("{} {}", flag, value), value, Source::Kind::flag);
+  node.source = &sources.emplace_back(fmt::format("{} {}", flag, value), value, Source::Kind::flag);
   node.line = 1;
   node.column = 1;
   return node;
@@ -272,8 +271,8 @@ Result<std::string> read_sweep_text(const std::filesystem::path& file) {
   return config::read_text_file(file, config::most_yaml_bytes);
 }
 
-Result<SweepSpec> load_sweep_text(std::string_view text, const std::string& name,
-                                  const LoadOptions& options) {
+Result<SweepSpec> load_sweep_text(
+    std::string_view text, const std::string& name, const LoadOptions& options) {
   return load(std::string(text), name, options);
 }
 
@@ -296,8 +295,7 @@ Result<Policy> load_policy(const std::vector<std::string>& set) {
   return policy;
 }
 
-Result<ClusterSpec> load_cluster(const std::string& name,
-                                 const std::filesystem::path& presets) {
+Result<ClusterSpec> load_cluster(const std::string& name, const std::filesystem::path& presets) {
   Sources sources;
   const auto node = flag_value(sources, "--cluster", name);
   Mistakes mistakes(*node.source);
@@ -319,14 +317,13 @@ std::vector<std::string> preset_names(const std::filesystem::path& presets, Pres
   return shipped_names(presets, folder_of(kind));
 }
 
-Result<ShippedFile> read_preset(const std::filesystem::path& presets, PresetKind kind,
-                                const std::string& name) {
-  return read_shipped(presets, "sweeps",
-                      std::filesystem::path(folder_of(kind)) / (name + ".yaml"));
+Result<ShippedFile> read_preset(
+    const std::filesystem::path& presets, PresetKind kind, const std::string& name) {
+  return read_shipped(presets, "sweeps", std::filesystem::path(folder_of(kind)) / (name + ".yaml"));
 }
 
-Result<ShippedFile> read_job_template(const std::filesystem::path& templates,
-                                      const std::string& name) {
+Result<ShippedFile> read_job_template(
+    const std::filesystem::path& templates, const std::string& name) {
   return read_shipped(templates, "templates", name);
 }
 

@@ -47,29 +47,32 @@ constexpr std::array sql_words{
 
 bool is_taken(std::string_view name) {
   return std::find(other_columns.begin(), other_columns.end(), name) != other_columns.end() ||
-         std::any_of(result_columns.begin(), result_columns.end(),
-                     [&](const ViewColumn& column) { return column.name == name; }) ||
-         find_metric(name) != nullptr;
+      std::any_of(result_columns.begin(), result_columns.end(),
+          [&](const ViewColumn& column) { return column.name == name; }) ||
+      find_metric(name) != nullptr;
 }
 
 Result<void> check_var_name(const YamlNode& key) {
   const auto& name = key.text;
   if (const auto* axis = find_axis(name)) {
-    return refuse(key, fmt::format("{} is the axis '{}'; move it under 'axes' or 'constants'",
-                                   in_quotes(name), axis->name));
+    return refuse(key,
+        fmt::format("{} is the axis '{}'; move it under 'axes' or 'constants'", in_quotes(name),
+            axis->name));
   }
   if (!is_var_name(name)) {
-    return refuse(key, fmt::format("{} is not a name for a variable; use small letters, digits "
-                                   "and '_', begin with a letter, at most 64",
-                                   in_quotes(name)));
+    return refuse(key,
+        fmt::format("{} is not a name for a variable; use small letters, digits "
+                    "and '_', begin with a letter, at most 64",
+            in_quotes(name)));
   }
   if (is_taken(name))
-    return refuse(key, fmt::format("{} is a column of the results; choose another name",
-                                   in_quotes(name)));
+    return refuse(
+        key, fmt::format("{} is a column of the results; choose another name", in_quotes(name)));
   if (std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end()) {
-    return refuse(key, fmt::format("{} is a word of SQL, the language of 'exclude'; choose "
-                                   "another name",
-                                   in_quotes(name)));
+    return refuse(key,
+        fmt::format("{} is a word of SQL, the language of 'exclude'; choose "
+                    "another name",
+            in_quotes(name)));
   }
   // A var is an environment variable of the ranks, in capitals.
   std::string variable;
@@ -77,8 +80,8 @@ Result<void> check_var_name(const YamlNode& key) {
     variable += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   const auto reason = owned_variable(variable);
   if (!reason.empty())
-    return refuse(key, fmt::format("{} would set {}; {}; choose another name", in_quotes(name),
-                                   variable, reason));
+    return refuse(key,
+        fmt::format("{} would set {}; {}; choose another name", in_quotes(name), variable, reason));
   return {};
 }
 
@@ -86,7 +89,7 @@ Result<void> check_var_name(const YamlNode& key) {
 
 bool is_reserved_name(std::string_view name) {
   return is_taken(name) || find_axis(name) != nullptr ||
-         std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end();
+      std::find(sql_words.begin(), sql_words.end(), name) != sql_words.end();
 }
 
 namespace {
@@ -101,8 +104,8 @@ std::vector<const YamlNode*> items_of(const YamlNode& node) {
 }
 
 /// A row of a CSV as the map that it stands for.
-YamlNodePtr point_of_row(const Source& source, const std::vector<YamlNode>& header,
-                         const std::vector<YamlNode>& row) {
+YamlNodePtr point_of_row(
+    const Source& source, const std::vector<YamlNode>& header, const std::vector<YamlNode>& row) {
   auto map = std::make_shared<YamlNode>();
   map->kind = YamlNode::Kind::map;
   map->source = &source;
@@ -118,9 +121,8 @@ YamlNodePtr point_of_row(const Source& source, const std::vector<YamlNode>& head
 }
 
 const AxisValues* find_setting(const std::vector<AxisValues>& settings, std::string_view name) {
-  const auto found =
-      std::find_if(settings.begin(), settings.end(),
-                   [&](const AxisValues& each) { return each.axis->name == name; });
+  const auto found = std::find_if(settings.begin(), settings.end(),
+      [&](const AxisValues& each) { return each.axis->name == name; });
   return found == settings.end() ? nullptr : &*found;
 }
 
@@ -145,9 +147,10 @@ void SweepReader::read_image_axis(const YamlNode& map) {
   if (images == nullptr || images->kind != YamlNode::Kind::list) return;
   const auto names = var_names();
   if (std::find(names.begin(), names.end(), image_variable) != names.end()) {
-    mistakes_.add(*images, fault_at(*images,
-                                    "'image' is under 'vars' too; write the images "
-                                    "once, here or there"));
+    mistakes_.add(*images,
+        fault_at(*images,
+            "'image' is under 'vars' too; write the images "
+            "once, here or there"));
     return;
   }
   YamlNode key;
@@ -170,15 +173,16 @@ VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
     auto text = mistakes_.take(*item, read_text(*item, var.name, most_var_bytes));
     if (!text) continue;
     if (!seen.insert(*text).second)
-      mistakes_.add(*item, fault_at(*item, fmt::format("{} appears twice in '{}'",
-                                                       in_quotes(*text), var.name)));
+      mistakes_.add(*item,
+          fault_at(*item, fmt::format("{} appears twice in '{}'", in_quotes(*text), var.name)));
     var.values.push_back(*std::move(text));
   }
   if (value.kind == YamlNode::Kind::list && value.items.empty())
     mistakes_.add(value,
-                  fault_at(value, fmt::format("'{}' has no values; give it one, or remove "
-                                              "it",
-                                              var.name)));
+        fault_at(value,
+            fmt::format("'{}' has no values; give it one, or remove "
+                        "it",
+                var.name)));
   if (mistakes_.count() > before) var.values.clear();
   return var;
 }
@@ -197,8 +201,9 @@ Result<std::pair<std::string, std::string>> SweepReader::read_point_var(
     if (var.name != key.text) continue;
     if (var.values.empty()) break;
     if (std::find(var.values.begin(), var.values.end(), text) != var.values.end()) break;
-    return refuse(value, fmt::format("{} is not a value of '{}' under 'vars'; add it there",
-                                     in_quotes(text), key.text));
+    return refuse(value,
+        fmt::format(
+            "{} is not a value of '{}' under 'vars'; add it there", in_quotes(text), key.text));
   }
   return std::pair(key.text, std::move(text));
 }
@@ -237,8 +242,9 @@ void SweepReader::read_point(const YamlNode& map) {
 Result<void> SweepReader::check_control(const PartialPoint& point, const YamlNode& node) const {
   for (const auto& setting : point.settings) {
     if (setting.axis->name == "nodes" || setting.axis->name == "gpus") {
-      return refuse(node, fmt::format("'control' uses all nodes of an allocation; remove '{}'",
-                                      setting.axis->name));
+      return refuse(node,
+          fmt::format(
+              "'control' uses all nodes of an allocation; remove '{}'", setting.axis->name));
     }
   }
   return {};
@@ -250,10 +256,12 @@ void SweepReader::read_control(const YamlNode& node) {
   };
   if (is_word("off") || is_word("auto") || is_word("network")) return;
   if (node.kind != YamlNode::Kind::map) {
-    mistakes_.add(node, fault_at(node, fmt::format("expected a layout such as {{tp: 2, "
-                                                   "micro_batch: 1}}, network, auto or off for "
-                                                   "'control', got {}",
-                                                   describe(node))));
+    mistakes_.add(node,
+        fault_at(node,
+            fmt::format("expected a layout such as {{tp: 2, "
+                        "micro_batch: 1}}, network, auto or off for "
+                        "'control', got {}",
+                describe(node))));
     return;
   }
   auto point = read_settings(node, "'control'");
@@ -262,7 +270,7 @@ void SweepReader::read_control(const YamlNode& node) {
   // One of it is enough.
   for (const auto& var : sweep_.vars) {
     const bool set = std::any_of(point.vars.begin(), point.vars.end(),
-                                 [&](const auto& each) { return each.first == var.name; });
+        [&](const auto& each) { return each.first == var.name; });
     if (!set && !var.values.empty()) point.vars.emplace_back(var.name, var.values.front());
   }
   sweep_.control.layout = std::move(point);
@@ -302,7 +310,7 @@ void SweepReader::inherit_single_values(PartialPoint& point) const {
 Result<void> SweepReader::check_world_of(const PartialPoint& point, const YamlNode& at) const {
   const auto given = [&](std::string_view name) {
     return find_setting(point.settings, name) != nullptr ||
-           find_setting(sweep_.constants, name) != nullptr;
+        find_setting(sweep_.constants, name) != nullptr;
   };
   if (find_setting(point.settings, "nodes") != nullptr &&
       find_setting(point.settings, "gpus") != nullptr)
@@ -324,8 +332,8 @@ Result<void> SweepReader::complete_point(PartialPoint& point, const YamlNode& at
   const auto* grad_accum = find_setting(point.settings, "grad_accum");
   if (grad_accum != nullptr && grad_accum->automatic && !has_global_batch()) {
     return refuse(at,
-                  "'grad_accum: auto' needs 'global_batch_tokens' or 'global_batch_size' "
-                  "under 'constants'");
+        "'grad_accum: auto' needs 'global_batch_tokens' or 'global_batch_size' "
+        "under 'constants'");
   }
   // Where an axis varies, a hand-picked point has no constant to fall back on.
   if (!set("dp") && !constant("dp")) point.settings.push_back({find_axis("dp"), true, {}});
@@ -354,8 +362,8 @@ void SweepReader::read_points_from(const YamlNode& node) {
     return;
   }
   if (rows->empty()) {
-    mistakes_.add(source, 0, 0,
-                  source.fault_at(0, 0, "has no header line; name axes and variables in it"));
+    mistakes_.add(
+        source, 0, 0, source.fault_at(0, 0, "has no header line; name axes and variables in it"));
     return;
   }
   for (std::size_t row = 1; row < rows->size(); ++row)

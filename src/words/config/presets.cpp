@@ -26,8 +26,8 @@ namespace shardsweep::config {
 namespace fs = std::filesystem;
 
 /// A copy of what is built in, as an installation has it, is no file of the user's own.
-Result<ShippedFile> read_shipped(const fs::path& folder, std::string_view root,
-                                 const fs::path& path) {
+Result<ShippedFile> read_shipped(
+    const fs::path& folder, std::string_view root, const fs::path& path) {
   const auto built_in = builtin::text_of((fs::path(root) / path).string());
   const fs::path own = folder / path;
   std::error_code ignored;
@@ -36,8 +36,8 @@ Result<ShippedFile> read_shipped(const fs::path& folder, std::string_view root,
     if (text != built_in) return ShippedFile{std::move(text), own};
   }
   if (!built_in) {
-    return fault(FaultKind::invalid_input, fmt::format("'{}' is neither built in nor in '{}'",
-                                                       path.string(), folder.string()));
+    return fault(FaultKind::invalid_input,
+        fmt::format("'{}' is neither built in nor in '{}'", path.string(), folder.string()));
   }
   return ShippedFile{std::string(*built_in), {}};
 }
@@ -61,15 +61,16 @@ std::vector<std::string> shipped_names(const fs::path& folder, std::string_view 
 namespace {
 
 /// The value under a name or its alias; that both are there is noted.
-const YamlNode* find_either(const YamlNode& map, std::string_view name, std::string_view alias,
-                            Mistakes& mistakes) {
+const YamlNode* find_either(
+    const YamlNode& map, std::string_view name, std::string_view alias, Mistakes& mistakes) {
   const auto* first = find(map, name);
   const auto* second = alias.empty() ? nullptr : find(map, alias);
   if (first != nullptr && second != nullptr) {
     mistakes.add(*second,
-                 fault_at(*second, fmt::format("'{}' is another name of '{}', which is "
-                                               "set already; keep one of them",
-                                               alias, name)));
+        fault_at(*second,
+            fmt::format("'{}' is another name of '{}', which is "
+                        "set already; keep one of them",
+                alias, name)));
   }
   return first != nullptr ? first : second;
 }
@@ -93,8 +94,8 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
   for (std::size_t at = 0; at < peak_words.size(); ++at) {
     const auto* peak = find(node, peak_words[at]);
     if (peak == nullptr) continue;
-    const auto value = mistakes.take(
-        *peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
+    const auto value =
+        mistakes.take(*peak, read_real(*peak, peak_words[at], "FLOP/s such as 312e12", parse_real));
     if (!value) continue;
     if (*value <= 0)
       mistakes.add(*peak, fault_at(*peak, "a peak of 0; remove it if it is unknown"));
@@ -103,8 +104,8 @@ void read_peaks(const YamlNode& node, ClusterSpec& into, Mistakes& mistakes) {
 }
 
 /// A map's values over `base`; what a cluster needs is there afterwards.
-std::optional<ClusterSpec> read_cluster_map(const YamlNode& map, ClusterSpec base,
-                                            Mistakes& mistakes, std::size_t before) {
+std::optional<ClusterSpec> read_cluster_map(
+    const YamlNode& map, ClusterSpec base, Mistakes& mistakes, std::size_t before) {
   read_values(map, base, mistakes, "name");
   if (const auto* node = find(map, "peak_flops")) read_peaks(*node, base, mistakes);
   if (base.gpus_per_node == 0) (void)need(map, "the cluster", "gpus_per_node", mistakes);
@@ -123,7 +124,7 @@ bool has_no_dense_layer(const YamlNode& map) {
   const auto is_there = [&](std::string_view name) {
     return std::any_of(shape_fields.begin(), shape_fields.end(), [&](const ShapeField& field) {
       return field.name == name &&
-             (find(map, name) != nullptr || find(map, field.alias) != nullptr);
+          (find(map, name) != nullptr || find(map, field.alias) != nullptr);
     });
   };
   return is_there("expert_ffn") && !is_there("dense_layers");
@@ -131,8 +132,8 @@ bool has_no_dense_layer(const YamlNode& map) {
 
 }  // namespace
 
-std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
-                                    Mistakes& mistakes) {
+std::optional<ModelSpec> read_model(
+    const YamlNode& map, const std::string& name, Mistakes& mistakes) {
   const auto what = "model " + in_quotes(name);
   if (!mistakes.take(map, expect_map(map, what))) return std::nullopt;
   const auto before = mistakes.count();
@@ -157,9 +158,10 @@ std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name
     }
   });
   if (!missing.empty())
-    mistakes.add(map, fault_at(map, fmt::format("missing {} {} in {}",
-                                                missing.size() > 1 ? "keys" : "key",
-                                                fmt::join(missing, ", "), what)));
+    mistakes.add(map,
+        fault_at(map,
+            fmt::format("missing {} {} in {}", missing.size() > 1 ? "keys" : "key",
+                fmt::join(missing, ", "), what)));
   if (mistakes.count() > before) return std::nullopt;
   if (model.ffn == 0) model.ffn = model.expert_ffn;
   note_shape(map, model, mistakes);
@@ -184,9 +186,10 @@ std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& pre
   if (name != nullptr) {
     mistakes.assign(base.name, *name, read_name(*name, "cluster.name"));
   } else if (preset == nullptr && mistakes.count() == before) {
-    mistakes.add(node, fault_at(node,
-                                "missing key 'name' in 'cluster'; write 'preset' to start "
-                                "from a preset"));
+    mistakes.add(node,
+        fault_at(node,
+            "missing key 'name' in 'cluster'; write 'preset' to start "
+            "from a preset"));
   }
   return read_cluster_map(node, std::move(base), mistakes, before);
 }
@@ -222,8 +225,7 @@ std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
 }
 
 /// Beside the file that names it; of a flag, from here.
-std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node,
-                                              std::string_view what) const {
+std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node, std::string_view what) const {
   std::filesystem::path file = node.text;
   if (file.is_relative() && node.source->is_file())
     file = std::filesystem::path(node.source->name()).parent_path() / file;
@@ -233,8 +235,7 @@ std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node,
     return std::nullopt;
   }
   auto root = parse_yaml(sources_.emplace_back(file.string(), *std::move(text)), mistakes_);
-  if (!root || !mistakes_.take(**root, expect_map(**root, std::string(what))))
-    return std::nullopt;
+  if (!root || !mistakes_.take(**root, expect_map(**root, std::string(what)))) return std::nullopt;
   return root;
 }
 
@@ -243,9 +244,10 @@ std::optional<ClusterSpec> Presets::cluster_in_file(const YamlNode& node) const 
   if (!root) return std::nullopt;
   const auto* preset = find(**root, "preset");
   if (preset != nullptr && is_file_name(preset->text)) {
-    mistakes_.add(*preset, fault_at(*preset,
-                                    "a cluster file can start from a preset, not from "
-                                    "another file"));
+    mistakes_.add(*preset,
+        fault_at(*preset,
+            "a cluster file can start from a preset, not from "
+            "another file"));
     return std::nullopt;
   }
   return read_cluster(**root, *this);

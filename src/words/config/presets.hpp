@@ -19,14 +19,13 @@
 namespace shardsweep::config {
 
 /// `folder`/`path`, else `root`/`path` of what is built in. `root` is sweeps or templates.
-[[nodiscard]] Result<ShippedFile> read_shipped(const std::filesystem::path& folder,
-                                               std::string_view root,
-                                               const std::filesystem::path& path);
+[[nodiscard]] Result<ShippedFile> read_shipped(
+    const std::filesystem::path& folder, std::string_view root, const std::filesystem::path& path);
 
 /// Names of the .yaml files in `kind`, of the folder and built in, sorted, each once. `kind` is
 /// models, clusters, or empty for sweeps.
-[[nodiscard]] std::vector<std::string> shipped_names(const std::filesystem::path& folder,
-                                                     std::string_view kind);
+[[nodiscard]] std::vector<std::string> shipped_names(
+    const std::filesystem::path& folder, std::string_view kind);
 
 /// What is built in, and before it a folder with clusters/ and models/; what it reads lives in
 /// `sources`.
@@ -46,10 +45,9 @@ class Presets {
  private:
   [[nodiscard]] std::optional<ClusterSpec> cluster_in_file(const YamlNode& node) const;
   /// The map in the file that a node names.
-  [[nodiscard]] std::optional<YamlNodePtr> file_root(const YamlNode& node,
-                                                     std::string_view what) const;
-  [[nodiscard]] std::optional<YamlNodePtr> open(const YamlNode& node,
-                                                std::string_view kind) const;
+  [[nodiscard]] std::optional<YamlNodePtr> file_root(
+      const YamlNode& node, std::string_view what) const;
+  [[nodiscard]] std::optional<YamlNodePtr> open(const YamlNode& node, std::string_view kind) const;
 
   std::filesystem::path folder_;
   Sources& sources_;
@@ -57,10 +55,9 @@ class Presets {
 };
 
 /// None where it has mistakes.
-[[nodiscard]] std::optional<ModelSpec> read_model(const YamlNode& map, const std::string& name,
-                                                  Mistakes& mistakes);
+[[nodiscard]] std::optional<ModelSpec> read_model(
+    const YamlNode& map, const std::string& name, Mistakes& mistakes);
 /// A preset's name, a file, or a map: with `preset`, what differs from it; else all of it.
-[[nodiscard]] std::optional<ClusterSpec> read_cluster(const YamlNode& node,
-                                                      const Presets& presets);
+[[nodiscard]] std::optional<ClusterSpec> read_cluster(const YamlNode& node, const Presets& presets);
 
 }  // namespace shardsweep::config

@@ -36,13 +36,12 @@ std::vector<std::string_view> sections_of(std::span<const KeyInfo> keys) {
 std::vector<ReferenceTable> key_tables(std::span<const KeyInfo> keys, std::string_view file) {
   std::vector<ReferenceTable> tables;
   for (const auto section : sections_of(keys)) {
-    ReferenceTable table{std::string(section.empty() ? file : section),
-                         {"key", "takes", "default", "meaning"},
-                         {}};
+    ReferenceTable table{
+        std::string(section.empty() ? file : section), {"key", "takes", "default", "meaning"}, {}};
     for (const auto& key : keys) {
       if (key.section != section) continue;
       table.rows.push_back({std::string(key.key), std::string(key.takes),
-                            std::string(key.default_text), std::string(key.meaning)});
+          std::string(key.default_text), std::string(key.meaning)});
     }
     tables.push_back(std::move(table));
   }
@@ -82,12 +81,12 @@ void add_policy_tables(std::vector<ReferenceTable>& tables) {
     ReferenceTable table{std::string(section), {"key", "takes", "default", "meaning"}, {}};
     for (const auto& field : policy_fields()) {
       if (field.section != section) continue;
-      table.rows.push_back({std::string(field.key), takes_text(field),
-                            policy_text(field, defaults), std::string(field.reason)});
+      table.rows.push_back({std::string(field.key), takes_text(field), policy_text(field, defaults),
+          std::string(field.reason)});
     }
     if (section == hours_section)
       table.rows.push_back({std::string(hours_key), "hours of the week",
-                            opening_hours_text(defaults.hours), std::string(hours_reason)});
+          opening_hours_text(defaults.hours), std::string(hours_reason)});
     tables.push_back(std::move(table));
   }
 }
@@ -113,8 +112,8 @@ std::string values_of(const AxisInfo& axis) {
   const bool unset = axis.is(AxisUse::world);
   const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
   return axis.maximum >= std::numeric_limits<std::int32_t>::max()
-             ? fmt::format("{} or more", least)
-             : fmt::format("{} to {}", least, axis.maximum);
+      ? fmt::format("{} or more", least)
+      : fmt::format("{} to {}", least, axis.maximum);
 }
 
 std::string default_of(const AxisInfo& axis) {
@@ -129,7 +128,7 @@ ReferenceTable table_of_axes() {
   for (const auto& axis : axes()) {
     table.rows.push_back(
         {std::string(axis.name), values_of(axis) + (axis.allows_auto ? ", auto" : ""),
-         default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
+            default_of(axis), std::string(axis.meaning), words_joined(axis.aliases, ", ")});
   }
   return table;
 }
@@ -155,22 +154,20 @@ ReferenceTable column_table(std::string_view title, std::span<const ViewColumn> 
 }
 
 ReferenceTable unit_table() {
-  return {"units",
-          {"what", "write", "rule"},
-          {{"a whole number", "4096, 4Ki, 1Mi, 64k, 1M",
-            "Ki, Mi, Gi are powers of 1024; k, M, G of 1000"},
-           {"a size", "17MiB, 80GiB, 80GB, 512B",
-            "a whole number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"},
-           {"a duration", "250ms, 1.5s, 15min, 2h, 1d",
-            "us, ms, s, min, h or d; m alone is refused"},
-           {"a rate", "450GB/s", "a number with kB/s, MB/s, GB/s or TB/s"},
-           {"a latency", "5us, 0.8us, 1ms", "us or ms"},
-           {"a share", "50%, 1%, 0.01",
-            "limits take a whole percentage; a search takes 1% or 0.01"},
-           {"true or false", "true, false", "yes, no, on and off are refused"},
-           {"a name", "llama-1b_v2",
-            "letters, digits and '._-', begins with a letter or digit, at most 64"},
-           {"hours of the week", "mon-fri 20:00-08:00, sat-sun 00:00-24:00", "or always"}}};
+  return {"units", {"what", "write", "rule"},
+      {{"a whole number", "4096, 4Ki, 1Mi, 64k, 1M",
+           "Ki, Mi, Gi are powers of 1024; k, M, G of 1000"},
+          {"a size", "17MiB, 80GiB, 80GB, 512B",
+              "a whole number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB"},
+          {"a duration", "250ms, 1.5s, 15min, 2h, 1d",
+              "us, ms, s, min, h or d; m alone is refused"},
+          {"a rate", "450GB/s", "a number with kB/s, MB/s, GB/s or TB/s"},
+          {"a latency", "5us, 0.8us, 1ms", "us or ms"},
+          {"a share", "50%, 1%, 0.01", "limits take a whole percentage; a search takes 1% or 0.01"},
+          {"true or false", "true, false", "yes, no, on and off are refused"},
+          {"a name", "llama-1b_v2",
+              "letters, digits and '._-', begins with a letter or digit, at most 64"},
+          {"hours of the week", "mon-fri 20:00-08:00, sat-sun 00:00-24:00", "or always"}}};
 }
 
 std::string escaped_cell(std::string_view text) {
@@ -185,16 +182,15 @@ ReferenceTable placeholders() {
   for (const auto& one : placeholder_table())
     table.rows.push_back({fmt::format("{{{}}}", one.name), std::string(one.meaning)});
   table.rows.push_back({"{VAR}", "the value of a variable of 'vars'"});
-  table.rows.push_back(
-      {"{micro_batch*seq_len}",
-       "computed as in 'exclude', with integers and 'words': + - * / %, = != < "
-       "<= > >=, and, or, not, ( )"});
+  table.rows.push_back({"{micro_batch*seq_len}",
+      "computed as in 'exclude', with integers and 'words': + - * / %, = != < "
+      "<= > >=, and, or, not, ( )"});
   table.rows.push_back({"{tp>1 or cp>1?1:32}",
-                        "the first text where the condition holds, the second one where not; "
-                        "it holds unless it is false, none or 0"});
+      "the first text where the condition holds, the second one where not; "
+      "it holds unless it is false, none or 0"});
   table.rows.push_back({"{NAME?TEXT}",
-                        "TEXT where the condition holds, else nothing; as a whole word of argv "
-                        "else no word"});
+      "TEXT where the condition holds, else nothing; as a whole word of argv "
+      "else no word"});
   table.rows.push_back({"{NAME=WORD?TEXT}", "the same where NAME is WORD, without quotes"});
   table.rows.push_back({"{{NAME}}", "the text {NAME} itself"});
   return table;
@@ -214,19 +210,18 @@ std::vector<ReferenceTable> trainer_tables() {
   for (const Trainer& one : trainers()) {
     const FakeWorld& fake = one.fake;
     logs.rows.push_back({std::string(one.name),
-                         one.from.empty() ? "any" : fmt::format("{} to {}", one.from, one.to),
-                         std::string(one.prints), std::string(one.resolution),
-                         fake.flag.empty() && fake.variable.empty()
-                             ? fmt::format("no: {}", fake.why_not)
-                             : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
+        one.from.empty() ? "any" : fmt::format("{} to {}", one.from, one.to),
+        std::string(one.prints), std::string(one.resolution),
+        fake.flag.empty() && fake.variable.empty()
+            ? fmt::format("no: {}", fake.why_not)
+            : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
   }
   ReferenceTable starts{"new sweeps", {"--trainer", "written for", "--model", "data"}, {}};
   for (const TrainerStart& one : trainer_starts()) {
     const auto models = models_of(one);
-    starts.rows.push_back(
-        {std::string(one.name), std::string(one.written_for),
-         models.empty() ? "any" : fmt::format("{}", fmt::join(models, " or ")),
-         std::string(one.data)});
+    starts.rows.push_back({std::string(one.name), std::string(one.written_for),
+        models.empty() ? "any" : fmt::format("{}", fmt::join(models, " or ")),
+        std::string(one.data)});
   }
   return {std::move(starts), std::move(logs), std::move(names)};
 }
@@ -241,7 +236,7 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "site") return key_tables(site_keys(), "site file");
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),
-            column_table("node_ledger", node_columns)};
+        column_table("node_ledger", node_columns)};
   if (topic != "keys") return {};
   auto tables = key_tables(sweep_keys(), "sweep file");
   add_policy_tables(tables);
@@ -251,8 +246,7 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
 std::string reference_markdown(const std::vector<ReferenceTable>& tables) {
   std::string out;
   for (const auto& table : tables) {
-    if (tables.size() > 1)
-      out += fmt::format("{}### {}\n\n", out.empty() ? "" : "\n", table.title);
+    if (tables.size() > 1) out += fmt::format("{}### {}\n\n", out.empty() ? "" : "\n", table.title);
     std::string rule;
     for (const auto& column : table.columns) {
       out += fmt::format("| {} ", column);
@@ -278,7 +272,7 @@ std::string reference_text(const std::vector<ReferenceTable>& tables) {
       // A unit stands in brackets, where there is one.
       const bool has_unit = table.columns[1] == "unit";
       out += has_unit && row[1].empty() ? fmt::format("  {}", row[0])
-             : has_unit                 ? fmt::format("  {} [{}]", row[0], row[1])
+          : has_unit                    ? fmt::format("  {} [{}]", row[0], row[1])
                                         : fmt::format("  {}: {}", row[0], row[1]);
       const bool has_default = table.columns.size() > 2 && table.columns[2] == "default";
       if (has_default && !row[2].empty()) out += fmt::format("; default {}", row[2]);

@@ -54,8 +54,7 @@ std::string why_not_started(const fs::path& file) {
            "'#!/bin/bash'";
   const std::size_t from = begin.find_first_not_of(" \t", 2);
   if (from == std::string::npos) return "its first line names no interpreter";
-  const std::string interpreter =
-      begin.substr(from, begin.find_first_of(" \t\r\n", from) - from);
+  const std::string interpreter = begin.substr(from, begin.find_first_of(" \t\r\n", from) - from);
   std::error_code ignored;
   if (fs::exists(interpreter, ignored)) return "";
   return fmt::format("its interpreter {} does not exist", in_quotes(interpreter));
@@ -77,29 +76,31 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
   }
   std::error_code ignored;
   if (fs::is_regular_file(beside, ignored)) {
-    return refuse(node, fmt::format("{} is not an executable file; 'chmod +x' makes it one",
-                                    in_quotes(text)));
+    return refuse(node,
+        fmt::format("{} is not an executable file; 'chmod +x' makes it one", in_quotes(text)));
   }
   if (text.front() == '/')
     return refuse(node, fmt::format("there is no program {}", in_quotes(text)));
   if (text.find('/') != std::string::npos) {
-    return refuse(
-        node, fmt::format("there is no program {}; paths start at the folder of the sweep file",
-                          in_quotes(text)));
+    return refuse(node,
+        fmt::format("there is no program {}; paths start at the folder of the sweep file",
+            in_quotes(text)));
   }
   if (is_program(programs_ / text)) return text;
   if (const std::string found = find_on_path(text); !found.empty()) return absolute_path(found);
-  return refuse(node, fmt::format("there is no program {} beside the sweep file, beside "
-                                  "shardsweep or on PATH",
-                                  in_quotes(text)));
+  return refuse(node,
+      fmt::format("there is no program {} beside the sweep file, beside "
+                  "shardsweep or on PATH",
+          in_quotes(text)));
 }
 
 Result<std::string> SweepReader::read_profile(const YamlNode& node) const {
   SHARDSWEEP_ASSIGN(const std::string word, read_text(node, "profile"));
   if (std::find(profile_words.begin(), profile_words.end(), word) == profile_words.end())
-    return refuse(node, fmt::format("expected own, megatron, nanotron or torchtitan for "
-                                    "'profile', found {}",
-                                    in_quotes(word)));
+    return refuse(node,
+        fmt::format("expected own, megatron, nanotron or torchtitan for "
+                    "'profile', found {}",
+            in_quotes(word)));
   if (word != profile_words.front() && !sweep_.runner.is_shardbench())
     return refuse(node, "'profile' belongs to shardbench; the sweep has another runner");
   return word;
@@ -118,17 +119,19 @@ void SweepReader::read_snapshot(const YamlNode& map) {
   const auto found = std::find(snapshot_words.begin(), snapshot_words.end(), *word);
   if (found == snapshot_words.end()) {
     mistakes_.add(*node,
-                  fault_at(*node, fmt::format("expected none, copy or git for 'snapshot', "
-                                              "found {}",
-                                              in_quotes(*word))));
+        fault_at(*node,
+            fmt::format("expected none, copy or git for 'snapshot', "
+                        "found {}",
+                in_quotes(*word))));
     return;
   }
   runner.snapshot = static_cast<SnapshotKind>(found - snapshot_words.begin());
   const bool own = runner.is_trainer() || runner.program.starts_with('/');
   if (runner.snapshot != SnapshotKind::none && !own)
-    mistakes_.add(*node, fault_at(*node,
-                                  "'snapshot' belongs to a program of your own: give "
-                                  "'program' or 'argv'"));
+    mistakes_.add(*node,
+        fault_at(*node,
+            "'snapshot' belongs to a program of your own: give "
+            "'program' or 'argv'"));
 }
 
 /// Of a sweep that is read back: what it was submitted with.
@@ -185,10 +188,10 @@ std::vector<std::string_view> trainer_names() {
 
 /// Names of our own files in an attempt's folder begin so.
 bool is_ours(std::string_view name) {
-  constexpr std::array<std::string_view, 6> taken{"spec.json", "records",  "rank",
-                                                  "recorder",  "evidence", "step.out"};
-  return std::any_of(taken.begin(), taken.end(),
-                     [&](std::string_view own) { return name.starts_with(own); });
+  constexpr std::array<std::string_view, 6> taken{
+      "spec.json", "records", "rank", "recorder", "evidence", "step.out"};
+  return std::any_of(
+      taken.begin(), taken.end(), [&](std::string_view own) { return name.starts_with(own); });
 }
 
 }  // namespace
@@ -199,17 +202,18 @@ void SweepReader::read_trainer(const YamlNode& map) {
   if (argv == nullptr) {
     for (const auto key : keys_of_trainer) {
       if (const auto* node = find(map, key))
-        mistakes_.add(*node, fault_at(*node, fmt::format("'{}' belongs to 'argv', the command "
-                                                         "line of a trainer, which is missing",
-                                                         key)));
+        mistakes_.add(*node,
+            fault_at(*node,
+                fmt::format("'{}' belongs to 'argv', the command "
+                            "line of a trainer, which is missing",
+                    key)));
     }
     return;
   }
   if (const auto* program = find(map, "program"))
     mistakes_.add(*program, fault_at(*program, "give 'program' or 'argv', not both"));
   if (const auto* args = find(map, "args"))
-    mistakes_.add(*args,
-                  fault_at(*args, "'args' belongs to 'program'; add the words to 'argv'"));
+    mistakes_.add(*args, fault_at(*args, "'args' belongs to 'program'; add the words to 'argv'"));
   sweep_.runner.name.clear();
   mistakes_.assign(trainer.argv, *argv, read_texts(*argv, "argv"));
   if (trainer.argv.empty()) {
@@ -219,12 +223,10 @@ void SweepReader::read_trainer(const YamlNode& map) {
   trainer.argv.front() = trainer_program(trainer.argv.front());
   // A sweep that is read back from the database has it written out.
   if (!programs_.empty())
-    trainer.directory =
-        fs::absolute(folder_.empty() ? "." : folder_).lexically_normal().string();
+    trainer.directory = fs::absolute(folder_.empty() ? "." : folder_).lexically_normal().string();
   if (const auto* cwd = find(map, "cwd")) {
     const auto text = mistakes_.take(*cwd, read_text(*cwd, "cwd"));
-    const bool from_here =
-        text && !text->empty() && text->front() != '/' && text->front() != '{';
+    const bool from_here = text && !text->empty() && text->front() != '/' && text->front() != '{';
     if (text)
       trainer.directory =
           from_here ? (fs::path(trainer.directory) / *text).lexically_normal().string() : *text;
@@ -236,20 +238,21 @@ void SweepReader::read_trainer(const YamlNode& map) {
     trainer.per_node = word == "node";
     if (word && *word != "node" && *word != "rank")
       mistakes_.add(*launch,
-                    fault_at(*launch, fmt::format("expected rank or node for 'launch', "
-                                                  "found {}",
-                                                  in_quotes(*word))));
+          fault_at(*launch,
+              fmt::format("expected rank or node for 'launch', "
+                          "found {}",
+                  in_quotes(*word))));
   }
   if (const auto* unchecked = find(map, "unchecked")) {
     const auto names = optional_checks();
     mistakes_.assign(trainer.unchecked, *unchecked, read_texts(*unchecked, "unchecked"));
     for (const std::string& name : trainer.unchecked) {
       if (std::find(names.begin(), names.end(), name) == names.end())
-        mistakes_.add(
-            *unchecked,
-            fault_at(*unchecked, fmt::format("no truth check is called {}; "
-                                             "they are {}",
-                                             in_quotes(name), fmt::join(names, ", "))));
+        mistakes_.add(*unchecked,
+            fault_at(*unchecked,
+                fmt::format("no truth check is called {}; "
+                            "they are {}",
+                    in_quotes(name), fmt::join(names, ", "))));
     }
   }
   read_told(map);
@@ -271,8 +274,9 @@ void SweepReader::read_told(const YamlNode& map) {
       name = axis->name;
       continue;
     }
-    mistakes_.add(*told, fault_at(*told, fmt::format("no axis is called {}{}", in_quotes(name),
-                                                     did_you_mean(name, all))));
+    mistakes_.add(*told,
+        fault_at(*told,
+            fmt::format("no axis is called {}{}", in_quotes(name), did_you_mean(name, all))));
   }
 }
 
@@ -280,8 +284,7 @@ void SweepReader::read_told(const YamlNode& map) {
 std::string SweepReader::trainer_program(const std::string& word) const {
   std::error_code ignored;
   const fs::path beside = folder_ / word;
-  const bool is_file =
-      fs::is_regular_file(beside, ignored) && ::access(beside.c_str(), X_OK) == 0;
+  const bool is_file = fs::is_regular_file(beside, ignored) && ::access(beside.c_str(), X_OK) == 0;
   if (word.empty() || word.front() == '/' || word.front() == '{' || !is_file) return word;
   return fs::absolute(beside).lexically_normal().string();
 }
@@ -294,10 +297,11 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
     mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
     if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
       const auto hint = did_you_mean(trainer.log, trainer_names());
-      mistakes_.add(
-          *log, fault_at(*log, fmt::format("no trainer is called {}{} 'shardsweep "
-                                           "read-log --list' names all.",
-                                           in_quotes(trainer.log), hint.empty() ? "." : hint)));
+      mistakes_.add(*log,
+          fault_at(*log,
+              fmt::format("no trainer is called {}{} 'shardsweep "
+                          "read-log --list' names all.",
+                  in_quotes(trainer.log), hint.empty() ? "." : hint)));
       return;
     }
   }
@@ -305,9 +309,11 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
     mistakes_.assign(trainer.patterns, *patterns, read_texts(*patterns, "patterns"));
   if (trainer.log.empty() && trainer.patterns.empty()) {
     const auto& at = *find(map, "argv");
-    mistakes_.add(at, fault_at(at, fmt::format("'argv' is measured by its log: name it with "
-                                               "'log' ({}), or give 'patterns'",
-                                               fmt::join(trainer_names(), ", "))));
+    mistakes_.add(at,
+        fault_at(at,
+            fmt::format("'argv' is measured by its log: name it with "
+                        "'log' ({}), or give 'patterns'",
+                fmt::join(trainer_names(), ", "))));
     return;
   }
   const auto reader = LogRecords::make({.log = trainer.log, .patterns = trainer.patterns}, 1);
@@ -317,8 +323,8 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
 
 /// A text of several lines is the template itself: so a sweep that is written out has it.
 Result<std::string> SweepReader::read_template(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(const std::string text,
-                    read_text(node, "files", most_template_bytes, Lines::many));
+  SHARDSWEEP_ASSIGN(
+      const std::string text, read_text(node, "files", most_template_bytes, Lines::many));
   if (text.find('\n') != std::string::npos) return text;
   if (text.empty()) return refuse(node, "expected a file name");
   auto read = read_text_file(folder_ / text, most_template_bytes);
@@ -340,9 +346,11 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
     const auto name = mistakes_.take(*key, read_name(*key, "files"));
     if (!name) continue;
     if (is_ours(*name)) {
-      mistakes_.add(*key, fault_at(*key, fmt::format("{} is a name of our own files in an "
-                                                     "attempt's folder; take another",
-                                                     in_quotes(*name))));
+      mistakes_.add(*key,
+          fault_at(*key,
+              fmt::format("{} is a name of our own files in an "
+                          "attempt's folder; take another",
+                  in_quotes(*name))));
       continue;
     }
     if (auto text = mistakes_.take(*value, read_template(*value)))
@@ -350,14 +358,15 @@ void SweepReader::read_trainer_files(const YamlNode& map) {
   }
 }
 
-void SweepReader::check_placeholders_in(const YamlNode& at, std::string_view text,
-                                        PlaceholderScope scope) {
+void SweepReader::check_placeholders_in(
+    const YamlNode& at, std::string_view text, PlaceholderScope scope) {
   for (const auto name : placeholders_in(text)) {
     if (scope == PlaceholderScope::rank || !is_of_rank(name)) continue;
     mistakes_.add(at,
-                  fault_at(at, fmt::format("{{{}}} is known to a rank alone: it can stand in "
-                                           "'argv'. Write {{{{{}}}}} for the text itself",
-                                           name, name)));
+        fault_at(at,
+            fmt::format("{{{}}} is known to a rank alone: it can stand in "
+                        "'argv'. Write {{{{{}}}}} for the text itself",
+                name, name)));
     return;
   }
   const auto names = placeholder_names(sweep_, scope);
@@ -410,13 +419,14 @@ void SweepReader::read_proof(const YamlNode& root) {
   if (!word) return;
   sweep_.prove = *word == "one-gpu";
   if (!sweep_.prove && *word != "off" && *word != "false") {
-    mistakes_.add(*node, fault_at(*node, fmt::format("expected one-gpu or off for 'prove', "
-                                                     "found {}",
-                                                     in_quotes(*word))));
+    mistakes_.add(*node,
+        fault_at(*node,
+            fmt::format("expected one-gpu or off for 'prove', "
+                        "found {}",
+                in_quotes(*word))));
   } else if (const auto why = sweep_.prove ? why_no_proof(sweep_.runner) : std::string();
              !why.empty()) {
-    mistakes_.add(*node,
-                  fault_at(*node, fmt::format("'prove: one-gpu' can't be done: {}", why)));
+    mistakes_.add(*node, fault_at(*node, fmt::format("'prove: one-gpu' can't be done: {}", why)));
   }
 }
 
@@ -435,8 +445,8 @@ std::string why_no_snapshot(const RunnerSpec& runner) {
     if (one.snapshot.why_not.empty())
       able += fmt::format("{}{}", able.empty() ? "" : ", ", one.title);
   }
-  return fmt::format("{} {}. Trainers that can: {}", trainer->title, trainer->snapshot.why_not,
-                     able);
+  return fmt::format(
+      "{} {}. Trainers that can: {}", trainer->title, trainer->snapshot.why_not, able);
 }
 
 /// "best 3"; none: it is no such text.
@@ -460,17 +470,17 @@ void SweepReader::read_side_runs(const YamlNode& root) {
     sweep_.side_runs.profile = word && *word == "nsys";
     if (word && *word != "nsys" && *word != "off" && *word != "false")
       mistakes_.add(*node,
-                    fault_at(*node, fmt::format("expected nsys or off for 'finalists' in "
-                                                "'profile', found {}",
-                                                in_quotes(*word))));
+          fault_at(*node,
+              fmt::format("expected nsys or off for 'finalists' in "
+                          "'profile', found {}",
+                  in_quotes(*word))));
   }
   const auto* node = find(root, "memory_snapshot");
   if (node == nullptr) return;
   mistakes_.assign(sweep_.side_runs.memory, *node, read_bool(*node, "memory_snapshot"));
   const auto why = sweep_.side_runs.memory ? why_no_snapshot(sweep_.runner) : std::string();
   if (!why.empty())
-    mistakes_.add(*node,
-                  fault_at(*node, fmt::format("'memory_snapshot' can't be done: {}", why)));
+    mistakes_.add(*node, fault_at(*node, fmt::format("'memory_snapshot' can't be done: {}", why)));
 }
 
 void SweepReader::read_remeasure(const YamlNode& root) {
@@ -480,8 +490,8 @@ void SweepReader::read_remeasure(const YamlNode& root) {
   auto& again = sweep_.remeasure;
   again.every_s = usual_remeasure_s;
   if (const auto* every = find(*map, "every")) {
-    mistakes_.assign(again.every_s, *every,
-                     read_real(*every, "every", "a duration such as 1d", parse_duration));
+    mistakes_.assign(
+        again.every_s, *every, read_real(*every, "every", "a duration such as 1d", parse_duration));
     if (again.every_s < least_remeasure_s)
       mistakes_.add(*every, fault_at(*every, "'every' in 'remeasure' is 1s or more; write 1d"));
   }
@@ -490,14 +500,16 @@ void SweepReader::read_remeasure(const YamlNode& root) {
     const auto word = text ? from_word<RemeasureOn>(*text) : std::nullopt;
     again.on = word.value_or(RemeasureOn::time);
     if (text && !word)
-      mistakes_.add(*on, fault_at(*on, fmt::format("expected time, runner or image for 'on' in "
-                                                   "'remeasure', found {}",
-                                                   in_quotes(*text))));
+      mistakes_.add(*on,
+          fault_at(*on,
+              fmt::format("expected time, runner or image for 'on' in "
+                          "'remeasure', found {}",
+                  in_quotes(*text))));
     if (again.on == RemeasureOn::runner && sweep_.runner.snapshot != SnapshotKind::git)
       mistakes_.add(*on,
-                    fault_at(*on,
-                             "'on: runner' needs 'runner: {snapshot: git}': the program as "
-                             "it was has to be there to run beside the new one"));
+          fault_at(*on,
+              "'on: runner' needs 'runner: {snapshot: git}': the program as "
+              "it was has to be there to run beside the new one"));
   }
   const auto* layouts = find(*map, "layouts");
   if (layouts == nullptr) return;
@@ -506,9 +518,10 @@ void SweepReader::read_remeasure(const YamlNode& root) {
   if (count) again.layouts = *count;
   if (text && !count)
     mistakes_.add(*layouts,
-                  fault_at(*layouts, fmt::format("expected 'best 1' to 'best {}' for 'layouts' "
-                                                 "in 'remeasure', found {}",
-                                                 most_remeasured, in_quotes(*text))));
+        fault_at(*layouts,
+            fmt::format("expected 'best 1' to 'best {}' for 'layouts' "
+                        "in 'remeasure', found {}",
+                most_remeasured, in_quotes(*text))));
 }
 
 }  // namespace shardsweep::config

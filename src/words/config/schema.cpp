@@ -116,8 +116,8 @@ OrderedJson axis_value(const AxisInfo& axis) {
       const bool unset = axis.name == "nodes" || axis.name == "gpus";
       const auto least = unset ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
       value = {{"anyOf",
-                {{{"type", "integer"}, {"minimum", least}, {"maximum", axis.maximum}},
-                 pattern("^[0-9]+(k|M|G|Ki|Mi|Gi)$")}}};
+          {{{"type", "integer"}, {"minimum", least}, {"maximum", axis.maximum}},
+              pattern("^[0-9]+(k|M|G|Ki|Mi|Gi)$")}}};
       break;
     }
   }
@@ -213,10 +213,9 @@ OrderedJson search() {
   map["properties"]["policy"] = one_of(search_policy_words);
   map["properties"]["until"] = map_of("search.until");
   map["properties"]["rules"] = map_of("search.rules");
-  map["properties"]["learn_from"] = {
-      {"anyOf",
-       {{{"enum", {"all", "none"}}},
-        {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}}}}}}};
+  map["properties"]["learn_from"] = {{"anyOf",
+      {{{"enum", {"all", "none"}}},
+          {{"type", "array"}, {"minItems", 1}, {"items", {{"type", "string"}}}}}}};
   map["properties"]["cut_short"] = {
       {"anyOf", {{{"type", "number"}, {"exclusiveMinimum", 1}}, {{"enum", {"off", false}}}}}};
   return map;
@@ -236,8 +235,7 @@ OrderedJson classify() {
 OrderedJson runner() {
   OrderedJson map = map_of("runner");
   map["properties"]["launch"] = {{"enum", {"rank", "node"}}};
-  map["properties"]["files"] = {{"type", "object"},
-                                {"additionalProperties", {{"type", "string"}}}};
+  map["properties"]["files"] = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
   map["properties"]["snapshot"] = one_of(snapshot_words);
   map["properties"]["hashes"] = map["properties"]["files"];
   return {{"anyOf", {link_to("name"), map}}};
@@ -246,8 +244,7 @@ OrderedJson runner() {
 OrderedJson container() {
   OrderedJson map = map_of("container");
   map["properties"]["runtime"] = one_of(word_table<ContainerRuntime>);
-  map["properties"]["image"] = {
-      {"anyOf", {{{"type", "string"}}, array_of({{"type", "string"}})}}};
+  map["properties"]["image"] = {{"anyOf", {{{"type", "string"}}, array_of({{"type", "string"}})}}};
   map["properties"]["env"] = {{"type", "object"}, {"additionalProperties", link_to("scalar")}};
   return map;
 }
@@ -270,9 +267,8 @@ OrderedJson constants() {
 OrderedJson vars() {
   OrderedJson values = array_of(link_to("scalar"));
   values["minItems"] = 1;
-  return {{"type", "object"},
-          {"propertyNames", {{"pattern", "^[a-z][a-z0-9_]{0,63}$"}}},
-          {"additionalProperties", {{"anyOf", {link_to("scalar"), values}}}}};
+  return {{"type", "object"}, {"propertyNames", {{"pattern", "^[a-z][a-z0-9_]{0,63}$"}}},
+      {"additionalProperties", {{"anyOf", {link_to("scalar"), values}}}}};
 }
 
 OrderedJson control() {
@@ -294,17 +290,16 @@ OrderedJson remeasure() {
   auto on = one_of(word_table<RemeasureOn>);
   on["description"] = meaning("on");
   properties["on"] = std::move(on);
-  properties["layouts"] = {{"type", "string"},
-                           {"pattern", "^best ([1-9]|1[0-6])$"},
-                           {"description", meaning("layouts")}};
+  properties["layouts"] = {{"type", "string"}, {"pattern", "^best ([1-9]|1[0-6])$"},
+      {"description", meaning("layouts")}};
   return map;
 }
 
 OrderedJson measure() {
   OrderedJson map = map_of("measure");
   const auto meaning = map["properties"]["repeats"]["description"];
-  map["properties"]["repeats"] = {{"anyOf", {link_to("count"), {{"enum", {"until_resolved"}}}}},
-                                  {"description", meaning}};
+  map["properties"]["repeats"] = {
+      {"anyOf", {link_to("count"), {{"enum", {"until_resolved"}}}}}, {"description", meaning}};
   return map;
 }
 
@@ -340,8 +335,8 @@ std::string sweep_schema() {
     if (key.section.empty()) properties[std::string(key.key)]["description"] = key.meaning;
   }
   add_policy(properties);
-  OrderedJson whole{{"$schema", "http://json-schema.org/draft-07/schema#"},
-                    {"title", "shardsweep sweep file"}};
+  OrderedJson whole{
+      {"$schema", "http://json-schema.org/draft-07/schema#"}, {"title", "shardsweep sweep file"}};
   whole.update(schema);
   whole["required"] = {"name", "cluster"};
   whole["definitions"] = definitions();

@@ -85,7 +85,7 @@ bool is_option_name(std::string_view text) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   };
   return text.size() > 1 && text.size() <= 64 && text.front() >= 'a' && text.front() <= 'z' &&
-         std::all_of(text.begin(), text.end(), fits);
+      std::all_of(text.begin(), text.end(), fits);
 }
 
 /// A name that sbatch does not know ends each job; here its file and line are known.
@@ -93,15 +93,15 @@ Result<void> check_with_sbatch(const YamlNode& key, const AskSbatch& ask) {
   const OptionAnswer answer = ask(key.text);
   if (answer.takes.value_or(false)) return {};
   const bool asked = answer.takes.has_value();
-  const std::vector<std::string_view> known =
-      asked ? std::vector<std::string_view>(answer.listed.begin(), answer.listed.end())
-            : split(known_options, ' ');
+  const std::vector<std::string_view> known = asked
+      ? std::vector<std::string_view>(answer.listed.begin(), answer.listed.end())
+      : split(known_options, ' ');
   if (!asked && std::find(known.begin(), known.end(), key.text) != known.end()) return {};
   const std::string hint = did_you_mean(key.text, known);
   if (!asked && hint.empty()) return {};
-  return refuse(key, fmt::format("'{}' is no option of {}{}", key.text,
-                                 asked ? "this machine's sbatch" : "sbatch",
-                                 hint.empty() ? "; 'sbatch --help' lists them" : hint));
+  return refuse(key,
+      fmt::format("'{}' is no option of {}{}", key.text, asked ? "this machine's sbatch" : "sbatch",
+          hint.empty() ? "; 'sbatch --help' lists them" : hint));
 }
 
 Result<void> check_option_name(const YamlNode& key, const AskSbatch& ask) {
@@ -138,8 +138,9 @@ Result<std::string> read_argument(const YamlNode& key, const YamlNode& node) {
 /// "1", "2-8" and "9-": node counts.
 Result<SlurmValue> read_node_range(const YamlNode& key) {
   const auto wrong = [&key] {
-    return refuse(key, fmt::format("{} is not a range of node counts; write '4', '2-8' or '9-'",
-                                   in_quotes(key.text)));
+    return refuse(key,
+        fmt::format(
+            "{} is not a range of node counts; write '4', '2-8' or '9-'", in_quotes(key.text)));
   };
   SlurmValue range;
   const std::string& text = key.text;
@@ -158,8 +159,7 @@ Result<SlurmValue> read_node_range(const YamlNode& key) {
 }
 
 /// A value for all node counts, or a map from ranges of them to values.
-std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
-                                    Mistakes& mistakes) {
+std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node, Mistakes& mistakes) {
   std::vector<SlurmValue> values;
   if (node.kind != YamlNode::Kind::map) {
     auto value = mistakes.take(node, read_argument(key, node));
@@ -172,17 +172,17 @@ std::vector<SlurmValue> read_option(const YamlNode& key, const YamlNode& node,
     if (!value) continue;
     for (const SlurmValue& other : values) {
       if (value->from <= other.to && other.from <= value->to)
-        mistakes.add(range, fault_at(range, fmt::format("{} overlaps with a range before it",
-                                                        in_quotes(range.text))));
+        mistakes.add(range,
+            fault_at(
+                range, fmt::format("{} overlaps with a range before it", in_quotes(range.text))));
     }
     mistakes.assign(value->value, *node.items[at], read_argument(key, *node.items[at]));
     values.push_back(*std::move(value));
   }
   std::sort(values.begin(), values.end(),
-            [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
+      [](const SlurmValue& a, const SlurmValue& b) { return a.from < b.from; });
   if (node.keys.empty())
-    mistakes.add(
-        node,
+    mistakes.add(node,
         fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", key.text)));
   return values;
 }
@@ -216,16 +216,16 @@ std::optional<Enum> word_in(const YamlNode& node) {
 Result<LaunchMode> read_launch(const YamlNode& node) {
   const auto mode = word_in<LaunchMode>(node);
   if (mode && *mode != LaunchMode::local) return *mode;
-  return refuse(node,
-                fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
+  return refuse(node, fmt::format("expected agents or srun for 'launch', got {}", describe(node)));
 }
 
 Result<std::string> read_absolute(const YamlNode& node, std::string_view key) {
   auto path = read_text(node, key);
   if (path && (path->empty() || path->front() != '/')) {
-    return refuse(node, fmt::format("{} is not absolute; write the path from '/', as the "
-                                    "nodes see it",
-                                    in_quotes(*path)));
+    return refuse(node,
+        fmt::format("{} is not absolute; write the path from '/', as the "
+                    "nodes see it",
+            in_quotes(*path)));
   }
   return path;
 }
@@ -235,27 +235,28 @@ Result<std::string> read_template(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto name, read_text(node, "template"));
   const bool own = !name.empty() && name.front() == '/';
   if (own || builtin::text_of("templates/" + name)) return name;
-  return refuse(node, fmt::format("{} is neither an absolute path nor one of the templates "
-                                  "lane.sbatch and lane-sbcast.sbatch",
-                                  in_quotes(name)));
+  return refuse(node,
+      fmt::format("{} is neither an absolute path nor one of the templates "
+                  "lane.sbatch and lane-sbcast.sbatch",
+          in_quotes(name)));
 }
 
 /// The token that is sent to slurmrestd lets its reader act as this user.
 Result<std::string> read_rest_url(const YamlNode& node, bool plain_http) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
-  const bool known = url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 ||
-                     url.rfind("unix:/", 0) == 0;
+  const bool known =
+      url.rfind("http://", 0) == 0 || url.rfind("https://", 0) == 0 || url.rfind("unix:/", 0) == 0;
   if (!known) {
     return refuse(node,
-                  fmt::format("{} is not an address of slurmrestd; write http://host:port, "
-                              "https://host or unix:/path",
-                              in_quotes(url)));
+        fmt::format("{} is not an address of slurmrestd; write http://host:port, "
+                    "https://host or unix:/path",
+            in_quotes(url)));
   }
   if (!plain_http && url.rfind("unix:", 0) != 0 && !keeps_secrets(url)) {
     return refuse(node,
-                  fmt::format("{} would carry your Slurm token unencrypted to another machine; "
-                              "write https://host, or add 'plain_http: true'",
-                              in_quotes(url)));
+        fmt::format("{} would carry your Slurm token unencrypted to another machine; "
+                    "write https://host, or add 'plain_http: true'",
+            in_quotes(url)));
   }
   return url;
 }
@@ -282,9 +283,9 @@ Result<std::vector<NotifyEvent>> read_events(const YamlNode& node) {
     const auto* found = std::find(notify_words.begin(), notify_words.end(), word);
     if (found == notify_words.end()) {
       return refuse(node,
-                    fmt::format("unknown event {} in 'events'; write sweep_ended, stalled, "
-                                "node_quarantined or blind",
-                                in_quotes(word)));
+          fmt::format("unknown event {} in 'events'; write sweep_ended, stalled, "
+                      "node_quarantined or blind",
+              in_quotes(word)));
     }
     events.push_back(static_cast<NotifyEvent>(found - notify_words.begin()));
   }
@@ -295,9 +296,9 @@ Result<std::string> read_notify_url(const YamlNode& node) {
   SHARDSWEEP_ASSIGN(auto url, read_text(node, "url"));
   if (!keeps_secrets(url)) {
     return refuse(node,
-                  fmt::format("{} is neither https nor http on this machine; others could "
-                              "read the notices",
-                              in_quotes(url)));
+        fmt::format("{} is neither https nor http on this machine; others could "
+                    "read the notices",
+            in_quotes(url)));
   }
   return url;
 }
@@ -308,18 +309,18 @@ NotifySettings read_notify(const YamlNode& node, Mistakes& mistakes) {
   if (!mistakes.take(node, expect_map(node, what))) return notify;
   const auto before = mistakes.count();
   check_keys(node, what, site_keys_of("notify"), mistakes);
-  if (const auto* url = find(node, "url"))
-    mistakes.assign(notify.url, *url, read_notify_url(*url));
+  if (const auto* url = find(node, "url")) mistakes.assign(notify.url, *url, read_notify_url(*url));
   if (const auto* file = find(node, "url_file"))
     mistakes.assign(notify.url_file, *file, read_absolute(*file, "url_file"));
   if (mistakes.count() == before && notify.url.empty() == notify.url_file.empty())
-    mistakes.add(node, fault_at(node,
-                                "'notify' needs one of url and url_file; use url_file for "
-                                "a secret address"));
+    mistakes.add(node,
+        fault_at(node,
+            "'notify' needs one of url and url_file; use url_file for "
+            "a secret address"));
   if (const auto* file = find(node, "header_file"))
     mistakes.assign(notify.header_file, *file, read_absolute(*file, "header_file"));
-  notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled,
-                   NotifyEvent::node_quarantined, NotifyEvent::blind, NotifyEvent::regression};
+  notify.events = {NotifyEvent::sweep_ended, NotifyEvent::stalled, NotifyEvent::node_quarantined,
+      NotifyEvent::blind, NotifyEvent::regression};
   if (const auto* events = find(node, "events"))
     mistakes.assign(notify.events, *events, read_events(*events));
   return notify;
@@ -330,17 +331,17 @@ ContainerSpec read_site_container(const YamlNode& node, Mistakes& mistakes) {
   ContainerSpec container = read_container(node, mistakes, {});
   const auto* image = node.kind == YamlNode::Kind::map ? find(node, "image") : nullptr;
   if (image != nullptr && image->kind == YamlNode::Kind::list)
-    mistakes.add(*image, fault_at(*image,
-                                  "a site file has one image; a list of them belongs "
-                                  "to a sweep file"));
+    mistakes.add(*image,
+        fault_at(*image,
+            "a site file has one image; a list of them belongs "
+            "to a sweep file"));
   return container;
 }
 
 Result<Backend> read_backend(const YamlNode& node) {
   const auto backend = word_in<Backend>(node);
   if (backend == Backend::local || backend == Backend::slurm) return *backend;
-  return refuse(node,
-                fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
+  return refuse(node, fmt::format("expected local or slurm for 'backend', got {}", describe(node)));
 }
 
 SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistakes) {
@@ -356,7 +357,7 @@ SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistake
   read("template", site.job_template, read_template);
   read("launch", site.launch, read_launch);
   read("pass_env", site.pass_env,
-       [](const YamlNode& node) { return read_passed_names(node, Stars::none); });
+      [](const YamlNode& node) { return read_passed_names(node, Stars::none); });
   if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
   if (const auto* node = find(root, "container"))
     site.container = read_site_container(*node, mistakes);
@@ -375,8 +376,8 @@ Result<SiteSpec> load_site(const std::filesystem::path& file, const AskSbatch& a
   return load_site_text(text, file.string(), ask);
 }
 
-Result<SiteSpec> load_site_text(std::string_view text, const std::string& name,
-                                const AskSbatch& ask) {
+Result<SiteSpec> load_site_text(
+    std::string_view text, const std::string& name, const AskSbatch& ask) {
   Sources sources;
   const auto& source = sources.emplace_back(name, std::string(text));
   Mistakes mistakes(source);

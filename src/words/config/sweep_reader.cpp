@@ -50,8 +50,8 @@ Result<std::int64_t> read_word(const AxisInfo& axis, const YamlNode& node) {
   const auto meant = nearest(text, {axis.words.begin(), axis.words.end()});
   const auto hint = meant.empty() ? "write " + alternatives(axis.words)
                                   : fmt::format("did you mean '{}'?", meant);
-  return refuse(node,
-                fmt::format("{} is not a value of '{}'; {}", in_quotes(text), axis.name, hint));
+  return refuse(
+      node, fmt::format("{} is not a value of '{}'; {}", in_quotes(text), axis.name, hint));
 }
 
 Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
@@ -63,8 +63,8 @@ Result<std::int64_t> read_toggle(const AxisInfo& axis, const YamlNode& node) {
   return value ? 1 : 0;
 }
 
-std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& node,
-                                       ModelShelf& models, Mistakes& mistakes) {
+std::optional<std::int64_t> read_value(
+    const AxisInfo& axis, const YamlNode& node, ModelShelf& models, Mistakes& mistakes) {
   switch (axis.kind) {
     case AxisKind::model:
       return models.index(node);
@@ -76,8 +76,7 @@ std::optional<std::int64_t> read_value(const AxisInfo& axis, const YamlNode& nod
       break;
   }
   // `nodes` has 0 for "unset" in a Point, which no file may ask for.
-  const auto least =
-      axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
+  const auto least = axis.name == "nodes" ? std::max<std::int64_t>(axis.minimum, 1) : axis.minimum;
   return mistakes.take(node, read_count(node, {least, axis.maximum, axis.name}));
 }
 
@@ -93,11 +92,9 @@ std::vector<std::string_view> axis_words(const std::vector<std::string_view>& ot
 Result<void> check_item(const AxisInfo& axis, const YamlNode& item) {
   if (item.kind == YamlNode::Kind::list)
     return refuse(
-        item,
-        fmt::format("'{}' has a list inside its list; write the values directly", axis.name));
+        item, fmt::format("'{}' has a list inside its list; write the values directly", axis.name));
   if (is_auto(item) && axis.allows_auto)
-    return refuse(item,
-                  fmt::format("auto cannot stand in a list; write '{}: auto'", axis.name));
+    return refuse(item, fmt::format("auto cannot stand in a list; write '{}: auto'", axis.name));
   return {};
 }
 
@@ -107,8 +104,8 @@ std::optional<std::int64_t> ModelShelf::index(const YamlNode& node) {
   auto& mistakes = presets_.mistakes();
   const auto name = mistakes.take(node, read_name(node, "model"));
   if (!name) return std::nullopt;
-  const auto found = std::find_if(models_.begin(), models_.end(),
-                                  [&](const ModelSpec& model) { return model.name == *name; });
+  const auto found = std::find_if(
+      models_.begin(), models_.end(), [&](const ModelSpec& model) { return model.name == *name; });
   if (found != models_.end()) return found - models_.begin();
   auto model = presets_.model(node);
   if (!model) return std::nullopt;
@@ -116,21 +113,20 @@ std::optional<std::int64_t> ModelShelf::index(const YamlNode& node) {
   return static_cast<std::int64_t>(models_.size()) - 1;
 }
 
-std::string unknown_axis(std::string_view word, std::string_view what,
-                         const std::vector<std::string_view>& others) {
+std::string unknown_axis(
+    std::string_view word, std::string_view what, const std::vector<std::string_view>& others) {
   const auto near = nearest(word, axis_words(others));
   if (near.empty()) {
-    return fmt::format("unknown axis {} in {}; variables of your own belong under 'vars'",
-                       in_quotes(word), what);
+    return fmt::format(
+        "unknown axis {} in {}; variables of your own belong under 'vars'", in_quotes(word), what);
   }
   const auto* axis = find_axis(near);
-  return fmt::format("unknown key {}, did you mean '{}'?", in_quotes(word),
-                     axis != nullptr ? axis->name : near);
+  return fmt::format(
+      "unknown key {}, did you mean '{}'?", in_quotes(word), axis != nullptr ? axis->name : near);
 }
 
 std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
-                                    const std::vector<std::string_view>& others,
-                                    Mistakes& mistakes) {
+    const std::vector<std::string_view>& others, Mistakes& mistakes) {
   std::vector<AxisEntry> entries;
   if (!mistakes.take(map, expect_map(map, what))) return entries;
   std::map<const AxisInfo*, const YamlNode*> seen;
@@ -146,25 +142,28 @@ std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
     if (is_new) {
       entries.push_back({axis, &key, map.items[at].get()});
     } else {
-      mistakes.add(
-          key, fault_at(key, fmt::format("'{}' and '{}' are one axis, '{}'; keep one of them",
-                                         first->second->text, key.text, axis->name)));
+      mistakes.add(key,
+          fault_at(key,
+              fmt::format("'{}' and '{}' are one axis, '{}'; keep one of them", first->second->text,
+                  key.text, axis->name)));
     }
   }
   return entries;
 }
 
-std::optional<AxisValues> read_axis_setting(const AxisInfo& axis, const YamlNode& node,
-                                            ModelShelf& models, Mistakes& mistakes) {
+std::optional<AxisValues> read_axis_setting(
+    const AxisInfo& axis, const YamlNode& node, ModelShelf& models, Mistakes& mistakes) {
   if (is_auto(node) && axis.kind != AxisKind::model) {
     if (axis.allows_auto) return AxisValues{&axis, true, {}};
     mistakes.take(node, refuse_auto(axis, node));
     return std::nullopt;
   }
   if (node.kind == YamlNode::Kind::list) {
-    mistakes.add(node, fault_at(node, fmt::format("expected one value for '{}', got a list; an "
-                                                  "axis that varies belongs under 'axes'",
-                                                  axis.name)));
+    mistakes.add(node,
+        fault_at(node,
+            fmt::format("expected one value for '{}', got a list; an "
+                        "axis that varies belongs under 'axes'",
+                axis.name)));
     return std::nullopt;
   }
   const auto value = read_value(axis, node, models, mistakes);
@@ -173,13 +172,11 @@ std::optional<AxisValues> read_axis_setting(const AxisInfo& axis, const YamlNode
 }
 
 std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode& node,
-                                           ModelShelf& models, Mistakes& mistakes,
-                                           Repeats repeats) {
+    ModelShelf& models, Mistakes& mistakes, Repeats repeats) {
   if (node.kind != YamlNode::Kind::list) return read_axis_setting(axis, node, models, mistakes);
   if (node.items.empty()) {
     mistakes.add(node,
-                 fault_at(node, fmt::format("'{}' has no values; give it one, or remove it",
-                                            axis.name)));
+        fault_at(node, fmt::format("'{}' has no values; give it one, or remove it", axis.name)));
     return std::nullopt;
   }
   if (node.items.size() == 1 && is_auto(*node.items[0]))
@@ -193,8 +190,9 @@ std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode&
     if (!setting) continue;
     const auto value = setting->values.front();
     if (!seen.insert(value).second && repeats == Repeats::refused) {
-      mistakes.add(*item, fault_at(*item, fmt::format("{} appears twice in '{}'",
-                                                      in_quotes(item->text), axis.name)));
+      mistakes.add(*item,
+          fault_at(
+              *item, fmt::format("{} appears twice in '{}'", in_quotes(item->text), axis.name)));
     }
     read.values.push_back(value);
   }
@@ -255,9 +253,10 @@ void SweepReader::check_top_keys(const YamlNode& root) {
       continue;
     }
     mistakes_.add(*key,
-                  fault_at(*key, fmt::format("'{}' is an axis; move it under 'axes' if it "
-                                             "varies, else under 'constants'",
-                                             axis->name)));
+        fault_at(*key,
+            fmt::format("'{}' is an axis; move it under 'axes' if it "
+                        "varies, else under 'constants'",
+                axis->name)));
   }
   check_keys(rest, the_file, known, mistakes_);
 }

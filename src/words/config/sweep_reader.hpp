@@ -46,25 +46,20 @@ struct AxisEntry {
 /// The entries of `map` in its order; other trainers' names are understood. A key that is in
 /// `others` is passed over; any other key is a mistake.
 [[nodiscard]] std::vector<AxisEntry> axis_entries(const YamlNode& map, std::string_view what,
-                                                  const std::vector<std::string_view>& others,
-                                                  Mistakes& mistakes);
+    const std::vector<std::string_view>& others, Mistakes& mistakes);
 
 /// One value, or `auto`; none where it has a mistake.
-[[nodiscard]] std::optional<AxisValues> read_axis_setting(const AxisInfo& axis,
-                                                          const YamlNode& node,
-                                                          ModelShelf& models,
-                                                          Mistakes& mistakes);
+[[nodiscard]] std::optional<AxisValues> read_axis_setting(
+    const AxisInfo& axis, const YamlNode& node, ModelShelf& models, Mistakes& mistakes);
 
 enum class Repeats : std::uint8_t { refused, allowed };
 /// A list of different values, a single one, or `auto`; none where it has a mistake.
-[[nodiscard]] std::optional<AxisValues> read_axis_values(const AxisInfo& axis,
-                                                         const YamlNode& node,
-                                                         ModelShelf& models, Mistakes& mistakes,
-                                                         Repeats repeats = Repeats::refused);
+[[nodiscard]] std::optional<AxisValues> read_axis_values(const AxisInfo& axis, const YamlNode& node,
+    ModelShelf& models, Mistakes& mistakes, Repeats repeats = Repeats::refused);
 
 /// "unknown axis 'x', did you mean …": for a word that is not an axis.
-[[nodiscard]] std::string unknown_axis(std::string_view word, std::string_view what,
-                                       const std::vector<std::string_view>& others);
+[[nodiscard]] std::string unknown_axis(
+    std::string_view word, std::string_view what, const std::vector<std::string_view>& others);
 
 /// A var of this name would hide a column of ours, an axis or a word of SQL.
 [[nodiscard]] bool is_reserved_name(std::string_view name);
@@ -109,8 +104,7 @@ class SweepReader {
   void read_zips(const YamlNode& list);
   void read_zip(const YamlNode& map);
   void read_zip_axis(const AxisEntry& entry, ZipGroup& group);
-  [[nodiscard]] Result<void> check_zip_rows(const ZipGroup& group,
-                                            const AxisEntry& first) const;
+  [[nodiscard]] Result<void> check_zip_rows(const ZipGroup& group, const AxisEntry& first) const;
   [[nodiscard]] Result<void> place(const AxisEntry& entry, std::string_view section);
   Result<void> check_world(const YamlNode& root) const;
   Result<void> check_auto() const;
@@ -128,11 +122,10 @@ class SweepReader {
   /// The axes and vars of a point; `map` may have mistakes, which are noted.
   [[nodiscard]] PartialPoint read_settings(const YamlNode& map, std::string_view what);
   void read_control(const YamlNode& node);
-  [[nodiscard]] Result<void> check_control(const PartialPoint& point,
-                                           const YamlNode& node) const;
+  [[nodiscard]] Result<void> check_control(const PartialPoint& point, const YamlNode& node) const;
   void settle_network_probe(const YamlNode* control);
-  Result<std::pair<std::string, std::string>> read_point_var(const YamlNode& key,
-                                                             const YamlNode& value) const;
+  Result<std::pair<std::string, std::string>> read_point_var(
+      const YamlNode& key, const YamlNode& value) const;
   void inherit_single_values(PartialPoint& point) const;
   Result<void> check_world_of(const PartialPoint& point, const YamlNode& at) const;
   Result<void> complete_point(PartialPoint& point, const YamlNode& at) const;

@@ -40,8 +40,8 @@ Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
   return text;
 }
 
-void move_secrets(std::map<std::string, std::string>& plain,
-                  std::map<std::string, std::string>& secrets) {
+void move_secrets(
+    std::map<std::string, std::string>& plain, std::map<std::string, std::string>& secrets) {
   for (auto entry = plain.begin(); entry != plain.end();) {
     const bool is_secret = may_be_secret(entry->first);
     if (is_secret) secrets.emplace(entry->first, entry->second);
@@ -49,8 +49,8 @@ void move_secrets(std::map<std::string, std::string>& plain,
   }
 }
 
-std::optional<ExcludeRule> read_exclude(const YamlNode& node, const SweepSpec& sweep,
-                                        Mistakes& mistakes) {
+std::optional<ExcludeRule> read_exclude(
+    const YamlNode& node, const SweepSpec& sweep, Mistakes& mistakes) {
   ExcludeRule rule;
   rule.position = position_of(node);
   const auto* when = &node;
@@ -60,16 +60,17 @@ std::optional<ExcludeRule> read_exclude(const YamlNode& node, const SweepSpec& s
     if (const auto* why = find(node, "why"))
       mistakes.assign(rule.why, *why, read_sentence(*why, "why"));
   } else if (node.kind != YamlNode::Kind::scalar) {
-    mistakes.add(node, fault_at(node, fmt::format("expected an expression or {{when: ..., why: "
-                                                  "...}} in 'exclude', got {}",
-                                                  describe(node))));
+    mistakes.add(node,
+        fault_at(node,
+            fmt::format("expected an expression or {{when: ..., why: "
+                        "...}} in 'exclude', got {}",
+                describe(node))));
     return std::nullopt;
   }
   if (when == nullptr || !mistakes.assign(rule.when, *when, read_sentence(*when, "when")))
     return std::nullopt;
   if (rule.when.empty()) {
-    mistakes.add(*when,
-                 fault_at(*when, "the expression is empty; write one or remove the entry"));
+    mistakes.add(*when, fault_at(*when, "the expression is empty; write one or remove the entry"));
   } else if (const auto compiled = compile_filter(sweep, {rule.when}); !compiled) {
     mistakes.add(*when, fault_at(*when, compiled.error().what));
   }
@@ -82,8 +83,8 @@ Result<Outcome> read_rule_outcome(const YamlNode& node) {
     if (node.kind == YamlNode::Kind::scalar && node.text == name(outcome)) return outcome;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", name(outcome));
   }
-  return refuse(node,
-                fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
+  return refuse(
+      node, fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
 }
 
 Result<std::string> read_pattern(const YamlNode& node) {
@@ -110,18 +111,17 @@ std::optional<LogRule> read_rule(const YamlNode& node, Mistakes& mistakes) {
   return rule;
 }
 
-std::string out_of_range(std::string_view text, const PolicyField& field, bool low,
-                         const std::string& bound) {
+std::string out_of_range(
+    std::string_view text, const PolicyField& field, bool low, const std::string& bound) {
   return fmt::format("{} is {} than {}, the {} of '{}'", in_quotes(text), low ? "less" : "more",
-                     bound, low ? "minimum" : "maximum", field.key);
+      bound, low ? "minimum" : "maximum", field.key);
 }
 
 Result<double> read_policy_real(const YamlNode& node, const PolicyField& field) {
   const bool seconds = field.unit == PolicyUnit::seconds;
-  SHARDSWEEP_ASSIGN(
-      const auto value,
+  SHARDSWEEP_ASSIGN(const auto value,
       read_real(node, field.key, seconds ? "a duration such as 15min" : "a number of hours",
-                seconds ? parse_duration : parse_real));
+          seconds ? parse_duration : parse_real));
   const auto text = [&](double bound) {
     return seconds ? duration_text(bound) : fmt::format("{}", bound);
   };
@@ -141,8 +141,8 @@ Result<std::int64_t> read_percent(const YamlNode& node, const PolicyField& field
   const bool plain = error == std::errc() && stop + 1 == end && *stop == '%' && text[0] != '0';
   if (!plain || value < std::llround(field.minimum) || value > std::llround(field.maximum)) {
     return refuse(node,
-                  fmt::format("expected a share such as 50% for '{}', from {}% to {}%, got {}",
-                              field.key, field.minimum, field.maximum, describe(node)));
+        fmt::format("expected a share such as 50% for '{}', from {}% to {}%, got {}", field.key,
+            field.minimum, field.maximum, describe(node)));
   }
   return value;
 }
@@ -153,8 +153,9 @@ Result<std::int64_t> read_word(const YamlNode& node, const PolicyField& field) {
     if (node.kind == YamlNode::Kind::scalar && node.text == words[at])
       return static_cast<std::int64_t>(at);
   }
-  return refuse(node, fmt::format("expected {} for '{}', got {}", fmt::join(words, " or "),
-                                  field.key, describe(node)));
+  return refuse(node,
+      fmt::format(
+          "expected {} for '{}', got {}", fmt::join(words, " or "), field.key, describe(node)));
 }
 
 Result<void> read_hours(const YamlNode& node, OpeningHours& into) {
@@ -169,7 +170,7 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   const bool is_word = !words_of(field.unit).empty();
   if (field.unit == PolicyUnit::percent || is_word) {
     SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(field.in(into)),
-                      is_word ? read_word(node, field) : read_percent(node, field));
+        is_word ? read_word(node, field) : read_percent(node, field));
     return {};
   }
   const PolicyValue value = field.in(into);
@@ -178,14 +179,14 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   } else {
     const Range range{std::llround(field.minimum), std::llround(field.maximum), field.key};
     const bool bytes = field.unit == PolicyUnit::bytes;
-    SHARDSWEEP_ASSIGN(*std::get<std::int64_t*>(value),
-                      bytes ? read_bytes(node, range) : read_count(node, range));
+    SHARDSWEEP_ASSIGN(
+        *std::get<std::int64_t*>(value), bytes ? read_bytes(node, range) : read_count(node, range));
   }
   return {};
 }
 
-void read_policy_section(const YamlNode& map, std::string_view section, Policy& into,
-                         Mistakes& mistakes) {
+void read_policy_section(
+    const YamlNode& map, std::string_view section, Policy& into, Mistakes& mistakes) {
   const auto what = fmt::format("'{}'", section);
   if (!mistakes.take(map, expect_map(map, what))) return;
   std::vector<std::string_view> keys;
@@ -238,15 +239,16 @@ void SweepReader::read_secrets(const YamlNode& root) {
   if (list != nullptr)
     mistakes_.assign(sweep_.pass_env, *list, read_passed_names(*list, Stars::may_end));
   const auto refuse_twice = [this](const YamlNode& node, std::string_view key,
-                                   const std::string& name, std::string_view other) {
-    mistakes_.add(node, fault_at(node, fmt::format("{} stands in '{}' and in '{}'; write it in "
-                                                   "one of them",
-                                                   name, other, key)));
+                                const std::string& name, std::string_view other) {
+    mistakes_.add(node,
+        fault_at(node,
+            fmt::format("{} stands in '{}' and in '{}'; write it in "
+                        "one of them",
+                name, other, key)));
   };
   for (const auto& [name, value] : sweep_.secrets) {
     if (sweep_.env.contains(name)) refuse_twice(*map, "secrets", name, "env");
-    if (sweep_.container.env.contains(name))
-      refuse_twice(*map, "secrets", name, "container.env");
+    if (sweep_.container.env.contains(name)) refuse_twice(*map, "secrets", name, "container.env");
   }
   for (const auto& name : sweep_.pass_env) {
     if (sweep_.env.contains(name)) refuse_twice(*list, "pass_env", name, "env");
@@ -269,8 +271,8 @@ void SweepReader::read_rules(const YamlNode& list) {
     if (!rule) continue;
     for (const LogRule& other : sweep_.rules) {
       if (other.name == rule->name)
-        mistakes_.add(*item, fault_at(*item, fmt::format("two rules have the name {}",
-                                                         in_quotes(rule->name))));
+        mistakes_.add(*item,
+            fault_at(*item, fmt::format("two rules have the name {}", in_quotes(rule->name))));
     }
     sweep_.rules.push_back(*std::move(rule));
   }
@@ -300,8 +302,9 @@ namespace {
 
 /// Of a key that says something of finals, in a sweep that has none.
 Fault needs_finals(const YamlNode& key, std::string_view why, std::string_view otherwise) {
-  return fault_at(key, fmt::format("{}; write 'finalists: {}' beside it, or {}", why,
-                                   Measure::usual_finalists, otherwise));
+  return fault_at(key,
+      fmt::format(
+          "{}; write 'finalists: {}' beside it, or {}", why, Measure::usual_finalists, otherwise));
 }
 
 }  // namespace
@@ -312,18 +315,22 @@ void SweepReader::read_measure(const YamlNode& map) {
   read_values(map, sweep_.measure, mistakes_);
   const bool finals = sweep_.measure.finalists > 0;
   if (const auto* first = find(map, "first"); sweep_.measure.first > 0 && !finals)
-    mistakes_.add(*first, needs_finals(*first, "'first' shortens the runs before the finals",
-                                       "write 'steps' in its place"));
+    mistakes_.add(*first,
+        needs_finals(
+            *first, "'first' shortens the runs before the finals", "write 'steps' in its place"));
   else if (sweep_.measure.first >= sweep_.measure.steps)
-    mistakes_.add(*first, fault_at(*first, fmt::format("'first' has to be below 'steps', which "
-                                                       "is {}; got '{}'",
-                                                       sweep_.measure.steps, first->text)));
+    mistakes_.add(*first,
+        fault_at(*first,
+            fmt::format("'first' has to be below 'steps', which "
+                        "is {}; got '{}'",
+                sweep_.measure.steps, first->text)));
   const auto* repeats = find(map, "repeats");
   const bool until = repeats != nullptr && repeats->kind == YamlNode::Kind::scalar &&
-                     repeats->text == "until_resolved";
+      repeats->text == "until_resolved";
   if (until && !finals)
-    mistakes_.add(*repeats, needs_finals(*repeats, "'repeats: until_resolved' ends finals",
-                                         "write a number of repeats"));
+    mistakes_.add(*repeats,
+        needs_finals(
+            *repeats, "'repeats: until_resolved' ends finals", "write a number of repeats"));
   if (repeats != nullptr && !until) {
     const auto count = mistakes_.take(
         *repeats, read_count(*repeats, {1, finals ? most_rounds : most_repeats, "repeats"}));
@@ -331,11 +338,9 @@ void SweepReader::read_measure(const YamlNode& map) {
     if (count) into = static_cast<std::int32_t>(*count);
   }
   if (const auto* sets = find(map, "node_sets"); sets != nullptr && !finals)
-    mistakes_.add(*sets,
-                  needs_finals(*sets, "'node_sets' confirms finals", "remove 'node_sets'"));
+    mistakes_.add(*sets, needs_finals(*sets, "'node_sets' confirms finals", "remove 'node_sets'"));
   if (const auto* resolve = find(map, "resolve"); resolve != nullptr && !finals)
-    mistakes_.add(*resolve,
-                  needs_finals(*resolve, "'resolve' ends finals", "remove 'resolve'"));
+    mistakes_.add(*resolve, needs_finals(*resolve, "'resolve' ends finals", "remove 'resolve'"));
 }
 
 /// A search needs many runs and its finals decide, so that a file has to ask for long ones.
@@ -348,8 +353,7 @@ void SweepReader::shorten_first_runs(const YamlNode* measure) {
 
 void read_policy(const YamlNode& root, Policy& into, Mistakes& mistakes) {
   for (const auto section : policy_sections()) {
-    if (const auto* map = find(root, section))
-      read_policy_section(*map, section, into, mistakes);
+    if (const auto* map = find(root, section)) read_policy_section(*map, section, into, mistakes);
   }
 }
 
@@ -364,8 +368,9 @@ Result<SearchPolicy> read_search_policy(const YamlNode& node) {
     if (node.kind == YamlNode::Kind::scalar && node.text == search_policy_words[at])
       return static_cast<SearchPolicy>(at);
   }
-  return refuse(node, fmt::format("expected {} for 'policy', got {}",
-                                  fmt::join(search_policy_words, " or "), describe(node)));
+  return refuse(node,
+      fmt::format("expected {} for 'policy', got {}", fmt::join(search_policy_words, " or "),
+          describe(node)));
 }
 
 SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
@@ -375,9 +380,10 @@ SearchUntil read_until(const YamlNode& map, Mistakes& mistakes) {
   read_values(map, until, mistakes);
   const auto* confidence = find(map, "confidence");
   if (confidence != nullptr && find(map, "regret") == nullptr) {
-    mistakes.add(*confidence, fault_at(*confidence,
-                                       "'confidence' needs 'regret' beside it; "
-                                       "write 'regret: 1%'"));
+    mistakes.add(*confidence,
+        fault_at(*confidence,
+            "'confidence' needs 'regret' beside it; "
+            "write 'regret: 1%'"));
   }
   return until;
 }
@@ -395,11 +401,12 @@ Result<double> read_cut_short(const YamlNode& node) {
   const bool scalar = node.kind == YamlNode::Kind::scalar;
   if (scalar && (node.text == "off" || node.text == "false")) return 0;
   SHARDSWEEP_ASSIGN(const double factor,
-                    read_real(node, "cut_short", "a factor such as 1.2, or off", parse_real));
+      read_real(node, "cut_short", "a factor such as 1.2, or off", parse_real));
   if (factor <= 1 || factor > most_cut_short)
-    return refuse(node, fmt::format("'cut_short' must be above 1 and at most {}; it is off "
-                                    "with 'cut_short: off'",
-                                    most_cut_short));
+    return refuse(node,
+        fmt::format("'cut_short' must be above 1 and at most {}; it is off "
+                    "with 'cut_short: off'",
+            most_cut_short));
   return factor;
 }
 
@@ -411,9 +418,10 @@ Result<LearnFrom> read_learn_from(const YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && node.text == "all") return LearnFrom{};
   if (node.kind == YamlNode::Kind::scalar && node.text == "none") return LearnFrom{false, {}};
   if (node.kind == YamlNode::Kind::scalar)
-    return refuse(node, fmt::format("'learn_from' is all, none or a list of sweeps; got '{}', "
-                                    "write '[{}]' for the sweep of that name",
-                                    node.text, node.text));
+    return refuse(node,
+        fmt::format("'learn_from' is all, none or a list of sweeps; got '{}', "
+                    "write '[{}]' for the sweep of that name",
+            node.text, node.text));
   SHARDSWEEP_ASSIGN(auto sweeps, read_texts(node, "learn_from"));
   return LearnFrom{false, std::move(sweeps)};
 }
@@ -432,17 +440,19 @@ void SweepReader::read_search(const YamlNode& map) {
   if (const auto* node = find(map, "cut_short")) {
     mistakes_.assign(search.cut_short, *node, read_cut_short(*node));
     if (search.cut_short > 0 && search.policy == SearchPolicy::exhaustive)
-      mistakes_.add(*node, fault_at(*node,
-                                    "an exhaustive sweep measures each trial to its end; "
-                                    "remove 'cut_short', or write 'policy: best_first'"));
+      mistakes_.add(*node,
+          fault_at(*node,
+              "an exhaustive sweep measures each trial to its end; "
+              "remove 'cut_short', or write 'policy: best_first'"));
   }
   if (const auto* node = find(map, "learn_from"))
     mistakes_.assign(search.learn_from, *node, read_learn_from(*node));
   if (!search.is_plain() && sweep_.measure.repeats > 1) {
-    mistakes_.add(map, fault_at(map,
-                                "a search measures each point once; remove "
-                                "'measure.repeats', and use 'rerun' to measure the best "
-                                "layout again"));
+    mistakes_.add(map,
+        fault_at(map,
+            "a search measures each point once; remove "
+            "'measure.repeats', and use 'rerun' to measure the best "
+            "layout again"));
   }
 }
 

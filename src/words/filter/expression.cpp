@@ -17,9 +17,9 @@ namespace {
 constexpr std::size_t longest_in_message = 120;
 
 /// Words of an expression that name nothing, unless they stand in quotes.
-constexpr std::array<std::string_view, 19> operators{
-    "and",  "or",   "not",  "in",  "is",   "null", "like",   "glob",   "between", "case",
-    "when", "then", "else", "end", "cast", "as",   "escape", "isnull", "notnull"};
+constexpr std::array<std::string_view, 19> operators{"and", "or", "not", "in", "is", "null", "like",
+    "glob", "between", "case", "when", "then", "else", "end", "cast", "as", "escape", "isnull",
+    "notnull"};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -122,17 +122,16 @@ class Reader {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  std::transform(out.begin(), out.end(), out.begin(),
+      [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return out;
 }
 
 std::string syntax_in_words(std::string words, std::string_view expression) {
   if (words != "near \")\": syntax error") return words;
   return expression.find(')') == std::string_view::npos
-             ? "it ends too early; write what stands behind the last word"
-             : "something is missing before a ')' or at the end";
+      ? "it ends too early; write what stands behind the last word"
+      : "something is missing before a ')' or at the end";
 }
 
 std::string in_message(std::string_view expression) {
@@ -151,8 +150,8 @@ std::string in_message(std::string_view expression) {
 Result<std::set<std::string>> read_identifiers(std::string_view expression) {
   if (expression.size() > longest_expression) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("is {} bytes long, at most {} are allowed", expression.size(),
-                             longest_expression));
+        fmt::format(
+            "is {} bytes long, at most {} are allowed", expression.size(), longest_expression));
   }
   return Reader(expression).read();
 }

@@ -29,9 +29,8 @@ Value var_value(const std::string& text) {
       read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
     return integer;
   double real = 0;
-  if (const auto read = std::from_chars(text.data(), end, real);
-      read.ec == std::errc() && read.ptr == end &&
-      (fmt::format("{}", real) == text || fmt::format("{}.0", real) == text))
+  if (const auto read = std::from_chars(text.data(), end, real); read.ec == std::errc() &&
+      read.ptr == end && (fmt::format("{}", real) == text || fmt::format("{}.0", real) == text))
     return real;
   return text;
 }
@@ -51,10 +50,10 @@ Column axis_column(const AxisInfo& axis, const SweepSpec& sweep) {
 
 /// The same for the same arguments, no effect, and no result much longer than its arguments:
 /// what is cached and what a million points can afford.
-constexpr std::array<std::string_view, 27> known_functions{
-    "abs",   "ceil",   "ceiling", "coalesce", "exp",   "floor", "glob", "ifnull", "iif",
-    "instr", "length", "like",    "ln",       "log",   "log10", "log2", "lower",  "max",
-    "min",   "mod",    "nullif",  "pow",      "power", "round", "sign", "sqrt",   "substr"};
+constexpr std::array<std::string_view, 27> known_functions{"abs", "ceil", "ceiling", "coalesce",
+    "exp", "floor", "glob", "ifnull", "iif", "instr", "length", "like", "ln", "log", "log10",
+    "log2", "lower", "max", "min", "mod", "nullif", "pow", "power", "round", "sign", "sqrt",
+    "substr"};
 
 /// Virtual-machine instructions between two looks, and looks per evaluation: an expression of
 /// 4096 bytes needs some thousands.
@@ -71,7 +70,7 @@ using DatabaseHandle = std::unique_ptr<sqlite3, CloseDatabase>;
 using StatementHandle = std::unique_ptr<sqlite3_stmt, CloseStatement>;
 
 int authorize(void* /*self*/, int action, const char* /*first*/, const char* second,
-              const char* /*database*/, const char* /*trigger*/) {
+    const char* /*database*/, const char* /*trigger*/) {
   if (action == SQLITE_SELECT) return SQLITE_OK;
   if (action != SQLITE_FUNCTION || second == nullptr) return SQLITE_DENY;
   const auto name = lower(second);
@@ -97,9 +96,8 @@ void set_limits(sqlite3* handle) {
 
 Result<DatabaseHandle> open_database() {
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(
-      ":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX,
-      nullptr);
+  const int code = sqlite3_open_v2(":memory:", &handle,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_MEMORY | SQLITE_OPEN_NOMUTEX, nullptr);
   DatabaseHandle database(handle);
   if (code != SQLITE_OK) return fault(FaultKind::unavailable, "sqlite: out of memory");
   set_limits(handle);
@@ -109,7 +107,7 @@ Result<DatabaseHandle> open_database() {
 Result<StatementHandle> prepare(sqlite3* database, const std::string& sql) {
   sqlite3_stmt* handle = nullptr;
   const int code = sqlite3_prepare_v3(database, sql.c_str(), static_cast<int>(sql.size()) + 1,
-                                      SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
+      SQLITE_PREPARE_PERSISTENT, &handle, nullptr);
   StatementHandle statement(handle);
   if (code != SQLITE_OK) return fault(FaultKind::invalid_input, sqlite3_errmsg(database));
   return statement;
@@ -138,8 +136,8 @@ std::string one_sql(const std::string& expression, const std::vector<Column>& co
   return fmt::format("SELECT ({}\n) FROM {}", expression, row_sql(columns));
 }
 
-std::string all_sql(const std::vector<std::string>& expressions,
-                    const std::vector<Column>& columns) {
+std::string all_sql(
+    const std::vector<std::string>& expressions, const std::vector<Column>& columns) {
   std::string sql = "SELECT CASE";
   for (std::size_t i = 0; i < expressions.size(); ++i)
     sql += fmt::format(" WHEN ({}\n) THEN {}", expressions[i], i);
@@ -150,7 +148,7 @@ std::string all_sql(const std::vector<std::string>& expressions,
 class SqlFilter : public PointFilter {
  public:
   SqlFilter(DatabaseHandle database, StatementHandle statement, std::vector<Column> columns,
-            std::vector<std::string> expressions)
+      std::vector<std::string> expressions)
       : database_(std::move(database)),
         statement_(std::move(statement)),
         columns_(std::move(columns)),
@@ -214,22 +212,22 @@ class SqlFilter : public PointFilter {
     for (const auto& expression : expressions_) {
       const auto one = prepare(database_.get(), one_sql(expression, columns_));
       if (!one || run(one->get())) continue;
-      return {FaultKind::invalid_input, fmt::format("expression {}: {}", in_message(expression),
-                                                    sqlite3_errmsg(database_.get()))};
+      return {FaultKind::invalid_input,
+          fmt::format(
+              "expression {}: {}", in_message(expression), sqlite3_errmsg(database_.get()))};
     }
     return {FaultKind::invalid_input, "expressions: " + std::move(words)};
   }
 
-  static void bind(sqlite3_stmt* handle, int parameter, const Column& column,
-                   std::int64_t key) {
+  static void bind(sqlite3_stmt* handle, int parameter, const Column& column, std::int64_t key) {
     if (column.values.empty()) {
       sqlite3_bind_int64(handle, parameter, key);
       return;
     }
     const auto& value = column.values.at(static_cast<std::size_t>(key));
     if (const auto* text = std::get_if<std::string>(&value)) {
-      sqlite3_bind_text(handle, parameter, text->data(), static_cast<int>(text->size()),
-                        SQLITE_STATIC);
+      sqlite3_bind_text(
+          handle, parameter, text->data(), static_cast<int>(text->size()), SQLITE_STATIC);
     } else if (const auto* real = std::get_if<double>(&value)) {
       sqlite3_bind_double(handle, parameter, *real);
     } else if (std::holds_alternative<std::monostate>(value)) {
@@ -252,8 +250,7 @@ class SqlFilter : public PointFilter {
 
 // What an unknown name was probably meant to be.
 std::string hint_for(std::string_view name, const std::vector<Column>& columns) {
-  if (const auto* axis = find_axis(name))
-    return fmt::format(", did you mean '{}'?", axis->name);
+  if (const auto* axis = find_axis(name)) return fmt::format(", did you mean '{}'?", axis->name);
   for (const auto& column : columns) {
     for (const auto& value : column.values) {
       const auto* text = std::get_if<std::string>(&value);
@@ -282,25 +279,24 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
   }
   if (words.rfind(no_use, 0) == 0 || words.rfind(no_function, 0) == 0) {
     return fmt::format("unknown function '{}' (functions: {})",
-                       rest(words.rfind(no_use, 0) == 0 ? no_use : no_function),
-                       fmt::join(known_functions, ", "));
+        rest(words.rfind(no_use, 0) == 0 ? no_use : no_function), fmt::join(known_functions, ", "));
   }
   const bool prohibited = words.find("prohibited") != std::string::npos ||
-                          words.find("not authorized") != std::string::npos ||
-                          words.rfind("no such table", 0) == 0 || words.rfind("vtable", 0) == 0;
+      words.find("not authorized") != std::string::npos || words.rfind("no such table", 0) == 0 ||
+      words.rfind("vtable", 0) == 0;
   return prohibited ? "a table is not allowed, only an expression" : std::move(words);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<PointFilter>> compile(const std::vector<Column>& known,
-                                             const std::vector<std::string>& expressions) {
+Result<std::unique_ptr<PointFilter>> compile(
+    const std::vector<Column>& known, const std::vector<std::string>& expressions) {
   SHARDSWEEP_ASSIGN(auto database, open_database());
   std::set<std::string> named;
   for (const auto& expression : expressions) {
     const auto refuse = [&](const std::string& what) {
-      return fault(FaultKind::invalid_input,
-                   fmt::format("expression {}: {}", in_message(expression), what));
+      return fault(
+          FaultKind::invalid_input, fmt::format("expression {}: {}", in_message(expression), what));
     };
     auto identifiers = read_identifiers(expression);
     if (!identifiers) return refuse(identifiers.error().what);
@@ -314,36 +310,29 @@ Result<std::unique_ptr<PointFilter>> compile(const std::vector<Column>& known,
     if (named.count(lower(column.name)) > 0) used.push_back(column);
   }
   auto statement = prepare(database.get(), all_sql(expressions, used));
-  if (!statement)
-    return fault(FaultKind::invalid_input, "expressions: " + statement.error().what);
-  return std::make_unique<SqlFilter>(std::move(database), *std::move(statement),
-                                     std::move(used), expressions);
+  if (!statement) return fault(FaultKind::invalid_input, "expressions: " + statement.error().what);
+  return std::make_unique<SqlFilter>(
+      std::move(database), *std::move(statement), std::move(used), expressions);
 }
 
 std::vector<Column> columns_of(const SweepSpec& sweep) {
   std::vector<Column> columns;
   for (const auto& axis : axes())
     columns.push_back(axis_column(axis, sweep));
-  columns.push_back({"global_batch",
-                     [](const Point& point) { return point.layout.global_batch(); },
-                     {},
-                     "INTEGER"});
+  columns.push_back({"global_batch", [](const Point& point) { return point.layout.global_batch(); },
+      {}, "INTEGER"});
   columns.push_back(
       {"repeat", [](const Point& point) { return std::int64_t{point.repeat}; }, {}, "INTEGER"});
   for (const auto& shape : shape_fields) {
     Column column{std::string(shape.name),
-                  [](const Point& point) { return std::int64_t{point.model}; },
-                  {},
-                  "INTEGER"};
+        [](const Point& point) { return std::int64_t{point.model}; }, {}, "INTEGER"};
     for (const auto& model : sweep.models)
       column.values.emplace_back(model.*shape.member);
     columns.push_back(std::move(column));
   }
   for (std::size_t i = 0; i < sweep.vars.size(); ++i) {
     Column column{sweep.vars[i].name,
-                  [i](const Point& point) { return std::int64_t{point.vars.at(i)}; },
-                  {},
-                  {}};
+        [i](const Point& point) { return std::int64_t{point.vars.at(i)}; }, {}, {}};
     for (const auto& value : sweep.vars[i].values)
       column.values.push_back(var_value(value));
     columns.push_back(std::move(column));

@@ -24,7 +24,7 @@ inline constexpr std::size_t longest_line = 1 << 20;  // of a file; a channel li
 
 inline Fault malformed(std::string_view line, std::string_view why) {
   return {FaultKind::corrupt,
-          "malformed line (" + std::string(why) + "): '" + one_line(line, 60) + "'"};
+      "malformed line (" + std::string(why) + "): '" + one_line(line, 60) + "'"};
 }
 
 template <class T>

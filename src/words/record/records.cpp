@@ -37,8 +37,7 @@ constexpr double same_speed = 0.01;
 
 std::string text_of(const JsonValue& record, const char* key) {
   const auto found = record.find(key);
-  return found != record.end() && found->is_string() ? found->get<std::string>()
-                                                     : std::string();
+  return found != record.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
 std::optional<double> number_of(const JsonValue& record, std::string_view key) {
@@ -69,9 +68,8 @@ std::string with_quoted_numbers(std::string_view line) {
   std::string out;
   bool in_text = false;
   for (std::size_t i = 0; i < line.size();) {
-    const auto word = std::find_if(words.begin(), words.end(), [&](std::string_view each) {
-      return !in_text && line.substr(i, each.size()) == each;
-    });
+    const auto word = std::find_if(words.begin(), words.end(),
+        [&](std::string_view each) { return !in_text && line.substr(i, each.size()) == each; });
     if (word != words.end()) {
       out += fmt::format("\"{}\"", *word);
       i += word->size();
@@ -113,20 +111,19 @@ std::string flaw_of(const MetricInfo& metric, const JsonValue& result) {
     return required ? fmt::format("The result record lacks {}.", metric.name) : "";
   if (found->is_null() && !required) return "";
   if (!found->is_number())
-    return fmt::format("In the result record {} {}, not a number.", metric.name,
-                       value_kind(*found));
+    return fmt::format(
+        "In the result record {} {}, not a number.", metric.name, value_kind(*found));
   const double value = found->get<double>();
   constexpr double most = 9e18;  // what a whole number holds
   if (!(std::abs(value) < most))
-    return fmt::format("In the result record {} is {:g}, which is too large.", metric.name,
-                       value);
+    return fmt::format("In the result record {} is {:g}, which is too large.", metric.name, value);
   if (required && value <= 0)
-    return fmt::format("In the result record {} is {:g}; it has to be above 0.", metric.name,
-                       value);
+    return fmt::format(
+        "In the result record {} is {:g}; it has to be above 0.", metric.name, value);
   // A loss may be anything.
   if (value < 0 && metric.name != "loss")
-    return fmt::format("In the result record {} is {:g}; it may not be negative.", metric.name,
-                       value);
+    return fmt::format(
+        "In the result record {} is {:g}; it may not be negative.", metric.name, value);
   return "";
 }
 
@@ -173,10 +170,10 @@ struct Summary {
     if (summary.runner.empty()) summary.runner = text_of(record, "runner");
     if (const std::string version = text_of(record, "version"); !version.empty()) {
       const bool changed = version != summary.runner_version && version != "unknown" &&
-                           summary.runner_version != "unknown";
+          summary.runner_version != "unknown";
       if (!summary.runner_version.empty() && changed)
         note_doubt(fmt::format("its start records name two versions: '{}' and '{}'",
-                               one_line(summary.runner_version, 64), one_line(version, 64)));
+            one_line(summary.runner_version, 64), one_line(version, 64)));
       summary.runner_version = version;
     } else if (summary.runner_version.empty()) {
       summary.runner_version = "unknown";
@@ -194,7 +191,7 @@ struct Summary {
     const auto step_ms = number_of(record, "step_ms");
     if (!step || !step_ms || samples.size() >= most_samples) return;
     samples.push_back({static_cast<std::int32_t>(std::clamp(*step, 0.0, 2e9)), *step_ms,
-                       number_of(record, "loss").value_or(std::nan(""))});
+        number_of(record, "loss").value_or(std::nan(""))});
   }
 
   void add_result(const JsonValue& record, std::string_view line) {
@@ -208,8 +205,7 @@ struct Summary {
       summary.busbw_bytes_per_s =
           std::max(0.0, number_of(*network, "busbw_gb_per_s").value_or(0)) * 1e9;
     // That of a network probe alone has no metrics: a control needs none.
-    if (std::string flaw = flaw_of(record); !flaw.empty())
-      return note_flaw(std::move(flaw), true);
+    if (std::string flaw = flaw_of(record); !flaw.empty()) return note_flaw(std::move(flaw), true);
     AddMeasurement measurement;
     for (const MetricInfo& metric : metric_table) {
       if (const auto value = number_of(record, metric.name)) {
@@ -221,7 +217,7 @@ struct Summary {
     measurement.flops_model = text_of(record, "flops_model");
     measurement.detail = line;
     summary.own_work = {numbers_of<double>(record, "busy_ms_by_rank"),
-                        numbers_of<std::int32_t>(record, "stage_by_rank")};
+        numbers_of<std::int32_t>(record, "stage_by_rank")};
     summary.result = std::move(measurement);
   }
 
@@ -237,8 +233,8 @@ struct Summary {
       const std::string name = key.substr(prefix.size());
       variables[name] = value;
       if (is_setting(name))
-        settings += fmt::format("{}{}={}", settings.empty() ? "" : " ", name,
-                                value.get_ref<const std::string&>());
+        settings += fmt::format(
+            "{}{}={}", settings.empty() ? "" : " ", name, value.get_ref<const std::string&>());
     }
     if (!variables.empty())
       summary.environment = variables.dump(-1, ' ', false, JsonValue::error_handler_t::replace);
@@ -274,30 +270,29 @@ struct Summary {
   void note_malformed(std::string_view line) {
     constexpr std::size_t most_shown = 60;
     const JsonValue record = line.size() > longest_line
-                                 ? JsonValue()
-                                 : JsonValue::parse(with_quoted_numbers(line), nullptr, false);
+        ? JsonValue()
+        : JsonValue::parse(with_quoted_numbers(line), nullptr, false);
     if (record.is_object() && text_of(record, "type") == "result" &&
         text_of(record, "run_id") == nonce) {
       return note_flaw(flaw_of(record).empty() ? "The result record has NaN or Infinity, which "
                                                  "JSON does not know."
                                                : flaw_of(record),
-                       true);
+          true);
     }
     note_flaw(fmt::format("There is no result record; line {} of the records is not a record "
                           "in JSON: '{}'.",
-                          lines, one_line(line, most_shown)),
-              false);
+                  lines, one_line(line, most_shown)),
+        false);
   }
 
   void note_foreign(const JsonValue& record) {
     if (text_of(record, "type") != "result") return;
     const std::string given = text_of(record, "run_id");
-    note_flaw(
-        given.empty()
+    note_flaw(given.empty()
             ? std::string("The result record lacks run_id, the value of --run-id.")
             : fmt::format("The result record has the run_id '{}'; this attempt's --run-id "
                           "is '{}'.",
-                          one_line(given, 64), nonce),
+                  one_line(given, 64), nonce),
         false);
   }
 
@@ -369,8 +364,8 @@ namespace {
 using namespace json;
 
 RecordType record_type(std::string_view word) {
-  constexpr std::array<std::string_view, 6> words{"start",  "phase", "train_step",
-                                                  "result", "error", "refusal"};
+  constexpr std::array<std::string_view, 6> words{
+      "start", "phase", "train_step", "result", "error", "refusal"};
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (words[i] == word) return static_cast<RecordType>(i);
   }

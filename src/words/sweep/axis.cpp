@@ -11,7 +11,7 @@ constexpr bool places_are_a_row() {
     most = std::max(most, axis.place);
   for (std::int32_t place = 1; place <= most; ++place) {
     const auto here = std::count_if(axis_table.begin(), axis_table.end(),
-                                    [place](const auto& axis) { return axis.place == place; });
+        [place](const auto& axis) { return axis.place == place; });
     if (here != 1) return false;
   }
   return true;

@@ -50,8 +50,8 @@ Result<const AxisInfo*> layout_axis(std::string_view name) {
   if (!nearest(name, names).empty())
     return refuse(
         fmt::format("no axis is called {}{}", in_quotes(name), did_you_mean(name, names)));
-  return refuse(fmt::format("no axis of a layout is called {}; there are: {}", in_quotes(name),
-                            fmt::join(names, ", ")));
+  return refuse(fmt::format(
+      "no axis of a layout is called {}; there are: {}", in_quotes(name), fmt::join(names, ", ")));
 }
 
 /// A piece of a label: tp2, full, sp, no-overlap.
@@ -123,8 +123,8 @@ class SettingReader {
     }
     if (const auto found = of_label(piece)) {
       // 'full recompute' is 'full'.
-      if (found->first->kind == AxisKind::word && !at_end() &&
-          pieces_[at_] == found->first->name && !is_value(at_ + 1, *found->first))
+      if (found->first->kind == AxisKind::word && !at_end() && pieces_[at_] == found->first->name &&
+          !is_value(at_ + 1, *found->first))
         ++at_;
       return with_value(*found->first, axis_text(*found->first, found->second));
     }
@@ -146,13 +146,13 @@ class SettingReader {
       axis = axis_called(name);
     }
     if (axis == nullptr || !axis->of_layout())
-      return refuse(fmt::format("{} sets no axis; write such as tp=4 or recompute=full",
-                                in_quotes(first)));
+      return refuse(
+          fmt::format("{} sets no axis; write such as tp=4 or recompute=full", in_quotes(first)));
     if (axis->kind == AxisKind::toggle && !is_value(at_, *axis))
       return AxisValues{axis, false, {off ? 0 : 1}};
     if (at_end())
       return refuse(fmt::format("{} has no value; write such as {}={}", axis->name, axis->name,
-                                axis_text(*axis, axis->default_value)));
+          axis_text(*axis, axis->default_value)));
     return with_value(*axis, pieces_[at_++]);
   }
 
@@ -169,17 +169,17 @@ Result<std::int64_t> axis_value_from(const AxisInfo& axis, std::string_view text
     }
     const auto word = std::find(axis.words.begin(), axis.words.end(), text);
     if (word != axis.words.end()) return word - axis.words.begin();
-    return refuse(fmt::format("{} is not {}; it is one of: {}", axis.name, in_quotes(text),
-                              fmt::join(axis.words, ", ")));
+    return refuse(fmt::format(
+        "{} is not {}; it is one of: {}", axis.name, in_quotes(text), fmt::join(axis.words, ", ")));
   }
   if (axis.kind == AxisKind::toggle && (text == "true" || text == "false"))
     return text == "true" ? 1 : 0;
   const auto value = whole_number(text);
   if (!value || *value < axis.minimum || *value > axis.maximum) {
     return refuse(axis.kind == AxisKind::toggle
-                      ? fmt::format("{} is true or false, not {}", axis.name, in_quotes(text))
-                      : fmt::format("{} is a whole number from {} to {}, not {}", axis.name,
-                                    axis.minimum, axis.maximum, in_quotes(text)));
+            ? fmt::format("{} is true or false, not {}", axis.name, in_quotes(text))
+            : fmt::format("{} is a whole number from {} to {}, not {}", axis.name, axis.minimum,
+                  axis.maximum, in_quotes(text)));
   }
   return *value;
 }
@@ -189,9 +189,8 @@ Result<std::vector<AxisValues>> read_layout_settings(std::string_view text) {
   SettingReader reader(pieces_of(text));
   while (!reader.at_end()) {
     SHARDSWEEP_ASSIGN(auto setting, reader.next());
-    const bool twice = std::any_of(all.begin(), all.end(), [&](const AxisValues& one) {
-      return one.axis == setting.axis;
-    });
+    const bool twice = std::any_of(
+        all.begin(), all.end(), [&](const AxisValues& one) { return one.axis == setting.axis; });
     if (twice) return refuse(fmt::format("{} is set twice", setting.axis->name));
     all.push_back(std::move(setting));
   }

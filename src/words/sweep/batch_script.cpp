@@ -23,12 +23,9 @@ constexpr std::string_view job_folder = "@job_folder@";
 
 /// What a shell fills in, by the text that stands for it until then.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> known_to_the_shell{
-    {{job_folder, "$job_folder"},
-     {"{rank}", "$RANK"},
-     {"{local_rank}", "$LOCAL_RANK"},
-     {"{node_rank}", "$NODE_RANK"},
-     {"{master_addr}", "$MASTER_ADDR"},
-     {"{master_port}", "$MASTER_PORT"}}};
+    {{job_folder, "$job_folder"}, {"{rank}", "$RANK"}, {"{local_rank}", "$LOCAL_RANK"},
+        {"{node_rank}", "$NODE_RANK"}, {"{master_addr}", "$MASTER_ADDR"},
+        {"{master_port}", "$MASTER_PORT"}}};
 
 bool is_plain(std::string_view text) {
   constexpr std::string_view safe =
@@ -70,19 +67,19 @@ std::string here_document(std::string_view file, std::string_view text) {
   while (text.find(end) != std::string_view::npos)
     end += "_END";
   // Quoted: bash fills nothing in. The folder's name is put in afterwards.
-  return fmt::format("sed \"s|{}|$job_folder|g\" >\"$job_folder/{}\" <<'{}'\n{}{}{}\n",
-                     job_folder, file, end, text, text.ends_with('\n') ? "" : "\n", end);
+  return fmt::format("sed \"s|{}|$job_folder|g\" >\"$job_folder/{}\" <<'{}'\n{}{}{}\n", job_folder,
+      file, end, text, text.ends_with('\n') ? "" : "\n", end);
 }
 
 std::string rank_script(const AttemptSpec& spec) {
   const bool per_node = spec.trainer && spec.trainer->per_node;
-  std::string text =
-      per_node ? "export NODE_RANK=$SLURM_NODEID NNODES=$SLURM_NNODES\n"
-                 "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE\n"
-               : fmt::format(
-                     "export RANK=$SLURM_PROCID WORLD_SIZE={} LOCAL_RANK=$SLURM_LOCALID "
-                     "LOCAL_WORLD_SIZE={} NODE_RANK=$SLURM_NODEID\n",
-                     spec.world, spec.ranks_per_node);
+  std::string text = per_node
+      ? "export NODE_RANK=$SLURM_NODEID NNODES=$SLURM_NNODES\n"
+        "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE\n"
+      : fmt::format(
+            "export RANK=$SLURM_PROCID WORLD_SIZE={} LOCAL_RANK=$SLURM_LOCALID "
+            "LOCAL_WORLD_SIZE={} NODE_RANK=$SLURM_NODEID\n",
+            spec.world, spec.ranks_per_node);
   if (spec.trainer && !spec.trainer->directory.empty())
     text += fmt::format("cd {}\n", shell_word(spec.trainer->directory));
   text += "exec";
@@ -95,13 +92,13 @@ std::string rank_script(const AttemptSpec& spec) {
 
 std::string batch_script(const SweepSpec& sweep, const Point& point, const BatchScript& about) {
   const AttemptSpec spec = attempt_spec(sweep, point,
-                                        {.attempt = 0,
-                                         .trial = about.name,
-                                         .nonce = "batch",
-                                         .token = "",
-                                         .program = about.program,
-                                         .paths = {std::string(job_folder)},
-                                         .slots_per_node = about.slots_per_node});
+      {.attempt = 0,
+          .trial = about.name,
+          .nonce = "batch",
+          .token = "",
+          .program = about.program,
+          .paths = {std::string(job_folder)},
+          .slots_per_node = about.slots_per_node});
   const auto nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   const bool per_node = spec.trainer && spec.trainer->per_node;
   std::string text = fmt::format(
@@ -120,7 +117,7 @@ std::string batch_script(const SweepSpec& sweep, const Point& point, const Batch
   for (const auto& name : secret_names(sweep))
     text += fmt::format("export {0}=\"${{{0}:?}}\"  # of the shell that submits\n", name);
   for (const auto& [name, file] :
-       trainer_files(sweep, point, std::string(job_folder), spec.ranks_per_node))
+      trainer_files(sweep, point, std::string(job_folder), spec.ranks_per_node))
     text += here_document(name, file);
   text += fmt::format("cat >\"$job_folder/rank.sh\" <<'RANK'\n{}RANK\n", rank_script(spec));
   return text + "srun --export=ALL bash \"$job_folder/rank.sh\"\n";

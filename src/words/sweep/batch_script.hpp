@@ -18,7 +18,7 @@ struct BatchScript {
 
 /// Its folder is made where it is submitted. The variables that PyTorch's launchers set come
 /// from Slurm's own, so that no site has to set them.
-[[nodiscard]] std::string batch_script(const SweepSpec& sweep, const Point& point,
-                                       const BatchScript& about);
+[[nodiscard]] std::string batch_script(
+    const SweepSpec& sweep, const Point& point, const BatchScript& about);
 
 }  // namespace shardsweep

@@ -12,16 +12,15 @@ namespace shardsweep {
 namespace {
 
 bool has_target(const ContainerSpec& container, std::string_view target) {
-  return std::any_of(
-      container.mounts.begin(), container.mounts.end(),
+  return std::any_of(container.mounts.begin(), container.mounts.end(),
       [target](const std::string& one) { return mount_of(one).target == target; });
 }
 
 /// Where the user has put something else in its place, that stays.
 void mount_as_it_is(ContainerSpec& container, const std::string& folder, bool read_only) {
   if (!folder.starts_with('/') || folder == "/" || has_target(container, folder)) return;
-  container.mounts.push_back(read_only ? fmt::format("{0}:{0}:ro", folder)
-                                       : fmt::format("{0}:{0}", folder));
+  container.mounts.push_back(
+      read_only ? fmt::format("{0}:{0}:ro", folder) : fmt::format("{0}:{0}", folder));
 }
 
 std::string folder_of(const std::string& program) {
@@ -51,41 +50,38 @@ Result<void> check_container(const ContainerSpec& container, LaunchMode launch) 
   const bool has_image = !container.image.empty();
   if (container.is_used() && !has_image)
     return fault(FaultKind::invalid_input,
-                 fmt::format("'container' has the runtime {} and no image; write 'image' into "
-                             "the sweep file",
-                             word_of(*container.runtime)));
+        fmt::format("'container' has the runtime {} and no image; write 'image' into "
+                    "the sweep file",
+            word_of(*container.runtime)));
   if (has_image && !container.runtime)
     return fault(FaultKind::invalid_input,
-                 "'container' has an image and no runtime; write 'runtime' into the sweep file "
-                 "or into the site file: pyxis, enroot, apptainer, podman-hpc or shifter");
-  const bool is_file =
-      container.image.ends_with(".sqsh") || container.image.ends_with(".squashfs");
+        "'container' has an image and no runtime; write 'runtime' into the sweep file "
+        "or into the site file: pyxis, enroot, apptainer, podman-hpc or shifter");
+  const bool is_file = container.image.ends_with(".sqsh") || container.image.ends_with(".squashfs");
   const bool is_made = container.runtime == ContainerRuntime::pyxis ||
-                       (container.runtime == ContainerRuntime::enroot && is_file);
+      (container.runtime == ContainerRuntime::enroot && is_file);
   if (is_made && launch == LaunchMode::srun)
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("with 'launch: srun' no agent makes a container of {} on each node; "
                     "write 'launch: agents', or name one of enroot that is there",
-                    word_of(*container.runtime)));
+            word_of(*container.runtime)));
   return {};
 }
 
 Result<void> check_watched_image(const ContainerSpec& container) {
   const bool is_one_file = container.is_used() && container.image.starts_with('/') &&
-                           container.image.find('{') == std::string::npos;
+      container.image.find('{') == std::string::npos;
   if (is_one_file) return {};
   return fault(FaultKind::invalid_input,
-               fmt::format("'remeasure: {{on: image}}' watches one file, from '/', such as "
-                           "/images/train.sqsh, and {}. Leave 'on' out: the layouts are then "
-                           "measured in the image as it is",
-                           container.is_used() ? fmt::format("'image' is '{}'", container.image)
-                                               : std::string("no container is used")));
+      fmt::format("'remeasure: {{on: image}}' watches one file, from '/', such as "
+                  "/images/train.sqsh, and {}. Leave 'on' out: the layouts are then "
+                  "measured in the image as it is",
+          container.is_used() ? fmt::format("'image' is '{}'", container.image)
+                              : std::string("no container is used")));
 }
 
-std::optional<ContainerSpec> container_of(const ContainerSpec& container,
-                                          const AttemptSpec& spec, std::string image,
-                                          const std::string& attempt_dir) {
+std::optional<ContainerSpec> container_of(const ContainerSpec& container, const AttemptSpec& spec,
+    std::string image, const std::string& attempt_dir) {
   if (!container.is_used()) return std::nullopt;
   ContainerSpec filled = container;
   filled.image = std::move(image);

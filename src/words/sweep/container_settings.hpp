@@ -27,8 +27,6 @@ namespace shardsweep {
 /// Of one attempt, whose program, folder and trainer `spec` says; none: its ranks run on the
 /// host. `image`: with its placeholders filled in.
 [[nodiscard]] std::optional<ContainerSpec> container_of(const ContainerSpec& container,
-                                                        const AttemptSpec& spec,
-                                                        std::string image,
-                                                        const std::string& attempt_dir);
+    const AttemptSpec& spec, std::string image, const std::string& attempt_dir);
 
 }  // namespace shardsweep

@@ -81,19 +81,17 @@ void put_container(Buffer& out, const ContainerSpec& container) {
 }
 
 void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& runner,
-                      const std::map<std::string, std::string>& site_env) {
+    const std::map<std::string, std::string>& site_env) {
   put(out, "shardsweep trial 1\n");
   // A sweep file that gives no name has always stood for ours.
   put_text(out, "runner", sweep.runner.name.empty() ? "shardbench" : sweep.runner.name);
   put_text(out, "program", runner.runner);
   put_text(out, "version", runner.version);
-  if (sweep.runner.profile != profile_words.front())
-    put_text(out, "profile", sweep.runner.profile);
+  if (sweep.runner.profile != profile_words.front()) put_text(out, "profile", sweep.runner.profile);
   for (const auto& arg : sweep.runner.args)
     put_text(out, "arg", arg);
   if (sweep.runner.is_trainer()) put_trainer(out, sweep.runner.trainer);
-  if (!sweep.runner.snapshot_hash.empty())
-    put_text(out, "snapshot", sweep.runner.snapshot_hash);
+  if (!sweep.runner.snapshot_hash.empty()) put_text(out, "snapshot", sweep.runner.snapshot_hash);
   if (sweep.container.is_used()) put_container(out, sweep.container);
   put_text(out, "cluster", sweep.cluster.name);
   put_text(out, "gpu", sweep.cluster.gpu);
@@ -172,14 +170,14 @@ void put_layout(Buffer& out, const Point& point) {
 }
 
 // Those that put_layout() writes whatever their values, beside the model.
-constexpr std::array<std::string_view, 6> written{"model", "dp",          "tp",
-                                                  "pp",    "micro_batch", "grad_accum"};
+constexpr std::array<std::string_view, 6> written{
+    "model", "dp", "tp", "pp", "micro_batch", "grad_accum"};
 static_assert(names_all(written, AxisUse::named));
 
 }  // namespace
 
 Identifier::Identifier(const SweepSpec& sweep, const Capabilities& runner,
-                       const std::map<std::string, std::string>& site_env) {
+    const std::map<std::string, std::string>& site_env) {
   Buffer shared;
   put_surroundings(shared, sweep, runner, site_env);
   Fnv128 hash;
@@ -198,8 +196,8 @@ Identifier::Identifier(const SweepSpec& sweep, const Capabilities& runner,
       put_text(text, "var", sweep.vars[i].name);
       put_text(text, "is", value);
       var.text.emplace_back(view(text));
-      var.in_slug.push_back(fmt::format("-{}.{}", safe_name(sweep.vars[i].name, "var"),
-                                        safe_name(value, "empty")));
+      var.in_slug.push_back(
+          fmt::format("-{}.{}", safe_name(sweep.vars[i].name, "var"), safe_name(value, "empty")));
     }
     vars_.push_back(std::move(var));
   }
@@ -248,8 +246,7 @@ std::string Identifier::slug(const Point& point) const {
   if (text.size() + 1 + short_digits > slug_limit) {
     text.resize(slug_limit - 2 - long_digits);
     text.push_back('-');
-    append_text(text,
-                std::string_view(digits).substr(short_digits, long_digits - short_digits));
+    append_text(text, std::string_view(digits).substr(short_digits, long_digits - short_digits));
   }
   text.push_back('-');
   append_text(text, std::string_view(digits).substr(0, short_digits));
@@ -257,17 +254,17 @@ std::string Identifier::slug(const Point& point) const {
 }
 
 std::string identity(const SweepSpec& sweep, const Capabilities& runner, const Point& point,
-                     const std::map<std::string, std::string>& site_env) {
+    const std::map<std::string, std::string>& site_env) {
   return Identifier(sweep, runner, site_env).identity(point);
 }
 
 std::string slug(const SweepSpec& sweep, const Capabilities& runner, const Point& point,
-                 const std::map<std::string, std::string>& site_env) {
+    const std::map<std::string, std::string>& site_env) {
   return Identifier(sweep, runner, site_env).slug(point);
 }
 
 std::string lane_key(const SweepSpec& sweep, const Capabilities& runner, const Point& point,
-                     const std::map<std::string, std::string>& site_env) {
+    const std::map<std::string, std::string>& site_env) {
   return Identifier(sweep, runner, site_env).lane_key(point);
 }
 

@@ -28,7 +28,7 @@ class Identifier {
  public:
   /// `site_env` is the site file's environment; the sweep's own wins over it.
   Identifier(const SweepSpec& sweep, const Capabilities& runner,
-             const std::map<std::string, std::string>& site_env = {});
+      const std::map<std::string, std::string>& site_env = {});
 
   /// 32 hex digits.
   [[nodiscard]] std::string identity(const Point& point) const;
@@ -55,13 +55,10 @@ class Identifier {
 };
 
 [[nodiscard]] std::string identity(const SweepSpec& sweep, const Capabilities& runner,
-                                   const Point& point,
-                                   const std::map<std::string, std::string>& site_env = {});
+    const Point& point, const std::map<std::string, std::string>& site_env = {});
 [[nodiscard]] std::string slug(const SweepSpec& sweep, const Capabilities& runner,
-                               const Point& point,
-                               const std::map<std::string, std::string>& site_env = {});
+    const Point& point, const std::map<std::string, std::string>& site_env = {});
 [[nodiscard]] std::string lane_key(const SweepSpec& sweep, const Capabilities& runner,
-                                   const Point& point,
-                                   const std::map<std::string, std::string>& site_env = {});
+    const Point& point, const std::map<std::string, std::string>& site_env = {});
 
 }  // namespace shardsweep

@@ -90,59 +90,32 @@ namespace {
 /// Of the two that lie beside `installed` the one for this cluster.
 std::string shardbench_for(const ClusterSpec& cluster, const std::string& installed) {
   return installed.substr(0, installed.rfind('/') + 1) +
-         (cluster.gpu.empty() ? "shardbench-cpu" : "shardbench-cuda");
+      (cluster.gpu.empty() ? "shardbench-cpu" : "shardbench-cuda");
 }
 
 }  // namespace
 
-std::vector<std::string> allreduce_command(const SweepSpec& sweep,
-                                           const std::string& installed) {
-  return {shardbench_for(sweep.cluster, installed),
-          "--microbench",
-          "--network-probe",
-          "alone",
-          "--model",
-          "tiny",  // no layer of it runs, but a model is asked for
-          "--world-size",
-          "2",
-          "--local-rank",
-          "0"};
+std::vector<std::string> allreduce_command(const SweepSpec& sweep, const std::string& installed) {
+  return {shardbench_for(sweep.cluster, installed), "--microbench", "--network-probe", "alone",
+      "--model",
+      "tiny",  // no layer of it runs, but a model is asked for
+      "--world-size", "2", "--local-rank", "0"};
 }
 
 /// The rank is said: a step of Slurm has others for whoever reads its environment.
 std::vector<std::string> gemm_command(const SweepSpec& sweep, const std::string& installed) {
   const std::string program = shardbench_for(sweep.cluster, installed);
   if (sweep.cluster.gpu.empty())
-    return {program,         "--microbench",
-            "--rank",        "0",
-            "--world-size",  "1",
-            "--local-rank",  "0",
-            "--layers",      "1",
-            "--hidden",      "512",
-            "--ffn",         "1024",
-            "--heads",       "8",
-            "--kv-heads",    "8",
-            "--vocab",       "512",
-            "--seq-len",     "128",
-            "--micro-batch", "1",
-            "--dtype",       "fp32"};
-  return {program,         "--microbench",
-          "--rank",        "0",
-          "--world-size",  "1",
-          "--local-rank",  "0",
-          "--layers",      "1",
-          "--hidden",      "4096",
-          "--ffn",         "14336",
-          "--heads",       "32",
-          "--kv-heads",    "8",
-          "--vocab",       "32000",
-          "--seq-len",     "4096",
-          "--micro-batch", "1",
-          "--dtype",       "bf16"};
+    return {program, "--microbench", "--rank", "0", "--world-size", "1", "--local-rank", "0",
+        "--layers", "1", "--hidden", "512", "--ffn", "1024", "--heads", "8", "--kv-heads", "8",
+        "--vocab", "512", "--seq-len", "128", "--micro-batch", "1", "--dtype", "fp32"};
+  return {program, "--microbench", "--rank", "0", "--world-size", "1", "--local-rank", "0",
+      "--layers", "1", "--hidden", "4096", "--ffn", "14336", "--heads", "32", "--kv-heads", "8",
+      "--vocab", "32000", "--seq-len", "4096", "--micro-batch", "1", "--dtype", "bf16"};
 }
 
-std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& point,
-                                        const LaunchContext& context) {
+std::vector<std::string> runner_command(
+    const SweepSpec& sweep, const Point& point, const LaunchContext& context) {
   std::vector<std::string> argv{runner_program(sweep, context.program)};
   // Flags after it override what it sets.
   if (sweep.runner.profile != profile_words.front())
@@ -172,8 +145,7 @@ std::vector<std::string> runner_command(const SweepSpec& sweep, const Point& poi
   return argv;
 }
 
-AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
-                         const LaunchContext& context) {
+AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point, const LaunchContext& context) {
   const Policy& policy = sweep.policy;
   AttemptSpec spec;
   spec.attempt = context.attempt;
@@ -189,10 +161,9 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
   } else {
     spec.argv = runner_command(sweep, point, context);
   }
-  spec.container =
-      container_of(sweep.container, spec,
-                   image_of(sweep, point, context.paths.dir.string(), spec.ranks_per_node),
-                   context.paths.dir.string());
+  spec.container = container_of(sweep.container, spec,
+      image_of(sweep, point, context.paths.dir.string(), spec.ranks_per_node),
+      context.paths.dir.string());
   spec.env = point_env(sweep, point, context.paths.dir.string(), spec.ranks_per_node);
   if (!sweep.proof_of.empty() && spec.trainer) {
     spec.trainer->fake_world = spec.world;
@@ -242,8 +213,8 @@ std::span<const std::string_view> proof_stage_words() {
 
 std::int32_t fake_rank_of(const SweepSpec& proof, const Point& point) {
   const auto word = proof.vars.empty() || point.vars.size() != proof.vars.size()
-                        ? std::size_t{0}
-                        : static_cast<std::size_t>(point.vars.back());
+      ? std::size_t{0}
+      : static_cast<std::size_t>(point.vars.back());
   const Layout& layout = point.layout;
   const std::int32_t stage = word == 0 ? 0 : word == 1 ? layout.pp / 2 : layout.pp - 1;
   return stage * static_cast<std::int32_t>(layout.world() / layout.pp);
@@ -254,8 +225,7 @@ namespace {
 constexpr std::string_view between = ":,=";
 
 bool ends_an_element(std::string_view text, std::size_t at) {
-  return at == text.size() || text[at] == '/' ||
-         between.find(text[at]) != std::string_view::npos;
+  return at == text.size() || text[at] == '/' || between.find(text[at]) != std::string_view::npos;
 }
 
 }  // namespace
@@ -264,8 +234,7 @@ std::string moved(std::string_view text, std::string_view from, std::string_view
   std::string out;
   bool begins = true;  // an element
   while (!text.empty()) {
-    if (begins && !from.empty() && text.starts_with(from) &&
-        ends_an_element(text, from.size())) {
+    if (begins && !from.empty() && text.starts_with(from) && ends_an_element(text, from.size())) {
       out += to;
       text.remove_prefix(from.size());
       begins = false;

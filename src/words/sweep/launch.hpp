@@ -43,22 +43,21 @@ struct LaunchContext {
 // What the check of nodes is told (check.hpp); `installed` as above.
 
 /// Absolute paths that every node has to see.
-[[nodiscard]] std::vector<std::string> programs_of(const SweepSpec& sweep,
-                                                   const std::string& installed);
+[[nodiscard]] std::vector<std::string> programs_of(
+    const SweepSpec& sweep, const std::string& installed);
 /// shardbench's matrix products on one GPU, or on the CPUs of a node: about a second.
-[[nodiscard]] std::vector<std::string> gemm_command(const SweepSpec& sweep,
-                                                    const std::string& installed);
+[[nodiscard]] std::vector<std::string> gemm_command(
+    const SweepSpec& sweep, const std::string& installed);
 /// An all-reduce between two ranks; rank and meeting place are still to come.
-[[nodiscard]] std::vector<std::string> allreduce_command(const SweepSpec& sweep,
-                                                         const std::string& installed);
+[[nodiscard]] std::vector<std::string> allreduce_command(
+    const SweepSpec& sweep, const std::string& installed);
 
 /// argv as words: nothing in it is ever read by a shell.
-[[nodiscard]] std::vector<std::string> runner_command(const SweepSpec& sweep,
-                                                      const Point& point,
-                                                      const LaunchContext& context);
+[[nodiscard]] std::vector<std::string> runner_command(
+    const SweepSpec& sweep, const Point& point, const LaunchContext& context);
 
-[[nodiscard]] AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point,
-                                       const LaunchContext& context);
+[[nodiscard]] AttemptSpec attempt_spec(
+    const SweepSpec& sweep, const Point& point, const LaunchContext& context);
 
 // Which rank of a layout a trial of a proof runs (plan/proof.hpp).
 
@@ -74,8 +73,7 @@ inline constexpr std::string_view proof_stage_var = "proof_stage";
 
 /// `from`, and what is below it, becomes `to`: where it is the text, or an element of a list
 /// (`:`, `,`) or the value of an option (`=`).
-[[nodiscard]] std::string moved(std::string_view text, std::string_view from,
-                                std::string_view to);
+[[nodiscard]] std::string moved(std::string_view text, std::string_view from, std::string_view to);
 
 /// `tree`: where the sweep's snapshot is. A sweep without one stays as it is.
 [[nodiscard]] SweepSpec in_snapshot(SweepSpec sweep, const std::string& tree);

@@ -23,7 +23,6 @@ enum class LayoutForm : std::uint8_t {
 
 /// The label of a layout whose values come from elsewhere, as axis_text() would print them. A
 /// word that is none of ours is printed as it is.
-[[nodiscard]] std::string layout_label(
-    const std::function<std::string(const AxisInfo&)>& value_of);
+[[nodiscard]] std::string layout_label(const std::function<std::string(const AxisInfo&)>& value_of);
 
 }  // namespace shardsweep

@@ -18,8 +18,7 @@ using Found = std::optional<ShapeMistake>;
 
 Found divides(std::string_view a, std::int64_t of, std::string_view b, std::int64_t by) {
   if (of % by == 0) return std::nullopt;
-  return ShapeMistake{{},
-                      fmt::format("'{}' ({}) is not a multiple of '{}' ({})", a, of, b, by)};
+  return ShapeMistake{{}, fmt::format("'{}' ({}) is not a multiple of '{}' ({})", a, of, b, by)};
 }
 
 Found mistake_of_heads(const ModelSpec& model) {
@@ -32,8 +31,7 @@ Found mistake_of_heads(const ModelSpec& model) {
 /// The first of some parts of a model that it says nothing of without `of`.
 template <std::size_t Count>
 Found mistake_without(const ModelSpec& model,
-                      const std::array<std::int64_t ModelSpec::*, Count>& parts,
-                      std::string_view of) {
+    const std::array<std::int64_t ModelSpec::*, Count>& parts, std::string_view of) {
   for (const auto& field : shape_fields) {
     const bool is_part = std::find(parts.begin(), parts.end(), field.member) != parts.end();
     if (!is_part || model.*field.member == 0) continue;
@@ -46,38 +44,37 @@ Found mistake_of_latents(const ModelSpec& model) {
   using M = ModelSpec;
   if (!model.is_latent())
     return mistake_without<3>(model, {&M::q_lora_rank, &M::qk_rope_head_dim, &M::v_head_dim},
-                              "'kv_lora_rank', the values of the latent of keys and values");
+        "'kv_lora_rank', the values of the latent of keys and values");
   if (model.kv_heads != model.heads)
-    return ShapeMistake{
-        {},
+    return ShapeMistake{{},
         fmt::format("'kv_heads' is {}; with 'kv_lora_rank' each of the {} heads "
                     "has keys and values of its own",
-                    model.kv_heads, model.heads)};
+            model.kv_heads, model.heads)};
   if (model.qk_rope_head_dim % 2 != 0 || model.qk_rope_head_dim >= model.head_size())
     return ShapeMistake{{},
-                        fmt::format("'qk_rope_head_dim' is {}; it is even and less than the {} "
-                                    "values of a head",
-                                    model.qk_rope_head_dim, model.head_size())};
+        fmt::format("'qk_rope_head_dim' is {}; it is even and less than the {} "
+                    "values of a head",
+            model.qk_rope_head_dim, model.head_size())};
   return std::nullopt;
 }
 
 Found mistake_of_experts(const ModelSpec& model) {
   using M = ModelSpec;
   if (model.experts == 0)
-    return mistake_without<4>(
-        model, {&M::experts_per_token, &M::expert_ffn, &M::shared_experts, &M::dense_layers},
+    return mistake_without<4>(model,
+        {&M::experts_per_token, &M::expert_ffn, &M::shared_experts, &M::dense_layers},
         "'experts', the number of experts of each layer");
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
     return ShapeMistake{{},
-                        fmt::format("'experts_per_token' is {}; with {} experts it is 1 to {}",
-                                    model.experts_per_token, model.experts, model.experts)};
+        fmt::format("'experts_per_token' is {}; with {} experts it is 1 to {}",
+            model.experts_per_token, model.experts, model.experts)};
   if (model.expert_ffn < 1)
     return ShapeMistake{{}, "'expert_ffn', the width of one expert, is missing"};
   if (model.dense_layers >= model.layers)
     return ShapeMistake{{},
-                        fmt::format("'dense_layers' ({}) leaves no layer with experts, as "
-                                    "'layers' is {}",
-                                    model.dense_layers, model.layers)};
+        fmt::format("'dense_layers' ({}) leaves no layer with experts, as "
+                    "'layers' is {}",
+            model.dense_layers, model.layers)};
   return std::nullopt;
 }
 

@@ -15,8 +15,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 7> day_words{"mon", "tue", "wed", "thu",
-                                                    "fri", "sat", "sun"};
+constexpr std::array<std::string_view, 7> day_words{
+    "mon", "tue", "wed", "thu", "fri", "sat", "sun"};
 constexpr std::int32_t day_min = 24 * 60;
 constexpr std::size_t most_windows = 50;
 constexpr std::string_view example =
@@ -36,8 +36,8 @@ tl::expected<std::uint8_t, std::string> parse_days(std::string_view text) {
   const auto first = day_of(text.substr(0, dash));
   const auto last = dash == text.size() ? first : day_of(text.substr(dash + 1));
   if (!first || !last)
-    return Wrong(fmt::format("'{}' is not a day of the week; write {}", text,
-                             fmt::join(day_words, ", ")));
+    return Wrong(
+        fmt::format("'{}' is not a day of the week; write {}", text, fmt::join(day_words, ", ")));
   std::uint8_t days = 0;
   for (std::size_t day = *first;; day = (day + 1) % day_words.size()) {
     days = static_cast<std::uint8_t>(days | (1U << day));
@@ -55,8 +55,7 @@ std::optional<std::int32_t> parse_time(std::string_view text) {
   };
   const std::int32_t hour = number(0);
   const std::int32_t minute = number(3);
-  if (hour < 0 || minute < 0 || minute > 59 || hour * 60 + minute > day_min)
-    return std::nullopt;
+  if (hour < 0 || minute < 0 || minute > 59 || hour * 60 + minute > day_min) return std::nullopt;
   return hour * 60 + minute;
 }
 
@@ -76,8 +75,7 @@ tl::expected<OpeningWindow, std::string> parse_window(std::string_view text) {
   if (!from || !to || *from == day_min)
     return Wrong(fmt::format("'{}' are not hours; {}", text, example));
   if (*from == *to)
-    return Wrong(
-        fmt::format("'{}' begins when it ends; write 00:00-24:00 for a whole day", text));
+    return Wrong(fmt::format("'{}' begins when it ends; write 00:00-24:00 for a whole day", text));
   window.from_min = *from;
   window.to_min = *to;
   return window;
@@ -96,8 +94,7 @@ std::string days_text(std::uint8_t days) {
         range |= 1U << ((first + i) % day_words.size());
       if (range != days) continue;
       const auto last = day_words[(first + length - 1) % day_words.size()];
-      return length == 1 ? std::string(last) + " "
-                         : fmt::format("{}-{} ", day_words[first], last);
+      return length == 1 ? std::string(last) + " " : fmt::format("{}-{} ", day_words[first], last);
     }
   }
   return "";
@@ -139,7 +136,7 @@ std::string opening_hours_text(const OpeningHours& hours) {
   std::string text;
   for (const OpeningWindow& window : hours.windows) {
     text += fmt::format("{}{}{}-{}", text.empty() ? "" : ", ", days_text(window.days),
-                        time_text(window.from_min), time_text(window.to_min));
+        time_text(window.from_min), time_text(window.to_min));
   }
   return text.empty() ? "always" : text;
 }
@@ -169,11 +166,10 @@ std::int32_t opens_in_min(const OpeningHours& hours, std::int32_t minute) {
 }
 
 std::string week_time_text(std::int32_t minute) {
-  constexpr std::array<std::string_view, 7> names{"Mon", "Tue", "Wed", "Thu",
-                                                  "Fri", "Sat", "Sun"};
+  constexpr std::array<std::string_view, 7> names{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
   minute %= minutes_of_week;
-  return fmt::format("{} {}", names.at(static_cast<std::size_t>(minute / day_min)),
-                     time_text(minute % day_min));
+  return fmt::format(
+      "{} {}", names.at(static_cast<std::size_t>(minute / day_min)), time_text(minute % day_min));
 }
 
 }  // namespace shardsweep

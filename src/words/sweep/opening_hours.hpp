@@ -18,8 +18,7 @@ inline constexpr std::int32_t minutes_of_week = 7 * 24 * 60;
 /// "always", or windows with commas in between: days on which they open (none: every day), from
 /// and to; a window over midnight ends on the next day. Else what is wrong, and what would be
 /// right.
-[[nodiscard]] tl::expected<OpeningHours, std::string> parse_opening_hours(
-    std::string_view text);
+[[nodiscard]] tl::expected<OpeningHours, std::string> parse_opening_hours(std::string_view text);
 /// The way back.
 [[nodiscard]] std::string opening_hours_text(const OpeningHours& hours);
 

@@ -22,24 +22,11 @@ bool is_pattern(std::string_view entry) {
 
 /// Each rank, shell or program has a value of its own.
 bool is_of_one_process(std::string_view name) {
-  constexpr std::array<std::string_view, 15> names{"RANK",
-                                                   "WORLD_SIZE",
-                                                   "LOCAL_RANK",
-                                                   "LOCAL_WORLD_SIZE",
-                                                   "MASTER_ADDR",
-                                                   "MASTER_PORT",
-                                                   "CUDA_VISIBLE_DEVICES",
-                                                   "NOTIFY_SOCKET",
-                                                   "_",
-                                                   "PWD",
-                                                   "OLDPWD",
-                                                   "SHLVL",
-                                                   "TERM",
-                                                   "NODE_RANK",
-                                                   "NNODES"};
+  constexpr std::array<std::string_view, 15> names{"RANK", "WORLD_SIZE", "LOCAL_RANK",
+      "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "CUDA_VISIBLE_DEVICES", "NOTIFY_SOCKET",
+      "_", "PWD", "OLDPWD", "SHLVL", "TERM", "NODE_RANK", "NNODES"};
   return std::find(names.begin(), names.end(), name) != names.end() ||
-         name.starts_with("SHARDSWEEP_") || name.starts_with("SLURM") ||
-         name.starts_with("BASH_");
+      name.starts_with("SHARDSWEEP_") || name.starts_with("SLURM") || name.starts_with("BASH_");
 }
 
 }  // namespace
@@ -50,7 +37,7 @@ bool is_passed_by(std::string_view entry, std::string_view name) {
 }
 
 PassedVariables take_variables(SweepSpec& sweep, const std::vector<std::string>& shell,
-                               const std::map<std::string, std::string>& kept) {
+    const std::map<std::string, std::string>& kept) {
   std::map<std::string, std::string> set;
   for (const std::string& entry : shell) {
     if (const auto equals = entry.find('='); equals != std::string::npos && equals > 0)
@@ -89,21 +76,20 @@ std::string missing_text(const std::vector<std::string>& names) {
   return fmt::format("{} {} not set in this shell", text, names.size() == 1 ? "is" : "are");
 }
 
-std::vector<std::string> withheld_variables(const SweepSpec& sweep,
-                                            const std::vector<std::string>& shell) {
-  constexpr std::array<std::string_view, 18> of_trainers{
-      "HF_",   "WANDB_", "TRANSFORMERS_", "TORCH",    "NCCL_",  "CUDA_",
-      "OMP_",  "MKL_",   "TRITON_",       "MLFLOW_",  "COMET_", "XLA_",
-      "NVTE_", "UCX_",   "GLOO_",         "PYTORCH_", "CUDNN_", "CUBLAS_"};
+std::vector<std::string> withheld_variables(
+    const SweepSpec& sweep, const std::vector<std::string>& shell) {
+  constexpr std::array<std::string_view, 18> of_trainers{"HF_", "WANDB_", "TRANSFORMERS_", "TORCH",
+      "NCCL_", "CUDA_", "OMP_", "MKL_", "TRITON_", "MLFLOW_", "COMET_", "XLA_", "NVTE_", "UCX_",
+      "GLOO_", "PYTORCH_", "CUDNN_", "CUBLAS_"};
   std::vector<std::string> names;
   for (const std::string& entry : shell) {
     const std::string name = entry.substr(0, entry.find('='));
     const bool is_read = std::any_of(of_trainers.begin(), of_trainers.end(),
-                                     [&](std::string_view it) { return name.starts_with(it); });
-    const bool is_passed =
-        is_passed_on(name) || sweep.env.contains(name) || sweep.secrets.contains(name) ||
+        [&](std::string_view it) { return name.starts_with(it); });
+    const bool is_passed = is_passed_on(name) || sweep.env.contains(name) ||
+        sweep.secrets.contains(name) ||
         std::any_of(sweep.pass_env.begin(), sweep.pass_env.end(),
-                    [&](const auto& passed) { return is_passed_by(passed, name); });
+            [&](const auto& passed) { return is_passed_by(passed, name); });
     if (is_read && !is_passed) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
@@ -123,9 +109,9 @@ namespace {
 /// Counts, switches and placeholders are no secrets.
 bool may_be_value(std::string_view text) {
   return text.size() >= shortest_masked && !text.starts_with('-') &&
-         text.find('{') == std::string_view::npos && text != "true" && text != "false" &&
-         text != "none" && text != "None" && text != "True" && text != "False" &&
-         text.find_first_not_of("0123456789.,e+-") != std::string_view::npos;
+      text.find('{') == std::string_view::npos && text != "true" && text != "false" &&
+      text != "none" && text != "None" && text != "True" && text != "False" &&
+      text.find_first_not_of("0123456789.,e+-") != std::string_view::npos;
 }
 
 /// "--hf-token=x" and "--hf-token", "x": the option, if its name says that x is a secret.
@@ -141,16 +127,15 @@ std::string telling_option(std::string_view word, std::string_view next) {
 
 }  // namespace
 
-std::vector<std::string> secrets_in_words(const SweepSpec& sweep,
-                                          const std::map<std::string, std::string>& values) {
+std::vector<std::string> secrets_in_words(
+    const SweepSpec& sweep, const std::map<std::string, std::string>& values) {
   std::vector<std::string> found;
   for (const auto* words : {&sweep.runner.trainer.argv, &sweep.runner.args}) {
     for (std::size_t i = 0; i < words->size(); ++i) {
       const std::string& word = (*words)[i];
       const std::string next = i + 1 < words->size() ? (*words)[i + 1] : std::string();
       const auto known = std::find_if(values.begin(), values.end(), [&](const auto& one) {
-        return one.second.size() >= shortest_masked &&
-               word.find(one.second) != std::string::npos;
+        return one.second.size() >= shortest_masked && word.find(one.second) != std::string::npos;
       });
       std::string what = telling_option(word, next);
       if (what.empty() && known != values.end()) what = "the value of " + known->first;
@@ -174,7 +159,7 @@ std::vector<std::string> secret_names(const SweepSpec& sweep) {
   for (const auto& [name, value] : sweep.secrets)
     names.push_back(name);
   std::copy_if(sweep.pass_env.begin(), sweep.pass_env.end(), std::back_inserter(names),
-               [](const std::string& entry) { return !is_pattern(entry); });
+      [](const std::string& entry) { return !is_pattern(entry); });
   std::sort(names.begin(), names.end());
   return names;
 }

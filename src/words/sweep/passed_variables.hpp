@@ -24,9 +24,8 @@ struct PassedVariables {
 /// ("NAME=value"). A setting that is passed on (rank_variables.hpp) becomes one of `env`:
 /// measurements depend on it. `kept`: values of an earlier submission, for secrets that have
 /// none in the file; what the shell passes on is always taken anew.
-[[nodiscard]] PassedVariables take_variables(
-    SweepSpec& sweep, const std::vector<std::string>& shell,
-    const std::map<std::string, std::string>& kept = {});
+[[nodiscard]] PassedVariables take_variables(SweepSpec& sweep,
+    const std::vector<std::string>& shell, const std::map<std::string, std::string>& kept = {});
 
 /// "WANDB_API_KEY and HF_TOKEN are not set in this shell": in a sentence.
 [[nodiscard]] std::string missing_text(const std::vector<std::string>& names);

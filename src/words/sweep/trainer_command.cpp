@@ -35,20 +35,19 @@ std::string text_of(const AxisInfo& axis, const SweepSpec& sweep, const Point& p
 }
 
 std::int32_t nodes_of(const Point& point, std::int32_t ranks_per_node) {
-  return (static_cast<std::int32_t>(point.layout.world()) + ranks_per_node - 1) /
-         ranks_per_node;
+  return (static_cast<std::int32_t>(point.layout.world()) + ranks_per_node - 1) / ranks_per_node;
 }
 
 }  // namespace
 
 Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
-                                const std::string& attempt_dir, std::int32_t ranks_per_node) {
+    const std::string& attempt_dir, std::int32_t ranks_per_node) {
   Placeholders values;
   for (const AxisInfo& axis : axes())
     values.insert_or_assign(std::string(axis.name), text_of(axis, sweep, point));
   for (std::size_t i = 0; i < sweep.vars.size() && i < point.vars.size(); ++i)
-    values.insert_or_assign(sweep.vars[i].name,
-                            sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i])));
+    values.insert_or_assign(
+        sweep.vars[i].name, sweep.vars[i].values.at(static_cast<std::size_t>(point.vars[i])));
   const auto put = [&](const char* name, std::int64_t value) {
     values.insert_or_assign(name, std::to_string(value));
   };
@@ -80,7 +79,7 @@ std::vector<PlaceholderInfo> placeholder_table() {
 
 bool is_of_rank(std::string_view placeholder) {
   return std::any_of(of_rank.begin(), of_rank.end(),
-                     [&](const PlaceholderInfo& one) { return one.name == placeholder; });
+      [&](const PlaceholderInfo& one) { return one.name == placeholder; });
 }
 
 std::vector<std::string> placeholder_names(const SweepSpec& sweep, PlaceholderScope scope) {
@@ -94,11 +93,9 @@ std::vector<std::string> placeholder_names(const SweepSpec& sweep, PlaceholderSc
 }
 
 std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& point,
-                                         const std::string& attempt_dir,
-                                         std::int32_t ranks_per_node) {
+    const std::string& attempt_dir, std::int32_t ranks_per_node) {
   return filled_words(sweep.runner.trainer.argv,
-                      placeholder_values(sweep, point, attempt_dir, ranks_per_node),
-                      DoubleBraces::keep);
+      placeholder_values(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::keep);
 }
 
 namespace {
@@ -112,8 +109,8 @@ bool is_told(const SweepSpec& sweep, std::string_view placeholder) {
   };
   const auto has_in = [&](const auto& named) { return has(named.second); };
   return std::any_of(trainer.argv.begin(), trainer.argv.end(), has) ||
-         std::any_of(trainer.files.begin(), trainer.files.end(), has_in) ||
-         std::any_of(sweep.env.begin(), sweep.env.end(), has_in);
+      std::any_of(trainer.files.begin(), trainer.files.end(), has_in) ||
+      std::any_of(sweep.env.begin(), sweep.env.end(), has_in);
 }
 
 /// Of those that TrainerRun has no field for.
@@ -130,42 +127,38 @@ std::map<std::string, std::string> told_axes(const SweepSpec& sweep, const Point
 
 }  // namespace
 
-TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
-                       const std::string& attempt_dir, std::int32_t ranks_per_node,
-                       std::int64_t parameters) {
+TrainerRun trainer_run(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,
+    std::int32_t ranks_per_node, std::int64_t parameters) {
   const TrainerSpec& trainer = sweep.runner.trainer;
   const Layout& layout = point.layout;
   const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
   return {.log = trainer.log,
-          .patterns = trainer.patterns,
-          .per_node = trainer.per_node,
-          .directory = filled(trainer.directory,
-                              placeholder_values(sweep, point, attempt_dir, ranks_per_node),
-                              DoubleBraces::make_single),
-          .warmup = sweep.measure.warmup,
-          .steps = sweep.measure.steps,
-          .dp = layout.dp,
-          .tp = layout.tp,
-          .pp = layout.pp,
-          .cp = layout.cp,
-          .seq_len = point.seq_len,
-          .tokens_per_step = layout.global_batch() * point.seq_len,
-          .vocab = is_told(sweep, "vocab") ? model.vocab : 0,
-          .parameters = is_told(sweep, "hidden") ? parameters : 0,
-          .unchecked = trainer.unchecked,
-          .axes = told_axes(sweep, point)};
+      .patterns = trainer.patterns,
+      .per_node = trainer.per_node,
+      .directory = filled(trainer.directory,
+          placeholder_values(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::make_single),
+      .warmup = sweep.measure.warmup,
+      .steps = sweep.measure.steps,
+      .dp = layout.dp,
+      .tp = layout.tp,
+      .pp = layout.pp,
+      .cp = layout.cp,
+      .seq_len = point.seq_len,
+      .tokens_per_step = layout.global_batch() * point.seq_len,
+      .vocab = is_told(sweep, "vocab") ? model.vocab : 0,
+      .parameters = is_told(sweep, "hidden") ? parameters : 0,
+      .unchecked = trainer.unchecked,
+      .axes = told_axes(sweep, point)};
 }
 
 std::string image_of(const SweepSpec& sweep, const Point& point, const std::string& attempt_dir,
-                     std::int32_t ranks_per_node) {
+    std::int32_t ranks_per_node) {
   return filled(sweep.container.image,
-                placeholder_values(sweep, point, attempt_dir, ranks_per_node),
-                DoubleBraces::make_single);
+      placeholder_values(sweep, point, attempt_dir, ranks_per_node), DoubleBraces::make_single);
 }
 
 std::map<std::string, std::string> point_env(const SweepSpec& sweep, const Point& point,
-                                             const std::string& attempt_dir,
-                                             std::int32_t ranks_per_node) {
+    const std::string& attempt_dir, std::int32_t ranks_per_node) {
   const auto values = placeholder_values(sweep, point, attempt_dir, ranks_per_node);
   std::map<std::string, std::string> env;
   for (const auto& [name, text] : sweep.env)
@@ -195,8 +188,8 @@ bool computes(const SweepSpec& sweep) {
   return std::any_of(texts.begin(), texts.end(), [](auto text) { return computes(text); });
 }
 
-Result<void> check_computed(const SweepSpec& sweep, const Point& point,
-                            std::int32_t ranks_per_node) {
+Result<void> check_computed(
+    const SweepSpec& sweep, const Point& point, std::int32_t ranks_per_node) {
   const auto values = placeholder_values(sweep, point, "attempt", ranks_per_node);
   for (const auto text : texts_of(sweep))
     SHARDSWEEP_TRY(check_computed(text, values));
@@ -204,8 +197,7 @@ Result<void> check_computed(const SweepSpec& sweep, const Point& point,
 }
 
 std::map<std::string, std::string> trainer_files(const SweepSpec& sweep, const Point& point,
-                                                 const std::string& attempt_dir,
-                                                 std::int32_t ranks_per_node) {
+    const std::string& attempt_dir, std::int32_t ranks_per_node) {
   const auto values = placeholder_values(sweep, point, attempt_dir, ranks_per_node);
   std::map<std::string, std::string> files;
   for (const auto& [name, text] : sweep.runner.trainer.files)

@@ -18,8 +18,8 @@ namespace shardsweep {
 /// Axes, vars, the model's shape, counts of the run and the attempt's folder; for a command
 /// line besides what only a rank knows.
 enum class PlaceholderScope : std::uint8_t { point, rank };
-[[nodiscard]] std::vector<std::string> placeholder_names(const SweepSpec& sweep,
-                                                         PlaceholderScope scope);
+[[nodiscard]] std::vector<std::string> placeholder_names(
+    const SweepSpec& sweep, PlaceholderScope scope);
 [[nodiscard]] bool is_of_rank(std::string_view placeholder);
 /// The same with a meaning each, for help; vars are not in it.
 struct PlaceholderInfo {
@@ -30,35 +30,27 @@ struct PlaceholderInfo {
 
 /// What they stand for at a point.
 [[nodiscard]] Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
-                                              const std::string& attempt_dir,
-                                              std::int32_t ranks_per_node);
+    const std::string& attempt_dir, std::int32_t ranks_per_node);
 
 /// argv of each rank (or node); what only a rank knows is still a placeholder.
-[[nodiscard]] std::vector<std::string> trainer_command(const SweepSpec& sweep,
-                                                       const Point& point,
-                                                       const std::string& attempt_dir,
-                                                       std::int32_t ranks_per_node);
+[[nodiscard]] std::vector<std::string> trainer_command(const SweepSpec& sweep, const Point& point,
+    const std::string& attempt_dir, std::int32_t ranks_per_node);
 /// How its log is read, and what it has to say. `parameters`: of the model; 0: not known.
 [[nodiscard]] TrainerRun trainer_run(const SweepSpec& sweep, const Point& point,
-                                     const std::string& attempt_dir,
-                                     std::int32_t ranks_per_node, std::int64_t parameters);
+    const std::string& attempt_dir, std::int32_t ranks_per_node, std::int64_t parameters);
 /// The image of its container, of a runner too.
 [[nodiscard]] std::string image_of(const SweepSpec& sweep, const Point& point,
-                                   const std::string& attempt_dir, std::int32_t ranks_per_node);
+    const std::string& attempt_dir, std::int32_t ranks_per_node);
 /// `env` of the sweep at a point.
 [[nodiscard]] std::map<std::string, std::string> point_env(const SweepSpec& sweep,
-                                                           const Point& point,
-                                                           const std::string& attempt_dir,
-                                                           std::int32_t ranks_per_node);
+    const Point& point, const std::string& attempt_dir, std::int32_t ranks_per_node);
 /// Whether one of its texts computes.
 [[nodiscard]] bool computes(const SweepSpec& sweep);
 /// The first placeholder of the sweep that can't be computed at a point.
-[[nodiscard]] Result<void> check_computed(const SweepSpec& sweep, const Point& point,
-                                          std::int32_t ranks_per_node);
+[[nodiscard]] Result<void> check_computed(
+    const SweepSpec& sweep, const Point& point, std::int32_t ranks_per_node);
 /// Names in the attempt's folder, and what is written there.
 [[nodiscard]] std::map<std::string, std::string> trainer_files(const SweepSpec& sweep,
-                                                               const Point& point,
-                                                               const std::string& attempt_dir,
-                                                               std::int32_t ranks_per_node);
+    const Point& point, const std::string& attempt_dir, std::int32_t ranks_per_node);
 
 }  // namespace shardsweep

@@ -20,8 +20,8 @@ std::optional<std::pair<Printed, std::size_t>> no_finite(std::string_view text) 
   for (const auto word : {"nan", "NaN", "inf", "-inf"}) {
     if (!text.starts_with(word)) continue;
     const bool nan = word[0] == 'n' || word[0] == 'N';
-    const double value = nan ? std::numeric_limits<double>::quiet_NaN()
-                             : std::numeric_limits<double>::infinity();
+    const double value =
+        nan ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
     return std::pair{Printed{value, 0}, std::string_view(word).size()};
   }
   return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<std::pair<Printed, std::size_t>> no_finite(std::string_view text) 
 bool groups(std::string_view text, std::size_t at) {
   const auto digit = [&](std::size_t i) { return i < text.size() && is_digit(text[i]); };
   return at > 0 && digit(at - 1) && digit(at + 1) && digit(at + 2) && digit(at + 3) &&
-         !digit(at + 4);
+      !digit(at + 4);
 }
 
 /// Digits with their sign, point and exponent, and without the commas that group them.
@@ -115,8 +115,8 @@ std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text
       digits.length = behind;
     }
   }
-  return std::pair{Printed{value * scale, 0.5 * std::pow(10.0, -digits.fraction) * scale},
-                   digits.length};
+  return std::pair{
+      Printed{value * scale, 0.5 * std::pow(10.0, -digits.fraction) * scale}, digits.length};
 }
 
 namespace {
@@ -132,25 +132,24 @@ struct ParsedKey {
 Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
   const auto close = text.find('}');
   if (close == std::string_view::npos)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("pattern {}: a '{{' has no '}}'", in_quotes(whole)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("pattern {}: a '{{' has no '}}'", in_quotes(whole)));
   ParsedKey parsed{.key = std::string(text.substr(0, close)), .rest = text.substr(close + 1)};
   if (parsed.key.ends_with(":human")) {
     parsed.human = true;
     parsed.key.erase(parsed.key.size() - 6);
   } else if (const auto colon = parsed.key.find(':'); colon != std::string::npos) {
-    for (const std::string_view word :
-         split(std::string_view(parsed.key).substr(colon + 1), '|'))
+    for (const std::string_view word : split(std::string_view(parsed.key).substr(colon + 1), '|'))
       parsed.words.emplace_back(word);
     parsed.key.resize(colon);
   }
   const bool name = !parsed.key.empty() &&
-                    std::all_of(parsed.key.begin(), parsed.key.end(),
-                                [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
+      std::all_of(parsed.key.begin(), parsed.key.end(),
+          [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
   if (!name)
     return fault(FaultKind::invalid_input,
-                 fmt::format("pattern {}: '{{{}}}' is no key; write {{step_ms}}",
-                             in_quotes(whole), parsed.key));
+        fmt::format(
+            "pattern {}: '{{{}}}' is no key; write {{step_ms}}", in_quotes(whole), parsed.key));
   return parsed;
 }
 
@@ -160,8 +159,8 @@ std::optional<std::pair<Printed, std::size_t>> read_word(
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     if (word.empty() || !text.starts_with(word)) continue;
-    const bool ends = text.size() == word.size() ||
-                      !(is_letter(text[word.size()]) || text[word.size()] == '_');
+    const bool ends =
+        text.size() == word.size() || !(is_letter(text[word.size()]) || text[word.size()] == '_');
     if (ends) return std::pair{Printed{static_cast<double>(i), 0}, word.size()};
   }
   return std::nullopt;
@@ -183,8 +182,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
     if (text.starts_with('{')) {
       if (piece.literal.empty() && !pattern.pieces_.empty())
         return fault(FaultKind::invalid_input,
-                     fmt::format("pattern {}: text must stand in front of each {{key}}",
-                                 in_quotes(whole)));
+            fmt::format("pattern {}: text must stand in front of each {{key}}", in_quotes(whole)));
       SHARDSWEEP_ASSIGN(const ParsedKey parsed, parse_key(text.substr(1), whole));
       piece.key = parsed.key;
       piece.human = parsed.human;
@@ -198,9 +196,9 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
   }
   if (!any_key)
     return fault(FaultKind::invalid_input,
-                 fmt::format("pattern {}: it takes no number; write {{step_ms}} in the "
-                             "number's place",
-                             in_quotes(whole)));
+        fmt::format("pattern {}: it takes no number; write {{step_ms}} in the "
+                    "number's place",
+            in_quotes(whole)));
   return pattern;
 }
 
@@ -218,8 +216,8 @@ std::vector<std::pair<std::string_view, Printed>> CapturePattern::capture(
         break;
       }
       std::string_view number = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
-      const auto read = piece.words.empty() ? read_number(number, piece.human)
-                                            : read_word(number, piece.words);
+      const auto read =
+          piece.words.empty() ? read_number(number, piece.human) : read_word(number, piece.words);
       if (read) {
         found.emplace_back(piece.key, read->first);
         line = number.substr(read->second);

@@ -25,8 +25,8 @@ struct Printed {
 
 /// The number at the beginning of `text`, and how many bytes it has. Digits may be grouped by
 /// commas ("12,345"), nan and inf are numbers. `human`: K, M, B, T, P or E may follow.
-[[nodiscard]] std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text,
-                                                                         bool human);
+[[nodiscard]] std::optional<std::pair<Printed, std::size_t>> read_number(
+    std::string_view text, bool human);
 
 class CapturePattern {
  public:
@@ -35,8 +35,7 @@ class CapturePattern {
     bool anywhere = true;
     std::string key{};  ///< the number behind it, with spaces between; empty: none
     bool human = false;
-    std::vector<std::string>
-        words{};  ///< in place of a number; an empty one never stands there
+    std::vector<std::string> words{};  ///< in place of a number; an empty one never stands there
   };
 
   /// A fault says what is wrong with the pattern: no `{key}`, a brace without its other, two

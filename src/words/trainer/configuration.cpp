@@ -34,8 +34,8 @@ struct Configurable {
 
 /// Of a trainer that spreads neither experts over ranks nor the sequence between its TP
 /// regions.
-Result<void> check_neither_experts_nor_sequences(std::string_view trainer,
-                                                 const TrainerLayout& layout) {
+Result<void> check_neither_experts_nor_sequences(
+    std::string_view trainer, const TrainerLayout& layout) {
   if (layout.ep > 1) return no_words(trainer, "ep", std::to_string(layout.ep));
   if (layout.sequence_parallel) return no_words(trainer, "sequence_parallel", "true");
   return {};
@@ -88,10 +88,8 @@ struct TitanSchedule {
   std::int64_t vpp;
 };
 // Of schedules with several stages for a rank there are two, unless layers_per_stage is set.
-constexpr std::array<TitanSchedule, 4> titan_schedules{{{"1F1B", "1f1b", 1},
-                                                        {"GPipe", "afab", 1},
-                                                        {"Interleaved1F1B", "1f1b", 2},
-                                                        {"ZBVZeroBubble", "zb-v", 2}}};
+constexpr std::array<TitanSchedule, 4> titan_schedules{{{"1F1B", "1f1b", 1}, {"GPipe", "afab", 1},
+    {"Interleaved1F1B", "1f1b", 2}, {"ZBVZeroBubble", "zb-v", 2}}};
 
 Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
   constexpr std::string_view name = "pipeline_parallel_schedule";
@@ -99,16 +97,16 @@ Result<void> read_titan_schedule(TrainerLayout& layout, const Settings& toml) {
   const auto word = toml.text(name);
   if (word.empty()) return {};
   const auto* found = std::find_if(titan_schedules.begin(), titan_schedules.end(),
-                                   [&](const auto& one) { return one.word == word; });
+      [&](const auto& one) { return one.word == word; });
   if (found == titan_schedules.end())
     return fault(FaultKind::invalid_input,
-                 fmt::format("{}: {} is none of 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble",
-                             name, in_quotes(word)));
+        fmt::format("{}: {} is none of 1F1B, GPipe, Interleaved1F1B, ZBVZeroBubble", name,
+            in_quotes(word)));
   if (found->vpp > 1 && toml.has(by_layers))
     return fault(FaultKind::invalid_input,
-                 fmt::format("{}: the model's layers are not told here. Leave it out where a "
-                             "rank has two stages.",
-                             by_layers));
+        fmt::format("{}: the model's layers are not told here. Leave it out where a "
+                    "rank has two stages.",
+            by_layers));
   layout.schedule = found->schedule;
   layout.vpp = found->vpp;
   return {};
@@ -128,19 +126,18 @@ Result<TitanStages> titan_stages(const TrainerLayout& layout) {
   if (first == 0 && last == 0) return TitanStages{};
   const MiddleStages middle(layout.layers, layout.pp, first, last);
   // Of two stages each is the others' measure.
-  const auto between =
-      middle.stages > 0 ? middle.layers / middle.stages : std::max(first, last);
+  const auto between = middle.stages > 0 ? middle.layers / middle.stages : std::max(first, last);
   const TitanStages less{first > 0 ? between - first : 0, last > 0 ? between - last : 0};
   if (layout.layers == 0 || layout.vpp > 1 || less.first < 0 || less.last < 0)
     return no_words("torchtitan", first > 0 ? "first_stage_layers" : "last_stage_layers",
-                    fmt::format("{} of {} layers", first > 0 ? first : last, layout.layers));
+        fmt::format("{} of {} layers", first > 0 ? first : last, layout.layers));
   return less;
 }
 
 /// The same for a torchtitan that reads no TOML: its options count tokens (config/configs.py of
 /// 2026-08-21). Recompute is of its recipes there.
-std::string titan_options(const TrainerLayout& layout, std::string_view schedule,
-                          const TitanStages& stages) {
+std::string titan_options(
+    const TrainerLayout& layout, std::string_view schedule, const TitanStages& stages) {
   const std::int64_t replicas = layout.zero == 0 ? layout.dp : layout.dp_replicate;
   std::string text = "# Without this file, since August 2026:\n";
   const auto add = [&](std::string_view option, const auto& value) {
@@ -173,35 +170,30 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
   // Its tensor parallelism splits the sequence too, always.
   if (layout.sequence_parallel != (layout.tp > 1))
     return no_words("torchtitan", "sequence_parallel",
-                    fmt::format("{} with tp {}", layout.sequence_parallel, layout.tp));
+        fmt::format("{} with tp {}", layout.sequence_parallel, layout.tp));
   if (layout.zero == 1) return no_words("torchtitan", "zero", "1");
   if (layout.dp_replicate > 1 && (layout.zero == 0 || layout.dp % layout.dp_replicate != 0))
     return no_words("torchtitan", "dp_replicate", std::to_string(layout.dp_replicate));
-  const auto* schedule =
-      std::find_if(titan_schedules.begin(), titan_schedules.end(), [&](const auto& one) {
-        return one.schedule == layout.schedule && one.vpp == layout.vpp;
-      });
+  const auto* schedule = std::find_if(titan_schedules.begin(), titan_schedules.end(),
+      [&](const auto& one) { return one.schedule == layout.schedule && one.vpp == layout.vpp; });
   if (schedule == titan_schedules.end() && layout.schedule == "1f1b")
     return no_words("torchtitan", "vpp", std::to_string(layout.vpp));
-  if (schedule == titan_schedules.end())
-    return no_words("torchtitan", "schedule", layout.schedule);
+  if (schedule == titan_schedules.end()) return no_words("torchtitan", "schedule", layout.schedule);
   SHARDSWEEP_ASSIGN(const TitanStages stages, titan_stages(layout));
   // It spreads whole experts over the ranks of tp too.
   if (layout.ep > 1 && layout.tp > 1 && layout.expert_tp != 1)
     return no_words("torchtitan", "expert_tp",
-                    fmt::format("{} with tp {}; it has 1", layout.expert_tp, layout.tp));
+        fmt::format("{} with tp {}; it has 1", layout.expert_tp, layout.tp));
   if (layout.expert_tp > 0 && (layout.ep == 1 || layout.tp == 1))
-    return no_words(
-        "torchtitan", "expert_tp",
+    return no_words("torchtitan", "expert_tp",
         fmt::format("{} with ep {} and tp {}", layout.expert_tp, layout.ep, layout.tp));
   if (layout.offload == "optimizer" || (layout.offload == "all" && layout.zero == 0))
-    return no_words("torchtitan", "offload",
-                    fmt::format("{} with zero {}", layout.offload, layout.zero));
+    return no_words(
+        "torchtitan", "offload", fmt::format("{} with zero {}", layout.offload, layout.zero));
   const bool pipelined = layout.pp > 1;
-  std::string text =
-      fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\n",
-                  pipelined ? layout.micro_batch * layout.grad_accum : layout.micro_batch,
-                  layout.global_batch());
+  std::string text = fmt::format("[training]\nlocal_batch_size = {}\nglobal_batch_size = {}\n",
+      pipelined ? layout.micro_batch * layout.grad_accum : layout.micro_batch,
+      layout.global_batch());
   if (layout.seq_len > 0) text += fmt::format("seq_len = {}\n", layout.seq_len);
   if (layout.offload == "all") text += "enable_cpu_offload = true\n";
   text += fmt::format(
@@ -214,15 +206,15 @@ Result<std::string> write_torchtitan(const TrainerLayout& layout) {
   if (layout.expert_tp > 0)
     text += fmt::format("expert_tensor_parallel_degree = {}\n", layout.expert_tp);
   if (layout.zero > 0)
-    text += fmt::format("fsdp_reshard_after_forward = \"{}\"\n",
-                        layout.zero == 3 ? "always" : "never");
+    text +=
+        fmt::format("fsdp_reshard_after_forward = \"{}\"\n", layout.zero == 3 ? "always" : "never");
   if (pipelined)
     text += fmt::format(
         "pipeline_parallel_microbatch_size = {}\n"
         "pipeline_parallel_schedule = \"{}\"\n{} = {}\n{} = {}\n",
         layout.micro_batch, schedule->word, titan_first, stages.first, titan_last, stages.last);
   return text + fmt::format("[activation_checkpoint]\nmode = \"{}\"\n", layout.recompute) +
-         titan_options(layout, schedule->word, stages);
+      titan_options(layout, schedule->word, stages);
 }
 
 Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) {
@@ -234,8 +226,7 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   SHARDSWEEP_ASSIGN(layout.cp, degree(toml, "context_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.ep, degree(toml, "expert_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.seq_len, toml.number("seq_len", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t replicas,
-                    degree(toml, "data_parallel_replicate_degree"));
+  SHARDSWEEP_ASSIGN(const std::int64_t replicas, degree(toml, "data_parallel_replicate_degree"));
   // Its default is -1: what the other degrees leave.
   constexpr std::string_view shard_degree = "data_parallel_shard_degree";
   const bool all_rest = !toml.has(shard_degree) || toml.text(shard_degree) == "-1";
@@ -243,8 +234,8 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
   if (!all_rest) {
     SHARDSWEEP_ASSIGN(shards, degree(toml, shard_degree));
   } else if (gpus > 0) {
-    SHARDSWEEP_ASSIGN(const std::int64_t rest,
-                      product({replicas, layout.tp, layout.pp, layout.cp}));
+    SHARDSWEEP_ASSIGN(
+        const std::int64_t rest, product({replicas, layout.tp, layout.pp, layout.cp}));
     shards = gpus / rest;
   } else {
     return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
@@ -261,8 +252,8 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
     SHARDSWEEP_ASSIGN(layout.micro_batch, degree(toml, "pipeline_parallel_microbatch_size"));
   }
   SHARDSWEEP_ASSIGN(const std::int64_t batch, toml.number("global_batch_size", 0));
-  SHARDSWEEP_ASSIGN(const std::int64_t ranks,
-                    product({layout.dp, layout.tp, layout.pp, layout.cp}));
+  SHARDSWEEP_ASSIGN(
+      const std::int64_t ranks, product({layout.dp, layout.tp, layout.pp, layout.cp}));
   SHARDSWEEP_ASSIGN(const std::int64_t usual_batch, product({local, layout.dp}));
   SHARDSWEEP_TRY(derive(layout, ranks, batch > 0 ? batch : usual_batch));
   if (layout.pp > 1) SHARDSWEEP_TRY(read_titan_schedule(layout, toml));
@@ -270,7 +261,7 @@ Result<TrainerLayout> read_torchtitan(std::string_view text, std::int64_t gpus) 
     SHARDSWEEP_ASSIGN(const std::int64_t less, toml.number(name, 0));
     if (less > 0)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: the model's layers are not told here; write 0", name));
+          fmt::format("{}: the model's layers are not told here; write 0", name));
   }
   if (layout.ep > 1 && layout.tp > 1) {
     SHARDSWEEP_ASSIGN(layout.expert_tp, degree(toml, "expert_tensor_parallel_degree"));
@@ -296,16 +287,16 @@ Result<std::string> write_deepspeed(const TrainerLayout& layout) {
       "  \"gradient_accumulation_steps\": {},\n",
       layout.global_batch(), layout.micro_batch, layout.grad_accum);
   if (layout.tp > 1)
-    text +=
-        fmt::format("  \"tensor_parallel\": {{\n    \"autotp_size\": {}\n  }},\n", layout.tp);
+    text += fmt::format("  \"tensor_parallel\": {{\n    \"autotp_size\": {}\n  }},\n", layout.tp);
   constexpr std::string_view to_host = ",\n    \"{}\": {{\n      \"device\": \"cpu\"\n    }}";
   std::string offload;
   if (layout.offload == "all" && layout.zero != 3)
     return no_words("deepspeed", "offload", fmt::format("all with zero {}", layout.zero));
   if (layout.offload != "none") offload += fmt::format(to_host, "offload_optimizer");
   if (layout.offload == "all") offload += fmt::format(to_host, "offload_param");
-  return text + fmt::format("  \"zero_optimization\": {{\n    \"stage\": {}{}\n  }}\n}}\n",
-                            layout.zero, offload);
+  return text +
+      fmt::format(
+          "  \"zero_optimization\": {{\n    \"stage\": {}{}\n  }}\n}}\n", layout.zero, offload);
 }
 
 Result<std::string> deepspeed_offload(const Settings& json) {
@@ -314,8 +305,8 @@ Result<std::string> deepspeed_offload(const Settings& json) {
     const auto device = of(section);
     if (device.empty() || device == "cpu" || device == "none") continue;
     return fault(FaultKind::invalid_input,
-                 fmt::format("{}: offload is to the host's memory, device cpu, not {}", section,
-                             in_quotes(device)));
+        fmt::format(
+            "{}: offload is to the host's memory, device cpu, not {}", section, in_quotes(device)));
   }
   if (of("offload_param") == "cpu") return "all";
   return of("offload_optimizer") == "cpu" ? "optimizer" : "none";
@@ -339,9 +330,9 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
     SHARDSWEEP_ASSIGN(const std::int64_t shares, product({dp, accumulated}));
     if (batch % shares != 0)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{} samples per train step do not divide into dp {} x {} "
-                               "accumulation steps",
-                               batch, dp, accumulated));
+          fmt::format("{} samples per train step do not divide into dp {} x {} "
+                      "accumulation steps",
+              batch, dp, accumulated));
     layout.micro_batch = batch / shares;
   }
   SHARDSWEEP_TRY(derive(layout, gpus, batch));
@@ -425,8 +416,8 @@ Result<TrainerLayout> read_picotron(std::string_view text, std::int64_t /*gpus*/
 
 // ---- llm-foundry: YAML. dp is what tp leaves of the GPUs.
 
-constexpr std::array<std::string_view, 4> foundry_sharding{"NO_SHARD", "", "SHARD_GRAD_OP",
-                                                           "FULL_SHARD"};
+constexpr std::array<std::string_view, 4> foundry_sharding{
+    "NO_SHARD", "", "SHARD_GRAD_OP", "FULL_SHARD"};
 
 Result<std::string> write_foundry(const TrainerLayout& layout) {
   const std::array<std::pair<std::string_view, std::int64_t>, 3> one_alone{
@@ -437,16 +428,13 @@ Result<std::string> write_foundry(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_neither_experts_nor_sequences("llm-foundry", layout));
   if (layout.zero == 1) return no_words("llm-foundry", "zero", "1");
   if (layout.recompute == "selective") return no_words("llm-foundry", "recompute", "selective");
-  std::string text =
-      fmt::format("global_train_batch_size: {}\ndevice_train_microbatch_size: {}\n",
-                  layout.global_batch(), layout.micro_batch);
+  std::string text = fmt::format("global_train_batch_size: {}\ndevice_train_microbatch_size: {}\n",
+      layout.global_batch(), layout.micro_batch);
   if (layout.seq_len > 0) text += fmt::format("max_seq_len: {}\n", layout.seq_len);
   text += fmt::format("fsdp_config:\n  sharding_strategy: {}\n  activation_checkpointing: {}\n",
-                      foundry_sharding.at(static_cast<std::size_t>(layout.zero)),
-                      layout.recompute == "full");
+      foundry_sharding.at(static_cast<std::size_t>(layout.zero)), layout.recompute == "full");
   if (layout.tp > 1)
-    text +=
-        fmt::format("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: {}\n", layout.tp);
+    text += fmt::format("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: {}\n", layout.tp);
   return text;
 }
 
@@ -455,7 +443,7 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
   TrainerLayout layout;
   if (yaml.text("device_train_microbatch_size") == "auto")
     return fault(FaultKind::invalid_input,
-                 "device_train_microbatch_size: auto says no micro-batch; write a number");
+        "device_train_microbatch_size: auto says no micro-batch; write a number");
   SHARDSWEEP_ASSIGN(layout.tp, degree(yaml, "tensor_parallel_degree"));
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(yaml, "device_train_microbatch_size"));
   SHARDSWEEP_ASSIGN(layout.seq_len, yaml.number("max_seq_len", 0));
@@ -465,32 +453,27 @@ Result<TrainerLayout> read_foundry(std::string_view text, std::int64_t gpus) {
     const auto* found = std::find(foundry_sharding.begin(), foundry_sharding.end(), word);
     if (found == foundry_sharding.end())
       return fault(FaultKind::invalid_input,
-                   fmt::format("sharding_strategy: no stage of ZeRO is {}", in_quotes(word)));
+          fmt::format("sharding_strategy: no stage of ZeRO is {}", in_quotes(word)));
     layout.zero = found - foundry_sharding.begin();
   }
   if (yaml.is_true("activation_checkpointing")) layout.recompute = "full";
   return layout;
 }
 
-constexpr std::array<std::string_view, 10> of_megatron{
-    "vpp",         "cp_mode",   "rank_order",         "overlap",
-    "recompute",   "expert_tp", "first_stage_layers", "last_stage_layers",
-    "cuda_graphs", "offload"};
+constexpr std::array<std::string_view, 10> of_megatron{"vpp", "cp_mode", "rank_order", "overlap",
+    "recompute", "expert_tp", "first_stage_layers", "last_stage_layers", "cuda_graphs", "offload"};
 constexpr std::array<Configurable, 8> configurable{
     {{"megatron", write_megatron, read_megatron, of_megatron},
-     {"megatron-bridge", write_bridge, read_bridge, of_megatron},
-     {"nanotron", write_nanotron, read_nanotron},
-     {"torchtitan",
-      write_torchtitan,
-      read_torchtitan,
-      {"vpp", "expert_tp", "first_stage_layers", "last_stage_layers", "offload"}},
-     {"deepspeed", write_deepspeed, read_deepspeed, {"offload"}},
-     {"gpt-neox", write_neox, read_neox},
-     {"picotron", write_picotron, read_picotron},
-     {"llm-foundry", write_foundry, read_foundry}}};
+        {"megatron-bridge", write_bridge, read_bridge, of_megatron},
+        {"nanotron", write_nanotron, read_nanotron},
+        {"torchtitan", write_torchtitan, read_torchtitan,
+            {"vpp", "expert_tp", "first_stage_layers", "last_stage_layers", "offload"}},
+        {"deepspeed", write_deepspeed, read_deepspeed, {"offload"}},
+        {"gpt-neox", write_neox, read_neox}, {"picotron", write_picotron, read_picotron},
+        {"llm-foundry", write_foundry, read_foundry}}};
 
 static_assert(configurable[place_of_megatron].name == "megatron" &&
-              configurable[place_of_bridge].name == "megatron-bridge");
+    configurable[place_of_bridge].name == "megatron-bridge");
 
 constexpr auto configurable_names = [] {
   std::array<std::string_view, configurable.size()> list{};
@@ -501,48 +484,40 @@ constexpr auto configurable_names = [] {
 
 Result<const Configurable*> find_configurable(std::string_view trainer) {
   const auto* found = std::find_if(configurable.begin(), configurable.end(),
-                                   [&](const auto& one) { return one.name == trainer; });
+      [&](const auto& one) { return one.name == trainer; });
   if (found == configurable.end())
     return fault(FaultKind::invalid_input,
-                 fmt::format("no configuration of {} can be written; the trainers are {}",
-                             in_quotes(trainer), fmt::join(configurable_names, ", ")));
+        fmt::format("no configuration of {} can be written; the trainers are {}",
+            in_quotes(trainer), fmt::join(configurable_names, ", ")));
   return found;
 }
 
 constexpr std::array<std::string_view, 5> degrees{"dp", "tp", "pp", "cp", "ep"};
 /// Of both Megatrons, beside the first name of an axis.
-constexpr std::array<std::string_view, 9> further_words{
-    "--num-layers-per-virtual-pipeline-stage",
-    "--recompute-activations",
-    "--enable-cuda-graph",
-    "--use-megatron-fsdp",
-    "--use-torch-fsdp2",
-    "dataset.seq_length",
-    "dist.use_megatron_fsdp",
-    "dist.use_torch_fsdp2",
+constexpr std::array<std::string_view, 9> further_words{"--num-layers-per-virtual-pipeline-stage",
+    "--recompute-activations", "--enable-cuda-graph", "--use-megatron-fsdp", "--use-torch-fsdp2",
+    "dataset.seq_length", "dist.use_megatron_fsdp", "dist.use_torch_fsdp2",
     "ddp.use_megatron_fsdp"};
 
 /// A text of another trainer is none of this one: what it says would be taken for the default.
 Result<void> check_whose(const Configurable& trainer, std::string_view text) {
   const Settings settings = trainer.name == "gpt-neox"
-                                ? settings_of(trainer.name, text).with_underscores()
-                                : settings_of(trainer.name, text);
+      ? settings_of(trainer.name, text).with_underscores()
+      : settings_of(trainer.name, text);
   const auto own = static_cast<std::size_t>(&trainer - configurable.data());
   const auto is_own = [own](std::string_view word) {
     return std::any_of(names_of_axes.begin(), names_of_axes.end(),
-                       [&](const AxisNames& axis) { return axis.names.at(own) == word; });
+        [&](const AxisNames& axis) { return axis.names.at(own) == word; });
   };
-  const auto stands = [&](std::string_view word) {
-    return !word.empty() && settings.has(word);
-  };
+  const auto stands = [&](std::string_view word) { return !word.empty() && settings.has(word); };
   const bool any = std::any_of(names_of_axes.begin(), names_of_axes.end(),
-                               [&](const auto& axis) { return stands(axis.names.at(own)); }) ||
-                   std::any_of(further_words.begin(), further_words.end(), stands);
+                       [&](const auto& axis) { return stands(axis.names.at(own)); }) ||
+      std::any_of(further_words.begin(), further_words.end(), stands);
   if (!any)
     return fault(FaultKind::invalid_input,
-                 fmt::format("none of {}'s words for a layout is in it ('shardsweep help "
-                             "trainers' lists them)",
-                             trainer.name));
+        fmt::format("none of {}'s words for a layout is in it ('shardsweep help "
+                    "trainers' lists them)",
+            trainer.name));
   for (const AxisNames& axis : names_of_axes) {
     if (std::find(degrees.begin(), degrees.end(), axis.axis) == degrees.end()) continue;
     for (std::size_t other = 0; other < configurable.size(); ++other) {
@@ -550,16 +525,15 @@ Result<void> check_whose(const Configurable& trainer, std::string_view text) {
       if (word.empty() || is_own(word) || !settings.has(word)) continue;
       if (settings.text(word) == "1") continue;
       return fault(FaultKind::invalid_input,
-                   fmt::format("{} {} is a word of {}, and {} has no such word", word,
-                               settings.text(word), configurable.at(other).name, trainer.name));
+          fmt::format("{} {} is a word of {}, and {} has no such word", word, settings.text(word),
+              configurable.at(other).name, trainer.name));
     }
   }
   return {};
 }
 
 /// Axes that each writer looks at by itself; of recompute those words that name no modules.
-constexpr std::array<std::string_view, 12> of_all{
-    "dp",          "tp",         "pp",      "cp",   "ep",       "dp_replicate",
+constexpr std::array<std::string_view, 12> of_all{"dp", "tp", "pp", "cp", "ep", "dp_replicate",
     "micro_batch", "grad_accum", "seq_len", "zero", "schedule", "sequence_parallel"};
 static_assert(names_axes(of_all));
 
@@ -596,8 +570,8 @@ Result<std::string> configuration_of(std::string_view trainer, const TrainerLayo
   return found->write(layout);
 }
 
-Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
-                                std::int64_t gpus) {
+Result<TrainerLayout> layout_of(
+    std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
   SHARDSWEEP_TRY(check_whose(*found, text));
   auto layout = found->read(text, gpus);
@@ -611,22 +585,20 @@ Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
 namespace {
 
 /// Beside names of axes: what a layout is read from too.
-constexpr std::array<std::string_view, 7> deciding_words{
-    "--recompute-method",     "--recompute-num-layers",
-    "--recompute-modules",    "--torch-fsdp2-no-reshard-after-forward",
-    "model.recompute_method", "model.recompute_num_layers",
-    "model.recompute_modules"};
+constexpr std::array<std::string_view, 7> deciding_words{"--recompute-method",
+    "--recompute-num-layers", "--recompute-modules", "--torch-fsdp2-no-reshard-after-forward",
+    "model.recompute_method", "model.recompute_num_layers", "model.recompute_modules"};
 
 bool decides(std::size_t trainer, std::string_view word) {
   const auto is_named = [&](const AxisNames& axis) { return axis.names.at(trainer) == word; };
   return std::any_of(names_of_axes.begin(), names_of_axes.end(), is_named) ||
-         std::find(further_words.begin(), further_words.end(), word) != further_words.end() ||
-         std::find(deciding_words.begin(), deciding_words.end(), word) != deciding_words.end();
+      std::find(further_words.begin(), further_words.end(), word) != further_words.end() ||
+      std::find(deciding_words.begin(), deciding_words.end(), word) != deciding_words.end();
 }
 
 /// Words of a command that decide a layout, with their values.
-Result<std::map<std::string, std::string>> deciding(std::size_t trainer,
-                                                    const ScriptCommand& command) {
+Result<std::map<std::string, std::string>> deciding(
+    std::size_t trainer, const ScriptCommand& command) {
   std::map<std::string, std::string> found;
   for (std::size_t i = 0; i < command.size(); ++i) {
     std::string_view word = command[i].text;
@@ -644,9 +616,9 @@ Result<std::map<std::string, std::string>> deciding(std::size_t trainer,
     }
     if (unsure || value.find('$') != std::string::npos)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: the script does not say it without a branch, an argument "
-                               "or its environment; write its value",
-                               name));
+          fmt::format("{}: the script does not say it without a branch, an argument "
+                      "or its environment; write its value",
+              name));
     found.insert_or_assign(name, value);
   }
   return found;
@@ -662,8 +634,8 @@ Result<std::string> script_as_flags(std::size_t trainer, std::string_view script
       const auto [before, fresh] = said.emplace(name, value);
       if (!fresh && before->second != value)
         return fault(FaultKind::invalid_input,
-                     fmt::format("{} is {} in one command of the script and {} in another",
-                                 name, before->second, value));
+            fmt::format("{} is {} in one command of the script and {} in another", name,
+                before->second, value));
     }
     for (const ScriptWord& word : command) {
       // A value that is not known is no number; a flag that may be there decides nothing here.
@@ -677,14 +649,12 @@ Result<std::string> script_as_flags(std::size_t trainer, std::string_view script
 
 }  // namespace
 
-Result<TrainerLayout> layout_of_file(std::string_view trainer, std::string_view text,
-                                     std::int64_t gpus) {
+Result<TrainerLayout> layout_of_file(
+    std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
   const bool is_script = trainer == "megatron" || trainer == "megatron-bridge";
-  if (!is_script || text.find('$') == std::string_view::npos)
-    return layout_of(trainer, text, gpus);
-  SHARDSWEEP_ASSIGN(
-      const std::string flags,
+  if (!is_script || text.find('$') == std::string_view::npos) return layout_of(trainer, text, gpus);
+  SHARDSWEEP_ASSIGN(const std::string flags,
       script_as_flags(static_cast<std::size_t>(found - configurable.data()), text));
   return layout_of(trainer, flags, gpus);
 }

@@ -46,19 +46,19 @@ struct TrainerLayout {
 /// (torchtitan up to v0.2.2) or JSON (deepspeed, picotron). Only what the layout decides; the
 /// rest of a configuration stays as it is. A layout that the trainer has no words for is a
 /// fault that names the axis.
-[[nodiscard]] Result<std::string> configuration_of(std::string_view trainer,
-                                                   const TrainerLayout& layout);
+[[nodiscard]] Result<std::string> configuration_of(
+    std::string_view trainer, const TrainerLayout& layout);
 
 /// The layout in a trainer's own words, which may hold any other settings too. `gpus`: of the
 /// run, where the trainer derives dp from it; 0: not known, which is a fault there.
-[[nodiscard]] Result<TrainerLayout> layout_of(std::string_view trainer, std::string_view text,
-                                              std::int64_t gpus);
+[[nodiscard]] Result<TrainerLayout> layout_of(
+    std::string_view trainer, std::string_view text, std::int64_t gpus);
 
 /// The same in a file that somebody has, which may be a script of a shell (shell_script.hpp).
 /// What decides a layout and depends on a branch of it, its arguments or its environment is a
 /// fault that names the word.
-[[nodiscard]] Result<TrainerLayout> layout_of_file(std::string_view trainer,
-                                                   std::string_view text, std::int64_t gpus);
+[[nodiscard]] Result<TrainerLayout> layout_of_file(
+    std::string_view trainer, std::string_view text, std::int64_t gpus);
 
 /// What an axis is called by each of configurable_trainers(), in their order; empty: it has no
 /// word of its own, or none at all.

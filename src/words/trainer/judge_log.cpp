@@ -116,17 +116,17 @@ class Judge {
   }
   /// Whether the log has other words for what was asked: experts split as all else is have the
   /// degree of tp there, and modules that are computed again are a kind of selective.
-  [[nodiscard]] bool means_asked(const AxisInfo& axis, std::string_view asked,
-                                 double logged) const {
+  [[nodiscard]] bool means_asked(
+      const AxisInfo& axis, std::string_view asked, double logged) const {
     if (axis.name == "expert_tp" && asked == "0") return logged == known(expected_.tp, "tp");
     return axis.name == "recompute" && Modules(asked).any() &&
-           logged == static_cast<double>(Recompute::selective);
+        logged == static_cast<double>(Recompute::selective);
   }
   /// Of an axis that no other check names.
   void check_axis(const std::string& name, const std::string& asked) {
     const auto value = echoed(name);
     const auto* axis = std::find_if(axis_table.begin(), axis_table.end(),
-                                    [&](const AxisInfo& one) { return one.name == name; });
+        [&](const AxisInfo& one) { return one.name == name; });
     if (!value || axis == axis_table.end()) return;
     if (*value > static_cast<double>(axis->maximum)) return;
     const std::string logged = echo_text(*axis, *value);
@@ -134,7 +134,7 @@ class Judge {
     fault(
         fmt::format("It ran with {} {}, and {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
-                    name, logged, asked));
+            name, logged, asked));
   }
 
   /// dp, or its product with any of the other degrees: those that a trainer was not told of.
@@ -148,17 +148,17 @@ class Judge {
         products.push_back(products[i] * static_cast<double>(degree));
     }
     return std::find(products.begin(), products.end(), ranks) != products.end() ||
-           ranks == static_cast<double>(expected_.gpus);
+        ranks == static_cast<double>(expected_.gpus);
   }
   void check_data_ranks() {
     const double ranks = fact("data_ranks");
     if (ranks <= 0 || may_divide_samples(ranks)) return;
     fault(expected_.dp > 0
-              ? fmt::format("It divides samples among {} ranks, and dp {} was asked for.",
-                            ranks, expected_.dp)
-              : fmt::format("It divides samples among {} ranks, which is no divisor of {} "
-                            "GPUs.",
-                            ranks, expected_.gpus));
+            ? fmt::format("It divides samples among {} ranks, and dp {} was asked for.", ranks,
+                  expected_.dp)
+            : fmt::format("It divides samples among {} ranks, which is no divisor of {} "
+                          "GPUs.",
+                  ranks, expected_.gpus));
   }
   void check_run() {
     check_data_ranks();
@@ -177,8 +177,8 @@ class Judge {
     check_parameters();
     const double product = fact("dp") * fact("tp") * fact("pp") * std::max(1.0, fact("cp"));
     if (product > 0 && fact("gpus") > 0 && product != fact("gpus"))
-      fault(fmt::format("Its degrees make {} ranks, and it says that it has {}.", product,
-                        fact("gpus")));
+      fault(fmt::format(
+          "Its degrees make {} ranks, and it says that it has {}.", product, fact("gpus")));
   }
 
   /// Where tokens are not printed, samples times their length are.
@@ -191,12 +191,12 @@ class Judge {
       fault(
           fmt::format("It ran with a global batch of {} samples of {} tokens, and {} tokens "
                       "per train step were asked for.",
-                      samples, length, expected_.tokens_per_step));
+              samples, length, expected_.tokens_per_step));
   }
 
   [[nodiscard]] bool wants(std::string_view check) const {
     return std::find(expected_.unchecked.begin(), expected_.unchecked.end(), check) ==
-           expected_.unchecked.end();
+        expected_.unchecked.end();
   }
 
   /// Parameters of all experts by their shape, in so many matrices each; 0: it is not printed.
@@ -218,9 +218,8 @@ class Judge {
     if (fact("experts") <= 0 || shares == 1) return {printed, printed};
     if (expert_parameters(plain) <= 0)
       return {printed * std::min(1.0, shares), printed * std::max(1.0, shares)};
-    const auto [low, high] =
-        std::minmax({printed + expert_parameters(plain) * (1 - 1 / shares),
-                     printed + expert_parameters(gated) * (1 - 1 / shares)});
+    const auto [low, high] = std::minmax({printed + expert_parameters(plain) * (1 - 1 / shares),
+        printed + expert_parameters(gated) * (1 - 1 / shares)});
     return {low, high};
   }
 
@@ -234,14 +233,14 @@ class Judge {
     if (!wants("parameters") || !whole || expected <= 0) return;
     const auto [low, high] = whole_parameters();
     if (high >= expected / slack && low <= expected * slack) return;
-    const std::string found =
-        low == high ? fmt::format("{:.0f} parameters", low)
-                    : fmt::format("{:.0f} to {:.0f} parameters with all of its experts",
-                                  std::max(0.0, low), std::max(0.0, high));
+    const std::string found = low == high
+        ? fmt::format("{:.0f} parameters", low)
+        : fmt::format("{:.0f} to {:.0f} parameters with all of its experts", std::max(0.0, low),
+              std::max(0.0, high));
     fault(
         fmt::format("Its model has {}, and that of the sweep has {:.0f}. "
                     "Where this is right, write 'unchecked: [parameters]'.",
-                    found, expected));
+            found, expected));
   }
 
   /// What it counts as consumed grows by one batch a train step.
@@ -257,11 +256,10 @@ class Judge {
     const auto grown = *value(*last, key) - *value(*first, key);
     const auto steps = static_cast<double>(last->iteration - first->iteration);
     const double hidden = last->values.find(key)->second.half_unit +
-                          first->values.find(key)->second.half_unit + steps * rounding;
+        first->values.find(key)->second.half_unit + steps * rounding;
     if (std::abs(grown - steps * per_step) > hidden + 1)
       fault(fmt::format("It counts {:.0f} {} in {:.0f} train steps, and {:.0f} were asked for.",
-                        grown, key == "consumed_samples" ? "samples" : "tokens", steps,
-                        steps * per_step));
+          grown, key == "consumed_samples" ? "samples" : "tokens", steps, steps * per_step));
   }
   void check_all_consumed() {
     const double length = known(expected_.seq_len, "seq_len");
@@ -269,7 +267,7 @@ class Judge {
     const double batch = tokens > 0 && length > 0 ? tokens / length : fact("global_batch");
     check_consumed("consumed_samples", batch, 0);
     check_consumed("consumed_tokens", tokens > 0 ? tokens : fact("tokens_per_step"),
-                   tokens > 0 ? 0 : rounding_of("tokens_per_step"));
+        tokens > 0 ? 0 : rounding_of("tokens_per_step"));
   }
 
   static std::string steps_text(double count) {
@@ -282,11 +280,11 @@ class Judge {
       return fault(
           fmt::format("It does not print its first {} train steps, and has {} timed one{}. At "
                       "least {} are needed: raise 'warmup' of 'measure' to {}.",
-                      left_out_, timed, timed == 1 ? "" : "s", fewest_timed, left_out_));
+              left_out_, timed, timed == 1 ? "" : "s", fewest_timed, left_out_));
     fault(fmt::format("It has {} train steps. At least {} are needed: the first {} not timed.",
-                      static_cast<std::int64_t>(log_.steps.size()) + left_out_,
-                      fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
-                      expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
+        static_cast<std::int64_t>(log_.steps.size()) + left_out_,
+        fewest_timed + std::max<std::int64_t>(1, expected_.warmup),
+        expected_.warmup > 1 ? fmt::format("{} are", expected_.warmup) : "is"));
   }
   void check_steps() {
     check_count();
@@ -301,7 +299,7 @@ class Judge {
     skipped += grown("skipped_total");
     if (skipped > 0)
       fault(fmt::format("{} skipped: they changed no weight, and are faster than real ones.",
-                        steps_text(skipped)));
+          steps_text(skipped)));
     if (!wants("losses")) return;
     judged_.has_nan = nans > 0 || !finite;
     if (nans > 0) fault(fmt::format("{} with a loss that is no number.", steps_text(nans)));
@@ -332,7 +330,7 @@ class Judge {
       fault(
           fmt::format("The first loss is {:.3f}. A fresh model over {} entries begins near "
                       "{:.3f}.",
-                      *loss, vocab, wanted));
+              *loss, vocab, wanted));
   }
 
   static std::optional<double> value(const LoggedStep& step, std::string_view key) {
@@ -393,8 +391,7 @@ class Judge {
     std::optional<double> from_time;
     if (to.train_step_ms && tokens > 0 && gpus > 0) {
       from_time = tokens / gpus / (*to.train_step_ms * 1e-3);
-      if (expected_.tokens_per_step == 0)
-        to.resolution += rounding_of("tokens_per_step") / tokens;
+      if (expected_.tokens_per_step == 0) to.resolution += rounding_of("tokens_per_step") / tokens;
     }
     double resolution = 0;
     const auto printed = printed_speed(gpus, &resolution);
@@ -416,11 +413,10 @@ class Judge {
     if (tokens <= 0)
       options.emplace_back(fact("global_batch") > 0 ? "--seq-len" : "--batch-tokens");
     if (!judged_.measurement.train_step_ms) {
-      judged_.notes.emplace_back(
-          "The log tells neither the time of a train step nor tokens/s.");
+      judged_.notes.emplace_back("The log tells neither the time of a train step nor tokens/s.");
     } else {
-      judged_.notes.push_back(fmt::format("The log alone does not tell tokens/s. Give {}.",
-                                          fmt::join(options, " and ")));
+      judged_.notes.push_back(fmt::format(
+          "The log alone does not tell tokens/s. Give {}.", fmt::join(options, " and ")));
     }
   }
   std::optional<double> printed_speed(double gpus, double* resolution) const {
@@ -440,30 +436,28 @@ class Judge {
     const double counted = quantile(std::move(all), 0.5) / quantile(std::move(one), 0.5);
     if (std::abs(counted / gpus - 1) <= speed_slack + rounding + rounding_of_all) return true;
     judged_.will_repeat = true;
-    fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.",
-                      counted, expected_.gpus));
+    fault(fmt::format("By its two speeds it ran on {:.0f} GPUs, and {} were asked for.", counted,
+        expected_.gpus));
     return false;
   }
   void compare(double from_time, double printed, double rounding) {
     const double gap = std::abs(from_time / printed - 1);
     if (gap > speed_slack + rounding + judged_.measurement.resolution)
       fault(fmt::format("By its step time it does {:.0f} tokens/s/GPU, and it prints {:.0f}.",
-                        from_time, printed));
+          from_time, printed));
   }
 
   void measure_memory() {
     auto& to = judged_.measurement;
     constexpr double mib = 1024.0 * 1024.0;
     constexpr double gib = 1024.0 * mib;
-    const auto bytes = [&](std::string_view in_mib, std::string_view in_gib,
-                           std::string_view in_gb,
+    const auto bytes = [&](std::string_view in_mib, std::string_view in_gib, std::string_view in_gb,
                            std::string_view plain) -> std::optional<double> {
       const double most =
           std::max({fact(plain), fact(in_mib) * mib, fact(in_gib) * gib, fact(in_gb) * 1e9});
       return most > 0 ? std::optional(most) : std::nullopt;
     };
-    to.allocated_bytes =
-        bytes("allocated_mib", "allocated_gib", "allocated_gb", "allocated_bytes");
+    to.allocated_bytes = bytes("allocated_mib", "allocated_gib", "allocated_gb", "allocated_bytes");
     to.reserved_bytes = bytes("reserved_mib", "reserved_gib", "reserved_gb", "reserved_bytes");
   }
 
@@ -492,8 +486,8 @@ std::int64_t left_out_before(std::int64_t first_iteration, std::int64_t at_most)
 }
 
 std::span<const std::string_view> optional_checks() {
-  static constexpr std::array<std::string_view, 4> names{"first_loss", "parameters", "version",
-                                                         "axes"};
+  static constexpr std::array<std::string_view, 4> names{
+      "first_loss", "parameters", "version", "axes"};
   return names;
 }
 

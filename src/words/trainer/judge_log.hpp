@@ -25,9 +25,9 @@ struct ExpectedRun {
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
   std::int64_t unprinted = 0;   ///< first train steps that its trainer may not print
   std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
-  std::vector<std::string> unchecked{};  ///< truth checks that are left out, by their names;
-                                         ///< losses: what it trains on is nothing;
-                                         ///< count: it was ended before its train steps
+  std::vector<std::string> unchecked{};       ///< truth checks that are left out, by their names;
+                                              ///< losses: what it trains on is nothing;
+                                              ///< count: it was ended before its train steps
   std::map<std::string, std::string> axes{};  ///< further ones that it was told, as texts
 };
 
@@ -62,8 +62,8 @@ struct JudgedLog {
 [[nodiscard]] std::span<const std::string_view> optional_checks();
 
 /// What the facts of a run contradict, without its train steps.
-[[nodiscard]] std::vector<std::string> judge_facts(const TrainerLog& log,
-                                                   const ExpectedRun& expected);
+[[nodiscard]] std::vector<std::string> judge_facts(
+    const TrainerLog& log, const ExpectedRun& expected);
 
 [[nodiscard]] JudgedLog judge_log(const TrainerLog& log, const ExpectedRun& expected = {});
 

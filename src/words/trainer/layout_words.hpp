@@ -13,8 +13,8 @@
 
 namespace shardsweep {
 
-[[nodiscard]] tl::unexpected<Fault> no_words(std::string_view trainer, std::string_view axis,
-                                             std::string_view value);
+[[nodiscard]] tl::unexpected<Fault> no_words(
+    std::string_view trainer, std::string_view axis, std::string_view value);
 
 /// A degree that a configuration does not set is 1. One below 1 is a fault.
 [[nodiscard]] Result<std::int64_t> degree(const Settings& settings, std::string_view name);
@@ -23,7 +23,7 @@ namespace shardsweep {
 [[nodiscard]] Result<std::int64_t> product(std::initializer_list<std::int64_t> factors);
 
 /// dp from the GPUs, and grad_accum from the samples of a train step; 0: of one micro-batch.
-[[nodiscard]] Result<void> derive(TrainerLayout& layout, std::int64_t gpus,
-                                  std::int64_t global_batch);
+[[nodiscard]] Result<void> derive(
+    TrainerLayout& layout, std::int64_t gpus, std::int64_t global_batch);
 
 }  // namespace shardsweep

@@ -26,8 +26,8 @@ constexpr double largest_count = 1e12;
 
 bool is_fact(std::string_view key) {
   const auto keys = log_keys();
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const LogKey& one) { return one.of_run && one.name == key; });
+  return std::any_of(
+      keys.begin(), keys.end(), [&](const LogKey& one) { return one.of_run && one.name == key; });
 }
 
 /// As facts_text() writes it.
@@ -47,10 +47,9 @@ Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
   for (const auto& piece : pattern.pieces()) {
     if (piece.key.empty() || std::find(names.begin(), names.end(), piece.key) != names.end())
       continue;
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("pattern {}: unknown key '{}'{}; the keys are {}", in_quotes(text),
-                    piece.key, did_you_mean(piece.key, names), fmt::join(names, ", ")));
+    return fault(FaultKind::invalid_input,
+        fmt::format("pattern {}: unknown key '{}'{}; the keys are {}", in_quotes(text), piece.key,
+            did_you_mean(piece.key, names), fmt::join(names, ", ")));
   }
   return {};
 }
@@ -90,8 +89,7 @@ void LogReader::read(std::string_view line) {
 
 void LogReader::take(std::string_view key, const Printed& number) {
   if (key == "iteration") return;
-  if ((key == parameters_fact || is_fact(key)) && !(std::abs(number.value) < largest_fact))
-    return;
+  if ((key == parameters_fact || is_fact(key)) && !(std::abs(number.value) < largest_fact)) return;
   if (key == parameters_fact) {
     log_.parameters += number.value;
     ++log_.parameter_lines;
@@ -108,8 +106,7 @@ std::string LogReader::facts_text() const {
   for (const auto& [key, number] : log_.facts)
     text += fmt::format("{} {:.17g} {:.17g}\n", key, number.value, number.half_unit);
   if (log_.parameter_lines > 0)
-    text +=
-        fmt::format("{} {:.17g} {}\n", parameters_fact, log_.parameters, log_.parameter_lines);
+    text += fmt::format("{} {:.17g} {}\n", parameters_fact, log_.parameters, log_.parameter_lines);
   return text;
 }
 

@@ -20,8 +20,8 @@ Result<std::vector<std::string_view>> patterns_of(const TrainerRun& run) {
   if (run.log.empty()) return patterns;
   const Trainer* trainer = find_trainer(run.log);
   if (trainer == nullptr)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("no trainer is called {}", in_quotes(run.log)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("no trainer is called {}", in_quotes(run.log)));
   patterns.insert(patterns.end(), trainer->patterns.begin(), trainer->patterns.end());
   return patterns;
 }
@@ -38,8 +38,7 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
   LogRecords records(std::move(reader));
   records.alone_ = run.fake_world > 0;
   records.trainer_ = run.log.empty() ? nullptr : find_trainer(run.log);
-  records.expected_ = {
-      .gpus = run.fake_world > 0 ? run.fake_world : gpus,
+  records.expected_ = {.gpus = run.fake_world > 0 ? run.fake_world : gpus,
       .dp = run.dp,
       .tp = run.tp,
       .pp = run.pp,
@@ -67,7 +66,7 @@ Result<void> LogRecords::see_version(std::string_view line) {
 bool LogRecords::wants_version() const {
   const auto& unchecked = expected_.unchecked;
   return trainer_ != nullptr && !version_.empty() &&
-         std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
+      std::find(unchecked.begin(), unchecked.end(), "version") == unchecked.end();
 }
 
 Result<void> LogRecords::check_found_version() const {
@@ -117,7 +116,7 @@ std::int64_t LogRecords::left_out() const {
 
 std::int64_t LogRecords::more_than_asked() const {
   return static_cast<std::int64_t>(reader_.steps()) + left_out() - expected_.warmup -
-         expected_.steps;
+      expected_.steps;
 }
 
 void LogRecords::put_version(WrittenRecord& record) const {
@@ -128,8 +127,7 @@ void LogRecords::put_version(WrittenRecord& record) const {
 WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   WrittenRecord record{"result", {}, {}};
   put(record, "tokens_per_s_per_gpu", measured.tokens_per_s_per_gpu);
-  put(record, "tokens_per_s",
-      *measured.tokens_per_s_per_gpu * static_cast<double>(expected_.gpus));
+  put(record, "tokens_per_s", *measured.tokens_per_s_per_gpu * static_cast<double>(expected_.gpus));
   put(record, "train_step_ms", measured.train_step_ms);
   put(record, "train_step_ms_spread", measured.train_step_ms_spread);
   put(record, "tflops_per_gpu", measured.tflops_per_gpu);
@@ -153,8 +151,7 @@ std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
   if (read_at_s_.size() < warmup + 2 || expected_.tokens_per_step <= 0) return std::nullopt;
   const auto first = std::next(read_at_s_.begin(), static_cast<std::ptrdiff_t>(warmup) - 1);
   auto last = std::prev(read_at_s_.end());
-  if (expected_.steps > 0 &&
-      read_at_s_.size() > warmup + static_cast<std::size_t>(expected_.steps))
+  if (expected_.steps > 0 && read_at_s_.size() > warmup + static_cast<std::size_t>(expected_.steps))
     last = std::next(first, expected_.steps);
   const auto steps = std::distance(first, last);
   const double span_s = last->second - first->second;
@@ -170,8 +167,9 @@ void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
   auto& to = judged.measurement;
   const bool printed = to.tokens_per_s_per_gpu.has_value();
   const auto read = read_time(look_s);
-  if (!read || (printed && (to.resolution < coarse || read->resolution >= to.resolution ||
-                            !to.train_step_ms)))
+  if (!read ||
+      (printed &&
+          (to.resolution < coarse || read->resolution >= to.resolution || !to.train_step_ms)))
     return;
   if (!printed && !(read->resolution < coarsest)) {
     judged.notes.push_back(fmt::format(
@@ -181,14 +179,15 @@ void LogRecords::time_by_reading(JudgedLog& judged, double look_s) const {
     return;
   }
   // Something else than train steps stands between the lines.
-  if (printed && std::abs(read->train_step_ms / *to.train_step_ms - 1) >
-                     agreement + to.resolution + read->resolution)
+  if (printed &&
+      std::abs(read->train_step_ms / *to.train_step_ms - 1) >
+          agreement + to.resolution + read->resolution)
     return;
   to.train_step_ms = read->train_step_ms;
   to.steps = read->steps;
   to.resolution = read->resolution;
   to.tokens_per_s_per_gpu = static_cast<double>(expected_.tokens_per_step) /
-                            static_cast<double>(expected_.gpus) / (*to.train_step_ms * 1e-3);
+      static_cast<double>(expected_.gpus) / (*to.train_step_ms * 1e-3);
 }
 
 bool LogRecords::knows_memory() const {
@@ -212,8 +211,7 @@ WrittenRecord LogRecords::proof() const {
   JudgedLog judged = judge_log(log, expected);
   if (log.steps.empty()) judge_only_facts(judged, log, expected);
   const LogMeasurement& measured = judged.measurement;
-  const auto peak =
-      measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
+  const auto peak = measured.allocated_bytes ? measured.allocated_bytes : measured.reserved_bytes;
   if (!peak) judged.faults.emplace_back("It printed no peak of its memory.");
   if (!judged.faults.empty() || !check_found_version())
     return error_of("its log proves nothing", std::move(judged));
@@ -235,13 +233,12 @@ WrittenRecord LogRecords::error_of(std::string_view what, JudgedLog judged) cons
   if (!known) faults.insert(faults.begin(), known.error().what);
   if (!newer.empty()) faults.insert(faults.begin(), newer);
   const bool refused = !known || (!newer.empty() && !judged.has_nan);
-  const char* kind = refused              ? "usage"
-                     : judged.will_repeat ? "invalid_layout"
-                     : judged.has_nan     ? "nan"
-                                          : "internal";
+  const char* kind = refused ? "usage"
+      : judged.will_repeat   ? "invalid_layout"
+      : judged.has_nan       ? "nan"
+                             : "internal";
   return {"error",
-          {{"class", kind}, {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}},
-          {}};
+      {{"class", kind}, {"message", fmt::format("{}: {}", what, fmt::join(faults, " "))}}, {}};
 }
 
 std::optional<WrittenRecord> LogRecords::contradiction() const {

@@ -25,15 +25,15 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::array<std::string_view, 4> sharding{"no_shard", "optim", "optim_grads",
-                                                   "optim_grads_params"};
+constexpr std::array<std::string_view, 4> sharding{
+    "no_shard", "optim", "optim_grads", "optim_grads_params"};
 
 Result<std::int64_t> stage_of(const Settings& settings, std::string_view name) {
   const auto word = settings.text(name);
   const auto* found = std::find(sharding.begin(), sharding.end(), word);
   if (found == sharding.end())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{}: unknown word {}", name, in_quotes(word)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("{}: unknown word {}", name, in_quotes(word)));
   return found - sharding.begin();
 }
 
@@ -44,16 +44,15 @@ Result<void> check_megatron(std::string_view trainer, const TrainerLayout& layou
     return no_words(trainer, "dp_replicate", std::to_string(layout.dp_replicate));
   const bool told = layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
   if (!told && layout.layers % (layout.pp * layout.vpp) != 0)
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("{} shares layers out evenly, unless first_stage_layers or "
                     "last_stage_layers say otherwise: {} layers are no multiple of pp {} x "
                     "vpp {}",
-                    trainer, layout.layers, layout.pp, layout.vpp));
+            trainer, layout.layers, layout.pp, layout.vpp));
   // Its optimizer in the host's memory is a part of its distributed one.
   if (layout.offload != "none" && (layout.offload != "optimizer" || layout.zero != 1))
-    return no_words(trainer, "offload",
-                    fmt::format("{} with zero {}", layout.offload, layout.zero));
+    return no_words(
+        trainer, "offload", fmt::format("{} with zero {}", layout.offload, layout.zero));
   // Its ranks are in the order tp-cp-dp-pp, or tp-cp-pp-dp, which its FSDP does not take.
   const std::string& order = layout.rank_order;
   const bool pp_before_dp = order == "tp-cp-pp-dp" || (order == "tp-pp-dp" && layout.cp == 1);
@@ -67,7 +66,7 @@ Result<std::string> mode_of(const Settings& settings, std::string_view name, std
   if (word.empty() || word == "p2p") return "ring";
   if (word == "a2a") return "ulysses";
   return fault(FaultKind::invalid_input,
-               fmt::format("{}: {} is neither p2p nor a2a", name, in_quotes(word)));
+      fmt::format("{}: {} is neither p2p nor a2a", name, in_quotes(word)));
 }
 
 /// Told as their number, or as the layers of each.
@@ -78,10 +77,10 @@ Result<std::int64_t> virtual_stages(const Settings& flags, std::int64_t pp) {
   SHARDSWEEP_ASSIGN(const std::int64_t layers, flags.number("--num-layers", 0));
   if (layers == 0)
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} alone says no number of stages; add --num-layers", by_layers));
+        fmt::format("{} alone says no number of stages; add --num-layers", by_layers));
   if (layers % (pp * each) != 0)
     return fault(FaultKind::invalid_input,
-                 fmt::format("--num-layers {} is no multiple of pp {} x {}", layers, pp, each));
+        fmt::format("--num-layers {} is no multiple of pp {} x {}", layers, pp, each));
   return layers / (pp * each);
 }
 
@@ -93,8 +92,7 @@ struct Names {
   std::string_view recompute_modules, expert_tp, first_stage, last_stage, graphs, offload;
   bool (*is_set)(const Settings&, std::string_view name);
 };
-constexpr Names flag_names{
-    .tp = axis_word("tp", place_of_megatron),
+constexpr Names flag_names{.tp = axis_word("tp", place_of_megatron),
     .pp = axis_word("pp", place_of_megatron),
     .cp = axis_word("cp", place_of_megatron),
     .ep = axis_word("ep", place_of_megatron),
@@ -121,8 +119,7 @@ constexpr Names flag_names{
     .graphs = axis_word("cuda_graphs", place_of_megatron),
     .offload = axis_word("offload", place_of_megatron),
     .is_set = [](const Settings& flags, std::string_view name) { return flags.has(name); }};
-constexpr Names override_names{
-    .tp = axis_word("tp", place_of_bridge),
+constexpr Names override_names{.tp = axis_word("tp", place_of_bridge),
     .pp = axis_word("pp", place_of_bridge),
     .cp = axis_word("cp", place_of_bridge),
     .ep = axis_word("ep", place_of_bridge),
@@ -156,8 +153,8 @@ constexpr std::string_view dataset_length = "dataset.seq_length";
 Result<std::int64_t> stage_told(const Settings& settings, const Names& names) {
   if (settings.has(names.sharding)) return stage_of(settings, names.sharding);
   if (names.is_set(settings, names.fsdp))
-    return fault(FaultKind::invalid_input, fmt::format("{} alone says no stage of ZeRO; add {}",
-                                                       names.fsdp, names.sharding));
+    return fault(FaultKind::invalid_input,
+        fmt::format("{} alone says no stage of ZeRO; add {}", names.fsdp, names.sharding));
   if (names.is_set(settings, names.torch_fsdp))
     return names.is_set(settings, names.torch_gathered) ? 2 : 3;
   return names.is_set(settings, names.distributed_optimizer) ? 1 : 0;
@@ -174,15 +171,15 @@ Result<bool> graphs_told(const Settings& settings, std::string_view name) {
   const auto word = settings.text(name);
   if (word == "full_iteration")
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} {}: cuda_graphs is a graph of each layer; write local, or "
-                             "leave it out",
-                             name, word));
+        fmt::format("{} {}: cuda_graphs is a graph of each layer; write local, or "
+                    "leave it out",
+            name, word));
   return word == "local" || word == "transformer_engine";
 }
 
 /// All but virtual stages, which each tells in its own way, and recompute, which needs them.
-Result<TrainerLayout> read_settings(const Settings& settings, const Names& names,
-                                    std::int64_t gpus) {
+Result<TrainerLayout> read_settings(
+    const Settings& settings, const Names& names, std::int64_t gpus) {
   TrainerLayout layout;
   SHARDSWEEP_ASSIGN(layout.tp, degree(settings, names.tp));
   SHARDSWEEP_ASSIGN(layout.pp, degree(settings, names.pp));
@@ -227,20 +224,19 @@ Result<std::string> modules_told(const Settings& settings, std::string_view name
       return std::string(word);
   }
   return fault(FaultKind::invalid_input,
-               fmt::format("{}: recompute has no word for {} together; it has {}", name,
-                           fmt::join(modules, " "),
-                           fmt::join(std::span(recompute_words).subspan(3), ", ")));
+      fmt::format("{}: recompute has no word for {} together; it has {}", name,
+          fmt::join(modules, " "), fmt::join(std::span(recompute_words).subspan(3), ", ")));
 }
 
 /// The block method computes the first layers of each stage again, and keeps the others.
-Result<std::string> recompute_told(const Settings& settings, const Names& names,
-                                   const TrainerLayout& layout) {
+Result<std::string> recompute_told(
+    const Settings& settings, const Names& names, const TrainerLayout& layout) {
   const std::string word(settings.text(names.recompute));
   if (word.empty() || word == "null") return "none";
   if (word == "selective") return modules_told(settings, names.recompute_modules);
   if (word != "full")
-    return fault(FaultKind::invalid_input, fmt::format("{}: {} is neither full nor selective",
-                                                       names.recompute, in_quotes(word)));
+    return fault(FaultKind::invalid_input,
+        fmt::format("{}: {} is neither full nor selective", names.recompute, in_quotes(word)));
   if (settings.text(names.recompute_method) != "block") return word;
   SHARDSWEEP_ASSIGN(const std::int64_t again, settings.number(names.recompute_layers, 0));
   SHARDSWEEP_ASSIGN(const std::int64_t layers, settings.number(names.layers, 0));
@@ -248,9 +244,9 @@ Result<std::string> recompute_told(const Settings& settings, const Names& names,
   SHARDSWEEP_ASSIGN(const std::int64_t all, product({again, layout.pp, layout.vpp}));
   if (layers > 0 && all >= layers) return word;
   return fault(FaultKind::invalid_input,
-               fmt::format("{} block with {} layers of each stage is neither full recompute "
-                           "nor none",
-                           names.recompute_method, again));
+      fmt::format("{} block with {} layers of each stage is neither full recompute "
+                  "nor none",
+          names.recompute_method, again));
 }
 
 /// What tells a trainer an axis if `condition` holds; empty: always.
@@ -326,8 +322,7 @@ constexpr auto told_overrides = std::to_array<Saying>({
     {"last_stage_layers", "last_stage_layers>0", "{last_stage_layers}"},
     {"cuda_graphs", "cuda_graphs and experts=0", "local"},
     {"cuda_graphs", "cuda_graphs and experts>0", "transformer_engine"},
-    {"cuda_graphs", "cuda_graphs and experts>0", "[attn,moe_router]",
-     "model.cuda_graph_modules"},
+    {"cuda_graphs", "cuda_graphs and experts>0", "[attn,moe_router]", "model.cuda_graph_modules"},
     {"offload", "offload=optimizer", "true"},
     {"offload", "offload=optimizer", "true", "optimizer.use_precision_aware_optimizer"},
     {"overlap", "", "{overlap}"},
@@ -339,8 +334,7 @@ void append_words(const Saying& one, std::size_t trainer, std::vector<std::strin
   std::string_view name = one.name;
   for (const AxisNames& axis : names_of_axes)
     if (name.empty() && axis.axis == one.axis) name = axis.names[trainer];
-  const std::string whole =
-      fmt::format("{}{}{}", name, one.value.empty() ? "" : "=", one.value);
+  const std::string whole = fmt::format("{}{}{}", name, one.value.empty() ? "" : "=", one.value);
   if (!one.condition.empty()) {
     words.push_back(fmt::format("{{{}?{}}}", one.condition, whole));
   } else if (trainer == place_of_megatron) {
@@ -372,16 +366,15 @@ void append_override_of_modules(std::vector<std::string>& words) {
     if (!module_sets[i].any()) continue;
     std::string list(recompute_words[i]);
     std::replace(list.begin(), list.end(), '+', ',');
-    words.push_back(fmt::format("{{recompute='{}'?{}=[{}]}}", recompute_words[i],
-                                override_names.recompute_modules, list));
+    words.push_back(fmt::format(
+        "{{recompute='{}'?{}=[{}]}}", recompute_words[i], override_names.recompute_modules, list));
   }
 }
 
 /// What the table's conditions and values name.
 Placeholders placeholders_of(const TrainerLayout& layout) {
   Placeholders values{{"experts", std::to_string(layout.experts)},
-                      {"global_batch", std::to_string(layout.global_batch())},
-                      {"dtype", ""}};
+      {"global_batch", std::to_string(layout.global_batch())}, {"dtype", ""}};
   for (const AxisInfo& axis : axis_table)
     if (auto text = axis_text_of(layout, axis))
       values.insert_or_assign(std::string(axis.name), *text);
@@ -389,8 +382,7 @@ Placeholders placeholders_of(const TrainerLayout& layout) {
 }
 
 /// Those of a table that a layout has a value for.
-std::vector<std::string_view> axes_in(std::span<const Saying> table,
-                                      const TrainerLayout& layout) {
+std::vector<std::string_view> axes_in(std::span<const Saying> table, const TrainerLayout& layout) {
   std::vector<std::string_view> axes;
   for (const Saying& one : table)
     if (one.axis != "seq_len" || layout.seq_len > 0) axes.push_back(one.axis);
@@ -427,7 +419,7 @@ Result<std::string> write_megatron(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron", layout));
   std::string text;
   for (std::string& word : filled_words(told_to_megatron(axes_in(told_flags, layout)),
-                                        placeholders_of(layout), DoubleBraces::keep)) {
+           placeholders_of(layout), DoubleBraces::keep)) {
     const auto value = word.find('=');
     if (value != std::string::npos) word[value] = ' ';
     text += (text.empty() ? "" : " ") + word;
@@ -448,8 +440,8 @@ Result<TrainerLayout> read_megatron(std::string_view text, std::int64_t gpus) {
 
 Result<std::string> write_bridge(const TrainerLayout& layout) {
   SHARDSWEEP_TRY(check_megatron("megatron-bridge", layout));
-  const auto words = filled_words(told_to_bridge(axes_in(told_overrides, layout)),
-                                  placeholders_of(layout), DoubleBraces::keep);
+  const auto words = filled_words(
+      told_to_bridge(axes_in(told_overrides, layout)), placeholders_of(layout), DoubleBraces::keep);
   return fmt::format("{}\n", fmt::join(words, " "));
 }
 

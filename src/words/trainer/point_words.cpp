@@ -16,50 +16,36 @@ namespace {
 /// Which field of a trainer's layout an axis is.
 struct TrainerAxis {
   std::string_view axis;
-  std::variant<std::int64_t TrainerLayout::*, std::string TrainerLayout::*,
-               bool TrainerLayout::*>
+  std::variant<std::int64_t TrainerLayout::*, std::string TrainerLayout::*, bool TrainerLayout::*>
       field;
 };
 using Fields = TrainerLayout;
-constexpr std::array<TrainerAxis, 22> trainer_axes{
-    {{"dp", &Fields::dp},
-     {"tp", &Fields::tp},
-     {"pp", &Fields::pp},
-     {"cp", &Fields::cp},
-     {"ep", &Fields::ep},
-     {"vpp", &Fields::vpp},
-     {"dp_replicate", &Fields::dp_replicate},
-     {"micro_batch", &Fields::micro_batch},
-     {"grad_accum", &Fields::grad_accum},
-     {"seq_len", &Fields::seq_len},
-     {"zero", &Fields::zero},
-     {"recompute", &Fields::recompute},
-     {"schedule", &Fields::schedule},
-     {"cp_mode", &Fields::cp_mode},
-     {"rank_order", &Fields::rank_order},
-     {"sequence_parallel", &Fields::sequence_parallel},
-     {"overlap", &Fields::overlap},
-     {"expert_tp", &Fields::expert_tp},
-     {"first_stage_layers", &Fields::first_stage_layers},
-     {"last_stage_layers", &Fields::last_stage_layers},
-     {"cuda_graphs", &Fields::cuda_graphs},
-     {"offload", &Fields::offload}}};
+constexpr std::array<TrainerAxis, 22> trainer_axes{{{"dp", &Fields::dp}, {"tp", &Fields::tp},
+    {"pp", &Fields::pp}, {"cp", &Fields::cp}, {"ep", &Fields::ep}, {"vpp", &Fields::vpp},
+    {"dp_replicate", &Fields::dp_replicate}, {"micro_batch", &Fields::micro_batch},
+    {"grad_accum", &Fields::grad_accum}, {"seq_len", &Fields::seq_len}, {"zero", &Fields::zero},
+    {"recompute", &Fields::recompute}, {"schedule", &Fields::schedule},
+    {"cp_mode", &Fields::cp_mode}, {"rank_order", &Fields::rank_order},
+    {"sequence_parallel", &Fields::sequence_parallel}, {"overlap", &Fields::overlap},
+    {"expert_tp", &Fields::expert_tp}, {"first_stage_layers", &Fields::first_stage_layers},
+    {"last_stage_layers", &Fields::last_stage_layers}, {"cuda_graphs", &Fields::cuda_graphs},
+    {"offload", &Fields::offload}}};
 constexpr bool trainer_axes_exist() {
   return std::all_of(trainer_axes.begin(), trainer_axes.end(), [](const TrainerAxis& one) {
     return std::any_of(axis_table.begin(), axis_table.end(),
-                       [&](const AxisInfo& axis) { return axis.name == one.axis; });
+        [&](const AxisInfo& axis) { return axis.name == one.axis; });
   });
 }
 static_assert(trainer_axes_exist());
 
 const TrainerAxis* find_trainer_axis(std::string_view name) {
   const auto* found = std::find_if(trainer_axes.begin(), trainer_axes.end(),
-                                   [name](const TrainerAxis& one) { return one.axis == name; });
+      [name](const TrainerAxis& one) { return one.axis == name; });
   return found == trainer_axes.end() ? nullptr : found;
 }
 
-void set_field(TrainerLayout& layout, const TrainerAxis& of, const AxisInfo& axis,
-               std::int64_t value) {
+void set_field(
+    TrainerLayout& layout, const TrainerAxis& of, const AxisInfo& axis, std::int64_t value) {
   std::visit(
       [&](auto field) {
         using Field = std::remove_reference_t<decltype(layout.*field)>;
@@ -72,8 +58,7 @@ void set_field(TrainerLayout& layout, const TrainerAxis& of, const AxisInfo& axi
       of.field);
 }
 
-std::string field_text(const TrainerLayout& layout, const TrainerAxis& of,
-                       const AxisInfo& axis) {
+std::string field_text(const TrainerLayout& layout, const TrainerAxis& of, const AxisInfo& axis) {
   return std::visit(
       [&](auto field) -> std::string {
         using Field = std::remove_cv_t<std::remove_reference_t<decltype(layout.*field)>>;
@@ -117,8 +102,7 @@ std::string axis_without_words(const Point& point) {
   for (const AxisInfo& axis : axes()) {
     if (!axis.of_layout() || find_trainer_axis(axis.name) != nullptr) continue;
     const auto value = axis.get(point);
-    if (value != axis.default_value)
-      return fmt::format("{} {}", axis.name, axis_text(axis, value));
+    if (value != axis.default_value) return fmt::format("{} {}", axis.name, axis_text(axis, value));
   }
   return {};
 }

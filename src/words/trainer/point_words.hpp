@@ -15,8 +15,8 @@ namespace shardsweep {
 [[nodiscard]] TrainerLayout layout_of_point(const Point& point, const ModelSpec& model = {});
 
 /// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
-[[nodiscard]] std::optional<std::string> axis_text_of(const TrainerLayout& layout,
-                                                      const AxisInfo& axis);
+[[nodiscard]] std::optional<std::string> axis_text_of(
+    const TrainerLayout& layout, const AxisInfo& axis);
 
 /// An axis that no trainer's words are known for here, if its value is not the default; with
 /// that value. Empty if there is none.

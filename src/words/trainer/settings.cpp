@@ -76,8 +76,7 @@ class LeafReader {
     indent_ = line.find_first_not_of(" \t\r");
     begins_line_ = false;
     if (indent_ == std::string_view::npos || line[indent_] == '#') return;
-    while (!sections_.empty() && !sections_.back().by_brace &&
-           sections_.back().indent >= indent_)
+    while (!sections_.empty() && !sections_.back().by_brace && sections_.back().indent >= indent_)
       sections_.pop_back();
   }
 
@@ -116,7 +115,7 @@ class LeafReader {
   /// An apostrophe, not a quote.
   [[nodiscard]] bool in_word(std::size_t begin) const {
     return at_ > begin &&
-           std::string_view(" \t:=[,").find(text_[at_ - 1]) == std::string_view::npos;
+        std::string_view(" \t:=[,").find(text_[at_ - 1]) == std::string_view::npos;
   }
   std::string_view end_piece(std::string_view piece) {
     at_ = std::min(at_, text_.size());
@@ -177,8 +176,8 @@ bool is_below(std::string_view path, std::string_view section) {
 }
 
 /// OmegaConf's ${variables.max_seq_len}: the value of that path. One that is not there stays.
-std::string interpolated(std::string value,
-                         const std::map<std::string, std::string, std::less<>>& by_path) {
+std::string interpolated(
+    std::string value, const std::map<std::string, std::string, std::less<>>& by_path) {
   constexpr int most_links = 8;
   for (int link = 0; link < most_links; ++link) {
     if (!value.starts_with("${") || value.find('}') != value.size() - 1) break;
@@ -217,8 +216,7 @@ Settings Settings::of_overrides(std::string_view text) {
     word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
     const auto equals = word.find('=');
     if (equals == std::string_view::npos || word.starts_with('-')) continue;
-    settings.values_[std::string(word.substr(0, equals))] =
-        without_quotes(word.substr(equals + 1));
+    settings.values_[std::string(word.substr(0, equals))] = without_quotes(word.substr(equals + 1));
   }
   return settings;
 }
@@ -270,10 +268,9 @@ Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallba
       number > most) {
     if (value.find('$') != std::string_view::npos)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: {} has no value in this text; write a number", name,
-                               in_quotes(value)));
-    return fault(FaultKind::invalid_input,
-                 fmt::format("{}: {} is no whole number", name, in_quotes(value)));
+          fmt::format("{}: {} has no value in this text; write a number", name, in_quotes(value)));
+    return fault(
+        FaultKind::invalid_input, fmt::format("{}: {} is no whole number", name, in_quotes(value)));
   }
   return number;
 }

@@ -36,10 +36,10 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
 constexpr std::array<std::string_view, 3> opening_branch{"if", "case", "select"};
 constexpr std::array<std::string_view, 3> opening_loop{"for", "while", "until"};
 constexpr std::array<std::string_view, 3> closing{"fi", "esac", "done"};
-constexpr std::array<std::string_view, 9> passing{"then", "else", "elif", "do",  "!",
-                                                  "{",    "}",    "time", "exec"};
-constexpr std::array<std::string_view, 5> declaring{"export", "local", "declare", "readonly",
-                                                    "typeset"};
+constexpr std::array<std::string_view, 9> passing{
+    "then", "else", "elif", "do", "!", "{", "}", "time", "exec"};
+constexpr std::array<std::string_view, 5> declaring{
+    "export", "local", "declare", "readonly", "typeset"};
 constexpr std::array<std::string_view, 6> harmless{"echo", "printf", "[", "[[", "test", "set"};
 
 class Reader {
@@ -59,9 +59,7 @@ class Reader {
   using Words = std::vector<ScriptWord>;
 
   [[nodiscard]] char now() const { return text_[at_]; }
-  [[nodiscard]] bool is_next(char c) const {
-    return at_ + 1 < text_.size() && text_[at_ + 1] == c;
-  }
+  [[nodiscard]] bool is_next(char c) const { return at_ + 1 < text_.size() && text_[at_ + 1] == c; }
 
   void step() {
     const char c = now();
@@ -147,7 +145,7 @@ class Reader {
 
   [[nodiscard]] bool begins_array(const Words& words) const {
     return words.size() == 1 && words.front().text.ends_with('=') && at_ < text_.size() &&
-           now() == '(';
+        now() == '(';
   }
   void read_array(Words& words) {
     ++at_;
@@ -265,8 +263,8 @@ class Reader {
       expression += word.text + ' ';
     const auto value = computed(expression, [&](std::string_view name) {
       const auto found = variables_.find(name);
-      const bool plain = found != variables_.end() && found->second.size() == 1 &&
-                         !found->second.front().unsure;
+      const bool plain =
+          found != variables_.end() && found->second.size() == 1 && !found->second.front().unsure;
       return plain ? std::optional<std::string_view>(found->second.front().text) : std::nullopt;
     });
     return value ? Words{{*value, false}} : unknown("((...))");
@@ -335,8 +333,7 @@ class Reader {
   }
 
   void run(std::vector<Words> words, std::size_t first) {
-    const bool declares =
-        first < words.size() && is_one_of(words[first].front().text, declaring);
+    const bool declares = first < words.size() && is_one_of(words[first].front().text, declaring);
     if (declares) ++first;
     for (; first < words.size(); ++first) {
       const auto name = assigned(words[first].front().text);

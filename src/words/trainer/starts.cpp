@@ -19,8 +19,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr TrainerStart start_of_megatron{
-    .name = "megatron",
+constexpr TrainerStart start_of_megatron{.name = "megatron",
     .written_for = "core 0.12 to 0.20",
     .data = "its own",
     .constants = {},
@@ -67,8 +66,7 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "{tp>1 or cp>1?1:8}", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart start_of_torchtitan{
-    .name = "torchtitan",
+constexpr TrainerStart start_of_torchtitan{.name = "torchtitan",
     .written_for = "since August 2026, whose options count tokens",
     .data = "its own",
     .constants = "  recompute: selective       # what its recipes do\n",
@@ -105,8 +103,7 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart start_of_bridge{
-    .name = "megatron-bridge",
+constexpr TrainerStart start_of_bridge{.name = "megatron-bridge",
     .written_for = "August 2026",
     .data = "its own",
     .constants = {},
@@ -136,8 +133,7 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart start_of_nanotron{
-    .name = "nanotron",
+constexpr TrainerStart start_of_nanotron{.name = "nanotron",
     .written_for = "April 2026",
     .data = "its own",
     .constants = {},
@@ -206,8 +202,7 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "1", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart start_of_deepspeed{
-    .name = "deepspeed",
+constexpr TrainerStart start_of_deepspeed{.name = "deepspeed",
     .written_for = "Megatron-DeepSpeed of July 2025, without a pipeline",
     .data = "write its path for DATA",
     .constants = {},
@@ -260,8 +255,7 @@ watch: {init_limit: 20min}
 )",
     .has_pp = false};
 
-constexpr TrainerStart start_of_neox{
-    .name = "gpt-neox",
+constexpr TrainerStart start_of_neox{.name = "gpt-neox",
     .written_for = "May 2026",
     .data = "write its path for DATA",
     .constants = {},
@@ -342,8 +336,7 @@ env: {CUDA_DEVICE_MAX_CONNECTIONS: "1", NCCL_DEBUG: WARN}
 watch: {init_limit: 20min}
 )"};
 
-constexpr TrainerStart start_of_picotron{
-    .name = "picotron",
+constexpr TrainerStart start_of_picotron{.name = "picotron",
     .written_for = "August 2025",
     .data = "of Hugging Face",
     .constants = {},
@@ -389,8 +382,7 @@ watch: {init_limit: 20min}
 )",
     .has_recipes = true};
 
-constexpr TrainerStart start_of_foundry{
-    .name = "llm-foundry",
+constexpr TrainerStart start_of_foundry{.name = "llm-foundry",
     .written_for = "July 2025",
     .data = "write its path for DATA",
     .constants = {},
@@ -463,20 +455,18 @@ watch: {init_limit: 20min}
     .has_tp = false,
     .has_pp = false};
 
-constexpr std::array<TrainerStart, 8> starts{
-    start_of_megatron,  start_of_bridge, start_of_nanotron, start_of_torchtitan,
-    start_of_deepspeed, start_of_neox,   start_of_picotron, start_of_foundry};
+constexpr std::array<TrainerStart, 8> starts{start_of_megatron, start_of_bridge, start_of_nanotron,
+    start_of_torchtitan, start_of_deepspeed, start_of_neox, start_of_picotron, start_of_foundry};
 
 struct StartRecipe {
   std::string_view trainer, model, name;
 };
 /// Of torchtitan those that recompute as `constants` says; of picotron models of that shape.
-constexpr std::array<StartRecipe, 5> recipes{
-    {{"torchtitan", "llama-3-8b", "llama3_8b"},
-     {"megatron-bridge", "llama-3-8b", "llama3_8b_pretrain_2gpu_h100_bf16_config"},
-     {"megatron-bridge", "llama-3-70b", "llama3_70b_pretrain_32gpu_h100_bf16_config"},
-     {"picotron", "llama-3-8b", "meta-llama/Meta-Llama-3-8B"},
-     {"picotron", "llama-3-70b", "meta-llama/Meta-Llama-3-70B"}}};
+constexpr std::array<StartRecipe, 5> recipes{{{"torchtitan", "llama-3-8b", "llama3_8b"},
+    {"megatron-bridge", "llama-3-8b", "llama3_8b_pretrain_2gpu_h100_bf16_config"},
+    {"megatron-bridge", "llama-3-70b", "llama3_70b_pretrain_32gpu_h100_bf16_config"},
+    {"picotron", "llama-3-8b", "meta-llama/Meta-Llama-3-8B"},
+    {"picotron", "llama-3-70b", "meta-llama/Meta-Llama-3-70B"}}};
 
 /// As they stand in the list of `argv`.
 std::string lines_of(const std::vector<std::string>& words) {
@@ -512,8 +502,8 @@ Result<const TrainerStart*> find_trainer_start(std::string_view name) {
     if (start.name == name) return &start;
     names.push_back(start.name);
   }
-  return fault(FaultKind::invalid_input, fmt::format("--trainer knows {}; got {}.",
-                                                     fmt::join(names, ", "), in_quotes(name)));
+  return fault(FaultKind::invalid_input,
+      fmt::format("--trainer knows {}; got {}.", fmt::join(names, ", "), in_quotes(name)));
 }
 
 std::vector<std::string_view> models_of(const TrainerStart& start) {
@@ -529,16 +519,15 @@ Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   constexpr std::string_view layout_mark = "@LAYOUT@";
   if (const auto layout = text.find(layout_mark); layout != std::string::npos)
     text.replace(layout, layout_mark.size(),
-                 lines_of(start.name == "megatron" ? told_to_megatron() : told_to_bridge()));
+        lines_of(start.name == "megatron" ? told_to_megatron() : told_to_bridge()));
   if (!start.has_recipes) return text;
-  const auto* found = std::find_if(recipes.begin(), recipes.end(), [&](const StartRecipe& one) {
-    return one.trainer == start.name && one.model == model;
-  });
+  const auto* found = std::find_if(recipes.begin(), recipes.end(),
+      [&](const StartRecipe& one) { return one.trainer == start.name && one.model == model; });
   if (found == recipes.end()) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} has a recipe for each model. Begin with --model {}, and name "
-                             "yours in the file",
-                             start.name, fmt::join(models_of(start), " or ")));
+        fmt::format("{} has a recipe for each model. Begin with --model {}, and name "
+                    "yours in the file",
+            start.name, fmt::join(models_of(start), " or ")));
   }
   constexpr std::string_view mark = "@RECIPE@";
   return text.replace(text.find(mark), mark.size(), found->name);

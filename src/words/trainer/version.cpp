@@ -84,12 +84,8 @@ std::int64_t take_number(std::string_view& text) {
 std::vector<std::string> probe_command(const Trainer& trainer, const std::string& python) {
   const VersionProbe& probe = trainer.probe;
   if (trainer.from.empty()) return {};
-  return {python,
-          "-c",
-          probe_program,
-          std::string(probe.module),
-          std::string(probe.files),
-          std::string(probe.distribution)};
+  return {python, "-c", probe_program, std::string(probe.module), std::string(probe.files),
+      std::string(probe.distribution)};
 }
 
 std::optional<std::string> version_in(const Trainer& trainer, std::string_view line) {
@@ -116,11 +112,10 @@ int compare_version(std::string_view version, std::string_view bound) {
 
 Result<void> check_version(const Trainer& trainer, std::string_view found) {
   if (trainer.from.empty() || compare_version(found, trainer.from) >= 0) return {};
-  return fault(
-      FaultKind::rejected,
+  return fault(FaultKind::rejected,
       fmt::format("Version {} of {} was found. The reader '{}' knows the log of "
                   "versions {} to {}. To read it all the same, write 'unchecked: [version]'.",
-                  in_quotes(found), trainer.title, trainer.name, trainer.from, trainer.to));
+          in_quotes(found), trainer.title, trainer.name, trainer.from, trainer.to));
 }
 
 bool is_newer_than_tested(const Trainer& trainer, std::string_view found) {

@@ -20,12 +20,11 @@ inline constexpr std::string_view probe_mark = "shardsweep-probe: ";
 
 /// A program that prints the version of a trainer in one line; empty: it has none to print.
 /// `python`: the interpreter of the trainer. The trainer itself is not imported.
-[[nodiscard]] std::vector<std::string> probe_command(const Trainer& trainer,
-                                                     const std::string& python);
+[[nodiscard]] std::vector<std::string> probe_command(
+    const Trainer& trainer, const std::string& python);
 
 /// The version that a line of a probe or of the trainer's log says.
-[[nodiscard]] std::optional<std::string> version_in(const Trainer& trainer,
-                                                    std::string_view line);
+[[nodiscard]] std::optional<std::string> version_in(const Trainer& trainer, std::string_view line);
 
 /// A fault if it is older than all that this reader knows: it says both.
 [[nodiscard]] Result<void> check_version(const Trainer& trainer, std::string_view found);

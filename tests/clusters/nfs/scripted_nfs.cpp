@@ -39,8 +39,7 @@
 namespace {
 
 double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::string parent_of(const std::string& path) {
@@ -63,9 +62,8 @@ struct Rule {
   std::string pattern;
 };
 
-const std::map<std::string, int> errors{
-    {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},      {"ESTALE", ESTALE},
-    {"EROFS", EROFS},   {"EACCES", EACCES}, {"ENOENT", ENOENT}};
+const std::map<std::string, int> errors{{"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO},
+    {"ESTALE", ESTALE}, {"EROFS", EROFS}, {"EACCES", EACCES}, {"ENOENT", ENOENT}};
 
 class Rules {
  public:
@@ -73,7 +71,7 @@ class Rules {
 
   /// 0, or a negated error. Sleeps where a rule says so.
   int meet(const std::string& host, const std::string& operation, const std::string& path,
-           double opened_s) {
+      double opened_s) {
     double delay_s = 0;
     int error = 0;
     {
@@ -81,8 +79,8 @@ class Rules {
       read_again();
       for (const Rule& rule : rules_) {
         const bool meant = (rule.host == "*" || rule.host == host) &&
-                           (rule.operation == "*" || rule.operation == operation) &&
-                           ::fnmatch(rule.pattern.c_str(), path.c_str(), 0) == 0;
+            (rule.operation == "*" || rule.operation == operation) &&
+            ::fnmatch(rule.pattern.c_str(), path.c_str(), 0) == 0;
         if (!meant || (rule.stale && opened_s > read_at_s_)) continue;
         delay_s += rule.delay_s;
         if (error == 0) error = rule.error;
@@ -200,9 +198,8 @@ class Host {
     const std::lock_guard guard(mutex_);
     const std::string prefix = path + "/";
     std::erase_if(entries_, [&](const auto& one) { return one.first.rfind(prefix, 0) == 0; });
-    std::erase_if(folders_, [&](const auto& one) {
-      return one.first == path || one.first.rfind(prefix, 0) == 0;
-    });
+    std::erase_if(folders_,
+        [&](const auto& one) { return one.first == path || one.first.rfind(prefix, 0) == 0; });
   }
 
   void write_counts(std::ostream& out) {
@@ -234,13 +231,11 @@ class Host {
       return;
     }
     const auto known = folders_.find(path);
-    const bool same =
-        known != folders_.end() && same_time(known->second.changed, about.st_mtim);
+    const bool same = known != folders_.end() && same_time(known->second.changed, about.st_mtim);
     folders_[path] = {about.st_mtim, now_s()};
     if (same) return;
-    std::erase_if(entries_, [&](const auto& one) {
-      return !one.second.there && parent_of(one.first) == path;
-    });
+    std::erase_if(entries_,
+        [&](const auto& one) { return !one.second.there && parent_of(one.first) == path; });
   }
 
   int look(const std::string& path, bool ask, struct stat& about) {
@@ -314,8 +309,8 @@ int change(const char* operation, const char* path, Act&& act) {
 }
 
 int make_folder(const char* path, mode_t mode) {
-  return change("mkdir", path,
-                [&](const std::string& real) { return ::mkdir(real.c_str(), mode); });
+  return change(
+      "mkdir", path, [&](const std::string& real) { return ::mkdir(real.c_str(), mode); });
 }
 int remove_file(const char* path) {
   return change("unlink", path, [](const std::string& real) { return ::unlink(real.c_str()); });
@@ -327,15 +322,15 @@ int remove_folder(const char* path) {
   return result;
 }
 int make_symlink(const char* target, const char* path) {
-  return change("symlink", path,
-                [&](const std::string& real) { return ::symlink(target, real.c_str()); });
+  return change(
+      "symlink", path, [&](const std::string& real) { return ::symlink(target, real.c_str()); });
 }
 int rename_file(const char* from, const char* to, unsigned flags) {
   if (const int error = host().begin("rename", to)) return error;
   host().before_change(from);
   host().before_change(to);
-  const int result = answer(::renameat2(AT_FDCWD, host().real(from).c_str(), AT_FDCWD,
-                                        host().real(to).c_str(), flags));
+  const int result = answer(
+      ::renameat2(AT_FDCWD, host().real(from).c_str(), AT_FDCWD, host().real(to).c_str(), flags));
   host().forget_below(from);
   host().forget_below(to);
   host().after_change(from);
@@ -343,9 +338,8 @@ int rename_file(const char* from, const char* to, unsigned flags) {
   return result;
 }
 int link_file(const char* from, const char* to) {
-  const int result = change("link", to, [&](const std::string& real) {
-    return ::link(host().real(from).c_str(), real.c_str());
-  });
+  const int result = change("link", to,
+      [&](const std::string& real) { return ::link(host().real(from).c_str(), real.c_str()); });
   host().changed(from);
   return result;
 }
@@ -359,16 +353,15 @@ int alter(const char* operation, const char* path, Act&& act) {
 }
 
 int set_mode(const char* path, mode_t mode, fuse_file_info*) {
-  return alter("chmod", path,
-               [&](const std::string& real) { return ::chmod(real.c_str(), mode); });
+  return alter("chmod", path, [&](const std::string& real) { return ::chmod(real.c_str(), mode); });
 }
 int set_owner(const char* path, uid_t uid, gid_t gid, fuse_file_info*) {
-  return alter("chown", path,
-               [&](const std::string& real) { return ::lchown(real.c_str(), uid, gid); });
+  return alter(
+      "chown", path, [&](const std::string& real) { return ::lchown(real.c_str(), uid, gid); });
 }
 int set_size(const char* path, off_t size, fuse_file_info*) {
-  return alter("truncate", path,
-               [&](const std::string& real) { return ::truncate(real.c_str(), size); });
+  return alter(
+      "truncate", path, [&](const std::string& real) { return ::truncate(real.c_str(), size); });
 }
 int set_times(const char* path, const timespec times[2], fuse_file_info*) {
   return alter("utimens", path, [&](const std::string& real) {
@@ -403,8 +396,8 @@ int create_file(const char* path, mode_t mode, fuse_file_info* info) {
 }
 
 /// No more than this host knows to be there.
-int read_file(const char* path, char* buffer, std::size_t size, off_t offset,
-              fuse_file_info* info) {
+int read_file(
+    const char* path, char* buffer, std::size_t size, off_t offset, fuse_file_info* info) {
   if (const int error = host().begin("read", path, file_of(info).opened_s)) return error;
   struct stat about {};
   if (host().attributes(path, about) == 0) {
@@ -415,8 +408,8 @@ int read_file(const char* path, char* buffer, std::size_t size, off_t offset,
   return got < 0 ? -errno : static_cast<int>(got);
 }
 
-int write_file(const char* path, const char* buffer, std::size_t size, off_t offset,
-               fuse_file_info* info) {
+int write_file(
+    const char* path, const char* buffer, std::size_t size, off_t offset, fuse_file_info* info) {
   if (const int error = host().begin("write", path, file_of(info).opened_s)) return error;
   const ssize_t written = ::pwrite(file_of(info).descriptor, buffer, size, offset);
   const int error = errno;
@@ -447,7 +440,7 @@ int open_folder(const char* path, fuse_file_info*) {
 }
 
 int list_folder(const char* path, void* buffer, fuse_fill_dir_t fill, off_t, fuse_file_info*,
-                fuse_readdir_flags) {
+    fuse_readdir_flags) {
   if (const int error = host().begin("readdir", path)) return error;
   DIR* const folder = ::opendir(host().real(path).c_str());
   if (folder == nullptr) return -errno;

@@ -42,8 +42,8 @@ std::filesystem::path copied_programs() {
   static const Folder folder;
   static const bool copied = [] {
     for (const char* name : {"shardsweep-agent", "agent_test_rank", "shardbench-cpu"})
-      std::filesystem::copy_file(std::filesystem::path(SHARDSWEEP_BIN_DIR) / name,
-                                 folder.path() / name);
+      std::filesystem::copy_file(
+          std::filesystem::path(SHARDSWEEP_BIN_DIR) / name, folder.path() / name);
     std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
     return true;
   }();
@@ -115,21 +115,20 @@ std::string Job::submit() {
   REQUIRE(write_file_durably(paths().spec(), encode(spec)));
   give_to_user(paths().dir);
   std::string script = "#!/bin/bash\n";
-  for (const std::string& option :
-       {"--job-name=" + spec.job_name, "--nodes=" + std::to_string(spec.nodes),
-        std::string("--ntasks-per-node=1"), std::string("--gpus-per-node=2"),
-        std::string("--exclusive"), std::string("--mem=0"), std::string("--no-requeue"),
-        std::string("--no-kill"), std::string("--open-mode=append"),
-        "--output=" + paths().log().string()})
+  for (const std::string& option : {"--job-name=" + spec.job_name,
+           "--nodes=" + std::to_string(spec.nodes), std::string("--ntasks-per-node=1"),
+           std::string("--gpus-per-node=2"), std::string("--exclusive"), std::string("--mem=0"),
+           std::string("--no-requeue"), std::string("--no-kill"), std::string("--open-mode=append"),
+           "--output=" + paths().log().string()})
     script += "#SBATCH " + option + "\n";
   for (const std::string& option : options)
     script += "#SBATCH " + option + "\n";
   script += "set -euo pipefail\nexport PATH=/usr/bin:/bin\n" + prolog + "\ntrap '' USR1 USR2\n";
   script += "exec " + (programs() / "shardsweep-agent").string() + " lead --dir " +
-            paths().dir.string() + "\n";
+      paths().dir.string() + "\n";
   const auto file = folder().write("script", script);
   std::string id = output_of(variable("SLURM_CLUSTER") + " as-user -- sbatch --parsable " +
-                             "--propagate=NONE --export=NIL '" + file.string() + "'");
+      "--propagate=NONE --export=NIL '" + file.string() + "'");
   if (id_.empty()) id_ = id;
   return id;
 }
@@ -177,9 +176,8 @@ pid_t Job::srun() {
 pid_t Job::guard(const std::string& node) const {
   const std::string begin = (programs() / "shardsweep-agent").string() + " node ";
   std::map<pid_t, bool> agents;
-  for (const auto& process : find_marked([&](std::string_view marker) {
-                               return marker == spec.token + "/agent";
-                             }).found) {
+  for (const auto& process :
+      find_marked([&](std::string_view marker) { return marker == spec.token + "/agent"; }).found) {
     if (process.cmdline.starts_with(begin) &&
         environment_value(process.pid, "SLURMD_NODENAME") == node)
       agents[process.pid] = true;
@@ -203,9 +201,8 @@ pid_t Job::stepd(const std::string& node) const {
 std::vector<pid_t> Job::ranks(const std::string& node) const {
   std::vector<pid_t> pids;
   for (const auto& process : find_marked([&](std::string_view marker) {
-                               return marker.starts_with(spec.token + "/") &&
-                                      marker.ends_with("/" + node);
-                             }).found)
+         return marker.starts_with(spec.token + "/") && marker.ends_with("/" + node);
+       }).found)
     pids.push_back(process.pid);
   return pids;
 }
@@ -218,8 +215,8 @@ std::vector<TaskPlace> Job::places(const Assign& attempt) const {
   std::size_t rank = 0;
   std::string marker;
   TaskPlace place;
-  while (lines >> word >> rank >> place.local_rank >> place.device >> marker >>
-         place.inherited >> place.scheduler) {
+  while (lines >> word >> rank >> place.local_rank >> place.device >> marker >> place.inherited >>
+      place.scheduler) {
     REQUIRE(rank == places.size());
     const std::string head = spec.token + "/" + std::to_string(attempt.attempt) + "/";
     REQUIRE(marker.starts_with(head));
@@ -236,8 +233,8 @@ bool Job::wait_gone() {
       [&] {
         const auto stat = process_stat(leader);
         return (!stat || stat->state == 'Z') && find_marked([&](std::string_view marker) {
-                                                  return marker.starts_with(spec.token + "/");
-                                                }).found.empty();
+          return marker.starts_with(spec.token + "/");
+        }).found.empty();
       },
       patience_s, 50);
 }
@@ -263,8 +260,8 @@ pid_t slurmd(const std::string& node) {
 }
 
 bool is_saved(const std::string& job_name) {
-  return std::system(("grep -qs " + job_name + " " + variable("SLURM_CLUSTER_DIR") +
-                      "/spool/ctld/job_state")
+  return std::system((
+             "grep -qs " + job_name + " " + variable("SLURM_CLUSTER_DIR") + "/spool/ctld/job_state")
                          .c_str()) == 0;
 }
 

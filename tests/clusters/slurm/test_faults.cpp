@@ -27,8 +27,8 @@ struct Scene {
   Assign running;
   Assign waiting;
   std::vector<std::string> nodes;
-  explicit Scene(double node_lease_s = test::no_lease_s,
-                 const std::vector<std::string>& options = {}) {
+  explicit Scene(
+      double node_lease_s = test::no_lease_s, const std::vector<std::string>& options = {}) {
     job.options = options;
     job.spec.limits.node_lease_s = node_lease_s;
     // No limit but those under test strikes, however long Slurm takes.
@@ -43,9 +43,9 @@ struct Scene {
   void check_ended(Outcome outcome, const std::string& cause_begins) {
     const Ended ended = job.wait_ended(running.attempt);
     CHECK(ended.ending.outcome == outcome);
-    CHECK_MESSAGE(ended.ending.cause.starts_with(cause_begins), ended.ending.cause
-                                                                    << "\n"
-                                                                    << job.log());
+    CHECK_MESSAGE(ended.ending.cause.starts_with(cause_begins),
+        ended.ending.cause << "\n"
+                           << job.log());
   }
 };
 
@@ -70,9 +70,9 @@ TEST_CASE("kill -9 of a node agent: its guard cleans up, the node is lost by its
   Scene scene(silence_s);
   ::kill(scene.job.node_agent(scene.nodes[1]), SIGKILL);
   CHECK(wait_until([&] { return scene.job.ranks(scene.nodes[1]).empty(); }));
-  scene.check_ended(Outcome::node_failure, "the node agent of " + scene.nodes[1] +
-                                               " was ended by SIGKILL; node " + scene.nodes[1] +
-                                               " sent nothing for ");
+  scene.check_ended(Outcome::node_failure,
+      "the node agent of " + scene.nodes[1] + " was ended by SIGKILL; node " + scene.nodes[1] +
+          " sent nothing for ");
   CHECK(scene.job.wait_ended(scene.running.attempt).ending.node == scene.nodes[1]);
   CHECK(scene.job.wait_gone());
   scene.job.check_account("node lost");

@@ -13,15 +13,14 @@ using test::output_of;
 
 namespace {
 
-const std::vector<std::string> tiny{"--layers", "4", "--hidden",      "64",  "--ffn",     "128",
-                                    "--heads",  "4", "--vocab",       "256", "--seq-len", "32",
-                                    "--steps",  "2", "--micro-batch", "1"};
+const std::vector<std::string> tiny{"--layers", "4", "--hidden", "64", "--ffn", "128", "--heads",
+    "4", "--vocab", "256", "--seq-len", "32", "--steps", "2", "--micro-batch", "1"};
 
 std::vector<std::string> layout(int dp, int tp, int pp) {
   std::vector<std::string> flags = tiny;
-  for (const auto& word : {std::string("--dp"), std::to_string(dp), std::string("--tp"),
-                           std::to_string(tp), std::string("--pp"), std::to_string(pp),
-                           std::string("--grad-accum"), std::to_string(pp)})
+  for (const auto& word :
+      {std::string("--dp"), std::to_string(dp), std::string("--tp"), std::to_string(tp),
+          std::string("--pp"), std::to_string(pp), std::string("--grad-accum"), std::to_string(pp)})
     flags.push_back(word);
   return flags;
 }
@@ -52,8 +51,7 @@ TEST_CASE("a lane trains over 1, 2, 4 and 8 nodes") {
 TEST_CASE("each rank has its node, its GPU and nothing of Slurm's") {
   Job job(4);
   // What a login environment may hold: unbuffered or labelled output would break the channel.
-  job.prolog =
-      "export SLURM_UNBUFFEREDIO=1 SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=3 SLURM_NTASKS=9";
+  job.prolog = "export SLURM_UNBUFFEREDIO=1 SLURM_LABELIO=1 SRUN_CPUS_PER_TASK=3 SLURM_NTASKS=9";
   const Assign attempt = job.assign({"place", "result"}, 8);
   job.submit();
   CHECK(job.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);

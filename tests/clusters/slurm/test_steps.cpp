@@ -28,11 +28,11 @@ const std::string one_host = "leftover processes were looked for on one host onl
 
 TEST_CASE("steps train, tell an oom, a hang and what was asked for, and go on") {
   StepJob job(4);
-  const Assign trained = job.assign_training(
-      {"--layers", "4",   "--hidden",  "64", "--ffn",        "128", "--heads", "4",
-       "--vocab",  "256", "--seq-len", "32", "--steps",      "2",   "--dp",    "2",
-       "--tp",     "2",   "--pp",      "2",  "--grad-accum", "2"},
-      8);
+  const Assign trained =
+      job.assign_training({"--layers", "4", "--hidden", "64", "--ffn", "128", "--heads", "4",
+                              "--vocab", "256", "--seq-len", "32", "--steps", "2", "--dp", "2",
+                              "--tp", "2", "--pp", "2", "--grad-accum", "2"},
+          8);
   job.every.limits.grace_s = 5;  // srun ends the other tasks after a second or two
   const Assign oom = job.assign({"steps", "5:error=oom", "5:exit=11", "hang"}, 8);
   job.every.limits.grace_s = 0.3;
@@ -83,8 +83,8 @@ TEST_CASE("a step that nobody answers is the infrastructure's fault") {
   job.submit();
   job.wait_steps(first, 4);
   // A slurmctld that dies sooner forgets the job and gives its number to another one.
-  REQUIRE(test::wait_until([&] { return test::is_saved(job.spec.job_name); }, test::patience_s,
-                           100));
+  REQUIRE(
+      test::wait_until([&] { return test::is_saved(job.spec.job_name); }, test::patience_s, 100));
   test::slurm_cluster("kill-ctld");
   job.tell(Cancel{first.attempt, "enough"});
   CHECK(job.wait_ended(first.attempt).ending.outcome == Outcome::cancelled);
@@ -106,8 +106,8 @@ TEST_CASE("a step that can't start is the infrastructure's fault") {
   const Ended ended = job.wait_ended(attempt.attempt);
   CHECK(ended.ending.outcome == Outcome::lost);
   CHECK(ended.ending.start_error != 0);
-  CHECK_MESSAGE(ended.ending.cause.starts_with("the step did not start: srun: error: "),
-                ended.ending.cause);
+  CHECK_MESSAGE(
+      ended.ending.cause.starts_with("the step did not start: srun: error: "), ended.ending.cause);
   job.finish();
 }
 

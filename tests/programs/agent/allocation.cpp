@@ -16,15 +16,13 @@ namespace shardsweep::test {
 
 Allocation::Allocation()
     : DaemonSide(SHARDSWEEP_BIN_DIR), points_("/tmp/" + spec.token + ".points") {
-  spec.limits.agent_lease_s = spec.limits.node_lease_s = spec.limits.agents_limit_s =
-      no_limit_s;
+  spec.limits.agent_lease_s = spec.limits.node_lease_s = spec.limits.agents_limit_s = no_limit_s;
   spec.limits.idle_limit_s = no_limit_s;
   every.limits.start_limit_s = every.limits.rendezvous_limit_s = every.limits.init_limit_s =
       no_limit_s;
   every.limits.first_step_limit_s = every.limits.step_limit_s = every.limits.teardown_limit_s =
       no_limit_s;
-  every.limits.attempt_limit_s = every.limits.hang_floor_s = every.limits.evidence_s =
-      no_limit_s;
+  every.limits.attempt_limit_s = every.limits.hang_floor_s = every.limits.evidence_s = no_limit_s;
   every.limits.grace_s = at_once_s;
 }
 

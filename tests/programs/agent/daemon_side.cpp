@@ -30,8 +30,7 @@ DaemonSide::DaemonSide(std::filesystem::path programs)
   spec.limits.idle_limit_s = 30;
   every.ranks_per_node = 4;
   every.limits.start_limit_s = every.limits.rendezvous_limit_s = every.limits.init_limit_s = 30;
-  every.limits.first_step_limit_s = every.limits.step_limit_s = every.limits.teardown_limit_s =
-      30;
+  every.limits.first_step_limit_s = every.limits.step_limit_s = every.limits.teardown_limit_s = 30;
   every.limits.attempt_limit_s = 60;
   every.limits.grace_s = 0.3;
   every.limits.keep_log_bytes = 4096;
@@ -39,13 +38,13 @@ DaemonSide::DaemonSide(std::filesystem::path programs)
 
 DaemonSide::~DaemonSide() {
   for (const auto& process : find_marked([&](std::string_view marker) {
-                               return marker.starts_with(spec.token + "/");
-                             }).found)
+         return marker.starts_with(spec.token + "/");
+       }).found)
     (void)end_process(process, 1000);
 }
 
-Assign DaemonSide::assign(const std::vector<std::string>& modes, int world,
-                          const std::string& lane, int micro_batch, double predicted_s) {
+Assign DaemonSide::assign(const std::vector<std::string>& modes, int world, const std::string& lane,
+    int micro_batch, double predicted_s) {
   AttemptSpec attempt = every;
   attempt.world = world;
   attempt.argv = {programs_ / "agent_test_rank"};
@@ -78,8 +77,8 @@ Assign DaemonSide::assign_spec(AttemptSpec attempt, Assign line) {
   line.dir = attempt_paths.dir.string();
   if (attempt.argv.front().ends_with("shardbench-cpu")) {
     for (const std::string& word :
-         {std::string("--records"), attempt_paths.records().string(), std::string("--recorder"),
-          attempt_paths.recorder().string(), std::string("--run-id"), attempt.nonce})
+        {std::string("--records"), attempt_paths.records().string(), std::string("--recorder"),
+            attempt_paths.recorder().string(), std::string("--run-id"), attempt.nonce})
       attempt.argv.push_back(word);
   }
   std::filesystem::create_directories(attempt_paths.dir);
@@ -159,18 +158,16 @@ Ended DaemonSide::wait_ended(AttemptId attempt) {
 std::vector<pid_t> DaemonSide::marked() const {
   std::vector<pid_t> pids;
   for (const auto& process : find_marked([&](std::string_view marker) {
-                               return marker.starts_with(spec.token + "/") &&
-                                      !marker.ends_with("/agent");
-                             }).found)
+         return marker.starts_with(spec.token + "/") && !marker.ends_with("/agent");
+       }).found)
     pids.push_back(process.pid);
   return pids;
 }
 
 std::vector<pid_t> DaemonSide::agents() const {
   std::vector<pid_t> pids;
-  for (const auto& process : find_marked([&](std::string_view marker) {
-                               return marker == spec.token + "/agent";
-                             }).found)
+  for (const auto& process :
+      find_marked([&](std::string_view marker) { return marker == spec.token + "/agent"; }).found)
     pids.push_back(process.pid);
   return pids;
 }

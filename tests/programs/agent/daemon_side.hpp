@@ -33,8 +33,8 @@ class DaemonSide {
   AttemptSpec every;    ///< what each attempt starts from
 
   /// Adds an attempt whose ranks behave as `modes` say (rank.cpp).
-  Assign assign(const std::vector<std::string>& modes, int world = 2,
-                const std::string& lane = "", int micro_batch = 1, double predicted_s = 0);
+  Assign assign(const std::vector<std::string>& modes, int world = 2, const std::string& lane = "",
+      int micro_batch = 1, double predicted_s = 0);
   /// Adds an attempt that trains: `flags` for shardbench.
   Assign assign_training(const std::vector<std::string>& flags, int world);
   void tell(const ToLeadBody& body, std::int64_t epoch = 1);

@@ -22,34 +22,22 @@ struct Layout {
   int tp;
   int pp;
 };
-constexpr std::array<Layout, 12> layouts{{{2, 1, 1},
-                                          {1, 2, 1},
-                                          {1, 1, 2},
-                                          {2, 2, 1},
-                                          {2, 1, 2},
-                                          {1, 2, 2},
-                                          {4, 1, 1},
-                                          {1, 1, 4},
-                                          {4, 2, 1},
-                                          {2, 2, 2},
-                                          {4, 4, 1},
-                                          {4, 2, 2}}};
+constexpr std::array<Layout, 12> layouts{{{2, 1, 1}, {1, 2, 1}, {1, 1, 2}, {2, 2, 1}, {2, 1, 2},
+    {1, 2, 2}, {4, 1, 1}, {1, 1, 4}, {4, 2, 1}, {2, 2, 2}, {4, 4, 1}, {4, 2, 2}}};
 
 /// The number after `words`.
 double number_after(const std::string& text, const std::string& words) {
   const std::size_t at = text.find(words);
   double number = -1;
-  if (at != std::string::npos)
-    (void)std::sscanf(text.c_str() + at + words.size(), "%lf", &number);
+  if (at != std::string::npos) (void)std::sscanf(text.c_str() + at + words.size(), "%lf", &number);
   return number;
 }
 
 /// The guilty one has come to its fault.
-bool stands_still(const HangCase& hang, const AttemptPaths& paths,
-                  const Allocation& allocation) {
+bool stands_still(const HangCase& hang, const AttemptPaths& paths, const Allocation& allocation) {
   if (hang.fault.starts_with("hang"))
     return read_file(paths.rank_log(hang.rank)).value_or("").find("hangs in phase") !=
-           std::string::npos;
+        std::string::npos;
   const auto ranks = allocation.marked();
   return std::any_of(ranks.begin(), ranks.end(), [](pid_t pid) {
     const auto stat = process_stat(pid);
@@ -73,8 +61,7 @@ std::set<int> numbers_in(const std::string& reading, const std::string& key) {
 
 bool all_wait_for(const HangCase& hang, const AttemptPaths& paths) {
   const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
-                              "/shardbench-cpu --read-recorder '" + paths.recorder().string() +
-                              "'";
+      "/shardbench-cpu --read-recorder '" + paths.recorder().string() + "'";
   FILE* reader = ::popen(command.c_str(), "re");
   REQUIRE(reader != nullptr);
   std::string reading;
@@ -85,7 +72,7 @@ bool all_wait_for(const HangCase& hang, const AttemptPaths& paths) {
   auto standing = numbers_in(reading, "waiting");
   standing.insert(hang.rank);
   return standing.size() == static_cast<std::size_t>(hang.world) &&
-         numbers_in(reading, "guilty") == std::set<int>{hang.rank};
+      numbers_in(reading, "guilty") == std::set<int>{hang.rank};
 }
 
 }  // namespace
@@ -100,22 +87,12 @@ HangCase hang_case(unsigned seed, int most_ranks) {
   HangCase hang;
   hang.world = layout.dp * layout.tp * layout.pp;
   hang.rank = draw(static_cast<unsigned>(hang.world));
-  hang.fault = std::string(draw(2) == 0 ? "hang" : "stop") + "@train+" +
-               std::to_string(draw(4)) + ":" + std::to_string(hang.rank);
-  hang.flags = {"--layers",      "4",
-                "--hidden",      "64",
-                "--ffn",         "128",
-                "--heads",       "4",
-                "--vocab",       "256",
-                "--seq-len",     "32",
-                "--warmup",      "2",
-                "--steps",       "5",
-                "--dp",          std::to_string(layout.dp),
-                "--tp",          std::to_string(layout.tp),
-                "--pp",          std::to_string(layout.pp),
-                "--grad-accum",  "4",
-                "--micro-batch", "1",
-                "--fault",       hang.fault};
+  hang.fault = std::string(draw(2) == 0 ? "hang" : "stop") + "@train+" + std::to_string(draw(4)) +
+      ":" + std::to_string(hang.rank);
+  hang.flags = {"--layers", "4", "--hidden", "64", "--ffn", "128", "--heads", "4", "--vocab", "256",
+      "--seq-len", "32", "--warmup", "2", "--steps", "5", "--dp", std::to_string(layout.dp), "--tp",
+      std::to_string(layout.tp), "--pp", std::to_string(layout.pp), "--grad-accum", "4",
+      "--micro-batch", "1", "--fault", hang.fault};
   return hang;
 }
 
@@ -131,8 +108,8 @@ void wait_until_all_stand(const HangCase& hang, const Assign& attempt, Allocatio
   allocation.go_on("node.launched_said");
 }
 
-void check_verdict(const HangCase& hang, const Ended& ended, double floor_s,
-                   const std::string& node) {
+void check_verdict(
+    const HangCase& hang, const Ended& ended, double floor_s, const std::string& node) {
   CAPTURE(ended.ending.cause);
   CHECK(ended.ending.outcome == Outcome::hung);
   CHECK(ended.ending.source == SaidBy::policy);

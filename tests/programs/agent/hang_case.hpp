@@ -27,8 +27,8 @@ struct HangCase {
 void wait_until_all_stand(const HangCase& hang, const Assign& attempt, Allocation& allocation);
 
 /// Hung, when its limit was over, and the guilty rank named with its node.
-void check_verdict(const HangCase& hang, const Ended& ended, double floor_s,
-                   const std::string& node = "local");
+void check_verdict(
+    const HangCase& hang, const Ended& ended, double floor_s, const std::string& node = "local");
 
 /// What an ended attempt's pack holds, by names within it.
 [[nodiscard]] std::map<std::string, std::string> unpacked(const Assign& attempt);

@@ -63,7 +63,7 @@ void run_attempt(const Launch& launch) {
     std::ofstream(paths.recorder() / fmt::format("rank.{}", rank)) << std::string(4096, 'x');
   }
   std::ofstream(paths.records()) << fmt::format(R"({{"type":"result","run_id":"{}"}})",
-                                                spec ? spec->nonce : "")
+                                        spec ? spec->nonce : "")
                                  << '\n';
   all_say([&](int) { return FromNodeBody{NodeLaunched{launch.attempt}}; });
   all_say([&](int) {

@@ -36,7 +36,7 @@ void record_phase(const std::string& phase) {
 
 void record_error(const std::string& kind) {
   record(R"({"type":"error","class":")" + kind + R"(","message":"as told","run_id":")" + nonce +
-         "\"}");
+      "\"}");
 }
 
 [[noreturn]] void hang() {
@@ -73,9 +73,9 @@ void tell_place() {
   for (int number = STDERR_FILENO + 1; number < 256; ++number)
     inherited += ::fcntl(number, F_GETFD) != -1 ? 1 : 0;
   const std::string line = "place " + rank + " " + variable("LOCAL_RANK") + " " +
-                           variable("CUDA_VISIBLE_DEVICES") + " " +
-                           variable("SHARDSWEEP_MARKER") + " " + std::to_string(inherited) +
-                           " " + (variable("SLURM_JOB_ID").empty() ? "free" : "slurm") + "\n";
+      variable("CUDA_VISIBLE_DEVICES") + " " + variable("SHARDSWEEP_MARKER") + " " +
+      std::to_string(inherited) + " " + (variable("SLURM_JOB_ID").empty() ? "free" : "slurm") +
+      "\n";
   (void)!::write(STDOUT_FILENO, line.data(), line.size());
 }
 
@@ -86,7 +86,7 @@ void behave(const std::string& mode) {
     record(R"({"type":"train_step","step":1,"run_id":")" + nonce + "\"}");
   } else if (mode.starts_with("step=")) {
     record(R"({"type":"train_step","step":1,"step_ms":)" + mode.substr(5) + R"(,"run_id":")" +
-           nonce + "\"}");
+        nonce + "\"}");
   } else if (mode == "result") {
     if (rank == "0") record(R"({"type":"result","loss":1,"run_id":")" + nonce + "\"}");
   } else if (mode == "wild") {
@@ -142,12 +142,11 @@ void behave(const std::string& mode) {
     tell_place();
   } else if (mode.starts_with("nccl=")) {
     const std::string file = variable("NCCL_DEBUG_FILE");
-    const int log = file.empty()
-                        ? -1
-                        : ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int log =
+        file.empty() ? -1 : ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     const std::string origin = "host:1:2 [" + variable("LOCAL_RANK") + "] ";
     const std::string lines = origin + "NCCL INFO NCCL_DEBUG set to " + variable("NCCL_DEBUG") +
-                              "\n" + origin + mode.substr(5) + "\n";
+        "\n" + origin + mode.substr(5) + "\n";
     if (log >= 0) (void)!::write(log, lines.data(), lines.size());
     if (log >= 0) ::close(log);
   } else if (mode.starts_with("say=")) {

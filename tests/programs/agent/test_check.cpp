@@ -90,9 +90,8 @@ TEST_CASE("a node that is well is checked before the first attempt") {
   CHECK(checked.facts.host_free > 0);
   // What can't be made or judged is named.
   CHECK(checked.facts.unmade ==
-        std::vector<std::string>{
-            "gpu memory: this node has no GPUs of NVIDIA's",
-            "gemm: 12.5 GFLOP/s, and fewer than 3 nodes with this device to compare with"});
+      std::vector<std::string>{"gpu memory: this node has no GPUs of NVIDIA's",
+          "gemm: 12.5 GFLOP/s, and fewer than 3 nodes with this device to compare with"});
 }
 
 TEST_CASE("a node that fails a check is named, and what it was given goes back") {
@@ -163,8 +162,8 @@ TEST_CASE("of two nodes the one that fails is named, and what both fail is nobod
   if (blamed.empty()) {
     CHECK(job.findings().empty());
     CHECK(job.bye() ==
-          "all 2 nodes fail their check, so no node is to blame: programs: /nowhere/train: No "
-          "such file or directory (on n7)");
+        "all 2 nodes fail their check, so no node is to blame: programs: /nowhere/train: No "
+        "such file or directory (on n7)");
   } else {
     REQUIRE(job.findings().size() == 1);
     CHECK(job.findings().front().node == blamed);
@@ -192,8 +191,8 @@ TEST_CASE("two nodes time an all-reduce between them, as the last part of their 
   TwoCheckedNodes job;
   job.spec.limits.check_allreduce = 0.5;
   const std::string runner = std::string(SHARDSWEEP_BIN_DIR) + "/shardbench-cpu";
-  job.spec.check->allreduce = {runner,    "--microbench", "--network-probe", "alone",
-                               "--model", "tiny",         "--world-size",    "2"};
+  job.spec.check->allreduce = {
+      runner, "--microbench", "--network-probe", "alone", "--model", "tiny", "--world-size", "2"};
   bool slow = false;
   SUBCASE("nothing to compare with") {}
   SUBCASE("the check before has not ended when the pairs are told") {
@@ -219,6 +218,6 @@ TEST_CASE("two nodes time an all-reduce between them, as the last part of their 
   REQUIRE(job.checked().size() == 2);
   CHECK(job.checked().front().facts.busbw_bytes_per_s > 0);
   CHECK(job.checked().front().facts.busbw_bytes_per_s ==
-        job.checked().back().facts.busbw_bytes_per_s);
+      job.checked().back().facts.busbw_bytes_per_s);
   CHECK(job.checked().front().facts.meet.empty());
 }

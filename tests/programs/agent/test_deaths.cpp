@@ -49,9 +49,9 @@ void kill_at_once(const std::vector<pid_t>& pids) {
 }
 
 int sweep_leftovers(const Allocation& allocation) {
-  const std::string command =
-      std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep-agent sweep-leftovers --token '" +
-      allocation.spec.token + "' >>'" + (allocation.paths().dir / "swept").string() + "'";
+  const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
+      "/shardsweep-agent sweep-leftovers --token '" + allocation.spec.token + "' >>'" +
+      (allocation.paths().dir / "swept").string() + "'";
   return std::system(command.c_str());
 }
 
@@ -198,11 +198,9 @@ TEST_CASE("a node agent that dies at any window is a lost node, and a result cou
            NodeDeath{"node.spawn:2:kill", clinging, Outcome::node_failure},
            NodeDeath{"node.launched:kill", clinging, Outcome::node_failure},
            NodeDeath{"node.launched_said:kill", clinging, Outcome::node_failure},
-           NodeDeath{
-               "node.rank_ended:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
+           NodeDeath{"node.rank_ended:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
            NodeDeath{"node.suspect:kill", clinging, Outcome::node_failure},
-           NodeDeath{
-               "node.end_ranks:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
+           NodeDeath{"node.end_ranks:kill", {"leak", "1:exit=3", "hang"}, Outcome::node_failure},
            NodeDeath{"node.result:kill", hopeless, Outcome::node_failure},
            NodeDeath{"node.result_written:kill", hopeless, Outcome::completed},
            NodeDeath{"node.reap:kill", measured, Outcome::completed},
@@ -216,8 +214,7 @@ TEST_CASE("a node agent that dies at any window is a lost node, and a result cou
 TEST_CASE("a guard that dies too, or before its node agent, leaves nothing either") {
   for (const NodeDeath& death : {
            NodeDeath{"guard.start:kill", clinging, std::nullopt},
-           NodeDeath{"node.launched:kill,guard.agent_ended:kill", clinging,
-                     Outcome::node_failure},
+           NodeDeath{"node.launched:kill,guard.agent_ended:kill", clinging, Outcome::node_failure},
            NodeDeath{"node.launched:kill,guard.said:kill", clinging, Outcome::node_failure},
            NodeDeath{"node.launched:kill,guard.clean:kill", clinging, Outcome::node_failure},
            NodeDeath{"node.reap:kill,guard.agent_ended:kill", measured, Outcome::completed},
@@ -228,8 +225,7 @@ TEST_CASE("a guard that dies too, or before its node agent, leaves nothing eithe
 TEST_CASE("each of them ends by itself, without a word, as well as by a signal") {
   for (const NodeDeath& death : {
            NodeDeath{"node.launched:exit", clinging, Outcome::node_failure},
-           NodeDeath{"node.launched:kill,guard.agent_ended:exit", clinging,
-                     Outcome::node_failure},
+           NodeDeath{"node.launched:kill,guard.agent_ended:exit", clinging, Outcome::node_failure},
        })
     check_node_death(death);
 }
@@ -284,8 +280,7 @@ TEST_CASE("kill -9 of guard and node agent at once: the lead cleans up") {
 
 TEST_CASE("kill -9 of lead and guard and node agent at once: the sweep finds what is left") {
   Scene scene;
-  kill_at_once(
-      {scene.allocation.node_agent(), scene.allocation.guard(), scene.allocation.lead()});
+  kill_at_once({scene.allocation.node_agent(), scene.allocation.guard(), scene.allocation.lead()});
   CHECK(scene.allocation.wait_exit() == -SIGKILL);
   // The ranks die with their node agent; the detached ones know no parent.
   CHECK(wait_until([&] { return scene.allocation.marked().size() <= 2; }));
@@ -308,7 +303,7 @@ TEST_CASE("kill -9 of a rank: a crash that names it and the allocation goes on")
   CHECK(ended.ending.outcome == Outcome::crashed);
   CHECK(ended.ending.signal == SIGKILL);
   CHECK(ended.ending.cause.find("was ended by SIGKILL; ended leftover processes (2): ") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(ended.ending.leaked == 2);
   CHECK(scene.allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed);
 }
@@ -361,8 +356,7 @@ TEST_CASE("a result that was written before everything was killed counts") {
   const auto ended = allocation.ended(attempt.attempt);
   REQUIRE(ended);
   CHECK(ended->ending.outcome == Outcome::completed);
-  CHECK(ended->ending.cause ==
-        "after the result: the node agent of local was ended by SIGKILL");
+  CHECK(ended->ending.cause == "after the result: the node agent of local was ended by SIGKILL");
 }
 
 // ---- what outlives its attempt
@@ -403,8 +397,7 @@ TEST_CASE("an innocent process with a similar name survives") {
   {
     Scene scene;
     scene.allocation.tell(Cancel{scene.attempt.attempt, "enough"});
-    CHECK(scene.allocation.wait_ended(scene.attempt.attempt).ending.outcome ==
-          Outcome::cancelled);
+    CHECK(scene.allocation.wait_ended(scene.attempt.attempt).ending.outcome == Outcome::cancelled);
     CHECK(sweep_leftovers(scene.allocation) == 0);
   }
   CHECK(!is_gone(innocent));
@@ -417,8 +410,8 @@ namespace {
 /// What an attempt of another allocation has left when everything that knew of it is gone: its
 /// environment names it, nobody is its parent. `variables` as env(1) takes them.
 pid_t leave_behind(const std::string& variables, const std::string& ignoring = "") {
-  const std::string script = "(" + ignoring + "exec env -i " + variables +
-                             " tail -f /dev/null) >/dev/null 2>&1 & echo $!";
+  const std::string script =
+      "(" + ignoring + "exec env -i " + variables + " tail -f /dev/null) >/dev/null 2>&1 & echo $!";
   FILE* shell = ::popen(("setsid sh -c '" + script + "'").c_str(), "r");
   REQUIRE(shell != nullptr);
   int pid = 0;
@@ -452,9 +445,8 @@ TEST_CASE("what ended attempts have left is ended before the next one starts") {
   CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   for (const pid_t pid : {of_ours, of_another, stubborn, stopped})
     CHECK(is_gone(pid));
-  CHECK(allocation.log().find("process " + std::to_string(of_ours) +
-                              " is left over from attempt " + own +
-                              "/77/local: tail -f /dev/null") != std::string::npos);
+  CHECK(allocation.log().find("process " + std::to_string(of_ours) + " is left over from attempt " +
+            own + "/77/local: tail -f /dev/null") != std::string::npos);
 }
 
 TEST_CASE("what is not ours, or still has somebody, is left alone before an attempt") {

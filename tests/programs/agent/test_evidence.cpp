@@ -60,17 +60,15 @@ TEST_CASE("a gdb that does not come back costs its limit and nothing else") {
 TEST_CASE("a lost connection that is tried again has NCCL's own words") {
   Allocation allocation;
   allocation.every.nccl_debug = true;
-  const auto attempt =
-      allocation.assign({"1:nccl=net_ib.cc:9 NCCL WARN NET/IB : it broke",
-                         "0:nccl=NCCL INFO ok", "0:error=comm_error", "exit=12"});
+  const auto attempt = allocation.assign({"1:nccl=net_ib.cc:9 NCCL WARN NET/IB : it broke",
+      "0:nccl=NCCL INFO ok", "0:error=comm_error", "exit=12"});
   allocation.start();
   const Ended ended = allocation.wait_ended(attempt.attempt);
   CHECK(ended.ending.outcome == Outcome::comm_error);
   CHECK(ended.ending.cause.find("NCCL on rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke") !=
-        std::string::npos);
+      std::string::npos);
   const auto files = test::unpacked(attempt);
-  CHECK(files.at("evidence/local.nccl.txt") ==
-        "rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke\n");
+  CHECK(files.at("evidence/local.nccl.txt") == "rank 1: net_ib.cc:9 NCCL WARN NET/IB : it broke\n");
   CHECK(files.at("nccl.rank.0.log").find("NCCL_DEBUG set to INFO") != std::string::npos);
 }
 

@@ -39,8 +39,7 @@ TEST_CASE("a lane does not start on another GPU than the cluster's") {
   node.assign({"result"}, 1);
   node.start();
   CHECK(node.wait_exit() == 0);
-  CHECK(
-      node.bye().find("A100-SXM4-80GB', but the sweep's cluster has 'NVIDIA H100 80GB HBM3'") !=
+  CHECK(node.bye().find("A100-SXM4-80GB', but the sweep's cluster has 'NVIDIA H100 80GB HBM3'") !=
       std::string::npos);
   CHECK(!node.ended(1));
 }

@@ -28,8 +28,8 @@ TEST_CASE("a rank that hangs or stands still is named, wherever it stands") {
     test::wait_until_all_stand(hang, hung, allocation);
     const Ended ended = allocation.wait_ended(hung.attempt);
     test::check_verdict(hang, ended, test::at_once_s);
-    CHECK_MESSAGE(allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed,
-                  allocation.log());
+    CHECK_MESSAGE(
+        allocation.wait_ended(next.attempt).ending.outcome == Outcome::completed, allocation.log());
     CHECK(allocation.marked().empty());
   }
 }

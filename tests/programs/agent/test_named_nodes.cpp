@@ -151,8 +151,8 @@ TEST_CASE("of a step whose srun says nothing, a rank's own record gives the node
 }
 
 TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves after three") {
-  TwoNodes job(LaunchMode::srun,
-               "echo 'srun: error: Unable to create step for job 7' >&2; exit 1\n");
+  TwoNodes job(
+      LaunchMode::srun, "echo 'srun: error: Unable to create step for job 7' >&2; exit 1\n");
   const Assign attempt = job.assign({"result"}, 4);
   job.start();
   const Ended ended = job.wait_ended(attempt.attempt);
@@ -165,8 +165,8 @@ TEST_CASE("a step that nobody starts charges nobody, and its allocation leaves a
 
 TEST_CASE("a step that a node refuses is that node's failure") {
   TwoNodes job(LaunchMode::srun,
-               "echo 'srun: error: Task launch for StepId=7.0 failed on node n8: Invalid job "
-               "credential' >&2; exit 1\n");
+      "echo 'srun: error: Task launch for StepId=7.0 failed on node n8: Invalid job "
+      "credential' >&2; exit 1\n");
   const Assign attempt = job.assign({"result"}, 4);
   job.start();
   CHECK(job.wait_exit() == 0);

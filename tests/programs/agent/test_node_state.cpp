@@ -144,8 +144,7 @@ TEST_CASE("what a job of ours that has ended left without a marker is ended") {
   CHECK(of_another_job.lives());
   CHECK(in_none.lives());
   CHECK(allocation.log().find("process " + std::to_string(left.pid) +
-                              " is left over from job 987654321, which has ended") !=
-        std::string::npos);
+            " is left over from job 987654321, which has ended") != std::string::npos);
 }
 
 TEST_CASE("an attempt waits for GPU memory that is on its way back") {
@@ -168,15 +167,15 @@ TEST_CASE("a node whose GPU memory does not come back takes no attempt") {
   node.start();
   const Ended ended = node.wait_ended(1);
   CHECK(ended.ending.outcome == Outcome::node_failure);
-  CHECK(ended.ending.cause.find("not started: GPU memory was not freed within") !=
-        std::string::npos);
+  CHECK(
+      ended.ending.cause.find("not started: GPU memory was not freed within") != std::string::npos);
   CHECK(ended.ending.cause.find("by processes that cannot be inspected here: 4000000") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(node.wait_exit() == 0);
   CHECK(node.revoked() == std::vector<AttemptId>{2});
   const auto findings = node.findings();
   CHECK(std::any_of(findings.begin(), findings.end(),
-                    [](const FoundOnNode& one) { return one.kind == EvidenceKind::dirty; }));
+      [](const FoundOnNode& one) { return one.kind == EvidenceKind::dirty; }));
 }
 
 TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
@@ -189,7 +188,7 @@ TEST_CASE("a measurement beside somebody else on the GPU is contaminated") {
   CHECK(ended.ending.outcome == Outcome::completed);
   CHECK(ended.ending.mark == Mark::contaminated);
   CHECK(ended.ending.also ==
-        "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'tail -f /dev/null'");
+      "process " + std::to_string(other.pid) + " holds 85 MiB of GPU 0: 'tail -f /dev/null'");
   CHECK(other.lives());
 }
 

@@ -63,8 +63,7 @@ TEST_CASE("attempts run in their order in one allocation") {
     CHECK(allocation.wait_ended(i).ending.outcome == Outcome::completed);
   std::vector<AttemptId> order;
   for (const auto& line : allocation.lines()) {
-    if (const auto* started = std::get_if<Started>(&line.body))
-      order.push_back(started->attempt);
+    if (const auto* started = std::get_if<Started>(&line.body)) order.push_back(started->attempt);
   }
   CHECK(order == std::vector<AttemptId>{1, 2, 3});
 }
@@ -143,28 +142,27 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   CHECK(ended.ending.outcome == Outcome::crashed);
   CHECK(ended.ending.exit_code == 3);
   CHECK(ended.ending.cause ==
-        "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
+      "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
 }
 
 TEST_CASE("what a rank printed explains an exit code that says nothing") {
   Allocation allocation;
-  const Ended ended = outcome_of(
-      allocation, {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
-                   "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
-                   "0:say=RuntimeError: Connection reset by peer", "exit=1"});
+  const Ended ended = outcome_of(allocation,
+      {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
+          "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
+          "0:say=RuntimeError: Connection reset by peer", "exit=1"});
   CHECK(ended.ending.outcome == Outcome::comm_error);
   CHECK(ended.ending.source == SaidBy::log);
   CHECK(ended.ending.exit_code == 1);
   CHECK(ended.ending.cause ==
-        "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
+      "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
   CHECK(ended.ending.node == "local");
 }
 
 TEST_CASE("a rule of the user's own says what a rank's last words mean") {
   Allocation allocation;
   allocation.every.rules = {{"quota", "quota of * used up", Outcome::node_failure}};
-  const auto quota =
-      allocation.assign({"0:say=the quota of /shared used up", "0:exit=1", "hang"});
+  const auto quota = allocation.assign({"0:say=the quota of /shared used up", "0:exit=1", "hang"});
   allocation.start();
   const Ended own = allocation.wait_ended(quota.attempt);
   CHECK(own.ending.outcome == Outcome::node_failure);
@@ -175,8 +173,7 @@ TEST_CASE("an oom that nobody has noticed before the watch lost its patience") {
   Allocation allocation;
   allocation.every.limits.step_limit_s = test::at_once_s;
   // Its words come before the record from which the limit counts.
-  const Ended ended = outcome_of(
-      allocation,
+  const Ended ended = outcome_of(allocation,
       {"0:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "steps", "hang"});
   CHECK(ended.ending.outcome == Outcome::oom);
   CHECK(ended.ending.also.starts_with("hung: "));
@@ -346,9 +343,8 @@ TEST_CASE("a second lead of the same allocation exits and runs nothing") {
   allocation.assign({"result"});
   allocation.start();
   CHECK(allocation.wait_ended(1).ending.outcome == Outcome::completed);
-  const std::string command = std::string(SHARDSWEEP_BIN_DIR) +
-                              "/shardsweep-agent lead --dir '" +
-                              allocation.paths().dir.string() + "' 2>/dev/null";
+  const std::string command = std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep-agent lead --dir '" +
+      allocation.paths().dir.string() + "' 2>/dev/null";
   CHECK(std::system(command.c_str()) == 75 << 8);
   CHECK(std::system(("SLURM_RESTART_COUNT=1 " + command).c_str()) == 75 << 8);
 }
@@ -378,8 +374,8 @@ TEST_CASE("a rank that leaves with 0 in the middle is why the others lost it") {
   Allocation allocation;
   allocation.fail_at("node.rank_ended:wait-for-file");
   const std::string flag = (allocation.paths().dir / "go_on").string();
-  const Assign assign = allocation.assign(
-      {"steps", "1:exit=0", "0:until=" + flag, "0:error=peer_lost", "0:exit=14"});
+  const Assign assign =
+      allocation.assign({"steps", "1:exit=0", "0:until=" + flag, "0:error=peer_lost", "0:exit=14"});
   allocation.start();
   allocation.wait_at("node.rank_ended");
   std::ofstream(flag).put('\n');
@@ -402,8 +398,7 @@ std::string records_of(const Assign& assign) {
 
 }  // namespace
 
-TEST_CASE(
-    "an attempt whose train steps are hopeless is ended and measured, and the next starts") {
+TEST_CASE("an attempt whose train steps are hopeless is ended and measured, and the next starts") {
   Allocation allocation;
   allocation.every.give_up_above_ms = 100;
   allocation.every.warmup = 1;

@@ -70,10 +70,9 @@ TEST_CASE("the ranks' own times and the nodes that they ran on come in one order
   allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
   allocation.put_on_path("srun", three_node_srun);
   // Rank 3 is on the second of the nodes.
-  const std::vector<std::string> flags{
-      "--layers", "2",  "--hidden",  "32",          "--ffn",         "64", "--heads", "2",
-      "--vocab",  "64", "--seq-len", "16",          "--micro-batch", "1",  "--dp",    "6",
-      "--steps",  "3",  "--fault",   "slow@train:3"};
+  const std::vector<std::string> flags{"--layers", "2", "--hidden", "32", "--ffn", "64", "--heads",
+      "2", "--vocab", "64", "--seq-len", "16", "--micro-batch", "1", "--dp", "6", "--steps", "3",
+      "--fault", "slow@train:3"};
   const auto attempt = allocation.assign_training(flags, 6);
   allocation.start();
   const Ended ended = allocation.wait_ended(attempt.attempt);
@@ -95,10 +94,9 @@ TEST_CASE("a lead of 2,048 node agents takes what they say and packs what their 
   allocation.spec.nodes = nodes;
   allocation.every.ranks_per_node = 1;
   const auto report = allocation.paths().dir / "longest_silence";
-  allocation.put_on_path("srun", "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " +
-                                     std::to_string(nodes) + " " +
-                                     std::to_string(allocation.spec.limits.agent_lease_s) +
-                                     " " + report.string() + "\n");
+  allocation.put_on_path("srun",
+      "exec " SHARDSWEEP_BIN_DIR "/agent_test_many_agents " + std::to_string(nodes) + " " +
+          std::to_string(allocation.spec.limits.agent_lease_s) + " " + report.string() + "\n");
   std::vector<Assign> attempts;
   attempts.reserve(3);
   for (int i = 0; i < 3; ++i)
@@ -138,9 +136,7 @@ TEST_CASE("the clocks of own runners are those of the slowest node while steps a
   allocation.every.watch_pace = true;
   allocation.put_on_path(
       "srun", "export FAKES=" + allocation.path().string() + three_node_srun_with_gpus);
-  const auto gpus = [&](int node) {
-    return allocation.path() / ("gpus" + std::to_string(node));
-  };
+  const auto gpus = [&](int node) { return allocation.path() / ("gpus" + std::to_string(node)); };
   const auto tell = [&](int node, const std::string& pace) {
     std::ofstream(gpus(node)) << "device|NVIDIA H100 80GB HBM3|GPU-aa|0|80000000000|0|" << pace;
   };
@@ -153,8 +149,7 @@ TEST_CASE("the clocks of own runners are those of the slowest node while steps a
   const auto attempt = allocation.assign({"0:steps", "until=" + done, "result"}, 3);
   allocation.start();
   for (const int node : {0, 1, 2})
-    REQUIRE(
-        wait_until([&] { return std::filesystem::exists(gpus(node).string() + ".asked"); }));
+    REQUIRE(wait_until([&] { return std::filesystem::exists(gpus(node).string() + ".asked"); }));
   const std::ofstream go_on(done);
   const Ended ended = allocation.wait_ended(attempt.attempt);
   REQUIRE_MESSAGE(ended.ending.outcome == Outcome::completed, ended.ending.cause);
@@ -170,10 +165,9 @@ TEST_CASE("ranks are numbered in the network's order, from the first node on") {
   allocation.spec.slots_per_node = allocation.every.ranks_per_node = 2;
   std::string script = "export SLURM_TOPOLOGY_ADDR_PATTERN=switch.node\n" + three_node_srun;
   for (const auto& [node, leaf] :
-       {std::pair("0", "leaf1"), std::pair("1", "leaf2"), std::pair("2", "leaf1")}) {
+      {std::pair("0", "leaf1"), std::pair("1", "leaf2"), std::pair("2", "leaf1")}) {
     const std::string id = std::string("SLURM_NODEID=") + node;
-    script.insert(script.find(id),
-                  std::string("SLURM_TOPOLOGY_ADDR=") + leaf + ".n" + node + " ");
+    script.insert(script.find(id), std::string("SLURM_TOPOLOGY_ADDR=") + leaf + ".n" + node + " ");
   }
   allocation.put_on_path("srun", script);
   const auto attempt = allocation.assign({"place", "result"}, 6);
@@ -184,9 +178,8 @@ TEST_CASE("ranks are numbered in the network's order, from the first node on") {
   // Each rank prints its number and the node that it is for; a tar file has it as it is.
   const auto pack = read_file(AttemptPaths{attempt.dir}.pack());
   REQUIRE(pack);
-  for (const auto& [rank, node] :
-       {std::pair("0", "n0"), std::pair("1", "n0"), std::pair("2", "n2"), std::pair("3", "n2"),
-        std::pair("4", "n1"), std::pair("5", "n1")}) {
+  for (const auto& [rank, node] : {std::pair("0", "n0"), std::pair("1", "n0"), std::pair("2", "n2"),
+           std::pair("3", "n2"), std::pair("4", "n1"), std::pair("5", "n1")}) {
     const std::size_t at = pack->find(std::string("place ") + rank + " ");
     REQUIRE(at != std::string::npos);
     const std::string line = pack->substr(at, pack->find('\n', at) - at);

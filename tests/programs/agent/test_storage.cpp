@@ -65,8 +65,8 @@ TEST_CASE("a program that is not there did not start: lost, with program, error 
   CHECK(ended.ending.outcome == Outcome::lost);
   CHECK(ended.ending.start_error == ENOENT);
   CHECK(ended.ending.cause ==
-        "rank 0 did not start: cannot start /no/such/program: No such file or directory on "
-        "local");
+      "rank 0 did not start: cannot start /no/such/program: No such file or directory on "
+      "local");
 }
 
 TEST_CASE("so is one that may not be run, or is no program, or has too many arguments") {
@@ -134,8 +134,7 @@ TEST_CASE("what fails while the disk is full is lost, and the next one waits for
   ::unlink(flag.c_str());
 }
 
-TEST_CASE(
-    "a line that a full or broken disk does not take is written later, and none is lost") {
+TEST_CASE("a line that a full or broken disk does not take is written later, and none is lost") {
   for (const char* point : {"rundir.append:3:enospc", "rundir.append_sync:2:eio"}) {
     CAPTURE(point);
     Allocation allocation;

@@ -58,9 +58,11 @@ TEST_CASE("an older Slurm is asked for the job's end, without the user's setting
   Job job;
   job.allocation.environment["SQUEUE_FORMAT"] = "%j";
   job.allocation.environment["SLURM_TIME_FORMAT"] = "relative";
-  job.allocation.put_on_path("squeue", R"(
+  job.allocation.put_on_path("squeue",
+      R"(
 [ "$*" = "-h -j 7 -o %e" ] && [ -z "${SQUEUE_FORMAT+set}" ] || exit 1
-[ "$SLURM_TIME_FORMAT" = %s ] && echo )" + seconds_from_now(3600));
+[ "$SLURM_TIME_FORMAT" = %s ] && echo )" +
+          seconds_from_now(3600));
   job.allocation.start();
   job.check_kept_to_an_hour();
 }

@@ -89,19 +89,19 @@ class Contract {
   AllocationRequest request(const AllocationHandle& handle, const SiteSpec& used) {
     const AllocationPaths paths{handle.dir};
     AllocationRequest wanted{.token = handle.token,
-                             .job_name = handle.job_name,
-                             .dir = handle.dir,
-                             .agent = agent(),
-                             .limit_s = 300};
+        .job_name = handle.job_name,
+        .dir = handle.dir,
+        .agent = agent(),
+        .limit_s = 300};
     if (backend == "local") return wanted;
     SweepSpec sweep{.name = "contract"};
     sweep.cluster.gpus_per_node = 2;
     const auto values = script_values(sweep, used,
-                                      {.job_name = handle.job_name,
-                                       .agent = agent().string(),
-                                       .paths = paths,
-                                       .nodes = 1,
-                                       .time_limit_s = 600});
+        {.job_name = handle.job_name,
+            .agent = agent().string(),
+            .paths = paths,
+            .nodes = 1,
+            .time_limit_s = 600});
     REQUIRE_MESSAGE(values.has_value(), values.error().what);
     const auto text = read_file(SHARDSWEEP_SOURCE_DIR "/templates/lane.sbatch");
     REQUIRE(text);
@@ -115,8 +115,8 @@ class Contract {
   /// Looks and polls until an event satisfies `wanted`. None after ten minutes, which no load
   /// explains.
   template <class Event>
-  std::optional<Event> await(const AllocationHandle& handle,
-                             const std::function<bool(const Event&)>& wanted) {
+  std::optional<Event> await(
+      const AllocationHandle& handle, const std::function<bool(const Event&)>& wanted) {
     using namespace std::chrono_literals;
     const auto deadline = clock.steady() + 10min;
     auto next_look = clock.steady();
@@ -199,8 +199,8 @@ TEST_CASE("a refusal is told with the scheduler's words") {
   std::filesystem::remove_all(handle.dir);
 }
 
-TEST_CASE("a job that was submitted strictly waits for its release" *
-          doctest::skip(backend == "local")) {
+TEST_CASE(
+    "a job that was submitted strictly waits for its release" * doctest::skip(backend == "local")) {
   Contract contract;
   AllocationHandle handle = contract.prepare();
   AllocationRequest request = contract.request(handle);
@@ -221,7 +221,7 @@ TEST_CASE("a job that was submitted strictly waits for its release" *
 }
 
 TEST_CASE("a job on a part of a node gets the generic resources that it asks for" *
-          doctest::skip(backend == "local")) {
+    doctest::skip(backend == "local")) {
   Contract contract;
   // What the site asks for, and what Slurm's record of the job has to say.
   const std::vector<std::pair<std::string, std::string>> wanted{
@@ -239,7 +239,7 @@ TEST_CASE("a job on a part of a node gets the generic resources that it asks for
     handle.job_id = accepted->job_id;
     REQUIRE(contract.await_state(handle, JobState::running));
     const auto job = run_command({"scontrol", "--oneliner", "show", "job", handle.job_id},
-                                 {.deadline = std::chrono::seconds(30)});
+        {.deadline = std::chrono::seconds(30)});
     REQUIRE(job);
     // TRES in Slurm 22.05, ReqTRES and AllocTRES later.
     const std::string& said = job->out;

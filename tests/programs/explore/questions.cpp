@@ -28,20 +28,18 @@ class Asker {
     const std::int64_t nodes = std::int64_t{1} << below(7);
     const bool odd = below(8) == 0;
     const bool part = below(5) == 0;
-    Json asked = {{"ask", asks()},
-                  {"model", question_of(model())},
-                  {"cluster", question_of(cluster)},
-                  {"gpus", part ? std::int64_t{1} << below(3)
-                                : cluster.gpus_per_node * (odd ? nodes * 3 : nodes)},
-                  {"seq_len", 512 << below(7)},
-                  {"batch_tokens", std::int64_t{1} << (16 + below(8))},
-                  {"dtype", one_of<std::string>({"bf16", "bf16", "fp32", "fp8"})},
-                  {"family", std::string(families()[below(families().size())].name)},
-                  {"locks", settings(2)},
-                  {"layout", settings(6)},
-                  {"trainer", one_of<std::string>({"megatron", "torchtitan", "nanotron",
-                                                   "deepspeed", "picotron", "gpt-neox"})},
-                  {"top", 1 + below(8)}};
+    Json asked = {{"ask", asks()}, {"model", question_of(model())},
+        {"cluster", question_of(cluster)},
+        {"gpus",
+            part ? std::int64_t{1} << below(3) : cluster.gpus_per_node * (odd ? nodes * 3 : nodes)},
+        {"seq_len", 512 << below(7)}, {"batch_tokens", std::int64_t{1} << (16 + below(8))},
+        {"dtype", one_of<std::string>({"bf16", "bf16", "fp32", "fp8"})},
+        {"family", std::string(families()[below(families().size())].name)}, {"locks", settings(2)},
+        {"layout", settings(6)},
+        {"trainer",
+            one_of<std::string>(
+                {"megatron", "torchtitan", "nanotron", "deepspeed", "picotron", "gpt-neox"})},
+        {"top", 1 + below(8)}};
     if (below(3) == 0) asked["learnt"] = learnt(asked);
     return asked;
   }
@@ -66,8 +64,7 @@ class Asker {
     made.hidden = made.heads * one_of<std::int64_t>({64, 80, 128});
     made.kv_heads = std::max<std::int64_t>(1, made.heads >> below(4));
     made.layers = static_cast<std::int64_t>(2 + below(100));
-    made.ffn =
-        made.hidden * one_of<std::int64_t>({2, 3, 4}) + 64 * one_of<std::int64_t>({0, 1});
+    made.ffn = made.hidden * one_of<std::int64_t>({2, 3, 4}) + 64 * one_of<std::int64_t>({0, 1});
     made.vocab = one_of<std::int64_t>({32000, 50257, 128256, 151936});
     made.tied_embeddings = below(4) == 0;
     if (below(3) == 0) {
@@ -86,23 +83,18 @@ class Asker {
     for (auto left = below(12); left > 0; --left) {
       const auto gpus = below(2) == 0 ? asked.at("gpus").get<std::int64_t>() : 1;
       const bool oom = below(4) == 0;
-      Json run = {
-          {"model", 0},
-          {"gpus", gpus},
-          {"seq_len", asked.at("seq_len")},
+      Json run = {{"model", 0}, {"gpus", gpus}, {"seq_len", asked.at("seq_len")},
           {"dtype", asked.at("dtype")},
-          {"layout", "dp=" + std::to_string(gpus) + " mb=" + std::to_string(1 + below(3)) +
-                         " ga=2 zero=" + std::to_string(below(4))},
-          {"outcome", oom ? "oom" : "completed"},
-          {"runs", 1 + below(3)}};
+          {"layout",
+              "dp=" + std::to_string(gpus) + " mb=" + std::to_string(1 + below(3)) +
+                  " ga=2 zero=" + std::to_string(below(4))},
+          {"outcome", oom ? "oom" : "completed"}, {"runs", 1 + below(3)}};
       if (!oom) run["tokens_per_s_per_gpu"] = between(100, 20000);
       if (!oom) run["peak_bytes"] = std::int64_t{1} << (30 + below(7));
       runs.push_back(std::move(run));
     }
-    return {{"name", "random"},
-            {"family", asked.at("family")},
-            {"models", Json::array({asked.at("model")})},
-            {"runs", std::move(runs)}};
+    return {{"name", "random"}, {"family", asked.at("family")},
+        {"models", Json::array({asked.at("model")})}, {"runs", std::move(runs)}};
   }
 
   ClusterSpec some_cluster() {
@@ -113,8 +105,8 @@ class Asker {
     made.memory_bytes = std::int64_t{1} << 30;
     made.memory_bytes *= one_of<std::int64_t>({24, 40, 80, 141, 192});
     if (below(8) != 0) {
-      made.peak_flops = {between(1e14, 2e15), between(1e13, 1e14), between(1e13, 1e14),
-                         between(2e14, 4e15)};
+      made.peak_flops = {
+          between(1e14, 2e15), between(1e13, 1e14), between(1e13, 1e14), between(2e14, 4e15)};
     }
     if (below(6) != 0) made.memory_bandwidth = between(1e12, 8e12);
     if (below(6) != 0) made.intra_node_bandwidth = between(2e10, 9e11);

@@ -21,12 +21,9 @@
 
 namespace shardsweep::testing {
 
-const std::vector<Paper> papers{{"60 columns", "COLUMNS=60"},
-                                {"80 columns", "COLUMNS=80"},
-                                {"120 columns", "COLUMNS=120"},
-                                {"200 columns", "COLUMNS=200"},
-                                {"80 columns, LANG=C", "COLUMNS=80 LC_ALL=C"},
-                                {"a pipe", ""}};
+const std::vector<Paper> papers{{"60 columns", "COLUMNS=60"}, {"80 columns", "COLUMNS=80"},
+    {"120 columns", "COLUMNS=120"}, {"200 columns", "COLUMNS=200"},
+    {"80 columns, LANG=C", "COLUMNS=80 LC_ALL=C"}, {"a pipe", ""}};
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
@@ -77,9 +74,8 @@ std::string on_all_papers(const Desk& desk, const std::string& arguments, Stream
   std::string text;
   for (const auto& paper : papers) {
     text += fmt::format("== {} ==\n", paper.name);
-    text +=
-        output_of(fmt::format("{}{} {} {}", environment(desk, paper.environment), program,
-                              arguments, streams == Streams::both ? "2>&1" : "2>/dev/null"));
+    text += output_of(fmt::format("{}{} {} {}", environment(desk, paper.environment), program,
+        arguments, streams == Streams::both ? "2>&1" : "2>/dev/null"));
   }
   return masked(desk, text);
 }
@@ -114,8 +110,8 @@ std::string without_times(const std::string& text) {
 namespace {
 
 bool is_ascii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return std::all_of(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 }  // namespace
@@ -151,16 +147,16 @@ void check_text(const std::string& name, const std::string& text) {
   CHECK(text == wanted);
 }
 
-void check_output(const Desk& desk, const std::string& name, const std::string& arguments,
-                  Streams streams) {
+void check_output(
+    const Desk& desk, const std::string& name, const std::string& arguments, Streams streams) {
   const auto text = on_all_papers(desk, arguments, streams);
   INFO(name);
   if (arguments.find("--format") == std::string::npos) check_lines(text);
   check_text(name, text);
 }
 
-void check_fit(const Desk& desk, const std::string& arguments,
-               const std::vector<std::string>& words) {
+void check_fit(
+    const Desk& desk, const std::string& arguments, const std::vector<std::string>& words) {
   INFO(arguments);
   const auto text = on_all_papers(desk, arguments, Streams::both);
   check_lines(text);

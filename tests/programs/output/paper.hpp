@@ -53,10 +53,10 @@ void check_lines(const std::string& text);
 void check_text(const std::string& name, const std::string& text);
 /// A command's output on all papers is that of the file, and fits them.
 void check_output(const Desk& desk, const std::string& name, const std::string& arguments,
-                  Streams streams = Streams::both);
+    Streams streams = Streams::both);
 /// Fits every width too, and says the same things everywhere; the words differ from machine to
 /// machine.
-void check_fit(const Desk& desk, const std::string& arguments,
-               const std::vector<std::string>& words);
+void check_fit(
+    const Desk& desk, const std::string& arguments, const std::vector<std::string>& words);
 
 }  // namespace shardsweep::testing

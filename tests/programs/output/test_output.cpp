@@ -60,26 +60,26 @@ class SampleDatabase {
   static void nodes(Daemon& daemon) {
     const TrialId trial = daemon.trial("outcome = 'oom'");
     const NodeCharge charge{.at = daemon.now,
-                            .kind = EvidenceKind::hardware,
-                            .trial = trial,
-                            .detail = "Xid 79: the GPU has fallen off the bus"};
+        .kind = EvidenceKind::hardware,
+        .trial = trial,
+        .detail = "Xid 79: the GPU has fallen off the bus"};
     daemon.commit({SeenNode{"node-with-a-rather-long-name-017", "n17", daemon.now, 1},
-                   SeenNode{"n2", "n2", daemon.now, 1}, AddNodeEvidence{"n2", charge},
-                   SetNode{{.node = "n2",
-                            .state = NodeState::quarantined,
-                            .since = daemon.now,
-                            .until = daemon.now + 3'600'000'000,
-                            .reason = "hardware: Xid 79: the GPU has fallen off the bus"}}});
+        SeenNode{"n2", "n2", daemon.now, 1}, AddNodeEvidence{"n2", charge},
+        SetNode{{.node = "n2",
+            .state = NodeState::quarantined,
+            .since = daemon.now,
+            .until = daemon.now + 3'600'000'000,
+            .reason = "hardware: Xid 79: the GPU has fallen off the bus"}}});
   }
   /// Names and causes that a terminal would obey, wide characters, and long sentences.
   void hostile(Daemon& daemon) {
     daemon.commit({AddEvent{.at = daemon.now,
-                            .sweep = 1,
-                            .trial = daemon.trial("outcome = 'oom'"),
-                            .kind = EventKind::lost,
-                            .detail = "\x1b[31mrank 3 on n2: shows no sign of life\x1b[0m (0, "
-                                      "1, 2 wait in dp all_reduce 41, which 模型 never "
-                                      "entered × é)"}});
+        .sweep = 1,
+        .trial = daemon.trial("outcome = 'oom'"),
+        .kind = EventKind::lost,
+        .detail = "\x1b[31mrank 3 on n2: shows no sign of life\x1b[0m (0, "
+                  "1, 2 wait in dp all_reduce 41, which 模型 never "
+                  "entered × é)"}});
   }
 };
 
@@ -96,8 +96,7 @@ TEST_CASE("tables of results fit every width") {
   check_output(sample, "heatmap_outcome", "heatmap --value outcome");
   check_output(sample, "heatmap_median", "heatmap --aggregate median --facet micro_batch");
   check_output(sample, "heatmap_markdown", "heatmap --format markdown");
-  check_output(sample, "query",
-               "query 'SELECT trial, state, outcome, cause FROM results LIMIT 2'");
+  check_output(sample, "query", "query 'SELECT trial, state, outcome, cause FROM results LIMIT 2'");
 }
 
 TEST_CASE("what is known of a trial and a sweep fits every width") {
@@ -147,27 +146,22 @@ TEST_CASE("show takes several names, and an unknown one is exit code 2") {
   const auto show = environment(sample, "") + program + " show ";
   const auto both = output_of(show + "demo " + sample.slug + " --format json");
   CHECK(both.starts_with("[\n{\"name\":\"demo\",\"sweep\":{"));
-  CHECK(both.find("},\n{\"name\":\"demo/" + sample.slug + "\",\"trial\":{") !=
-        std::string::npos);
+  CHECK(both.find("},\n{\"name\":\"demo/" + sample.slug + "\",\"trial\":{") != std::string::npos);
   CHECK(output_of(show + "demo nothere >/dev/null 2>&1; echo $?") == "2\n");
-  const auto skipped =
-      rows_of(sample.file, "SELECT slug FROM trials WHERE outcome = 'skipped'");
-  CHECK(output_of(show + skipped.substr(0, skipped.find('\n'))).find(" d ") ==
-        std::string::npos);
+  const auto skipped = rows_of(sample.file, "SELECT slug FROM trials WHERE outcome = 'skipped'");
+  CHECK(output_of(show + skipped.substr(0, skipped.find('\n'))).find(" d ") == std::string::npos);
 }
 
 TEST_CASE("plans and predictions fit every width") {
   const SampleDatabase sample;
   // Which runners there are differs from machine to machine: that is said on standard error.
   check_output(sample, "plan", "plan " + (cases / "sweep.yaml").string(), Streams::results);
-  check_output(sample, "suggest",
-               "suggest --model llama-1b --cluster h100-8x --nodes 2 --batch-tokens 1Mi");
   check_output(
-      sample, "replay",
+      sample, "suggest", "suggest --model llama-1b --cluster h100-8x --nodes 2 --batch-tokens 1Mi");
+  check_output(sample, "replay",
       "replay " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron");
   check_output(sample, "evaluate_memory",
-               "evaluate-memory " + (cases / "runs.csv").string() +
-                   " --cluster h100-8x --family nanotron");
+      "evaluate-memory " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron");
 }
 
 TEST_CASE("what is read out of a trainer's log fits every width") {
@@ -176,10 +170,9 @@ TEST_CASE("what is read out of a trainer's log fits every width") {
   check_output(sample, "read_log", "read-log " + logs + "/megatron-2026.log");
   check_output(sample, "read_log_missing", "read-log " + logs + "/megatron-2023.log");
   check_output(sample, "read_log_skipped", "read-log " + logs + "/megatron-skipped.log");
-  check_output(sample, "read_log_rounded",
-               "read-log --format json --gpus 16 " + logs + "/nanotron.log");
   check_output(
-      sample, "read_log_patterns",
+      sample, "read_log_rounded", "read-log --format json --gpus 16 " + logs + "/nanotron.log");
+  check_output(sample, "read_log_patterns",
       "read-log --pattern 'iter* {iteration}/' --pattern 'iteration (ms): {step_ms}' " + logs +
           "/megatron-2023.log --gpus 16 --batch-tokens 1Mi");
   check_output(sample, "read_log_trainers", "read-log --list");
@@ -187,33 +180,28 @@ TEST_CASE("what is read out of a trainer's log fits every width") {
 
 TEST_CASE("a layout in the words of other trainers") {
   const SampleDatabase sample;
-  check_text("emit_megatron",
-             on_all_papers(sample, "best demo --emit megatron", Streams::both));
-  check_text(
-      "emit_deepspeed",
+  check_text("emit_megatron", on_all_papers(sample, "best demo --emit megatron", Streams::both));
+  check_text("emit_deepspeed",
       on_all_papers(sample, "best " + sample.slug + " --emit deepspeed", Streams::results));
   check_output(sample, "best_from_args",
-               "best demo --gpus 1 --from-args '--micro-batch-size 2 --global-batch-size 2'");
+      "best demo --gpus 1 --from-args '--micro-batch-size 2 --global-batch-size 2'");
   check_output(sample, "export_markdown", "export --format markdown");
   check_output(sample, "names_axes", "names --format csv");
   const std::string quickstart = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps/quickstart.yaml";
   check_output(sample, "plan_emit", "plan " + quickstart + " --emit torchtitan --point 1");
   check_output(sample, "plan_from_args",
-               "plan " + quickstart +
-                   " --gpus 2 --from-args '--micro-batch-size 2 --global-batch-size 64'");
+      "plan " + quickstart + " --gpus 2 --from-args '--micro-batch-size 2 --global-batch-size 64'");
 }
 
 TEST_CASE("a suggestion becomes a sweep file that can be planned") {
   const SampleDatabase sample;
   const auto file = (sample.dir / "next.yaml").string();
   const auto suggest = environment(sample, "") + program +
-                       " suggest --model llama-1b --cluster h100-8x --nodes 2 --write " + file +
-                       " 2>&1 >/dev/null";
+      " suggest --model llama-1b --cluster h100-8x --nodes 2 --write " + file + " 2>&1 >/dev/null";
   CHECK(output_of(suggest) == fmt::format("Wrote {0}. Next: shardsweep plan {0}\n", file));
   CHECK(output_of(suggest).find("exists already") != std::string::npos);
   const auto plan = output_of(environment(sample, "") + program + " plan " + file + " 2>&1");
-  CHECK_MESSAGE(plan.find("sweep 'suggested-llama-1b' on h100-8x: ") != std::string::npos,
-                plan);
+  CHECK_MESSAGE(plan.find("sweep 'suggested-llama-1b' on h100-8x: ") != std::string::npos, plan);
   CHECK(plan.find(" 0 feasible") == std::string::npos);
 }
 
@@ -223,8 +211,7 @@ TEST_CASE("files that can go are counted, and listed where that is asked for") {
   fs::create_directories(attempts);
   fs::create_directories(sample.dir / "sample.db.d" / "answers");
   for (int i = 0; i < 3; ++i)
-    std::ofstream(attempts / fmt::format("demo.some-trial.{}.tar", i))
-        << std::string(2048, 'x');
+    std::ofstream(attempts / fmt::format("demo.some-trial.{}.tar", i)) << std::string(2048, 'x');
   check_output(sample, "gc", "gc --older-than 0s");
   check_output(sample, "gc_age", "gc --older-than 5m");
 }
@@ -246,9 +233,8 @@ TEST_CASE("a heatmap in colours has the words of one without, at every width") {
   std::string text;
   for (const int width : {60, 80, 200}) {
     const auto print = [&](const std::string& colours) {
-      auto lines =
-          on_a_terminal(environment(sample, fmt::format("COLUMNS={} {}", width, colours)) +
-                        program + " heatmap");
+      auto lines = on_a_terminal(
+          environment(sample, fmt::format("COLUMNS={} {}", width, colours)) + program + " heatmap");
       return replaced(std::move(lines), "\r\n", "\n");
     };
     const auto plain = print("NO_COLOR=1");

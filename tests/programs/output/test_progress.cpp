@@ -16,8 +16,8 @@ namespace {
 constexpr Timestamp noon = 1'763'812'800'000'000;
 constexpr Timestamp second = 1'000'000;
 
-AllocationProgress job(const std::string& name, std::int64_t ended, std::int64_t assigned,
-                       const std::string& layout) {
+AllocationProgress job(
+    const std::string& name, std::int64_t ended, std::int64_t assigned, const std::string& layout) {
   AllocationProgress progress{"llama-1b-up-to-8-nodes", name, true, ended, assigned};
   if (layout.empty()) return progress;
   progress.trial = "a-trial";
@@ -42,8 +42,8 @@ std::vector<SweepProgress> two_sweeps() {
   busy.best_of = "llama-1b, 2 nodes";
   busy.now = noon;
   busy.allocations = {job("llama-1b-up-to-8-nodes-n8_3f9a01", 3, 12, "dp8 tp4 pp2 mb1 ga32 z1"),
-                      job("llama-1b-up-to-8-nodes-n2_3f9a02", 11, 11, ""),
-                      job("evil\x1b[2J\u202e-n1_3f9a03", 0, 5, "dp8 tp1 pp1 mb16 ga2 z3 full")};
+      job("llama-1b-up-to-8-nodes-n2_3f9a02", 11, 11, ""),
+      job("evil\x1b[2J\u202e-n1_3f9a03", 0, 5, "dp8 tp1 pp1 mb16 ga2 z3 full")};
   for (int i = 0; i < 8; ++i)
     busy.allocations.push_back({"llama-1b-up-to-8-nodes", "llama-1b-up-to-8-nodes-n4_x"});
   SweepProgress waiting;

@@ -60,8 +60,8 @@ struct Newcomer {
     return {dir.path(), dir / "even.db"};
   }
   std::string command(const std::string& paper, const std::string& arguments) const {
-    const auto all = "cd " + dir.path().string() + " && " + environment(*this, paper) +
-                     program + ' ' + arguments + " 2>&1; echo \"exit code $?\"";
+    const auto all = "cd " + dir.path().string() + " && " + environment(*this, paper) + program +
+        ' ' + arguments + " 2>&1; echo \"exit code $?\"";
     return fmt::format("$ shardsweep {}\n{}", arguments, output_of(all));
   }
 
@@ -95,9 +95,9 @@ void check_session(const std::string& name, const std::vector<std::string>& comm
     const Newcomer newcomer;
     text += fmt::format("== {} ==\n", paper.name);
     for (const auto& command : commands)
-      text += without_chance(without_times(
-                  masked(newcomer, newcomer.command(paper.environment, command)))) +
-              '\n';
+      text += without_chance(
+                  without_times(masked(newcomer, newcomer.command(paper.environment, command)))) +
+          '\n';
   }
   check_text(name, text);
 }
@@ -106,43 +106,43 @@ void check_session(const std::string& name, const std::vector<std::string>& comm
 
 TEST_CASE("a sweep's life in commands") {
   const std::string here = " --backend local --here";
-  check_session("session_run", {"run even.yaml" + here, "run even.yaml" + here, "status even",
-                                "logs even", "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf",
-                                "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf --rank 1 --list",
-                                "export even.csv", "export even.csv", "export even.txt"});
+  check_session("session_run",
+      {"run even.yaml" + here, "run even.yaml" + here, "status even", "logs even",
+          "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf",
+          "logs tiny-g2-dp2tp1pp1-mb2ga4-s32-fp32-3283cf --rank 1 --list", "export even.csv",
+          "export even.csv", "export even.txt"});
 }
 
 TEST_CASE("where a step goes, and what more memory buys") {
   const std::string slug = "tiny-g2-dp2tp1pp1-mb";
-  check_session(
-      "session_explain",
+  check_session("session_explain",
       {"run even.yaml --backend local --here", "explain " + slug + "2ga4-s32-fp32-3283cf",
-       "explain " + slug + "8ga1-s32-fp32-ba2665", "explain nothere", "frontier even",
-       "frontier even --by nodes --format csv", "frontier even -o even.svg",
-       "frontier even -o even.pdf"});
+          "explain " + slug + "8ga1-s32-fp32-ba2665", "explain nothere", "frontier even",
+          "frontier even --by nodes --format csv", "frontier even -o even.svg",
+          "frontier even -o even.pdf"});
 }
 
 TEST_CASE("verbs on a sweep that has ended") {
   const std::string here = " --backend local --here";
   check_session("session_verbs",
-                {"submit even.yaml" + here, "follow even", "pause even", "resume even",
-                 "cancel even", "rerun even --where \"outcome = 'oom'\"", "follow even",
-                 "cancel nothere", "rerun even --where \"outcome = 'oom'\" --all", "rerun",
-                 "import even.csv", "delete even"});
+      {"submit even.yaml" + here, "follow even", "pause even", "resume even", "cancel even",
+          "rerun even --where \"outcome = 'oom'\"", "follow even", "cancel nothere",
+          "rerun even --where \"outcome = 'oom'\" --all", "rerun", "import even.csv",
+          "delete even"});
 }
 
 TEST_CASE("files that commands write or print") {
   check_session("session_files",
-                {"new", "new mine.yaml", "new mine.yaml", "new mine.yaml --model nothere",
-                 "new - --model llama-1b --cluster h100-8x --nodes 2,4",
-                 "render even.yaml --site site.yaml", "presets nothere"});
+      {"new", "new mine.yaml", "new mine.yaml", "new mine.yaml --model nothere",
+          "new - --model llama-1b --cluster h100-8x --nodes 2,4",
+          "render even.yaml --site site.yaml", "presets nothere"});
 }
 
 TEST_CASE("a table of somebody else") {
-  check_session("session_import", {"import runs.csv --cluster h100-8x --name table",
-                                   "import runs.csv --cluster h100-8x --name table",
-                                   "status table", "cancel table", "export all.db",
-                                   "report table -o table.html", "delete table"});
+  check_session("session_import",
+      {"import runs.csv --cluster h100-8x --name table",
+          "import runs.csv --cluster h100-8x --name table", "status table", "cancel table",
+          "export all.db", "report table -o table.html", "delete table"});
 }
 
 TEST_CASE("a calibration fits narrow terminals") {
@@ -151,9 +151,8 @@ TEST_CASE("a calibration fits narrow terminals") {
     const auto text =
         newcomer.command(paper->environment, "calibrate cpu-2x --backend local --here");
     check_lines(fmt::format("== {} ==\n{}", paper->name, text));
-    for (const char* words :
-         {"calibrate-cpu-2x 6/6: 6 completed", "measured", "peak_flops.fp32",
-          "intra_node_bandwidth", "Wrote cpu-2x.calibrated.yaml.", "exit code 0"})
+    for (const char* words : {"calibrate-cpu-2x 6/6: 6 completed", "measured", "peak_flops.fp32",
+             "intra_node_bandwidth", "Wrote cpu-2x.calibrated.yaml.", "exit code 0"})
       CHECK_MESSAGE(text.find(words) != std::string::npos, text);
   }
 }

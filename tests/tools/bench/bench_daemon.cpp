@@ -68,7 +68,7 @@ class PlayedClock final : public Clock {
   [[nodiscard]] Timestamp passed() const {
     if (!begun_) return 0;
     return std::chrono::duration_cast<std::chrono::microseconds>(
-               std::chrono::steady_clock::now() - *begun_)
+        std::chrono::steady_clock::now() - *begun_)
         .count();
   }
   Timestamp now_ = 1'800'000'000'000'000;
@@ -104,12 +104,9 @@ class Lead {
 
  private:
   void arrive(Timestamp now) {
-    say(Claimed{.token = "",
-                .claim = "c",
-                .host = "n1",
-                .pid = 1,
-                .pid_start = 1,
-                .job_id = job_id_},
+    say(
+        Claimed{
+            .token = "", .claim = "c", .host = "n1", .pid = 1, .pid_start = 1, .job_id = job_id_},
         now);
     for (int i = 0; i < nodes_each; ++i) {
       const std::string node = fmt::format("n{}", first_node_ + i);
@@ -138,11 +135,11 @@ class Lead {
     must(pack_attempt(attempt, 1 << 16));
     work_.ended(*running_, Outcome::completed);
     say(Ended{.attempt = running_->attempt,
-              .nonce = running_->nonce,
-              .ending = {.outcome = Outcome::completed,
-                         .cause = "result record",
-                         .source = SaidBy::runner,
-                         .exit_code = 0}},
+            .nonce = running_->nonce,
+            .ending = {.outcome = Outcome::completed,
+                .cause = "result record",
+                .source = SaidBy::runner,
+                .exit_code = 0}},
         now);
     running_.reset();
     ++measured_;
@@ -195,17 +192,15 @@ class Slurm final : public Scheduler {
     ++calls_;
     std::string text;
     for (const auto& [id, job] : jobs_)
-      text += fmt::format("{1}{0}{2}{0}None{0}n[1-20]{0}{3}{0}\n", slurm::separator, id,
-                          job.state, job.name);
+      text += fmt::format(
+          "{1}{0}{2}{0}None{0}n[1-20]{0}{3}{0}\n", slurm::separator, id, job.state, job.name);
     const auto jobs = must(slurm::parse_queue(text));
     if (!slurm::to_be_accounted(handles, jobs).empty()) ++calls_;
     const double now_s = static_cast<double>(clock_.now()) * 1e-6;
     auto result = slurm::conclude(handles, jobs, {.now_s = now_s}, missed_);
     std::move(result.events.begin(), result.events.end(), std::back_inserter(events_));
   }
-  [[nodiscard]] std::vector<SchedulerEvent> poll() override {
-    return std::exchange(events_, {});
-  }
+  [[nodiscard]] std::vector<SchedulerEvent> poll() override { return std::exchange(events_, {}); }
 
  private:
   std::map<std::string, Job>& jobs_;
@@ -250,7 +245,7 @@ axes: {{nodes: [{}], micro_batch: [1, 2, 4]}}
 limits: {{max_allocations: {}}}
 lane: {{ahead: 30min, max_time: 24h}}
 )",
-                     name, nodes_each, allocations);
+      name, nodes_each, allocations);
 }
 
 /// Ticks of one kind, and what they cost.
@@ -307,22 +302,22 @@ class Scale {
  private:
   DaemonParts parts() {
     return {.home = home_,
-            .installation = {.agent = "/opt/shardsweep-agent", .presets = presets_},
-            .store = *store_,
-            .clock = clock_,
-            .make_scheduler =
-                [this](Backend, const SiteSpec&) {
-                  return std::make_unique<Slurm>(jobs_, clock_, calls_);
-                },
-            .make_notifier = nullptr,
-            .random_hex =
-                [this](int digits) {
-                  std::string text;
-                  while (text.size() < static_cast<std::size_t>(digits))
-                    text += fmt::format("{:016x}", random_());
-                  return text.substr(0, static_cast<std::size_t>(digits));
-                },
-            .policy = {}};
+        .installation = {.agent = "/opt/shardsweep-agent", .presets = presets_},
+        .store = *store_,
+        .clock = clock_,
+        .make_scheduler =
+            [this](Backend, const SiteSpec&) {
+              return std::make_unique<Slurm>(jobs_, clock_, calls_);
+            },
+        .make_notifier = nullptr,
+        .random_hex =
+            [this](int digits) {
+              std::string text;
+              while (text.size() < static_cast<std::size_t>(digits))
+                text += fmt::format("{:016x}", random_());
+              return text.substr(0, static_cast<std::size_t>(digits));
+            },
+        .policy = {}};
   }
 
   /// Fifty sweeps that are done, with their files in force.
@@ -359,9 +354,8 @@ class Scale {
     std::ostringstream job_template;
     job_template << file.rdbuf();
     const std::string resolved = explain_sweep(spec_);
-    SubmittedSweep submission{&spec_,         &plan,    &capabilities,
-                              resolved,       resolved, "hash",
-                              Backend::slurm, site(),   job_template.str()};
+    SubmittedSweep submission{&spec_, &plan, &capabilities, resolved, resolved, "hash",
+        Backend::slurm, site(), job_template.str()};
     Request request;
     request.verb = Verb::submit;
     request.inbox = (home_.inbox() / "scale.db").string();
@@ -369,9 +363,9 @@ class Scale {
     must(write_inbox(request.inbox, submission, [&](const Point& one) {
       ++made;
       return TrialNames{fmt::format("{:032x}", made),
-                        fmt::format("llama-1b-n20-dp160tp1pp1-mb{}ga{}-z0-{:06x}",
-                                    one.layout.micro_batch, one.layout.grad_accum, made),
-                        fmt::format("{:032x}", made / 3)};
+          fmt::format("llama-1b-n20-dp160tp1pp1-mb{}ga{}-z0-{:06x}", one.layout.micro_batch,
+              one.layout.grad_accum, made),
+          fmt::format("{:032x}", made / 3)};
     }));
     (void)must(post_request(home_, request, clock_.now()));
   }
@@ -423,9 +417,9 @@ class Scale {
         "\"descriptors\":{},\"resident_mb\":{},\"calls_per_look\":{:.2f},\"jobs\":{},"
         "\"measured\":{}}}\n",
         phase.name, sorted.size(), median, sorted[sorted.size() * 99 / 100], sorted.back(),
-        cpu[cpu.size() / 2], cpu.back(), core, phase.cpu_s, phase.simulated_s,
-        phase.descriptors, resident_mb(),
-        static_cast<double>(calls_ - phase.calls_before) / looks, jobs_.size(), measured);
+        cpu[cpu.size() / 2], cpu.back(), core, phase.cpu_s, phase.simulated_s, phase.descriptors,
+        resident_mb(), static_cast<double>(calls_ - phase.calls_before) / looks, jobs_.size(),
+        measured);
     std::fflush(stdout);
     return median <= 50 && sorted.back() <= 250 && core < 1 && resident_mb() < 500;
   }
@@ -470,8 +464,7 @@ int main(int argc, char** argv) {
     }
   }
   const bool temporary = folder.empty();
-  if (temporary)
-    folder = fs::temp_directory_path() / fmt::format("bench_daemon.{}", ::getpid());
+  if (temporary) folder = fs::temp_directory_path() / fmt::format("bench_daemon.{}", ::getpid());
   fs::create_directories(folder);
   const bool good = Scale(folder).run(check);
   if (temporary) fs::remove_all(folder);

@@ -41,13 +41,12 @@ struct Score {
 Result<Table> published(const std::string& folder, const std::string& presets) {
   Table table;
   SHARDSWEEP_ASSIGN(table.sweep,
-                    read_recorded(folder + "/playbook_sweep_1b_9b_469b.csv",
-                                  {.format = RecordedFormat::nanotron, .gpus_per_node = 8}));
+      read_recorded(folder + "/playbook_sweep_1b_9b_469b.csv",
+          {.format = RecordedFormat::nanotron, .gpus_per_node = 8}));
   // One software state: rows before and after a fix of the pipeline can't be compared.
-  SHARDSWEEP_TRY(
-      keep_where(table.sweep,
-                 "(pp = 1 OR software_version = 'after_pp_fix' OR outcome <> 'completed') "
-                 "AND dp*micro_batch*grad_accum = 256"));
+  SHARDSWEEP_TRY(keep_where(table.sweep,
+      "(pp = 1 OR software_version = 'after_pp_fix' OR outcome <> 'completed') "
+      "AND dp*micro_batch*grad_accum = 256"));
   SHARDSWEEP_ASSIGN(table.cluster, load_cluster("h100-8x", presets));
   SHARDSWEEP_ASSIGN(table.family, find_family("nanotron"));
   return table;
@@ -59,19 +58,19 @@ SearchPoint point_of(const RecordedSweep& sweep, const RecordedRun& run) {
 
 SearchNews news_of(const RecordedRun& run) {
   return {.outcome = run.outcome,
-          .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0),
-          .peak_bytes = run.peak_memory_bytes.value_or(0)};
+      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0),
+      .peak_bytes = run.peak_memory_bytes.value_or(0)};
 }
 
 bool is_held(const ExtrapolatedCell& cell, const Extrapolation& one, double measured) {
   const double factor = cell.factor_of(one);
   return measured >= one.tokens_per_s_per_gpu / factor &&
-         measured <= one.tokens_per_s_per_gpu * factor;
+      measured <= one.tokens_per_s_per_gpu * factor;
 }
 
 /// One model, known up to `largest` nodes.
 void score(const Table& table, const std::string& model, std::int32_t largest,
-           std::map<int, Score>& scores) {
+    std::map<int, Score>& scores) {
   std::vector<Experience> known;
   std::vector<SearchPoint> targets;
   std::vector<double> measured;

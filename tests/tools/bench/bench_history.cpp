@@ -46,21 +46,21 @@ struct Tally {
   }
 };
 
-void print_tally(const char* disturbance, const std::string& step, double noise,
-                 std::size_t window, Tally tally) {
+void print_tally(const char* disturbance, const std::string& step, double noise, std::size_t window,
+    Tally tally) {
   std::sort(tally.delays.begin(), tally.delays.end());
   const auto share = [&](std::int64_t count) {
-    return tally.steps == 0 ? std::string("-")
-                            : fmt::format("{:.0f} %", 100.0 * static_cast<double>(count) /
-                                                          static_cast<double>(tally.steps));
+    return tally.steps == 0
+        ? std::string("-")
+        : fmt::format(
+              "{:.0f} %", 100.0 * static_cast<double>(count) / static_cast<double>(tally.steps));
   };
   fmt::print("{:<10} {:>6} {:>6.0f} % {:>7} {:>4} points {:>7} {:>7} {:>13} {:>17.2f}\n",
-             disturbance, step, 100 * noise, tally.series, window, share(tally.in_time),
-             share(tally.ever),
-             tally.delays.empty() ? std::string("-")
-                                  : fmt::to_string(tally.delays[tally.delays.size() / 2]),
-             100.0 * static_cast<double>(tally.false_alarms) /
-                 static_cast<double>(std::max<std::int64_t>(tally.looks, 1)));
+      disturbance, step, 100 * noise, tally.series, window, share(tally.in_time), share(tally.ever),
+      tally.delays.empty() ? std::string("-")
+                           : fmt::to_string(tally.delays[tally.delays.size() / 2]),
+      100.0 * static_cast<double>(tally.false_alarms) /
+          static_cast<double>(std::max<std::int64_t>(tally.looks, 1)));
 }
 
 /// All disturbances and steps at one noise, `each` series of them.
@@ -78,7 +78,7 @@ void print_noise(double noise, std::uint64_t each, std::uint64_t& seed) {
         tally.take(series, watch(series, window), window);
       }
       print_tally(names.at(disturbance), step > 0 ? fmt::format("{:.0f} %", 100 * step) : "-",
-                  noise, window, tally);
+          noise, window, tally);
       // Lone slow runs are told apart in lines of their own: if one is among the first three
       // points behind a step, nothing can be sure of the step.
       if (static_cast<Disturbance>(disturbance) == Disturbance::spikes) continue;
@@ -99,8 +99,7 @@ int main(int count, char** arguments) {
   const auto each = argument(1, 25);
   std::uint64_t seed = argument(2, 1);
   fmt::print("{:<10} {:>6} {:>8} {:>7} {:>11} {:>7} {:>7} {:>13} {:>17}\n", "beside it", "step",
-             "noise", "series", "in time is", "in time", "ever", "median delay",
-             "false alarms/100");
+      "noise", "series", "in time is", "in time", "ever", "median delay", "false alarms/100");
   for (const double noise : {0.01, 0.02})
     print_noise(noise, each, seed);
 }

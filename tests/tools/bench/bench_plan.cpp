@@ -38,27 +38,26 @@ AxisValues counted_axis(std::string_view name, std::int64_t count) {
 
 // A million points of choices as people write them.
 SweepSpec usual_grid() {
-  auto sweep = sweep_of(
-      llama3_8b(),
+  auto sweep = sweep_of(llama3_8b(),
       {values("nodes", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}), values("tp", {1, 2, 4, 8, 16}),
-       values("pp", {1, 2, 4, 8, 16}),
-       values("micro_batch", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}),
-       values("zero", {0, 1, 2, 3}), values("recompute", {0, 2}),
-       values("sequence_parallel", {0, 1}), values("bucket_mb", {25, 50, 100, 200, 400}),
-       values("seq_len", {1024, 2048, 4096, 8192, 16384})},
+          values("pp", {1, 2, 4, 8, 16}),
+          values("micro_batch", {1, 2, 4, 8, 16, 32, 64, 128, 256, 512}),
+          values("zero", {0, 1, 2, 3}), values("recompute", {0, 2}),
+          values("sequence_parallel", {0, 1}), values("bucket_mb", {25, 50, 100, 200, 400}),
+          values("seq_len", {1024, 2048, 4096, 8192, 16384})},
       {automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_tokens = 4 << 20;
-  sweep.excludes = {{"tp > 8", "TP over InfiniBand", {}},
-                    {"pp = 1 and zero = 0 and nodes > 4", "", {}}};
+  sweep.excludes = {
+      {"tp > 8", "TP over InfiniBand", {}}, {"pp = 1 and zero = 0 and nodes > 4", "", {}}};
   return sweep;
 }
 
 // Almost every point of it is feasible: the worst case for memory.
 SweepSpec dense_grid() {
   auto sweep = sweep_of(small_model(),
-                        {counted_axis("micro_batch", 100), counted_axis("grad_accum", 100),
-                         counted_axis("bucket_mb", 100)},
-                        {values("nodes", {1}), automatic("dp"), values("seq_len", {128})});
+      {counted_axis("micro_batch", 100), counted_axis("grad_accum", 100),
+          counted_axis("bucket_mb", 100)},
+      {values("nodes", {1}), automatic("dp"), values("seq_len", {128})});
   sweep.excludes = {{"tp > 8", "", {}}};
   return sweep;
 }
@@ -77,8 +76,8 @@ int run(bool dense, bool check) {
     return 2;
   }
   const double planned_s = clock.seconds();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/dev/null", "w"),
-                                                             std::fclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      std::fopen("/dev/null", "w"), std::fclose);
   const Flush flush = [&](fmt::memory_buffer& text) {
     std::fwrite(text.data(), 1, text.size(), file.get());
     text.clear();
@@ -97,8 +96,8 @@ int run(bool dense, bool check) {
   fmt::print(
       "{{\"bench\":\"{}\",\"points\":{},\"feasible\":{},\"seconds\":{:.3f},"
       "\"plan_s\":{:.3f},\"cpu_s\":{:.3f},\"points_per_s\":{:.0f},\"max_rss_mb\":{:.1f}}}\n",
-      dense ? "plan_dense" : "plan", plan->points, plan->trials.size(), seconds, planned_s,
-      cpu_s, static_cast<double>(plan->points) / seconds, rss_mb);
+      dense ? "plan_dense" : "plan", plan->points, plan->trials.size(), seconds, planned_s, cpu_s,
+      static_cast<double>(plan->points) / seconds, rss_mb);
   return check && (seconds >= 2 || rss_mb >= 300) ? 1 : 0;
 }
 

@@ -29,12 +29,12 @@ constexpr SearchUntil own_stop{.regret = 0.01, .confidence = 0.95};
 
 /// One seed, all cells.
 struct Score {
-  double runs = 0;      ///< to within 1 %, of the points of cells with a best
-  double least = 0;     ///< of them, least_runs()
-  double hours = 0;     ///< to within 1 %, of those cells' exhaustive GPU-hours
-  double stop = 0;      ///< GPU-hours until its own stop, of all cells' exhaustive ones
-  double near_out = 0;  ///< rows within 5 % of their cell's best that no order would launch
-  double good_out = 0;  ///< completed rows that no order would launch
+  double runs = 0;              ///< to within 1 %, of the points of cells with a best
+  double least = 0;             ///< of them, least_runs()
+  double hours = 0;             ///< to within 1 %, of those cells' exhaustive GPU-hours
+  double stop = 0;              ///< GPU-hours until its own stop, of all cells' exhaustive ones
+  double near_out = 0;          ///< rows within 5 % of their cell's best that no order would launch
+  double good_out = 0;          ///< completed rows that no order would launch
   std::vector<double> regrets;  ///< at the stop, of each cell with a best
   std::vector<bool> claims;     ///< whether the stop was right, of cells that made a claim
 };
@@ -45,12 +45,11 @@ struct Played {
   ReplayedCell story;
 };
 
-std::vector<Played> replayed(const Case& c, const SearchUntil& until,
-                             std::vector<Experience> remembered = {}) {
+std::vector<Played> replayed(
+    const Case& c, const SearchUntil& until, std::vector<Experience> remembered = {}) {
   SearchSettings search{.policy = SearchPolicy::best_first};
   search.until = until;
-  ReplayOptions options{
-      .cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit};
+  ReplayOptions options{.cluster = c.cluster, .family = &c.family, .search = search, .fit = c.fit};
   options.first = c.first;
   options.remembered = std::move(remembered);
   auto report = replay(c.sweep, options);
@@ -107,7 +106,7 @@ double near_left_out(const ReplayedCell& story) {
   return static_cast<double>(
       std::count_if(story.left_out.begin(), story.left_out.end(), [&](const auto& left) {
         return left.rule != "until" && best > 0 &&
-               left.row.tokens_per_s_per_gpu.value_or(0) >= near * best;
+            left.row.tokens_per_s_per_gpu.value_or(0) >= near * best;
       }));
 }
 
@@ -129,8 +128,8 @@ double least_runs(const ReplayedCell& story) {
   };
   std::map<std::string, Look> looks;
   for (const auto* row : rows) {
-    auto& [alike, good] = looks[look_of(
-        {.model = {}, .point = row->point, .traits = {}, .software = row->kernel})];
+    auto& [alike, good] =
+        looks[look_of({.model = {}, .point = row->point, .traits = {}, .software = row->kernel})];
     ++alike;
     if (row->tokens_per_s_per_gpu.value_or(0) >= 0.99 * best) ++good;
   }
@@ -175,9 +174,8 @@ Score score_of(const Case& c, const Refits& refits) {
 /// The table's rows of this model, or of all others.
 Case only(const Case& c, const std::string& model, bool others) {
   Case part = c;
-  std::erase_if(part.sweep.runs, [&](const RecordedRun& run) {
-    return (c.sweep.model_of(run).name == model) == others;
-  });
+  std::erase_if(part.sweep.runs,
+      [&](const RecordedRun& run) { return (c.sweep.model_of(run).name == model) == others; });
   return part;
 }
 
@@ -190,13 +188,12 @@ std::vector<Experience> memories_of(const Case& c) {
   for (const auto& [cell, story] : replayed(c, own_stop)) {
     for (const auto& launch : story.launches) {
       const RecordedRun& run = *by_line.at(launch.row.line);
-      if (run.outcome != Outcome::oom &&
-          (run.outcome != Outcome::completed || launch.cut_short))
+      if (run.outcome != Outcome::oom && (run.outcome != Outcome::completed || launch.cut_short))
         continue;
       all.push_back({{.model = c.sweep.model_of(run), .point = run.point, .traits = {}},
-                     {.outcome = run.outcome,
-                      .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0),
-                      .peak_bytes = run.peak_memory_bytes.value_or(0)}});
+          {.outcome = run.outcome,
+              .tokens_per_s_per_gpu = run.tokens_per_s_per_gpu.value_or(0),
+              .peak_bytes = run.peak_memory_bytes.value_or(0)}});
     }
   }
   return all;
@@ -240,10 +237,9 @@ MeanAndWorst over(const std::vector<Score>& scores, double Score::*member) {
 }
 
 double share_within(const std::vector<double>& regrets, double most) {
-  const auto within = std::count_if(regrets.begin(), regrets.end(),
-                                    [&](double regret) { return regret <= most; });
-  return regrets.empty() ? 1
-                         : static_cast<double>(within) / static_cast<double>(regrets.size());
+  const auto within =
+      std::count_if(regrets.begin(), regrets.end(), [&](double regret) { return regret <= most; });
+  return regrets.empty() ? 1 : static_cast<double>(within) / static_cast<double>(regrets.size());
 }
 
 void print_scores(const std::string& name, const std::vector<Score>& scores) {
@@ -272,8 +268,8 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
       "{:>6.1f}   {:>5.1f} {:>5}   {:>5.2f} {:>3.0f}   {:>5.1f} {:>4.0f}\n",
       name, 100 * runs.mean, 100 * runs.worst, 100 * least.mean, 100 * hours.mean,
       100 * hours.worst, 100 * stop.mean, 100 * stop.worst, 100 * late, 100 * most,
-      100 * share_within(regrets, 0.02), 100 * truth, claims.size(), near_out.mean,
-      near_out.worst, good_out.mean, good_out.worst);
+      100 * share_within(regrets, 0.02), 100 * truth, claims.size(), near_out.mean, near_out.worst,
+      good_out.mean, good_out.worst);
   std::fflush(stdout);
 }
 
@@ -288,15 +284,15 @@ struct Arguments {
 
   [[nodiscard]] bool wants(const Ignorance& kind) const {
     return only.empty() || std::any_of(only.begin(), only.end(), [&](std::string_view part) {
-             return std::string_view(kind.name).find(part) != std::string_view::npos;
-           });
+      return std::string_view(kind.name).find(part) != std::string_view::npos;
+    });
   }
 };
 
 /// A seed of one kind: for a table from a folder the order of its rows, for a made one the
 /// machine.
 Score score_seed(const Case* table, const Refits& refits, const Ignorance& kind,
-                 const Arguments& arguments, std::uint64_t seed) {
+    const Arguments& arguments, std::uint64_t seed) {
   Case c = table != nullptr ? *table : made_table(seed, arguments.table.presets);
   Random random(seed);
   kind.apply(c, random, seed);
@@ -307,8 +303,8 @@ Score score_seed(const Case* table, const Refits& refits, const Ignorance& kind,
 }
 
 /// All seeds, as many at a time as there are cores.
-std::vector<Score> score_seeds(const Case* table, const Ignorance& kind,
-                               const Arguments& arguments) {
+std::vector<Score> score_seeds(
+    const Case* table, const Ignorance& kind, const Arguments& arguments) {
   std::vector<Score> scores;
   // Those of a table are the same in any order of its rows.
   Refits refits;
@@ -322,7 +318,7 @@ std::vector<Score> score_seeds(const Case* table, const Ignorance& kind,
     std::vector<std::future<Score>> running;
     for (auto each = seed; each < std::min(seed + at_once, arguments.seeds); ++each)
       running.push_back(std::async(std::launch::async, score_seed, table, std::cref(refits),
-                                   std::cref(kind), std::cref(arguments), each));
+          std::cref(kind), std::cref(arguments), each));
     for (auto& one : running)
       scores.push_back(one.get());
   }
@@ -334,9 +330,9 @@ void print_bench(const Case* table, const Arguments& arguments) {
   std::vector<Score> everything;
   for (const auto& kind : ignorances()) {
     if (!arguments.wants(kind)) continue;
-    const bool has_kernels =
-        table == nullptr || std::any_of(table->sweep.runs.begin(), table->sweep.runs.end(),
-                                        [](const auto& run) { return !run.kernel.empty(); });
+    const bool has_kernels = table == nullptr ||
+        std::any_of(table->sweep.runs.begin(), table->sweep.runs.end(),
+            [](const auto& run) { return !run.kernel.empty(); });
     if (kind.of_kernels && !has_kernels) continue;
     auto scores = score_seeds(table, kind, arguments);
     print_scores(kind.name, scores);
@@ -377,17 +373,16 @@ void print_warmth(const Case* table, const Arguments& arguments) {
     for (std::size_t i = 0; i < sums.size(); ++i)
       all[i] += sums[i];
   }
-  fmt::print(
-      "{:<26} runs {:+.0f} %, hours {:+.0f} %; of another machine {:+.0f} %, {:+.0f} %\n", "",
-      100 * (all[1].runs / all[0].runs - 1), 100 * (all[1].hours / all[0].hours - 1),
+  fmt::print("{:<26} runs {:+.0f} %, hours {:+.0f} %; of another machine {:+.0f} %, {:+.0f} %\n",
+      "", 100 * (all[1].runs / all[0].runs - 1), 100 * (all[1].hours / all[0].hours - 1),
       100 * (all[2].runs / all[0].runs - 1), 100 * (all[2].hours / all[0].hours - 1));
 }
 
 int usage() {
   fmt::print(stderr,
-             "usage: bench_planner [--seeds N] [--only PART]… [--tables FOLDER] [--no-made]\n"
-             "                     [--cluster PRESET] [--family NAME] [--first STEPS]\n"
-             "                     [--remember]\n");
+      "usage: bench_planner [--seeds N] [--only PART]… [--tables FOLDER] [--no-made]\n"
+      "                     [--cluster PRESET] [--family NAME] [--first STEPS]\n"
+      "                     [--remember]\n");
   return 2;
 }
 
@@ -425,9 +420,9 @@ int main(int count, char** values) {
   if (arguments.seeds == 0) return usage();
   if (arguments.remember) {
     fmt::print("{:<26} {:^25}   {:^25}   {:^25}\n", "", "alone", "after the other models",
-               "after another machine's");
-    fmt::print("{:<26} runs to 1 %  hours to stop  beyond 1 % (%), each\n",
-               "what the planner lacks");
+        "after another machine's");
+    fmt::print(
+        "{:<26} runs to 1 %  hours to stop  beyond 1 % (%), each\n", "what the planner lacks");
     if (!arguments.folder.empty()) {
       for (const auto& table : tables_of(arguments.folder, arguments.table))
         print_warmth(&table, arguments);

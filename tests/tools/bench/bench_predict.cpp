@@ -21,7 +21,7 @@ double cpu_s() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_utime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
+      static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
 }
 
 std::vector<Point> grid() {
@@ -65,8 +65,7 @@ bool measure(const Family& family, const std::vector<Point>& points) {
   double sum = 0;  // so that nothing is optimised away
   const double start = cpu_s();
   for (int i = 0; i < most; ++i) {
-    const auto guess =
-        predictor.guess(model, points[static_cast<std::size_t>(i) % points.size()]);
+    const auto guess = predictor.guess(model, points[static_cast<std::size_t>(i) % points.size()]);
     sum += guess.step_s + guess.log_sigma + static_cast<double>(guess.memory.upper_bytes);
   }
   const double seconds = cpu_s() - start;

@@ -24,7 +24,7 @@ double cpu_s() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_utime.tv_sec) +
-         static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
+      static_cast<double>(usage.ru_utime.tv_usec) / 1e6;
 }
 
 /// The i-th of 160,000, all different.

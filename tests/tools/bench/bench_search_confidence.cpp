@@ -20,8 +20,7 @@ struct Kind {
   Misfit misfit;
 };
 
-void print_row(const Kind& kind, double confidence, std::uint64_t machines,
-               std::uint64_t first) {
+void print_row(const Kind& kind, double confidence, std::uint64_t machines, std::uint64_t first) {
   SearchSettings settings{.policy = SearchPolicy::best_first};
   settings.until = {.regret = 0.05, .confidence = confidence};
   std::vector<std::size_t> runs;
@@ -43,9 +42,9 @@ void print_row(const Kind& kind, double confidence, std::uint64_t machines,
   std::sort(regrets.begin(), regrets.end());
   const auto count = static_cast<double>(machines);
   const auto late = regrets[regrets.size() * 95 / 100];
-  fmt::print("{:<34} {:>7.0f} % {:>9.1f} % {:>12.1f} % {:>8} {:>11.1f} % {:>10.1f} %\n",
-             kind.name, 100 * (1 - confidence), 100 * wrong / count, 100 * untrue / count,
-             runs[runs.size() / 2], 100 * launched / points, 100 * late);
+  fmt::print("{:<34} {:>7.0f} % {:>9.1f} % {:>12.1f} % {:>8} {:>11.1f} % {:>10.1f} %\n", kind.name,
+      100 * (1 - confidence), 100 * wrong / count, 100 * untrue / count, runs[runs.size() / 2],
+      100 * launched / points, 100 * late);
 }
 
 }  // namespace
@@ -57,12 +56,11 @@ int main(int count, char** arguments) {
   const auto machines = argument(1, 200);
   const auto first = argument(2, 1);
   const std::array<Kind, 4> kinds{
-      {{"rates x4, structure 20 %", {}},
-       {"rates x4, no other misfit", {.structure = 0}},
-       {"rates x4, structure 40 %", {.structure = 0.4}},
-       {"rates x8, structure 20 %, noise 8 %", {.rates = 8, .noise = 0.08}}}};
+      {{"rates x4, structure 20 %", {}}, {"rates x4, no other misfit", {.structure = 0}},
+          {"rates x4, structure 40 %", {.structure = 0.4}},
+          {"rates x8, structure 20 %, noise 8 %", {.rates = 8, .noise = 0.08}}}};
   fmt::print("{:<34} {:>9} {:>11} {:>14} {:>8} {:>13} {:>12}\n", "machines", "allowed", "wrong",
-             "claim untrue", "runs", "launched", "regret p95");
+      "claim untrue", "runs", "launched", "regret p95");
   for (const auto& kind : kinds) {
     for (const double confidence : {0.9, 0.95})
       print_row(kind, confidence, machines, first);

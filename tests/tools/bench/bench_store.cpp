@@ -71,47 +71,47 @@ std::size_t rows(Reader& reader, const char* sql) {
 
 const Bench benches[] = {
     {"heatmap_1m", 2.0,
-     [](Reader& reader) {
-       const HeatmapRequest request;
-       return pivot(must(reader.cells(request)), request).rows.size();
-     }},
+        [](Reader& reader) {
+          const HeatmapRequest request;
+          return pivot(must(reader.cells(request)), request).rows.size();
+        }},
     {"heatmap_1m_where", 2.0,
-     [](Reader& reader) {
-       const HeatmapRequest request{.selection = {.names = {"sweep-3"}, .where = "tp > 1"},
-                                    .rows = "micro_batch",
-                                    .columns = "zero",
-                                    .value = "mfu"};
-       return pivot(must(reader.cells(request)), request).rows.size();
-     }},
+        [](Reader& reader) {
+          const HeatmapRequest request{.selection = {.names = {"sweep-3"}, .where = "tp > 1"},
+              .rows = "micro_batch",
+              .columns = "zero",
+              .value = "mfu"};
+          return pivot(must(reader.cells(request)), request).rows.size();
+        }},
     {"best_1m", 4.0, [](Reader& reader) { return must(reader.best({})).rows.size(); }},
     {"query_group_1m", 4.0,
-     [](Reader& reader) {
-       return rows(reader,
-                   "SELECT model, nodes, max(tokens_per_s_per_gpu) FROM results GROUP BY 1, 2");
-     }},
+        [](Reader& reader) {
+          return rows(
+              reader, "SELECT model, nodes, max(tokens_per_s_per_gpu) FROM results GROUP BY 1, 2");
+        }},
     {"query_point", 0.05,
-     [](Reader& reader) {
-       return rows(reader,
-                   "SELECT * FROM results WHERE trial = "
-                   "(SELECT slug FROM trials WHERE id = 777777)");
-     }},
+        [](Reader& reader) {
+          return rows(reader,
+              "SELECT * FROM results WHERE trial = "
+              "(SELECT slug FROM trials WHERE id = 777777)");
+        }},
     {"query_failures", 4.0,
-     [](Reader& reader) {
-       return rows(reader, "SELECT outcome, count(*) FROM results GROUP BY outcome");
-     }},
+        [](Reader& reader) {
+          return rows(reader, "SELECT outcome, count(*) FROM results GROUP BY outcome");
+        }},
     {"results_where_sort_limit", 4.0,
-     [](Reader& reader) {
-       return must(reader.results({.selection = {.where = "tp = 8 and mfu > 0.3"},
-                                   .columns = {},
-                                   .sort = "-tokens_per_s_per_gpu",
-                                   .limit = 20}))
-           .rows.size();
-     }},
+        [](Reader& reader) {
+          return must(reader.results({.selection = {.where = "tp = 8 and mfu > 0.3"},
+                          .columns = {},
+                          .sort = "-tokens_per_s_per_gpu",
+                          .limit = 20}))
+              .rows.size();
+        }},
     {"show_trial", 0.05,
-     [](Reader& reader) {
-       const auto table = must(reader.query("SELECT slug FROM trials WHERE id = 555555"));
-       return must(reader.show(std::get<std::string>(table.rows.at(0).at(0)))).size();
-     }},
+        [](Reader& reader) {
+          const auto table = must(reader.query("SELECT slug FROM trials WHERE id = 555555"));
+          return must(reader.show(std::get<std::string>(table.rows.at(0).at(0)))).size();
+        }},
     {"status_10_sweeps", 2.0, [](Reader& reader) { return must(reader.status({})).size(); }},
 };
 
@@ -162,8 +162,7 @@ int main(int argc, char** argv) {
   }
   const bool temporary = file.empty();
   if (temporary) {
-    file =
-        std::filesystem::temp_directory_path() / fmt::format("bench_store.{}.db", ::getpid());
+    file = std::filesystem::temp_directory_path() / fmt::format("bench_store.{}.db", ::getpid());
   }
   const int code = run(file, check);
   if (temporary) std::filesystem::remove(file);

@@ -24,20 +24,11 @@ double drawn_factor(double by, Random& random, std::uint64_t seed) {
 void perturb_memory(Case& c, Random& random, std::uint64_t seed) {
   using Constant = double MemoryFamily::*;
   constexpr std::array<Constant, 15> constants{&MemoryFamily::bf16_gradient_bytes,
-                                               &MemoryFamily::overhead_bytes,
-                                               &MemoryFamily::between_rows,
-                                               &MemoryFamily::query_rows,
-                                               &MemoryFamily::key_rows,
-                                               &MemoryFamily::ffn_rows,
-                                               &MemoryFamily::norm_row_bytes,
-                                               &MemoryFamily::probability_bytes,
-                                               &MemoryFamily::logits_bytes,
-                                               &MemoryFamily::working_layers,
-                                               &MemoryFamily::allocator_bytes,
-                                               &MemoryFamily::bucket_bytes,
-                                               &MemoryFamily::step_gather_bytes,
-                                               &MemoryFamily::tp_buffer_rows,
-                                               &MemoryFamily::tp_retained_rows};
+      &MemoryFamily::overhead_bytes, &MemoryFamily::between_rows, &MemoryFamily::query_rows,
+      &MemoryFamily::key_rows, &MemoryFamily::ffn_rows, &MemoryFamily::norm_row_bytes,
+      &MemoryFamily::probability_bytes, &MemoryFamily::logits_bytes, &MemoryFamily::working_layers,
+      &MemoryFamily::allocator_bytes, &MemoryFamily::bucket_bytes, &MemoryFamily::step_gather_bytes,
+      &MemoryFamily::tp_buffer_rows, &MemoryFamily::tp_retained_rows};
   for (const auto constant : constants) {
     const double factor = drawn_factor(0.15, random, seed);
     c.family.memory.*constant *= factor;
@@ -54,8 +45,7 @@ void perturb_device(Case& c, Random& random, std::uint64_t seed) {
 /// The cluster file says a quarter of what some links carry.
 void perturb_links(Case& c, Random& random, std::uint64_t seed) {
   const std::array<double*, 3> links{&c.cluster.intra_node_bandwidth,
-                                     &c.cluster.inter_node_bandwidth,
-                                     &c.cluster.inter_node_group_bandwidth};
+      &c.cluster.inter_node_bandwidth, &c.cluster.inter_node_group_bandwidth};
   for (auto* link : links) {
     if (random.one_in(0.5) || seed == 0) *link /= 4;
   }
@@ -72,8 +62,7 @@ void perturb_kernel(Case& c, Random& random, std::uint64_t seed) {
 void add_noise(Case& c, Random& random, std::uint64_t) {
   const double noise = random.between(0.02, 0.05);
   for (auto& run : c.sweep.runs) {
-    if (run.tokens_per_s_per_gpu)
-      *run.tokens_per_s_per_gpu *= std::exp(noise * random.normal());
+    if (run.tokens_per_s_per_gpu) *run.tokens_per_s_per_gpu *= std::exp(noise * random.normal());
   }
 }
 
@@ -134,22 +123,15 @@ void mistake_trainer(Case& c, Random&, std::uint64_t) {
   c.family = family_of_runner("somebody's own");
 }
 
-constexpr std::array<Ignorance, 15> all{
-    {{"as it is", leave_as_is},
-     {"knows other models' rows", leave_as_is, ReplayFit::other_models},
-     {"knows other cells' rows", leave_as_is, ReplayFit::other_cells},
-     {"memory constants +-15 %", perturb_memory},
-     {"all memory +-15 %", perturb_device},
-     {"links / 4", perturb_links},
-     {"one kernel +-30 %", perturb_kernel},
-     {"2-5 % more noise", add_noise},
-     {"10 % crashes", crash_some},
-     {"ZeRO unknown", forget_zero},
-     {"kernel of unknown name", rename_kernel},
-     {"no kernel column", forget_kernel, ReplayFit::none, true},
-     {"columns missing", forget_columns},
-     {"another GPU's preset", mistake_hardware},
-     {"unknown trainer", mistake_trainer}}};
+constexpr std::array<Ignorance, 15> all{{{"as it is", leave_as_is},
+    {"knows other models' rows", leave_as_is, ReplayFit::other_models},
+    {"knows other cells' rows", leave_as_is, ReplayFit::other_cells},
+    {"memory constants +-15 %", perturb_memory}, {"all memory +-15 %", perturb_device},
+    {"links / 4", perturb_links}, {"one kernel +-30 %", perturb_kernel},
+    {"2-5 % more noise", add_noise}, {"10 % crashes", crash_some}, {"ZeRO unknown", forget_zero},
+    {"kernel of unknown name", rename_kernel},
+    {"no kernel column", forget_kernel, ReplayFit::none, true}, {"columns missing", forget_columns},
+    {"another GPU's preset", mistake_hardware}, {"unknown trainer", mistake_trainer}}};
 
 /// Rows of one software state and one global batch, where nanotron's columns say so: others
 /// can't be compared.
@@ -162,8 +144,7 @@ Result<Case> table_of(const std::filesystem::path& file, const TableOptions& opt
   SHARDSWEEP_ASSIGN(c.cluster, load_cluster(options.cluster, options.presets));
   SHARDSWEEP_ASSIGN(const auto* family, find_family(options.family));
   c.family = *family;
-  const RecordedOptions read{.presets = options.presets,
-                             .gpus_per_node = c.cluster.gpus_per_node};
+  const RecordedOptions read{.presets = options.presets, .gpus_per_node = c.cluster.gpus_per_node};
   auto nanotron = read;
   nanotron.format = RecordedFormat::nanotron;
   if (auto sweep = read_recorded(file, nanotron)) {

@@ -29,14 +29,8 @@ ModelSpec drawn_model(Random& random) {
     std::int64_t layers;
     std::int64_t hidden;
   };
-  constexpr std::array<Size, 8> sizes{{{16, 2048},
-                                       {24, 2048},
-                                       {28, 3072},
-                                       {32, 4096},
-                                       {40, 5120},
-                                       {48, 6144},
-                                       {60, 6656},
-                                       {80, 8192}}};
+  constexpr std::array<Size, 8> sizes{{{16, 2048}, {24, 2048}, {28, 3072}, {32, 4096}, {40, 5120},
+      {48, 6144}, {60, 6656}, {80, 8192}}};
   constexpr std::array<std::int64_t, 3> vocabularies{32000, 50304, 131072};
   const auto size = sizes.at(random.index(sizes.size()));
   ModelSpec model;
@@ -67,9 +61,9 @@ ClusterSpec true_cluster(ClusterSpec cluster, Random& random) {
 Family true_family(Family family, Random& random) {
   auto& time = family.time;
   for (auto* const value :
-       {&time.launch_layer_s, &time.launch_layer_tp_s, &time.launch_layer_pipeline_tp_s,
-        &time.launch_stage_s, &time.stage_message_s, &time.update_bytes, &time.update_s,
-        &time.gather_tensor_s, &time.gather_part_s, &time.logit_bytes})
+      {&time.launch_layer_s, &time.launch_layer_tp_s, &time.launch_layer_pipeline_tp_s,
+          &time.launch_stage_s, &time.stage_message_s, &time.update_bytes, &time.update_s,
+          &time.gather_tensor_s, &time.gather_part_s, &time.logit_bytes})
     *value *= random.factor(2);
   time.activation_passes *= random.factor(1.5);
   time.overlap = random.between(0.2, 0.95);
@@ -102,8 +96,8 @@ class Misfit {
     }
     const auto log2_of = [](std::int32_t value) { return std::log2(std::max(value, 1)); };
     const auto& at = point.layout;
-    const std::array<double, 4> place{log2_of(at.tp), log2_of(at.pp), log2_of(at.micro_batch),
-                                      log2_of(point.gpus)};
+    const std::array<double, 4> place{
+        log2_of(at.tp), log2_of(at.pp), log2_of(at.micro_batch), log2_of(point.gpus)};
     for (const auto& wave : waves_) {
       double phase = wave[4];
       for (std::size_t i = 0; i < place.size(); ++i)
@@ -128,8 +122,8 @@ class TrueMemory {
     for (auto& factor : factors_)
       factor = std::exp(0.1 * random.normal());
     // Some trainers keep less for each parameter than any of our families.
-    const auto optimizer = std::find(memory_class_words.begin(), memory_class_words.end(),
-                                     std::string_view("optimizer"));
+    const auto optimizer = std::find(
+        memory_class_words.begin(), memory_class_words.end(), std::string_view("optimizer"));
     if (random.one_in(0.25))
       factors_.at(static_cast<std::size_t>(optimizer - memory_class_words.begin())) = 0.6;
     own_ = random.between(0.01, 0.04);
@@ -151,8 +145,8 @@ class TrueMemory {
 };
 
 /// All layouts of one cell that a trainer may be asked for.
-std::vector<Point> layouts(std::int32_t nodes, std::int32_t gpus_per_node,
-                           std::string_view family, const ModelSpec& model) {
+std::vector<Point> layouts(std::int32_t nodes, std::int32_t gpus_per_node, std::string_view family,
+    const ModelSpec& model) {
   std::vector<Point> points;
   const auto gpus = nodes * gpus_per_node;
   const auto add = [&](std::int32_t tp, std::int32_t pp, std::int32_t micro_batch,
@@ -213,12 +207,11 @@ class Machine {
         random_.one_in(run.point.layout.grad_accum < run.point.layout.pp - 1 ? 0.9 : failing);
     run.outcome = filled > 1 ? Outcome::oom : crashes ? Outcome::crashed : Outcome::completed;
     if (run.outcome != Outcome::completed) return;
-    const double share =
-        static_cast<double>(truth_.reported_peak_bytes(model, run.point, traits)) /
+    const double share = static_cast<double>(truth_.reported_peak_bytes(model, run.point, traits)) /
         static_cast<double>(guess.memory.estimate.total());
     run.peak_memory_bytes = static_cast<std::int64_t>(bytes * share * memory_.reported());
     double speed = std::log(speed_of(guess.step_s, run.point)) + misfit_.of(run.point) +
-                   noise_ * random_.normal();
+        noise_ * random_.normal();
     constexpr double slow_networks = 0.05;
     if (run.nodes > 1 && random_.one_in(slow_networks))
       speed += std::log(random_.between(0.4, 0.9));
@@ -256,9 +249,9 @@ Case made_table(std::uint64_t seed, const std::filesystem::path& presets) {
   Random random(seed + 1000);
   const auto* family = must(find_family(trainers.at(seed % trainers.size())));
   Case made{.name = "made",
-            .sweep = {.file = "made"},
-            .cluster = must(load_cluster(clusters.at(seed / 3 % clusters.size()), presets)),
-            .family = *family};
+      .sweep = {.file = "made"},
+      .cluster = must(load_cluster(clusters.at(seed / 3 % clusters.size()), presets)),
+      .family = *family};
   Machine machine(made, random);
   std::vector<const char*> kernels{"flash_attn2"};
   if (random.one_in(0.4)) kernels.push_back("torch");

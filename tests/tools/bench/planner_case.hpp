@@ -90,8 +90,8 @@ struct TableOptions {
 };
 /// Every .csv of a folder that is a table of runs: of nanotron's log columns, or of ours. Names
 /// of others go to standard error.
-[[nodiscard]] std::vector<Case> tables_of(const std::filesystem::path& folder,
-                                          const TableOptions& options);
+[[nodiscard]] std::vector<Case> tables_of(
+    const std::filesystem::path& folder, const TableOptions& options);
 
 /// Two models on three numbers of nodes, measured by a machine and a trainer that differ from
 /// cluster file and family: in rates, in bytes, in what no model of a step has.

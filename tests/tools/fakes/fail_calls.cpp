@@ -68,8 +68,7 @@ Plan read_plan() {
   if (std::string(program_invocation_short_name).rfind(by, 0) != 0) return plan;
   const int file = ::open(plan.log.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0 || ::ftruncate(file, sizeof(long)) != 0) return plan;
-  void* const shared =
-      ::mmap(nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* const shared = ::mmap(nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);
   if (shared == MAP_FAILED) return plan;
   plan.calls = static_cast<std::atomic<long>*>(shared);
@@ -177,8 +176,7 @@ extern "C" int rename(const char* from, const char* to) noexcept {
   static auto* const next = real<int(const char*, const char*)>("rename");
   return fails("rename", path_at(AT_FDCWD, to)) ? -1 : next(from, to);
 }
-extern "C" int renameat(int from_folder, const char* from, int to_folder,
-                        const char* to) noexcept {
+extern "C" int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   static auto* const next = real<int(int, const char*, int, const char*)>("renameat");
   return fails("rename", path_at(to_folder, to)) ? -1 : next(from_folder, from, to_folder, to);
 }

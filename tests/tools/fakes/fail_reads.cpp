@@ -37,7 +37,7 @@ bool is_one_of_some(const std::string& name) {
 bool fails(const std::string& path) {
   const bool hit = std::any_of(under.begin(), under.end(), [&](const std::string& folder) {
     return path.compare(0, folder.size(), folder) == 0 &&
-           is_one_of_some(path.substr(folder.size()));
+        is_one_of_some(path.substr(folder.size()));
   });
   if (!hit) return false;
   ++failed;

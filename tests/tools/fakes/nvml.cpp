@@ -144,7 +144,7 @@ int fill_processes(void* device, unsigned* count, ProcessInfo* infos) {
   if (own.size() > room) return 7;
   for (std::size_t i = 0; i < own.size(); ++i) {
     infos[i] = {static_cast<unsigned>(std::stoul(own[i].at(2))),
-                own[i].at(3) == "-" ? ~0ULL : std::stoull(own[i].at(3)), ~0U, ~0U};
+        own[i].at(3) == "-" ? ~0ULL : std::stoull(own[i].at(3)), ~0U, ~0U};
   }
   return failure("Processes");
 }
@@ -162,16 +162,14 @@ struct MemoryV2 {
   unsigned long long total, reserved, free, used;
 };
 int nvmlDeviceGetMemoryInfo_v2(void* device, MemoryV2* memory) {
-  if (memory->version != (sizeof(MemoryV2) | (2U << 24U)))
-    return 25;  // argument version mismatch
+  if (memory->version != (sizeof(MemoryV2) | (2U << 24U))) return 25;  // argument version mismatch
   if (number(device, 3, &memory->used) != 0 || number(device, 4, &memory->total) != 0) return 3;
   return failure("MemoryInfo");
 }
 int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfo* infos) {
   return fill_processes(device, count, infos);
 }
-int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter,
-                                unsigned long long* errors) {
+int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* errors) {
   if (type != 1 || counter != 0) return 2;
   const int failed = failure("TotalEccErrors");
   return failed != 0 ? failed : number(device, 5, errors);

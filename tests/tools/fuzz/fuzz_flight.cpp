@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzzing::check_fault(reading.error());
     return 0;
   }
-  fuzzing::check_words("a control character in a cause",
-                       accusation(*reading, 2, {{0, "n0"}, {1, "n1"}}));
+  fuzzing::check_words(
+      "a control character in a cause", accusation(*reading, 2, {{0, "n0"}, {1, "n1"}}));
   return 0;
 }

@@ -28,8 +28,7 @@ void judge(std::string_view log) {
   const auto finding = find_cause(log, own);
   for (const bool alone : {false, true}) {
     std::vector<Evidence> evidence;
-    if (const auto exit = evidence_of_exit(0, 1, 5, ""); exit && !alone)
-      evidence.push_back(*exit);
+    if (const auto exit = evidence_of_exit(0, 1, 5, ""); exit && !alone) evidence.push_back(*exit);
     join_log(evidence, 0, finding, 10, alone);
     apply_own_rules(evidence, own);
     check(classify(evidence, false));
@@ -45,9 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   judge(log);
   for (const auto& complaint : nccl_complaints(log, 5))
     fuzzing::check_words("a control character in a complaint", complaint);
-  fuzzing::check_words("a control character in a step's cause",
-                       evidence_of_step(log, 1, 7, false).ending.cause);
-  fuzzing::check_words("a control character in a step's cause",
-                       evidence_of_no_step(log, "why", 7).ending.cause);
+  fuzzing::check_words(
+      "a control character in a step's cause", evidence_of_step(log, 1, 7, false).ending.cause);
+  fuzzing::check_words(
+      "a control character in a step's cause", evidence_of_no_step(log, "why", 7).ending.cause);
   return 0;
 }

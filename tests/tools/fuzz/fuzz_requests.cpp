@@ -13,8 +13,7 @@ namespace {
 using namespace shardsweep;
 
 Home made_home() {
-  std::string folder =
-      (std::filesystem::temp_directory_path() / "fuzz-requests-XXXXXX").string();
+  std::string folder = (std::filesystem::temp_directory_path() / "fuzz-requests-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) fuzzing::fail("mkdtemp failed", folder);
   Home home{folder + "/s.db"};
   if (const auto made = make_home(home); !made) fuzzing::fail("no home", made.error().what);
@@ -54,8 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzzing::check_fault(request.error());
   } else if (number == 1) {
     write(home.answers() / id, text);
-    if (const auto answer = take_answer(home, id); !answer)
-      fuzzing::check_fault(answer.error());
+    if (const auto answer = take_answer(home, id); !answer) fuzzing::check_fault(answer.error());
   } else {
     write(home.trouble(), text);
     for (const Trouble& trouble : troubles(home))

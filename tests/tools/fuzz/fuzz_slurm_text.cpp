@@ -26,16 +26,15 @@ void check_jobs(const Result<std::vector<Job>>& jobs) {
     (void)nodes_in(job.nodes);
     if (handles.size() < 4)
       handles.push_back({.token = job.name.substr(job.name.rfind('_') + 1),
-                         .job_name = job.name,
-                         .job_id = job.id});
+          .job_name = job.name,
+          .job_id = job.id});
   }
   (void)to_be_accounted(handles, *jobs);
   MissedJobs missed;
   for (const double now : {0.0, 30.0, 60.0}) {
     const auto result =
         conclude(handles, *jobs, {.own_uid = 1000, .now_s = now, .accounting = true}, missed);
-    const auto seen = std::count_if(
-        result.events.begin(), result.events.end(),
+    const auto seen = std::count_if(result.events.begin(), result.events.end(),
         [](const SchedulerEvent& event) { return std::holds_alternative<JobSeen>(event); });
     if (static_cast<std::size_t>(seen) > handles.size())
       fuzzing::fail("more jobs seen than allocations", std::to_string(seen));
@@ -57,8 +56,7 @@ void check_answer(std::string_view text) {
   const auto half = text.size() / 2;
   for (const int exit_code : {0, 1, -1}) {
     (void)read_submission("3f9a01ab", exit_code, text.substr(0, half), text.substr(half));
-    (void)read_array_submission("3f9a01ab.4", exit_code, text.substr(0, half),
-                                text.substr(half));
+    (void)read_array_submission("3f9a01ab.4", exit_code, text.substr(0, half), text.substr(half));
   }
   (void)read_failure("3f9a01ab", text);
 }

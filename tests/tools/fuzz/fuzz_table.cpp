@@ -20,8 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   for (const RecordedRun& run : sweep->runs) {
-    if (run.point.model < 0 ||
-        sweep->models.size() <= static_cast<std::size_t>(run.point.model))
+    if (run.point.model < 0 || sweep->models.size() <= static_cast<std::size_t>(run.point.model))
       fuzzing::fail("a run of no model", std::string(text));
   }
   if (label_names(*sweep).size() != sweep->labels.size())

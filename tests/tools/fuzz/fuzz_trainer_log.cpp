@@ -19,11 +19,11 @@ void require(bool holds) {
 
 void read_log(const Trainer& trainer, std::string_view text, bool alone) {
   const TrainerRun run{.log = std::string(trainer.name),
-                       .warmup = 1,
-                       .steps = 2,
-                       .seq_len = 4096,
-                       .tokens_per_step = 1048576,
-                       .fake_world = alone ? 16 : 0};
+      .warmup = 1,
+      .steps = 2,
+      .seq_len = 4096,
+      .tokens_per_step = 1048576,
+      .fake_world = alone ? 16 : 0};
   auto log = LogRecords::make(run, 16);
   auto other = LogRecords::make(run, 16);
   require(log && other);

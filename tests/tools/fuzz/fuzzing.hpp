@@ -58,8 +58,8 @@ class MemoryFile {
   ~MemoryFile() { ::close(descriptor_); }
 
   void fill(std::string_view bytes) const {
-    if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, bytes.data(), bytes.size(),
-                                                     0) != static_cast<ssize_t>(bytes.size()))
+    if (::ftruncate(descriptor_, 0) != 0 ||
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
       fail("a memory file cannot be written", "");
   }
   [[nodiscard]] std::filesystem::path path() const {

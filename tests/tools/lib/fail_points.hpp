@@ -30,9 +30,7 @@ class FailPoints {
     return pid;
   }
   /// Ends the waiting of wait-for-file.
-  void go_on(const std::string& name) const {
-    std::ofstream(folder_ / (name + ".go")).put('\n');
-  }
+  void go_on(const std::string& name) const { std::ofstream(folder_ / (name + ".go")).put('\n'); }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  private:

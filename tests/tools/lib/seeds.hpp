@@ -68,14 +68,13 @@ class Seeds {
   [[nodiscard]] std::string command(std::uint64_t seed, std::int64_t budget) const {
     std::error_code ignored;
     return fmt::format("{}={} {}={} {} -tc='{}'", names_.variable, seed, names_.budget, budget,
-                       std::filesystem::read_symlink("/proc/self/exe", ignored).string(),
-                       names_.test);
+        std::filesystem::read_symlink("/proc/self/exe", ignored).string(), names_.test);
   }
   /// What is to be done about a run that has failed.
-  [[nodiscard]] std::string advice(std::uint64_t seed, std::int64_t length,
-                                   std::int64_t budget) const {
+  [[nodiscard]] std::string advice(
+      std::uint64_t seed, std::int64_t length, std::int64_t budget) const {
     return fmt::format("again: {}\nkeep:  echo '{} {}  # WHAT IT FOUND' >> tests/data/seeds/{}",
-                       command(seed, budget), seed, length, names_.file);
+        command(seed, budget), seed, length, names_.file);
   }
 
  private:

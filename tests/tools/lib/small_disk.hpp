@@ -22,8 +22,8 @@ class SmallDisk {
     path_ = ::mkdtemp(name.data());
     // What is mounted here nobody else sees.
     mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
-               ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-               ::mount("disk", path_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        ::mount("disk", path_.c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
   }
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;

@@ -39,9 +39,8 @@ class Authority {
         << "\nrand_serial = yes\ndefault_md = sha256\npolicy = any\n"
            "copy_extensions = copy\nunique_subject = no\n"
            "[any]\ncommonName = supplied\n";
-    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-             "-nodes", "-keyout", file("ca.key"), "-out", certificate(), "-subj", "/CN=" + name,
-             "-days", "2"});
+    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+        "-keyout", file("ca.key"), "-out", certificate(), "-subj", "/CN=" + name, "-days", "2"});
   }
   Authority(const Authority&) = delete;
   Authority& operator=(const Authority&) = delete;
@@ -56,11 +55,11 @@ class Authority {
     const std::string name = "server" + std::to_string(++servers_);
     const std::string request = file(name + ".request");
     openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-             "-keyout", file(name), "-out", request, "-subj", "/CN=slurm", "-addext",
-             "subjectAltName=IP:" + address});
+        "-keyout", file(name), "-out", request, "-subj", "/CN=slurm", "-addext",
+        "subjectAltName=IP:" + address});
     openssl({"ca", "-batch", "-notext", "-config", file("settings"), "-cert", certificate(),
-             "-keyfile", file("ca.key"), "-in", request, "-out", file(name + ".pem"),
-             "-startdate", "20200101000000Z", "-enddate", until});
+        "-keyfile", file("ca.key"), "-in", request, "-out", file(name + ".pem"), "-startdate",
+        "20200101000000Z", "-enddate", until});
     std::ofstream(file(name), std::ios::app) << std::ifstream(file(name + ".pem")).rdbuf();
     return file(name);
   }
@@ -80,22 +79,19 @@ class Authority {
 class TlsServer {
  public:
   TlsServer(const std::filesystem::path& answers, const std::string& certified,
-            const std::string& port = "0") {
+      const std::string& port = "0") {
     CommandOptions options;
     options.deadline = std::chrono::minutes(5);
-    options.keep = [this](std::string_view piece) -> Result<std::string> {
-      return said_ += piece;
-    };
+    options.keep = [this](std::string_view piece) -> Result<std::string> { return said_ += piece; };
     auto command = RunningCommand::start(
         {"sh", "-c",
-         R"(cd "$0" && exec timeout --foreground 300 openssl s_server -accept "127.0.0.1:$2" -cert "$1" -HTTP)",
-         answers.string(), certified, port},
+            R"(cd "$0" && exec timeout --foreground 300 openssl s_server -accept "127.0.0.1:$2" -cert "$1" -HTTP)",
+            answers.string(), certified, port},
         options);
     REQUIRE(command);
     command_.emplace(std::move(*command));
     while (port_.empty()) {
-      if (const auto ended = command_->poll())
-        FAIL((*ended ? (*ended)->err : "openssl has ended"));
+      if (const auto ended = command_->poll()) FAIL((*ended ? (*ended)->err : "openssl has ended"));
       ::poll(nullptr, 0, 2);
       // "ACCEPT", and the address behind it if the system has chosen the port.
       const auto at = said_.find("ACCEPT");

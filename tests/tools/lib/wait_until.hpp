@@ -15,10 +15,9 @@ namespace shardsweep::test {
 inline constexpr double patience_s = 600;
 
 /// True as soon as `done` is, which is looked at every `every_ms`.
-inline bool wait_until(const std::function<bool()>& done, double limit_s = patience_s,
-                       int every_ms = 5) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
+inline bool wait_until(
+    const std::function<bool()>& done, double limit_s = patience_s, int every_ms = 5) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     (void)::poll(nullptr, 0, every_ms);

@@ -32,7 +32,7 @@ class HandClock final : public Clock {
  public:
   HandClock()
       : now_us_(new (::mmap(nullptr, sizeof(std::atomic<std::int64_t>), PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<std::int64_t>(0)) {}
+            MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<std::int64_t>(0)) {}
   HandClock(const HandClock&) = delete;
   HandClock& operator=(const HandClock&) = delete;
   ~HandClock() override { ::munmap(now_us_, sizeof *now_us_); }
@@ -40,8 +40,8 @@ class HandClock final : public Clock {
   void advance(double seconds) { *now_us_ += static_cast<std::int64_t>(seconds * 1e6); }
   [[nodiscard]] Timestamp now() const override { return start_us + *now_us_; }
   [[nodiscard]] std::chrono::steady_clock::time_point steady() const override {
-    return std::chrono::steady_clock::time_point(std::chrono::seconds(1000) +
-                                                 std::chrono::microseconds(*now_us_));
+    return std::chrono::steady_clock::time_point(
+        std::chrono::seconds(1000) + std::chrono::microseconds(*now_us_));
   }
 
  private:
@@ -66,8 +66,7 @@ class Played {
     const std::string log = (folder.path() / "log").string();
     pid_ = ::fork();
     if (pid_ == 0) {
-      ::dup2(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644),
-             STDERR_FILENO);
+      ::dup2(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644), STDERR_FILENO);
       to_[1].reset();
       from_[0].reset();
       agent::block_signals();
@@ -79,8 +78,7 @@ class Played {
   }
   void say(const std::string& line) {
     const std::string text = line + "\n";
-    REQUIRE(::write(to_[1].get(), text.data(), text.size()) ==
-            static_cast<ssize_t>(text.size()));
+    REQUIRE(::write(to_[1].get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
   /// Nothing more will be said to it.
   void close() { to_[1].reset(); }

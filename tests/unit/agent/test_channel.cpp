@@ -25,8 +25,7 @@ struct Pipe {
     write = Descriptor(ends[1]);
   }
   void put(const std::string& text) const {
-    REQUIRE(::write(write.get(), text.data(), text.size()) ==
-            static_cast<ssize_t>(text.size()));
+    REQUIRE(::write(write.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
 };
 

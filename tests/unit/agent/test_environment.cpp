@@ -49,7 +49,7 @@ TEST_CASE("no command line of a container shows a secret, and every container ge
   spec.env.emplace("HF_TOKEN", "planted");
   spec.secrets = {"HF_TOKEN"};
   for (const auto runtime : {ContainerRuntime::apptainer, ContainerRuntime::enroot,
-                             ContainerRuntime::podman_hpc, ContainerRuntime::shifter}) {
+           ContainerRuntime::podman_hpc, ContainerRuntime::shifter}) {
     spec.container->runtime = runtime;
     RankProcess process{{"train"}, {"PATH=/bin", "HF_TOKEN=planted"}, "/tmp", "/tmp/out", 0, 0};
     enter_container(process, spec, {}, {}, "/tmp/attempt");
@@ -64,15 +64,14 @@ TEST_CASE("no command line of a container shows a secret, and every container ge
 }
 
 TEST_CASE("a rank sees its place and the attempt's variables and no scheduler") {
-  const Environment own{"PATH=/bin",     "SLURM_NTASKS=4",   "PMI_RANK=1",
-                        "PMIX_SERVER=x", "RANK=9",           "MASTER_ADDR=old",
-                        "MASTER_PORT=1", "SHARDSWEEP_X=1",   "OMP_NUM_THREADS=64",
-                        "LD_PRELOAD=x",  "SLURMD_NODENAME=n"};
+  const Environment own{"PATH=/bin", "SLURM_NTASKS=4", "PMI_RANK=1", "PMIX_SERVER=x", "RANK=9",
+      "MASTER_ADDR=old", "MASTER_PORT=1", "SHARDSWEEP_X=1", "OMP_NUM_THREADS=64", "LD_PRELOAD=x",
+      "SLURMD_NODENAME=n"};
   const auto environment = rank_environment(own, some_spec(), {9, 1, 8, "node-1"}, {});
-  CHECK(environment == Environment{"PATH=/bin", "LD_PRELOAD=x", "OMP_NUM_THREADS=1",
-                                   "OPENBLAS_NUM_THREADS=1", "NCCL_DEBUG=INFO", "RANK=9",
-                                   "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8",
-                                   "SHARDSWEEP_MARKER=3f9a01/7/node-1"});
+  CHECK(environment ==
+      Environment{"PATH=/bin", "LD_PRELOAD=x", "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1",
+          "NCCL_DEBUG=INFO", "RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8",
+          "SHARDSWEEP_MARKER=3f9a01/7/node-1"});
 }
 
 TEST_CASE("each slot has its GPU where there are GPUs and the attempt's word is stronger") {
@@ -111,8 +110,8 @@ TEST_CASE("a rank of another trainer sees the GPUs of its node, and takes its ow
 TEST_CASE("the devices of a node are what Slurm gave or else one per slot") {
   using Devices = std::vector<std::string>;
   CHECK(visible_devices({"CUDA_VISIBLE_DEVICES=4,6"}, 2, false) == Devices{"4", "6"});
-  CHECK(visible_devices({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b"}, 8, true) ==
-        Devices{"GPU-a", "MIG-b"});
+  CHECK(
+      visible_devices({"CUDA_VISIBLE_DEVICES=GPU-a,MIG-b"}, 8, true) == Devices{"GPU-a", "MIG-b"});
   CHECK(visible_devices({}, 2, true) == Devices{"0", "1"});
   CHECK(visible_devices({}, 2, false).empty());
   for (const char* none : {"", "-1", "NoDevFiles"})
@@ -120,52 +119,31 @@ TEST_CASE("the devices of a node are what Slurm gave or else one per slot") {
 }
 
 TEST_CASE("the one srun of an allocation") {
-  const auto command =
-      srun_command("/usr/bin/srun", some_allocation(),
-                   node_command("/opt/bin/shardsweep-agent", some_allocation(), ""));
-  CHECK(command == std::vector<std::string>{"/usr/bin/srun",
-                                            "-N4",
-                                            "-n4",
-                                            "--ntasks-per-node=1",
-                                            "--overlap",
-                                            "--no-kill",
-                                            "--kill-on-bad-exit=0",
-                                            "--wait=0",
-                                            "--cpu-bind=none",
-                                            "--mpi=none",
-                                            "--export=ALL",
-                                            "/opt/bin/shardsweep-agent",
-                                            "node",
-                                            "--slots",
-                                            "8",
-                                            "--lease",
-                                            "15",
-                                            "--beat",
-                                            "1",
-                                            "--watch",
-                                            "0.2",
-                                            "--token",
-                                            "3f9a01"});
+  const auto command = srun_command("/usr/bin/srun", some_allocation(),
+      node_command("/opt/bin/shardsweep-agent", some_allocation(), ""));
+  CHECK(command ==
+      std::vector<std::string>{"/usr/bin/srun", "-N4", "-n4", "--ntasks-per-node=1", "--overlap",
+          "--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--cpu-bind=none", "--mpi=none",
+          "--export=ALL", "/opt/bin/shardsweep-agent", "node", "--slots", "8", "--lease", "15",
+          "--beat", "1", "--watch", "0.2", "--token", "3f9a01"});
 }
 
 TEST_CASE("one srun of an attempt has all its ranks and keeps neighbours together") {
   AttemptSpec spec = some_spec();
   spec.ranks_per_node = 8;
   CHECK(step_command("/usr/bin/srun", spec, {"/opt/bin/shardsweep-agent", "rank"}) ==
-        std::vector<std::string>{"/usr/bin/srun", "-n16", "-N2", "--ntasks-per-node=8",
-                                 "--distribution=block", "--kill-on-bad-exit=1", "--overlap",
-                                 "--cpu-bind=none", "--mpi=none", "--input=none",
-                                 "--export=ALL", "/opt/bin/shardsweep-agent", "rank"});
+      std::vector<std::string>{"/usr/bin/srun", "-n16", "-N2", "--ntasks-per-node=8",
+          "--distribution=block", "--kill-on-bad-exit=1", "--overlap", "--cpu-bind=none",
+          "--mpi=none", "--input=none", "--export=ALL", "/opt/bin/shardsweep-agent", "rank"});
   spec.world = 9;
   CHECK(step_command("/usr/bin/srun", spec, {})[2] == "-N2");
   // Slurm 24.11: "--nodes is incompatible with --distribution=arbitrary".
   const auto by_hostfile = step_command("/usr/bin/srun", spec, {}, true);
   CHECK(std::find(by_hostfile.begin(), by_hostfile.end(), "--distribution=arbitrary") !=
-        by_hostfile.end());
+      by_hostfile.end());
   CHECK(std::find(by_hostfile.begin(), by_hostfile.end(), "-N2") == by_hostfile.end());
-  const auto environment =
-      step_rank_environment({"SLURM_JOB_ID=7", "PMI_RANK=1", "RANK=9", "SHARDSWEEP_AGENT=x"},
-                            spec, {9, 1, 8, "n"}, {});
+  const auto environment = step_rank_environment(
+      {"SLURM_JOB_ID=7", "PMI_RANK=1", "RANK=9", "SHARDSWEEP_AGENT=x"}, spec, {9, 1, 8, "n"}, {});
   CHECK(value_in(environment, "SLURM_JOB_ID") == "7");
   CHECK(value_in(environment, "PMI_RANK") == "1");
   CHECK(value_in(environment, "RANK") == "9");
@@ -173,11 +151,11 @@ TEST_CASE("one srun of an attempt has all its ranks and keeps neighbours togethe
 }
 
 TEST_CASE("srun keeps the job's variables and loses those that set its options") {
-  CHECK(srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
-                          "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SRUN_CPUS_PER_TASK=2",
-                          "SLURM_JOB_NODELIST=n", "HOME=/h", "SLURM_EXPORT_ENV=NONE",
-                          "SLURM_TRES_BIND=gres/gpu:closest"}) ==
-        Environment{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n", "HOME=/h"});
+  CHECK(
+      srun_environment({"SLURM_JOB_ID=7", "SLURM_UNBUFFEREDIO=1", "SLURM_LABELIO=1",
+          "SLURM_NTASKS=8", "SLURM_CPU_BIND_TYPE=x", "SRUN_CPUS_PER_TASK=2", "SLURM_JOB_NODELIST=n",
+          "HOME=/h", "SLURM_EXPORT_ENV=NONE", "SLURM_TRES_BIND=gres/gpu:closest"}) ==
+      Environment{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n", "HOME=/h"});
 }
 
 TEST_CASE("the node command reads back as it was meant") {
@@ -200,18 +178,17 @@ TEST_CASE("the node command reads back as it was meant") {
   CHECK(under_srun->node.node.name == "n7");
   CHECK(under_srun->node.node.index == 3);
   for (const Environment& unplaced :
-       {Environment{}, {"SLURM_NODEID=3"}, {"SLURMD_NODENAME=n7", "SLURM_PROCID=3"}})
+      {Environment{}, {"SLURM_NODEID=3"}, {"SLURMD_NODENAME=n7", "SLURM_PROCID=3"}})
     CHECK(!parse_options(command, unplaced));
 }
 
 TEST_CASE("of a daemon's shell ranks get what finds programs, and no secret") {
-  const Environment shell{
-      "PATH=/bin",   "HOME=/home/x",   "LD_LIBRARY_PATH=/lib", "CONDA_PREFIX=/c",
-      "LC_ALL=C",    "LMOD_CMD=lmod",  "TSAN_OPTIONS=x",       "AWS_PROFILE=x",
-      "HF_HOME=/hf", "NCCL_ALGO=Tree", "CONDA_TOKEN=planted",  "EDITOR=vi"};
-  CHECK(passed_on(shell) == Environment{"PATH=/bin", "HOME=/home/x", "LD_LIBRARY_PATH=/lib",
-                                        "CONDA_PREFIX=/c", "LC_ALL=C", "LMOD_CMD=lmod",
-                                        "TSAN_OPTIONS=x"});
+  const Environment shell{"PATH=/bin", "HOME=/home/x", "LD_LIBRARY_PATH=/lib", "CONDA_PREFIX=/c",
+      "LC_ALL=C", "LMOD_CMD=lmod", "TSAN_OPTIONS=x", "AWS_PROFILE=x", "HF_HOME=/hf",
+      "NCCL_ALGO=Tree", "CONDA_TOKEN=planted", "EDITOR=vi"};
+  CHECK(passed_on(shell) ==
+      Environment{"PATH=/bin", "HOME=/home/x", "LD_LIBRARY_PATH=/lib", "CONDA_PREFIX=/c",
+          "LC_ALL=C", "LMOD_CMD=lmod", "TSAN_OPTIONS=x"});
   auto here = some_allocation();
   const auto in_a_shell = [&](LaunchMode launch) {
     here.launch = launch;
@@ -235,13 +212,12 @@ TEST_CASE("wrong command lines are told apart") {
   CHECK(why({"lead", "--direction", "a"}) == "unknown option '--direction'");
   CHECK(why({"sweep-leftovers", "--token", ""}) == "option '--token' is missing");
   CHECK(why({"node", "--slots", "0", "--lease", "1", "--beat", "1", "--watch", "1"}) ==
-        "option '--slots' needs a count, got '0'");
+      "option '--slots' needs a count, got '0'");
   CHECK(why({"node", "--slots", "1", "--lease", "nan", "--beat", "1", "--watch", "1"}) ==
-        "option '--lease' needs seconds, got 'nan'");
+      "option '--lease' needs seconds, got 'nan'");
 }
 
-TEST_CASE(
-    "in a container the sweep's variables are named, and the job's number stays outside") {
+TEST_CASE("in a container the sweep's variables are named, and the job's number stays outside") {
   AttemptSpec spec = some_spec();
   spec.env = {{"OF_THE_SWEEP", "1"}, {"BOTH", "sweep"}};
   spec.container.emplace();
@@ -250,12 +226,10 @@ TEST_CASE(
   spec.container->env = {{"BOTH", "container"}, {"INSIDE", "2"}};
   RankProcess process;
   process.argv = {"train"};
-  process.environment =
-      rank_environment({"HOME=/h", "SLURM_PROCID=0"}, spec, {9, 1, 8, "n"}, {});
+  process.environment = rank_environment({"HOME=/h", "SLURM_PROCID=0"}, spec, {9, 1, 8, "n"}, {});
   process.directory = "/run";
-  const RankStart inside =
-      enter_container(process, spec, {9, "n1:2950"},
-                      place_of_container({"SLURM_JOB_ID=42"}, "3f9a01", false), "/attempt");
+  const RankStart inside = enter_container(process, spec, {9, "n1:2950"},
+      place_of_container({"SLURM_JOB_ID=42"}, "3f9a01", false), "/attempt");
   CHECK(inside.argv == std::vector<std::string>{"train"});
   CHECK(value_in(inside.environment, "MASTER_PORT") == "2950");
   CHECK(process.directory == "/attempt");
@@ -310,7 +284,7 @@ TEST_CASE("alone on one GPU a rank gets its trainer's own mode, and its place in
   AttemptSpec spec = some_spec();
   const RankProcess megatron = alone("megatron", spec);
   CHECK(megatron.argv ==
-        std::vector<std::string>{"./train", "--tp", "2", "rank=16", "--fake-process-group"});
+      std::vector<std::string>{"./train", "--tp", "2", "rank=16", "--fake-process-group"});
   CHECK(value_in(megatron.environment, "RANK") == "16");
   CHECK(value_in(megatron.environment, "WORLD_SIZE") == "32");
   CHECK(value_in(megatron.environment, "LOCAL_RANK") == "0");
@@ -320,8 +294,8 @@ TEST_CASE("alone on one GPU a rank gets its trainer's own mode, and its place in
 
   RankProcess titan = alone("torchtitan", spec);
   // The module reads the flag, its run_train.sh the variable.
-  CHECK(titan.argv == std::vector<std::string>{"./train", "--tp", "2", "rank=16",
-                                               "--comm.mode=fake_backend"});
+  CHECK(titan.argv ==
+      std::vector<std::string>{"./train", "--tp", "2", "rank=16", "--comm.mode=fake_backend"});
   CHECK(value_in(titan.environment, "COMM_MODE") == "fake_backend");
   CHECK(value_in(titan.environment, "NGPU") == "32");
   CHECK(value_in(titan.environment, "RANK") == "16");
@@ -361,10 +335,10 @@ TEST_CASE("segments that grow join the user's own setting, wherever that stands"
   const char* name = "PYTORCH_CUDA_ALLOC_CONF";
   const RankPlace place{9, 1, 8, "n"};
   CHECK(value_in(rank_environment({}, spec, place, {}), name) == "expandable_segments:True");
-  CHECK(value_in(
-            rank_environment({"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"}, spec, place, {}),
-            name) == "max_split_size_mb:64,expandable_segments:True");
+  CHECK(
+      value_in(rank_environment({"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64"}, spec, place, {}),
+          name) == "max_split_size_mb:64,expandable_segments:True");
   spec.env["PYTORCH_ALLOC_CONF"] = "expandable_segments:False";
   CHECK(value_in(rank_environment({}, spec, place, {}), "PYTORCH_ALLOC_CONF") ==
-        "expandable_segments:True");
+      "expandable_segments:True");
 }

@@ -18,8 +18,8 @@ TEST_CASE("gdbs that hang are gone when they are not waited for any longer") {
   std::filesystem::permissions(gdb, std::filesystem::perms::owner_all);
   const AttemptPaths attempt{folder.path() / "attempt-1"};
   agent::GdbLook look;
-  look.start(attempt, {{0, 1}, {3, 1}},
-             {"PATH=" + (folder.path() / "bin").string() + ":/usr/bin:/bin"});
+  look.start(
+      attempt, {{0, 1}, {3, 1}}, {"PATH=" + (folder.path() / "bin").string() + ":/usr/bin:/bin"});
   std::vector<pid_t> pids;
   for (const char* file : {"gdb.rank.0.txt", "gdb.rank.3.txt"}) {
     const auto name = std::filesystem::path("attempt-1/evidence") / file;

@@ -125,7 +125,7 @@ TEST_CASE("a node agent ends its ranks before it leaves without a lead") {
   node.clock.advance(2 * step_s);
   CHECK(node.says<NodeEnded>([](const NodeEnded& ended) {
     return ended.attempt == 1 && ended.ending.outcome == Outcome::lost &&
-           ended.ending.cause.starts_with("the lead sent nothing for 0.");
+        ended.ending.cause.starts_with("the lead sent nothing for 0.");
   }));
   CHECK(node.exit_code() == 71);
   CHECK(!process_stat(ranks.front()));
@@ -163,7 +163,7 @@ struct PlayedLead : Played {
       auto file = LineWriter::open(paths.from_lead());
       if (!file) return -1;
       agent::Lead lead(paths, spec, *std::move(file), clock,
-                       agent::PipedChild{0, std::move(out), std::move(in)}, agent::JobEnd({}));
+          agent::PipedChild{0, std::move(out), std::move(in)}, agent::JobEnd({}));
       lead.say_claimed({});
       return lead.run();
     });
@@ -276,8 +276,7 @@ TEST_CASE("a lead that stood still goes on, and the leases begin anew") {
   CHECK(lead.log().find("stood still for 9.5 s") != std::string::npos);
 }
 
-TEST_CASE(
-    "node agents that start after their nodes' prologs are waited for, within their limit") {
+TEST_CASE("node agents that start after their nodes' prologs are waited for, within their limit") {
   PlayedLead lead;
   lead.run();
   for (int i = 0; i < 28; ++i) {
@@ -304,9 +303,8 @@ TEST_CASE(
   }
   SUBCASE("none does: nobody is blamed") {
     lead.clock.advance(2 * step_s);
-    REQUIRE(wait_until([&] {
-      return lead.log().find("2 of 2 node agents did not start") != std::string::npos;
-    }));
+    REQUIRE(wait_until(
+        [&] { return lead.log().find("2 of 2 node agents did not start") != std::string::npos; }));
     lead.close();
     CHECK(lead.exit_code() == 0);
     CHECK(lead.said<FoundOnNode>().empty());

@@ -37,8 +37,8 @@ TEST_CASE("a measured run and the other ranks of a profile have their own comman
   CHECK(command(of(SideRun::none, "megatron")) == "train x");
   CHECK(command(of(SideRun::profile, "megatron"), 1) == "train x");
   CHECK(command(of(SideRun::profile)) ==
-        "nsys profile --output=/a/kept/profile --force-overwrite=true --trace=cuda,nvtx,osrt "
-        "--sample=none --cpuctxsw=none train x");
+      "nsys profile --output=/a/kept/profile --force-overwrite=true --trace=cuda,nvtx,osrt "
+      "--sample=none --cpuctxsw=none train x");
 }
 
 // Megatron-LM: gpt_builders.py and model_provider.py, oom_observer; torchtitan:
@@ -47,17 +47,17 @@ TEST_CASE("a measured run and the other ranks of a profile have their own comman
 TEST_CASE("a memory snapshot is asked for in the words of each trainer, on each rank") {
   for (const int rank : {0, 3}) {
     CHECK(command(of(SideRun::memory, "megatron"), rank) ==
-          "train x --record-memory-history --memory-snapshot-path cafe.pickle");
+        "train x --record-memory-history --memory-snapshot-path cafe.pickle");
     CHECK(command(of(SideRun::memory, "torchtitan"), rank) ==
-          "train x --profiler.enable_memory_snapshot "
-          "--profiler.save_memory_snapshot_folder=/a/kept");
+        "train x --profiler.enable_memory_snapshot "
+        "--profiler.save_memory_snapshot_folder=/a/kept");
   }
   CHECK(command(of(SideRun::memory, "torchtitan"), 0, "--job.config_file=a.toml") ==
-        "train --job.config_file=a.toml --profiling.enable_memory_snapshot "
-        "--profiling.save_memory_snapshot_folder=/a/kept");
+      "train --job.config_file=a.toml --profiling.enable_memory_snapshot "
+      "--profiling.save_memory_snapshot_folder=/a/kept");
   CHECK(command(of(SideRun::memory, "llm-foundry")) ==
-        "train x callbacks.oom_observer.folder=/a/kept "
-        "callbacks.oom_observer.remote_file_name=null callbacks.oom_observer.overwrite=true");
+      "train x callbacks.oom_observer.folder=/a/kept "
+      "callbacks.oom_observer.remote_file_name=null callbacks.oom_observer.overwrite=true");
 }
 
 TEST_CASE("snapshots of this attempt are collected where its trainer ran, and no others") {
@@ -66,7 +66,7 @@ TEST_CASE("snapshots of this attempt are collected where its trainer ran, and no
   const auto code = folder.path() / "code";
   std::filesystem::create_directories(paths.kept());
   for (const char* name :
-       {"oom_rank-3_cafe.pickle", "cafe.pickle", "oom_rank-3_beef.pickle", "train.py"})
+      {"oom_rank-3_cafe.pickle", "cafe.pickle", "oom_rank-3_beef.pickle", "train.py"})
     folder.write(std::filesystem::path("code") / name, name);
   AttemptSpec spec = of(SideRun::memory, "megatron");
   spec.trainer->directory = code;

@@ -37,7 +37,7 @@ TEST_CASE("programs that do not start are tried more and more rarely, then given
   CHECK(gate.start_fault().empty());
   gate.note_end(not_started(), 25);
   CHECK(gate.start_fault() ==
-        "no program could be started: rank 0 did not start: cannot start /x: No such file");
+      "no program could be started: rank 0 did not start: cannot start /x: No such file");
 }
 
 TEST_CASE("one that starts makes the others forgotten") {

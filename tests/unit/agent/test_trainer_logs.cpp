@@ -49,8 +49,7 @@ struct LogNode {
 
 void print_steps(const test::Folder& folder) {
   for (int i = 1; i < 4; ++i)
-    folder.append(
-        "rank.3.out",
+    folder.append("rank.3.out",
         fmt::format(" iteration {}/ 3 | elapsed time per iteration (ms): 100.0 |\n", i));
 }
 
@@ -88,8 +87,7 @@ TEST_CASE("a trainer that is through before its version is known waits for that"
   logs.follow(3);
   // It trains on, past all that was asked for.
   for (int i = 1; i < 9; ++i)
-    folder.append(
-        "rank.3.out",
+    folder.append("rank.3.out",
         fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 100.0 |\n", i));
   logs.look(clock, true, true);
   logs.look(clock, true, true);
@@ -117,8 +115,8 @@ TEST_CASE("what was cut short is held against its layout") {
     node.logs.finish_cut(clock, CutBy::this_node);
     return node.logs.error() ? node.logs.error()->message : own.read("records.jsonl");
   };
-  CHECK(cut("using world size: 8, data-parallel size: 8\n")
-            .find("with gpus 8, and 4 was asked") != std::string::npos);
+  CHECK(cut("using world size: 8, data-parallel size: 8\n").find("with gpus 8, and 4 was asked") !=
+      std::string::npos);
   // That it has fewer train steps is our doing.
   CHECK(cut("using world size: 4, data-parallel size: 4\n").find("error") == std::string::npos);
 }
@@ -129,16 +127,15 @@ TEST_CASE("what was cut short on the node of rank 0 is refused by the node that 
     const test::Folder own;
     LogNode node(own, 1);
     for (int i = 1; i < 4; ++i)
-      own.append(
-          "rank.3.out",
+      own.append("rank.3.out",
           fmt::format(" iteration {}/ 9 | elapsed time per iteration (ms): 100.0 | number "
                       "of skipped iterations: {} |\n",
-                      i, skipped));
+              i, skipped));
     node.logs.finish_cut(clock, CutBy::another);
     CHECK_FALSE(node.logs.has_result());
     auto records = own.read("records.jsonl");
     CHECK(has_result(records + R"({"type":"result","run_id":"nonce"})" + "\n", "nonce") ==
-          (skipped == 0));
+        (skipped == 0));
     return records;
   };
   CHECK(told(0).find("\"refusal\"") == std::string::npos);
@@ -155,8 +152,8 @@ TEST_CASE("memory is the largest of all nodes, also where a node's ranks end fir
   print_steps(folder);
   last.logs.look(clock, true);
   folder.append("rank.0.out",
-                "using world size: 4, data-parallel size: 4\n"
-                "memory (MB) | allocated: 1.0 | max allocated: 1024.0 |\n");
+      "using world size: 4, data-parallel size: 4\n"
+      "memory (MB) | allocated: 1.0 | max allocated: 1024.0 |\n");
   first.logs.finish(clock, false);
   CHECK_FALSE(last.logs.waits_for_facts(clock));
   last.logs.finish(clock, false);

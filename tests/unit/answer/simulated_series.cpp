@@ -37,8 +37,8 @@ SimulatedSeries simulated_series(const SimulatedKind& kind, std::uint64_t seed) 
   const auto step_day = days / 2 + below(random, days - days / 2 - days / 9);
   series.down = uniform(random) < 0.5;
   const double drift = kind.disturbance == Disturbance::drift
-                           ? (uniform(random) - 0.5) * 0.08 / static_cast<double>(days)
-                           : 0;
+      ? (uniform(random) - 0.5) * 0.08 / static_cast<double>(days)
+      : 0;
   const auto gap = below(random, days - gap_days);
   std::size_t stays = 0;
   bool slow_nodes = false;
@@ -65,8 +65,7 @@ SimulatedSeries simulated_series(const SimulatedKind& kind, std::uint64_t seed) 
       if (slow_nodes) log_speed += std::log1p(-0.04);
     }
     point.speed *= std::exp(log_speed);
-    if (kind.step > 0 && day >= step_day && !series.step_at)
-      series.step_at = series.points.size();
+    if (kind.step > 0 && day >= step_day && !series.step_at) series.step_at = series.points.size();
     series.points.push_back(std::move(point));
   }
   return series;

@@ -50,7 +50,7 @@ struct Looks {
   std::size_t last = 1000;  ///< or all
 };
 /// A change is the true one if it is said in the right direction, at most `near` points off.
-[[nodiscard]] WatchedSeries watch(const SimulatedSeries& series, std::size_t near,
-                                  Looks looks = {});
+[[nodiscard]] WatchedSeries watch(
+    const SimulatedSeries& series, std::size_t near, Looks looks = {});
 
 }  // namespace shardsweep::testing

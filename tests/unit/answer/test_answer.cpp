@@ -23,7 +23,7 @@ LayoutRuns layout(std::string name, std::vector<MeasuredRun> runs) {
 
 bool doubts(const CellAnswer& answer, DoubtKind kind) {
   return std::any_of(answer.doubts.begin(), answer.doubts.end(),
-                     [kind](const Doubt& one) { return one.kind == kind; });
+      [kind](const Doubt& one) { return one.kind == kind; });
 }
 
 /// Finals of the layouts of trials 1, 2, …: run `100 * layout + round` has the speed in its
@@ -43,9 +43,9 @@ struct PlayedFinals {
         one.runs.push_back(run(trial, speeds[i][round]));
         held.runs[finalist].push_back(trial);
         runs.push_back({.layout = finalist,
-                        .round = static_cast<std::int32_t>(round) + 1,
-                        .allocation = 1,
-                        .speed = speeds[i][round]});
+            .round = static_cast<std::int32_t>(round) + 1,
+            .allocation = 1,
+            .speed = speeds[i][round]});
       }
     }
     held.finals = finals_of(finalists, runs, held.settings);
@@ -93,12 +93,12 @@ TEST_CASE("step times that vary by more than the gap are said") {
   fast.steps = 10;
   const auto answer = answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}});
   CHECK(certainty_text(answer) ==
-        "fastest so far: 17.2 % ahead (1 run each), but step times vary by 70.8 %: may be "
-        "chance");
+      "fastest so far: 17.2 % ahead (1 run each), but step times vary by 70.8 %: may be "
+      "chance");
   slow.others_cpu = 0.4;
   CHECK(certainty_text(answer_of({.layouts = {layout("a", {slow}), layout("b", {fast})}})) ==
-        "open: 17.2 % ahead, but others used the CPUs (1 run each), and step times vary by "
-        "70.8 %: may be chance");
+      "open: 17.2 % ahead, but others used the CPUs (1 run each), and step times vary by "
+      "70.8 %: may be chance");
 }
 
 TEST_CASE("the spread within runs is the floor of the noise between them") {
@@ -106,7 +106,7 @@ TEST_CASE("the spread within runs is the floor of the noise between them") {
   std::vector<MeasuredRun> a{run(1, 100), run(2, 100.1), run(3, 100.2)};
   std::vector<MeasuredRun> b{run(4, 103), run(5, 103.1), run(6, 103.2)};
   CHECK(answer_of({.layouts = {layout("a", a), layout("b", b)}}).winner()->verdict.difference ==
-        Difference::faster);
+      Difference::faster);
   for (auto* runs : {&a, &b}) {
     for (auto& one : *runs) {
       one.step_spread = 0.7;
@@ -120,7 +120,7 @@ TEST_CASE("the spread within runs is the floor of the noise between them") {
 
 TEST_CASE("repeats decide by an interval, and say it") {
   const auto answer = answer_of({.layouts = {layout("a", {run(1, 100), run(2, 101)}),
-                                             layout("b", {run(3, 120), run(4, 121)})}});
+                                     layout("b", {run(3, 120), run(4, 121)})}});
   CHECK(answer.winner()->name == "b");
   CHECK(answer.winner()->verdict.difference == Difference::faster);
   CHECK(certainty_text(answer).find("faster by 20.0 % +/- ") == 0);
@@ -186,8 +186,8 @@ TEST_CASE("load, network, clocks and other sweeps make a lead doubtful") {
   const auto contradicted = answer_of({.layouts = {a, b}});
   CHECK(doubts(contradicted, DoubtKind::contradiction));
   CHECK(doubts_text(contradicted).find("sweep second measured 40 tokens/s/GPU of b") == 0);
-  CHECK(doubts(answer_of({.layouts = {a, b}, .mixed = "mine 1, mine 2"}),
-               DoubtKind::mixed_software));
+  CHECK(
+      doubts(answer_of({.layouts = {a, b}, .mixed = "mine 1, mine 2"}), DoubtKind::mixed_software));
 }
 
 TEST_CASE("a run beside others' load is ranked and decides nothing") {
@@ -198,13 +198,12 @@ TEST_CASE("a run beside others' load is ranked and decides nothing") {
   CHECK(loser.winner()->name == "b");
   CHECK(loser.winner()->verdict.open == Open::load);
   CHECK(loser.settling.text == "runs while nobody else uses the CPUs would decide it");
-  const auto once =
-      answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
+  const auto once = answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}});
   CHECK(certainty_text(once) == "fastest so far: 10.0 % ahead (1 run each)");
   b.runs[0].others_cpu = 0.4;
   CHECK(certainty_text(
             answer_of({.layouts = {layout("a", {run(1, 100)}), layout("b", {b.runs[0]})}})) ==
-        "open: 10.0 % ahead, but others used the CPUs (1 run each)");
+      "open: 10.0 % ahead, but others used the CPUs (1 run each)");
   // One that is far behind may have been slowed so far; what a quiet system uses slows nobody.
   auto c = layout("c", {run(7, 70)});
   c.runs[0].others_cpu = 0.5;
@@ -235,7 +234,7 @@ TEST_CASE("an answer over a part of the runs says so, and how to rank all") {
   auto beaten = answer_of({.layouts = {layout("a", {run(1, 100)})}});
   add_left_out(beaten, {.runs = 1, .software = "mine 1.1", .tokens_per_s_per_gpu = 190});
   CHECK(doubts_text(beaten) ==
-        "1 run of mine 1.1 is not ranked (--all-versions), one with 190 tokens/s/GPU");
+      "1 run of mine 1.1 is not ranked (--all-versions), one with 190 tokens/s/GPU");
 }
 
 TEST_CASE("an efficiency above 100 % is said of both cells") {
@@ -320,7 +319,7 @@ TEST_CASE("a true 3 % at 1 % noise is said after 12 pairs") {
       const double drift = 1 + 0.02 * std::sin(round);
       for (std::size_t l = 0; l < 2; ++l)
         speeds[l].push_back((l == 0 || alike ? 100 : 103) * drift *
-                            std::exp(0.01 * std::normal_distribution()(random)));
+            std::exp(0.01 * std::normal_distribution()(random)));
     }
     const PlayedFinals played(speeds);
     const auto answer = answer_of(played.cell);

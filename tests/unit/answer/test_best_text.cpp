@@ -25,8 +25,8 @@ TEST_CASE("the notice at the end of a sweep names the answer, and why it is doub
   CHECK(ended_text("sweep 's' has ended", {}) == "sweep 's' has ended");
   auto only = best(1, 8012);
   CHECK(ended_text("sweep 's' has ended", {only}) ==
-        "sweep 's' has ended; best: 8,012 tokens/s/GPU with dp1 (slug): the only layout "
-        "measured (1 run)");
+      "sweep 's' has ended; best: 8,012 tokens/s/GPU with dp1 (slug): the only layout "
+      "measured (1 run)");
   only.answer.doubts = {{DoubtKind::load, "others used 40 % of the CPUs"}};
   CHECK(ended_text("over", {only}).ends_with("(doubtful: others used 40 % of the CPUs)"));
   const auto many =

@@ -26,8 +26,8 @@ std::vector<SeriesPoint> around(double level, std::size_t count, double noise) {
   return points;
 }
 
-std::vector<SeriesPoint> joined(std::vector<SeriesPoint> first,
-                                const std::vector<SeriesPoint>& second) {
+std::vector<SeriesPoint> joined(
+    std::vector<SeriesPoint> first, const std::vector<SeriesPoint>& second) {
   first.insert(first.end(), second.begin(), second.end());
   for (std::size_t i = 0; i < first.size(); ++i)
     first[i].at = static_cast<double>(i);
@@ -39,8 +39,8 @@ void set_nodes(std::vector<SeriesPoint>& points, std::size_t from, const std::st
     points[i].nodes = nodes;
 }
 
-constexpr std::array watched_kinds{Disturbance::none, Disturbance::drift, Disturbance::nodes,
-                                   Disturbance::gaps};
+constexpr std::array watched_kinds{
+    Disturbance::none, Disturbance::drift, Disturbance::nodes, Disturbance::gaps};
 
 /// Share of steps of 3 % and 10 % that are said within so many points.
 double found_in_time(double noise, std::size_t window) {
@@ -70,8 +70,7 @@ double false_alarms(double noise, std::size_t window) {
   for (const auto disturbance : watched_kinds) {
     for (const double step : {0.0, 0.01, 0.03, 0.1}) {
       for (std::uint64_t i = 0; i < each; ++i) {
-        const auto watched =
-            watch(simulated_series({disturbance, step, noise}, seed++), window);
+        const auto watched = watch(simulated_series({disturbance, step, noise}, seed++), window);
         alarms += static_cast<double>(watched.false_alarms);
         looks += static_cast<double>(watched.looks);
       }
@@ -178,7 +177,7 @@ TEST_CASE("two points are judged by the noise of others or not at all") {
   CHECK(among.changes.front().verdict.difference == Difference::slower);
   CHECK(common_noise_of_series({points}).known() == false);
   CHECK(common_noise_of_series({around(1000, 20, 0.01)}).of_run ==
-        doctest::Approx(0.0058).epsilon(0.5));
+      doctest::Approx(0.0058).epsilon(0.5));
 }
 
 TEST_CASE("no points and equal points have answers too") {

@@ -76,17 +76,17 @@ TEST_CASE("each verdict has one sentence and one short form") {
     const char* short_form;
   };
   for (const Row& row :
-       {Row{Difference::faster, Open::nothing, "faster by 3.0 % (5 runs each)", "faster"},
-        Row{Difference::slower, Open::nothing, "slower by 3.0 % (5 runs each)", "slower"},
-        Row{Difference::same, Open::nothing, "tie: 3.0 % (5 runs each)", "tie"},
-        Row{Difference::undecided, Open::overlapping, "tie: 3.0 % (5 runs each)", "tie"},
-        Row{Difference::undecided, Open::too_little_data, "3.0 % ahead (5 runs each)", "open"},
-        Row{Difference::undecided, Open::clocks,
-            "open: 3.0 % ahead by its clock alone (5 runs each)", "open"},
-        Row{Difference::undecided, Open::load,
-            "open: 3.0 % ahead, but others used the CPUs (5 runs each)", "open"},
-        Row{Difference::undecided, Open::mixed_state,
-            "open: 3.0 % ahead, but not on all nodes (5 runs each)", "open"}}) {
+      {Row{Difference::faster, Open::nothing, "faster by 3.0 % (5 runs each)", "faster"},
+          Row{Difference::slower, Open::nothing, "slower by 3.0 % (5 runs each)", "slower"},
+          Row{Difference::same, Open::nothing, "tie: 3.0 % (5 runs each)", "tie"},
+          Row{Difference::undecided, Open::overlapping, "tie: 3.0 % (5 runs each)", "tie"},
+          Row{Difference::undecided, Open::too_little_data, "3.0 % ahead (5 runs each)", "open"},
+          Row{Difference::undecided, Open::clocks,
+              "open: 3.0 % ahead by its clock alone (5 runs each)", "open"},
+          Row{Difference::undecided, Open::load,
+              "open: 3.0 % ahead, but others used the CPUs (5 runs each)", "open"},
+          Row{Difference::undecided, Open::mixed_state,
+              "open: 3.0 % ahead, but not on all nodes (5 runs each)", "open"}}) {
     const auto verdict = plain(row.difference, row.open, 0.03);
     CHECK(verdict_text(verdict) == row.text);
     CHECK(short_form(verdict) == row.short_form);
@@ -144,8 +144,8 @@ TEST_CASE("a change of the clock alone is not one of the layout") {
   const auto by_clock = judge(run(100, 1900), run(103, 1957));
   CHECK(by_clock.difference == Difference::undecided);
   CHECK(by_clock.reason ==
-        "+3.0 % by its SM clock: 1957 MHz beside 1900 MHz; in clock cycles it is +0.0 %. Runs "
-        "at one clock would decide it");
+      "+3.0 % by its SM clock: 1957 MHz beside 1900 MHz; in clock cycles it is +0.0 %. Runs "
+      "at one clock would decide it");
   CHECK(judge(run(100, 1900), run(103, 1900)).difference == Difference::faster);
   // Faster by more than its clock.
   CHECK(judge(run(100, 1900), run(110, 1957)).difference == Difference::faster);

@@ -34,8 +34,8 @@ TEST_CASE("a program that did not start is lost, and says why") {
 }
 
 TEST_CASE("what ranks do on a full disk is the disk's doing, and stays to be seen") {
-  for (const Evidence& one : {exited(0, 16, 5), evidence_of_signal(0, SIGBUS, 5, false),
-                              evidence_of_early_exit(0, 5)}) {
+  for (const Evidence& one :
+      {exited(0, 16, 5), evidence_of_signal(0, SIGBUS, 5, false), evidence_of_early_exit(0, 5)}) {
     std::vector<Evidence> evidence{one};
     blame_storage(evidence, "the disk is full", 9);
     const Evidence verdict = classify(evidence, false);
@@ -59,9 +59,8 @@ TEST_CASE("an answer of the layout, or of the user, is one on a full disk too") 
 
 TEST_CASE("a runner that says that it could not write is not its layout's crash") {
   CHECK(evidence_of_exit(0, 16, 5, "write: No space left on device")->ending.outcome ==
-        Outcome::lost);
-  CHECK(evidence_of_exit(0, 1, 5, "OSError: Disk quota exceeded")->ending.outcome ==
-        Outcome::lost);
+      Outcome::lost);
+  CHECK(evidence_of_exit(0, 1, 5, "OSError: Disk quota exceeded")->ending.outcome == Outcome::lost);
   CHECK(evidence_of_exit(0, 11, 5, "No space left on device")->ending.outcome == Outcome::oom);
   Record record;
   record.error_class = "internal";
@@ -102,17 +101,14 @@ TEST_CASE("a lost peer never wins over another cause and is the cause where ther
 }
 
 TEST_CASE("a broken connection loses against the death that broke it and is seen a bit later") {
-  const auto verdict =
-      classify({error("comm_error", 0, second), exited(1, 11, 2 * second)}, false);
+  const auto verdict = classify({error("comm_error", 0, second), exited(1, 11, 2 * second)}, false);
   CHECK(verdict.ending.outcome == Outcome::oom);
-  const auto late =
-      classify({error("comm_error", 0, second), exited(1, 11, 5 * second)}, false);
+  const auto late = classify({error("comm_error", 0, second), exited(1, 11, 5 * second)}, false);
   CHECK(late.ending.outcome == Outcome::comm_error);
 }
 
 TEST_CASE("a record is the cause and brings the exit code of its rank along") {
-  const auto verdict =
-      classify({exited(0, 14, 5), exited(1, 11, 6), error("oom", 1, 4)}, false);
+  const auto verdict = classify({exited(0, 14, 5), exited(1, 11, 6), error("oom", 1, 4)}, false);
   CHECK(verdict.ending.outcome == Outcome::oom);
   CHECK(verdict.ending.source == SaidBy::runner);
   CHECK(verdict.ending.exit_code == 11);
@@ -154,8 +150,7 @@ TEST_CASE("of several nodes the earliest failure wins and a clean exit says noth
   NodeEnded second_node = first;
   second_node.ending.outcome = Outcome::comm_error;
   second_node.at = 4;
-  const auto verdict =
-      classify({evidence_of_node(second_node), evidence_of_node(first)}, false);
+  const auto verdict = classify({evidence_of_node(second_node), evidence_of_node(first)}, false);
   CHECK(verdict.ending.outcome == Outcome::oom);
 }
 

@@ -99,9 +99,9 @@ TEST_CASE("the result of an attempt that was cut short is that of its timed step
   for (const double step_ms : {900.0, 200.0, 210.0})
     (void)watched.see(step(step_ms));
   CHECK(watched.result_line() ==
-        R"({"type":"result","run_id":"0123abcd","by":"agent",)"
-        R"("tokens_per_s":39024.39024390244,"tokens_per_s_per_gpu":9756.09756097561,)"
-        R"("train_step_ms":205,"train_step_ms_min":200,"train_step_ms_p95":210,)"
-        R"("train_step_ms_spread":0.04878048780487805,"tokens_per_step":8000,"steps":2,)"
-        R"("warmup":1,"gave_up_above_ms":120})");
+      R"({"type":"result","run_id":"0123abcd","by":"agent",)"
+      R"("tokens_per_s":39024.39024390244,"tokens_per_s_per_gpu":9756.09756097561,)"
+      R"("train_step_ms":205,"train_step_ms_min":200,"train_step_ms_p95":210,)"
+      R"("train_step_ms_spread":0.04878048780487805,"tokens_per_step":8000,"steps":2,)"
+      R"("warmup":1,"gave_up_above_ms":120})");
 }

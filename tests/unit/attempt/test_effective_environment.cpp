@@ -25,19 +25,16 @@ AttemptSpec in_a_container() {
   return spec;
 }
 
-const Variables given{{"NCCL_ALGO", "Ring"}, {"PATH", "/opt/bin"},    {"RANK", "3"},
-                      {"WORLD_SIZE", "8"},   {"MASTER_PORT", "2950"}, {"HOME", "/home/me"}};
+const Variables given{{"NCCL_ALGO", "Ring"}, {"PATH", "/opt/bin"}, {"RANK", "3"},
+    {"WORLD_SIZE", "8"}, {"MASTER_PORT", "2950"}, {"HOME", "/home/me"}};
 
 }  // namespace
 
 TEST_CASE("the world and the sweep's variables must arrive, and the rest may be the image's") {
   const Variables wanted = wanted_inside(in_a_container(), given);
-  CHECK(wanted == Variables{{"NCCL_ALGO", "Ring"},
-                            {"PATH", "/opt/bin"},
-                            {"HF_HOME", "/data"},
-                            {"RANK", "3"},
-                            {"WORLD_SIZE", "8"},
-                            {"MASTER_PORT", "2950"}});
+  CHECK(wanted ==
+      Variables{{"NCCL_ALGO", "Ring"}, {"PATH", "/opt/bin"}, {"HF_HOME", "/data"}, {"RANK", "3"},
+          {"WORLD_SIZE", "8"}, {"MASTER_PORT", "2950"}});
   AttemptSpec launcher = in_a_container();
   launcher.trainer.emplace().per_node = true;
   CHECK(!wanted_inside(launcher, given).contains("RANK"));
@@ -52,8 +49,7 @@ TEST_CASE("what an image or a hook has changed is named with both values") {
   found["RANK"] = "0";
   found.erase("NCCL_ALGO");
   const auto changes = overridden(wanted, found);
-  CHECK(changes ==
-        std::vector<Overridden>{{"NCCL_ALGO", "Ring", "nothing"}, {"RANK", "3", "0"}});
+  CHECK(changes == std::vector<Overridden>{{"NCCL_ALGO", "Ring", "nothing"}, {"RANK", "3", "0"}});
   const std::string text = describe(changes, "a.sif");
   CHECK(text.find("NCCL_ALGO is 'nothing', and 'Ring' was given") != std::string::npos);
   CHECK(text.find("RANK is '0', and '3' was given") != std::string::npos);
@@ -63,10 +59,9 @@ TEST_CASE("what an image or a hook has changed is named with both values") {
 
 TEST_CASE("secrets and a user's own environment are not kept") {
   const Variables found{{"HF_TOKEN", "hf_abc"}, {"aws_secret_access_key", "x"},
-                        {"MY_NOTE", "private"}, {"NCCL_ALGO", "Ring"},
-                        {"RANK", "3"},          {"LD_PRELOAD", "x.so"}};
+      {"MY_NOTE", "private"}, {"NCCL_ALGO", "Ring"}, {"RANK", "3"}, {"LD_PRELOAD", "x.so"}};
   CHECK(for_keeping(found, {}, Keeping::of_the_rank) ==
-        Variables{{"NCCL_ALGO", "Ring"}, {"RANK", "3"}, {"LD_PRELOAD", "x.so"}});
+      Variables{{"NCCL_ALGO", "Ring"}, {"RANK", "3"}, {"LD_PRELOAD", "x.so"}});
   const Variables all = for_keeping(found, {}, Keeping::all);
   CHECK(all.at("HF_TOKEN") == "(hidden)");
   CHECK(all.at("aws_secret_access_key") == "(hidden)");
@@ -87,8 +82,8 @@ TEST_CASE("the environment of a process is read to its end") {
 }
 
 TEST_CASE("a command behind the one that tells the environment runs as it would alone") {
-  const auto file = std::filesystem::temp_directory_path() /
-                    ("shardsweep-told-" + std::to_string(::getpid()));
+  const auto file =
+      std::filesystem::temp_directory_path() / ("shardsweep-told-" + std::to_string(::getpid()));
   const auto run = [](const std::vector<std::string>& argv) {
     std::vector<char*> words;
     words.reserve(argv.size() + 1);
@@ -105,14 +100,14 @@ TEST_CASE("a command behind the one that tells the environment runs as it would 
     ::waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   };
-  const std::vector<std::string> command{"sh", "-c", "[ \"$0 $1\" = 'a b $HOME' ] && exit 7",
-                                         "a b", "$HOME"};
+  const std::vector<std::string> command{
+      "sh", "-c", "[ \"$0 $1\" = 'a b $HOME' ] && exit 7", "a b", "$HOME"};
   CHECK(run(telling_environment(command, file.string())) == 7);
   std::ifstream in(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   CHECK(told_environment(text).at("TOLD") == "two\nlines");
   CHECK((std::filesystem::status(file).permissions() & std::filesystem::perms(077)) ==
-        std::filesystem::perms::none);
+      std::filesystem::perms::none);
   // Half of it is none of it.
   for (std::size_t size = 0; size < text.size(); ++size)
     CHECK(told_environment(std::string_view(text).substr(0, size)).empty());
@@ -127,8 +122,7 @@ TEST_CASE("a rank's own process is told from the runtime that is about to start 
   const Words command{"train.py", "--mbs", "4"};
   CHECK(is_command_of_rank({"train.py", "--mbs", "4"}, command));
   CHECK(is_command_of_rank({"/usr/bin/python3", "/scratch/train.py", "--mbs", "4"}, command));
-  CHECK(!is_command_of_rank({"env", "RANK=1", "WORLD_SIZE=2", "train.py", "--mbs", "4"},
-                            command));
+  CHECK(!is_command_of_rank({"env", "RANK=1", "WORLD_SIZE=2", "train.py", "--mbs", "4"}, command));
   CHECK(!is_command_of_rank({"/usr/bin/python3", "train.py", "--mbs", "8"}, command));
   CHECK(!is_command_of_rank({}, command));
 }

@@ -12,8 +12,8 @@ namespace {
 constexpr std::int64_t mib = std::int64_t{1} << 20;
 constexpr std::int64_t slack = 1024 * mib;
 
-GpuFindings judge(GpuBaseline& baseline, std::int64_t used_mib,
-                  std::vector<GpuHolder> holders = {}) {
+GpuFindings judge(
+    GpuBaseline& baseline, std::int64_t used_mib, std::vector<GpuHolder> holders = {}) {
   return baseline.judge({{0, used_mib * mib, std::move(holders)}}, slack);
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("a process that is not seen here explains nothing and disturbs nobody"
   GpuBaseline baseline;
   const auto found = judge(baseline, 9000, {{7, 8000 * mib, ""}});
   CHECK(found.held ==
-        "9000 MiB of GPU 0 are in use, after 1024 MiB before, by processes that cannot be "
-        "inspected here: 7");
+      "9000 MiB of GPU 0 are in use, after 1024 MiB before, by processes that cannot be "
+      "inspected here: 7");
   CHECK(found.others.empty());
 }
 
@@ -68,6 +68,6 @@ TEST_CASE("each GPU is judged for itself") {
   const auto found =
       baseline.judge({{0, 100 * mib, {}}, {3, 9000 * mib, {}}, {4, 8000 * mib, {}}}, slack);
   CHECK(found.held ==
-        "9000 MiB of GPU 3 are in use, after 1024 MiB before; 8000 MiB of GPU 4 are in use, "
-        "after 1024 MiB before");
+      "9000 MiB of GPU 3 are in use, after 1024 MiB before; 8000 MiB of GPU 4 are in use, "
+      "after 1024 MiB before");
 }

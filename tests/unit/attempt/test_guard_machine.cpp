@@ -39,8 +39,8 @@ TEST_CASE("a guard says by which signal its agent has ended before it ends anyth
   guard.has_outlived_its_agent();
   CHECK(guard.next() == GuardMachine::Order::leave);
   CHECK(guard.exit_code() == exit_agent_killed);
-  CHECK(finding_of_killed_agent("n1", SIGKILL).detail ==
-        "the node agent of n1 was ended by SIGKILL");
+  CHECK(
+      finding_of_killed_agent("n1", SIGKILL).detail == "the node agent of n1 was ended by SIGKILL");
 }
 
 TEST_CASE("a guard leaves at once if its agent has ended by any signal but SIGKILL") {

@@ -21,9 +21,7 @@ class Noted final : public LeadOutside {
   std::optional<EndedAttempt> settled;
   int ends = 0;
 
-  [[nodiscard]] Moment now() const override {
-    return {now_s, static_cast<Timestamp>(now_s * 1e6)};
-  }
+  [[nodiscard]] Moment now() const override { return {now_s, static_cast<Timestamp>(now_s * 1e6)}; }
   void log(const std::string&) override {}
   bool say(FromLeadBody line, bool) override {
     said.push_back(std::move(line));
@@ -74,7 +72,7 @@ struct OneNode {
   void start() {
     round({.heard = {{"n1", NodeReady{.node = "n1", .host = "n1", .pid = 1, .index = 0}}}});
     outside.to_read = {{1, 1, Assign{.attempt = 7, .dir = "/folder/7", .nonce = "x"}},
-                       {2, 1, Assign{.attempt = 8, .dir = "/folder/8", .nonce = "y"}}};
+        {2, 1, Assign{.attempt = 8, .dir = "/folder/8", .nonce = "y"}}};
     round();
   }
 };
@@ -124,5 +122,5 @@ TEST_CASE("a lead that stood still for longer than its agents wait blames none o
   REQUIRE(one.outside.settled.has_value());
   CHECK(one.outside.settled->own->ending.node.empty());
   CHECK(one.outside.settled->own->ending.cause ==
-        "the lead stood still for so long that its node agents have left");
+      "the lead stood still for so long that its node agents have left");
 }

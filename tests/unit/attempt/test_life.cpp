@@ -35,8 +35,7 @@ Evidence exit_of(int rank, double s) {
 }
 
 struct Life : AttemptLife {
-  explicit Life(const AttemptSpec& spec = spec_with_limits())
-      : AttemptLife(spec, true, start_s) {}
+  explicit Life(const AttemptSpec& spec = spec_with_limits()) : AttemptLife(spec, true, start_s) {}
   Order running(double s, bool gone = false) {
     return next_of_running({.ranks_gone = gone}, at(s));
   }
@@ -135,12 +134,11 @@ TEST_CASE("whoever is to leave has no time for evidence") {
 
 TEST_CASE("the version of a trainer is waited for and may be refused") {
   Life waits;
-  CHECK(waits.next_of_running({.ranks_gone = true, .awaits_version = true}, at(1)) ==
-        Order::wait);
+  CHECK(waits.next_of_running({.ranks_gone = true, .awaits_version = true}, at(1)) == Order::wait);
   CHECK(waits.next_of_running({.ranks_gone = true}, at(2)) == Order::settle);
   Life refused;
   CHECK(refused.next_of_running({.refused_version = "version 9 is not read"}, at(1)) ==
-        Order::terminate);
+      Order::terminate);
   CHECK(refused.findings().verdict(true).ending.outcome == Outcome::rejected);
 }
 
@@ -191,8 +189,8 @@ TEST_CASE("a rank that runs on for ever after rank 0 has left is hung, and named
   const auto suspicion = life.suspicion(at(11.5).s, {1});
   REQUIRE(suspicion);
   CHECK(suspicion->why ==
-        "rank 0 exited 0 without a result, rank 1 ran on: no progress in phase 'teardown' for "
-        "8.5 s (limit 8 s), last record: train_step 1");
+      "rank 0 exited 0 without a result, rank 1 ran on: no progress in phase 'teardown' for "
+      "8.5 s (limit 8 s), last record: train_step 1");
   CHECK(life.end(Outcome::hung, suspicion->why, at(11.5)) == Order::look);
   const auto ending = life.findings().verdict(true).ending;
   CHECK(ending.outcome == Outcome::hung);
@@ -217,9 +215,9 @@ TEST_CASE("an ending tells what was seen beside its first cause") {
   beside.tell(ending);
   CHECK(ending.leaked == 4);
   CHECK(ending.cause ==
-        "rank 0 exited 1; ended leftover processes (4): 'a', 'b', 'c'; 2 lines in the records "
-        "are "
-        "not JSON records");
+      "rank 0 exited 1; ended leftover processes (4): 'a', 'b', 'c'; 2 lines in the records "
+      "are "
+      "not JSON records");
   CHECK(ending.mark == Mark::contaminated);
   CHECK(ending.also == "others used 40 % of the CPUs");
 }

@@ -169,7 +169,7 @@ TEST_CASE("an exit that no rule explains says so") {
   const auto verdict = classify(evidence, false);
   CHECK(verdict.ending.outcome == Outcome::crashed);
   CHECK(verdict.ending.cause ==
-        "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
+      "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
 }
 
 TEST_CASE("a record is believed and what its log says besides is shown") {
@@ -192,15 +192,14 @@ TEST_CASE("an oom within a collective that then hangs is an oom") {
   CHECK(verdict.ending.also == "hung: no progress in phase 'train'");
 
   std::vector<Evidence> noise{hung(90 * second)};
-  join_log(noise, 3, says("broken-pipe", Outcome::comm_error, Strength::symptom), 91 * second,
-           true);
+  join_log(
+      noise, 3, says("broken-pipe", Outcome::comm_error, Strength::symptom), 91 * second, true);
   CHECK(classify(noise, false).ending.outcome == Outcome::hung);
 }
 
 TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
   std::vector<Evidence> evidence{crash(0, 5 * second)};
-  join_log(evidence, 0, says("dist-backend", Outcome::comm_error, Strength::symptom), second,
-           true);
+  join_log(evidence, 0, says("dist-backend", Outcome::comm_error, Strength::symptom), second, true);
   join_log(evidence, 3, says("torch-oom", Outcome::oom), 9 * second, true);
   CHECK(classify(evidence, false).ending.outcome == Outcome::oom);
   // On another node, which was told of it 2 s later.
@@ -215,8 +214,8 @@ TEST_CASE("the cause of a rank that was ended for another's symptom wins") {
   there_ended.ending.outcome = there_verdict.ending.outcome;
   there_ended.at = there_verdict.at;
   there_ended.ending.cause = there_verdict.ending.cause;
-  const auto verdict = classify(
-      {evidence_of_node(here_ended, "n1"), evidence_of_node(there_ended, "n2")}, false);
+  const auto verdict =
+      classify({evidence_of_node(here_ended, "n1"), evidence_of_node(there_ended, "n2")}, false);
   CHECK(verdict.ending.outcome == Outcome::oom);
   CHECK(verdict.ending.node == "n2");
 }
@@ -241,8 +240,7 @@ TEST_CASE("exit 0 without a result has the cause that the log tells") {
 }
 
 TEST_CASE("of a cancelled attempt no log is asked") {
-  std::vector<Evidence> evidence{
-      {5, Outcome::cancelled, "cancelled on request", SaidBy::request}};
+  std::vector<Evidence> evidence{{5, Outcome::cancelled, "cancelled on request", SaidBy::request}};
   join_log(evidence, 0, says("slurm-cancelled", Outcome::reaped), 9, true);
   CHECK(classify(evidence, false).ending.outcome == Outcome::cancelled);
   CHECK(classify(evidence, false).ending.also.empty());

@@ -5,8 +5,7 @@
 
 using namespace shardsweep;
 
-TEST_CASE(
-    "of an NCCL log the first warnings and errors are kept, without where they come from") {
+TEST_CASE("of an NCCL log the first warnings and errors are kept, without where they come from") {
   const std::string log =
       "n3:811:811 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.3<0>\n"
       "n3:811:902 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.3<0>\n"
@@ -20,11 +19,11 @@ TEST_CASE(
       "failed\n"
       "n3:811:811 [0] NCCL WARN third";
   CHECK(nccl_complaints(log, 5) ==
-        std::vector<std::string>{
-            "transport/net_ib.cc:1294 NCCL WARN NET/IB : Got completion from peer "
-            "10.0.0.4<42101> with status=12 opcode=0 len=0 vendor err 129",
-            "NCCL INFO misc/socket.cc:47 socketProgress: Connection closed, retry failed",
-            "NCCL WARN third"});
+      std::vector<std::string>{
+          "transport/net_ib.cc:1294 NCCL WARN NET/IB : Got completion from peer "
+          "10.0.0.4<42101> with status=12 opcode=0 len=0 vendor err 129",
+          "NCCL INFO misc/socket.cc:47 socketProgress: Connection closed, retry failed",
+          "NCCL WARN third"});
   CHECK(nccl_complaints(log, 1).size() == 1);
 }
 

@@ -104,8 +104,8 @@ TEST_CASE("of two nodes alone both are suspects, and none is blamed") {
   CHECK(verdict.nodes.at("n02").suspected);
   CHECK(!verdict.nodes.at("n01").blamed);
   CHECK(verdict.why() ==
-        "the network between n01 and n02 is slow, whose is not known: allreduce: 1 GB/s, 0.10 "
-        "of the usual 10 (from 0.70 on it is well)");
+      "the network between n01 and n02 is slow, whose is not known: allreduce: 1 GB/s, 0.10 "
+      "of the usual 10 (from 0.70 on it is well)");
 }
 
 TEST_CASE("one that has failed another check takes no part") {
@@ -119,10 +119,10 @@ TEST_CASE("one that has failed another check takes no part") {
   const CheckVerdict verdict = pair.judge();
   CHECK(pair.rounds == 0);
   CHECK(verdict.nodes.at("n01").unmade ==
-        Names{"allreduce: fewer than two of the nodes have passed their other checks"});
+      Names{"allreduce: fewer than two of the nodes have passed their other checks"});
   Network one(1);
   CHECK(one.judge().nodes.at("n01").unmade ==
-        Names{"allreduce: it takes two nodes with node agents of their own"});
+      Names{"allreduce: it takes two nodes with node agents of their own"});
 }
 
 TEST_CASE("a node that gives no answer in its rounds is named, its partners are not") {
@@ -143,8 +143,7 @@ TEST_CASE("a node that gives no answer in its rounds is named, its partners are 
   }
   const CheckVerdict verdict = judge_checks(network.limits, network.order, check.facts());
   CHECK(verdict.nodes.at("n03").blamed);
-  CHECK(
-      verdict.nodes.at("n03").failed.front().starts_with("allreduce: no answer from n03 with"));
+  CHECK(verdict.nodes.at("n03").failed.front().starts_with("allreduce: no answer from n03 with"));
   CHECK(!verdict.nodes.at("n02").blamed);
   CHECK(!verdict.nodes.at("n04").blamed);
 }

@@ -42,7 +42,7 @@ TEST_CASE("a node that says nothing for its lease is lost since it fell silent")
   SUBCASE("with what it had said before") {
     nodes.leave("n2", "its guard has ended");
     CHECK(why_of(nodes.loss(17, limit_s, lease_s)) ==
-          "its guard has ended; node n2 sent nothing for 16.0 s");
+        "its guard has ended; node n2 sent nothing for 16.0 s");
   }
   SUBCASE("but not for the time in which the lead stood still") {
     nodes.stretch(10);
@@ -72,8 +72,8 @@ TEST_CASE("of nodes that all end at once the one that had begun to leave is the 
   come(two, 1, ready("n2", 1));
   CHECK(two.loss_of_all(false).node.empty());
   two.leave("n2", "GPU memory is still in use");
-  CHECK(two.loss_of_all(false).why ==
-        "GPU memory is still in use; the other node agents ended too");
+  CHECK(
+      two.loss_of_all(false).why == "GPU memory is still in use; the other node agents ended too");
   CHECK(two.loss_of_all(false).node == "n2");
 }
 
@@ -83,8 +83,7 @@ TEST_CASE("a node whose agents are killed all at once has not failed") {
   const NodeLoss loss = alone.loss_of_all(true);
   CHECK(loss.killed);
   CHECK(loss.node == "n1");
-  CHECK(
-      loss.why ==
+  CHECK(loss.why ==
       "the step of the node agent on n1 was killed (SIGKILL): by scancel, or by the kernel for "
       "want of memory");
   alone.leave("n1", "GPU memory is still in use");
@@ -106,7 +105,7 @@ TEST_CASE("agents that left while the lead stood still speak against no node") {
     come(nodes, 31, ready("n1", 0));  // said before it left
     CHECK(nodes.loss_of_all(false).node.empty());
     CHECK(nodes.loss_of_all(false).why ==
-          "the lead stood still for so long that its node agents have left");
+        "the lead stood still for so long that its node agents have left");
     CHECK(nodes.loss(50, limit_s, lease_s)->node.empty());
     // One that lives on is to blame for what comes later.
     for (double now_s = 32; now_s < 60; ++now_s) {
@@ -127,7 +126,7 @@ TEST_CASE("nodes are placed once by what is between them") {
   CHECK(nodes.place().empty());
   CHECK(nodes.in_order() == std::vector<std::string>{"n1", "n3", "n2"});
   CHECK(nodes.names_by_index() ==
-        std::map<std::int32_t, std::string>{{0, "n1"}, {1, "n3"}, {2, "n2"}});
+      std::map<std::int32_t, std::string>{{0, "n1"}, {1, "n3"}, {2, "n2"}});
 }
 
 TEST_CASE("one node agent speaks for all nodes of a step") {
@@ -138,6 +137,6 @@ TEST_CASE("one node agent speaks for all nodes of a step") {
   CHECK(nodes.in_order().empty());
   CHECK(nodes.names_by_index().at(2) == "n3");
   CHECK(nodes.place_by({{"n1", "core.a"}, {"n2", "core.b"}, {"n3", "core.a"}}) ==
-        std::vector<Place>{{"n1", 0}, {"n3", 1}, {"n2", 2}});
+      std::vector<Place>{{"n1", 0}, {"n3", 1}, {"n2", 2}});
   CHECK(nodes.place_by({}).empty());
 }

@@ -18,16 +18,14 @@ TEST_CASE("of a step the task that srun names first has failed first") {
   CHECK(exited.ending.outcome == Outcome::oom);
   CHECK(exited.rank == 5);
   CHECK(exited.ending.node == "n3");
-  const Evidence killed =
-      evidence_of_step("srun: error: n1: tasks 2-3: Killed\n", 137, 9, false);
+  const Evidence killed = evidence_of_step("srun: error: n1: tasks 2-3: Killed\n", 137, 9, false);
   CHECK(killed.ending.cause == "rank 2 was ended by SIGKILL");
-  CHECK(evidence_of_step("srun: error: n1: task 0: Segmentation fault (core dumped)", 139, 9,
-                         false)
+  CHECK(evidence_of_step("srun: error: n1: task 0: Segmentation fault (core dumped)", 139, 9, false)
             .ending.signal == SIGSEGV);
   CHECK(evidence_of_step("srun: error: n1: task 0: Terminated", 143, 9, true).ending.outcome ==
-        Outcome::preempted);
-  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false)
-            .ending.outcome == Outcome::oom);
+      Outcome::preempted);
+  CHECK(evidence_of_step("srun: error: n1: task 7: Out Of Memory\n", 1, 9, false).ending.outcome ==
+      Outcome::oom);
 }
 
 TEST_CASE("a step that runs has failed when srun names a task or a node") {
@@ -44,10 +42,10 @@ TEST_CASE("a step that runs has failed when srun names a task or a node") {
 
 TEST_CASE("a step whose srun names no task is known by its exit code") {
   CHECK(evidence_of_step("srun: error: Unable to create step\n", 1, 9, false).ending.cause ==
-        "the step exited with 1: srun: error: Unable to create step");
+      "the step exited with 1: srun: error: Unable to create step");
   CHECK(evidence_of_step("", 137, 9, false).ending.cause == "the step was ended by SIGKILL");
   for (const char* odd : {"srun: error: n1: task", "srun: error: n1: task x: y",
-                          "srun: error: n1: task 5", "n1: task 5: Killed"})
+           "srun: error: n1: task 5", "n1: task 5: Killed"})
     CHECK(evidence_of_step(odd, 3, 9, false).rank == -1);
 }
 
@@ -70,8 +68,8 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
   CHECK(named.ending.outcome == Outcome::node_failure);
   CHECK(named.ending.node == "n3");
   CHECK(named.ending.cause ==
-        "the step did not start: srun: error: Task launch for StepId=7.0 failed on node n3: "
-        "Invalid job credential");
+      "the step did not start: srun: error: Task launch for StepId=7.0 failed on node n3: "
+      "Invalid job credential");
   CHECK(named.ending.start_error == 0);
   const Evidence nobodys = evidence_of_no_step(
       "srun: error: Unable to create step for job 7: More processors requested than "
@@ -82,18 +80,18 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
   CHECK(nobodys.ending.start_error != 0);
   CHECK(nobodys.ending.cause.ends_with("More processors requested than permitted"));
   CHECK(evidence_of_no_step("", "no progress for 3 s", 9).ending.cause ==
-        "the step did not start: no progress for 3 s");
+      "the step did not start: no progress for 3 s");
 }
 
 TEST_CASE("what srun and a log say is quoted without what a terminal obeys") {
   CHECK(evidence_of_no_step("srun: error: Node failure on n2\x1b[2J", "why", 9).ending.cause ==
-        "the step did not start: srun: error: Node failure on n2\\x1b[2J");
+      "the step did not start: srun: error: Node failure on n2\\x1b[2J");
   const Evidence no_name =
       evidence_of_step("srun: error: Node failure on n\x1b[2J: gone\n", 7, 9, false);
   CHECK(no_name.ending.node.empty());
   CHECK(no_name.ending.cause.find('\x1b') == std::string::npos);
   CHECK(evidence_of_step("gone\x1b[2J\n", 7, 9, false).ending.cause.find('\x1b') ==
-        std::string::npos);
+      std::string::npos);
   const auto finding = find_cause("\x1b[31mRuntimeError: CUDA out of memory.\x1b[0m", {});
   REQUIRE(finding);
   CHECK(finding->line == "\\x1b[31mRuntimeError: CUDA out of memory.\\x1b[0m");

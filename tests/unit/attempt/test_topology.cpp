@@ -35,22 +35,17 @@ TEST_CASE("scontrol's switches are read from the leaves up") {
   CHECK(circle.at("n1").ends_with("b.a"));
 }
 
-TEST_CASE(
-    "neighbours in rank are neighbours in the network, and the first node stays the first") {
+TEST_CASE("neighbours in rank are neighbours in the network, and the first node stays the first") {
   const std::vector<PlacedNode> nodes{
       {"n1", "core.leaf1"}, {"n2", "core.leaf2"}, {"n3", "core.leaf1"}, {"n4", "core.leaf2"}};
   CHECK(in_topology_order(nodes) == std::vector<std::string>{"n1", "n3", "n2", "n4"});
   // By each level: all below one spine before those below the next.
-  CHECK(in_topology_order({{"n1", "s2.l3"},
-                           {"n2", "s1.l1"},
-                           {"n3", "s2.l4"},
-                           {"n4", "s1.l2"},
-                           {"n5", "s2.l3"},
-                           {"n6", "s1.l1"}}) ==
-        std::vector<std::string>{"n1", "n5", "n3", "n2", "n6", "n4"});
+  CHECK(in_topology_order({{"n1", "s2.l3"}, {"n2", "s1.l1"}, {"n3", "s2.l4"}, {"n4", "s1.l2"},
+            {"n5", "s2.l3"}, {"n6", "s1.l1"}}) ==
+      std::vector<std::string>{"n1", "n5", "n3", "n2", "n6", "n4"});
   CHECK(in_topology_order({{"n2", "leaf2"}, {"n1", "leaf1"}}) ==
-        std::vector<std::string>{"n2", "n1"});
+      std::vector<std::string>{"n2", "n1"});
   // Where one place is not known nobody moves.
   CHECK(in_topology_order({{"n1", "a"}, {"n2", ""}, {"n3", "a"}}) ==
-        std::vector<std::string>{"n1", "n2", "n3"});
+      std::vector<std::string>{"n1", "n2", "n3"});
 }

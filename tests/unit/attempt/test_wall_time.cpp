@@ -47,9 +47,8 @@ TEST_CASE("a scheduler's answer about the end is a time or never or nothing to r
     REQUIRE_MESSAGE(answer, never);
     CHECK(!answer->at);
   }
-  for (const char* nothing :
-       {"", "\n", "N/A", "Unknown", "slurm_load_jobs error: Unable to contact slurm controller",
-        "2026-11-21T13:03:20", "12", "-1795266200", "1795266200 1795266201",
-        "99999999999999999999"})
+  for (const char* nothing : {"", "\n", "N/A", "Unknown",
+           "slurm_load_jobs error: Unable to contact slurm controller", "2026-11-21T13:03:20", "12",
+           "-1795266200", "1795266200 1795266201", "99999999999999999999"})
     CHECK_MESSAGE(!job_end_in(nothing), nothing);
 }

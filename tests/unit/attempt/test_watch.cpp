@@ -47,8 +47,8 @@ TEST_CASE("every phase has its own limit") {
     const char* phase;
     double limit;
   };
-  for (const Row row : {Row{"rendezvous", 20}, Row{"init", 30}, Row{"warmup", 40},
-                        Row{"train", 40}, Row{"teardown", 6}, Row{"unheard of", 30}}) {
+  for (const Row row : {Row{"rendezvous", 20}, Row{"init", 30}, Row{"warmup", 40}, Row{"train", 40},
+           Row{"teardown", 6}, Row{"unheard of", 30}}) {
     AttemptWatch watch(some_spec(), 100);
     watch.see(phase(row.phase), 100);
     CHECK_MESSAGE(!watch.judge(100 + row.limit), row.phase);
@@ -61,14 +61,14 @@ TEST_CASE("every phase has its own limit") {
 TEST_CASE("a verdict names phase and limit and the last record") {
   AttemptWatch watch(some_spec(), 0);
   CHECK(watch.judge(10.5)->cause ==
-        "no progress in phase 'start' for 10.5 s (limit 10 s), last record: none");
+      "no progress in phase 'start' for 10.5 s (limit 10 s), last record: none");
   watch.see(of_type(RecordType::start), 3);
   CHECK(watch.judge(14)->cause ==
-        "no progress in phase 'start' for 11.0 s (limit 10 s), last record: start");
+      "no progress in phase 'start' for 11.0 s (limit 10 s), last record: start");
   watch.see(phase("train"), 15);
   watch.see(train_step(7), 16);
   CHECK(watch.judge(22)->cause ==
-        "no progress in phase 'train' for 6.0 s (limit 5 s), last record: train_step 7");
+      "no progress in phase 'train' for 6.0 s (limit 5 s), last record: train_step 7");
   CHECK(watch.step() == 7);
 }
 
@@ -210,8 +210,8 @@ TEST_CASE("an attempt that advances for far longer than predicted is slow and no
   REQUIRE(verdict);
   CHECK(verdict->outcome == Outcome::timeout);
   CHECK(verdict->cause ==
-        "slow: still running after 200.5 s (predicted 10 s, limit 200 s), but advancing; last "
-        "record: train_step 40, last progress 0.5 s ago");
+      "slow: still running after 200.5 s (predicted 10 s, limit 200 s), but advancing; last "
+      "record: train_step 40, last progress 0.5 s ago");
   SUBCASE("unless it stands still") {
     CHECK(watch.judge(310)->outcome == Outcome::hung);
   }

@@ -70,8 +70,8 @@ TEST_CASE("a command that is none is named, with the nearest one") {
   const Said near = parse({"statsu"});
   CHECK(near.parsed.exit_code == 2);
   CHECK(near.text ==
-        "shardsweep: there is no command 'statsu', did you mean 'status'?\n"
-        "'shardsweep help' lists them.\n");
+      "shardsweep: there is no command 'statsu', did you mean 'status'?\n"
+      "'shardsweep help' lists them.\n");
   const Said far = parse({"frobnicate"});
   CHECK(far.parsed.exit_code == 2);
   CHECK(far.text.starts_with("shardsweep: there is no command 'frobnicate'\n"));
@@ -84,7 +84,7 @@ TEST_CASE("a format is a word, in capitals too, and nothing else") {
   const Said xml = parse({"status", "--format", "xml"});
   CHECK(xml.parsed.exit_code == 2);
   CHECK(xml.text.find("'xml' is not a format; write table, csv, json or markdown") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("no command at all says how to find one") {
@@ -111,8 +111,8 @@ TEST_CASE("help about nothing that exists names the nearest command") {
   const Said said = parse({"help", "plna"});
   CHECK(said.parsed.exit_code == 2);
   CHECK(said.text ==
-        "shardsweep: there is no help about 'plna', did you mean 'plan'?\n"
-        "'shardsweep help' lists the commands.\n");
+      "shardsweep: there is no help about 'plna', did you mean 'plan'?\n"
+      "'shardsweep help' lists the commands.\n");
 }
 
 TEST_CASE("each command has a help sentence that fits a line of the list") {
@@ -128,8 +128,7 @@ TEST_CASE("each command has a help sentence that fits a line of the list") {
   }
 }
 
-TEST_CASE(
-    "each command has an example at least, and each example is a command line of its own") {
+TEST_CASE("each command has an example at least, and each example is a command line of its own") {
   for (const CommandHelp& command : describe(all_commands()).commands) {
     INFO(command.name);
     CHECK_FALSE(command.examples.empty());

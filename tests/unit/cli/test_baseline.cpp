@@ -13,8 +13,8 @@ namespace {
 
 Table kept_layouts() {
   return {{"model", "layout", "tokens_per_s_per_gpu", "runner_version", "repeats", "nvls"},
-          {{"tiny", "dp1 tp1", 1234.5678901234567, "1.\"2\"", std::int64_t{3}, Value()},
-           {"tiny", "dp2 tp1", 5.0, "ü", std::int64_t{1}, "on"}}};
+      {{"tiny", "dp1 tp1", 1234.5678901234567, "1.\"2\"", std::int64_t{3}, Value()},
+          {"tiny", "dp2 tp1", 5.0, "ü", std::int64_t{1}, "on"}}};
 }
 
 std::string why(const std::string& text) {
@@ -39,13 +39,11 @@ TEST_CASE("what is no baseline is refused with its line") {
   CHECK(why("").find("b.jsonl:1: this is no baseline") == 0);
   CHECK(why("[1]\n").find("this is no baseline") != std::string::npos);
   CHECK(why("{\"shardsweep_baseline\":2,\"columns\":[]}\n").find("A newer shardsweep") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(why("{\"shardsweep_baseline\":1,\"columns\":[\"layout\"]}\n")
             .find("the column 'tokens_per_s_per_gpu' is missing") != std::string::npos);
   const auto text = baseline_text(kept_layouts());
   CHECK(why(text + "nothing\n").find("b.jsonl:4: this is no JSON object") == 0);
-  CHECK(why(text + "{\"speed\":1}\n").find("'speed' is none of the columns") !=
-        std::string::npos);
-  CHECK(why(text + "{\"model\":[1]}\n").find("'model' is a number or a text") !=
-        std::string::npos);
+  CHECK(why(text + "{\"speed\":1}\n").find("'speed' is none of the columns") != std::string::npos);
+  CHECK(why(text + "{\"model\":[1]}\n").find("'model' is a number or a text") != std::string::npos);
 }

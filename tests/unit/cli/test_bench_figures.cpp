@@ -58,7 +58,7 @@ TEST_CASE("a time that grew is slower since its commit and a rate that stayed is
 TEST_CASE("figures are chosen by name and what is no line is refused with its place") {
   CHECK(history_of_bench(kept(), "b", {"plan.plan_s"}, 0.01)->series.size() == 1);
   CHECK(history_of_bench(kept(), "b", {"plan"}, 0.01).error().what.find("no figure is named") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(why_not("") == "bench.jsonl: no line in it");
   CHECK(why_not(kept() + "{}\n").find("bench.jsonl:21: this is no line of") == 0);
   CHECK(why_not(kept() + line(31, 1, 1)).find("bench.jsonl:21: 'date' is like") == 0);

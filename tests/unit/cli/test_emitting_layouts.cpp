@@ -26,8 +26,8 @@ Point with_other(const AxisInfo& axis) {
 
 bool has_names(const AxisInfo& axis) {
   const auto names = axis_names();
-  return std::any_of(names.begin(), names.end(),
-                     [&](const AxisNames& row) { return row.axis == axis.name; });
+  return std::any_of(
+      names.begin(), names.end(), [&](const AxisNames& row) { return row.axis == axis.name; });
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ TEST_CASE("each axis of a layout reaches a trainer's layout, or has no words in 
       CHECK(layout_text(layout_of_point(point)) == layout_text(point));
     } else {
       CHECK(axis_without_words(point) ==
-            std::string(axis.name) + " " + axis_text(axis, axis.get(point)));
+          std::string(axis.name) + " " + axis_text(axis, axis.get(point)));
     }
   }
 }

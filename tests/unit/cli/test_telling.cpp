@@ -29,12 +29,12 @@ SweepSpec sweep_of_trainer(std::string_view log) {
   sweep.name = "mine";
   sweep.cluster.gpus_per_node = 8;
   sweep.models = {{.name = "small",
-                   .layers = 16,
-                   .hidden = 64,
-                   .ffn = 256,
-                   .heads = 8,
-                   .kv_heads = 8,
-                   .vocab = 512}};
+      .layers = 16,
+      .hidden = 64,
+      .ffn = 256,
+      .heads = 8,
+      .kv_heads = 8,
+      .vocab = 512}};
   sweep.runner.trainer.argv = {"train"};
   if (log == "megatron") sweep.runner.trainer.argv.emplace_back("--bf16");
   sweep.runner.trainer.log = log;
@@ -45,15 +45,11 @@ struct Choice {
   std::string_view axis;
   std::vector<std::int64_t> values;
 };
-const std::vector<Choice> choices{{"tp", {1, 2, 4}},        {"pp", {1, 2}},
-                                  {"cp", {1, 2}},           {"ep", {1, 4}},
-                                  {"vpp", {1, 2}},          {"cp_mode", {0, 1}},
-                                  {"dp_replicate", {1, 2}}, {"zero", {0, 1, 2, 3}},
-                                  {"recompute", {0, 1, 2}}, {"sequence_parallel", {0, 1}},
-                                  {"schedule", {0, 1}},     {"rank_order", {0, 1}},
-                                  {"bucket_mb", {25, 50}},  {"overlap", {0, 1}},
-                                  {"micro_batch", {1, 2}},  {"seq_len", {1024, 2048}},
-                                  {"dtype", {0, 1}}};
+const std::vector<Choice> choices{{"tp", {1, 2, 4}}, {"pp", {1, 2}}, {"cp", {1, 2}}, {"ep", {1, 4}},
+    {"vpp", {1, 2}}, {"cp_mode", {0, 1}}, {"dp_replicate", {1, 2}}, {"zero", {0, 1, 2, 3}},
+    {"recompute", {0, 1, 2}}, {"sequence_parallel", {0, 1}}, {"schedule", {0, 1}},
+    {"rank_order", {0, 1}}, {"bucket_mb", {25, 50}}, {"overlap", {0, 1}}, {"micro_batch", {1, 2}},
+    {"seq_len", {1024, 2048}}, {"dtype", {0, 1}}};
 
 /// The word that a trainer has for an axis, else one of the program's own.
 std::string word_for(std::string_view trainer, std::string_view axis) {
@@ -87,7 +83,7 @@ void tell_sizes(SweepSpec& sweep, const std::vector<Choice>& varied) {
   if (log != "torchtitan" && log != "megatron-bridge") return;
   for (const std::string_view size : {"seq_len", "micro_batch"}) {
     if (std::none_of(varied.begin(), varied.end(),
-                     [&](const Choice& choice) { return choice.axis == size; }))
+            [&](const Choice& choice) { return choice.axis == size; }))
       tell(sweep, size);
   }
 }
@@ -127,8 +123,8 @@ std::vector<std::string> names_of(const std::vector<Untold>& untold) {
 std::size_t twins(const SweepSpec& sweep, const std::vector<PlannedTrial>& trials) {
   std::set<std::tuple<std::vector<std::string>, std::map<std::string, std::string>>> seen;
   for (const PlannedTrial& trial : trials)
-    seen.emplace(trainer_command(sweep, trial.point, "d", 8),
-                 trainer_files(sweep, trial.point, "d", 8));
+    seen.emplace(
+        trainer_command(sweep, trial.point, "d", 8), trainer_files(sweep, trial.point, "d", 8));
   return trials.size() - seen.size();
 }
 
@@ -136,8 +132,8 @@ std::size_t twins(const SweepSpec& sweep, const std::vector<PlannedTrial>& trial
 
 TEST_CASE("one axis of a random sweep that no word tells is named and all told is distinct") {
   std::mt19937 random(20261125);
-  std::vector<std::string_view> logs(configurable_trainers().begin(),
-                                     configurable_trainers().end());
+  std::vector<std::string_view> logs(
+      configurable_trainers().begin(), configurable_trainers().end());
   logs.insert(logs.end(), {"nemo", "records", ""});
   for (int number = 0; number < 200; ++number) {
     auto varied = choices;
@@ -182,8 +178,8 @@ TEST_CASE("what follows from axes that are told need not be told") {
   for (std::size_t i = 0; i < batches.size(); i += 2)
     batches[i].point.layout.grad_accum *= 2;
   CHECK(names_of(untold_axes(sweep, batches)) == std::vector<std::string>{"grad_accum"});
-  sweep.runner.trainer.argv.insert(sweep.runner.trainer.argv.end(),
-                                   {"--global-batch-size", "{global_batch}"});
+  sweep.runner.trainer.argv.insert(
+      sweep.runner.trainer.argv.end(), {"--global-batch-size", "{global_batch}"});
   CHECK(untold_axes(sweep, batches).empty());
 }
 
@@ -192,8 +188,7 @@ TEST_CASE("a conditional word tells no more values apart than it has") {
   sweep.runner.trainer.argv.emplace_back("{zero=1?--use-distributed-optimizer}");
   CHECK(untold_axes(sweep, product_of({{"zero", {0, 1}}})).empty());
   const auto found = untold_axes(sweep, product_of({{"zero", {0, 1, 2}}}));
-  CHECK(
-      untold_text(sweep, found) ==
+  CHECK(untold_text(sweep, found) ==
       "Nothing tells the trainer zero (0, 1, 2): it would do the same for all of them. Add "
       "\"{zero=1?--use-distributed-optimizer}\", \"{zero>1?--use-megatron-fsdp}\", "
       "\"{zero>1?--data-parallel-sharding-strategy={zero=2?optim_grads:optim_grads_params}}\", "
@@ -231,8 +226,8 @@ TEST_CASE("one value may stay untold if trainers do it unasked or their words sa
   CHECK(untold_text(sweep, found).find("told: [recompute]") != std::string::npos);
 
   auto literal = sweep;
-  literal.runner.trainer.argv.insert(literal.runner.trainer.argv.end(),
-                                     {"--recompute-granularity", "full"});
+  literal.runner.trainer.argv.insert(
+      literal.runner.trainer.argv.end(), {"--recompute-granularity", "full"});
   CHECK(untold_axes(literal, full).empty());
   auto given = sweep;
   given.runner.trainer.told = {"recompute"};
@@ -255,21 +250,20 @@ TEST_CASE("a size or a type of the trainer's own choice is told, though it has o
   megatron.runner.trainer.argv = {"train"};  // which trains in fp32
   const auto found = untold_axes(megatron, trials);
   CHECK(untold_text(megatron, found) ==
-        "Nothing tells the trainer dtype bf16. Add \"{dtype=bf16?--bf16}\" to 'argv', or write "
-        "'told: [dtype]' if the program does it by itself.");
+      "Nothing tells the trainer dtype bf16. Add \"{dtype=bf16?--bf16}\" to 'argv', or write "
+      "'told: [dtype]' if the program does it by itself.");
   CHECK(untold_axes(megatron, product_of({{"dtype", {1}}})).empty());
   megatron.runner.trainer.argv.emplace_back("{dtype=bf16?--bf16}");
   CHECK(untold_axes(megatron, trials).empty());
   CHECK(untold_axes(megatron, product_of({{"dtype", {0, 1}}})).empty());
 
   SweepSpec titan = sweep_of_trainer("torchtitan");
-  CHECK(names_of(untold_axes(titan, trials)) ==
-        std::vector<std::string>{"seq_len", "micro_batch"});
+  CHECK(names_of(untold_axes(titan, trials)) == std::vector<std::string>{"seq_len", "micro_batch"});
   titan.runner.trainer.files["config"] = "seq_len = 1024\nlocal_batch_size = 1\n";
   CHECK(untold_axes(titan, trials).empty());
   titan.runner.trainer.files["config"] = "seq_len = 2048\nlocal_batch_size = 1\n";
   CHECK(untold_text(titan, untold_axes(titan, trials)) ==
-        "The trainer is told seq_len 2048 for seq_len 1024.");
+      "The trainer is told seq_len 2048 for seq_len 1024.");
 }
 
 TEST_CASE("the length that Megatron-Bridge's model is told is overruled by its dataset's") {
@@ -289,17 +283,13 @@ TEST_CASE("the length that Megatron-Bridge's model is told is overruled by its d
 
 TEST_CASE("a number in the trainer's words that is not the trial's is named") {
   SweepSpec sweep = sweep_of_trainer("megatron");
-  sweep.runner.trainer.argv = {"train",
-                               "--bf16",
-                               "--tensor-model-parallel-size",
-                               "{pp}",
-                               "--pipeline-model-parallel-size",
-                               "{tp}"};
+  sweep.runner.trainer.argv = {"train", "--bf16", "--tensor-model-parallel-size", "{pp}",
+      "--pipeline-model-parallel-size", "{tp}"};
   const auto found = untold_axes(sweep, product_of({{"tp", {1, 2}}, {"pp", {1, 4}}}));
   CHECK(names_of(found) == std::vector<std::string>{"tp", "pp"});
   CHECK(untold_text(sweep, found) ==
-        "The trainer is told --tensor-model-parallel-size 4 for tp 1. The trainer is told "
-        "--pipeline-model-parallel-size 1 for pp 4.");
+      "The trainer is told --tensor-model-parallel-size 4 for tp 1. The trainer is told "
+      "--pipeline-model-parallel-size 1 for pp 4.");
 }
 
 TEST_CASE("a trainer whose tensor parallelism splits the sequence by itself is told by tp") {

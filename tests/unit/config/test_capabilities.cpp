@@ -37,15 +37,15 @@ TEST_CASE("capabilities of the wrong shape are refused with the key") {
   CHECK(what("{}") == "the runner's capabilities: 'runner' is missing");
   CHECK(what(R"({"runner":1})") == "the runner's capabilities: 'runner' is not a text");
   CHECK(what(R"({"runner":"r","version":"1"})") ==
-        "the runner's capabilities: 'dtype' is missing or empty; for example [\"fp32\"]");
+      "the runner's capabilities: 'dtype' is missing or empty; for example [\"fp32\"]");
   CHECK(what(head + R"(,"max":{"tp":"one"}})") ==
-        "the runner's capabilities: 'max.tp' is not a whole number");
+      "the runner's capabilities: 'max.tp' is not a whole number");
   CHECK(what(head + R"(,"max":{"tp":18446744073709551615}})") ==
-        "the runner's capabilities: 'max.tp' is not a whole number");
+      "the runner's capabilities: 'max.tp' is not a whole number");
   CHECK(what(head + R"(,"zero":0})") == "the runner's capabilities: 'zero' is not an array");
   CHECK(what(head + R"(,"zero":[0.5]})") ==
-        "the runner's capabilities: 'zero' is not a whole number");
+      "the runner's capabilities: 'zero' is not a whole number");
   CHECK(what(head + R"(,"rules":[{"constraint":"c"}]})") ==
-        "the runner's capabilities: 'when' is missing");
+      "the runner's capabilities: 'when' is missing");
   CHECK(what(head + "}") == "accepted");
 }

@@ -50,18 +50,15 @@ class RandomSweep {
   }
 
   std::string text() {
-    static const std::vector<std::string> parts{"a",    "B",  "7", " ", "'", "\"", "\\", "#",
-                                                ":",    "[",  "é", "$", ";", "{}", ", ", "- ",
-                                                "null", "&x", "*", "!", "%", "@",  "`",  "~"};
+    static const std::vector<std::string> parts{"a", "B", "7", " ", "'", "\"", "\\", "#", ":", "[",
+        "é", "$", ";", "{}", ", ", "- ", "null", "&x", "*", "!", "%", "@", "`", "~"};
     std::string all;
     for (auto count = pick(6); count > 0; --count)
       all += parts[static_cast<std::size_t>(pick(static_cast<std::int64_t>(parts.size())))];
     return all;
   }
 
-  double real() {
-    return std::ldexp(1.0 + static_cast<double>(pick(1 << 30)), int(pick(60)) - 30);
-  }
+  double real() { return std::ldexp(1.0 + static_cast<double>(pick(1 << 30)), int(pick(60)) - 30); }
 
   void cluster() {
     auto& cluster = sweep_.cluster;
@@ -112,8 +109,7 @@ class RandomSweep {
   }
 
   std::int64_t value(const AxisInfo& axis) {
-    if (axis.kind == AxisKind::model)
-      return pick(static_cast<std::int64_t>(sweep_.models.size()));
+    if (axis.kind == AxisKind::model) return pick(static_cast<std::int64_t>(sweep_.models.size()));
     const auto least = std::max<std::int64_t>(axis.minimum, axis.name == "nodes" ? 1 : 0);
     return least + pick(std::min<std::int64_t>(axis.maximum - least + 1, 1000));
   }
@@ -169,7 +165,7 @@ class RandomSweep {
   static void inherit(PartialPoint& point, const std::vector<AxisValues>& axes) {
     for (const auto& axis : axes) {
       const bool set = std::any_of(point.settings.begin(), point.settings.end(),
-                                   [&](const auto& each) { return each.axis == axis.axis; });
+          [&](const auto& each) { return each.axis == axis.axis; });
       if (axis.values.size() == 1 && !set && axis.axis->name != "nodes")
         point.settings.push_back(axis);
     }
@@ -204,7 +200,7 @@ class RandomSweep {
       sweep_.env["E" + std::to_string(count)] = text();
     for (auto count = pick(3); count > 0; --count)
       sweep_.rules.push_back({"r" + std::to_string(count), "x" + text().substr(0, 90),
-                              log_rule_outcomes.at(static_cast<std::size_t>(pick(7)))});
+          log_rule_outcomes.at(static_cast<std::size_t>(pick(7)))});
   }
 
   void policy() {
@@ -257,8 +253,8 @@ TEST_CASE("an explained sweep names every default and its reason") {
   }
   for (const auto& axis : axes()) {
     if (axis.name != "nodes")
-      CHECK_MESSAGE(text.find("  " + std::string(axis.name) + ": ") != std::string::npos,
-                    axis.name);
+      CHECK_MESSAGE(
+          text.find("  " + std::string(axis.name) + ": ") != std::string::npos, axis.name);
   }
 }
 
@@ -270,8 +266,7 @@ TEST_CASE(
   const auto text = explain_sweep(*sweep);
   CHECK(text.find("  llama-1b: {layers: 16, hidden: 2048, ffn: 8192, heads: 32, kv_heads: 32, "
                   "vocab: 131072, tied_embeddings: true}\n") != std::string::npos);
-  CHECK(
-      text.find("  gemm_efficiency: 0.7  # share of the peak in a layer's matrix products\n") !=
+  CHECK(text.find("  gemm_efficiency: 0.7  # share of the peak in a layer's matrix products\n") !=
       std::string::npos);
   CHECK(text.find("  this_machine: false\n  shared_host: false\n") != std::string::npos);
 }

@@ -28,16 +28,15 @@ SweepSpec loaded(const std::string& text, std::vector<std::string> set = {}) {
 }
 
 const AxisValues& setting(const std::vector<AxisValues>& settings, std::string_view name) {
-  const auto found =
-      std::find_if(settings.begin(), settings.end(),
-                   [&](const AxisValues& each) { return each.axis->name == name; });
+  const auto found = std::find_if(settings.begin(), settings.end(),
+      [&](const AxisValues& each) { return each.axis->name == name; });
   REQUIRE_MESSAGE(found != settings.end(), name);
   return *found;
 }
 
 bool has(const std::vector<AxisValues>& settings, std::string_view name) {
   return std::any_of(settings.begin(), settings.end(),
-                     [&](const AxisValues& each) { return each.axis->name == name; });
+      [&](const AxisValues& each) { return each.axis->name == name; });
 }
 
 using Values = std::vector<std::int64_t>;
@@ -45,8 +44,7 @@ using Values = std::vector<std::int64_t>;
 }  // namespace
 
 TEST_CASE("every axis that a file leaves out has its default among the constants") {
-  const auto sweep =
-      loaded(head + "constants: {model: tiny}\naxes: {nodes: [1], tp: [1, 2]}\n");
+  const auto sweep = loaded(head + "constants: {model: tiny}\naxes: {nodes: [1], tp: [1, 2]}\n");
   for (const auto& axis : axes()) {
     if (axis.name == "nodes" || axis.name == "tp" || axis.name == "gpus") {
       CHECK_FALSE(has(sweep.constants, axis.name));
@@ -63,8 +61,7 @@ TEST_CASE("every axis that a file leaves out has its default among the constants
 }
 
 TEST_CASE("a global batch lets grad_accum follow from it") {
-  const auto sweep =
-      loaded(head + "constants: {model: tiny, gpus: 2, global_batch_tokens: 1Mi}\n");
+  const auto sweep = loaded(head + "constants: {model: tiny, gpus: 2, global_batch_tokens: 1Mi}\n");
   CHECK(sweep.global_batch_tokens == 1048576);
   CHECK_FALSE(sweep.global_batch_samples.has_value());
   CHECK(setting(sweep.constants, "grad_accum").automatic);
@@ -72,8 +69,8 @@ TEST_CASE("a global batch lets grad_accum follow from it") {
 
 TEST_CASE("a control is a layout without a world, which fills what it does not set") {
   const std::string sweep = head +
-                            "constants: {model: tiny, gpus: 1, global_batch_size: 8}\n"
-                            "axes: {tp: [1], dp: [1], grad_accum: [8]}\nvars: {x: [a, b]}\n";
+      "constants: {model: tiny, gpus: 1, global_batch_size: 8}\n"
+      "axes: {tp: [1], dp: [1], grad_accum: [8]}\nvars: {x: [a, b]}\n";
   const auto control = loaded(sweep + "control: {tp: 1, micro_batch: 2}\n").control.layout;
   REQUIRE(control);
   CHECK(setting(control->settings, "micro_batch").values == Values{2});
@@ -86,9 +83,9 @@ TEST_CASE("a control is a layout without a world, which fills what it does not s
 
 TEST_CASE("the network between nodes of GPUs is probed unless that is switched off") {
   const auto from = [](std::string_view cluster, std::string_view more) {
-    const auto text = fmt::format(
-        "name: t\ncluster: {{preset: {}}}\nconstants: {{model: tiny, nodes: 2}}\n{}", cluster,
-        more);
+    const auto text =
+        fmt::format("name: t\ncluster: {{preset: {}}}\nconstants: {{model: tiny, nodes: 2}}\n{}",
+            cluster, more);
     return loaded(text).control.network_from;
   };
   CHECK(from("h100-8x", "") == 2);
@@ -102,8 +99,7 @@ TEST_CASE("the network between nodes of GPUs is probed unless that is switched o
 }
 
 TEST_CASE("other trainers' names are understood") {
-  const auto sweep = loaded(
-      head +
+  const auto sweep = loaded(head +
       "constants: {model: tiny, nnodes: 1, sequence_length: 64}\n"
       "axes: {tensor_model_parallel_size: [1, 2], mbs: 4, recompute_granularity: [full]}\n");
   CHECK(setting(sweep.axes, "tp").values == Values{1, 2});
@@ -114,8 +110,8 @@ TEST_CASE("other trainers' names are understood") {
 
 TEST_CASE("a rank order may name every dimension") {
   const auto order_of = [](const std::string& word) {
-    const auto sweep = loaded(head + "constants: {model: tiny, rank_order: " + word +
-                              "}\naxes: {nodes: [1]}\n");
+    const auto sweep =
+        loaded(head + "constants: {model: tiny, rank_order: " + word + "}\naxes: {nodes: [1]}\n");
     const auto value = setting(sweep.constants, "rank_order").values.at(0);
     return rank_order_words.at(static_cast<std::size_t>(value));
   };
@@ -140,8 +136,7 @@ TEST_CASE("models come from the file first and from presets as they are named") 
 
 TEST_CASE("a cluster is a preset or a preset with changes or written out") {
   const auto with = [](const std::string& cluster) {
-    return loaded("name: x\ncluster: " + cluster + "\nconstants: {model: tiny, gpus: 1}\n")
-        .cluster;
+    return loaded("name: x\ncluster: " + cluster + "\nconstants: {model: tiny, gpus: 1}\n").cluster;
   };
   CHECK(with("h100-8x").memory_bytes == 81559LL << 20);
   const auto changed = with("{preset: this-machine, memory: 64MiB, gpus_per_node: 2}");
@@ -161,8 +156,8 @@ TEST_CASE("a cluster is a preset or a preset with changes or written out") {
 
 TEST_CASE("axes of a zip advance together") {
   const auto sweep = loaded(head +
-                            "constants: {model: tiny, gpus: 4}\n"
-                            "zip: [{tp: [1, 2, 2], pp: [4, 2, 1]}]\n");
+      "constants: {model: tiny, gpus: 4}\n"
+      "zip: [{tp: [1, 2, 2], pp: [4, 2, 1]}]\n");
   REQUIRE(sweep.zips.size() == 1);
   CHECK(setting(sweep.zips[0].axes, "tp").values == Values{1, 2, 2});
   CHECK(sweep.has_product());
@@ -170,9 +165,9 @@ TEST_CASE("axes of a zip advance together") {
 
 TEST_CASE("a hand-picked point has what the constants can't give it") {
   const auto sweep = loaded(head +
-                            "constants: {model: tiny, gpus: 4, global_batch_size: 8}\n"
-                            "axes: {dp: [1, 2], grad_accum: auto}\nvars: {f: [a, b]}\n"
-                            "points:\n  - {tp: 2, f: b}\n  - {nodes: 1, dp: 4}\n");
+      "constants: {model: tiny, gpus: 4, global_batch_size: 8}\n"
+      "axes: {dp: [1, 2], grad_accum: auto}\nvars: {f: [a, b]}\n"
+      "points:\n  - {tp: 2, f: b}\n  - {nodes: 1, dp: 4}\n");
   REQUIRE(sweep.points.size() == 2);
   const auto& first = sweep.points[0];
   CHECK(setting(first.settings, "dp").automatic);
@@ -186,16 +181,15 @@ TEST_CASE("a var has no name of a column that results have beside it") {
   for (const auto& column : result_columns) {
     const auto name = std::string(column.name);
     CAPTURE(name);
-    const auto sweep = load_text(fmt::format(
-        "{}constants: {{model: tiny, gpus: 4}}\nvars: {{{}: [1, 2]}}\n", head, name));
+    const auto sweep = load_text(
+        fmt::format("{}constants: {{model: tiny, gpus: 4}}\nvars: {{{}: [1, 2]}}\n", head, name));
     REQUIRE_FALSE(sweep.has_value());
     CHECK(sweep.error().what.find("'" + name + "'") != std::string::npos);
   }
 }
 
 TEST_CASE("a sweep of points alone needs no world for a product that it does not have") {
-  const auto sweep =
-      loaded(head + "points: [{model: tiny, gpus: 2}, {model: mini, nodes: 1}]\n");
+  const auto sweep = loaded(head + "points: [{model: tiny, gpus: 2}, {model: mini, nodes: 1}]\n");
   CHECK_FALSE(sweep.has_product());
   CHECK(sweep.models.size() == 2);
 }
@@ -237,8 +231,7 @@ TEST_CASE("more points than a sweep file can hold are refused") {
 }
 
 TEST_CASE("exclusions and runner and environment are kept as they are written") {
-  const auto sweep = loaded(
-      head +
+  const auto sweep = loaded(head +
       "constants: {model: tiny, gpus: 1}\n"
       "exclude:\n  - tp > 8\n  - when: >\n      pp = 1\n      and zero = 0\n    why: slow\n"
       "runner: {name: nanotron, program: /opt/train, args: [--fast, 'a b']}\n"
@@ -249,8 +242,7 @@ TEST_CASE("exclusions and runner and environment are kept as they are written") 
   CHECK(sweep.excludes.at(1).position.line == 6);
   CHECK(sweep.runner.args == std::vector<std::string>{"--fast", "a b"});
   CHECK(sweep.env.at("EMPTY").empty());
-  CHECK(loaded(head + "constants: {model: tiny, gpus: 1}\nrunner: mine\n").runner.name ==
-        "mine");
+  CHECK(loaded(head + "constants: {model: tiny, gpus: 1}\nrunner: mine\n").runner.name == "mine");
 }
 
 /// A folder with a program `x.sh`, one in `bin/`, and one of "ours".
@@ -304,13 +296,13 @@ TEST_CASE("a script that the kernel would not start is told at its place") {
   const Programs programs;
   programs.write("x.sh", "echo no interpreter\n");
   const auto told = [&] { return fault_of(programs.load("program: x.sh")); };
-  CHECK(told().find("sweep.yaml:4:19: 'x.sh' cannot be started: its first line names no "
-                    "interpreter; a script begins with a line such as '#!/bin/bash'") !=
-        std::string::npos);
-  programs.write("x.sh", "#! /nowhere/python3 -u\n");
   CHECK(told().find(
-            "'x.sh' cannot be started: its interpreter '/nowhere/python3' does not exist") !=
-        std::string::npos);
+            "sweep.yaml:4:19: 'x.sh' cannot be started: its first line names no "
+            "interpreter; a script begins with a line such as '#!/bin/bash'") != std::string::npos);
+  programs.write("x.sh", "#! /nowhere/python3 -u\n");
+  CHECK(
+      told().find("'x.sh' cannot be started: its interpreter '/nowhere/python3' does not exist") !=
+      std::string::npos);
   programs.write("x.sh", "#!/bin/sh\n");
   CHECK(programs.named("program: x.sh").program == programs.path("x.sh"));
 }
@@ -327,11 +319,10 @@ TEST_CASE("a runner whose program is named and which is not is no shardbench") {
 }
 
 TEST_CASE("policy values are read by their units") {
-  const auto sweep =
-      loaded(head +
-             "constants: {model: tiny, gpus: 1}\n"
-             "watch: {step_limit: 1.5min, keep_log: 1MiB}\nretry: {elsewhere: 0}\n"
-             "limits: {max_gpu_hours: 0.5, max_points: 1M}\n");
+  const auto sweep = loaded(head +
+      "constants: {model: tiny, gpus: 1}\n"
+      "watch: {step_limit: 1.5min, keep_log: 1MiB}\nretry: {elsewhere: 0}\n"
+      "limits: {max_gpu_hours: 0.5, max_points: 1M}\n");
   CHECK(sweep.policy.attempt.step_limit_s == 90);
   CHECK(sweep.policy.attempt.keep_log_bytes == 1 << 20);
   CHECK(sweep.policy.retry_elsewhere == 0);
@@ -341,12 +332,12 @@ TEST_CASE("policy values are read by their units") {
 
 TEST_CASE("a flag replaces what the file says and what contradicts it") {
   const std::string file = head +
-                           "constants: {model: tiny, gpus: 1, global_batch_tokens: 64Ki}\n"
-                           "axes: {tp_size: [1, 2], zero: [0, 1], pp: [1]}\n";
-  const auto sweep = loaded(
-      file, {"axes.tp=4,8", "constants.zero=1", "axes.nodes=[1, 2]",
-             "constants.global_batch_size=32", "measure.steps=5", "limits.max_nodes=4",
-             "cluster.memory=64MiB", "constants.model=mini", "vars.f=a,b", "runner.args=[-x]"});
+      "constants: {model: tiny, gpus: 1, global_batch_tokens: 64Ki}\n"
+      "axes: {tp_size: [1, 2], zero: [0, 1], pp: [1]}\n";
+  const auto sweep = loaded(file,
+      {"axes.tp=4,8", "constants.zero=1", "axes.nodes=[1, 2]", "constants.global_batch_size=32",
+          "measure.steps=5", "limits.max_nodes=4", "cluster.memory=64MiB", "constants.model=mini",
+          "vars.f=a,b", "runner.args=[-x]"});
   CHECK(sweep.axes.front().axis->name == "tp");
   CHECK(setting(sweep.axes, "tp").values == Values{4, 8});
   CHECK(setting(sweep.constants, "zero").values == Values{1});
@@ -373,7 +364,7 @@ TEST_CASE("no var has the name of a column of trials or measurements") {
   for (std::string line; std::getline(schema, line);) {
     if (line.rfind("CREATE TABLE", 0) == 0)
       inside = line.find(" trials") != std::string::npos ||
-               line.find(" measurements") != std::string::npos;
+          line.find(" measurements") != std::string::npos;
     const auto end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", 2);
     if (!inside || line.rfind("  ", 0) != 0 || end == std::string::npos || end == 2) continue;
     const auto column = line.substr(2, end - 2);
@@ -403,19 +394,18 @@ TEST_CASE("finals say how many layouts run again, how often, and what does not m
   CHECK(shorter->measure.finals_longer() == doctest::Approx(23.0 / 8));
   CHECK(fault_of(load_text(text + "measure: {first: 5}\n"))
             .find("'first' shortens the runs before the finals; write 'finalists: 3'") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(fault_of(load_text(text + "measure: {steps: 5, first: 5, finalists: 2}\n"))
             .find("'first' has to be below 'steps', which is 5; got '5'") != std::string::npos);
   CHECK(fault_of(load_text(text + "measure: {resolve: 1%}\n")).find("'resolve' ends finals") !=
-        std::string::npos);
+      std::string::npos);
   CHECK_FALSE(load_text(text + "measure: {finalists: 1}\n"));
 }
 
 TEST_CASE("a search with finals runs short at first unless the file says how long") {
   const auto first = [](const std::string& measure, const std::string& policy) {
-    const auto sweep =
-        load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" + "measure: {" +
-                  measure + "}\nsearch: {policy: " + policy + "}\n");
+    const auto sweep = load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
+        "measure: {" + measure + "}\nsearch: {policy: " + policy + "}\n");
     REQUIRE_MESSAGE(sweep, fault_of(sweep));
     // As it is kept with the sweep it means the same.
     const auto again = load_text(explain_sweep(*sweep));
@@ -434,8 +424,7 @@ TEST_CASE("a search with finals runs short at first unless the file says how lon
 TEST_CASE("a search says its policy and its end and is exhaustive without") {
   const std::string text = std::string(head) + "constants: {model: tiny, gpus: 1}\n";
   CHECK(load_text(text)->search.is_plain());
-  const auto searched = load_text(
-      text +
+  const auto searched = load_text(text +
           "search: {policy: best_first, until: {regret: 1%, confidence: 0.9, runs: 20}, "
           "rules: {grad_accum: false, memory: false}, learn_across: false}\n",
       {"search.until.gpu_hours=2.5"});
@@ -458,15 +447,13 @@ TEST_CASE("a daemon's own values are those of the sections for it, and nothing e
     return refused ? "accepted" : refused.error().what;
   };
   CHECK(refusal("axes.tp=2").find("unknown key 'axes'") != std::string::npos);
-  CHECK(refusal("daemon.tick=fast").find("--set daemon.tick=fast: 'fast' is not a duration") ==
-        0);
+  CHECK(refusal("daemon.tick=fast").find("--set daemon.tick=fast: 'fast' is not a duration") == 0);
   CHECK(refusal("demon.tick=2s").find("did you mean 'daemon'?") != std::string::npos);
 }
 
 TEST_CASE("a key with a control character is named without it") {
-  const auto said =
-      fault_of(load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
-                         "vars: {\"fin\\x06e\": [b, b]}\n"));
+  const auto said = fault_of(load_text(std::string(head) + "constants: {model: tiny, gpus: 1}\n" +
+      "vars: {\"fin\\x06e\": [b, b]}\n"));
   CHECK(said.find("'b' appears twice in 'fin\\x06e'") != std::string::npos);
   CHECK(said.find('\x06') == std::string::npos);
 }

@@ -26,10 +26,10 @@ TEST_CASE("words of yaml-cpp 0.7 and 0.8 become the same sentence") {
       "no anchor with this name precedes; put the value in quotes if '*' is part of it";
   CHECK(words_for("a: *model", "the referenced anchor is not defined", 1, 4) == anchor);
   CHECK(words_for("a: *model", "the referenced anchor is not defined: model", 1, 4) == anchor);
-  CHECK(words_for("a:\n\tb: 1", "illegal map value", 2, 3) ==
-        "tab used for indentation; use spaces");
+  CHECK(
+      words_for("a:\n\tb: 1", "illegal map value", 2, 3) == "tab used for indentation; use spaces");
   CHECK(words_for("a:\n\tb: 1", "illegal tab when looking for indentation", 2, 1) ==
-        "tab used for indentation; use spaces");
+      "tab used for indentation; use spaces");
 }
 
 TEST_CASE("what no version is known to say is shown as it is") {

@@ -33,25 +33,25 @@ std::int64_t latent_attention(const ModelSpec& model) {
   const auto heads = model.heads;
   const auto nope = model.head_dim - model.qk_rope_head_dim;
   return model.q_lora_rank * (model.hidden + heads * model.head_dim) +
-         model.kv_lora_rank * (model.hidden + heads * (nope + model.v_head_dim)) +
-         model.hidden * model.qk_rope_head_dim + heads * model.v_head_dim * model.hidden;
+      model.kv_lora_rank * (model.hidden + heads * (nope + model.v_head_dim)) +
+      model.hidden * model.qk_rope_head_dim + heads * model.v_head_dim * model.hidden;
 }
 
 /// Without what predicts later tokens, which names don't count.
 double parameters(const ModelSpec& model) {
   const auto head = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
   const auto attention = model.kv_lora_rank > 0
-                             ? latent_attention(model)
-                             : 2 * model.hidden * head * (model.heads + model.kv_heads);
+      ? latent_attention(model)
+      : 2 * model.hidden * head * (model.heads + model.kv_heads);
   const auto norms = 2 * model.hidden;
   const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
   const auto expert = 3 * model.hidden * model.expert_ffn;
   const auto sparse =
       (model.experts + model.shared_experts) * expert + model.experts * model.hidden;
   const auto embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * model.hidden;
-  return static_cast<double>(
-      model.layers * (attention + norms) + dense_layers * 3 * model.hidden * model.ffn +
-      (model.layers - dense_layers) * sparse + embeddings + model.hidden);
+  return static_cast<double>(model.layers * (attention + norms) +
+      dense_layers * 3 * model.hidden * model.ffn + (model.layers - dense_layers) * sparse +
+      embeddings + model.hidden);
 }
 
 SweepSpec with_model(const std::string& model) {
@@ -65,13 +65,27 @@ SweepSpec with_model(const std::string& model) {
 
 TEST_CASE("every model preset loads and has the size that its name promises") {
   const std::map<std::string, double> promised{
-      {"llama-1b", 1.34e9},       {"llama-4b", 3.57e9},        {"llama-9b", 8.86e9},
-      {"llama-80b", 80e9},        {"llama-469b", 469e9},       {"llama-7b", 6.74e9},
-      {"llama-13b", 13.0e9},      {"llama-30b", 32.5e9},       {"llama-65b", 65.3e9},
-      {"llama-3-8b", 8.03e9},     {"llama-3-70b", 70.6e9},     {"mixtral-8x7b", 46.7e9},
-      {"qwen3-30b-a3b", 30.53e9}, {"deepseek-v3-like", 671e9}, {"llama-3.1-405b", 405.85e9},
-      {"qwen3-8b", 8.19e9},       {"qwen3-32b", 32.76e9},      {"qwen3-235b-a22b", 235.1e9},
-      {"gpt-oss-120b", 116.8e9},  {"gpt-oss-20b", 20.9e9},     {"deepseek-v3", 671.0e9},
+      {"llama-1b", 1.34e9},
+      {"llama-4b", 3.57e9},
+      {"llama-9b", 8.86e9},
+      {"llama-80b", 80e9},
+      {"llama-469b", 469e9},
+      {"llama-7b", 6.74e9},
+      {"llama-13b", 13.0e9},
+      {"llama-30b", 32.5e9},
+      {"llama-65b", 65.3e9},
+      {"llama-3-8b", 8.03e9},
+      {"llama-3-70b", 70.6e9},
+      {"mixtral-8x7b", 46.7e9},
+      {"qwen3-30b-a3b", 30.53e9},
+      {"deepseek-v3-like", 671e9},
+      {"llama-3.1-405b", 405.85e9},
+      {"qwen3-8b", 8.19e9},
+      {"qwen3-32b", 32.76e9},
+      {"qwen3-235b-a22b", 235.1e9},
+      {"gpt-oss-120b", 116.8e9},
+      {"gpt-oss-20b", 20.9e9},
+      {"deepseek-v3", 671.0e9},
   };
   for (const auto& name : yaml_files("/models")) {
     const auto model = with_model(name).models.at(0);
@@ -123,8 +137,7 @@ TEST_CASE("the quickstart leaves room for the weights of its larger model and li
 
 TEST_CASE("an efficiency is a share and says so") {
   const auto load = [](const std::string& value) {
-    return load_sweep_text(
-        "name: x\ncluster: {preset: h100-8x, gemm_efficiency: " + value +
+    return load_sweep_text("name: x\ncluster: {preset: h100-8x, gemm_efficiency: " + value +
             "}\nconstants: {model: llama-1b, seq_len: 4096}\naxes: {nodes: [1]}\n",
         "sweep.yaml", with_presets());
   };
@@ -137,13 +150,13 @@ TEST_CASE("an efficiency is a share and says so") {
     REQUIRE_FALSE(loaded.has_value());
     CHECK(loaded.error().what.find("sweep.yaml:2:45: 'gemm_efficiency' is a share above 0 and "
                                    "at most 1; got '" +
-                                   bad + "'") != std::string::npos);
+              bad + "'") != std::string::npos);
   }
 }
 
 TEST_CASE("a cluster in a file beside the sweep is the one that was written out") {
   const auto folder = std::filesystem::temp_directory_path() /
-                      ("shardsweep-clusters-" + std::to_string(::getpid()));
+      ("shardsweep-clusters-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
   auto cluster = *load_cluster("h100-8x", with_presets().presets);
   cluster.gemm_efficiency = 0.71;

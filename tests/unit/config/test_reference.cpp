@@ -71,10 +71,9 @@ std::string model_table() {
     REQUIRE_MESSAGE(sweep.has_value(), name);
     const auto& m = sweep->models.at(0);
     if (m.is_latent() || m.mtp_layers > 0) continue;
-    table += fmt::format(
-        "{{\"{}\", {{{}, {}, {}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}}}}},\n", name,
-        m.layers, m.hidden, m.ffn, m.heads, m.kv_heads, m.vocab, m.tied_embeddings, m.head_dim,
-        m.experts, m.experts_per_token, m.expert_ffn, m.shared_experts, m.dense_layers);
+    table += fmt::format("{{\"{}\", {{{}, {}, {}, {}, {}, {}, 0, {}, {}, {}, {}, {}, {}, {}}}}},\n",
+        name, m.layers, m.hidden, m.ffn, m.heads, m.kv_heads, m.vocab, m.tied_embeddings,
+        m.head_dim, m.experts, m.experts_per_token, m.expert_ffn, m.shared_experts, m.dense_layers);
   }
   return table;
 }
@@ -91,13 +90,12 @@ TEST_CASE("the references of sweep and site file are those that the program prin
     sweeps = with_generated(sweeps, topic);
   check_file(root + "/sweeps/README.md", sweeps);
   check_file(root + "/sweeps/RESULTS.md",
-             with_generated(contents(root + "/sweeps/RESULTS.md"), "columns"));
-  check_file(
-      root + "/runner/TRAINERS.md",
-      with_generated(with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"),
-                     "trainers"));
+      with_generated(contents(root + "/sweeps/RESULTS.md"), "columns"));
+  check_file(root + "/runner/TRAINERS.md",
+      with_generated(
+          with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"), "trainers"));
   check_file(root + "/templates/README.md",
-             with_generated(contents(root + "/templates/README.md"), "site"));
+      with_generated(contents(root + "/templates/README.md"), "site"));
 }
 
 TEST_CASE("the schema of the sweep file is the one that the program prints") {
@@ -119,8 +117,7 @@ TEST_CASE("every key of the reference is one that the loader takes") {
     } else if (section == "exclude" || section == "classify") {
       text += fmt::format("{}: [{{{}: {{}}}}]\n", section, name);
     } else if (const auto dot = section.find('.'); dot != std::string::npos) {
-      text +=
-          section.substr(0, dot) + ": {" + section.substr(dot + 1) + ": {" + name + ": {}}}\n";
+      text += section.substr(0, dot) + ": {" + section.substr(dot + 1) + ": {" + name + ": {}}}\n";
     } else {
       text += fmt::format("{}: {{{}: {{}}}}\n", section, name);
     }

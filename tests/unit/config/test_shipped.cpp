@@ -29,8 +29,7 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 TEST_CASE("every preset, sweep and template of the checkout is built in, byte by byte") {
   const std::filesystem::path nowhere = "/nowhere";
   for (const auto& [kind, folder] : {std::pair{PresetKind::model, "sweeps/models"},
-                                     {PresetKind::cluster, "sweeps/clusters"},
-                                     {PresetKind::sweep, "sweeps"}}) {
+           {PresetKind::cluster, "sweeps/clusters"}, {PresetKind::sweep, "sweeps"}}) {
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(source / folder)) {
       if (entry.path().extension() != ".yaml") continue;
@@ -77,7 +76,7 @@ TEST_CASE("a mistake in a folder's file is told with its place") {
   const auto bad = load_model("bad", folder.path());
   REQUIRE_FALSE(bad.has_value());
   CHECK(bad.error().what.find((folder.path() / "models/bad.yaml").string() + ":1:") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("a preset that nobody has is an error") {
@@ -86,10 +85,9 @@ TEST_CASE("a preset that nobody has is an error") {
 }
 
 TEST_CASE("a site file names a template of its own, or one that is built in") {
-  CHECK(load_site_text("template: lane-sbcast.sbatch\n", "s")->job_template ==
-        "lane-sbcast.sbatch");
-  CHECK(load_site_text("template: /etc/lane.sbatch\n", "s")->job_template ==
-        "/etc/lane.sbatch");
+  CHECK(
+      load_site_text("template: lane-sbcast.sbatch\n", "s")->job_template == "lane-sbcast.sbatch");
+  CHECK(load_site_text("template: /etc/lane.sbatch\n", "s")->job_template == "/etc/lane.sbatch");
   for (const std::string wrong : {"lane", "own/lane.sbatch", "../templates/lane.sbatch"}) {
     const auto refused = load_site_text("template: " + wrong + "\n", "s");
     REQUIRE_FALSE(refused.has_value());

@@ -16,8 +16,7 @@ namespace {
 std::string fault_of(const std::string& text) {
   const Source source("f", text);
   const auto tree = parse_yaml(source);
-  return tree ? std::string("accepted")
-              : tree.error().what.substr(0, tree.error().what.find('\n'));
+  return tree ? std::string("accepted") : tree.error().what.substr(0, tree.error().what.find('\n'));
 }
 
 std::string csv_of(const std::string& text) {
@@ -72,19 +71,19 @@ TEST_CASE("an empty file is a null node and not a fault") {
 
 TEST_CASE("a document is bounded in every direction") {
   CHECK(fault_of(std::string(most_yaml_bytes + 1, ' ')) ==
-        "f: is larger than 4 MiB, the limit for such a file");
+      "f: is larger than 4 MiB, the limit for such a file");
   CHECK(fault_of("a: " + std::string(most_scalar_bytes + 1, 'x')) ==
-        "f:1:4: value is longer than 64 KiB");
+      "f:1:4: value is longer than 64 KiB");
   CHECK(fault_of("a: " + std::string(most_scalar_bytes, 'x')) == "accepted");
   std::string list;
   for (std::size_t at = 0; at + 1 < most_yaml_nodes; ++at)
     list += "- x\n";
   CHECK(fault_of(list) == "accepted");
   CHECK(fault_of(list + "- x\n") ==
-        "f:100000:3: file holds more than 100000 values, with aliases written out");
+      "f:100000:3: file holds more than 100000 values, with aliases written out");
   CHECK(fault_of(std::string(63, '[') + "x" + std::string(63, ']')) == "accepted");
   CHECK(fault_of(std::string(65, '[') + "x" + std::string(65, ']')) ==
-        "f:1:65: nested more than 64 levels deep");
+      "f:1:65: nested more than 64 levels deep");
 }
 
 TEST_CASE("aliases don't nest deeper than brackets may") {

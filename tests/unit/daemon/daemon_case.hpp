@@ -52,8 +52,8 @@ struct Case : PlayedSite {
     CHECK_FALSE(alive());
   }
   std::string event(const std::string& kind) {
-    return sql(fmt::format(
-        "SELECT detail FROM events WHERE kind = '{}' ORDER BY id DESC LIMIT 1", kind));
+    return sql(
+        fmt::format("SELECT detail FROM events WHERE kind = '{}' ORDER BY id DESC LIMIT 1", kind));
   }
   /// What the daemon tells commands of what keeps it from its work.
   std::string troubles() { return must(read_file(home.trouble())); }

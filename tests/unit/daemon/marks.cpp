@@ -14,21 +14,19 @@ namespace shardsweep::testing {
 namespace {
 
 // In the order of the variants.
-constexpr std::array<std::string_view, 17> change_words{
-    "SetSweep",     "SetTrial",       "PutAttempt",      "PutAllocation",  "AddMeasurement",
-    "AddEvent",     "SeenNode",       "AddNodeEvidence", "ForgetEvidence", "SetNode",
-    "EndProbe",     "PutControl",     "MarkMeasurement", "SetClock",       "ServedRequest",
+constexpr std::array<std::string_view, 17> change_words{"SetSweep", "SetTrial", "PutAttempt",
+    "PutAllocation", "AddMeasurement", "AddEvent", "SeenNode", "AddNodeEvidence", "ForgetEvidence",
+    "SetNode", "EndProbe", "PutControl", "MarkMeasurement", "SetClock", "ServedRequest",
     "AddKnowledge", "ForgetKnowledge"};
 static_assert(change_words.size() == std::variant_size_v<Change>);
-constexpr std::array<std::string_view, 10> answer_words{
-    "SubmitAccepted", "SubmitUnknown", "SubmitRefused", "SubmitDeferred", "JobSeen",
-    "JobDuplicate",   "JobNotSeen",    "JobMissed",     "LookFailed",     "SiteSeen"};
+constexpr std::array<std::string_view, 10> answer_words{"SubmitAccepted", "SubmitUnknown",
+    "SubmitRefused", "SubmitDeferred", "JobSeen", "JobDuplicate", "JobNotSeen", "JobMissed",
+    "LookFailed", "SiteSeen"};
 static_assert(answer_words.size() == std::variant_size_v<SchedulerEvent>);
 constexpr std::array<std::string_view, 4> order_words{"Assign", "Revoke", "Cancel", "Drain"};
 static_assert(order_words.size() == std::variant_size_v<ToLeadBody>);
-constexpr std::array<std::string_view, 9> news_words{"Claimed",     "Beat",    "Started",
-                                                     "Ended",       "Revoked", "NodeSeen",
-                                                     "FoundOnNode", "Checked", "Bye"};
+constexpr std::array<std::string_view, 9> news_words{
+    "Claimed", "Beat", "Started", "Ended", "Revoked", "NodeSeen", "FoundOnNode", "Checked", "Bye"};
 static_assert(news_words.size() == std::variant_size_v<FromLeadBody>);
 
 /// What fleet/decide, finals, nodes, control, starts and fold can decide.

@@ -42,8 +42,8 @@ Result<void> MortalStore::commit(std::span<const Change> changes) {
 Result<std::optional<std::string>> MortalStore::answer_to(const std::string& request) {
   return mortal([&] { return store_->answer_to(request); });
 }
-Result<Store::InboxProgress> MortalStore::accept_inbox(const std::filesystem::path& file,
-                                                       Timestamp now, std::int64_t rows) {
+Result<Store::InboxProgress> MortalStore::accept_inbox(
+    const std::filesystem::path& file, Timestamp now, std::int64_t rows) {
   return mortal([&] { return store_->accept_inbox(file, now, rows); });
 }
 Result<Point> MortalStore::point_of(TrialId trial, const SweepSpec& sweep) {
@@ -65,12 +65,12 @@ Result<std::vector<FinalsRow>> MortalStore::finals_rows(SweepId sweep, std::int3
 Result<std::vector<std::int32_t>> MortalStore::node_counts(SweepId sweep) {
   return mortal([&] { return store_->node_counts(sweep); });
 }
-Result<std::vector<TrialRow>> MortalStore::add_finals(SweepId sweep,
-                                                      const std::vector<NewFinal>& finals) {
+Result<std::vector<TrialRow>> MortalStore::add_finals(
+    SweepId sweep, const std::vector<NewFinal>& finals) {
   return mortal([&] { return store_->add_finals(sweep, finals); });
 }
-Result<Selected> MortalStore::select_trials(const std::vector<std::string>& names,
-                                            const std::string& where) {
+Result<Selected> MortalStore::select_trials(
+    const std::vector<std::string>& names, const std::string& where) {
   return mortal([&] { return store_->select_trials(names, where); });
 }
 Result<bool> MortalStore::work_left() {
@@ -83,8 +83,8 @@ Result<bool> MortalStore::work_left() {
 Result<SweepContents> MortalStore::contents_of(SweepId sweep) {
   return mortal([&] { return store_->contents_of(sweep); });
 }
-Result<bool> MortalStore::delete_sweep(SweepId sweep, std::int64_t rows,
-                                       const ForgetFolder& forget) {
+Result<bool> MortalStore::delete_sweep(
+    SweepId sweep, std::int64_t rows, const ForgetFolder& forget) {
   // Small pieces, so that deletions take several ticks.
   return mortal(
       [&] { return store_->delete_sweep(sweep, std::min<std::int64_t>(rows, 3), forget); });

@@ -68,8 +68,7 @@ class ManualClock final : public Clock {
 /// A real store; before and after each call the daemon may die.
 class MortalStore final : public Store {
  public:
-  MortalStore(std::unique_ptr<Store> store, Fate& fate)
-      : store_(std::move(store)), fate_(fate) {}
+  MortalStore(std::unique_ptr<Store> store, Fate& fate) : store_(std::move(store)), fate_(fate) {}
 
   std::optional<Fault> outage;  ///< of commits: what they answer
 
@@ -88,23 +87,21 @@ class MortalStore final : public Store {
   Result<WorldRows> load_world() override;
   Result<void> commit(std::span<const Change> changes) override;
   Result<std::optional<std::string>> answer_to(const std::string& request) override;
-  Result<InboxProgress> accept_inbox(const std::filesystem::path& file, Timestamp now,
-                                     std::int64_t rows) override;
+  Result<InboxProgress> accept_inbox(
+      const std::filesystem::path& file, Timestamp now, std::int64_t rows) override;
   Result<Point> point_of(TrialId trial, const SweepSpec& sweep) override;
   Result<std::vector<SearchRow>> search_rows(SweepId id, const SweepSpec& sweep) override;
   Result<std::vector<CellBest>> best_of_cells(SweepId sweep) override;
-  Result<std::vector<std::string>> nodes_of(
-      const std::vector<AllocationId>& allocations) override;
+  Result<std::vector<std::string>> nodes_of(const std::vector<AllocationId>& allocations) override;
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override;
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override;
-  Result<std::vector<TrialRow>> add_finals(SweepId sweep,
-                                           const std::vector<NewFinal>& finals) override;
-  Result<Selected> select_trials(const std::vector<std::string>& names,
-                                 const std::string& where) override;
+  Result<std::vector<TrialRow>> add_finals(
+      SweepId sweep, const std::vector<NewFinal>& finals) override;
+  Result<Selected> select_trials(
+      const std::vector<std::string>& names, const std::string& where) override;
   Result<bool> work_left() override;
   Result<SweepContents> contents_of(SweepId sweep) override;
-  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows,
-                            const ForgetFolder& forget) override;
+  Result<bool> delete_sweep(SweepId sweep, std::int64_t rows, const ForgetFolder& forget) override;
   Result<std::vector<double>> losses_of_others(TrialId trial, double steps) override;
   Result<RunnerName> runner_of(TrialId trial) override;
   Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override;

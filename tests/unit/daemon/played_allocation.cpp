@@ -20,8 +20,8 @@ constexpr double shortest_pass_s = 0.2;  // a lead's own watch interval
 
 }  // namespace
 
-PlayedAllocation::PlayedAllocation(std::filesystem::path dir, std::string job_id,
-                                   std::vector<std::string> nodes, Site site)
+PlayedAllocation::PlayedAllocation(
+    std::filesystem::path dir, std::string job_id, std::vector<std::string> nodes, Site site)
     : paths_{std::move(dir)},
       job_id_(std::move(job_id)),
       site_(std::move(site)),
@@ -38,8 +38,7 @@ bool PlayedAllocation::claim() {
   REQUIRE(spec);
   spec_ = *spec;
   for (const std::string& name : names_) {
-    PlayedNode::Around around{
-        .attempts = site_.attempts,
+    PlayedNode::Around around{.attempts = site_.attempts,
         .now = [this] { return now(); },
         .log = [this](const std::string& line) { log(line); },
         .fate_of = [this](AttemptId attempt, int index) { return fate_of(attempt, index); },
@@ -51,19 +50,18 @@ bool PlayedAllocation::claim() {
               return it_is;
             }};
     nodes_.push_back(std::make_unique<PlayedNode>(name, spec_.token, spec_,
-                                                  static_cast<int>(nodes_.size()),
-                                                  now().s + delay_s(), std::move(around)));
+        static_cast<int>(nodes_.size()), now().s + delay_s(), std::move(around)));
   }
   LeadOutside& outside = *this;
   machine_.emplace(paths_.dir.string(), spec_, names_, outside);
   passed_s_ = now().s;
   (void)say(Claimed{.token = spec_.token,
-                    .claim = "claim" + job_id_,
-                    .host = names_.front(),
-                    .pid = 1,
-                    .pid_start = 1,
-                    .job_id = job_id_},
-            true);
+                .claim = "claim" + job_id_,
+                .host = names_.front(),
+                .pid = 1,
+                .pid_start = 1,
+                .job_id = job_id_},
+      true);
   return true;
 }
 
@@ -73,8 +71,7 @@ Moment PlayedAllocation::now() const {
 }
 
 double PlayedAllocation::delay_s() {
-  return one_in(site_.troubles.slow_channel) ? static_cast<double>(site_.random() % 80) / 10
-                                             : 0;
+  return one_in(site_.troubles.slow_channel) ? static_cast<double>(site_.random() % 80) / 10 : 0;
 }
 
 /// What happens, happens on the first node; the others lose their peers.
@@ -84,8 +81,8 @@ RankFate PlayedAllocation::fate_of(AttemptId attempt, int index) {
     if (fate_->second.outcome == Outcome::node_failure) at_fault_.insert(names_.front());
   }
   RankFate fate = fate_->second;
-  const bool all_the_same = fate.outcome == Outcome::completed ||
-                            fate.outcome == Outcome::hung || fate.outcome == Outcome::timeout;
+  const bool all_the_same = fate.outcome == Outcome::completed || fate.outcome == Outcome::hung ||
+      fate.outcome == Outcome::timeout;
   if (index == 0 || all_the_same) return fate;
   // They notice, or wait for ever.
   fate.waits = attempt % 2 == 0;
@@ -126,7 +123,7 @@ void PlayedAllocation::let_nodes_act() {
       const double due_s = now_s + delay_s();
       from_nodes_.push_back(
           {from_nodes_.empty() ? due_s : std::max(due_s, from_nodes_.back().due_s),
-           std::move(said)});
+              std::move(said)});
     }
   }
 }
@@ -135,11 +132,10 @@ void PlayedAllocation::let_nodes_act() {
 void PlayedAllocation::hold_owners(double passed_s) {
   constexpr double longest_s = 60;
   ownerless_s_ = over() && !is_quiet() ? ownerless_s_ + passed_s : 0;
-  unguarded_s_ =
-      std::any_of(nodes_.begin(), nodes_.end(),
-                  [](const auto& node) { return node->lacks_guard() && !node->is_stopped(); })
-          ? unguarded_s_ + passed_s
-          : 0;
+  unguarded_s_ = std::any_of(nodes_.begin(), nodes_.end(),
+                     [](const auto& node) { return node->lacks_guard() && !node->is_stopped(); })
+      ? unguarded_s_ + passed_s
+      : 0;
   const auto complain = [this](const PlayedNode& node, const char* what) {
     site_.violations.push_back(fmt::format("job {}: {} on {}", job_id_, what, node.name()));
   };
@@ -166,9 +162,8 @@ LeadSenses PlayedAllocation::look() {
   seen.signals = std::exchange(signals_, {});
   for (; !from_nodes_.empty() && from_nodes_.front().due_s <= now_s; from_nodes_.pop_front())
     seen.heard.push_back(std::move(from_nodes_.front().message));
-  seen.closed =
-      from_nodes_.empty() && std::all_of(nodes_.begin(), nodes_.end(),
-                                         [](const auto& node) { return node->is_gone(); });
+  seen.closed = from_nodes_.empty() &&
+      std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) { return node->is_gone(); });
   if (settled_ && settled_->due_s <= now_s) {
     seen.settled = std::move(settled_->message);
     settled_.reset();
@@ -202,8 +197,7 @@ bool PlayedAllocation::say(FromLeadBody body, bool durable) {
     attempt.marked = ended->ending.mark != Mark::none;
     // What the daemon has booked already nobody hears any more.
     const bool heard = !site_.attempts.booked || !site_.attempts.booked(ended->nonce);
-    if (ended->ending.outcome == Outcome::node_failure && heard)
-      check_blame(ended->ending.node);
+    if (ended->ending.outcome == Outcome::node_failure && heard) check_blame(ended->ending.node);
   }
   if (const auto* found = std::get_if<FoundOnNode>(&body)) check_blame(found->node);
   unwritten_.push_back({encode(FromLead{++line_, now().at, std::move(body)}), durable});
@@ -301,7 +295,7 @@ void PlayedAllocation::settle(EndedAttempt attempt) {
   const auto records = read_attempt_records(paths);
   Settled settled =
       judge_ended(attempt, !blind && records && has_result(records->text, attempt.assign.nonce),
-                  [] { return std::optional<RecorderReading>(); });
+          [] { return std::optional<RecorderReading>(); });
   settled.packed = !blind && pack_attempt(paths, 0).has_value();
   const double took_s =
       one_in(site_.troubles.slow_settling) ? static_cast<double>(site_.random() % 200) : 0;

@@ -43,8 +43,8 @@ class PlayedAllocation final : private LeadOutside {
     const AllocationTroubles& troubles;
     std::function<RankFate(AttemptId attempt)> fate_of;
   };
-  PlayedAllocation(std::filesystem::path dir, std::string job_id,
-                   std::vector<std::string> nodes, Site site);
+  PlayedAllocation(
+      std::filesystem::path dir, std::string job_id, std::vector<std::string> nodes, Site site);
 
   /// False where another job of this token has the claim.
   [[nodiscard]] bool claim();
@@ -82,8 +82,8 @@ class PlayedAllocation final : private LeadOutside {
   /// when they are over.
   [[nodiscard]] bool is_quick() const {
     return !settled_ && to_nodes_.empty() && from_nodes_.empty() &&
-           site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
-           site_.troubles.unwritten == 0 && at_fault_.empty();
+        site_.troubles.slow_settling == 0 && site_.troubles.slow_channel == 0 &&
+        site_.troubles.unwritten == 0 && at_fault_.empty();
   }
   [[nodiscard]] bool is_leaving() const { return machine_ && machine_->is_leaving(); }
   [[nodiscard]] bool runs() const { return machine_ && machine_->running() != 0; }
@@ -144,7 +144,7 @@ class PlayedAllocation final : private LeadOutside {
   double ownerless_s_ = 0;  ///< for so long processes run without a lead
   double unguarded_s_ = 0;  ///< the same of an agent without its guard
 
-  std::set<std::string> at_fault_;  ///< nodes with which something was wrong
+  std::set<std::string> at_fault_;                      ///< nodes with which something was wrong
   std::optional<std::pair<AttemptId, RankFate>> fate_;  ///< of the attempt that runs
   std::optional<LeadMachine> machine_;
   bool killed_ = false;

@@ -9,8 +9,7 @@
 
 namespace shardsweep::testing {
 
-void PlayedAttempts::write_result(const std::string& nonce, const std::string& dir,
-                                  double speed) {
+void PlayedAttempts::write_result(const std::string& nonce, const std::string& dir, double speed) {
   PlayedAttempt& attempt = by_nonce[nonce];
   if (attempt.result) return;
   attempt.result = speed > 0 ? speed : 1000.0 + static_cast<double>(by_nonce.size());

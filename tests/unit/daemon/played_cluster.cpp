@@ -36,17 +36,14 @@ class PlayedScheduler final : public Scheduler {
         events_.emplace_back(JobNotSeen{handle.token});
         continue;
       }
-      events_.emplace_back(
-          JobSeen{.token = handle.token,
-                  .job_id = job->second.id,
-                  .state = job->second.ended ? JobState::ended : JobState::running,
-                  .detail = job->second.ended ? "gone" : "there"});
+      events_.emplace_back(JobSeen{.token = handle.token,
+          .job_id = job->second.id,
+          .state = job->second.ended ? JobState::ended : JobState::running,
+          .detail = job->second.ended ? "gone" : "there"});
     }
   }
   [[nodiscard]] double look_interval_s() const override { return 0; }
-  [[nodiscard]] std::vector<SchedulerEvent> poll() override {
-    return std::exchange(events_, {});
-  }
+  [[nodiscard]] std::vector<SchedulerEvent> poll() override { return std::exchange(events_, {}); }
 
  private:
   PlayedCluster& cluster_;
@@ -59,21 +56,19 @@ std::unique_ptr<Scheduler> PlayedCluster::scheduler(Fate& fate) {
 }
 
 bool PlayedCluster::any_live() const {
-  return std::any_of(jobs_.begin(), jobs_.end(),
-                     [](const auto& entry) { return !entry.second.ended; });
+  return std::any_of(
+      jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second.ended; });
 }
 
 std::size_t PlayedCluster::results() const {
-  return static_cast<std::size_t>(
-      std::count_if(attempts_.by_nonce.begin(), attempts_.by_nonce.end(),
-                    [](const auto& entry) { return entry.second.result.has_value(); }));
+  return static_cast<std::size_t>(std::count_if(attempts_.by_nonce.begin(),
+      attempts_.by_nonce.end(), [](const auto& entry) { return entry.second.result.has_value(); }));
 }
 
 void PlayedCluster::work(Job& job, std::mt19937_64& random, Timestamp now) {
-  constexpr std::array outcomes{Outcome::completed, Outcome::completed,    Outcome::completed,
-                                Outcome::completed, Outcome::oom,          Outcome::crashed,
-                                Outcome::hung,      Outcome::node_failure, Outcome::lost,
-                                Outcome::rejected};
+  constexpr std::array outcomes{Outcome::completed, Outcome::completed, Outcome::completed,
+      Outcome::completed, Outcome::oom, Outcome::crashed, Outcome::hung, Outcome::node_failure,
+      Outcome::lost, Outcome::rejected};
   if (job.lead->runs()) {
     const Outcome outcome = outcomes[random() % outcomes.size()];
     const bool marked = outcome == Outcome::completed && random() % 8 == 0;

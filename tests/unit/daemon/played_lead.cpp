@@ -10,8 +10,8 @@
 
 namespace shardsweep::testing {
 
-PlayedLead::PlayedLead(const std::filesystem::path& dir, std::string job_id,
-                       PlayedAttempts& attempts)
+PlayedLead::PlayedLead(
+    const std::filesystem::path& dir, std::string job_id, PlayedAttempts& attempts)
     : paths_{dir}, job_id_(std::move(job_id)), attempts_(attempts), orders_(paths_.to_lead()) {}
 
 bool PlayedLead::claim(Timestamp now) {
@@ -20,11 +20,11 @@ bool PlayedLead::claim(Timestamp now) {
   claimed_ = *won;
   if (claimed_)
     say(Claimed{.token = "",
-                .claim = "claim" + job_id_,
-                .host = "n1",
-                .pid = 1,
-                .pid_start = 1,
-                .job_id = job_id_},
+            .claim = "claim" + job_id_,
+            .host = "n1",
+            .pid = 1,
+            .pid_start = 1,
+            .job_id = job_id_},
         now);
   for (const std::string& node : nodes)
     if (claimed_) say(NodeSeen{.node = node, .host = node, .pid = 1}, now);
@@ -45,10 +45,10 @@ void PlayedLead::leave_result() {
 
 void PlayedLead::end(Outcome outcome, Timestamp now, Mark mark, const std::string& node) {
   end(Ended{.ending = {.outcome = outcome,
-                       .cause = "played",
-                       .source = SaidBy::agent,
-                       .node = node,
-                       .mark = mark}},
+                .cause = "played",
+                .source = SaidBy::agent,
+                .node = node,
+                .mark = mark}},
       now);
 }
 
@@ -78,10 +78,8 @@ void PlayedLead::hear(std::mt19937_64& random, Timestamp now) {
       say(Revoked{attempt}, now);
     for (const auto& [assign, why] : news.cancelled)
       say(Ended{.attempt = assign.attempt,
-                .nonce = assign.nonce,
-                .ending = {.outcome = Outcome::cancelled,
-                           .cause = why,
-                           .source = SaidBy::request}},
+              .nonce = assign.nonce,
+              .ending = {.outcome = Outcome::cancelled, .cause = why, .source = SaidBy::request}},
           now);
     if (news.end_running && running_)
       end(random() % 3 == 0 ? Outcome::completed : Outcome::cancelled, now);

@@ -39,8 +39,7 @@ class PlayedLead {
   /// Starts what waits; false where nothing does. What a rule skips ends at once.
   bool start_next(Timestamp now);
   /// Of the running attempt. A result is in its records before its lead speaks.
-  void end(Outcome outcome, Timestamp now, Mark mark = Mark::none,
-           const std::string& node = "");
+  void end(Outcome outcome, Timestamp now, Mark mark = Mark::none, const std::string& node = "");
   /// The same, with all that a lead may say of it; `speed`: of its result, 0: any.
   void end(Ended said, Timestamp now, double speed = 0);
   /// The running attempt writes its result, and nobody says so.

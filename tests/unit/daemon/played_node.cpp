@@ -7,8 +7,8 @@
 
 namespace shardsweep::testing {
 
-PlayedNode::PlayedNode(std::string name, std::string token, const AllocationSpec& spec,
-                       int index, double ready_at_s, Around around)
+PlayedNode::PlayedNode(std::string name, std::string token, const AllocationSpec& spec, int index,
+    double ready_at_s, Around around)
     : name_(std::move(name)), ready_at_s_(ready_at_s), around_(std::move(around)) {
   options_.node.name = name_;
   options_.node.token = std::move(token);
@@ -29,9 +29,9 @@ void PlayedNode::act() {
       say(NodeReady{.node = name_, .host = name_, .pid = 1, .index = options_.node.index});
     }
     machine_->round({.signals = std::exchange(signals_, {}),
-                     .heard = std::exchange(heard_, {}),
-                     .guard_is_gone = guard_ended_,
-                     .closed = closed_});
+        .heard = std::exchange(heard_, {}),
+        .guard_is_gone = guard_ended_,
+        .closed = closed_});
     if (machine_->over()) {
       end_processes();
       agent_ended_ = true;
@@ -77,8 +77,7 @@ void PlayedNode::signal(int number) {
 }
 
 Result<AttemptSpec> PlayedNode::read_spec(const std::string& dir) {
-  if (around_.unreadable())
-    return fault(FaultKind::unavailable, "spec.json: Stale file handle");
+  if (around_.unreadable()) return fault(FaultKind::unavailable, "spec.json: Stale file handle");
   SHARDSWEEP_ASSIGN(const std::string text, read_own_file(AttemptPaths{dir}.spec()));
   return decode_attempt_spec(text);
 }
@@ -88,17 +87,14 @@ GpuFindings PlayedNode::look_at_gpus(std::int64_t) {
   return {.held = "", .others = machine_->running() != 0 && fate_.contaminated ? "pid 7" : ""};
 }
 
-std::unique_ptr<RanksOutside> PlayedNode::ranks_of(const NodeIdentity& node,
-                                                   const AttemptSpec& spec,
-                                                   const std::string& dir, const std::string&) {
+std::unique_ptr<RanksOutside> PlayedNode::ranks_of(
+    const NodeIdentity& node, const AttemptSpec& spec, const std::string& dir, const std::string&) {
   fate_ = around_.fate_of(spec.attempt, node.index);
   dir_ = dir;
   nonce_ = spec.nonce;
   processes_.all.clear();
-  return std::make_unique<PlayedRanks>(
-      spec, dir, name_, node.index, fate_,
-      PlayedRanks::Around{around_.attempts, processes_, around_.now, around_.log,
-                          around_.is_late});
+  return std::make_unique<PlayedRanks>(spec, dir, name_, node.index, fate_,
+      PlayedRanks::Around{around_.attempts, processes_, around_.now, around_.log, around_.is_late});
 }
 
 std::string PlayedNode::begin_check(const CheckNode& order) {
@@ -108,7 +104,7 @@ std::string PlayedNode::begin_check(const CheckNode& order) {
 
 void PlayedNode::die(LastWrite result) {
   const bool measures = has_processes() && options_.node.index == 0 &&
-                        fate_.outcome == Outcome::completed && !fate_.exits_early;
+      fate_.outcome == Outcome::completed && !fate_.exits_early;
   if (measures && result == LastWrite::whole)
     around_.attempts.write_result(nonce_, dir_, fate_.speed);
   if (measures && result == LastWrite::torn) around_.attempts.tear_result(nonce_, dir_);

@@ -31,7 +31,7 @@ class PlayedNode final : private NodeOutside {
     std::function<bool()> unreadable;  ///< a file
   };
   PlayedNode(std::string name, std::string token, const AllocationSpec& spec, int index,
-             double ready_at_s, Around around);
+      double ready_at_s, Around around);
 
   void hear(const ToNodeBody& message) { heard_.push_back(message); }
   /// Its lead is gone, or takes nothing more.
@@ -77,9 +77,7 @@ class PlayedNode final : private NodeOutside {
   void stop_container() override {}
   [[nodiscard]] GpuFindings look_at_gpus(std::int64_t slack_bytes) override;
   [[nodiscard]] std::unique_ptr<RanksOutside> ranks_of(const NodeIdentity& node,
-                                                       const AttemptSpec& spec,
-                                                       const std::string& dir,
-                                                       const std::string& meet) override;
+      const AttemptSpec& spec, const std::string& dir, const std::string& meet) override;
   void remove_segments() override {}
   [[nodiscard]] std::string begin_check(const CheckNode& order) override;
 

@@ -47,8 +47,8 @@ bool PlayedProcesses::any_lives() const {
   return std::any_of(all.begin(), all.end(), [](const auto& one) { return !one.gone; });
 }
 
-PlayedRanks::PlayedRanks(AttemptSpec spec, std::string dir, std::string node, int index,
-                         RankFate fate, Around around)
+PlayedRanks::PlayedRanks(
+    AttemptSpec spec, std::string dir, std::string node, int index, RankFate fate, Around around)
     : spec_(std::move(spec)),
       dir_(std::move(dir)),
       node_(std::move(node)),
@@ -100,15 +100,14 @@ std::optional<Evidence> PlayedRanks::start(std::vector<Evidence>&) {
     return against(Outcome::lost, "the tool of a side run is not there");
   started_ = true;
   const int first = index_ * spec_.ranks_per_node;
-  const int count =
-      std::clamp(spec_.world - first, 0, std::min(spec_.ranks_per_node, most_ranks));
+  const int count = std::clamp(spec_.world - first, 0, std::min(spec_.ranks_per_node, most_ranks));
   const bool ends =
       fate_.outcome != Outcome::hung && fate_.outcome != Outcome::timeout && !fate_.waits;
   for (int rank = first; rank < first + count; ++rank) {
     PlayedProcess process{.rank = rank,
-                          .ends_at_s = ends ? now().s + fate_.seconds : for_ever,
-                          .end = end_of_ranks(),
-                          .ignores_term = fate_.ignores_term};
+        .ends_at_s = ends ? now().s + fate_.seconds : for_ever,
+        .end = end_of_ranks(),
+        .ignores_term = fate_.ignores_term};
     process.end.rank = rank;
     around_.processes.all.push_back(std::move(process));
   }
@@ -126,8 +125,7 @@ void PlayedRanks::write_until(double now_s) {
   const auto& all = around_.processes.all;
   const auto rank_zero =
       std::find_if(all.begin(), all.end(), [](const auto& one) { return one.rank == 0; });
-  const bool killed =
-      rank_zero == all.end() || (rank_zero->gone && now_s < rank_zero->ends_at_s);
+  const bool killed = rank_zero == all.end() || (rank_zero->gone && now_s < rank_zero->ends_at_s);
   if (killed) return;
   const double share = (now_s - started_s_) / fate_.seconds;
   constexpr int stages = train_steps + 3;
@@ -191,8 +189,8 @@ std::optional<Evidence> PlayedRanks::failure_of(const RankExit& exit, bool told)
 
 bool PlayedRanks::all_gone() const {
   const auto& all = around_.processes.all;
-  return std::all_of(all.begin(), all.end(),
-                     [](const auto& one) { return one.rank < 0 || one.noted; });
+  return std::all_of(
+      all.begin(), all.end(), [](const auto& one) { return one.rank < 0 || one.noted; });
 }
 
 std::vector<int> PlayedRanks::living() const {

@@ -60,8 +60,8 @@ class PlayedRanks final : public RanksOutside {
     /// At this look what ranks have written is not seen yet.
     std::function<bool()> is_late;
   };
-  PlayedRanks(AttemptSpec spec, std::string dir, std::string node, int index, RankFate fate,
-              Around around);
+  PlayedRanks(
+      AttemptSpec spec, std::string dir, std::string node, int index, RankFate fate, Around around);
 
   [[nodiscard]] Moment now() const override { return around_.now(); }
   void log(const std::string& line) override { around_.log(line); }
@@ -71,9 +71,7 @@ class PlayedRanks final : public RanksOutside {
   [[nodiscard]] bool recorders_have_moved() override;
   [[nodiscard]] bool all_recorders_are_there() const override { return started_; }
   [[nodiscard]] bool any_recorder_is_there() const override { return started_; }
-  [[nodiscard]] std::optional<Evidence> look_at_environment(bool) override {
-    return std::nullopt;
-  }
+  [[nodiscard]] std::optional<Evidence> look_at_environment(bool) override { return std::nullopt; }
   [[nodiscard]] std::optional<Evidence> look_at_programs(bool) override { return std::nullopt; }
   void look_at_pace(PaceOfNode&) override {}
   [[nodiscard]] std::vector<RankExit> exits() override;

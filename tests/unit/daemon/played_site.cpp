@@ -79,9 +79,9 @@ class NotedNotices final : public Notifier {
 
 MemoryFolder::MemoryFolder() {
   const bool memory = std::filesystem::exists("/dev/shm");
-  std::string pattern =
-      memory ? "/dev/shm/shardsweep-site-XXXXXX"
-             : (std::filesystem::temp_directory_path() / "shardsweep-site-XXXXXX").string();
+  std::string pattern = memory
+      ? "/dev/shm/shardsweep-site-XXXXXX"
+      : (std::filesystem::temp_directory_path() / "shardsweep-site-XXXXXX").string();
   REQUIRE(::mkdtemp(pattern.data()) != nullptr);
   path = pattern;
 }
@@ -114,23 +114,23 @@ PlayedSite::PlayedSite()
 
 DaemonParts PlayedSite::parts() {
   return {.home = home,
-          .installation = {.agent = "/opt/shardsweep-agent", .presets = presets()},
-          .store = store,
-          .clock = clock,
-          .make_scheduler = [this](Backend, const SiteSpec&) { return slurm.scheduler(fate); },
-          .make_notifier =
-              [this](const NotifySettings&) { return std::make_unique<NotedNotices>(notices); },
-          .take_tree = [this](const SweepSpec&, const std::string&) -> Result<std::string> {
-            return tree;
+      .installation = {.agent = "/opt/shardsweep-agent", .presets = presets()},
+      .store = store,
+      .clock = clock,
+      .make_scheduler = [this](Backend, const SiteSpec&) { return slurm.scheduler(fate); },
+      .make_notifier =
+          [this](const NotifySettings&) { return std::make_unique<NotedNotices>(notices); },
+      .take_tree = [this](const SweepSpec&, const std::string&) -> Result<std::string> {
+        return tree;
+      },
+      .random_hex =
+          [this](int digits) {
+            std::string text;
+            while (text.size() < static_cast<std::size_t>(digits))
+              text += fmt::format("{:016x}", random());
+            return text.substr(0, static_cast<std::size_t>(digits));
           },
-          .random_hex =
-              [this](int digits) {
-                std::string text;
-                while (text.size() < static_cast<std::size_t>(digits))
-                  text += fmt::format("{:016x}", random());
-                return text.substr(0, static_cast<std::size_t>(digits));
-              },
-          .policy = {}};
+      .policy = {}};
 }
 
 void PlayedSite::start() {
@@ -226,7 +226,7 @@ cluster: h100-8x
 constants: {{model: llama-1b, seq_len: 4096, global_batch_size: 256}}
 axes: {{nodes: [1, 2], micro_batch: [1, 2, 4, 8]}}
 {})",
-                                       sweep.name, sweep.settings);
+      sweep.name, sweep.settings);
   const auto known = specs_.find(text);
   if (known != specs_.end()) return known->second;
   return specs_.emplace(text, must(load_sweep_text(text, sweep.name, {presets(), {}})))
@@ -246,14 +246,8 @@ std::string PlayedSite::post(const PlayedSweep& sweep) {
   capabilities.version = "1";
   const std::string resolved = explain_sweep(spec);
   const bool slurm_site = sweep.backend == Backend::slurm;
-  SubmittedSweep submission{
-      &spec,
-      &plan,
-      &capabilities,
-      resolved,
-      resolved,
-      fmt::format("submission {}", inboxes_),
-      sweep.backend,
+  SubmittedSweep submission{&spec, &plan, &capabilities, resolved, resolved,
+      fmt::format("submission {}", inboxes_), sweep.backend,
       slurm_site ? explain_site(must(load_site_text(sweep.site, "site.yaml"))) : "",
       slurm_site ? text_of(presets().parent_path() / "templates" / "lane.sbatch") : ""};
   Request request;
@@ -261,7 +255,7 @@ std::string PlayedSite::post(const PlayedSweep& sweep) {
   const auto inbox = home.inbox() / fmt::format("i{}.db", ++inboxes_);
   must(write_inbox(inbox, submission, [&](const Point& one) {
     return TrialNames{identity(spec, capabilities, one), slug(spec, capabilities, one),
-                      lane_key(spec, capabilities, one)};
+        lane_key(spec, capabilities, one)};
   }));
   request.inbox = inbox.string();
   request.from = "test";
@@ -275,8 +269,8 @@ void PlayedSite::start_job(PlayedJob& job) {
   job.lead->hear(random, slurm.lead_time(job));
 }
 
-void PlayedSite::run_attempt(PlayedJob& job, Outcome outcome, double seconds,
-                             const std::string& node) {
+void PlayedSite::run_attempt(
+    PlayedJob& job, Outcome outcome, double seconds, const std::string& node) {
   job.lead->hear(random, slurm.lead_time(job));
   REQUIRE(job.lead->start_next(slurm.lead_time(job)));
   clock.advance(static_cast<Timestamp>(seconds * 1e6));

@@ -117,8 +117,8 @@ class PlayedSite {
   /// The job gets its nodes, its lead claims the allocation and hears what is assigned.
   void start_job(PlayedJob& job);
   /// The lead starts the next attempt and ends it so, some seconds later.
-  void run_attempt(PlayedJob& job, Outcome outcome, double seconds = 10,
-                   const std::string& node = "");
+  void run_attempt(
+      PlayedJob& job, Outcome outcome, double seconds = 10, const std::string& node = "");
   /// Leads that live say so.
   void beat();
 

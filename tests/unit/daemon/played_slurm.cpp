@@ -81,7 +81,7 @@ class PlayedSlurmScheduler final : public Scheduler {
     if (look_) return;
     ++slurm_.calls.looks;
     look_ = Look{handles, slurm_.queue(), slurm_.accounts(), slurm_.reachable,
-                 steady() + seconds(slurm_.look_takes_s)};
+        steady() + seconds(slurm_.look_takes_s)};
   }
   void ask(const std::optional<SiteQuestions>& questions) override { questions_ = questions; }
   [[nodiscard]] bool knows_site() const override { return slurm_.tells_site; }
@@ -110,8 +110,7 @@ class PlayedSlurmScheduler final : public Scheduler {
     facts.partitions_known = questions_->partitions;
     facts.others_known = questions_->others;
     facts.default_partition = "main";
-    facts.partitions["main"] = {static_cast<std::int32_t>(cluster_nodes),
-                                slurm_.others_waiting};
+    facts.partitions["main"] = {static_cast<std::int32_t>(cluster_nodes), slurm_.others_waiting};
     if (told_ == facts) return;
     told_ = facts;
     events_.emplace_back(SiteSeen{std::move(facts)});
@@ -122,9 +121,7 @@ class PlayedSlurmScheduler final : public Scheduler {
   [[nodiscard]] std::chrono::steady_clock::time_point steady() const {
     return std::chrono::steady_clock::time_point(std::chrono::microseconds(clock_.true_time()));
   }
-  [[nodiscard]] double steady_s() const {
-    return static_cast<double>(clock_.true_time()) * 1e-6;
-  }
+  [[nodiscard]] double steady_s() const { return static_cast<double>(clock_.true_time()) * 1e-6; }
 
   void take_answers() {
     std::erase_if(waiting_, [this](auto& entry) {
@@ -143,10 +140,8 @@ class PlayedSlurmScheduler final : public Scheduler {
     std::vector<slurm::Job> jobs = std::move(look.queue);
     if (slurm_.accounting && !slurm::to_be_accounted(look.handles, jobs).empty())
       jobs.insert(jobs.end(), look.accounts.begin(), look.accounts.end());
-    slurm::LookContext context{.own_uid = own_uid,
-                               .now_s = steady_s(),
-                               .settle_s = 10,
-                               .accounting = slurm_.accounting};
+    slurm::LookContext context{
+        .own_uid = own_uid, .now_s = steady_s(), .settle_s = 10, .accounting = slurm_.accounting};
     for (const auto& [token, answer] : waiting_)
       context.on_its_way.insert(token);
     auto result = slurm::conclude(look.handles, jobs, context, missed_);
@@ -154,8 +149,7 @@ class PlayedSlurmScheduler final : public Scheduler {
       cancel_job(job, true);
     for (SchedulerEvent& event : result.events) {
       auto* seen = std::get_if<JobSeen>(&event);
-      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id))
-        slurm::mark_own_cancel(*seen);
+      if (seen != nullptr && cancelled_at_s_.contains(seen->job_id)) slurm::mark_own_cancel(*seen);
       if (const auto* gone = std::get_if<JobNotSeen>(&event))
         slurm_.free_again_.insert(gone->token);
       events_.push_back(std::move(event));
@@ -186,14 +180,14 @@ std::unique_ptr<Scheduler> PlayedSlurm::scheduler(Fate& fate) {
 }
 
 PlayedJob* PlayedSlurm::job_of(const std::string& token) {
-  const auto found = std::find_if(jobs.rbegin(), jobs.rend(),
-                                  [&](const PlayedJob& job) { return job.token == token; });
+  const auto found = std::find_if(
+      jobs.rbegin(), jobs.rend(), [&](const PlayedJob& job) { return job.token == token; });
   return found == jobs.rend() ? nullptr : &*found;
 }
 
 bool PlayedSlurm::anything_alive() const {
-  return std::any_of(jobs.begin(), jobs.end(),
-                     [](const PlayedJob& job) { return !job.over() || job.lead_alive; });
+  return std::any_of(
+      jobs.begin(), jobs.end(), [](const PlayedJob& job) { return !job.over() || job.lead_alive; });
 }
 
 /// A token is submitted again only where its job was looked for and not found, or where Slurm
@@ -220,7 +214,7 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
   if (answer == Sbatch::accepts && nodes_for(request.script, 0).empty())
     answer = Sbatch::lacks_nodes;
   const bool arrives = answer == Sbatch::accepts || answer == Sbatch::late ||
-                       answer == Sbatch::lost || answer == Sbatch::unseen;
+      answer == Sbatch::lost || answer == Sbatch::unseen;
   if (arrives) {
     PlayedJob& job = jobs.emplace_back();
     job.id = fmt::format("{}", ++ids_);
@@ -243,18 +237,18 @@ PlayedSlurm::Submitted PlayedSlurm::submit(const AllocationRequest& request) {
     case Sbatch::lacks_nodes:
       free_again_.insert(request.token);
       return {SubmitRefused{request.token,
-                            "sbatch: error: Batch job submission failed: Requested node "
-                            "configuration is not available"},
-              now};
+                  "sbatch: error: Batch job submission failed: Requested node "
+                  "configuration is not available"},
+          now};
     case Sbatch::refuses:
       free_again_.insert(request.token);
       return {SubmitRefused{request.token, "sbatch: error: invalid partition"}, now};
     case Sbatch::defers:
     case Sbatch::full:
       free_again_.insert(request.token);
-      return {SubmitDeferred{request.token, "sbatch: error: too many jobs",
-                             answer == Sbatch::defers},
-              now};
+      return {
+          SubmitDeferred{request.token, "sbatch: error: too many jobs", answer == Sbatch::defers},
+          now};
   }
   return {};
 }
@@ -267,7 +261,7 @@ void PlayedSlurm::cancel_for_daemon(const slurm::NamedJob& named, bool only_pend
     const bool leaves = job.run ? job.run->is_draining() || job.run->is_leaving()
                                 : job.lead && job.lead->draining();
     const bool works = job.runs() && job.lead_alive && job.claimed() && !job.was_silent &&
-                       !job.requeued && !leaves && job.ending.empty();
+        !job.requeued && !leaves && job.ending.empty();
     if (works)
       violations.push_back(fmt::format("job {} was cancelled, and its lead spoke", job.id));
     cancel(job, fmt::format("CANCELLED by {}", own_uid));
@@ -308,8 +302,8 @@ void PlayedSlurm::pass() {
   }
 }
 
-std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& script,
-                                                std::size_t first) {
+std::vector<std::string> PlayedSlurm::nodes_for(
+    const std::filesystem::path& script, std::size_t first) {
   const std::string only = option_in(script, "nodelist");
   const std::string wanted = option_in(script, "nodes");
   const auto out = names_in(option_in(script, "exclude"));
@@ -326,8 +320,8 @@ std::vector<std::string> PlayedSlurm::nodes_for(const std::filesystem::path& scr
 void PlayedSlurm::start(PlayedJob& job, std::mt19937_64& random) {
   // An idle node takes each new job.
   const bool idle = black_hole > 0 && random() % 2 == 0;
-  const auto nodes = nodes_for(AllocationPaths{job.dir}.script(),
-                               idle ? black_hole - 1 : random() % cluster_nodes);
+  const auto nodes = nodes_for(
+      AllocationPaths{job.dir}.script(), idle ? black_hole - 1 : random() % cluster_nodes);
   if (nodes.empty()) return;  // it waits for nodes
   job.nodes = fmt::format("{}", fmt::join(nodes, ","));
   job.state = "RUNNING";

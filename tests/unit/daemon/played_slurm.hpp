@@ -86,8 +86,8 @@ class PlayedSlurm {
   std::deque<PlayedJob> jobs;
   PlayedAttempts attempts;
   /// Makes what runs in a job that has got its nodes; none: a test says its lead's lines.
-  std::function<std::unique_ptr<PlayedAllocation>(const PlayedJob& job,
-                                                  std::vector<std::string> nodes)>
+  std::function<std::unique_ptr<PlayedAllocation>(
+      const PlayedJob& job, std::vector<std::string> nodes)>
       make_run;
   /// Deliberate mistakes: with what the daemon is told, and with what it asks for.
   std::function<void(std::vector<SchedulerEvent>&)> mistake_in_events;
@@ -131,8 +131,8 @@ class PlayedSlurm {
   void check_submission(const AllocationRequest& request);
   /// Names of those that the script asks for, beginning with number `first`; fewer: there are
   /// too few.
-  [[nodiscard]] static std::vector<std::string> nodes_for(const std::filesystem::path& script,
-                                                          std::size_t first);
+  [[nodiscard]] static std::vector<std::string> nodes_for(
+      const std::filesystem::path& script, std::size_t first);
   void cancel_for_daemon(const slurm::NamedJob& named, bool only_pending);
   [[nodiscard]] std::vector<slurm::Job> queue() const;
   [[nodiscard]] std::vector<slurm::Job> accounts() const;

@@ -48,15 +48,12 @@ RandomRun::RandomRun(std::uint64_t seed)
   site.random.seed(seed);
   site.around_daemon = [this](bool acts) { let_daemon_read(acts); };
   site.slurm.attempts.booked = [this](const std::string& nonce) {
-    return site.sql(fmt::format("SELECT state FROM attempts WHERE nonce = '{}'", nonce)) ==
-           "ended";
+    return site.sql(fmt::format("SELECT state FROM attempts WHERE nonce = '{}'", nonce)) == "ended";
   };
   site.slurm.make_run = [this](const PlayedJob& job, std::vector<std::string> nodes) {
-    auto run = std::make_unique<PlayedAllocation>(
-        job.dir, job.id, std::move(nodes),
-        PlayedAllocation::Site{site.clock, site.random, site.slurm.attempts,
-                               site.slurm.violations, swarm_.in_allocations,
-                               [this](AttemptId attempt) { return drawn_fate(attempt); }});
+    auto run = std::make_unique<PlayedAllocation>(job.dir, job.id, std::move(nodes),
+        PlayedAllocation::Site{site.clock, site.random, site.slurm.attempts, site.slurm.violations,
+            swarm_.in_allocations, [this](AttemptId attempt) { return drawn_fate(attempt); }});
     run->set_clock_ahead(job.clock_ahead);
     return run;
   };
@@ -65,9 +62,7 @@ RandomRun::RandomRun(std::uint64_t seed)
 /// Numbers of rows begin again with each sequence.
 void RandomRun::watch() {
   const auto watch = std::make_shared<MarkWatch>(marks_);
-  site.store.committed = [watch](std::span<const Change> changes) {
-    watch->committed(changes);
-  };
+  site.store.committed = [watch](std::span<const Change> changes) { watch->committed(changes); };
   site.slurm.answered = [watch](const SchedulerEvent& event) { watch->answered(event); };
   site.slurm.attempts.heard = [watch](const ToLead& line) { watch->heard(line); };
   site.slurm.attempts.said = [watch](const FromLeadBody& line) { watch->said(line); };
@@ -75,16 +70,16 @@ void RandomRun::watch() {
 
 RandomCounts RandomRun::counts() const {
   return {.steps = steps_,
-          .rounds = site.slurm.attempts.rounds,
-          .deaths = site.deaths(),
-          .jobs = jobs_,
-          .attempts = attempts_,
-          .results = results_,
-          .commits = site.store.commits(),
-          .looks = site.slurm.calls.looks,
-          .failed_reads = reads_failed() - failed_reads_before_,
-          .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6,
-          .marks = marks_};
+      .rounds = site.slurm.attempts.rounds,
+      .deaths = site.deaths(),
+      .jobs = jobs_,
+      .attempts = attempts_,
+      .results = results_,
+      .commits = site.store.commits(),
+      .looks = site.slurm.calls.looks,
+      .failed_reads = reads_failed() - failed_reads_before_,
+      .simulated_s = static_cast<double>(site.clock.true_time() - started_at_) * 1e-6,
+      .marks = marks_};
 }
 
 std::string RandomRun::log_tail() {
@@ -98,8 +93,7 @@ std::string RandomRun::log_tail() {
 
 std::string RandomRun::state() {
   const auto now = site.clock.time();
-  return fmt::format(
-      "now {}\n{}\n{}\n{}\n", now,
+  return fmt::format("now {}\n{}\n{}\n{}\n", now,
       site.sql("SELECT group_concat(line, char(10)) FROM (SELECT s.name || ' ' || s.state || ' "
                "' || s.held || ' ' "
                "|| s.deleting || ': ' || (SELECT group_concat(id || ' ' || state || ' ' || "
@@ -177,8 +171,7 @@ void RandomRun::pass_time() {
 }
 
 void RandomRun::draw_answer() {
-  if (const auto answer = swarm_.answer.roll(site.random))
-    site.slurm.answers.push_back(*answer);
+  if (const auto answer = swarm_.answer.roll(site.random)) site.slurm.answers.push_back(*answer);
   site.slurm.late_s = static_cast<double>(site.random() % 60);
 }
 
@@ -220,9 +213,8 @@ void RandomRun::make_trouble() {
       site.slurm.others_waiting = site.slurm.others_waiting == 0 ? 5 : 0;
       return;
     case Trouble::node_found: {
-      constexpr std::array kinds{EvidenceKind::silent, EvidenceKind::hardware,
-                                 EvidenceKind::dirty, EvidenceKind::leaked,
-                                 EvidenceKind::check};
+      constexpr std::array kinds{EvidenceKind::silent, EvidenceKind::hardware, EvidenceKind::dirty,
+          EvidenceKind::leaked, EvidenceKind::check};
       if (site.slurm.jobs.empty()) return;
       PlayedJob& job = drawn_job();
       if (!job.runs() || job.silent || !job.claimed()) return;
@@ -255,8 +247,7 @@ void RandomRun::let_daemon_read(bool acts) {
   if (!acts) return let_reads_pass();
   if (now < unreadable_until_)
     return fail_reads(read_error_,
-                      {site.home.allocations().string(), site.home.attempts().string()},
-                      unreadable_files_);
+        {site.home.allocations().string(), site.home.attempts().string()}, unreadable_files_);
   if (readable_since_ == 0) readable_since_ = now;
   readable_at_ = now;
 }
@@ -267,8 +258,7 @@ void RandomRun::make_wish() {
   if (!wish) return;
   Request request;
   request.names = {"a"};
-  if (*wish != Wish::pause && *wish != Wish::clear_node)
-    request.where = drawn(where, site.random);
+  if (*wish != Wish::pause && *wish != Wish::clear_node) request.where = drawn(where, site.random);
   switch (*wish) {
     case Wish::pause:
       request.verb = Verb::pause;
@@ -397,8 +387,8 @@ void RandomRun::play_fate(PlayedJob& job) {
       return job.run->set_clock_ahead(job.clock_ahead);
     }
     case JobFate::failed: {
-      constexpr std::array<const char*, 5> words{"FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY",
-                                                 "BOOT_FAIL", "DEADLINE"};
+      constexpr std::array<const char*, 5> words{
+          "FAILED", "OUT_OF_MEMORY", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE"};
       job.run->kill();
       return site.slurm.finish(job, drawn(words, site.random), 1);
     }
@@ -412,8 +402,7 @@ RankFate RandomRun::drawn_fate(AttemptId attempt) {
   RankFate fate{.seconds = drawn(seconds, site.random)};
   if (one_in(2)) fate.outcome = swarm_.outcome.roll(site.random).value_or(fate.outcome);
   // Two hours each: at the end some in a row would look like a sweep that is forgotten.
-  if (is_extra && !faults_ && fate.outcome == Outcome::timeout)
-    fate.outcome = Outcome::completed;
+  if (is_extra && !faults_ && fate.outcome == Outcome::timeout) fate.outcome = Outcome::completed;
   const bool failed = fate.outcome != Outcome::completed;
   switch (swarm_.oddity.roll(site.random).value_or(Oddity::none)) {
     case Oddity::none:
@@ -453,8 +442,8 @@ void RandomRun::none(const char* what, const char* sql) {
 }
 
 /// A pass does a bounded number of things, whatever has happened.
-void RandomRun::bound_calls(std::int64_t commits, std::int64_t changes, std::int64_t looks,
-                            std::int64_t submissions) {
+void RandomRun::bound_calls(
+    std::int64_t commits, std::int64_t changes, std::int64_t looks, std::int64_t submissions) {
   constexpr std::int64_t most_commits = 4;
   constexpr std::int64_t most_changes = 400;
   constexpr std::int64_t most_submissions = 16;
@@ -472,43 +461,42 @@ void RandomRun::look() {
   if (looked_at_ == site.store.commits()) return;
   looked_at_ = site.store.commits();
   none("two counted measurements",
-       "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+      "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
   none("a trial that is ranked by another measurement than its own",
-       "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = "
-       "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id "
-       "OR "
-       "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
+      "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = "
+      "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id "
+      "OR "
+      "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
   none("a counted attempt without its measurement",
-       "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
-       "measurements)");
+      "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
+      "measurements)");
   none("an outcome that its measurement does not fit",
-       "SELECT t.id || t.state || ifnull(t.outcome, '') FROM trials AS t WHERE t.side = '' AND "
-       "(ifnull(t.outcome, t.prior) IS 'completed') <> EXISTS (SELECT 1 FROM attempts AS a "
-       "WHERE a.trial = t.id AND a.counted = 1)");
+      "SELECT t.id || t.state || ifnull(t.outcome, '') FROM trials AS t WHERE t.side = '' AND "
+      "(ifnull(t.outcome, t.prior) IS 'completed') <> EXISTS (SELECT 1 FROM attempts AS a "
+      "WHERE a.trial = t.id AND a.counted = 1)");
   none("a side run that is counted, or has a measurement",
-       "SELECT t.id FROM trials AS t JOIN attempts AS a ON a.trial = t.id LEFT JOIN "
-       "measurements AS m ON m.attempt = a.id WHERE t.side <> '' AND (a.counted = 1 OR "
-       "m.attempt IS NOT NULL)");
+      "SELECT t.id FROM trials AS t JOIN attempts AS a ON a.trial = t.id LEFT JOIN "
+      "measurements AS m ON m.attempt = a.id WHERE t.side <> '' AND (a.counted = 1 OR "
+      "m.attempt IS NOT NULL)");
   none("two side runs of one kind with one layout",
-       "SELECT final_of FROM trials WHERE side <> '' GROUP BY final_of, side HAVING count(*) > "
-       "1");
+      "SELECT final_of FROM trials WHERE side <> '' GROUP BY final_of, side HAVING count(*) > "
+      "1");
   none("a trial that is queued or runs without an attempt",
-       "SELECT id FROM trials WHERE state IN ('queued', 'running') AND id NOT IN (SELECT trial "
-       "FROM attempts WHERE state <> 'ended')");
+      "SELECT id FROM trials WHERE state IN ('queued', 'running') AND id NOT IN (SELECT trial "
+      "FROM attempts WHERE state <> 'ended')");
   none("a trial with two attempts that both count",
-       "SELECT trial FROM attempts WHERE state <> 'ended' AND revoked = 0 GROUP BY trial "
-       "HAVING count(*) > 1");
+      "SELECT trial FROM attempts WHERE state <> 'ended' AND revoked = 0 GROUP BY trial "
+      "HAVING count(*) > 1");
   none("an attempt that is open in an allocation that has ended",
-       "SELECT a.id FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation WHERE "
-       "a.state <> 'ended' AND l.state = 'ended'");
+      "SELECT a.id FROM attempts AS a JOIN allocations AS l ON l.id = a.allocation WHERE "
+      "a.state <> 'ended' AND l.state = 'ended'");
   none("an attempt that ended before it started",
-       "SELECT id FROM attempts WHERE started_at > 0 AND ended_at > 0 AND ended_at < "
-       "started_at");
+      "SELECT id FROM attempts WHERE started_at > 0 AND ended_at > 0 AND ended_at < "
+      "started_at");
   none("a cancelled sweep with a trial that waits",
-       "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
-       "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
-  none(
-      "a measured trial whose result does not count",
+      "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
+      "'planned' AND t.hidden = 0 AND s.state = 'cancelled'");
+  none("a measured trial whose result does not count",
       "SELECT t.slug FROM trials AS t WHERE t.state = 'ended' AND t.outcome <> 'completed' AND "
       "t.side = '' AND "
       "t.prior IS NOT 'completed' AND EXISTS (SELECT 1 FROM attempts AS a JOIN measurements AS "
@@ -531,8 +519,8 @@ void RandomRun::check_black_hole() {
           "'trusted') || ' %')") == "1";
   if (!may_be_out || (!state.empty() && state != "trusted")) starts_in_black_hole_ = 0;
   if (starts_in_black_hole_ > most)
-    throw Violation(fmt::format("n{} has taken {} jobs, and nobody names it",
-                                site.slurm.black_hole, starts_in_black_hole_));
+    throw Violation(fmt::format("n{} has taken {} jobs, and nobody names it", site.slurm.black_hole,
+        starts_in_black_hole_));
 }
 
 /// A lead is called preempted only where a job of its allocation was put back or has ended.
@@ -541,10 +529,8 @@ void RandomRun::check_preempted() {
       site.sql("SELECT group_concat(token, ' ') FROM allocations WHERE state <> 'ended' AND "
                "end_outcome = 'preempted'"));
   for (std::string token; tokens >> token;) {
-    const bool explained =
-        std::any_of(site.slurm.jobs.begin(), site.slurm.jobs.end(), [&](const PlayedJob& job) {
-          return job.token == token && (job.requeued || job.over());
-        });
+    const bool explained = std::any_of(site.slurm.jobs.begin(), site.slurm.jobs.end(),
+        [&](const PlayedJob& job) { return job.token == token && (job.requeued || job.over()); });
     if (!explained) throw Violation(fmt::format("{} is called preempted, and goes on", token));
   }
 }
@@ -569,8 +555,7 @@ void RandomRun::heal() {
 /// A held job that no list had while its allocation lived is its administrator's to remove.
 void RandomRun::remove_held() {
   for (PlayedJob& job : site.slurm.jobs) {
-    if (job.pends() && job.reason.starts_with("launch"))
-      site.slurm.finish(job, "CANCELLED by 0");
+    if (job.pends() && job.reason.starts_with("launch")) site.slurm.finish(job, "CANCELLED by 0");
   }
 }
 
@@ -583,10 +568,10 @@ void RandomRun::finish() {
   int quiet = 0;
   for (int i = 0;; ++i) {
     if (i > most_steps)
-      throw Violation(fmt::format(
-          "forgotten: {}", site.sql("SELECT group_concat(id || ' ' || state || ' ' || "
-                                    "submission || ' ' || job_state || ' ' || detail, '; ') "
-                                    "FROM allocations WHERE state <> 'ended'")));
+      throw Violation(fmt::format("forgotten: {}",
+          site.sql("SELECT group_concat(id || ' ' || state || ' ' || "
+                   "submission || ' ' || job_state || ' ' || detail, '; ') "
+                   "FROM allocations WHERE state <> 'ended'")));
     step();
     quiet = site.store.commits() == commits ? quiet + 1 : 0;
     commits = site.store.commits();
@@ -614,7 +599,7 @@ void RandomRun::check_explained() {
     const std::string waiting = site.sql(
         fmt::format("SELECT count(*) FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE "
                     "t.state <> 'ended' AND t.hidden = 0 AND s.name = '{}'",
-                    name));
+            name));
     if (waiting == "0") continue;
     const SweepStatus status = site.status(name);
     const std::string told = must(read_file(site.home.trouble()));
@@ -623,7 +608,7 @@ void RandomRun::check_explained() {
         site.sql(fmt::format("SELECT kind FROM events AS e JOIN sweeps AS s ON s.id = e.sweep "
                              "WHERE s.name = '{}' AND e.kind IN ('pause', 'paused', 'resume') "
                              "ORDER BY e.id DESC LIMIT 1",
-                             name)) == "pause";
+            name)) == "pause";
     if (status.waiting.empty() && status.running.empty() && !asked)
       throw Violation(fmt::format("{} waits, and nobody says why", name));
   }
@@ -631,8 +616,7 @@ void RandomRun::check_explained() {
 
 /// What the database says of each attempt is what was really done.
 void RandomRun::check_told() {
-  sqlite::Statement select(
-      site.reader(),
+  sqlite::Statement select(site.reader(),
       "SELECT a.nonce, a.outcome, a.counted, ifnull(a.started_at, 0), "
       "ifnull(a.ended_at, 0), m.tokens_per_s_per_gpu, m.attempt IS NOT "
       "NULL, (SELECT t.side <> '' FROM trials AS t WHERE t.id = a.trial) "
@@ -654,8 +638,8 @@ void RandomRun::check_attempt(const sqlite::Statement::Use& row) {
   results_ += measured ? 1 : 0;
   const bool beside = row.integer(7) != 0;  // what it says is no measurement
   if (measured != (played.result.has_value() && !played.late && !beside))
-    throw Violation(fmt::format("attempt {}: measured {}, its result {}", nonce, measured,
-                                played.result.has_value()));
+    throw Violation(fmt::format(
+        "attempt {}: measured {}, its result {}", nonce, measured, played.result.has_value()));
   if (measured && row.real(5) != *played.result)
     throw Violation(fmt::format("attempt {}: another's result", nonce));
   if (row.integer(3) != 0 && row.integer(3) != played.started)
@@ -669,8 +653,8 @@ void RandomRun::check_attempt(const sqlite::Statement::Use& row) {
   const Timestamp ended = row.integer(4);
   if (played.started == 0 || row.integer(3) == 0 || played.ended == 0) return;
   if (ended > played.ended && !played.clock_was_set)
-    throw Violation(fmt::format("attempt {}: booked {} s too long", nonce,
-                                (ended - played.ended) / second));
+    throw Violation(
+        fmt::format("attempt {}: booked {} s too long", nonce, (ended - played.ended) / second));
 }
 
 void RandomRun::clean_up() {

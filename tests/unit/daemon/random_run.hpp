@@ -68,8 +68,8 @@ class RandomRun {
   void look();
   void none(const char* what, const char* sql);
   void check_preempted();
-  void bound_calls(std::int64_t commits, std::int64_t changes, std::int64_t looks,
-                   std::int64_t submissions);
+  void bound_calls(
+      std::int64_t commits, std::int64_t changes, std::int64_t looks, std::int64_t submissions);
   void heal();
   void remove_held();
   void finish();

@@ -51,66 +51,27 @@ const std::vector<Knob>& knobs() {
 }  // namespace
 
 Swarm::Swarm()
-    : trouble({{Trouble::unreachable, 2},
-               {Trouble::lists_nothing, 2},
-               {Trouble::accounting_lags, 4},
-               {Trouble::look_is_slow, 2},
-               {Trouble::job_hidden, 2},
-               {Trouble::clock_set, 2},
-               {Trouble::daemon_ended, 2},
-               {Trouble::answer_odd, 7},
-               {Trouble::node_found, 4},
-               {Trouble::others_wait, 2},
-               {Trouble::reads_fail, 4}}),
-      answer({{Sbatch::late, 2},
-              {Sbatch::lost, 2},
-              {Sbatch::unseen, 7},
-              {Sbatch::unsent, 2},
-              {Sbatch::refuses, 1},
-              {Sbatch::lacks_nodes, 1},
-              {Sbatch::defers, 2},
-              {Sbatch::full, 2}}),
-      queue_end({{QueueEnd::held, 1},
-                 {QueueEnd::held_after_launch, 1},
-                 {QueueEnd::cancelled, 1},
-                 {QueueEnd::failed, 1}}),
-      fate({{JobFate::node_failed, 1},
-            {JobFate::host_given_up, 1},
-            {JobFate::preempted, 2},
-            {JobFate::timed_out, 1},
-            {JobFate::cancelled, 2},
-            {JobFate::requeued, 1},
-            {JobFate::silent, 1},
-            {JobFate::suspended, 1},
-            {JobFate::failed, 2},
-            {JobFate::node_lost, 2},
-            {JobFate::node_stopped, 2},
-            {JobFate::agent_killed, 2},
-            {JobFate::guard_killed, 1},
-            {JobFate::lead_killed, 1},
-            {JobFate::clock_jumps, 1}}),
-      outcome({{Outcome::oom, 2},
-               {Outcome::crashed, 1},
-               {Outcome::hung, 1},
-               {Outcome::timeout, 1},
-               {Outcome::node_failure, 1},
-               {Outcome::lost, 1},
-               {Outcome::comm_error, 1},
-               {Outcome::rejected, 1}}),
-      oddity({{Oddity::none, 5},
-              {Oddity::marked, 2},
-              {Oddity::fragmented, 2},
-              {Oddity::not_started, 1},
-              {Oddity::other_programs, 2},
-              {Oddity::leaks, 2},
-              {Oddity::ignores_term, 2},
-              {Oddity::exits_early, 1}}),
-      wish({{Wish::pause, 1},
-            {Wish::resume, 2},
-            {Wish::cancel, 2},
-            {Wish::rerun, 2},
-            {Wish::edit, 1},
-            {Wish::clear_node, 1}}) {}
+    : trouble({{Trouble::unreachable, 2}, {Trouble::lists_nothing, 2},
+          {Trouble::accounting_lags, 4}, {Trouble::look_is_slow, 2}, {Trouble::job_hidden, 2},
+          {Trouble::clock_set, 2}, {Trouble::daemon_ended, 2}, {Trouble::answer_odd, 7},
+          {Trouble::node_found, 4}, {Trouble::others_wait, 2}, {Trouble::reads_fail, 4}}),
+      answer({{Sbatch::late, 2}, {Sbatch::lost, 2}, {Sbatch::unseen, 7}, {Sbatch::unsent, 2},
+          {Sbatch::refuses, 1}, {Sbatch::lacks_nodes, 1}, {Sbatch::defers, 2}, {Sbatch::full, 2}}),
+      queue_end({{QueueEnd::held, 1}, {QueueEnd::held_after_launch, 1}, {QueueEnd::cancelled, 1},
+          {QueueEnd::failed, 1}}),
+      fate({{JobFate::node_failed, 1}, {JobFate::host_given_up, 1}, {JobFate::preempted, 2},
+          {JobFate::timed_out, 1}, {JobFate::cancelled, 2}, {JobFate::requeued, 1},
+          {JobFate::silent, 1}, {JobFate::suspended, 1}, {JobFate::failed, 2},
+          {JobFate::node_lost, 2}, {JobFate::node_stopped, 2}, {JobFate::agent_killed, 2},
+          {JobFate::guard_killed, 1}, {JobFate::lead_killed, 1}, {JobFate::clock_jumps, 1}}),
+      outcome({{Outcome::oom, 2}, {Outcome::crashed, 1}, {Outcome::hung, 1}, {Outcome::timeout, 1},
+          {Outcome::node_failure, 1}, {Outcome::lost, 1}, {Outcome::comm_error, 1},
+          {Outcome::rejected, 1}}),
+      oddity({{Oddity::none, 5}, {Oddity::marked, 2}, {Oddity::fragmented, 2},
+          {Oddity::not_started, 1}, {Oddity::other_programs, 2}, {Oddity::leaks, 2},
+          {Oddity::ignores_term, 2}, {Oddity::exits_early, 1}}),
+      wish({{Wish::pause, 1}, {Wish::resume, 2}, {Wish::cancel, 2}, {Wish::rerun, 2},
+          {Wish::edit, 1}, {Wish::clear_node, 1}}) {}
 
 void Swarm::draw(std::mt19937_64& random) {
   few = random() % 2 == 0;
@@ -127,13 +88,13 @@ void Swarm::draw(std::mt19937_64& random) {
     return random() % (few ? 4 : 2) == 0 ? usual : 0;
   };
   in_allocations = {.slow_channel = drawn(40),
-                    .late_orders = drawn(3),
-                    .unwritten = drawn(30),
-                    .unsynced = drawn(4),
-                    .unreadable = drawn(60),
-                    .late_records = drawn(3),
-                    .full_disk = drawn(30),
-                    .slow_settling = drawn(10)};
+      .late_orders = drawn(3),
+      .unwritten = drawn(30),
+      .unsynced = drawn(4),
+      .unreadable = drawn(60),
+      .late_records = drawn(3),
+      .full_disk = drawn(30),
+      .slow_settling = drawn(10)};
 }
 
 PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
@@ -142,17 +103,14 @@ PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
     int weight;
   };
   // What few sweeps have must come up in each run of the test all the same.
-  constexpr std::array<Kind, 10> all{
-      {{"", 3},
-       {"limits: {max_gpu_hours: 0.3}\n", 2},
-       {"search: {policy: best_first, until: {regret: 5%}}\n", 1},
-       {"search: {policy: best_first, until: {runs: 1}}\n", 1},
-       {"measure: {finalists: 2, repeats: 2}\n", 1},
-       {"measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 20%}\n", 2},
-       {"profile: {finalists: nsys}\n", 2},
-       {"measure: {finalists: 2, repeats: 1}\nprofile: {finalists: nsys}\n", 1},
-       {"retry: {elsewhere: 0}\n", 3},
-       {"control: {tp: 8}\n", 2}}};
+  constexpr std::array<Kind, 10> all{{{"", 3}, {"limits: {max_gpu_hours: 0.3}\n", 2},
+      {"search: {policy: best_first, until: {regret: 5%}}\n", 1},
+      {"search: {policy: best_first, until: {runs: 1}}\n", 1},
+      {"measure: {finalists: 2, repeats: 2}\n", 1},
+      {"measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 20%}\n", 2},
+      {"profile: {finalists: nsys}\n", 2},
+      {"measure: {finalists: 2, repeats: 1}\nprofile: {finalists: nsys}\n", 1},
+      {"retry: {elsewhere: 0}\n", 3}, {"control: {tp: 8}\n", 2}}};
   std::vector<std::string_view> kinds;
   for (const Kind& one : all)
     kinds.insert(kinds.end(), static_cast<std::size_t>(one.weight), one.settings);
@@ -167,7 +125,7 @@ PlayedSweep drawn_sweep(const std::string& name, std::mt19937_64& random) {
     if (kind.starts_with(knob.section)) continue;
     std::string& section = sections[knob.section];
     section += fmt::format("{}{}: {}", section.empty() ? "" : ", ", knob.key,
-                           knob.values[random() % knob.values.size()]);
+        knob.values[random() % knob.values.size()]);
   }
   sweep.settings = kind;
   for (const auto& [section, text] : sections)

@@ -201,7 +201,7 @@ TEST_CASE("a job that vanished for a while leads to a second job and one claim")
   c.slurm.jobs.front().hidden = false;
   c.pass(30);
   CHECK(std::count_if(c.slurm.jobs.begin(), c.slurm.jobs.end(),
-                      [](const PlayedJob& job) { return job.pends(); }) == 1);
+            [](const PlayedJob& job) { return job.pends(); }) == 1);
   c.complete();
   CHECK(c.trials() == "completed completed");
 }
@@ -394,8 +394,7 @@ TEST_CASE("what a lead said of a preempted attempt waits for the scheduler and i
   CHECK(c.sql("SELECT state FROM attempts WHERE id = 1") == "running");
   c.slurm.cancel(c.job(), "PREEMPTED");
   c.pass(30);
-  CHECK(c.sql("SELECT outcome || leaked || signal FROM attempts WHERE id = 1") ==
-        "preempted215");
+  CHECK(c.sql("SELECT outcome || leaked || signal FROM attempts WHERE id = 1") == "preempted215");
 }
 
 TEST_CASE("a job that is put back into the queue is not started again") {
@@ -549,8 +548,7 @@ TEST_CASE("a daemon may die at any call of a sweep's life") {
         job.lead->leave("drained", site.slurm.lead_time(job));
         site.slurm.finish(job, "COMPLETED");
       }
-      if (site.sql("SELECT count(*) FROM allocations WHERE state <> 'ended'") == "0" &&
-          measured)
+      if (site.sql("SELECT count(*) FROM allocations WHERE state <> 'ended'") == "0" && measured)
         break;
     }
     died = site.deaths() > 0;

@@ -112,7 +112,7 @@ TEST_CASE("a daemon is told that another host has its database") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().kind == FaultKind::busy);
   CHECK(refused.error().what.find("held by pid 4242 on login2 since 2023-11-14") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("a daemon takes over from another host when it is told to") {
@@ -191,7 +191,7 @@ TEST_CASE("a daemon without work waits for the first and then ends") {
 TEST_CASE("users are told of ends and nodes where their site says so") {
   Life life;
   life.submit({.settings = "lane: {length: 1}",
-               .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"});
+      .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"});
   life.tick();
   life.start_job(life.job());
   const std::string bad = life.job().nodes;
@@ -210,7 +210,7 @@ TEST_CASE("users are told of ends and nodes where their site says so") {
 TEST_CASE("a sweep that is searched comes to its end by its search") {
   Life life;
   life.submit({.settings = "search: {policy: best_first, until: {regret: 5%}}",
-               .micro_batch = {1, 2, 4, 8}});
+      .micro_batch = {1, 2, 4, 8}});
   life.run_to_the_end();
   CHECK(life.sql("SELECT count(*) FROM trials WHERE state <> 'ended'") == "0");
   CHECK(life.sql("SELECT count(*) FROM measurements") != "0");
@@ -219,7 +219,7 @@ TEST_CASE("a sweep that is searched comes to its end by its search") {
 TEST_CASE("a search goes on where a daemon before had it") {
   Life life;
   life.submit({.settings = "search: {policy: best_first, until: {regret: 5%}}",
-               .micro_batch = {1, 2, 4, 8}});
+      .micro_batch = {1, 2, 4, 8}});
   for (int turns = 0; turns < 200 && life.alive(); ++turns) {
     life.play();
     life.tick(0);
@@ -247,7 +247,7 @@ TEST_CASE("outside its hours a sweep asks for nothing and says when it goes on")
 TEST_CASE("a spent budget ends what waits") {
   Life life;
   life.submit({.settings = "limits: {max_gpu_hours: 1, max_allocations: 1}\nlane: {length: 1}",
-               .micro_batch = {1, 2, 4, 8}});
+      .micro_batch = {1, 2, 4, 8}});
   life.tick();
   life.start_job(life.job());
   // Eight GPUs for half an hour.
@@ -265,8 +265,7 @@ TEST_CASE("a control is measured first and last") {
   Life life;
   life.submit({.settings = "control: {tp: 8}"});
   life.run_to_the_end();
-  CHECK(
-      life.sql("SELECT group_concat(time, ' ') FROM (SELECT time FROM controls ORDER BY at)") ==
+  CHECK(life.sql("SELECT group_concat(time, ' ') FROM (SELECT time FROM controls ORDER BY at)") ==
       "start end");
   CHECK(life.trials() == "completed completed");
 }
@@ -282,7 +281,7 @@ TEST_CASE("a node is cleared by its name alone") {
   life.run_attempt(life.job(), Outcome::node_failure, 5, bad);
   life.tick();
   CHECK(life.ask(Verb::clear_node, {"nothere"}).fault->what.find("not in question") !=
-        std::string::npos);
+      std::string::npos);
   CHECK_FALSE(life.ask(Verb::clear_node, {bad}).fault);
   CHECK(life.sql("SELECT state FROM node_states WHERE node = '" + bad + "'") == "trusted");
 }
@@ -299,8 +298,7 @@ TEST_CASE("a large submission takes passes that serve others, and runs once it i
   CHECK(life.pause() < std::chrono::milliseconds(50));
   CHECK_FALSE(life.ask(Verb::pause, {"a"}).fault);
   CHECK(big() == "paused");
-  CHECK(life.sql("SELECT held FROM sweeps WHERE name = 'big'") ==
-        "Its trials are being stored.");
+  CHECK(life.sql("SELECT held FROM sweeps WHERE name = 'big'") == "Its trials are being stored.");
   life.die();
   life.clock.advance(60'000'000);
   CHECK(life.answer_to(id).counts.at("fresh") == 15'000);
@@ -430,8 +428,8 @@ TEST_CASE("records that cannot be read are waited for and then given up") {
   std::filesystem::create_directories(AttemptPaths{dir}.records());
   life.job().lead->say(
       Ended{.attempt = life.job().lead->running(),
-            .nonce = life.sql("SELECT nonce FROM attempts"),
-            .ending = {.outcome = Outcome::crashed, .cause = "played", .source = SaidBy::exit}},
+          .nonce = life.sql("SELECT nonce FROM attempts"),
+          .ending = {.outcome = Outcome::crashed, .cause = "played", .source = SaidBy::exit}},
       life.slurm.lead_time(life.job()));
   life.pass(30);
   CHECK(life.trials() == "running");
@@ -459,7 +457,7 @@ TEST_CASE("the elements of an array are submitted in one pass, however long thei
   site.clock.step = 30'000;
   const auto whole = [&site] { return site.slurm.calls.submissions % 4 == 0; };
   site.submit({.settings = "lane: {length: 1, array: 4}\nlimits: {max_allocations: 4}",
-               .micro_batch = {1, 2, 4, 8}});
+      .micro_batch = {1, 2, 4, 8}});
   CHECK(whole());
   for (int passes = 0; passes < 10 && site.slurm.calls.submissions < 4; ++passes) {
     site.tick();

@@ -23,8 +23,8 @@ using namespace shardsweep::testing;
 namespace {
 
 enum class Step : std::uint8_t { pause, resume, resume_cancelled, cancel, cancel_one, rerun };
-constexpr std::array steps{Step::pause,  Step::resume,     Step::resume_cancelled,
-                           Step::cancel, Step::cancel_one, Step::rerun};
+constexpr std::array steps{
+    Step::pause, Step::resume, Step::resume_cancelled, Step::cancel, Step::cancel_one, Step::rerun};
 constexpr std::string_view step_letters = "praxon";
 using Sequence = std::vector<Step>;
 
@@ -32,12 +32,12 @@ using Sequence = std::vector<Step>;
 enum class Stage : std::uint8_t { waits, runs, measured, crashed };
 constexpr std::string_view stage_letters = "wrmc";
 using Stages = std::pair<Stage, Stage>;
-constexpr std::array all_stages{
-    Stages{Stage::waits, Stage::waits},       Stages{Stage::runs, Stage::waits},
-    Stages{Stage::measured, Stage::waits},    Stages{Stage::crashed, Stage::waits},
-    Stages{Stage::measured, Stage::runs},     Stages{Stage::crashed, Stage::runs},
-    Stages{Stage::measured, Stage::measured}, Stages{Stage::measured, Stage::crashed},
-    Stages{Stage::crashed, Stage::measured},  Stages{Stage::crashed, Stage::crashed}};
+constexpr std::array all_stages{Stages{Stage::waits, Stage::waits},
+    Stages{Stage::runs, Stage::waits}, Stages{Stage::measured, Stage::waits},
+    Stages{Stage::crashed, Stage::waits}, Stages{Stage::measured, Stage::runs},
+    Stages{Stage::crashed, Stage::runs}, Stages{Stage::measured, Stage::measured},
+    Stages{Stage::measured, Stage::crashed}, Stages{Stage::crashed, Stage::measured},
+    Stages{Stage::crashed, Stage::crashed}};
 
 std::vector<Sequence> sequences_up_to(std::size_t length) {
   std::vector<Sequence> all{{}};
@@ -70,8 +70,8 @@ Told told(std::size_t number, const Stages& stages, const Sequence& sequence) {
   for (const Step step : sequence)
     verbs += letter(step_letters, step);
   return {fmt::format("s{}_{}{}_{}", number, letter(stage_letters, stages.first),
-                      letter(stage_letters, stages.second), verbs),
-          stages, sequence};
+              letter(stage_letters, stages.second), verbs),
+      stages, sequence};
 }
 
 /// Sequences side by side. `dies`: before each verb the daemon dies, and what runs ends with a
@@ -133,7 +133,7 @@ class SideBySide {
     site_.clock.advance(1'000'000);
     if (stage == Stage::runs) return;
     job.lead->end(stage == Stage::measured ? Outcome::completed : Outcome::crashed,
-                  site_.slurm.lead_time(job));
+        site_.slurm.lead_time(job));
   }
   void bring_to_stages() {
     for (const Told& one : all_) {
@@ -232,35 +232,33 @@ class SideBySide {
   }
   void check() {
     none("two counted measurements",
-         "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+        "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
     none("a measured trial that says something else",
-         "SELECT t.slug || ' ' || s.name FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-         "WHERE t.outcome IS NOT 'completed' AND t.prior IS NOT 'completed' AND EXISTS (SELECT "
-         "1 "
-         "FROM attempts AS a JOIN measurements AS m ON m.attempt = a.id WHERE a.trial = t.id)");
-    none(
-        "a completed trial without its measurement",
+        "SELECT t.slug || ' ' || s.name FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
+        "WHERE t.outcome IS NOT 'completed' AND t.prior IS NOT 'completed' AND EXISTS (SELECT "
+        "1 "
+        "FROM attempts AS a JOIN measurements AS m ON m.attempt = a.id WHERE a.trial = t.id)");
+    none("a completed trial without its measurement",
         "SELECT id FROM trials AS t WHERE (t.outcome IS 'completed' OR t.prior IS 'completed') "
         "AND NOT EXISTS (SELECT 1 FROM attempts AS a JOIN measurements AS m ON m.attempt = "
         "a.id "
         "WHERE a.trial = t.id AND a.counted = 1)");
     none("a trial that waits in a cancelled sweep",
-         "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
-         "'planned' AND s.state = 'cancelled'");
+        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
+        "'planned' AND s.state = 'cancelled'");
   }
   void check_end() {
     none("a trial that waits though nobody has paused its sweep",
-         "SELECT s.name FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state <> "
-         "'ended' AND s.state <> 'paused'");
+        "SELECT s.name FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state <> "
+        "'ended' AND s.state <> 'paused'");
     none("an attempt without a daemon", "SELECT id FROM attempts WHERE state <> 'ended'");
     none("an allocation without a daemon", "SELECT id FROM allocations WHERE state <> 'ended'");
     for (const auto& [nonce, attempt] : site_.slurm.attempts.by_nonce) {
       if (!attempt.result) continue;
       CAPTURE(nonce);
-      CHECK(
-          site_.sql(fmt::format("SELECT count(*) FROM measurements AS m JOIN attempts AS a ON "
-                                "a.id = m.attempt WHERE a.nonce = '{}'",
-                                nonce)) == "1");
+      CHECK(site_.sql(fmt::format("SELECT count(*) FROM measurements AS m JOIN attempts AS a ON "
+                                  "a.id = m.attempt WHERE a.nonce = '{}'",
+                nonce)) == "1");
     }
     for (const std::string& violation : site_.slurm.violations)
       FAIL_CHECK(violation);

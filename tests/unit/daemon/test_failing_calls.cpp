@@ -79,7 +79,7 @@ struct FailingSite : PlayedSite {
     std::string all = said + read_file(log_file).value_or("");
     all += sql("SELECT group_concat(detail, ' ') FROM events");
     for (const char* const words : {"No space left", "disk is full", "Input/output error",
-                                    "disk I/O error", "Stale file handle"}) {
+             "disk I/O error", "Stale file handle"}) {
       if (all.find(words) != std::string::npos) return true;
     }
     return false;
@@ -108,7 +108,7 @@ TEST_CASE("whichever call of the daemon fails nothing is lost and it is said") {
   // In CI every seventh of the writes, which are alike; by hand all.
   const long stride = wanted != nullptr ? 1 : 7;
   for (const Kind& kind : {Kind{"write", ENOSPC}, Kind{"write", EIO}, Kind{"sync", EIO},
-                           Kind{"rename", ESTALE}, Kind{"unlink", EIO}}) {
+           Kind{"rename", ESTALE}, Kind{"unlink", EIO}}) {
     long tried = 0;
     long silent = 0;
     for (long at = 1;; at += kind.name == "write" ? stride : 1) {

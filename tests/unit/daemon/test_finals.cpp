@@ -41,7 +41,7 @@ TEST_CASE("finals run forwards and backwards in the allocation that is there") {
   CHECK(pairs_of(c) == "3");
   CHECK(c.count("attempts WHERE counted = 1") == 8);
   CHECK(c.sql("SELECT group_concat(slug, ' ') FROM trials WHERE final_of = 1").find("-f1") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("at no moment a sweep with finals to come looks ended") {
@@ -141,8 +141,8 @@ TEST_CASE("the same file again keeps finals, and a layout that is gone takes its
 namespace {
 
 PlayedSweep on_two_sets() {
-  return {.settings = "measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 5%}",
-          .nodes = {2}};
+  return {
+      .settings = "measure: {finalists: 2, repeats: 3, node_sets: 2, resolve: 5%}", .nodes = {2}};
 }
 
 /// Nodes of that set's measured runs.
@@ -163,8 +163,7 @@ void check_two_sets(Case& c) {
             "allocation_nodes AS x JOIN attempts AS a ON a.allocation = x.allocation JOIN "
             "trials AS t ON t.counted_attempt = a.id AND t.final_set = 2 WHERE x.node IN "
             "(SELECT y.node FROM allocation_nodes AS y JOIN attempts AS b ON b.allocation = "
-            "y.allocation JOIN trials AS u ON u.counted_attempt = b.id AND u.final_set = 1)") ==
-        0);
+            "y.allocation JOIN trials AS u ON u.counted_attempt = b.id AND u.final_set = 1)") == 0);
 }
 
 }  // namespace
@@ -199,7 +198,7 @@ TEST_CASE("nodes that nobody has named can't be kept out, and nothing is called 
   c.complete();
   CHECK(c.count("trials WHERE final_set = 2 AND outcome = 'skipped'") == 2);
   CHECK(c.sql("SELECT DISTINCT cause FROM trials WHERE final_set = 2") ==
-        "It is not known on which nodes these finals ran before.");
+      "It is not known on which nodes these finals ran before.");
 }
 
 TEST_CASE("where the cluster has no other nodes the finals end and say so") {

@@ -75,7 +75,7 @@ TEST_CASE("a point is handed out with its command, and its result counts once") 
   CHECK(answer.counts.at("counted") == 1);
   CHECK(site.trials() == "completed running planned");
   CHECK(site.sql("SELECT tokens_per_s_per_gpu FROM results WHERE outcome = 'completed'") ==
-        fmt::format("{:.1f}", 2 * tokens / 8));
+      fmt::format("{:.1f}", 2 * tokens / 8));
   CHECK(site.sql("SELECT hosts FROM measurements") == R"(["outside"])");
   // Once more, as somebody who has not read the answer: nothing changes.
   answer = site.record(id, {.step_ms = 1});
@@ -133,11 +133,11 @@ TEST_CASE("a result that comes in time counts although nobody had looked at the 
 TEST_CASE("out of memory is a verdict, and a crash is tried once more") {
   OutsideCase site;
   const Json point = site.next()["points"][0];
-  const Answer crashed = site.record(point["id"].get<std::string>(),
-                                     {.outcome = Outcome::crashed, .evidence = "SIGSEGV"});
+  const Answer crashed = site.record(
+      point["id"].get<std::string>(), {.outcome = Outcome::crashed, .evidence = "SIGSEGV"});
   CHECK(crashed.text.find("tried once more") != std::string::npos);
   CHECK(site.next("", 3)["points"].dump().find(point["trial"].get<std::string>()) !=
-        std::string::npos);
+      std::string::npos);
   const std::string again =
       site.sql("SELECT nonce FROM attempts WHERE number = 2 AND state = 'running'");
   CHECK_FALSE(
@@ -172,15 +172,13 @@ TEST_CASE("a paused sweep hands out nothing new, and takes results") {
 TEST_CASE("what can't be is refused, and changes nothing") {
   OutsideCase site;
   const std::string id = site.id_of_next();
-  const std::vector<std::pair<OutsideResult, std::string>> wrong{
-      {{}, "speed is missing"},
+  const std::vector<std::pair<OutsideResult, std::string>> wrong{{{}, "speed is missing"},
       {{.tokens_per_s = 2 * tokens, .step_ms = 1000}, "tokens per train step"},
       {{.step_ms = -1}, "has to be a number above 0"},
       {{.step_ms = 500, .peak_memory_bytes = 1e15}, "one has"},
       {{.step_ms = 500, .evidence = "it went well"}, "--evidence belongs to"},
       {{.outcome = Outcome::oom}, "needs --evidence"},
-      {{.outcome = Outcome::oom, .step_ms = 500, .evidence = "CUDA out of memory"},
-       "has no speed"},
+      {{.outcome = Outcome::oom, .step_ms = 500, .evidence = "CUDA out of memory"}, "has no speed"},
       {{.outcome = Outcome::hung, .evidence = "it stood still"}, "can't be recorded"}};
   for (const auto& [result, why] : wrong) {
     const Answer answer = site.record(id, result);

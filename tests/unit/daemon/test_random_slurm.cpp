@@ -30,8 +30,8 @@ namespace {
 constexpr int sequences_per_database = 10;
 
 /// One database, as far as `steps` and `sequences` go.
-RandomCounts counts_of(const Seeds& seeds, std::uint64_t seed, std::int64_t sequences,
-                       std::int64_t steps) {
+RandomCounts counts_of(
+    const Seeds& seeds, std::uint64_t seed, std::int64_t sequences, std::int64_t steps) {
   RandomRun run(seed);
   std::int64_t sequence = 0;
   try {
@@ -39,8 +39,8 @@ RandomCounts counts_of(const Seeds& seeds, std::uint64_t seed, std::int64_t sequ
       run.sequence();
   } catch (const Violation& violation) {
     FAIL(fmt::format("{} (seed {}, sequence {}, step {})\n{}\n{}\n{}\n", violation.what(), seed,
-                     sequence, run.counts().steps, run.state(), run.log_tail(),
-                     seeds.advice(seed, sequence + 1, run.counts().steps)));
+        sequence, run.counts().steps, run.state(), run.log_tail(),
+        seeds.advice(seed, sequence + 1, run.counts().steps)));
   }
   return run.counts();
 }
@@ -97,8 +97,8 @@ std::string wrong_kinds(const Marks& marks) {
     if (excuse == nullptr && marks.count(kind) == 0)
       wrong += fmt::format("{} {}: it has never come up\n", kind.group, kind.word);
     if (excuse != nullptr && marks.count(kind) > 0)
-      wrong += fmt::format("{} {}: it comes up, so that '{}' is no exception\n", kind.group,
-                           kind.word, excuse);
+      wrong += fmt::format(
+          "{} {}: it comes up, so that '{}' is no exception\n", kind.group, kind.word, excuse);
   }
   return wrong;
 }
@@ -134,16 +134,15 @@ TEST_CASE("whatever goes wrong everything is counted once and comes to its end")
   constexpr std::int64_t all = std::numeric_limits<std::int64_t>::max();
   const std::int64_t steps = setting("SHARDSWEEP_RANDOM_STEPS", 100'000);
   const Seeds seeds({.file = "random_slurm",
-                     .test = "whatever goes wrong*",
-                     .variable = "SHARDSWEEP_RANDOM_SEED",
-                     .budget = "SHARDSWEEP_RANDOM_STEPS"},
-                    steps);
+                        .test = "whatever goes wrong*",
+                        .variable = "SHARDSWEEP_RANDOM_SEED",
+                        .budget = "SHARDSWEEP_RANDOM_STEPS"},
+      steps);
   RandomCounts counts;
   for (const KeptSeed& one : seeds.kept())
     counts += counts_of(seeds, one.seed, one.length, all);
   // Most of the budget is for what nobody has seen yet.
-  CHECK_MESSAGE(counts.steps <= steps / 2,
-                "kept seeds take over half of the steps: allow more");
+  CHECK_MESSAGE(counts.steps <= steps / 2, "kept seeds take over half of the steps: allow more");
   constexpr std::int64_t enough_for_all_kinds = 50'000;
   const bool all_kinds = steps >= enough_for_all_kinds;
   std::uint64_t seed = seeds.first();
@@ -156,9 +155,9 @@ TEST_CASE("whatever goes wrong everything is counted once and comes to its end")
       fmt::format("{} steps, {} rounds of leads and node agents, {} kept seeds, {:.0f} h of "
                   "simulated time, {} deaths, {} jobs, "
                   "{} attempts, {} results, {} commits, {} looks, {} reads that failed",
-                  counts.steps, counts.rounds, seeds.kept().size(), counts.simulated_s / 3600,
-                  counts.deaths, counts.jobs, counts.attempts, counts.results, counts.commits,
-                  counts.looks, counts.failed_reads));
+          counts.steps, counts.rounds, seeds.kept().size(), counts.simulated_s / 3600,
+          counts.deaths, counts.jobs, counts.attempts, counts.results, counts.commits, counts.looks,
+          counts.failed_reads));
   if (!all_kinds) return;
   MESSAGE(counts.marks.text());
   const std::string wrong = wrong_kinds(counts.marks);
@@ -173,8 +172,7 @@ TEST_CASE("a change that is forgotten is found") {
       std::vector<Change> kept(changes.begin(), changes.end());
       if (run.site.random() % 20 == 0)
         std::erase_if(kept, [](const Change& one) {
-          return std::holds_alternative<PutAttempt>(one) &&
-                 std::get<PutAttempt>(one).row.outcome();
+          return std::holds_alternative<PutAttempt>(one) && std::get<PutAttempt>(one).row.outcome();
         });
       return MortalStore::Tampered(std::move(kept));
     };

@@ -21,7 +21,7 @@ constexpr std::int64_t day = 86'400'000'000;
 
 PlayedSweep daily(const std::string& more = "") {
   return {.settings = more + "remeasure: {every: 1d}\n",
-          .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"};
+      .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"};
 }
 
 /// The program is in a tree that git tracks; its snapshot of the first day is called "old".
@@ -30,12 +30,11 @@ PlayedSweep nightly() {
               "runner: {program: /bin/true, snapshot: git, snapshot_hash: old, "
               "snapshot_root: /bin}\n"
               "remeasure: {every: 1d, on: runner, layouts: best 1}\n",
-          .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"};
+      .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"};
 }
 
 /// All jobs to the daemon's end. `speed` by the slug of a trial.
-void run_all(Case& c, const std::function<double(const std::string&)>& speed,
-             bool dies = false) {
+void run_all(Case& c, const std::function<double(const std::string&)>& speed, bool dies = false) {
   for (int turns = 0; turns < 80 && (c.alive() || turns == 0); ++turns) {
     for (auto& job : c.slurm.jobs) {
       if (job.pends()) c.start_job(job);
@@ -43,15 +42,14 @@ void run_all(Case& c, const std::function<double(const std::string&)>& speed,
       while (job.runs() && job.lead->start_next(c.slurm.lead_time(job))) {
         c.clock.advance(10'000'000);
         if (!job.lead->runs()) continue;
-        const auto slug = c.sql(
-            fmt::format("SELECT t.slug FROM attempts AS a JOIN trials AS t ON t.id = a.trial "
-                        "WHERE a.id = {}",
-                        job.lead->running()));
+        const auto slug =
+            c.sql(fmt::format("SELECT t.slug FROM attempts AS a JOIN trials AS t ON t.id = a.trial "
+                              "WHERE a.id = {}",
+                job.lead->running()));
         const double fast = speed(slug);
-        job.lead->end(
-            Ended{.ending = {.outcome = fast > 0 ? Outcome::completed : Outcome::crashed,
-                             .cause = "played",
-                             .source = SaidBy::agent}},
+        job.lead->end(Ended{.ending = {.outcome = fast > 0 ? Outcome::completed : Outcome::crashed,
+                                .cause = "played",
+                                .source = SaidBy::agent}},
             c.slurm.lead_time(job), fast);
       }
       if (job.runs() && job.lead->draining()) {
@@ -109,9 +107,8 @@ TEST_CASE("what is due is measured once more and counts as a measurement") {
   CHECK(c.count("events WHERE kind = 'remeasured'") == 2);
   CHECK(regressions(c).empty());
   // It is no end of the sweep that anybody is told of.
-  CHECK(std::count_if(c.notices.begin(), c.notices.end(), [](const Notice& notice) {
-          return notice.event == NotifyEvent::sweep_ended;
-        }) == 1);
+  CHECK(std::count_if(c.notices.begin(), c.notices.end(),
+            [](const Notice& notice) { return notice.event == NotifyEvent::sweep_ended; }) == 1);
 }
 
 TEST_CASE("a drop is said once after runs that confirm it, whoever dies") {
@@ -143,13 +140,12 @@ TEST_CASE("an image is measured again if its file is another one") {
   const std::string image = "/tmp/shardsweep-test-" + std::to_string(::getpid()) + ".sqsh";
   // Of a squashfs's superblock that tells images apart: the bytes from 8 on.
   const auto put_image = [&](char made) {
-    std::ofstream(image, std::ios::binary)
-        << "hsqs" + std::string(4, 'i') + std::string(88, made);
+    std::ofstream(image, std::ios::binary) << "hsqs" + std::string(4, 'i') + std::string(88, made);
   };
   put_image('a');
   Case c({.settings = "container: {runtime: apptainer, image: " + image +
-                      "}\nremeasure: {every: 1d, on: image, layouts: best 1}\n",
-          .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"});
+          "}\nremeasure: {every: 1d, on: image, layouts: best 1}\n",
+      .site = "backend: slurm\nnotify: {url: 'https://hooks.example/x'}\n"});
   const auto speed = [](const std::string& slug) { return about(is_again(slug) ? 900 : 1000); };
   run_all(c, speed);
   c.clock.advance(day);
@@ -196,7 +192,7 @@ TEST_CASE("a changed program runs beside the one before in one allocation") {
   CHECK(regressions(c)[0].find("SLOWER by ") != std::string::npos);
   CHECK(regressions(c)[0].find("in one allocation") != std::string::npos);
   CHECK(c.count("trials WHERE again = 1 AND software = 'old'") ==
-        c.count("trials WHERE again = 1 AND software = 'new'"));
+      c.count("trials WHERE again = 1 AND software = 'new'"));
   CHECK(c.sql("SELECT count(DISTINCT a.allocation) FROM attempts AS a JOIN trials AS t ON t.id "
               "= a.trial WHERE t.again = 1") == "1");
   // From now on it is the program that the next one is held against.

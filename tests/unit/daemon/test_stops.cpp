@@ -66,8 +66,8 @@ TEST_CASE("a daemon that contradicts itself stores nothing and leaves a report")
   REQUIRE(c.reports().size() == 1);
   CHECK(why.find(c.reports()[0]) != std::string::npos);
   const std::string report = must(read_file(c.reports()[0]));
-  for (const char* part : {"place      engine/fleet/", "values     row.id = 1",
-                           "sweep      a (1)", "version    shardsweep ", "pass 1: "})
+  for (const char* part : {"place      engine/fleet/", "values     row.id = 1", "sweep      a (1)",
+           "version    shardsweep ", "pass 1: "})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part, " is missing in ", report);
   // The cause is gone: the next daemon ends the sweep, and knows of the stop.
   c.mend();
@@ -93,8 +93,7 @@ TEST_CASE("a sweep that stops two daemons at one place is held apart, and the ot
   CHECK(c.life() == "");
   CHECK(c.trials() == before);
   REQUIRE(c.status().state == "paused");
-  CHECK(c.status().waiting.find("shardsweep stopped twice at engine/fleet/") !=
-        std::string::npos);
+  CHECK(c.status().waiting.find("shardsweep stopped twice at engine/fleet/") != std::string::npos);
   CHECK(c.status().waiting.find(c.reports()[1]) != std::string::npos);
   // Its lead ends what it has and leaves; nobody reads that yet.
   PlayedSweep other = two;

@@ -68,9 +68,8 @@ class Play {
     must(make_home(home_));
     std::ofstream(home_.lock()).flush();  // a daemon sees by it that its folder is the old one
     for (const std::string name : {"a", "b"}) {
-      specs_[name] =
-          must(load_sweep_text(fmt::format(sweep_text, name), name,
-                               {std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "sweeps", {}}));
+      specs_[name] = must(load_sweep_text(fmt::format(sweep_text, name), name,
+          {std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "sweeps", {}}));
     }
   }
 
@@ -90,13 +89,11 @@ class Play {
  private:
   bool one_in(int n) { return random_() % static_cast<std::uint64_t>(n) == 0; }
   DaemonParts parts() {
-    return {
-        .home = home_,
+    return {.home = home_,
         .installation = {.presets = std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "sweeps"},
         .store = store_,
         .clock = clock_,
-        .make_scheduler = [this](Backend,
-                                 const SiteSpec&) { return cluster_.scheduler(fate_); },
+        .make_scheduler = [this](Backend, const SiteSpec&) { return cluster_.scheduler(fate_); },
         .make_notifier = nullptr,
         .random_hex =
             [this](int digits) {
@@ -148,9 +145,8 @@ class Play {
     request.from = "test";
     deleted_since_ = deleted_since_ || request.verb == Verb::remove;
     said_ = fmt::format("{} {} where '{}'{}{}", word_of(request.verb),
-                        fmt::join(request.names, " "), request.where,
-                        request.cancelled ? " --cancelled" : "",
-                        request.dry_run ? " --dry-run" : "");
+        fmt::join(request.names, " "), request.where, request.cancelled ? " --cancelled" : "",
+        request.dry_run ? " --dry-run" : "");
     CAPTURE(said_);
     const std::string id = must(post_request(home_, std::move(request), clock_.time()));
     for (int passes = 0; passes < 200; ++passes) {
@@ -183,15 +179,14 @@ class Play {
     capabilities.runner = "played";
     capabilities.version = "1";
     const std::string resolved = explain_sweep(spec);
-    SubmittedSweep submission{&spec,         &plan,    &capabilities,
-                              resolved,      resolved, edited ? "edited" : "first",
-                              Backend::local};
+    SubmittedSweep submission{&spec, &plan, &capabilities, resolved, resolved,
+        edited ? "edited" : "first", Backend::local};
     Request request;
     request.verb = Verb::submit;
     const auto inbox = home_.inbox() / fmt::format("i{}.db", ++inboxes_);
     must(write_inbox(inbox, submission, [&](const Point& one) {
       return TrialNames{identity(spec, capabilities, one), slug(spec, capabilities, one),
-                        lane_key(spec, capabilities, one)};
+          lane_key(spec, capabilities, one)};
     }));
     request.inbox = inbox.string();
     const Answer answer = ask(std::move(request));
@@ -200,8 +195,8 @@ class Play {
 
   Request draw_verb(const Picture& picture) {
     Request request;
-    constexpr std::array verbs{Verb::pause,  Verb::resume, Verb::resume, Verb::cancel,
-                               Verb::cancel, Verb::rerun,  Verb::rerun,  Verb::remove};
+    constexpr std::array verbs{Verb::pause, Verb::resume, Verb::resume, Verb::cancel, Verb::cancel,
+        Verb::rerun, Verb::rerun, Verb::remove};
     request.verb = verbs[random_() % verbs.size()];
     std::vector<std::string> sweeps;
     for (const auto& [name, sweep] : picture.sweeps)
@@ -298,8 +293,7 @@ class Play {
   /// As the command does it: read and decided, not sent.
   Answer only_said(const Request& request) {
     const auto reader = must(Reader::open(home_.database));
-    const auto steps =
-        steps_of(request, must(reader->meant(request.names, trials_meant(request))));
+    const auto steps = steps_of(request, must(reader->meant(request.names, trials_meant(request))));
     Answer answer;
     if (!steps) answer.fault = steps.error();
     if (steps) answer.text = steps->text;
@@ -308,7 +302,7 @@ class Play {
   void check_trial(const Seen& expected, const Seen& seen) {
     // In the same pass a rule may skip what waits; before it was run again it had an outcome.
     const bool by_rule = expected.open && !seen.open &&
-                         (seen.outcome == "skipped" || seen.outcome == expected.prior);
+        (seen.outcome == "skipped" || seen.outcome == expected.prior);
     if (by_rule) return;
     CHECK(seen.open == expected.open);
     CHECK(seen.outcome == expected.outcome);
@@ -320,8 +314,7 @@ class Play {
 
   static bool interrupted(const Seen& trial) {
     static const std::set<std::string> words{"node_failure", "preempted", "reaped", "lost"};
-    return words.contains(trial.outcome) ||
-           (trial.outcome == "cancelled" && trial.by != "name");
+    return words.contains(trial.outcome) || (trial.outcome == "cancelled" && trial.by != "name");
   }
   static Seen planned(Seen trial) {
     trial.prior = interrupted(trial) || trial.outcome == "cancelled" ? "" : trial.outcome;
@@ -329,8 +322,8 @@ class Play {
     trial.outcome = trial.by = "";
     return trial;
   }
-  [[nodiscard]] static bool chosen(const Request& request, const Picture& picture,
-                                   const Seen& trial) {
+  [[nodiscard]] static bool chosen(
+      const Request& request, const Picture& picture, const Seen& trial) {
     const std::string& name = request.names.front();
     const auto slash = name.find('/');
     if (picture.sweeps.at(name.substr(0, slash)).first != trial.sweep) return false;
@@ -339,8 +332,7 @@ class Play {
     if (request.where == "gpus = 1") return trial.slug.find("-g1-") != std::string::npos;
     return true;
   }
-  [[nodiscard]] static Seen expected(const Request& request, const Picture& picture,
-                                     Seen trial) {
+  [[nodiscard]] static Seen expected(const Request& request, const Picture& picture, Seen trial) {
     if (!chosen(request, picture, trial)) return trial;
     const bool whole =
         request.where.empty() && request.names.front().find('/') == std::string::npos;
@@ -365,8 +357,7 @@ class Play {
         return trial;
     }
   }
-  static void check_sweeps(const Request& request, const Picture& before,
-                           const Picture& after) {
+  static void check_sweeps(const Request& request, const Picture& before, const Picture& after) {
     const std::string name = request.names.front().substr(0, request.names.front().find('/'));
     for (const auto& [other, sweep] : before.sweeps) {
       if (other != name) CHECK(after.sweeps.at(other) == sweep);
@@ -402,8 +393,8 @@ class Play {
   sqlite::Statement& statement(const char* sql) {
     const auto known = statements_.find(sql);
     return known != statements_.end()
-               ? known->second
-               : statements_.emplace(sql, sqlite::Statement(reader_, sql)).first->second;
+        ? known->second
+        : statements_.emplace(sql, sqlite::Statement(reader_, sql)).first->second;
   }
   void none(const char* what, const char* sql) {
     CAPTURE(what);
@@ -414,15 +405,13 @@ class Play {
   }
   Picture picture() {
     Picture picture;
-    auto row =
-        statement(
-            "SELECT id, sweep, slug, micro_batch, state <> 'ended', ifnull(outcome, ''), "
-            "cancelled_by, ifnull(prior, '') FROM trials WHERE hidden = 0")
-            .use();
+    auto row = statement(
+        "SELECT id, sweep, slug, micro_batch, state <> 'ended', ifnull(outcome, ''), "
+        "cancelled_by, ifnull(prior, '') FROM trials WHERE hidden = 0")
+                   .use();
     while (row.next())
-      picture.trials[row.integer(0)] = {
-          row.integer(1),      row.text(2), static_cast<int>(row.integer(3)),
-          row.integer(4) != 0, row.text(5), row.text(6),
+      picture.trials[row.integer(0)] = {row.integer(1), row.text(2),
+          static_cast<int>(row.integer(3)), row.integer(4) != 0, row.text(5), row.text(6),
           row.text(7)};
     auto sweep = statement("SELECT id, name, state FROM sweeps").use();
     while (sweep.next())
@@ -431,31 +420,31 @@ class Play {
   }
   void check() {
     none("a counted attempt without its measurement",
-         "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
-         "measurements)");
+        "SELECT id FROM attempts WHERE counted = 1 AND id NOT IN (SELECT attempt FROM "
+        "measurements)");
     none("an outcome that its measurement does not fit",
-         "SELECT t.id, t.state, t.outcome, t.prior FROM trials AS t WHERE "
-         "(ifnull(t.outcome, t.prior) IS 'completed') <> EXISTS (SELECT 1 FROM attempts AS a "
-         "WHERE a.trial = t.id AND a.counted = 1)");
+        "SELECT t.id, t.state, t.outcome, t.prior FROM trials AS t WHERE "
+        "(ifnull(t.outcome, t.prior) IS 'completed') <> EXISTS (SELECT 1 FROM attempts AS a "
+        "WHERE a.trial = t.id AND a.counted = 1)");
     none("an ended trial with a prior outcome",
-         "SELECT id FROM trials WHERE state = 'ended' AND prior IS NOT NULL");
+        "SELECT id FROM trials WHERE state = 'ended' AND prior IS NOT NULL");
     none("a trial that waits in a cancelled sweep",
-         "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
-         "'planned' AND t.hidden = 0 AND s.state = 'cancelled' AND s.deleting = 0");
+        "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.state = "
+        "'planned' AND t.hidden = 0 AND s.state = 'cancelled' AND s.deleting = 0");
     none("two counted measurements",
-         "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
+        "SELECT trial FROM attempts WHERE counted = 1 GROUP BY trial HAVING count(*) > 1");
     none("a trial that is ranked by another measurement than its own",
-         "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted "
-         "= "
-         "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT "
-         "a.id OR "
-         "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
+        "SELECT t.id FROM trials AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted "
+        "= "
+        "1 LEFT JOIN measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT "
+        "a.id OR "
+        "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT m.tokens_per_s_per_gpu");
     // Counted once, counted for good: what is measured goes with its sweep alone.
     std::set<std::string> now;
     std::set<std::string> known;
     auto row = statement(
-                   "SELECT t.sweep || '/' || t.identity, EXISTS (SELECT 1 FROM attempts AS a "
-                   "WHERE a.trial = t.id AND a.counted = 1) FROM trials AS t")
+        "SELECT t.sweep || '/' || t.identity, EXISTS (SELECT 1 FROM attempts AS a "
+        "WHERE a.trial = t.id AND a.counted = 1) FROM trials AS t")
                    .use();
     while (row.next()) {
       known.insert(row.text(0));
@@ -472,9 +461,9 @@ class Play {
   /// The daemon has gone because nothing is left.
   void check_left() {
     none("work without a daemon",
-         "SELECT t.id, t.state, s.state FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
-         "WHERE (t.state = 'planned' AND t.hidden = 0 AND s.state = 'active') OR t.state IN "
-         "('queued', 'running')");
+        "SELECT t.id, t.state, s.state FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep "
+        "WHERE (t.state = 'planned' AND t.hidden = 0 AND s.state = 'active') OR t.state IN "
+        "('queued', 'running')");
     none("an attempt without a daemon", "SELECT id FROM attempts WHERE state <> 'ended'");
     none("an allocation without a daemon", "SELECT id FROM allocations WHERE state <> 'ended'");
     CHECK(must(pending_requests(home_)).empty());
@@ -497,11 +486,10 @@ class Play {
     check();
     check_left();
     std::set<std::string> nonces;
-    auto row =
-        statement(
-            "SELECT a.nonce FROM attempts AS a LEFT JOIN measurements AS m ON m.attempt = "
-            "a.id WHERE m.attempt IS NULL")
-            .use();
+    auto row = statement(
+        "SELECT a.nonce FROM attempts AS a LEFT JOIN measurements AS m ON m.attempt = "
+        "a.id WHERE m.attempt IS NULL")
+                   .use();
     while (row.next()) {
       const std::string nonce = row.text(0);
       CAPTURE(nonce);
@@ -560,23 +548,23 @@ void play(const Seeds& seeds, std::uint64_t seed, std::int64_t sequences, Played
 TEST_CASE("no sequence of verbs leaves work without a daemon or loses a measurement") {
   const std::int64_t sequences = setting("SHARDSWEEP_MODEL_SEQUENCES", 300);
   const Seeds seeds({.file = "verbs_model",
-                     .test = "no sequence of verbs*",
-                     .variable = "SHARDSWEEP_MODEL_SEED",
-                     .budget = "SHARDSWEEP_MODEL_SEQUENCES"},
-                    sequences);
+                        .test = "no sequence of verbs*",
+                        .variable = "SHARDSWEEP_MODEL_SEED",
+                        .budget = "SHARDSWEEP_MODEL_SEQUENCES"},
+      sequences);
   constexpr std::int64_t per_database = 10;
   Played all;
   for (const KeptSeed& one : seeds.kept())
     play(seeds, one.seed, one.length, all);
   // Most of the budget is for what nobody has seen yet.
-  CHECK_MESSAGE(all.sequences <= sequences / 2,
-                "kept seeds take over half of the sequences: allow more");
+  CHECK_MESSAGE(
+      all.sequences <= sequences / 2, "kept seeds take over half of the sequences: allow more");
   for (std::uint64_t seed = seeds.first(); all.sequences < sequences; ++seed)
     play(seeds, seed, std::min(per_database, sequences - all.sequences), all);
-  MESSAGE(fmt::format(
-      "{} sequences, {} kept seeds, {} passes, {} verbs held against the model, "
-      "{} deaths, {} results",
-      all.sequences, seeds.kept().size(), all.steps, all.compared, all.deaths, all.results));
+  MESSAGE(
+      fmt::format("{} sequences, {} kept seeds, {} passes, {} verbs held against the model, "
+                  "{} deaths, {} results",
+          all.sequences, seeds.kept().size(), all.steps, all.compared, all.deaths, all.results));
   if (sequences < 100) return;
   CHECK(all.deaths > 0);
   CHECK(all.compared > 0);

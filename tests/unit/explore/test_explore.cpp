@@ -18,13 +18,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 Json asks(const Json& words) {
-  return {{"ask", words},
-          {"model", question_of(llama3_8b())},
-          {"cluster", question_of(h100())},
-          {"gpus", 64},
-          {"seq_len", 4096},
-          {"batch_tokens", 4 << 20},
-          {"family", "megatron"}};
+  return {{"ask", words}, {"model", question_of(llama3_8b())}, {"cluster", question_of(h100())},
+      {"gpus", 64}, {"seq_len", 4096}, {"batch_tokens", 4 << 20}, {"family", "megatron"}};
 }
 
 Json told(const Json& question) {
@@ -88,8 +83,8 @@ TEST_CASE("one question has several answers") {
   CHECK(answer.at("gpus").at("counts").size() > 5);
   CHECK(answer.at("splits").size() > 10);
   CHECK(answer.at("why_not").at("why").get<std::string>().size() > 5);
-  CHECK(answer.at("flags").at("text").get<std::string>().find(
-            "--tensor-model-parallel-size 8") != std::string::npos);
+  CHECK(answer.at("flags").at("text").get<std::string>().find("--tensor-model-parallel-size 8") !=
+      std::string::npos);
   const auto sweep = answer.at("sweep").at("text").get<std::string>();
   CHECK(sweep.find("cluster: h100-8x\n") != std::string::npos);
   CHECK(sweep.find("model: llama-3-8b\n") != std::string::npos);
@@ -116,8 +111,7 @@ TEST_CASE("what is wrong with a question is said by its key") {
   CHECK(told(question).at("error") == "model has no layers");
   question = asks({"card"});
   question["model"]["heads"] = 31;
-  CHECK(told(question).at("error").get<std::string>().find("'heads' (31)") !=
-        std::string::npos);
+  CHECK(told(question).at("error").get<std::string>().find("'heads' (31)") != std::string::npos);
   question = asks({"card"});
   question["cluster"]["gemm_efficiency"] = 2;
   CHECK(told(question).at("error") == "gemm_efficiency takes a number above 0, at most 1");

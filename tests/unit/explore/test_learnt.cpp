@@ -30,22 +30,22 @@ SuggestRequest eight_gpus() {
 /// A run of a suggested layout with so many times its predicted speed.
 LearntRun run_of(const SuggestedLayout& layout, double times) {
   return {.model = 0,
-          .gpus = 8,
-          .seq_len = 4096,
-          .dtype = "bf16",
-          .layout = layout_text(layout.point),
-          .outcome = times > 0 ? "completed" : "oom",
-          .tokens_per_s_per_gpu = times * layout.tokens_per_s_per_gpu,
-          .peak_bytes = 0,
-          .runs = 3};
+      .gpus = 8,
+      .seq_len = 4096,
+      .dtype = "bf16",
+      .layout = layout_text(layout.point),
+      .outcome = times > 0 ? "completed" : "oom",
+      .tokens_per_s_per_gpu = times * layout.tokens_per_s_per_gpu,
+      .peak_bytes = 0,
+      .runs = 3};
 }
 
 Knowledge knowledge(std::vector<LearntRun> runs) {
   return {.name = "first",
-          .family = "megatron",
-          .cluster = h100(),
-          .models = {llama3_8b()},
-          .runs = std::move(runs)};
+      .family = "megatron",
+      .cluster = h100(),
+      .models = {llama3_8b()},
+      .runs = std::move(runs)};
 }
 
 SuggestRequest with(SuggestRequest request, const Knowledge& known) {
@@ -64,9 +64,8 @@ TEST_CASE("a measured layout stays predicted and has its measurement beside it")
   CHECK(request.learnt->speed.count == 1);
   CHECK(request.learnt->speed.median == doctest::Approx(0.7));
   const auto all = judge_layouts(request).value();
-  const auto found = std::find_if(all.fitting.begin(), all.fitting.end(), [&](const auto& one) {
-    return one.point.layout == best.point.layout;
-  });
+  const auto found = std::find_if(all.fitting.begin(), all.fitting.end(),
+      [&](const auto& one) { return one.point.layout == best.point.layout; });
   REQUIRE(found != all.fitting.end());
   REQUIRE(found->measured);
   CHECK(found->measured->seen.tokens_per_s_per_gpu == 0.7 * best.tokens_per_s_per_gpu);
@@ -77,8 +76,7 @@ TEST_CASE("a measured layout stays predicted and has its measurement beside it")
   CHECK(fastest_measured(request).find("in 3 runs") != std::string::npos);
   CHECK(fastest_measured(request).find("Fastest in 'first' on 8 GPUs: dp ") == 0);
   const auto lines = trust(request, all.fitting.front());
-  CHECK(std::find(lines.begin(), lines.end(), "Learnt from 1 layout of 'first'.") !=
-        lines.end());
+  CHECK(std::find(lines.begin(), lines.end(), "Learnt from 1 layout of 'first'.") != lines.end());
 }
 
 TEST_CASE("what ran out of memory is not suggested and what ran is") {
@@ -89,9 +87,8 @@ TEST_CASE("what ran out of memory is not suggested and what ran is") {
   const auto request = with(eight_gpus(), knowledge({run_of(best, 0), run_of(doubted, 1)}));
   const auto after = judge_layouts(request).value();
   const auto is = [](const std::vector<SuggestedLayout>& all, const SuggestedLayout& one) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& other) {
-      return other.point.layout == one.point.layout;
-    });
+    return std::any_of(all.begin(), all.end(),
+        [&](const auto& other) { return other.point.layout == one.point.layout; });
   };
   CHECK(!is(after.fitting, best));
   CHECK(is(after.doubtful, best));
@@ -102,14 +99,9 @@ TEST_CASE("an answer has the measured ones beside the predicted ones") {
   const auto best = suggest(eight_gpus()).value().layouts.front();
   const auto known = knowledge({run_of(best, 1.1)});
   Json question = {{"ask", {"card", "gpus", "splits", "why_not"}},
-                   {"model", question_of(llama3_8b())},
-                   {"cluster", question_of(h100())},
-                   {"gpus", 8},
-                   {"seq_len", 4096},
-                   {"batch_tokens", 1 << 20},
-                   {"family", "megatron"},
-                   {"layout", layout_text(best.point)},
-                   {"learnt", question_of(known)}};
+      {"model", question_of(llama3_8b())}, {"cluster", question_of(h100())}, {"gpus", 8},
+      {"seq_len", 4096}, {"batch_tokens", 1 << 20}, {"family", "megatron"},
+      {"layout", layout_text(best.point)}, {"learnt", question_of(known)}};
   const auto answer = Json::parse(explore(question.dump()));
   CHECK(answer.at("why_not").at("layout").at("measured").at("runs") == 3);
   CHECK(answer.at("card").at("measured").get<std::string>().find("Fastest in 'first'") == 0);
@@ -118,8 +110,7 @@ TEST_CASE("an answer has the measured ones beside the predicted ones") {
     seen += row.at("measured").is_null() ? 0 : 1;
   CHECK(seen == 1);
   for (const auto& cell : answer.at("splits")) {
-    const bool its =
-        cell.at("tp") == best.point.layout.tp && cell.at("pp") == best.point.layout.pp;
+    const bool its = cell.at("tp") == best.point.layout.tp && cell.at("pp") == best.point.layout.pp;
     CHECK(cell.at("measured").is_null() != its);
   }
   // Of another trainer nothing is learnt.
@@ -130,14 +121,9 @@ TEST_CASE("an answer has the measured ones beside the predicted ones") {
 TEST_CASE("mistakes of what a question has learnt") {
   const auto best = suggest(eight_gpus()).value().layouts.front();
   const auto asked = [&](const LearntRun& run) {
-    const Json question = {{"ask", {"card"}},
-                           {"model", question_of(llama3_8b())},
-                           {"cluster", question_of(h100())},
-                           {"gpus", 8},
-                           {"seq_len", 4096},
-                           {"batch_tokens", 1 << 20},
-                           {"family", "megatron"},
-                           {"learnt", question_of(knowledge({run}))}};
+    const Json question = {{"ask", {"card"}}, {"model", question_of(llama3_8b())},
+        {"cluster", question_of(h100())}, {"gpus", 8}, {"seq_len", 4096}, {"batch_tokens", 1 << 20},
+        {"family", "megatron"}, {"learnt", question_of(knowledge({run}))}};
     const auto answer = Json::parse(explore(question.dump()));
     return answer.contains("error") ? answer.at("error").get<std::string>() : std::string();
   };

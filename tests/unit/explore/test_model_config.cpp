@@ -52,8 +52,7 @@ TEST_CASE("dense models: Llama 3 8B and 70B, Mistral 7B, Qwen3 8B, Gemma 2 9B, Q
   CHECK(size_of(qwen) == doctest::Approx(8.19).epsilon(0.002));
   CHECK(qwen.model.head_dim == 0);
   CHECK(qwen.model.note.empty());
-  const auto gemma =
-      read(R"({"model_type":"gemma2","hidden_size":3584,"intermediate_size":14336,
+  const auto gemma = read(R"({"model_type":"gemma2","hidden_size":3584,"intermediate_size":14336,
     "num_attention_heads":16,"num_hidden_layers":42,"num_key_value_heads":8,"head_dim":256,
     "vocab_size":256000})");
   CHECK(gemma.model.tied_embeddings);
@@ -69,14 +68,13 @@ TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
     "intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
     "num_key_value_heads":8,"vocab_size":32000,"num_local_experts":8,"num_experts_per_tok":2})");
   CHECK(size_of(mixtral) == doctest::Approx(46.7).epsilon(0.001));
-  const auto qwen =
-      read(R"({"model_type":"qwen3_moe","hidden_size":2048,"intermediate_size":6144,
+  const auto qwen = read(R"({"model_type":"qwen3_moe","hidden_size":2048,"intermediate_size":6144,
     "moe_intermediate_size":768,"num_attention_heads":32,"num_hidden_layers":48,
     "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"num_experts":128,
     "num_experts_per_tok":8,"decoder_sparse_step":1,"mlp_only_layers":[]})");
   CHECK(size_of(qwen) == doctest::Approx(30.5).epsilon(0.002));
   CHECK(static_cast<double>(active_parameters(qwen.model)) / 1e9 ==
-        doctest::Approx(3.35).epsilon(0.01));
+      doctest::Approx(3.35).epsilon(0.01));
   CHECK(qwen.model.note.empty());
   const auto deepseek = read(R"({"model_type":"deepseek_v3","hidden_size":7168,
     "intermediate_size":18432,"moe_intermediate_size":2048,"num_attention_heads":128,
@@ -108,7 +106,7 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
     "first_k_dense_replace":1,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128)";
   const auto read_lite = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,
     "q_lora_rank":null,"head_dim":64,"qk_head_dim":192,"num_key_value_heads":16,)" +
-                              lite + "}");
+      lite + "}");
   const auto& model = read_lite.model;
   CHECK(model.kv_lora_rank == 512);
   CHECK(model.q_lora_rank == 0);
@@ -121,10 +119,10 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
   CHECK(read_lite.unknown.empty());
   CHECK(size_of(read_lite) == doctest::Approx(15.7).epsilon(0.003));
   CHECK(static_cast<double>(active_parameters(model)) / 1e9 - 0.21 ==  // without the embedding
-        doctest::Approx(2.4).epsilon(0.03));
+      doctest::Approx(2.4).epsilon(0.03));
   const auto large = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,"q_lora_rank":1536,
     "num_nextn_predict_layers":2,)" +
-                          lite + "}");
+      lite + "}");
   CHECK(large.model.q_lora_rank == 1536);
   CHECK(large.model.kv_heads == 16);
   CHECK(large.model.mtp_layers == 2);
@@ -135,8 +133,7 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
   CHECK(plain.model.v_head_dim == 0);
   CHECK(plain.model.note.empty());
   const auto narrow = read("{" + lite + R"(,"head_dim":192})");
-  CHECK(narrow.model.note.find("values of 128 in each head, counted as 192") !=
-        std::string::npos);
+  CHECK(narrow.model.note.find("values of 128 in each head, counted as 192") != std::string::npos);
 }
 
 TEST_CASE("a model that also sees is read by its text_config; unknown keys are named") {
@@ -153,11 +150,11 @@ TEST_CASE("mistakes of a config.json") {
   const std::string latent = R"({"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":2,
     "vocab_size":10,"intermediate_size":8,"kv_lora_rank":)";
   CHECK(wrong(latent + R"(16,"v_head_dim":32})") ==
-        "config.json: it has 'kv_lora_rank' (latent attention) and no 'qk_nope_head_dim'");
-  CHECK(wrong(latent + R"(16,"qk_nope_head_dim":32})").find("no 'v_head_dim'") !=
-        std::string::npos);
+      "config.json: it has 'kv_lora_rank' (latent attention) and no 'qk_nope_head_dim'");
+  CHECK(
+      wrong(latent + R"(16,"qk_nope_head_dim":32})").find("no 'v_head_dim'") != std::string::npos);
   CHECK(wrong(latent + R"(70000,"qk_nope_head_dim":32,"v_head_dim":32})") ==
-        "config.json: kv_lora_rank is 70000, more than 65536");
+      "config.json: kv_lora_rank is 70000, more than 65536");
   CHECK(wrong(latent + R"(16,"qk_nope_head_dim":33,"v_head_dim":32,"qk_rope_head_dim":7})")
             .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
   CHECK(wrong("not json") == "config.json: it is no JSON object");

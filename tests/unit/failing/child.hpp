@@ -14,8 +14,8 @@
 namespace shardsweep::test {
 
 /// Runs `body` in a child with these points; its pid. What it returns is its exit code.
-inline pid_t start_at(const FailPoints& points, const std::string& armed,
-                      const std::function<int()>& body) {
+inline pid_t start_at(
+    const FailPoints& points, const std::string& armed, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child != 0) return child;
   points.arm(armed);
@@ -29,8 +29,8 @@ inline int exit_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-inline int run_at(const FailPoints& points, const std::string& armed,
-                  const std::function<int()>& body) {
+inline int run_at(
+    const FailPoints& points, const std::string& armed, const std::function<int()>& body) {
   return exit_of(start_at(points, armed, body));
 }
 

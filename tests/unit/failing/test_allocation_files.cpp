@@ -43,8 +43,8 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("a file has its old content until it has its new one, wherever its writer dies") {
   for (const auto& [point, text] :
-       {std::pair("rundir.write", "old"), std::pair("rundir.sync", "old"),
-        std::pair("rundir.rename", "old"), std::pair("rundir.renamed", "new")}) {
+      {std::pair("rundir.write", "old"), std::pair("rundir.sync", "old"),
+          std::pair("rundir.rename", "old"), std::pair("rundir.renamed", "new")}) {
     CAPTURE(point);
     Place place;
     const auto file = place.folder.write("files/file", "old");
@@ -60,7 +60,7 @@ TEST_CASE("a file has its old content until it has its new one, wherever its wri
 TEST_CASE("a disk that takes no file leaves the old one, and nothing under another name") {
   for (const char* point : {"rundir.write", "rundir.sync", "rundir.rename"}) {
     for (const auto& [action, why] : {std::pair(":enospc", "No space left on device"),
-                                      std::pair(":eio", "Input/output error")}) {
+             std::pair(":eio", "Input/output error")}) {
       CAPTURE(point);
       CAPTURE(action);
       Place place;
@@ -98,17 +98,15 @@ TEST_CASE("an allocation is claimed by one lead, wherever another one dies that 
     won = claimed.value_or(false);
     return claimed.has_value();
   };
-  for (const auto& [point, second_wins] :
-       {std::pair("rundir.claim:kill", true), std::pair("rundir.claim:eio", true),
-        std::pair("rundir.claimed:kill", false)}) {
+  for (const auto& [point, second_wins] : {std::pair("rundir.claim:kill", true),
+           std::pair("rundir.claim:eio", true), std::pair("rundir.claimed:kill", false)}) {
     CAPTURE(point);
     Place place;
     std::filesystem::create_directories(place.folder.path() / "allocation");
     bool won = false;
     const int code = place.run(point, [&] { return claim(place, "first", won); });
     CHECK(code == (std::string(point).ends_with("kill") ? -SIGKILL : failed));
-    CHECK(place.run("", [&] { return claim(place, "second", won) && won == second_wins; }) ==
-          0);
+    CHECK(place.run("", [&] { return claim(place, "second", won) && won == second_wins; }) == 0);
     CHECK(place.run("", [&] { return claim(place, "third", won) && !won; }) == 0);
   }
 }
@@ -136,10 +134,9 @@ struct Attempt : Place {
 }  // namespace
 
 TEST_CASE("an attempt can be read and packed again, wherever its packer dies") {
-  for (const auto& [point, packed] :
-       {std::pair("rundir.pack_file:1", false), std::pair("rundir.pack_file:3", false),
-        std::pair("rundir.pack_sync", false), std::pair("rundir.pack_rename", false),
-        std::pair("rundir.packed", true)}) {
+  for (const auto& [point, packed] : {std::pair("rundir.pack_file:1", false),
+           std::pair("rundir.pack_file:3", false), std::pair("rundir.pack_sync", false),
+           std::pair("rundir.pack_rename", false), std::pair("rundir.packed", true)}) {
     CAPTURE(point);
     Attempt attempt;
     CHECK(attempt.pack(std::string(point) + ":kill") == -SIGKILL);
@@ -154,7 +151,7 @@ TEST_CASE("an attempt can be read and packed again, wherever its packer dies") {
 
 TEST_CASE("an attempt that a disk does not take as a pack stays a folder") {
   for (const char* point : {"rundir.pack_file:2:enospc", "rundir.pack_sync:enospc",
-                            "rundir.pack_sync:eio", "rundir.pack_rename:eio"}) {
+           "rundir.pack_sync:eio", "rundir.pack_rename:eio"}) {
     CAPTURE(point);
     Attempt attempt;
     CHECK(attempt.pack(point) == failed);

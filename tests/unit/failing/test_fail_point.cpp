@@ -43,8 +43,7 @@ struct PointCase {
   [[nodiscard]] std::string errors_of(const std::string& armed) {
     const auto file = folder.path() / "errors";
     const int code = run(armed, [&] {
-      ::dup2(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644),
-             STDERR_FILENO);
+      ::dup2(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), STDERR_FILENO);
       return at_both();
     });
     CHECK(code == 2);
@@ -108,11 +107,9 @@ TEST_CASE("the next system call is taken to have failed") {
   CHECK(place.run("daemon.commit:enospc", told_error) == ENOSPC);
   CHECK(place.points.at("daemon.commit") > 0);
   CHECK(FailPoints(place.folder.path() / "more").at("daemon.commit") == 0);
-  CHECK(run_at(FailPoints(place.folder.path() / "more"), "daemon.commit:eio", told_error) ==
-        EIO);
+  CHECK(run_at(FailPoints(place.folder.path() / "more"), "daemon.commit:eio", told_error) == EIO);
   // Where no call follows there is none to fail.
-  CHECK(run_at(FailPoints(place.folder.path() / "third"), "daemon.commit:eio", at_both) ==
-        passed);
+  CHECK(run_at(FailPoints(place.folder.path() / "third"), "daemon.commit:eio", at_both) == passed);
 }
 
 TEST_CASE("wait-for-file holds a process until the test has looked") {
@@ -177,16 +174,16 @@ TEST_CASE("points are independent of each other") {
 TEST_CASE("what names no point, action or count is refused, before anything is done") {
   PointCase place;
   CHECK(place.errors_of("daemon.comit:kill") ==
-        "SHARDSWEEP_FAIL_AT: no such point: 'daemon.comit'\n");
+      "SHARDSWEEP_FAIL_AT: no such point: 'daemon.comit'\n");
   CHECK(place.errors_of("daemon.commit:explode") ==
-        "SHARDSWEEP_FAIL_AT: no such action: 'explode'\n");
+      "SHARDSWEEP_FAIL_AT: no such action: 'explode'\n");
   CHECK(place.errors_of("daemon.commit") ==
-        "SHARDSWEEP_FAIL_AT: not NAME[:n]:ACTION: 'daemon.commit'\n");
+      "SHARDSWEEP_FAIL_AT: not NAME[:n]:ACTION: 'daemon.commit'\n");
   for (const char* count : {"0", "-1", "2x", "", "99999999999"})
     CHECK(place.errors_of(std::string("daemon.commit:") + count + ":kill")
               .starts_with("SHARDSWEEP_FAIL_AT: not a count: 'daemon.commit:"));
   CHECK(place.errors_of("daemon.committed:2:stop,nothing:kill") ==
-        "SHARDSWEEP_FAIL_AT: no such point: 'nothing'\n");
+      "SHARDSWEEP_FAIL_AT: no such point: 'nothing'\n");
   CHECK(std::filesystem::is_empty(place.points.folder()));
 }
 

@@ -63,40 +63,19 @@ std::string refusal(const std::string& expression) {
 }  // namespace
 
 TEST_CASE("an expression sees axes and shape and batch and repeat and vars") {
-  for (const auto* expression : {"tp = 4",
-                                 "tp > 2 and pp = 1",
-                                 "model = 'small'",
-                                 "model like 'sm%'",
-                                 "recompute = 'selective'",
-                                 "recompute in ('selective', 'full')",
-                                 "sequence_parallel",
-                                 "sequence_parallel = 1",
-                                 "sequence_parallel = true",
-                                 "not overlap = 0",
-                                 "schedule = 'afab'",
-                                 "dtype = 'bf16'",
-                                 "layers = 8 and hidden = 256 and ffn = 768",
-                                 "heads = 8 and kv_heads = 4 and vocab = 1024",
-                                 "global_batch = 64",
-                                 "repeat = 3",
-                                 "gpus = 16 and nodes = 2",
-                                 "nvls = 1",
-                                 "image = 'O''Neill'",
-                                 "alpha = 0.5",
-                                 "hidden / heads = 32",
-                                 "tp * pp * dp = gpus",
-                                 "max(tp, pp) = 4",
-                                 "tp between 2 and 4",
-                                 "TP = 4",
-                                 "\"tp\" = 4",
-                                 "tp = '4'",
-                                 "case when tp = 4 then 1 else 0 end",
-                                 "rank_order = 'tp-dp-pp'",
-                                 "iif(tp > 2, 'x', 'y') = 'x'",
-                                 "log2(tp) = 2"})
+  for (const auto* expression :
+      {"tp = 4", "tp > 2 and pp = 1", "model = 'small'", "model like 'sm%'",
+          "recompute = 'selective'", "recompute in ('selective', 'full')", "sequence_parallel",
+          "sequence_parallel = 1", "sequence_parallel = true", "not overlap = 0",
+          "schedule = 'afab'", "dtype = 'bf16'", "layers = 8 and hidden = 256 and ffn = 768",
+          "heads = 8 and kv_heads = 4 and vocab = 1024", "global_batch = 64", "repeat = 3",
+          "gpus = 16 and nodes = 2", "nvls = 1", "image = 'O''Neill'", "alpha = 0.5",
+          "hidden / heads = 32", "tp * pp * dp = gpus", "max(tp, pp) = 4", "tp between 2 and 4",
+          "TP = 4", "\"tp\" = 4", "tp = '4'", "case when tp = 4 then 1 else 0 end",
+          "rank_order = 'tp-dp-pp'", "iif(tp > 2, 'x', 'y') = 'x'", "log2(tp) = 2"})
     CHECK_MESSAGE(holds(expression), expression);
-  for (const auto* expression : {"tp = 5", "model = 'llama-3-8b'", "nvls = 0", "null",
-                                 "tp = null", "image = 'a b'", "tp / 0", "0"})
+  for (const auto* expression : {"tp = 5", "model = 'llama-3-8b'", "nvls = 0", "null", "tp = null",
+           "image = 'a b'", "tp / 0", "0"})
     CHECK_MESSAGE(!holds(expression), expression);
 }
 
@@ -118,9 +97,7 @@ TEST_CASE("answers do not depend on what was asked before") {
       point.layout.micro_batch = value % 11;
       point.layout.bucket_mb = value;
       point.vars[0] = value % 2;
-      const int expected = value % 7 > value % 5 && value % 2 == 1 ? 0
-                           : value % 11 == 3                       ? 1
-                                                                   : -1;
+      const int expected = value % 7 > value % 5 && value % 2 == 1 ? 0 : value % 11 == 3 ? 1 : -1;
       REQUIRE((*filter)->first_match(point) == expected);
     }
   }
@@ -137,17 +114,17 @@ TEST_CASE("the name of a missing column is read from every version's message") {
 TEST_CASE("an unknown name is answered with the nearest one, or with all names") {
   CHECK(refusal("tpp > 8") == "expression 'tpp > 8': unknown name 'tpp', did you mean 'tp'?");
   const auto unknown = refusal("xyzzy > 8");
-  CHECK(unknown.find(
-            "expression 'xyzzy > 8': unknown name 'xyzzy' (names: model, nodes, gpus, ") == 0);
+  CHECK(unknown.find("expression 'xyzzy > 8': unknown name 'xyzzy' (names: model, nodes, gpus, ") ==
+      0);
   CHECK(unknown.find("vocab, head_dim, experts, experts_per_token, expert_ffn, shared_experts, "
                      "dense_layers, kv_lora_rank, q_lora_rank, qk_rope_head_dim, v_head_dim, "
                      "mtp_layers, nvls, image, alpha)") != std::string::npos);
   CHECK(refusal("micro_batches > 8").find("did you mean 'micro_batch'?") != std::string::npos);
   CHECK(refusal("tensor_parallel_size > 8").find("did you mean 'tp'?") != std::string::npos);
   CHECK(refusal("recompute = full").find("did you mean recompute = 'full' in single quotes?") !=
-        std::string::npos);
-  CHECK(refusal("recompute = \"full\"").find("did you mean recompute = 'full'") !=
-        std::string::npos);
+      std::string::npos);
+  CHECK(
+      refusal("recompute = \"full\"").find("did you mean recompute = 'full'") != std::string::npos);
 }
 
 TEST_CASE("an expression is one expression and nothing else") {
@@ -187,32 +164,13 @@ TEST_CASE("an expression is one expression and nothing else") {
 }
 
 TEST_CASE("functions with an effect or without end are unknown") {
-  for (const auto* call : {"load_extension('x')",
-                           "random() > 0",
-                           "randomblob(10)",
-                           "zeroblob(1000000000)",
-                           "printf('%1000000000d', 1)",
-                           "replace('aaaa', 'a', 'bbbb')",
-                           "hex(1)",
-                           "writefile('a', 'b')",
-                           "readfile('/etc/passwd')",
-                           "sqlite_version()",
-                           "current_timestamp",
-                           "datetime('now')",
-                           "json('[1]')",
-                           "tp -> 'x'",
-                           "changes()",
-                           "last_insert_rowid()",
-                           "count(*)",
-                           "group_concat(tp)",
-                           "row_number() over ()",
-                           "raise(abort, 'x')",
-                           "fts3_tokenizer('x')",
-                           "char(1)",
-                           "tp regexp 'x'",
-                           "tp match 'x'",
-                           "sum(tp)",
-                           "quote(tp)"}) {
+  for (const auto* call : {"load_extension('x')", "random() > 0", "randomblob(10)",
+           "zeroblob(1000000000)", "printf('%1000000000d', 1)", "replace('aaaa', 'a', 'bbbb')",
+           "hex(1)", "writefile('a', 'b')", "readfile('/etc/passwd')", "sqlite_version()",
+           "current_timestamp", "datetime('now')", "json('[1]')", "tp -> 'x'", "changes()",
+           "last_insert_rowid()", "count(*)", "group_concat(tp)", "row_number() over ()",
+           "raise(abort, 'x')", "fts3_tokenizer('x')", "char(1)", "tp regexp 'x'", "tp match 'x'",
+           "sum(tp)", "quote(tp)"}) {
     const auto message = refusal(call);
     CHECK_MESSAGE(message != "accepted", call);
     CHECK_MESSAGE(message.size() < 1000, message);
@@ -220,13 +178,12 @@ TEST_CASE("functions with an effect or without end are unknown") {
 }
 
 TEST_CASE("an expression that fails for a point says so and which it is") {
-  auto filter =
-      compile_filter(sample_sweep(), {"tp = 5", "abs(-9223372036854775807 - 1) = tp"});
+  auto filter = compile_filter(sample_sweep(), {"tp = 5", "abs(-9223372036854775807 - 1) = tp"});
   REQUIRE(filter);
   CHECK((*filter)->first_match(sample_point()) == -1);
   REQUIRE((*filter)->failure());
   CHECK((*filter)->failure()->what ==
-        "expression 'abs(-9223372036854775807 - 1) = tp': integer overflow");
+      "expression 'abs(-9223372036854775807 - 1) = tp': integer overflow");
 }
 
 TEST_CASE("deep nesting and long chains are bounded and do no harm") {
@@ -242,8 +199,7 @@ TEST_CASE("deep nesting and long chains are bounded and do no harm") {
   while (chain.size() < 2000)
     chain += " or tp = 0";
   const auto message = refusal(chain);
-  CHECK_MESSAGE((message == "accepted" || message.find("too large") != std::string::npos),
-                message);
+  CHECK_MESSAGE((message == "accepted" || message.find("too large") != std::string::npos), message);
   std::vector<std::string> many(2000, "tp = 0");
   many.push_back("tp = 4");
   CHECK(match(many) == 2000);

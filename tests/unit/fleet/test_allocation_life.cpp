@@ -32,11 +32,11 @@ struct Life : Case {
   void accept() { answer(SubmitAccepted{allocation().token, "7"}); }
   void see(JobState state, Hold hold = Hold::nobody) {
     answer(JobSeen{.token = allocation().token,
-                   .job_id = "7",
-                   .state = state,
-                   .detail = "WORD",
-                   .after_claim = allocation().claimed_at != 0,
-                   .hold = hold});
+        .job_id = "7",
+        .state = state,
+        .detail = "WORD",
+        .after_claim = allocation().claimed_at != 0,
+        .hold = hold});
   }
   void claim() { line(Claimed{.token = allocation().token, .job_id = "7"}); }
   void start() { line(Started{.attempt = 1, .nonce = attempt(1).nonce}); }
@@ -225,10 +225,9 @@ TEST_CASE("an attempt that ran other programs ends by the clock of its start") {
   // Its node's clock is an hour ahead of the daemon's.
   const Timestamp ahead = noon + 3600 * second;
   life.attempt(1).started_at = ahead;
-  const Ended ended{.attempt = 1,
-                    .ending = {.outcome = Outcome::lost, .found_code = "another"}};
+  const Ended ended{.attempt = 1, .ending = {.outcome = Outcome::lost, .found_code = "another"}};
   fold_line({life.world, noon}, life.policy, life.allocation().id,
-            {life.allocation().from_lead_n + 1, ahead + 5 * second, ended}, {});
+      {life.allocation().from_lead_n + 1, ahead + 5 * second, ended}, {});
   CHECK(life.attempt(1).state == State::ended);
   CHECK(life.attempt(1).ended_at == ahead + 5 * second);
   CHECK(life.world.trial(1)->state == State::planned);

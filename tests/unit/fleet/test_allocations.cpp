@@ -40,13 +40,14 @@ struct Cluster : Case {
     return nodes;
   }
   void seen(JobState state, std::optional<Outcome> outcome = std::nullopt,
-            const std::string& detail = "WORD") {
-    fold_scheduler(fold(), JobSeen{.token = allocation().token,
-                                   .job_id = "7",
-                                   .state = state,
-                                   .detail = detail,
-                                   .outcome = outcome,
-                                   .after_claim = allocation().claimed_at != 0});
+      const std::string& detail = "WORD") {
+    fold_scheduler(fold(),
+        JobSeen{.token = allocation().token,
+            .job_id = "7",
+            .state = state,
+            .detail = detail,
+            .outcome = outcome,
+            .after_claim = allocation().claimed_at != 0});
   }
 };
 
@@ -168,7 +169,7 @@ TEST_CASE("a late answer to a submission does not take the claim from another jo
 
 TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
   for (const Outcome outcome :
-       {Outcome::node_failure, Outcome::timeout, Outcome::oom, Outcome::reaped}) {
+      {Outcome::node_failure, Outcome::timeout, Outcome::oom, Outcome::reaped}) {
     Cluster c;
     c.trials(1, 2);
     c.decide();
@@ -178,11 +179,11 @@ TEST_CASE("what Slurm says of a job's end is the outcome of what ran in it") {
     c.seen(JobState::ended, outcome, "NODE_FAIL (NodeDown)");
     (void)c.world.take_changes();
     fold_gone(c.fold(), c.policy, c.allocation().id, {{1, {}}, {2, {}}}, "over");
-    const auto ended = std::find_if(c.world.changes().begin(), c.world.changes().end(),
-                                    [](const Change& change) {
-                                      const auto* put = std::get_if<PutAttempt>(&change);
-                                      return put != nullptr && put->row.id == 1;
-                                    });
+    const auto ended =
+        std::find_if(c.world.changes().begin(), c.world.changes().end(), [](const Change& change) {
+          const auto* put = std::get_if<PutAttempt>(&change);
+          return put != nullptr && put->row.id == 1;
+        });
     REQUIRE(ended != c.world.changes().end());
     CHECK(std::get<PutAttempt>(*ended).row.outcome() == outcome);
     CHECK(std::get<PutAttempt>(*ended).row.ending->source == SaidBy::scheduler);
@@ -214,8 +215,7 @@ TEST_CASE("a job that is put back into the queue is over for us") {
   c.line(Claimed{.token = c.allocation().token});
   // An answer to a question from before the claim says nothing new.
   fold_scheduler(
-      c.fold(),
-      JobSeen{.token = c.allocation().token, .job_id = "7", .state = JobState::pending});
+      c.fold(), JobSeen{.token = c.allocation().token, .job_id = "7", .state = JobState::pending});
   CHECK(c.allocation().job_state == JobState::running);
   CHECK_FALSE(c.allocation().end_outcome);
   c.seen(JobState::pending);
@@ -312,9 +312,9 @@ TEST_CASE("A sweep that is over is not decided over again") {
   Cluster c;
   for (const SweepId id : {2, 3, 4, 5})
     c.rows.sweeps[id] = {.id = id, .name = "s", .backend = Backend::slurm, .resolved = "-"};
-  c.trials(1, 1);                                  // sweep 1: a trial waits
-  c.rows.sweeps[2].held = "Waits for its hours.";  // the reason may have gone
-  c.rows.allocations[7] = {.id = 7, .sweep = 3};   // its job still runs
+  c.trials(1, 1);                                                        // sweep 1: a trial waits
+  c.rows.sweeps[2].held = "Waits for its hours.";                        // the reason may have gone
+  c.rows.allocations[7] = {.id = 7, .sweep = 3};                         // its job still runs
   c.rows.allocations[8] = {.id = 8, .sweep = 4, .state = State::ended};  // ended in this pass
   CHECK(sweeps_to_decide(c.world) == std::set<SweepId>{1, 2, 3, 4});
 }

@@ -29,13 +29,13 @@ struct CheckedCase : Case {
     }
   }
   AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
-  void checked(AllocationId id, const std::string& node, double gflops,
-               const std::string& why = "", bool blamed = true) {
+  void checked(AllocationId id, const std::string& node, double gflops, const std::string& why = "",
+      bool blamed = true) {
     take_checked(fold(), job(id),
-                 {.node = node,
-                  .facts = {.device = "H100", .gemm_flops = gflops, .seconds = 2},
-                  .detail = why,
-                  .blamed = !why.empty() && blamed});
+        {.node = node,
+            .facts = {.device = "H100", .gemm_flops = gflops, .seconds = 2},
+            .detail = why,
+            .blamed = !why.empty() && blamed});
     if (!why.empty() && blamed)
       add_evidence(fold(), node, {.at = noon, .kind = EvidenceKind::check, .detail = why});
   }
@@ -137,8 +137,8 @@ TEST_CASE("a slow network between two nodes is a suspicion of both, and twice an
 
 TEST_CASE("the all-reduce of a check is no control of the network") {
   CheckedCase c;
-  take_checked(c.fold(), c.job(1),
-               {.node = "n2", .facts = {.device = "H100", .busbw_bytes_per_s = 50}});
+  take_checked(
+      c.fold(), c.job(1), {.node = "n2", .facts = {.device = "H100", .busbw_bytes_per_s = 50}});
   take_control(c.fold(), c.policy, c.job(1), ControlTime::start, {.busbw_bytes_per_s = 5}, "");
   CHECK(c.rows.controls.back().network_ratio == 1);
   CHECK(c.rows.controls.front().network_ratio == 0);

@@ -29,8 +29,8 @@ struct Controlled : Case {
   }
   AllocationRow& job(AllocationId id) { return rows.allocations.at(id); }
   void control(AllocationId id, ControlTime time, double rate) {
-    take_control(fold(), policy, job(id), time, {.tokens_per_s_per_gpu = rate},
-                 rate > 0 ? "" : "oom: full");
+    take_control(
+        fold(), policy, job(id), time, {.tokens_per_s_per_gpu = rate}, rate > 0 ? "" : "oom: full");
   }
   void probe(AllocationId id, ControlTime time, double busbw) {
     take_control(fold(), policy, job(id), time, {.busbw_bytes_per_s = busbw}, "");
@@ -193,8 +193,8 @@ TEST_CASE("a lead's lines about a control are told from those about attempts") {
   RecordsSummary records;
   records.result = AddMeasurement{};
   records.result->metrics["tokens_per_s_per_gpu"] = 120;
-  const Ended ended{.attempt = control_attempt(job, before),
-                    .ending = {.outcome = Outcome::completed}};
+  const Ended ended{
+      .attempt = control_attempt(job, before), .ending = {.outcome = Outcome::completed}};
   fold_line(c.fold(), c.policy, 1, {1, noon, ended}, records);
   CHECK(c.ratio(1, before) == doctest::Approx(1));
   // Given back: it is over, and work goes on.
@@ -215,7 +215,7 @@ TEST_CASE("what is measured after a control that is off is marked at once") {
   RecordsSummary records;
   records.result = AddMeasurement{};
   fold_line(c.fold(), c.policy, 3,
-            {1, noon, Ended{.attempt = 7, .ending = {.outcome = Outcome::completed}}}, records);
+      {1, noon, Ended{.attempt = 7, .ending = {.outcome = Outcome::completed}}}, records);
   REQUIRE(c.of_kind<AddMeasurement>().size() == 1);
   CHECK(c.of_kind<AddMeasurement>()[0].mark == Mark::contaminated);
   CHECK(c.rows.trials[7].state == State::planned);
@@ -235,8 +235,7 @@ TEST_CASE("a network that is several times slower or faster than the others' is 
   }
   CHECK(control_is_off(c.world, c.policy, 3));
   CHECK(c.rows.trials[7].state == State::planned);
-  CHECK(c.of_kind<AddEvent>().at(0).detail.find("network probe at the end") !=
-        std::string::npos);
+  CHECK(c.of_kind<AddEvent>().at(0).detail.find("network probe at the end") != std::string::npos);
 }
 
 TEST_CASE("networks that differ by less than several times are the same") {
@@ -272,8 +271,7 @@ TEST_CASE("a control's GPU time counts from its start") {
   const AttemptId id = control_attempt(c.job(1), before);
   fold_line({c.world, later}, c.policy, 1, {1, later, Started{.attempt = id}}, {});
   fold_line({c.world, later + 9'000'000}, c.policy, 1,
-            {2, later + 2'000'000, Ended{.attempt = id, .ending = {.outcome = Outcome::oom}}},
-            {});
+      {2, later + 2'000'000, Ended{.attempt = id, .ending = {.outcome = Outcome::oom}}}, {});
   CHECK(c.of_kind<PutControl>().at(0).row.gpu_seconds == doctest::Approx(2 * 2 * 4));
   // The start was not seen: since the claim.
   take_control({c.world, later}, c.policy, c.job(2), before, {}, "");
@@ -284,9 +282,8 @@ TEST_CASE("the control's layout fills the nodes of its allocation") {
   SweepSpec sweep = sweep_of(small_model(), {values("micro_batch", {1, 2, 4})});
   sweep.vars = {{"nccl_nvls", {"0", "1"}}};
   auto& layout = sweep.control.layout.emplace();
-  layout = {{values("tp", {4}), automatic("dp"), values("micro_batch", {2})},
-            {{"nccl_nvls", "1"}},
-            {}};
+  layout = {
+      {values("tp", {4}), automatic("dp"), values("micro_batch", {2})}, {{"nccl_nvls", "1"}}, {}};
   const auto control = control_of(sweep, {}, 2);
   REQUIRE(control);
   CHECK(control->point.gpus == 16);

@@ -54,8 +54,8 @@ TEST_CASE("two sweeps never share this machine at once") {
   REQUIRE(c.rows.allocations.size() == 1);
   CHECK(c.allocation().sweep == 1);
   CHECK(c.rows.sweeps[1].held.empty());
-  CHECK(c.rows.sweeps[2].held ==
-        "Waits for " + c.rows.sweeps[1].name + ", which has this machine.");
+  CHECK(
+      c.rows.sweeps[2].held == "Waits for " + c.rows.sweeps[1].name + ", which has this machine.");
 }
 
 TEST_CASE("after an oom every larger micro-batch of the lane is skipped and no other") {
@@ -99,9 +99,9 @@ TEST_CASE("a result record that is none makes the attempt crashed, which is trie
   records.owns_flaw = true;
   for (AttemptId id = 1; id <= 2; ++id) {
     c.decide();
-    c.line(Ended{.attempt = id,
-                 .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
-           records);
+    c.line(
+        Ended{.attempt = id, .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
+        records);
     CHECK(c.rows.trials[1].charged == id);
     CHECK(c.rows.trials[1].elsewhere == 0);
   }
@@ -117,8 +117,7 @@ TEST_CASE("what a node agent has refused is neither measured nor run again") {
   records.refusal = Outcome::rejected;
   records.refusal_message = "the container overrides the environment";
   c.decide();
-  c.line(
-      Ended{.attempt = 1, .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
+  c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::completed, .source = SaidBy::runner}},
       records);
   CHECK(c.rows.trials[1].state == State::ended);
   CHECK(c.rows.trials[1].outcome == Outcome::rejected);
@@ -132,19 +131,19 @@ TEST_CASE("records of another attempt explain an exit without a result, and noth
   records.flaw = "The result record has the run_id 'a'; this attempt's --run-id is 'b'.";
   c.decide();
   c.line(Ended{.attempt = 1,
-               .ending = {.outcome = Outcome::crashed,
-                          .cause = "exited 0 without a result",
-                          .source = SaidBy::exit,
-                          .exit_code = 0}},
-         records);
+             .ending = {.outcome = Outcome::crashed,
+                 .cause = "exited 0 without a result",
+                 .source = SaidBy::exit,
+                 .exit_code = 0}},
+      records);
   CHECK(c.last_cause() == records.flaw);
   c.decide();
   c.line(Ended{.attempt = 2,
-               .ending = {.outcome = Outcome::oom,
-                          .cause = "out of memory",
-                          .source = SaidBy::exit,
-                          .exit_code = 11}},
-         records);
+             .ending = {.outcome = Outcome::oom,
+                 .cause = "out of memory",
+                 .source = SaidBy::exit,
+                 .exit_code = 11}},
+      records);
   CHECK(c.last_cause() == "out of memory");
   CHECK(c.rows.trials[1].outcome == Outcome::oom);
 }
@@ -229,8 +228,7 @@ TEST_CASE("a paused sweep takes back what has not started and lets run what has"
   CHECK(c.rows.trials[2].state == State::planned);
 }
 
-TEST_CASE(
-    "a cancelled trial's attempt is cancelled, and a result that comes all the same counts") {
+TEST_CASE("a cancelled trial's attempt is cancelled, and a result that comes all the same counts") {
   Case c;
   c.trial(1, 1);
   c.decide();
@@ -393,8 +391,8 @@ TEST_CASE(
   CHECK(trial.outcome == Outcome::completed);
   CHECK(trial.charged == 0);
   CHECK(trial.cause ==
-        "Cut short: 187 ms per train step, 1.87 times the 100 ms of its cell's best "
-        "(search.cut_short is 1.2).");
+      "Cut short: 187 ms per train step, 1.87 times the 100 ms of its cell's best "
+      "(search.cut_short is 1.2).");
   CHECK(c.attempt(1).counted);
 }
 
@@ -414,11 +412,11 @@ TEST_CASE("what the runner says of its clock goes before what the node agents ha
   }
   const bool said = !records.result->metrics.contains("sm_clock_mhz");
   c.line(Ended{.attempt = 1,
-               .ending = {.outcome = Outcome::completed},
-               .sm_clock_mhz = 1755,
-               .power_w = 600,
-               .throttled = "power cap"},
-         records);
+             .ending = {.outcome = Outcome::completed},
+             .sm_clock_mhz = 1755,
+             .power_w = 600,
+             .throttled = "power cap"},
+      records);
   std::vector<AddMeasurement> measured;
   for (const Change& change : c.world.changes()) {
     if (const auto* one = std::get_if<AddMeasurement>(&change)) measured.push_back(*one);
@@ -440,8 +438,8 @@ TEST_CASE("a result of unknown programs is not counted and the trial runs again"
   fold_gone(c.fold(), c.policy, c.allocation().id, {{1, records}}, "NODE_FAIL");
   CHECK(c.attempt(1).outcome() == Outcome::lost);
   CHECK_FALSE(c.attempt(1).counted);
-  CHECK(c.last_cause().find("has not looked again at the programs that it ran") !=
-        std::string::npos);
+  CHECK(
+      c.last_cause().find("has not looked again at the programs that it ran") != std::string::npos);
   CHECK(c.rows.trials.at(1).state == State::planned);
   CHECK(c.rows.trials.at(1).charged == 0);
 }

@@ -21,8 +21,8 @@ struct Fragmented : Case {
   void out_of_memory(AttemptId id, bool fragmented) {
     line(Started{.attempt = id});
     line(Ended{.attempt = id,
-               .ending = {.outcome = Outcome::oom, .cause = "full", .fragmented = fragmented}},
-         RecordsSummary{});
+             .ending = {.outcome = Outcome::oom, .cause = "full", .fragmented = fragmented}},
+        RecordsSummary{});
   }
   AttemptId attempt_of(TrialId trial) {
     AttemptId last = 0;
@@ -82,14 +82,14 @@ TEST_CASE("what the first rank found is kept with the attempt, of a failed one t
   RecordsSummary records;
   records.environment = R"({"RANK":"0"})";
   records.image_digest = "unknown";
-  c.line(
-      Ended{.attempt = c.attempt_of(1), .ending = {.outcome = Outcome::crashed, .cause = "x"}},
+  c.line(Ended{.attempt = c.attempt_of(1), .ending = {.outcome = Outcome::crashed, .cause = "x"}},
       records);
   bool kept = false;
   for (const Change& change : c.world.changes()) {
     const auto* put = std::get_if<PutAttempt>(&change);
-    kept = kept || (put != nullptr && put->row.environment == records.environment &&
-                    put->row.image_digest == "unknown");
+    kept = kept ||
+        (put != nullptr && put->row.environment == records.environment &&
+            put->row.image_digest == "unknown");
   }
   CHECK(kept);
 }

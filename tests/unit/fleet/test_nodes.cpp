@@ -28,15 +28,15 @@ struct NodeCase : Case {
       say(id, NodeSeen{node, "h", 1});
   }
   void say(AllocationId id, FromLeadBody body) {
-    fold_line({world, input.now}, policy, id,
-              {job(id).from_lead_n + 1, input.now, std::move(body)}, RecordsSummary{});
+    fold_line({world, input.now}, policy, id, {job(id).from_lead_n + 1, input.now, std::move(body)},
+        RecordsSummary{});
   }
   void fail(AllocationId id, AttemptId attempt, Outcome outcome, const std::string& node,
-            SaidBy source = SaidBy::agent) {
+      SaidBy source = SaidBy::agent) {
     say(id, Started{attempt, "n"});
-    say(id, Ended{.attempt = attempt,
-                  .ending = {
-                      .outcome = outcome, .cause = "because", .source = source, .node = node}});
+    say(id,
+        Ended{.attempt = attempt,
+            .ending = {.outcome = outcome, .cause = "because", .source = source, .node = node}});
   }
   void gone(AllocationId id) {
     job(id).job_state = JobState::ended;
@@ -102,9 +102,9 @@ TEST_CASE("a crash excludes no node until its trial is measured elsewhere more t
     RecordsSummary records;
     records.result = AddMeasurement{};
     fold_line({c.world, c.input.now}, c.policy, next,
-              {c.job(next).from_lead_n + 1, c.input.now,
-               Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}},
-              records);
+        {c.job(next).from_lead_n + 1, c.input.now,
+            Ended{.attempt = id, .ending = {.outcome = Outcome::completed}}},
+        records);
   }
   REQUIRE(suspects == 2);
   c.decide();
@@ -126,11 +126,10 @@ TEST_CASE("a trial that takes three nodes with it is to blame and they come back
   CHECK(nodes_out(c.world).empty());
   const auto ends = c.of_kind<SetTrial>();
   CHECK(ends.back().row.cause ==
-        "failed on 3 distinct nodes (n1, n2, n3), so the layout is to blame; last: because");
+      "failed on 3 distinct nodes (n1, n2, n3), so the layout is to blame; last: because");
 }
 
-TEST_CASE(
-    "after its time a node is tried by a short run and comes back when that is measured") {
+TEST_CASE("after its time a node is tried by a short run and comes back when that is measured") {
   NodeCase c;
   c.fail(1, 1, Outcome::node_failure, "n2");
   c.gone(1);
@@ -138,8 +137,8 @@ TEST_CASE(
   CHECK_FALSE(probe_is_due(c.world, c.input.now));
   c.wait(c.policy.probe_after_s);
   CHECK(probe_is_due(c.world, c.input.now) ==
-        std::any_of(c.rows.trials.begin(), c.rows.trials.end(),
-                    [](const auto& entry) { return entry.second.state == State::planned; }));
+      std::any_of(c.rows.trials.begin(), c.rows.trials.end(),
+          [](const auto& entry) { return entry.second.state == State::planned; }));
   c.trial(9, 1, "more").nodes = 2;
   for (auto& [id, allocation] : c.rows.allocations)
     allocation.draining = true;  // so that the trial waits
@@ -162,7 +161,7 @@ TEST_CASE(
   c.take_nodes(probe->id, {"n2"});
   CHECK_FALSE(probe->draining);
   c.say(probe->id,
-        Ended{.attempt = probe_attempt(*probe), .ending = {.outcome = Outcome::completed}});
+      Ended{.attempt = probe_attempt(*probe), .ending = {.outcome = Outcome::completed}});
   CHECK(c.state("n2") == NodeState::trusted);
   CHECK(c.rows.nodes.at("n2").evidence.empty());
   CHECK(orders_for(c.world, *probe).drain);
@@ -182,7 +181,7 @@ TEST_CASE("a short run that fails doubles the time and one that nobody needs is 
   CHECK(c.state("n2") == NodeState::quarantined);
   CHECK(c.rows.nodes["n2"].reason == "the short run failed: oom: no memory");
   CHECK(c.rows.nodes["n2"].until ==
-        c.input.now + static_cast<Timestamp>(2 * c.policy.probe_after_s * 1e6));
+      c.input.now + static_cast<Timestamp>(2 * c.policy.probe_after_s * 1e6));
   c.rows.nodes["n2"].state = NodeState::probation;
   c.rows.nodes["n2"].failed_probes = 30;
   end_probe(fold, c.policy, probe, false, "again");
@@ -202,7 +201,7 @@ TEST_CASE("a job refused for want of nodes lets all nodes back in, another refus
   const std::string token = c.newest()->token;
   SUBCASE("the other nodes are too few") {
     fold_scheduler({c.world, c.input.now},
-                   SubmitRefused{token, "Requested node configuration is not available"});
+        SubmitRefused{token, "Requested node configuration is not available"});
     CHECK(nodes_out(c.world).empty());
   }
   SUBCASE("the account is wrong: what is known of nodes stays") {
@@ -233,9 +232,9 @@ TEST_CASE("this machine is never excluded for its agents but pauses its sweep wh
   c.line(NodeSeen{std::string(local_node), "h", 1});
   c.line(Started{1, "n"});
   c.line(Ended{.attempt = 1,
-               .ending = {.outcome = Outcome::node_failure,
-                          .source = SaidBy::agent,
-                          .node = std::string(local_node)}});
+      .ending = {.outcome = Outcome::node_failure,
+          .source = SaidBy::agent,
+          .node = std::string(local_node)}});
   c.decide();
   CHECK(c.rows.sweeps.at(1).state == SweepState::active);
   c.line(FoundOnNode{std::string(local_node), EvidenceKind::dirty, "GPU 0 holds 512 MiB"});
@@ -256,13 +255,14 @@ TEST_CASE("a batch host that Slurm gave up is named by the job's first node") {
   for (const char* none : {"", "(null)", "None assigned", "n[", "n[1-2"})
     CHECK(first_node(none).empty());
   NodeCase c;
-  fold_scheduler({c.world, c.input.now}, JobSeen{.token = c.job(1).token,
-                                                 .job_id = "7",
-                                                 .state = JobState::ended,
-                                                 .detail = "NODE_FAIL",
-                                                 .outcome = Outcome::node_failure,
-                                                 .nodes = "n[1-2]",
-                                                 .after_claim = true});
+  fold_scheduler({c.world, c.input.now},
+      JobSeen{.token = c.job(1).token,
+          .job_id = "7",
+          .state = JobState::ended,
+          .detail = "NODE_FAIL",
+          .outcome = Outcome::node_failure,
+          .nodes = "n[1-2]",
+          .after_claim = true});
   CHECK(c.rows.nodes.at("n1").evidence.at(0).kind == EvidenceKind::lost);
 }
 

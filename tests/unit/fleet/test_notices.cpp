@@ -40,11 +40,10 @@ TEST_CASE("the end of a sweep is told once and only where it was seen to run") {
 
 TEST_CASE("a node that is excluded and a sweep that the daemon pauses are told") {
   Told t;
-  const auto notices = t.take(
-      {AddEvent{.kind = EventKind::node_quarantined, .detail = "n3: lost: NODE_FAIL"},
-       AddEvent{
-           .sweep = 1, .kind = EventKind::paused, .detail = "paused: 3 allocations failed"},
-       AddEvent{.sweep = 1, .kind = EventKind::pause, .detail = "somebody asked"}});
+  const auto notices =
+      t.take({AddEvent{.kind = EventKind::node_quarantined, .detail = "n3: lost: NODE_FAIL"},
+          AddEvent{.sweep = 1, .kind = EventKind::paused, .detail = "paused: 3 allocations failed"},
+          AddEvent{.sweep = 1, .kind = EventKind::pause, .detail = "somebody asked"}});
   REQUIRE(notices.size() == 2);
   CHECK(notices[0].text == "node n3: lost: NODE_FAIL");
   CHECK(notices[0].event == NotifyEvent::node_quarantined);
@@ -64,8 +63,7 @@ TEST_CASE("a sweep that holds nodes and gets nowhere is told once until it moves
   t.now += static_cast<Timestamp>(t.c.policy.stall_s * 1e6) + 1;
   const auto notices = t.take();
   REQUIRE(notices.size() == 1);
-  CHECK(notices[0].text ==
-        "sweep 's' holds nodes, but no attempt started or ended for 180 min");
+  CHECK(notices[0].text == "sweep 's' holds nodes, but no attempt started or ended for 180 min");
   t.now += minute;
   CHECK(t.take().empty());
   CHECK(t.take({PutAttempt{.row = t.c.attempt(1)}}).empty());
@@ -94,12 +92,11 @@ TEST_CASE("a scheduler that does not answer is told and so is its answer") {
 }
 
 TEST_CASE("what is told goes over https or stays on this machine") {
-  for (const char* good : {"https://hooks.example/x", "http://127.0.0.1:8080/x",
-                           "http://localhost", "http://[::1]:99/x"})
+  for (const char* good : {"https://hooks.example/x", "http://127.0.0.1:8080/x", "http://localhost",
+           "http://[::1]:99/x"})
     CHECK(keeps_secrets(good));
-  for (const char* bad :
-       {"http://hooks.example/x", "http://127.0.0.1.example/", "http://localhost.example",
-        "http://localhost@hooks.example/", "https://", "https:///x", "ftp://localhost", "",
-        "http://", "http://[::2]/", "file:///etc/passwd"})
+  for (const char* bad : {"http://hooks.example/x", "http://127.0.0.1.example/",
+           "http://localhost.example", "http://localhost@hooks.example/", "https://", "https:///x",
+           "ftp://localhost", "", "http://", "http://[::2]/", "file:///etc/passwd"})
     CHECK_FALSE(keeps_secrets(bad));
 }

@@ -38,20 +38,19 @@ struct Claim : Case {
   }
   void heard(Timestamp written, Timestamp read, FromLeadBody body = Beat{}) {
     fold_line({world, read}, policy, allocation().id,
-              {allocation().from_lead_n + 1, written, std::move(body)}, RecordsSummary{});
+        {allocation().from_lead_n + 1, written, std::move(body)}, RecordsSummary{});
   }
   void job_ended(Outcome outcome, bool own_cancel = false) {
-    fold_scheduler(fold(), JobSeen{.token = allocation().token,
-                                   .job_id = "7",
-                                   .state = JobState::ended,
-                                   .detail = "WORD",
-                                   .outcome = outcome,
-                                   .after_claim = true,
-                                   .own_cancel = own_cancel});
+    fold_scheduler(fold(),
+        JobSeen{.token = allocation().token,
+            .job_id = "7",
+            .state = JobState::ended,
+            .detail = "WORD",
+            .outcome = outcome,
+            .after_claim = true,
+            .own_cancel = own_cancel});
   }
-  void gone(Timestamp at) {
-    fold_gone({world, at}, policy, allocation().id, {{1, {}}}, "over");
-  }
+  void gone(Timestamp at) { fold_gone({world, at}, policy, allocation().id, {{1, {}}}, "over"); }
   [[nodiscard]] AttemptRow ending() const {
     for (auto change = world.changes().rbegin(); change != world.changes().rend(); ++change) {
       const auto* put = std::get_if<PutAttempt>(&*change);
@@ -86,12 +85,13 @@ TEST_CASE("what is advised about a waiting job is a key that a sweep file has") 
 TEST_CASE("a job whose prolog outlasts the limit of a claim was cancelled by shardsweep") {
   Claim c;
   const auto seen = [&](Timestamp at, JobState state, bool own_cancel) {
-    fold_scheduler({c.world, at}, JobSeen{.token = c.allocation().token,
-                                          .job_id = "7",
-                                          .state = state,
-                                          .detail = "CANCELLED by 1000",
-                                          .outcome = Outcome::cancelled,
-                                          .own_cancel = own_cancel});
+    fold_scheduler({c.world, at},
+        JobSeen{.token = c.allocation().token,
+            .job_id = "7",
+            .state = state,
+            .detail = "CANCELLED by 1000",
+            .outcome = Outcome::cancelled,
+            .own_cancel = own_cancel});
     return c.allocation().end_reason;
   };
   CHECK(seen(noon, JobState::running, false).empty());
@@ -113,7 +113,7 @@ TEST_CASE("an attempt ended when its lead wrote so, not when a daemon reads it")
   Claim c;
   c.claim();
   c.heard(noon + 3 * second, noon + 36'000 * second,
-          Ended{.attempt = 1, .ending = {.outcome = Outcome::crashed}});
+      Ended{.attempt = 1, .ending = {.outcome = Outcome::crashed}});
   CHECK(c.ended_at() == noon + 3 * second);
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("a time limit that an administrator lowered is not the trial's") {
   SUBCASE("and the end is seen before the lead's lines are read") {
     c.job_ended(Outcome::timeout);
     c.heard(noon + 590 * second, noon + 600 * second,
-            Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted}});
+        Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted}});
     CHECK(c.outcome() == Outcome::timeout);
   }
   SUBCASE("lowered") {

@@ -10,12 +10,11 @@ using namespace shardsweep;
 namespace {
 
 std::map<std::string, double, std::less<>> metrics() {
-  return {{"mfu", 0.41},      {"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812},
-          {"n_params", 1000}, {"tokens_per_step", 4096},      {"loss", 9.87}};
+  return {{"mfu", 0.41}, {"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812}, {"n_params", 1000},
+      {"tokens_per_step", 4096}, {"loss", 9.87}};
 }
 
-const Expected expected{
-    .n_params = 1000, .tokens_per_step = 4096, .losses = {9.86, 9.87, 9.871}};
+const Expected expected{.n_params = 1000, .tokens_per_step = 4096, .losses = {9.86, 9.87, 9.871}};
 
 std::string why(const char* metric, double value) {
   auto changed = metrics();
@@ -26,8 +25,7 @@ std::string why(const char* metric, double value) {
 }  // namespace
 
 TEST_CASE("a result of another version than its trial's is not the trial's") {
-  CHECK(
-      why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
+  CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.1"}) ==
       "measured by mine 1.1, but the trial belongs to version 1.0; the runner's 'start' record "
       "and its --capabilities have to name one version");
   CHECK(why_other_runner({"mine", "1.0"}, {"mine", "1.0"}).empty());
@@ -59,7 +57,7 @@ TEST_CASE("another model or another batch than planned is implausible") {
 TEST_CASE("a loss that two others contradict is implausible") {
   CHECK(why("loss", 9.8).empty());
   CHECK(why("loss", 7.5) ==
-        "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
+      "the loss is 7.5, but 3 other layouts have 9.87 after the same train step");
   CHECK(why("loss", std::nan("")) == "the loss is not a number");
   Expected few = expected;
   few.losses = {9.87};

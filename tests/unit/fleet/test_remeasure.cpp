@@ -15,8 +15,8 @@ using namespace shardsweep;
 
 namespace {
 
-FinalsRow ranked_run(TrialId id, double speed, const std::string& layout = "dp2",
-                     const std::string& cell = "a") {
+FinalsRow ranked_run(
+    TrialId id, double speed, const std::string& layout = "dp2", const std::string& cell = "a") {
   return {.id = id, .cell = cell, .layout = layout, .tokens_per_s_per_gpu = speed};
 }
 
@@ -46,19 +46,19 @@ struct PlayedAgain {
   }
 
   void run(const NewFinal& one, double speed) {
-    const auto base = std::find_if(rows.begin(), rows.end(),
-                                   [&](const FinalsRow& row) { return row.id == one.of; });
+    const auto base = std::find_if(
+        rows.begin(), rows.end(), [&](const FinalsRow& row) { return row.id == one.of; });
     REQUIRE(base != rows.end());
     ++runs;
     rows.push_back({.id = 1000 + runs,
-                    .final_of = one.of,
-                    .again = one.again,
-                    .software = one.software,
-                    .final_round = one.round,
-                    .cell = base->cell,
-                    .layout = base->layout,
-                    .allocation = 7,
-                    .tokens_per_s_per_gpu = speed});
+        .final_of = one.of,
+        .again = one.again,
+        .software = one.software,
+        .final_round = one.round,
+        .cell = base->cell,
+        .layout = base->layout,
+        .allocation = 7,
+        .tokens_per_s_per_gpu = speed});
   }
 };
 
@@ -69,20 +69,19 @@ RemeasureInput new_program() {
 }  // namespace
 
 TEST_CASE("the best layouts of each cell are measured again by their medians") {
-  std::vector<FinalsRow> rows{ranked_run(1, 100, "x"),   ranked_run(2, 120, "y"),
-                              ranked_run(3, 90, "y"),    ranked_run(4, 91, "y"),
-                              ranked_run(5, 95, "z"),    ranked_run(6, 10, "w", "b"),
-                              ranked_run(7, 0, "failed")};
+  std::vector<FinalsRow> rows{ranked_run(1, 100, "x"), ranked_run(2, 120, "y"),
+      ranked_run(3, 90, "y"), ranked_run(4, 91, "y"), ranked_run(5, 95, "z"),
+      ranked_run(6, 10, "w", "b"), ranked_run(7, 0, "failed")};
   RemeasureInput input{.asked = {.every_s = 1, .layouts = 2}};
   CHECK(layouts_due(plan_remeasure(rows, input)) == std::vector<TrialId>{1, 5, 6});
   // Those that have begun go on, whatever else is fast now.
   rows.push_back({.id = 20,
-                  .final_of = 2,
-                  .again = 1,
-                  .final_round = 1,
-                  .cell = "a",
-                  .layout = "y",
-                  .open = true});
+      .final_of = 2,
+      .again = 1,
+      .final_round = 1,
+      .cell = "a",
+      .layout = "y",
+      .open = true});
   const auto plan = plan_remeasure(rows, input);
   CHECK(plan.due.empty());
   CHECK_FALSE(plan.over);
@@ -123,9 +122,8 @@ TEST_CASE("a layout that fails now and was measured before is a regression") {
 }
 
 TEST_CASE("a changed program runs in pairs with the one before it in alternating order") {
-  const RemeasureInput input{.asked = {.on = RemeasureOn::runner},
-                             .was = "aaaaaaaaaaaaaaaa",
-                             .is = "bbbbbbbbbbbbbbbb"};
+  const RemeasureInput input{
+      .asked = {.on = RemeasureOn::runner}, .was = "aaaaaaaaaaaaaaaa", .is = "bbbbbbbbbbbbbbbb"};
   std::vector<FinalsRow> rows{ranked_run(1, 100)};
   auto plan = plan_remeasure(rows, input);
   REQUIRE(plan.due.size() == 2);
@@ -134,14 +132,14 @@ TEST_CASE("a changed program runs in pairs with the one before it in alternating
   CHECK(plan.due[1].software == input.is);
   for (const NewFinal& one : plan.due)
     rows.push_back({.id = 30,
-                    .final_of = 1,
-                    .again = 1,
-                    .software = one.software,
-                    .final_round = 1,
-                    .cell = "a",
-                    .layout = "dp2",
-                    .allocation = 7,
-                    .tokens_per_s_per_gpu = 100});
+        .final_of = 1,
+        .again = 1,
+        .software = one.software,
+        .final_round = 1,
+        .cell = "a",
+        .layout = "dp2",
+        .allocation = 7,
+        .tokens_per_s_per_gpu = 100});
   plan = plan_remeasure(rows, input);
   REQUIRE(plan.due.size() == 2);
   CHECK_FALSE(plan.due[0].before);
@@ -156,9 +154,8 @@ TEST_CASE("beside a noise of 2 % a change of 5 % is found and none is made up") 
     std::mt19937_64 random(seed);
     std::normal_distribution<double> normal(0, 0.02);
     PlayedAgain slow{{ranked_run(1, 100)}, new_program()};
-    slow.play([&](const NewFinal& one) {
-      return (one.before ? 100 : 95) * std::exp(normal(random));
-    });
+    slow.play(
+        [&](const NewFinal& one) { return (one.before ? 100 : 95) * std::exp(normal(random)); });
     found += slow.plan.found[0].slower ? 1 : 0;
     PlayedAgain same{{ranked_run(1, 100)}, new_program()};
     same.play([&](const NewFinal&) { return 100 * std::exp(normal(random)); });
@@ -179,13 +176,13 @@ TEST_CASE("a new program that never comes to a result is a regression if the old
 
 TEST_CASE("what is cancelled says nothing") {
   const std::vector<FinalsRow> rows{ranked_run(1, 100),
-                                    {.id = 2,
-                                     .final_of = 1,
-                                     .again = 1,
-                                     .final_round = 1,
-                                     .cell = "a",
-                                     .layout = "dp2",
-                                     .cancelled = true}};
+      {.id = 2,
+          .final_of = 1,
+          .again = 1,
+          .final_round = 1,
+          .cell = "a",
+          .layout = "dp2",
+          .cancelled = true}};
   const auto plan = plan_remeasure(rows, {});
   CHECK(plan.over);
   REQUIRE(plan.found.size() == 1);

@@ -28,13 +28,13 @@ TEST_CASE("a broken invariant names its place, its condition and its values") {
     const std::string name = "a";
     const std::optional<Outcome> outcome;
     INVARIANT(name.size() == 2, "a name has two letters", name, std::max(1, 2), outcome,
-              State::queued, true);
+        State::queued, true);
   });
   CHECK(broken.place == "unit/fleet/test_row_rules.cpp:" + std::to_string(line));
   CHECK(broken.condition == "name.size() == 2");
   CHECK(broken.what_holds == "a name has two letters");
   CHECK(broken.values ==
-        "name = 'a', std::max(1, 2) = 2, outcome = none, State::queued = queued, true = true");
+      "name = 'a', std::max(1, 2) = 2, outcome = none, State::queued = queued, true = true");
   CHECK(broken.sweep == 0);
   CHECK(std::string(broken.what()).find(broken.values) != std::string::npos);
 }
@@ -47,12 +47,11 @@ TEST_CASE("values have no text while the condition holds") {
 }
 
 TEST_CASE("the innermost sweep is blamed, and an exception that nobody expected as well") {
-  const auto broken = broken_by(
-      [] { in_work_of(1, [] { in_work_of(2, [] { INVARIANT(false, "never"); }); }); });
+  const auto broken =
+      broken_by([] { in_work_of(1, [] { in_work_of(2, [] { INVARIANT(false, "never"); }); }); });
   CHECK(broken.sweep == 2);
   const int line = __LINE__ + 2;
-  const auto unexpected =
-      broken_by([] { in_work_of(3, [] { (void)std::vector<int>().at(7); }); });
+  const auto unexpected = broken_by([] { in_work_of(3, [] { (void)std::vector<int>().at(7); }); });
   CHECK(unexpected.sweep == 3);
   CHECK_FALSE(unexpected.condition.empty());
   CHECK(unexpected.place == "unit/fleet/test_row_rules.cpp:" + std::to_string(line));
@@ -63,8 +62,7 @@ TEST_CASE("a trial moves as its table says") {
   const TrialRow& row = c.trial(1, 1);
   const auto broken = broken_by([&] { c.world.edit(row)->state = State::running; });
   CHECK(broken.sweep == 1);
-  CHECK(broken.values.find("before.state = planned, after.state = running") !=
-        std::string::npos);
+  CHECK(broken.values.find("before.state = planned, after.state = running") != std::string::npos);
   CHECK(c.world.changes().empty());
 }
 

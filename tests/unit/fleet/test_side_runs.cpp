@@ -14,9 +14,9 @@ namespace {
 
 FinalsRow measured(TrialId id, double speed, const std::string& cell = "a") {
   return {.id = id,
-          .cell = cell,
-          .layout = fmt::format("layout {}", id),
-          .tokens_per_s_per_gpu = speed};
+      .cell = cell,
+      .layout = fmt::format("layout {}", id),
+      .tokens_per_s_per_gpu = speed};
 }
 
 FinalsRow run_in_finals(TrialId id, TrialId of, std::int32_t round, double speed) {
@@ -38,7 +38,7 @@ FinalsRow without_memory(TrialId id) {
 
 /// "profile 2, memory 3"
 std::string due(const std::vector<FinalsRow>& rows, const SideRuns& wanted = {true, true},
-                const Measure& measure = {}) {
+    const Measure& measure = {}) {
   std::string text;
   for (const NewFinal& one : due_side_runs(rows, measure, wanted)) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", word_of(one.side), one.of);
@@ -50,8 +50,7 @@ std::string due(const std::vector<FinalsRow>& rows, const SideRuns& wanted = {tr
 }  // namespace
 
 TEST_CASE("the winner of each cell is profiled when nothing measured is to come in it") {
-  CHECK(due({measured(1, 100), measured(2, 120), measured(3, 90, "b")}) ==
-        "profile 2, profile 3");
+  CHECK(due({measured(1, 100), measured(2, 120), measured(3, 90, "b")}) == "profile 2, profile 3");
   CHECK(due({measured(1, 100), measured(2, 120)}, {false, true}).empty());
   FinalsRow waits = measured(4, 0);
   waits.open = true;
@@ -60,8 +59,8 @@ TEST_CASE("the winner of each cell is profiled when nothing measured is to come 
 }
 
 TEST_CASE("a layout is as fast as the middle of its repeats") {
-  std::vector<FinalsRow> rows{measured(1, 100), measured(2, 100), measured(3, 150),
-                              measured(4, 90), measured(5, 90)};
+  std::vector<FinalsRow> rows{
+      measured(1, 100), measured(2, 100), measured(3, 150), measured(4, 90), measured(5, 90)};
   for (const std::size_t repeat : {2UL, 3UL, 4UL})
     rows[repeat].layout = "layout b";
   rows[1].layout = "layout 1";
@@ -70,11 +69,9 @@ TEST_CASE("a layout is as fast as the middle of its repeats") {
 
 TEST_CASE("a profile is made once, and one of another winner again") {
   for (const bool open : {false, true}) {
-    CHECK(due({measured(1, 100), measured(2, 120), beside(9, 2, SideRun::profile, open)})
-              .empty());
+    CHECK(due({measured(1, 100), measured(2, 120), beside(9, 2, SideRun::profile, open)}).empty());
   }
-  CHECK(due({measured(1, 130), measured(2, 120), beside(9, 2, SideRun::profile)}) ==
-        "profile 1");
+  CHECK(due({measured(1, 130), measured(2, 120), beside(9, 2, SideRun::profile)}) == "profile 1");
 }
 
 TEST_CASE("after finals their winner is profiled, however fast it was before") {

@@ -40,8 +40,7 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
   CHECK(lead.world.changes().size() == 1);
   lead.judge(102);
   CHECK(is_given_up(lead.allocation()));
-  CHECK(lead.allocation().end_reason ==
-        "its lead wrote nothing for 102 s, but its job still runs");
+  CHECK(lead.allocation().end_reason == "its lead wrote nothing for 102 s, but its job still runs");
 
   SUBCASE("and its trial is tried elsewhere without being charged") {
     fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");
@@ -50,16 +49,16 @@ TEST_CASE("a lead that says nothing for the whole limit is given up") {
     CHECK(lead.rows.trials.at(1).elsewhere == 1);
   }
   SUBCASE("and what the scheduler says of the cancelled job is no other reason") {
-    fold_scheduler(lead.fold(), JobSeen{.token = lead.allocation().token,
-                                        .state = JobState::ended,
-                                        .detail = "CANCELLED",
-                                        .outcome = Outcome::cancelled});
+    fold_scheduler(lead.fold(),
+        JobSeen{.token = lead.allocation().token,
+            .state = JobState::ended,
+            .detail = "CANCELLED",
+            .outcome = Outcome::cancelled});
     CHECK(lead.allocation().end_outcome == Outcome::node_failure);
     CHECK(!is_given_up(lead.allocation()));
   }
   SUBCASE("and when it wakes up and is told to stop that is the reason still") {
-    lead.line(
-        Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted, .cause = "SIGTERM"}});
+    lead.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::preempted, .cause = "SIGTERM"}});
     CHECK(lead.rows.trials.at(1).elsewhere == 1);
     CHECK(lead.rows.trials.at(1).charged == 0);
   }
@@ -74,7 +73,7 @@ TEST_CASE("a job that runs on after its lead has left is given up, and blames no
   lead.judge(202);
   CHECK(is_given_up(lead.allocation()));
   CHECK(lead.allocation().end_reason ==
-        "its lead on n4 left 202 s ago (node lost), but its job still runs");
+      "its lead on n4 left 202 s ago (node lost), but its job still runs");
   fold_gone(lead.fold(), lead.policy, lead.allocation().id, {}, "cancelled");
   CHECK(lead.rows.nodes.empty());
 }
@@ -89,11 +88,12 @@ TEST_CASE("a lead that is given up speaks against its own node, once") {
   CHECK(lead.allocation().end_reason.starts_with("its lead on n4 wrote nothing for "));
   // A scheduler that has noticed it says so too.
   lead.allocation().end_outcome.reset();
-  fold_scheduler(lead.fold(), JobSeen{.token = lead.allocation().token,
-                                      .state = JobState::ended,
-                                      .detail = "NODE_FAIL",
-                                      .outcome = Outcome::node_failure,
-                                      .nodes = "n[4,3]"});
+  fold_scheduler(lead.fold(),
+      JobSeen{.token = lead.allocation().token,
+          .state = JobState::ended,
+          .detail = "NODE_FAIL",
+          .outcome = Outcome::node_failure,
+          .nodes = "n[4,3]"});
   fold_gone(lead.fold(), lead.policy, lead.allocation().id, {{1, {}}}, "no word");
   REQUIRE(lead.rows.nodes.size() == 1);
   CHECK(lead.rows.nodes.at("n4").evidence.size() == 1);
@@ -105,7 +105,7 @@ TEST_CASE("a word of the lead within the limit counts from anew") {
   Lead lead;
   lead.judge(51);
   fold_line({lead.world, noon + 60 * second}, lead.policy, lead.allocation().id,
-            {lead.allocation().from_lead_n + 1, noon + 60 * second, Beat{}}, {});
+      {lead.allocation().from_lead_n + 1, noon + 60 * second, Beat{}}, {});
   lead.judge(61);
   CHECK(lead.allocation().quiet_since == 0);
   lead.judge(109);

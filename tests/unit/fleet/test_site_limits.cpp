@@ -63,9 +63,10 @@ TEST_CASE("a limit on a partition that nobody names holds the sweep and says so"
     if (!share) s.limits().yield = static_cast<std::int64_t>(Yield::hold);
     s.trials(1, 1);
     CHECK(s.made() == 0);
-    CHECK(s.held() == std::string(share ? "limits.partition_share" : "limits.yield") +
-                          ": Slurm does not say which partition is the default one. Name a "
-                          "partition in the site file");
+    CHECK(s.held() ==
+        std::string(share ? "limits.partition_share" : "limits.yield") +
+            ": Slurm does not say which partition is the default one. Name a "
+            "partition in the site file");
     s.facts().partition = {{.value = "main"}};
     CHECK(s.made() == 1);
   }
@@ -75,8 +76,7 @@ TEST_CASE("a job that its partition can never hold is not submitted") {
   Site s;
   s.trials(9, 1);
   CHECK(s.made() == 0);
-  CHECK(s.held().find("a trial needs 9 nodes, and partition 'main' has 8") !=
-        std::string::npos);
+  CHECK(s.held().find("a trial needs 9 nodes, and partition 'main' has 8") != std::string::npos);
   s.facts().partition = {{1, 100, "main,big"}};  // it may start in either
   CHECK(s.made() == 1);
   Site unknown;
@@ -91,13 +91,12 @@ TEST_CASE("a share of a partition is not exceeded") {
   s.trials(1, 10);
   CHECK(s.made() == 4);
   CHECK(s.held() ==
-        "limits.partition_share: 4 nodes of 'main' may be used and 4 are requested already; a "
-        "trial needs 1");
-  CHECK(std::any_of(s.world.changes().begin(), s.world.changes().end(),
-                    [&](const Change& change) {
-                      const auto* sweep = std::get_if<SetSweep>(&change);
-                      return sweep != nullptr && sweep->row.held == s.held();
-                    }));
+      "limits.partition_share: 4 nodes of 'main' may be used and 4 are requested already; a "
+      "trial needs 1");
+  CHECK(std::any_of(s.world.changes().begin(), s.world.changes().end(), [&](const Change& change) {
+    const auto* sweep = std::get_if<SetSweep>(&change);
+    return sweep != nullptr && sweep->row.held == s.held();
+  }));
 }
 
 TEST_CASE("what can never fit into the share says so") {
@@ -105,8 +104,8 @@ TEST_CASE("what can never fit into the share says so") {
   s.limits().partition_share = 50;
   s.trials(8, 1);
   CHECK(s.made() == 0);
-  CHECK(s.held() ==
-        "limits.partition_share: 50% of the 8 nodes of 'main' is 4, but a trial needs 8");
+  CHECK(
+      s.held() == "limits.partition_share: 50% of the 8 nodes of 'main' is 4, but a trial needs 8");
 }
 
 TEST_CASE("a share is of the partition that the site names for the node count") {
@@ -264,15 +263,13 @@ TEST_CASE("no more jobs than Slurm lets one have") {
   SUBCASE("by account") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     CHECK(s.made() == 3);
-    CHECK(s.held() ==
-          "Slurm allows you 3 jobs in the queue (account 'lab'), and you have as many");
+    CHECK(s.held() == "Slurm allows you 3 jobs in the queue (account 'lab'), and you have as many");
   }
   SUBCASE("by QOS, whose limit takes the place of the account's") {
     s.facts().site.accounts = {{"lab", {3, "normal"}}};
     s.facts().site.most_jobs_by_qos = {{"normal", 1}, {"long", 5}};
     CHECK(s.made() == 1);
-    CHECK(s.held() ==
-          "Slurm allows you 1 job in the queue (QOS 'normal'), and you have as many");
+    CHECK(s.held() == "Slurm allows you 1 job in the queue (QOS 'normal'), and you have as many");
     s.facts().qos = {{.value = "long"}};
     CHECK(s.made() == 5);
   }

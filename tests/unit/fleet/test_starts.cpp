@@ -50,7 +50,7 @@ TEST_CASE("allocations that start nothing pause their sweep with the reason") {
   CHECK_FALSE(c.count(ended(Outcome::cancelled)));
   CHECK(c.sweep().failed_starts == 2);
   CHECK(c.count(ended()) ==
-        "paused: 3 allocations in a row failed, the last one never started: WHY (see /a/log)");
+      "paused: 3 allocations in a row failed, the last one never started: WHY (see /a/log)");
   CHECK(c.sweep().state == SweepState::paused);
   // A resumed sweep begins to count anew, also where it is a later daemon's.
   const auto& set = std::get<SetSweep>(c.world.changes()[c.world.changes().size() - 2]).row;
@@ -66,8 +66,7 @@ TEST_CASE("jobs that their user cancels while they wait are no failures by their
   CHECK_FALSE(c.count(cancelled));
   CHECK_FALSE(c.count(cancelled));
   SUBCASE("by scancel") {
-    CHECK(
-        c.count(cancelled) ==
+    CHECK(c.count(cancelled) ==
         "paused: 3 jobs in a row did not start, and you have cancelled the last one (scancel). "
         "'shardsweep resume " +
             c.sweep().name + "' submits new ones.");
@@ -151,9 +150,7 @@ TEST_CASE("hours that went by while it waited are no failure") {
 
 TEST_CASE("a refusal of a job that excluded nodes does not count against the sweep") {
   WorldRows rows;
-  const auto judge = [&](const AllocationRow& row) {
-    return judge_start(row, World(rows), noon);
-  };
+  const auto judge = [&](const AllocationRow& row) { return judge_start(row, World(rows), noon); };
   AllocationRow refused = ended();
   refused.submission = Submission::refused;
   refused.created_at = noon - 10;
@@ -196,8 +193,8 @@ TEST_CASE("a submission that is told to come back later says when") {
   AllocationRow& row = c.made();
   fold_scheduler(c.fold(), SubmitDeferred{row.token, "QOSMaxSubmitJobPerUserLimit"});
   CHECK(row.submit_after == noon + 15'000'000);
-  CHECK(std::get<PutAllocation>(c.world.changes()[c.world.changes().size() - 2])
-            .row.submit_after == row.submit_after);
+  CHECK(std::get<PutAllocation>(c.world.changes()[c.world.changes().size() - 2]).row.submit_after ==
+      row.submit_after);
   for (int i = 0; i < 9; ++i)
     fold_scheduler(c.fold(), SubmitDeferred{row.token, "again"});
   CHECK(row.submit_after == noon + 480'000'000);
@@ -226,8 +223,7 @@ TEST_CASE("an allocation whose programs did not start has started nothing") {
   c.decide();
   c.line(Started{.attempt = 1});
   CHECK(c.allocation().started);
-  c.line(Ended{.attempt = 1,
-               .ending = {.outcome = Outcome::lost, .cause = "x", .start_error = 2}});
+  c.line(Ended{.attempt = 1, .ending = {.outcome = Outcome::lost, .cause = "x", .start_error = 2}});
   CHECK_FALSE(c.allocation().started);
   CHECK(c.rows.trials[1].charged == 0);
   CHECK(judge_start(c.allocation(), c.world, noon) == Start::failed);
@@ -277,8 +273,8 @@ TEST_CASE("since when a job runs is remembered while it does") {
   Starts c;
   AllocationRow& row = c.made();
   const auto seen = [&](JobState state, Timestamp at) {
-    fold_scheduler({c.world, at},
-                   JobSeen{.token = row.token, .job_id = "7", .state = state, .detail = "W"});
+    fold_scheduler(
+        {c.world, at}, JobSeen{.token = row.token, .job_id = "7", .state = state, .detail = "W"});
   };
   seen(JobState::pending, noon);
   CHECK(row.running_since == 0);

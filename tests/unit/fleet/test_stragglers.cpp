@@ -53,8 +53,8 @@ struct StragglerCase : Case {
 };
 
 double ratio_of(const std::vector<NodePace>& all, const std::string& node) {
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const NodePace& pace) { return pace.node == node; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const NodePace& pace) { return pace.node == node; });
   return found == all.end() ? 0 : found->ratio;
 }
 
@@ -92,8 +92,8 @@ TEST_CASE("a node that is slow beside others in three attempts is found once") {
   c.measure({"a", "b", "c"}, {5, 6.5, 5});
   REQUIRE(c.findings("b").size() == 1);
   CHECK(c.findings("b")[0].detail ==
-        "needs 1.30 times as long as its peers for the same work, in 3 of 3 attempts beside a, "
-        "c");
+      "needs 1.30 times as long as its peers for the same work, in 3 of 3 attempts beside a, "
+      "c");
   CHECK(c.findings("b")[0].ratio == doctest::Approx(1.3));
   c.measure({"a", "b", "c"}, {5, 6.5, 5});
   CHECK(c.findings("b").size() == 1);

@@ -41,11 +41,9 @@ TEST_CASE("a full disk that becomes read-only is one trouble, not two") {
   Troubles troubles;
   troubles.set_storage("/home", StorageFault{StorageProblem::full, "No space left"}, second);
   CHECK(troubles.storage_fails());
-  troubles.set_storage("/home", StorageFault{StorageProblem::full, "No space left"},
-                       5 * second);
+  troubles.set_storage("/home", StorageFault{StorageProblem::full, "No space left"}, 5 * second);
   CHECK(troubles.all().front().since == second);
-  troubles.set_storage("/home", StorageFault{StorageProblem::read_only, "Read-only"},
-                       6 * second);
+  troubles.set_storage("/home", StorageFault{StorageProblem::read_only, "Read-only"}, 6 * second);
   REQUIRE(troubles.all().size() == 1);
   CHECK(troubles.all().front().kind == TroubleKind::read_only);
   troubles.set_storage("/home", std::nullopt, 7 * second);
@@ -65,8 +63,8 @@ TEST_CASE("submissions that are put off are told with their reason and number") 
   row.detail = "QOSMaxSubmitJobPerUserLimit";
   auto all = told(row);
   REQUIRE(all.size() == 1);
-  CHECK(all.front() == Trouble{TroubleKind::deferred, "small", "QOSMaxSubmitJobPerUserLimit",
-                               100 * second, 3, 1});
+  CHECK(all.front() ==
+      Trouble{TroubleKind::deferred, "small", "QOSMaxSubmitJobPerUserLimit", 100 * second, 3, 1});
   row.submission = Submission::accepted;
   CHECK(told(row).empty());
   row.submission = Submission::unknown;

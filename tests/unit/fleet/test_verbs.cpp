@@ -14,9 +14,8 @@ using namespace shardsweep;
 
 namespace {
 
-constexpr std::array actions{Action::pause,  Action::resume,        Action::resume_cancelled,
-                             Action::cancel, Action::cancel_trials, Action::rerun,
-                             Action::remove};
+constexpr std::array actions{Action::pause, Action::resume, Action::resume_cancelled,
+    Action::cancel, Action::cancel_trials, Action::rerun, Action::remove};
 
 /// Every trial that can be stored: a state without an outcome, or `ended` with one.
 std::vector<TrialRow> all_trials() {
@@ -32,11 +31,10 @@ std::vector<TrialRow> all_trials() {
   for (const State state : {State::planned, State::queued, State::running})
     add(state, {}, CancelledBy::nobody);
   for (const OutcomeInfo& info : outcome_table) {
-    if (info.outcome != Outcome::cancelled)
-      add(State::ended, info.outcome, CancelledBy::nobody);
+    if (info.outcome != Outcome::cancelled) add(State::ended, info.outcome, CancelledBy::nobody);
   }
   for (const CancelledBy by :
-       {CancelledBy::nobody, CancelledBy::sweep, CancelledBy::name, CancelledBy::budget})
+      {CancelledBy::nobody, CancelledBy::sweep, CancelledBy::name, CancelledBy::budget})
     add(State::ended, Outcome::cancelled, by);
   return all;
 }
@@ -44,9 +42,9 @@ std::vector<TrialRow> all_trials() {
 struct Asked {
   Request request;
   Meant meant{.sweeps = {{1, {.id = 1, .name = "s", .backend = Backend::local}}},
-              .open = {},
-              .selected = {{1}, {}},
-              .contents = {{1, {}}}};
+      .open = {},
+      .selected = {{1}, {}},
+      .contents = {{1, {}}}};
   std::map<SweepId, SweepRow>& sweeps = meant.sweeps;
   std::map<SweepId, bool>& open = meant.open;
   Selected& selected = meant.selected;
@@ -85,8 +83,7 @@ TEST_CASE("what every verb does to every trial") {
     CAPTURE(static_cast<int>(trial.cancelled_by));
     const bool open = trial.state != State::ended;
     const bool by_name = trial.cancelled_by == CancelledBy::name;
-    const bool interrupted =
-        !open && !by_name &&
+    const bool interrupted = !open && !by_name &&
         (trial.outcome == Outcome::cancelled || info(*trial.outcome).retry == Retry::elsewhere);
     for (const Action action : actions) {
       CAPTURE(action_words.at(static_cast<std::size_t>(action)));
@@ -109,23 +106,22 @@ TEST_CASE("what every verb does to every sweep") {
   };
   const std::set<SweepStage> live{SweepStage::active, SweepStage::paused};
   for (const SweepStage stage :
-       {SweepStage::active, SweepStage::paused, SweepStage::done, SweepStage::cancelled}) {
+      {SweepStage::active, SweepStage::paused, SweepStage::done, SweepStage::cancelled}) {
     CAPTURE(static_cast<int>(stage));
     CHECK(effect(Action::pause, stage) ==
-          (stage == SweepStage::active ? SweepEffect::pause : SweepEffect::unchanged));
+        (stage == SweepStage::active ? SweepEffect::pause : SweepEffect::unchanged));
     CHECK(effect(Action::resume, stage) == SweepEffect::activate);
     CHECK(effect(Action::resume_cancelled, stage) == SweepEffect::activate);
     CHECK(effect(Action::cancel, stage) ==
-          (live.contains(stage) ? SweepEffect::cancel : SweepEffect::unchanged));
+        (live.contains(stage) ? SweepEffect::cancel : SweepEffect::unchanged));
     CHECK(effect(Action::cancel_trials, stage) == SweepEffect::unchanged);
     CHECK(effect(Action::rerun, stage) ==
-          (stage == SweepStage::cancelled ? SweepEffect::activate : SweepEffect::unchanged));
+        (stage == SweepStage::cancelled ? SweepEffect::activate : SweepEffect::unchanged));
     CHECK(effect(Action::remove, stage) == SweepEffect::remove);
   }
   for (const Action action : actions) {
     const SweepRule rule = sweep_rule(action, SweepStage::imported);
-    CHECK(rule.effect ==
-          (action == Action::remove ? SweepEffect::remove : SweepEffect::refuse));
+    CHECK(rule.effect == (action == Action::remove ? SweepEffect::remove : SweepEffect::refuse));
     CHECK(rule.note.empty() == (action == Action::remove));
   }
 }
@@ -146,60 +142,60 @@ TEST_CASE("a verb says counts by state and outcome, then what it did") {
   Asked cancel(Verb::cancel);
   cancel.with(all_trials());
   CHECK(lines(cancel.steps()) ==
-        "cancel: 19 trials: 1 planned, 1 queued, 1 running, 1 completed, 1 oom, 1 hung, 1 "
-        "timeout, 1 node_failure, 1 comm_error, 1 preempted, 1 crashed, 1 reaped, 4 cancelled, "
-        "1 rejected, 1 lost, 1 skipped\n"
-        "3 cancelled; 16 had already ended.");
+      "cancel: 19 trials: 1 planned, 1 queued, 1 running, 1 completed, 1 oom, 1 hung, 1 "
+      "timeout, 1 node_failure, 1 comm_error, 1 preempted, 1 crashed, 1 reaped, 4 cancelled, "
+      "1 rejected, 1 lost, 1 skipped\n"
+      "3 cancelled; 16 had already ended.");
   CHECK(cancel.steps()->sweeps.size() == 1);
 
   Asked rerun(Verb::rerun);
   rerun.with({with_end(Outcome::completed), with_end(Outcome::oom)});
   rerun.sweeps.at(1).state = SweepState::cancelled;
   CHECK(lines(rerun.steps()) ==
-        "rerun: 2 trials: 1 completed, 1 oom\n"
-        "2 planned again. Results keep the earlier measurements until new ones are there.\n"
-        "'s' was cancelled and is active again.");
+      "rerun: 2 trials: 1 completed, 1 oom\n"
+      "2 planned again. Results keep the earlier measurements until new ones are there.\n"
+      "'s' was cancelled and is active again.");
   rerun.sweeps.at(1).state = SweepState::paused;
   rerun.request.dry_run = true;
   CHECK(lines(rerun.steps()) ==
-        "rerun: 2 trials: 1 completed, 1 oom\n"
-        "2 would be planned again. Results keep the earlier measurements until new ones are "
-        "there.\n"
-        "'s' is paused: its trials wait. `shardsweep resume s` runs them.\n"
-        "Dry run: nothing was changed.");
+      "rerun: 2 trials: 1 completed, 1 oom\n"
+      "2 would be planned again. Results keep the earlier measurements until new ones are "
+      "there.\n"
+      "'s' is paused: its trials wait. `shardsweep resume s` runs them.\n"
+      "Dry run: nothing was changed.");
 
   Asked nothing(Verb::rerun);
   CHECK(lines(nothing.with({}).steps()).find("\nNo trial matches; nothing to rerun.") !=
-        std::string::npos);
+      std::string::npos);
 
   Asked resume(Verb::resume);
   resume.with({with_end(Outcome::lost), with_end(Outcome::cancelled, CancelledBy::name)});
   CHECK(lines(resume.steps()) ==
-        "resume: 2 trials: 1 cancelled, 1 lost\n"
-        "'s' resumed: 1 planned again, 0 had not ended.\n"
-        "1 trial cancelled by name: --cancelled resumes them too.");
+      "resume: 2 trials: 1 cancelled, 1 lost\n"
+      "'s' resumed: 1 planned again, 0 had not ended.\n"
+      "1 trial cancelled by name: --cancelled resumes them too.");
   resume.request.cancelled = true;
   CHECK(resume.steps()->trials.size() == 2);
 
   Asked remove(Verb::remove);
   remove.meant.contents = {{1, {.trials = 3, .attempts = 2, .measurements = 1}}};
   CHECK(lines(remove.with({with_end(Outcome::oom)}).steps()) ==
-        "delete: 1 trial: 1 oom\n's' deleted.\n"
-        "3 trials, 2 attempts, 1 measurement and their files are gone.");
+      "delete: 1 trial: 1 oom\n's' deleted.\n"
+      "3 trials, 2 attempts, 1 measurement and their files are gone.");
   remove.request.dry_run = true;
   CHECK(lines(remove.steps()) ==
-        "delete: 1 trial: 1 oom\n's' would be deleted.\n"
-        "3 trials, 2 attempts, 1 measurement and their files would go.\n"
-        "Dry run: nothing was changed.");
+      "delete: 1 trial: 1 oom\n's' would be deleted.\n"
+      "3 trials, 2 attempts, 1 measurement and their files would go.\n"
+      "Dry run: nothing was changed.");
   remove.meant.contents.at(1).live = 2;
   CHECK(lines(remove.steps()) ==
-        "refused: delete: 2 of its attempts and jobs have not ended yet. Try again when "
-        "`shardsweep status` shows none running.");
+      "refused: delete: 2 of its attempts and jobs have not ended yet. Try again when "
+      "`shardsweep status` shows none running.");
   TrialRow open = with_end(Outcome::oom);
   open.state = State::queued;
   open.outcome.reset();
   CHECK(lines(remove.with({open}).steps()) ==
-        "refused: t1 has not ended. Cancel its sweep first: `shardsweep cancel s`.");
+      "refused: t1 has not ended. Cancel its sweep first: `shardsweep cancel s`.");
 }
 
 TEST_CASE("a done sweep stays done when it is cancelled") {
@@ -212,8 +208,8 @@ TEST_CASE("a done sweep stays done when it is cancelled") {
   cancel.with({again});
   CHECK(cancel.steps()->sweeps.empty());
   CHECK(lines(cancel.steps()) ==
-        "cancel: 1 trial: 1 planned\n"
-        "0 cancelled; 1 keep their earlier outcome; 0 had already ended.");
+      "cancel: 1 trial: 1 planned\n"
+      "0 cancelled; 1 keep their earlier outcome; 0 had already ended.");
 }
 
 TEST_CASE("a sweep is not cancelled for a trial that its file no longer has") {
@@ -241,7 +237,7 @@ TEST_CASE("a trial that is named is resumed, whoever cancelled it") {
 
 TEST_CASE("a request without a scope changes nothing") {
   const auto refused = [](Verb verb, std::vector<std::string> names, const std::string& where,
-                          bool all) {
+                           bool all) {
     Request request;
     request.verb = verb;
     request.names = std::move(names);

@@ -85,8 +85,8 @@ TEST_CASE("a step of the wall clock moves what is waited for by it") {
   WorldRows rows = rows_with_trial();
   rows.clock = {"boot", 1'000'000'000};
   World world(std::move(rows));
-  const AllocationRow& row = world.add(
-      AllocationRow{.sweep = 1, .token = "a", .missing_since = 50, .quiet_since = 60});
+  const AllocationRow& row =
+      world.add(AllocationRow{.sweep = 1, .token = "a", .missing_since = 50, .quiet_since = 60});
   world.hear_beat(row, 1, 100, 105);
   (void)world.take_changes();
   SUBCASE("by as much") {

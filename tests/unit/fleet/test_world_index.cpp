@@ -82,14 +82,14 @@ void change_something(World& world, std::mt19937& random) {
       return;
     case 1:
       if (world.allocations().empty()) return;
-      world.add(AttemptRow{.trial = trial.id,
-                           .allocation = any_of_them(world.allocations(), random).id});
+      world.add(
+          AttemptRow{.trial = trial.id, .allocation = any_of_them(world.allocations(), random).id});
       return;
     case 2:
       if (!world.attempts().empty()) {
         auto attempt = world.edit(any_of_them(world.attempts(), random));
-        move_to(*attempt, drawn_move(attempt_moves, attempt->state, attempt->state, random),
-                random);
+        move_to(
+            *attempt, drawn_move(attempt_moves, attempt->state, attempt->state, random), random);
       }
       return;
     case 3: {

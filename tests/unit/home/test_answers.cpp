@@ -28,7 +28,6 @@ TEST_CASE("an answer of an earlier version has its kind of fault as a number") {
   CHECK(kind_of("0")->fault->kind == FaultKind::invalid_input);
   REQUIRE(kind_of("4"));
   CHECK(kind_of("4")->fault->kind == FaultKind::busy);
-  for (const char* wrong :
-       {"-1", "8", "1.5", "null", R"("no such kind")", "18446744073709551615"})
+  for (const char* wrong : {"-1", "8", "1.5", "null", R"("no such kind")", "18446744073709551615"})
     CHECK_MESSAGE(!kind_of(wrong), wrong);
 }

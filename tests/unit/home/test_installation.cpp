@@ -33,7 +33,7 @@ TEST_CASE("programs lie beside each other, presets in share/ or beside them") {
   CHECK(installation_of(bin / "shardsweep").presets == bin / "sweeps");
   folder.write("share/shardsweep/templates/lane.sbatch", "");
   CHECK(installation_of(bin / "shardsweep").templates ==
-        folder.path() / "share/shardsweep/templates");
+      folder.path() / "share/shardsweep/templates");
 }
 
 TEST_CASE("in a folder for one kind of machine, others are called by the scripts that choose") {

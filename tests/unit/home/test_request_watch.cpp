@@ -94,8 +94,8 @@ TEST_CASE("a request that another user has left is not obeyed") {
     return refused->front().request.error().what;
   };
   REQUIRE(::chown(file.c_str(), other, other) == 0);
-  CHECK(refusal().find(file.string() + "' belongs to another user (uid 65534)") !=
-        std::string::npos);
+  CHECK(
+      refusal().find(file.string() + "' belongs to another user (uid 65534)") != std::string::npos);
   std::filesystem::remove(file);
   std::filesystem::create_symlink("/etc/passwd", file);
   CHECK(refusal().find("is a link") != std::string::npos);
@@ -108,7 +108,7 @@ TEST_CASE("a home of another user is refused, one that others may write is close
   std::filesystem::permissions(home.dir(), std::filesystem::perms::all);
   REQUIRE(make_home(home));
   CHECK((std::filesystem::status(home.dir()).permissions() &
-         std::filesystem::perms::others_write) == std::filesystem::perms::none);
+            std::filesystem::perms::others_write) == std::filesystem::perms::none);
   if (::geteuid() != 0) return;
   REQUIRE(::chown(home.dir().c_str(), 65534, 65534) == 0);
   const auto refused = make_home(home);
@@ -131,8 +131,7 @@ TEST_CASE("a database of another user is refused, whoever may write it") {
     const auto refused = make_home(home);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == FaultKind::rejected);
-    CHECK(refused.error().what.find("belongs to another user (uid 65534)") !=
-          std::string::npos);
+    CHECK(refused.error().what.find("belongs to another user (uid 65534)") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(home.dir()));
   }
 }

@@ -45,8 +45,8 @@ TEST_CASE("what a daemon writes, a reader reads; the file never grows") {
   CHECK(troubles(place.home).empty());
   REQUIRE(file->write({full}, SystemClock().now()));
   CHECK(troubles(place.home) == std::vector<Trouble>{full});
-  const std::vector<Trouble> many(100, Trouble{TroubleKind::scheduler, std::string(500, 'w'),
-                                               std::string(1000, 'd'), 1, 1, 1});
+  const std::vector<Trouble> many(
+      100, Trouble{TroubleKind::scheduler, std::string(500, 'w'), std::string(1000, 'd'), 1, 1, 1});
   REQUIRE(file->write(many, SystemClock().now()));
   CHECK(fs::file_size(place.home.trouble()) == size);
   CHECK_FALSE(troubles(place.home).empty());
@@ -62,26 +62,22 @@ TEST_CASE("what a daemon wrote that lives no more is not believed") {
 
 TEST_CASE("each trouble is a sentence with what would help") {
   CHECK(text(full) ==
-        "The disk of /home/x is full: nothing can be stored. Free some space, "
-        "and the sweep goes on. `shardsweep resume` starts a daemon where none runs.");
+      "The disk of /home/x is full: nothing can be stored. Free some space, "
+      "and the sweep goes on. `shardsweep resume` starts a daemon where none runs.");
   Trouble quota = full;
   quota.detail = "Disk quota exceeded";
   CHECK(text(quota).find("(Disk quota exceeded)") != std::string::npos);
   Trouble put_off{TroubleKind::deferred, "small", "QOSMaxSubmitJob.", 0, 4, 2};
   CHECK(text(put_off) ==
-        "Sweep 'small': Slurm has put off 2 submissions (4 times): QOSMaxSubmitJob. The daemon "
-        "tries again by itself; 'shardsweep cancel small' gives up.");
+      "Sweep 'small': Slurm has put off 2 submissions (4 times): QOSMaxSubmitJob. The daemon "
+      "tries again by itself; 'shardsweep cancel small' gives up.");
   const Trouble unread{TroubleKind::unreadable, "a", "/x/t.1.tar is not there", 0, 2, 0};
   CHECK(text(unread) ==
-        "Sweep 'a': the records of 2 ended attempts can't be read: /x/t.1.tar is not there. "
-        "What its job has measured since waits for that. After daemon.records_limit the "
-        "attempt ends as lost.");
-  const Trouble token{TroubleKind::scheduler,
-                      "slurm http://rest:6820",
-                      "HTTP 401: Authentication failure",
-                      0,
-                      1,
-                      0};
+      "Sweep 'a': the records of 2 ended attempts can't be read: /x/t.1.tar is not there. "
+      "What its job has measured since waits for that. After daemon.records_limit the "
+      "attempt ends as lost.");
+  const Trouble token{TroubleKind::scheduler, "slurm http://rest:6820",
+      "HTTP 401: Authentication failure", 0, 1, 0};
   CHECK(text(token).find("slurmrestd at http://rest:6820") != std::string::npos);
   CHECK(text(token).find("renew the token") != std::string::npos);
 }

@@ -50,8 +50,7 @@ class OneAnswer {
     const int connection = ::accept4(listening_, nullptr, nullptr, SOCK_CLOEXEC);
     char asked[4096];
     if (::read(connection, asked, sizeof asked) > 0) {
-      std::string answer =
-          "HTTP/1.1 " + std::to_string(status) +
+      std::string answer = "HTTP/1.1 " + std::to_string(status) +
           " X\r\nConnection: close\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n" +
           std::string(bytes, 'x');
       for (std::size_t done = 0; done < answer.size();) {
@@ -101,8 +100,7 @@ TEST_CASE("what is kept of an answer counts against its limit and not what came"
     came += piece.size();
     return std::string(first ? "kept" : "");
   };
-  const auto answer =
-      answer_to(server.url(), {.path = "/jobs", .most_bytes = mib, .keep = keep});
+  const auto answer = answer_to(server.url(), {.path = "/jobs", .most_bytes = mib, .keep = keep});
   REQUIRE(answer);
   CHECK(answer->status == 200);
   CHECK(answer->body == "kept");
@@ -114,8 +112,7 @@ TEST_CASE("an answer above the limit is refused and may have been carried out") 
   const auto answer = answer_to(server.url(), {.path = "/jobs", .most_bytes = mib});
   REQUIRE_FALSE(answer);
   CHECK(answer.error().kind == FaultKind::timed_out);
-  CHECK(answer.error().what.find("the answer to /jobs is larger than 1 MiB") !=
-        std::string::npos);
+  CHECK(answer.error().what.find("the answer to /jobs is larger than 1 MiB") != std::string::npos);
 }
 
 TEST_CASE("a reader that refuses a piece ends the request with its reason") {

@@ -34,7 +34,7 @@ Result<http::Response> answer_of(const TlsServer& server, const std::string& ca_
 }  // namespace
 
 TEST_CASE("a server whose certificate does not hold is asked nothing" *
-          doctest::skip(find_on_path("openssl").empty())) {
+    doctest::skip(find_on_path("openssl").empty())) {
   Authority ours("Ours");
   Authority others("Others");
   std::ofstream(ours.file("page")) << "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
@@ -49,7 +49,7 @@ TEST_CASE("a server whose certificate does not hold is asked nothing" *
       {good, ours.certificate(), ""},
       {good, "", "unable to get local issuer certificate"},
       {others.certify("127.0.0.1", for_long), ours.certificate(),
-       "unable to get local issuer certificate"},
+          "unable to get local issuer certificate"},
       {ours.certify("127.0.0.1", until_expired), ours.certificate(), "certificate has expired"},
       {ours.certify("127.0.0.2", for_long), ours.certificate(), "127.0.0.1"},
       {good, ours.file("gone.pem"), "gone.pem"},

@@ -70,7 +70,7 @@ class Server {
       if (got > 0) request.append(bytes, static_cast<std::size_t>(got));
       if (!is_whole(request)) continue;
       const std::string answer = "HTTP/1.1 " + std::to_string(status) +
-                                 " X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+          " X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
       REQUIRE(::write(connection, answer.data(), answer.size()) > 0);
       break;
     }
@@ -125,8 +125,7 @@ TEST_CASE("a notice is one POST of JSON with Slack's text and the header of the 
   const SecretFile address(server.url("/services/T0/secret?x=1"));
   const SecretFile header("Authorization: Bearer hidden");
   const ManualClock clock;
-  const auto notifier =
-      make_webhook({.url_file = address.path, .header_file = header.path}, clock);
+  const auto notifier = make_webhook({.url_file = address.path, .header_file = header.path}, clock);
   notifier->send(notice);
   CHECK(notifier->busy());
   std::vector<std::string> said;

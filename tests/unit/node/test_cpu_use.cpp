@@ -14,23 +14,21 @@ using namespace shardsweep;
 namespace {
 
 double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 void burn(double seconds) {
   timespec used{};
   do {
     ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  } while (static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9 <
-           seconds);
+  } while (static_cast<double>(used.tv_sec) + static_cast<double>(used.tv_nsec) * 1e-9 < seconds);
 }
 
 }  // namespace
 
 TEST_CASE("busy is what neither idled, nor waited for a disk, nor was stolen") {
   CHECK(busy_seconds_in("cpu  100 20 30 4000 500 6 7 800 0 0\ncpu0 1 1\n", 100) ==
-        doctest::Approx(1.63));
+      doctest::Approx(1.63));
   for (const char* text : {"", "cpu0 1 2 3 4 5 6 7\n", "cpu  1 2 3\n", "cpu  1 2 x 4 5 6 7\n"})
     CHECK_MESSAGE(!busy_seconds_in(text, 100), text);
   CHECK(!busy_seconds_in("cpu  1 2 3 4 5 6 7", 0));

@@ -9,9 +9,9 @@ using namespace shardsweep;
 
 TEST_CASE("the count of a control group of version 1 and of version 2") {
   CHECK(memory_kills_file("9:name=systemd:/\n4:memory:/slurm_n1/uid_1/job_7\n0::/\n", "/cg") ==
-        "/cg/memory/slurm_n1/uid_1/job_7/memory.oom_control");
+      "/cg/memory/slurm_n1/uid_1/job_7/memory.oom_control");
   CHECK(memory_kills_file("0::/system.slice/slurmstepd.scope/job_7\n", "/cg") ==
-        "/cg/system.slice/slurmstepd.scope/job_7/memory.events");
+      "/cg/system.slice/slurmstepd.scope/job_7/memory.events");
   CHECK(memory_kills_file("3:cpuset:/\n", "/cg").empty());
   CHECK(memory_kills_file("", "/cg").empty());
   CHECK(memory_kills_file("memory", "/cg").empty());

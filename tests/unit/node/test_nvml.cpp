@@ -24,8 +24,8 @@ const std::string two_gpus =
 class FakeGpus {
  public:
   explicit FakeGpus(const std::string& text)
-      : file_(std::filesystem::temp_directory_path() /
-              ("fake-nvml-" + std::to_string(::getpid()))) {
+      : file_(
+            std::filesystem::temp_directory_path() / ("fake-nvml-" + std::to_string(::getpid()))) {
     tell(text);
     ::setenv("FAKE_NVML", file_.c_str(), 1);
   }
@@ -53,8 +53,7 @@ TEST_CASE("GPUs have names and memory and processes and a health") {
   CHECK(nvml.identity(0) == GpuIdentity{"NVIDIA H100 80GB HBM3", "GPU-aa"});
   CHECK(nvml.memory(1) == GpuMemory{2097152, 85520809984});
   CHECK(nvml.compute_processes(0)->empty());
-  CHECK(*nvml.compute_processes(1) ==
-        std::vector<GpuProcess>{{4242, 1000}, {4243, std::nullopt}});
+  CHECK(*nvml.compute_processes(1) == std::vector<GpuProcess>{{4242, 1000}, {4243, std::nullopt}});
   CHECK(nvml.health(1) == GpuHealth{3, 0x44});
 }
 
@@ -71,8 +70,7 @@ TEST_CASE("a GPU of another job is told from one that is lost") {
   const FakeGpus gpus(two_gpus + "fail|HandleByIndex0|4\nfail|HandleByIndex1|15\n");
   const Nvml nvml = loaded();
   CHECK(nvml.count() == 2);
-  CHECK(nvml.identity(0).error() ==
-        Fault{FaultKind::rejected, "GPU 0: Insufficient Permissions"});
+  CHECK(nvml.identity(0).error() == Fault{FaultKind::rejected, "GPU 0: Insufficient Permissions"});
   CHECK(nvml.memory(1).error() == Fault{FaultKind::unavailable, "GPU 1: GPU is lost"});
   CHECK(nvml.compute_processes(1).error().kind == FaultKind::unavailable);
   CHECK(nvml.health(1).error().kind == FaultKind::unavailable);
@@ -111,10 +109,8 @@ TEST_CASE("no library and no driver and a foreign library are faults") {
   const FakeGpus gpus(two_gpus + "fail|Init|9\n");
   CHECK_FALSE(Nvml::load("/nowhere/libnvidia-ml.so.1"));
   const std::string fake = fakes + "/new/libnvidia-ml.so.1";
-  CHECK(Nvml::load(fake).error() ==
-        Fault{FaultKind::unavailable, fake + ": Driver Not Loaded"});
-  CHECK(Nvml::load("libc.so.6").error().what ==
-        "libc.so.6 lacks functions that every NVML has");
+  CHECK(Nvml::load(fake).error() == Fault{FaultKind::unavailable, fake + ": Driver Not Loaded"});
+  CHECK(Nvml::load("libc.so.6").error().what == "libc.so.6 lacks functions that every NVML has");
 }
 
 TEST_CASE("clocks that are low for no bad reason are not throttled") {
@@ -135,7 +131,7 @@ TEST_CASE("the models that the driver lists in /proc") {
       << "IRQ: 1\nModel: \t\t NVIDIA A100-SXM4-80GB\r\n";
   std::ofstream(root / "0000:0b:00.0" / "information") << "Model:\n";
   CHECK(gpu_models_in_proc(root) ==
-        std::vector<std::string>{"NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB"});
+      std::vector<std::string>{"NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-40GB"});
   std::filesystem::remove_all(root);
   CHECK(gpu_models_in_proc(root).empty());
 }

@@ -10,7 +10,7 @@ using namespace shardsweep;
 
 TEST_CASE("what a recorder says is quoted without what a terminal obeys") {
   CHECK(decode_recorder_reading("SBREC03\x1b[2J").error().what ==
-        "not a JSON object: 'SBREC03\\x1b[2J'");
+      "not a JSON object: 'SBREC03\\x1b[2J'");
   const auto reading = decode_recorder_reading(
       R"({"guilty": [1], "why": "\u001b[2J", "waits": [{"group": "\u0007", "operation": "o",
       "sequence": 1, "waiting": [0], "never_came": [1]}]})");

@@ -12,9 +12,8 @@
 namespace shardsweep::testing {
 namespace {
 
-Grid grid(std::string name, std::vector<std::int32_t> gpus,
-          std::vector<std::int32_t> micro_batch, std::vector<std::int32_t> vars,
-          std::int32_t repeats, std::string version = "1.0") {
+Grid grid(std::string name, std::vector<std::int32_t> gpus, std::vector<std::int32_t> micro_batch,
+    std::vector<std::int32_t> vars, std::int32_t repeats, std::string version = "1.0") {
   Grid one;
   one.name = std::move(name);
   one.gpus = std::move(gpus);
@@ -32,10 +31,9 @@ const std::vector<Templates::Kind>& Templates::kinds() {
       {"plain", {grid("a", {1, 2}, {1, 2, 4, 8}, {}, 1)}},
       {"repeats", {grid("a", {1, 2}, {1, 2, 4}, {}, 3)}},
       {"vars", {grid("a", {1, 2}, {1, 2}, {0, 1, 3}, 2)}},
-      {"two sweeps",
-       {grid("a", {1, 2}, {1, 2, 4}, {}, 1), grid("b", {2, 4}, {2, 4, 8}, {}, 2)}},
+      {"two sweeps", {grid("a", {1, 2}, {1, 2, 4}, {}, 1), grid("b", {2, 4}, {2, 4, 8}, {}, 2)}},
       {"two versions",
-       {grid("a", {1, 2}, {1, 2, 4}, {}, 1), grid("b", {1, 2}, {1, 2, 4}, {}, 1, "1.1")}},
+          {grid("a", {1, 2}, {1, 2, 4}, {}, 1), grid("b", {1, 2}, {1, 2, 4}, {}, 1, "1.1")}},
   };
   return all;
 }
@@ -88,8 +86,7 @@ std::vector<RandomDatabase::Planned> RandomDatabase::planned(SweepId sweep) {
   std::map<std::string, double> speeds;
   std::vector<Planned> trials;
   sqlite::Database database(file_, sqlite::OpenMode::existing, 1000);
-  sqlite::Statement select(
-      database,
+  sqlite::Statement select(database,
       "SELECT id, model || '/' || gpus || '/' || vars, lane || '/' || micro_batch FROM trials "
       "WHERE sweep = ? AND final_of IS NULL ORDER BY id");
   auto row = select.use(sweep);
@@ -102,8 +99,8 @@ std::vector<RandomDatabase::Planned> RandomDatabase::planned(SweepId sweep) {
   return trials;
 }
 
-std::vector<Change> RandomDatabase::ended(const Planned& trial, AllocationId allocation,
-                                          AttemptId attempt) {
+std::vector<Change> RandomDatabase::ended(
+    const Planned& trial, AllocationId allocation, AttemptId attempt) {
   const bool measured = chance(0.9);
   PutAttempt put;
   put.row = {attempt, trial.id, 1, allocation, {}, "/dir", State::ended, false};
@@ -120,9 +117,8 @@ std::vector<Change> RandomDatabase::ended(const Planned& trial, AllocationId all
   measurement.attempt = attempt;
   measurement.trial = trial.id;
   const double speed = noise_ > 0 ? around(trial.speed, noise_) : trial.speed;
-  measurement.metrics = {{"tokens_per_s_per_gpu", speed},
-                         {"train_step_ms", 1e6 / speed},
-                         {"peak_memory_bytes", 3.0 * (1 << 20)}};
+  measurement.metrics = {{"tokens_per_s_per_gpu", speed}, {"train_step_ms", 1e6 / speed},
+      {"peak_memory_bytes", 3.0 * (1 << 20)}};
   if (chance(0.5)) {
     measurement.metrics["train_step_ms_spread"] = std::abs(around(noise_, 1));
     measurement.metrics["steps"] = 5;
@@ -157,8 +153,7 @@ void RandomDatabase::run(Daemon& daemon, const std::vector<Planned>& trials) {
 }
 
 /// Of any layouts, whoever won: no answer knows of them.
-void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep,
-                                const std::vector<Planned>& trials) {
+void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials) {
   std::vector<NewFinal> side;
   for (const Planned& one : trials) {
     const auto tool = chance(0.5) ? SideRun::profile : SideRun::memory;
@@ -174,14 +169,14 @@ void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep,
 }
 
 /// Of some cells, over two or three of what was planned, in which order and how often ever.
-void RandomDatabase::hold_finals(Daemon& daemon, SweepId sweep,
-                                 const std::vector<Planned>& trials) {
+void RandomDatabase::hold_finals(
+    Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials) {
   std::set<TrialId> measured;
   {
     sqlite::Database database(file_, sqlite::OpenMode::existing, 1000);
     sqlite::Statement select(database,
-                             "SELECT id FROM trials WHERE sweep = ? AND counted_speed IS NOT "
-                             "NULL AND counted_mark IS NULL");
+        "SELECT id FROM trials WHERE sweep = ? AND counted_speed IS NOT "
+        "NULL AND counted_mark IS NULL");
     auto row = select.use(sweep);
     while (row.next())
       measured.insert(row.integer(0));

@@ -50,8 +50,8 @@ class RandomDatabase {
   [[nodiscard]] double around(double value, double share);
   /// Attempts of an allocation of their own, in one commit.
   void run(Daemon& daemon, const std::vector<Planned>& trials);
-  [[nodiscard]] std::vector<Change> ended(const Planned& trial, AllocationId allocation,
-                                          AttemptId attempt);
+  [[nodiscard]] std::vector<Change> ended(
+      const Planned& trial, AllocationId allocation, AttemptId attempt);
   void run_beside(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
   void hold_finals(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
   [[nodiscard]] std::vector<Planned> planned(SweepId sweep);

@@ -72,7 +72,7 @@ class Views {
     const Rows rows(table);
     for (std::size_t row = 0; row < rows.size(); ++row) {
       Said said{rows.text(row, "layout"), rows.number(row, "tokens_per_s_per_gpu").value_or(0),
-                rows.text(row, "certainty")};
+          rows.text(row, "certainty")};
       const auto cell = cell_of(rows.text(row, "model"), rows.text(row, "gpus"));
       const auto value = rows.text(row, var);
       best_[value.empty() ? cell : cell + '/' + value] = said;
@@ -81,16 +81,15 @@ class Views {
   }
 
   void contradict(const std::string& view, const std::string& cell, const std::string& said,
-                  const std::string& best) {
+      const std::string& best) {
     if (contradiction_.empty())
       contradiction_ = fmt::format("{} of {}: {} says {}, `best` says {}", cell,
-                                   fmt::join(sweeps_, " and "), view, said, best);
+          fmt::join(sweeps_, " and "), view, said, best);
   }
 
-  void hold(const std::string& view, const std::string& cell, const Said& said,
-            const Said& best) {
+  void hold(const std::string& view, const std::string& cell, const Said& said, const Said& best) {
     const bool same_layout = said.layout == best.layout || said.layout.empty() ||
-                             said.layout.starts_with(best.layout + ' ');
+        said.layout.starts_with(best.layout + ' ');
     const bool same_speed = said.speed == 0 || std::abs(said.speed / best.speed - 1) < 1e-9;
     const bool as_sure = said.certainty.empty() || said.certainty == best.certainty;
     if (!same_layout || !same_speed || !as_sure) contradict(view, cell, text(said), text(best));
@@ -115,13 +114,12 @@ class Views {
   [[nodiscard]] Winners joined_best() const {
     Winners joined;
     for (const auto& [cell, all] : of_cell_) {
-      auto fastest =
-          *std::max_element(all.begin(), all.end(),
-                            [](const Said& a, const Said& b) { return a.speed < b.speed; });
+      auto fastest = *std::max_element(
+          all.begin(), all.end(), [](const Said& a, const Said& b) { return a.speed < b.speed; });
       if (all.size() > 1) fastest.certainty.clear();
       // Of two that are alike the older one counts, and no view here tells its age.
       if (std::count_if(all.begin(), all.end(),
-                        [&](const Said& one) { return one.speed == fastest.speed; }) > 1)
+              [&](const Said& one) { return one.speed == fastest.speed; }) > 1)
         fastest.layout.clear();
       joined[cell] = fastest;
     }
@@ -143,8 +141,7 @@ class Views {
   }
 
   void ask_heatmap(std::size_t layouts) {
-    const HeatmapRequest request{
-        .selection = selection(), .columns = "gpus", .layouts = layouts};
+    const HeatmapRequest request{.selection = selection(), .columns = "gpus", .layouts = layouts};
     const auto heatmap = pivot(must(reader_->cells(request)), request);
     Winners winners;
     for (std::size_t r = 0; r < heatmap.rows.size(); ++r) {
@@ -183,14 +180,13 @@ class Views {
       const auto name = cell_of(rows.text(row, "model"), rows.text(row, "gpus"));
       const Said best{cell.layout, cell.value.value_or(0), certainty_text(cell.answer)};
       hold("the list of cells", name,
-           {rows.text(row, "layout"), rows.number(row, "tokens_per_s_per_gpu").value_or(-1),
-            rows.text(row, "certainty")},
-           best);
+          {rows.text(row, "layout"), rows.number(row, "tokens_per_s_per_gpu").value_or(-1),
+              rows.text(row, "certainty")},
+          best);
       hold("the matrix", name,
-           {"", matrix_rows.number(r, "gpus=" + rows.text(row, "gpus")).value_or(-1), ""},
-           best);
-      for (const auto& [form, all] : {std::pair("csv", &csv), std::pair("json", &json),
-                                      std::pair("markdown", &markdown)}) {
+          {"", matrix_rows.number(r, "gpus=" + rows.text(row, "gpus")).value_or(-1), ""}, best);
+      for (const auto& [form, all] :
+          {std::pair("csv", &csv), std::pair("json", &json), std::pair("markdown", &markdown)}) {
         if (all->find(cell.layout) == std::string::npos)
           contradict(form, name, "nothing of it", text(best));
       }
@@ -211,17 +207,17 @@ class Views {
       ++answered;
       const auto name = cell_of(heatmap.rows[cell.row], heatmap.columns[cell.column]);
       hold("the page's cell", name,
-           {winner->name, winner->tokens_per_s_per_gpu, certainty_text(cell.answer)},
-           {shown.layout, shown.value.value_or(0), certainty_text(shown.answer)});
+          {winner->name, winner->tokens_per_s_per_gpu, certainty_text(cell.answer)},
+          {shown.layout, shown.value.value_or(0), certainty_text(shown.answer)});
       const auto panel = cell_panel(view, cell);
       const auto wanted = fmt::format("{}</b>: {} tokens/s/GPU. ", layout_html(shown.layout),
-                                      amount_text(shown.answer.winner()->tokens_per_s_per_gpu));
+          amount_text(shown.answer.winner()->tokens_per_s_per_gpu));
       if (panel.find(wanted) == std::string::npos)
         contradict("the page's panel", name, "nothing of it", wanted);
     }
     if (answered != of_cell_.size())
       contradict("the page", "all", fmt::format("{} answers", answered),
-                 fmt::format("{}", of_cell_.size()));
+          fmt::format("{}", of_cell_.size()));
   }
 
   void ask_compare() {
@@ -232,8 +228,7 @@ class Views {
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const auto cell = cell_of(rows.text(row, "model"), rows.text(row, "gpus"));
       const auto value = rows.text(row, var);
-      winners[value.empty() ? cell : cell + '/' + value] = {rows.text(row, "first_winner"), 0,
-                                                            ""};
+      winners[value.empty() ? cell : cell + '/' + value] = {rows.text(row, "first_winner"), 0, ""};
       if (rows.text(row, "winner_changes") != "no")
         contradict("compare", cell, "another winner on the same side", "the same");
     }
@@ -247,8 +242,8 @@ class Views {
       const auto model = group.title.substr(0, group.title.find(','));
       const auto before = group.title.find(fmt::format(", {} ", var));
       const auto value = before == std::string::npos
-                             ? std::string()
-                             : group.title.substr(before + std::string(var).size() + 3);
+          ? std::string()
+          : group.title.substr(before + std::string(var).size() + 3);
       for (const auto& point : group.points) {
         const auto gpus = fmt::format("{:.0f}", point.cost);
         auto cell = cell_of(model, gpus);
@@ -324,8 +319,8 @@ std::string contradiction_in(Templates& templates, std::uint64_t seed) {
 TEST_CASE("every view of a random database names the same winner of each cell") {
   const auto databases = setting("SHARDSWEEP_ANSWER_DATABASES", 200);
   const Seeds seeds({"one_answer", "every view of a random database*", "SHARDSWEEP_ANSWER_SEED",
-                     "SHARDSWEEP_ANSWER_DATABASES"},
-                    databases);
+                        "SHARDSWEEP_ANSWER_DATABASES"},
+      databases);
   Templates templates;
   for (const auto& kept : seeds.kept()) {
     CAPTURE(kept.found);

@@ -22,12 +22,10 @@ using Three = std::array<double, 3>;
 using Matrix = std::array<Three, 3>;
 
 constexpr Matrix normal{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
-constexpr Matrix protanopia{{{0.152286, 1.052583, -0.204868},
-                             {0.114503, 0.786281, 0.099216},
-                             {-0.003882, -0.048116, 1.051998}}};
-constexpr Matrix deuteranopia{{{0.367322, 0.860646, -0.227968},
-                               {0.280085, 0.672501, 0.047413},
-                               {-0.011820, 0.042940, 0.968881}}};
+constexpr Matrix protanopia{{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
+    {-0.003882, -0.048116, 1.051998}}};
+constexpr Matrix deuteranopia{{{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413},
+    {-0.011820, 0.042940, 0.968881}}};
 
 double linear(int channel) {
   const double value = channel / 255.0;
@@ -63,14 +61,12 @@ double distance(const Colour& a, const Colour& b, const Matrix& eyes) {
 /// "--k3: #4f3169;": each such colour of a page's style, in its order.
 std::vector<Colour> inks_of(const std::string& page) {
   std::vector<Colour> inks;
-  for (auto at = page.find("--k0: #"); at != std::string::npos;
-       at = page.find("--k0: #", at + 1)) {
+  for (auto at = page.find("--k0: #"); at != std::string::npos; at = page.find("--k0: #", at + 1)) {
     for (std::size_t number = 0; number < 8; ++number) {
       const auto place = page.find("--k" + std::to_string(number) + ": #", at) + 7;
       const auto value = std::stoul(page.substr(place, 6), nullptr, 16);
       inks.push_back({static_cast<std::uint8_t>(value >> 16),
-                      static_cast<std::uint8_t>(value >> 8 & 0xff),
-                      static_cast<std::uint8_t>(value & 0xff)});
+          static_cast<std::uint8_t>(value >> 8 & 0xff), static_cast<std::uint8_t>(value & 0xff)});
     }
   }
   return inks;
@@ -92,8 +88,7 @@ TEST_CASE("colours of charts stay apart for the colour-blind and in a greyscale 
           CHECK(distance(inks[i], inks[j], eyes) > 15);
       }
       // Parts of a bar lie beside each other in this order.
-      if (i > set)
-        CHECK(std::abs(seen(inks[i], normal)[0] - seen(inks[i - 1], normal)[0]) > 13);
+      if (i > set) CHECK(std::abs(seen(inks[i], normal)[0] - seen(inks[i - 1], normal)[0]) > 13);
     }
   }
 }

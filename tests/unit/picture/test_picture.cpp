@@ -19,8 +19,8 @@ namespace {
 const std::string hostile = "\"><script>alert('x')</script>&\x1b[31m\u202Ered";
 
 Heatmap pictured() {
-  Heatmap heatmap{"model", "nodes", "tokens_per_s_per_gpu", {"tiny", hostile}, {"1", "2"},
-                  {},      "a note"};
+  Heatmap heatmap{
+      "model", "nodes", "tokens_per_s_per_gpu", {"tiny", hostile}, {"1", "2"}, {}, "a note"};
   heatmap.cells.resize(2, std::vector<HeatmapCell>(2));
   heatmap.cells[0][0] = {"completed", ' ', 100.0, "dp8 tp1", 4, 2, 1, 0};
   heatmap.cells[0][1] = {"completed", ' ', 900.0, hostile, 1, 1, 0, 0};
@@ -186,8 +186,7 @@ TEST_CASE("steps grow darker from step to step, and their text can be read") {
 }
 
 TEST_CASE("models that differ a thousand times have each a scale of their own") {
-  Heatmap heatmap{"model", "nodes", "tokens_per_s_per_gpu", {"small", "large"}, {"1", "2"},
-                  {},      ""};
+  Heatmap heatmap{"model", "nodes", "tokens_per_s_per_gpu", {"small", "large"}, {"1", "2"}, {}, ""};
   heatmap.cells.resize(2, std::vector<HeatmapCell>(2));
   heatmap.cells[0][0] = {"completed", ' ', 40'000.0, "dp8", 1, 1};
   heatmap.cells[0][1] = {"completed", ' ', 20'000.0, "dp16", 1, 1};
@@ -201,8 +200,7 @@ TEST_CASE("models that differ a thousand times have each a scale of their own") 
   CHECK(steps_of(heatmap)[1][0] == 1);
 }
 
-TEST_CASE(
-    "text of a picture has twelve points at least, and its last line says where it is from") {
+TEST_CASE("text of a picture has twelve points at least, and its last line says where it is from") {
   const auto drawing = with_source(heatmap_picture(pictured()), "demo · measured 2026-11-24");
   for (const auto& group : drawing.groups) {
     for (const auto& shape : group.shapes) {
@@ -210,7 +208,7 @@ TEST_CASE(
     }
   }
   CHECK(svg_text(drawing, SvgUse::file).find(">demo · measured 2026-11-24</text>") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("a degree of 1 is left out of a short layout") {

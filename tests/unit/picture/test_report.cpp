@@ -23,28 +23,15 @@ namespace {
 const std::string hostile_report = "</script><script>window.obeyed=1</script>";
 
 std::vector<Value> trial(const std::string& name, std::int64_t tp, std::int64_t micro_batch,
-                         std::int64_t repeat, double speed) {
+    std::int64_t repeat, double speed) {
   const bool oom = speed == 0;
-  return {std::string("demo"),
-          name,
-          std::string("tiny"),
-          std::int64_t{128},
-          std::int64_t{1},
-          std::int64_t{8},
-          "dp1 tp" + std::to_string(tp) + " mb" + std::to_string(micro_batch),
-          tp,
-          std::int64_t{1},
-          micro_batch,
-          repeat,
-          std::string(oom ? "oom" : "completed"),
-          oom ? Value() : Value(speed),
-          oom ? Value() : Value(std::int64_t{1000} * micro_batch),
-          std::string("bench"),
-          std::string("1.0"),
-          oom ? Value(hostile_report) : Value(),
-          std::string("forward=3;backward=6;gradient_norm=0.5;reduction=0.001"),
-          std::string("gpu=H100;nccl=2.28"),
-          std::int64_t{name.front()}};
+  return {std::string("demo"), name, std::string("tiny"), std::int64_t{128}, std::int64_t{1},
+      std::int64_t{8}, "dp1 tp" + std::to_string(tp) + " mb" + std::to_string(micro_batch), tp,
+      std::int64_t{1}, micro_batch, repeat, std::string(oom ? "oom" : "completed"),
+      oom ? Value() : Value(speed), oom ? Value() : Value(std::int64_t{1000} * micro_batch),
+      std::string("bench"), std::string("1.0"), oom ? Value(hostile_report) : Value(),
+      std::string("forward=3;backward=6;gradient_norm=0.5;reduction=0.001"),
+      std::string("gpu=H100;nccl=2.28"), std::int64_t{name.front()}};
 }
 
 /// What the store would ask for, and what planner/answer says to it.
@@ -67,33 +54,15 @@ void answer_anew(ReportInput& input) {
 ReportInput sample_report() {
   ReportInput input;
   auto& trials = input.facts.trials;
-  trials.columns = {"sweep",
-                    "trial",
-                    "model",
-                    "seq_len",
-                    "nodes",
-                    "gpus",
-                    "layout",
-                    "tp",
-                    "pp",
-                    "micro_batch",
-                    "repeat",
-                    "outcome",
-                    "tokens_per_s_per_gpu",
-                    "peak_memory_bytes",
-                    "runner",
-                    "runner_version",
-                    "cause",
-                    "phases",
-                    "software",
-                    "trial_id"};
+  trials.columns = {"sweep", "trial", "model", "seq_len", "nodes", "gpus", "layout", "tp", "pp",
+      "micro_batch", "repeat", "outcome", "tokens_per_s_per_gpu", "peak_memory_bytes", "runner",
+      "runner_version", "cause", "phases", "software", "trial_id"};
   trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
-                 trial("d", 2, 2, 1, 80),  trial("e", 1, 2, 1, 0),   trial("f", 1, 1, 3, 101)};
+      trial("d", 2, 2, 1, 80), trial("e", 1, 2, 1, 0), trial("f", 1, 1, 3, 101)};
   input.facts.sweeps = {{"sweep", "backend", "cluster", "runner", "runner_version", "revision",
-                         "resolved", "job_template"},
-                        {{std::string("demo"), std::string("local"), std::string("here"),
-                          std::string("bench"), std::string("1.0"), std::int64_t{1},
-                          "name: demo\n# " + hostile_report, std::string()}}};
+                            "resolved", "job_template"},
+      {{std::string("demo"), std::string("local"), std::string("here"), std::string("bench"),
+          std::string("1.0"), std::int64_t{1}, "name: demo\n# " + hostile_report, std::string()}}};
   Heatmap& heatmap = input.heatmap;
   heatmap = {"model", "nodes", "tokens_per_s_per_gpu", {"tiny"}, {"1"}, {}, "", {"bench 1.0"}};
   heatmap.cells = {{{"completed", ' ', 101.0, "dp1 tp1 mb1", 6, 5, 0, 0}}};
@@ -124,7 +93,7 @@ TEST_CASE("the page says of each cell what its answer says") {
   const auto page = report_page(input);
   const auto badge = badge_of(answer);
   CHECK(page.find("<span class=\"badge " + badge.style + "\">" + badge.text + "</span>") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(page.find(xml_escaped(certainty_text(answer)).substr(1)) != std::string::npos);
 }
 
@@ -194,8 +163,7 @@ TEST_CASE("what differs between runs stands out, and what is equal is said once"
   CHECK(page.find("<dt>nccl</dt><dd>2.28 (4 runs), 2.29 (1 run)</dd>") != std::string::npos);
 }
 
-TEST_CASE(
-    "a cause stands only with what has failed, and not if it is a place in a table alone") {
+TEST_CASE("a cause stands only with what has failed, and not if it is a place in a table alone") {
   auto input = sample_report();
   auto& rows = input.facts.trials.rows;
   const Rows trials(input.facts.trials);
@@ -222,8 +190,7 @@ TEST_CASE("failures that differ in a number alone are one cause") {
   for (const std::size_t row : {0U, 1U, 4U}) {
     rows[row][11] = std::string("oom");
     rows[row][12] = Value();
-    rows[row][16] =
-        "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
+    rows[row][16] = "rank " + std::to_string(row) + " needs " + std::to_string(row * 7) + " bytes";
   }
   const auto page = report_page(input);
   CHECK(page.find("<td class=\"number\">3</td><td class=\"word\">out of memory</td><td>rank 0 "
@@ -242,7 +209,7 @@ TEST_CASE("a sweep over gpus has no column of nodes") {
   for (auto& row : input.facts.trials.rows)
     row[4] = std::int64_t{0};
   CHECK(report_page(input).find(R"("name":"nodes","title":"nodes","axis":1,"same":null)") !=
-        std::string::npos);
+      std::string::npos);
   Table table{{"nodes", "at"}, {{std::int64_t{0}, std::int64_t{5}}}};
   CHECK(html_table(table, "t").find("nodes") == std::string::npos);
   table.rows[0][0] = std::int64_t{2};
@@ -267,9 +234,9 @@ TEST_CASE("names of many trials are told by their model, common words and a hash
     rows.back()[1] = "tiny-dp1-mb" + std::to_string(i % 3) + "-" + std::to_string(100'000 + i);
   }
   auto page = report_page(input);
-  CHECK(page.find(
-            R"("name":"trial","title":"trial","after":"model","length":6,"hashes":"100000)") !=
-        std::string::npos);
+  CHECK(
+      page.find(R"("name":"trial","title":"trial","after":"model","length":6,"hashes":"100000)") !=
+      std::string::npos);
   // A name that is not made so is told as a text.
   rows[7][1] = std::string("other");
   page = report_page(input);
@@ -308,7 +275,7 @@ TEST_CASE("a pair holds every axis but its own fixed") {
     const Rows trials(facts);
     const TrialRows rows(trials);
     CHECK_MESSAGE(axis_effects(cells_of_page(input.heatmap, trials), trials, rows).empty(),
-                  column << " differs too");
+        column << " differs too");
     for (auto& row : facts.rows)
       row[7] = std::int64_t{1};
     const auto alone = axis_effects(cells_of_page(input.heatmap, trials), trials, rows);
@@ -342,7 +309,7 @@ TEST_CASE("every series of a chart is in its legend, and ticks stand at the data
   Chart chart{"t", {"GPUs", "", true, false, {}, true}, {"y", ""}};
   for (int i = 0; i < 9; ++i)
     chart.series.push_back({"a series with a long name " + std::to_string(i),
-                            {{8, 1.0 + i}, {16, 2.0 + i}, {24, 3.0 + i}}});
+        {{8, 1.0 + i}, {16, 2.0 + i}, {24, 3.0 + i}}});
   const auto drawing = chart_picture(chart);
   const auto has = [&drawing](const std::string& text) {
     for (const auto& group : drawing.groups) {
@@ -367,7 +334,7 @@ TEST_CASE("every series of a chart is in its legend, and ticks stand at the data
 
 TEST_CASE("a var of a layout may be broken where it is too long, and is text") {
   CHECK(layout_html("dp8 tp1 algo=<tree>") ==
-        "<span>dp<b>8</b></span> <span class=\"var\">algo=&lt;tree&gt;</span>");
+      "<span>dp<b>8</b></span> <span class=\"var\">algo=&lt;tree&gt;</span>");
 }
 
 TEST_CASE("a frontier's picture names each group once, and what is beaten once") {

@@ -131,8 +131,8 @@ TEST_CASE("splits: the best of each tp x pp, and why none fits") {
   }
   CHECK(best == judged->fitting.front().guess.step_s);
   // tp 16 does not divide 8 kv heads.
-  const auto wide = std::find_if(cells->begin(), cells->end(),
-                                 [](const PairCell& cell) { return cell.across == 16; });
+  const auto wide = std::find_if(
+      cells->begin(), cells->end(), [](const PairCell& cell) { return cell.across == 16; });
   REQUIRE(wide != cells->end());
   CHECK(has(wide->why, "kv heads"));
   // The map shows what a lock on tp rules out.
@@ -168,8 +168,8 @@ TEST_CASE("a batch is judged by what four times as many tokens would gain") {
   CHECK(few->too_few);
   CHECK(few->tokens_per_gpu == 4096);
   CHECK(has(few->text,
-            "1,048,576 tokens are 4,096 for each of 256 GPUs: too few. With 4Mi each "
-            "GPU would be"));
+      "1,048,576 tokens are 4,096 for each of 256 GPUs: too few. With 4Mi each "
+      "GPU would be"));
   request.global_batch_tokens = 256 << 20;
   const auto enough = judge_batch(request);
   REQUIRE(enough);

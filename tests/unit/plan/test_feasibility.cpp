@@ -41,8 +41,8 @@ SweepSpec sweep_64() {
   return sweep;
 }
 
-std::string verdict(const SweepSpec& sweep, const GridPoint& at,
-                    const Capabilities& runner = any_runner()) {
+std::string verdict(
+    const SweepSpec& sweep, const GridPoint& at, const Capabilities& runner = any_runner()) {
   const auto found = Judge(sweep, runner, nullptr, nullptr).judge(at);
   if (found.feasible) {
     CHECK(found.constraint.empty());
@@ -86,34 +86,32 @@ TEST_CASE("a tp beyond the GPUs of a node is slow and not infeasible") {
 TEST_CASE("each broken constraint is named with its numbers") {
   const auto sweep = sweep_64();
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 0, p.gpus = 16; })) ==
-        "gpus: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
-        "more");
+      "gpus: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+      "more");
   CHECK(verdict(sweep, changed([](Point& p) { p.nodes = 2; })) ==
-        "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
+      "gpus: 2 nodes with 8 GPUs each are 16 GPUs, but gpus is 8");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.dp = 4; })) ==
-        "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the world has 8 GPUs");
+      "world: dp 4 x tp 1 x pp 1 = 4 ranks, but the world has 8 GPUs");
   auto gap = changed([](Point& p) { p.layout.tp = 3, p.layout.dp = 0; });
   gap.gap = Gap::dp;
   CHECK(verdict(sweep, gap) == "world: 8 GPUs cannot be divided by tp 3 x pp 1 = 3");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.grad_accum = 7; })) ==
-        "batch: dp 8 x micro_batch 1 x grad_accum 7 = 56 samples, but the global batch is 64");
+      "batch: dp 8 x micro_batch 1 x grad_accum 7 = 56 samples, but the global batch is 64");
   gap = changed([](Point& p) { p.layout.micro_batch = 3, p.layout.grad_accum = 0; });
   gap.gap = Gap::grad_accum;
   CHECK(verdict(sweep, gap) ==
-        "batch: a global batch of 64 samples is not a multiple of dp 8 x micro_batch 3 = 24");
-  CHECK(verdict(sweep, laid_out(1, 16, 1)) ==
-        "heads: tp 16 does not divide the 8 heads of small");
+      "batch: a global batch of 64 samples is not a multiple of dp 8 x micro_batch 3 = 24");
+  CHECK(verdict(sweep, laid_out(1, 16, 1)) == "heads: tp 16 does not divide the 8 heads of small");
   CHECK(verdict(sweep, laid_out(1, 8, 1)) ==
-        "kv_heads: tp 8 does not divide the 4 kv heads of small");
-  CHECK(verdict(sweep, laid_out(1, 1, 16)) ==
-        "layers: pp 16 is more than the 8 layers of small");
+      "kv_heads: tp 8 does not divide the 4 kv heads of small");
+  CHECK(verdict(sweep, laid_out(1, 1, 16)) == "layers: pp 16 is more than the 8 layers of small");
   CHECK(verdict(sweep, changed([](Point& p) { p.layout.sequence_parallel = true; })) ==
-        "sequence_parallel: sequence parallelism needs tp above 1");
+      "sequence_parallel: sequence parallelism needs tp above 1");
   auto odd = laid_out(2, 4, 1);
   odd.point.layout.sequence_parallel = true;
   odd.point.seq_len = 1022;
   CHECK(verdict(sweep, odd) ==
-        "sequence_parallel: sequence parallelism needs tp 4 to divide seq_len 1022");
+      "sequence_parallel: sequence parallelism needs tp 4 to divide seq_len 1022");
 }
 
 TEST_CASE("an order that names cp needs ranks that share a sequence") {
@@ -133,14 +131,14 @@ TEST_CASE("a batch in tokens that seq_len does not divide is named") {
   auto at = changed([](Point& p) { p.seq_len = 3000; });
   at.gap = Gap::samples;
   CHECK(verdict(sweep, at) ==
-        "batch: a global batch of 1,048,576 tokens is not a multiple of seq_len 3000");
+      "batch: a global batch of 1,048,576 tokens is not a multiple of seq_len 3000");
 }
 
 TEST_CASE("shardbench's own rules hold for shardbench alone") {
   auto sweep = sweep_64();
   auto shallow = laid_out(32, 1, 4);
   CHECK(verdict(sweep, shallow) ==
-        "grad_accum: grad_accum 2 is less than pp - 1 = 3; the pipeline never fills");
+      "grad_accum: grad_accum 2 is less than pp - 1 = 3; the pipeline never fills");
   auto alone = laid_out(1, 4, 2);
   alone.point.layout.zero = 2;
   CHECK(verdict(sweep, alone) == "zero: ZeRO stage 2 needs dp above 1");
@@ -156,25 +154,22 @@ TEST_CASE("replicas divide dp and shardbench needs shards to copy") {
   };
   for (const std::int32_t zero : {1, 2, 3})
     CHECK(verdict(sweep, replicated(2, zero)) == "feasible");
-  CHECK(verdict(sweep, replicated(3, 1)) ==
-        "dp_replicate: dp_replicate 3 does not divide dp 8");
-  CHECK(verdict(sweep, replicated(16, 1)) ==
-        "dp_replicate: dp_replicate 16 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(3, 1)) == "dp_replicate: dp_replicate 3 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(16, 1)) == "dp_replicate: dp_replicate 16 does not divide dp 8");
   CHECK(verdict(sweep, replicated(2, 0)) ==
-        "dp_replicate: dp_replicate 2 needs ZeRO 1 to 3, but zero is 0");
+      "dp_replicate: dp_replicate 2 needs ZeRO 1 to 3, but zero is 0");
   CHECK(verdict(sweep, replicated(8, 1)) ==
-        "dp_replicate: dp_replicate 8 of dp 8 leaves one rank per set of shards");
+      "dp_replicate: dp_replicate 8 of dp 8 leaves one rank per set of shards");
   sweep.runner.name = "torchtitan";
   CHECK(verdict(sweep, replicated(8, 0)) == "feasible");
-  CHECK(verdict(sweep, replicated(3, 0)) ==
-        "dp_replicate: dp_replicate 3 does not divide dp 8");
+  CHECK(verdict(sweep, replicated(3, 0)) == "dp_replicate: dp_replicate 3 does not divide dp 8");
 }
 
 TEST_CASE("limits.max_nodes leaves larger worlds out") {
   auto sweep = sweep_64();
   sweep.policy.max_nodes = 1;
-  CHECK(verdict(sweep, laid_out(16, 1, 1)) ==
-        "max_nodes: 2 nodes are more than limits.max_nodes, 1");
+  CHECK(
+      verdict(sweep, laid_out(16, 1, 1)) == "max_nodes: 2 nodes are more than limits.max_nodes, 1");
 }
 
 TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {
@@ -190,14 +185,12 @@ TEST_CASE("what the runner cannot do is infeasible with the runner's reason") {
   };
   CHECK(verdict(sweep_64(), fp32([](Point&) {}), runner) == "feasible");
   CHECK(verdict(sweep_64(), good(), runner) ==
-        "runner:dtype: shardbench-cuda 1.0 runs dtype fp32, fp64; this point has bf16");
-  CHECK(verdict(sweep_64(), fp32([](Point& p) {
-                  p.layout.tp = 2, p.layout.dp = 4, p.layout.grad_accum = 16;
-                }),
-                runner) == "runner:tp: shardbench-cuda 1.0 runs tp up to 1; this point has 2");
-  CHECK(verdict(sweep_64(), fp32([](Point& p) { p.layout.recompute = Recompute::full; }),
-                runner) ==
-        "runner:recompute: shardbench-cuda 1.0 runs recompute none; this point has full");
+      "runner:dtype: shardbench-cuda 1.0 runs dtype fp32, fp64; this point has bf16");
+  CHECK(verdict(sweep_64(),
+            fp32([](Point& p) { p.layout.tp = 2, p.layout.dp = 4, p.layout.grad_accum = 16; }),
+            runner) == "runner:tp: shardbench-cuda 1.0 runs tp up to 1; this point has 2");
+  CHECK(verdict(sweep_64(), fp32([](Point& p) { p.layout.recompute = Recompute::full; }), runner) ==
+      "runner:recompute: shardbench-cuda 1.0 runs recompute none; this point has full");
 }
 
 TEST_CASE("the runner's rules come before the excludes and those before memory") {
@@ -237,14 +230,14 @@ TEST_CASE("memory leaves a point out only where no constant that is in doubt mak
     const auto& model = sweep.models.front();
     CAPTURE(runner);
     CHECK(doubted.certain_memory(model, at.point).total() <
-          exact.certain_memory(model, at.point).total());
+        exact.certain_memory(model, at.point).total());
   }
   // Nanotron has no optimizer that keeps less than Adam in fp32; others have.
   const auto optimizer = [&](const char* runner) {
     const Predictor of(h100(), family_of_runner(runner));
     const auto bytes = of.certain_memory(sweep.models.front(), at.point).bytes;
     return static_cast<double>(bytes[static_cast<std::size_t>(MemoryClass::optimizer)]) /
-           static_cast<double>(bytes[static_cast<std::size_t>(MemoryClass::weights)]);
+        static_cast<double>(bytes[static_cast<std::size_t>(MemoryClass::weights)]);
   };
   CHECK(optimizer("nanotron") == doctest::Approx(6));
   for (const auto* runner : {"megatron", "fsdp", "mine"}) {
@@ -252,7 +245,7 @@ TEST_CASE("memory leaves a point out only where no constant that is in doubt mak
     CHECK(optimizer(runner) == doctest::Approx(2));
   }
   CHECK(exact.certain_memory(sweep.models.front(), at.point).total() ==
-        exact.guess_memory(sweep.models.front(), at.point).estimate.total());
+      exact.guess_memory(sweep.models.front(), at.point).estimate.total());
   sweep.cluster.memory_bytes = 0;  // unknown
   CHECK(verdict(sweep, at) == "feasible");
 }
@@ -270,8 +263,8 @@ ModelSpec sparse_model() {
   return model;
 }
 
-std::string verdict_of(const ModelSpec& model, GridPoint at,
-                       const std::function<void(Point&)>& change) {
+std::string verdict_of(
+    const ModelSpec& model, GridPoint at, const std::function<void(Point&)>& change) {
   auto sweep = sweep_64();
   sweep.models[0] = model;
   sweep.runner.name = "megatron";
@@ -292,11 +285,11 @@ TEST_CASE("stages of unequal layers leave equally many to those between") {
   CHECK(stages(3, 1) == "feasible");
   CHECK(stages(2, 0) == "feasible");
   CHECK(stages(1, 2) ==
-        "stages: first_stage_layers 1 and last_stage_layers 2 leave 5 of the 8 layers of small "
-        "to 2 other stages, which need equally many");
+      "stages: first_stage_layers 1 and last_stage_layers 2 leave 5 of the 8 layers of small "
+      "to 2 other stages, which need equally many");
   CHECK(stages(4, 4) ==
-        "stages: first_stage_layers 4 and last_stage_layers 4 leave 0 of the 8 layers of small "
-        "to 2 other stages, which need equally many");
+      "stages: first_stage_layers 4 and last_stage_layers 4 leave 0 of the 8 layers of small "
+      "to 2 other stages, which need equally many");
   CHECK(stages(3, 1, 2) == "stages: first_stage_layers 3 is no multiple of vpp 2");
   CHECK(stages(2, 2, 2) == "feasible");
   const auto of_two = [](std::int32_t first, std::int32_t last) {
@@ -307,15 +300,15 @@ TEST_CASE("stages of unequal layers leave equally many to those between") {
   };
   CHECK(of_two(5, 3) == "feasible");
   CHECK(of_two(5, 2) ==
-        "stages: first_stage_layers 5 and last_stage_layers 2 leave 1 of the 8 layers of small "
-        "to 0 other stages, which can hold none");
+      "stages: first_stage_layers 5 and last_stage_layers 2 leave 1 of the 8 layers of small "
+      "to 0 other stages, which can hold none");
   CHECK(verdict_of(small_model(), good(), [](Point& p) { p.layout.first_stage_layers = 4; }) ==
-        "stages: first_stage_layers and last_stage_layers need pp above 1");
+      "stages: first_stage_layers and last_stage_layers need pp above 1");
   CHECK(verdict_of(small_model(), laid_out(2, 1, 4), [](Point& p) {
-          p.layout.first_stage_layers = 2;
-          p.layout.schedule = Schedule::zb_v;
-          p.layout.vpp = 2;
-        }) == "stages: zb-v folds the stages: one rank has the first and the last of them");
+    p.layout.first_stage_layers = 2;
+    p.layout.schedule = Schedule::zb_v;
+    p.layout.vpp = 2;
+  }) == "stages: zb-v folds the stages: one rank has the first and the last of them");
 }
 
 TEST_CASE("experts that are split otherwise than the rest spread over the ranks of tp too") {
@@ -332,12 +325,12 @@ TEST_CASE("experts that are split otherwise than the rest spread over the ranks 
   CHECK(experts(1, 8) == "feasible");
   CHECK(experts(1, 3) == "experts: ep 1 x expert_tp 3 does not divide dp 2 x cp 1 x tp 4 = 8");
   CHECK(verdict_of(small_model(), good(), [](Point& p) { p.layout.expert_tp = 1; }) ==
-        "experts: expert_tp 1 needs a model with experts, and small has none");
+      "experts: expert_tp 1 needs a model with experts, and small has none");
 }
 
 TEST_CASE("modules that a model has not are not computed again") {
   const auto modules = [](const ModelSpec& model, std::string_view word,
-                          Dtype dtype = Dtype::bf16) {
+                           Dtype dtype = Dtype::bf16) {
     return verdict_of(model, good(), [&](Point& p) {
       const auto* found = std::find(recompute_words.begin(), recompute_words.end(), word);
       REQUIRE(found != recompute_words.end());
@@ -348,16 +341,16 @@ TEST_CASE("modules that a model has not are not computed again") {
   CHECK(modules(small_model(), "layernorm+mlp") == "feasible");
   CHECK(modules(sparse_model(), "layernorm+moe_act") == "feasible");
   CHECK(modules(small_model(), "moe") ==
-        "recompute: recompute moe needs a model with experts, and small has none");
+      "recompute: recompute moe needs a model with experts, and small has none");
   auto all_sparse = sparse_model();
   all_sparse.dense_layers = 0;
   CHECK(modules(all_sparse, "mlp") ==
-        "recompute: recompute mlp needs layers without experts, and sparse has none");
+      "recompute: recompute mlp needs layers without experts, and sparse has none");
   CHECK(modules(small_model(), "mla_up_proj") ==
-        "recompute: recompute mla_up_proj needs multi-head latent attention, and small has "
-        "none");
+      "recompute: recompute mla_up_proj needs multi-head latent attention, and small has "
+      "none");
   CHECK(modules(small_model(), "layernorm", Dtype::fp8_delayed) ==
-        "recompute: recompute layernorm drops what delayed scaling of FP8 has to keep");
+      "recompute: recompute layernorm drops what delayed scaling of FP8 has to keep");
 }
 
 TEST_CASE("graphs and offload say what they need of the rest") {
@@ -371,12 +364,12 @@ TEST_CASE("graphs and offload say what they need of the rest") {
   };
   CHECK(with(Recompute::selective, true, 0, Offload::none) == "feasible");
   CHECK(with(Recompute::full, true, 0, Offload::none) ==
-        "cuda_graphs: CUDA graphs of layers can't hold full recompute, which runs them again");
+      "cuda_graphs: CUDA graphs of layers can't hold full recompute, which runs them again");
   CHECK(with(Recompute::none, false, 1, Offload::optimizer) == "feasible");
   CHECK(with(Recompute::none, false, 0, Offload::optimizer) ==
-        "offload: offload optimizer needs ZeRO 1 or more");
-  CHECK(with(Recompute::none, false, 1, Offload::all) ==
-        "offload: offload all needs ZeRO 2 or more");
+      "offload: offload optimizer needs ZeRO 1 or more");
+  CHECK(
+      with(Recompute::none, false, 1, Offload::all) == "offload: offload all needs ZeRO 2 or more");
 }
 
 TEST_CASE("shardbench says which models it has not") {
@@ -388,11 +381,11 @@ TEST_CASE("shardbench says which models it has not") {
   auto sweep = sweep_64();
   sweep.models[0] = latent;
   CHECK(verdict(sweep, good()) ==
-        "latent: shardbench has no multi-head latent attention, which small has");
+      "latent: shardbench has no multi-head latent attention, which small has");
   sweep.models[0] = small_model();
   sweep.models[0].mtp_layers = 1;
   CHECK(verdict(sweep, good()) ==
-        "latent: shardbench has no multi-token prediction, which small has");
+      "latent: shardbench has no multi-token prediction, which small has");
   sweep.runner.name = "megatron";
   CHECK(verdict(sweep, good()) == "feasible");
 }

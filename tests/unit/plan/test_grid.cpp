@@ -36,8 +36,8 @@ std::string fault_of(const SweepSpec& sweep) {
   return grid.error().what;
 }
 
-PartialPoint picked(std::vector<AxisValues> settings,
-                    std::vector<std::pair<std::string, std::string>> vars = {}) {
+PartialPoint picked(
+    std::vector<AxisValues> settings, std::vector<std::pair<std::string, std::string>> vars = {}) {
   return {std::move(settings), std::move(vars), {"sweep.yaml", 7, 3}};
 }
 
@@ -51,11 +51,9 @@ SweepSpec random_sweep(unsigned seed) {
       chosen.insert(1 + static_cast<std::int64_t>(random() % static_cast<unsigned>(most)));
     return std::vector<std::int64_t>(chosen.begin(), chosen.end());
   };
-  auto sweep = sweep_of(small_model(), {{find_axis("nodes"), false, some(4)},
-                                        {find_axis("tp"), false, some(8)},
-                                        automatic("dp"),
-                                        {find_axis("micro_batch"), false, some(8)},
-                                        automatic("grad_accum")});
+  auto sweep = sweep_of(small_model(),
+      {{find_axis("nodes"), false, some(4)}, {find_axis("tp"), false, some(8)}, automatic("dp"),
+          {find_axis("micro_batch"), false, some(8)}, automatic("grad_accum")});
   sweep.global_batch_samples = 64;
   sweep.zips = {{{values("zero", {0, 1}), values("pp", {1, 2})}}};
   sweep.vars = {{"v", {"a", "b"}}};
@@ -122,7 +120,7 @@ TEST_CASE("dp and grad_accum take what is left of world and batch") {
 
 TEST_CASE("the batch in tokens is a batch in samples for each seq_len") {
   auto sweep = sweep_of(small_model(), {values("seq_len", {1024, 4096, 3000})},
-                        {values("gpus", {2}), automatic("dp"), automatic("grad_accum")});
+      {values("gpus", {2}), automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_tokens = 65536;
   const auto points = all_points(*Grid::make(sweep));
   REQUIRE(points.size() == 3);
@@ -141,25 +139,25 @@ TEST_CASE("a billion points are refused before the first is made") {
     wide.push_back(axis);
   }
   CHECK(fault_of(sweep_of(small_model(), wide)) ==
-        "sweep 'test': the grid has 1,000,000,000 points, more than limits.max_points "
-        "(10,000,000)");
+      "sweep 'test': the grid has 1,000,000,000 points, more than limits.max_points "
+      "(10,000,000)");
   for (const auto* name : {"nodes", "gpus", "seq_len", "dp", "grad_accum", "bucket_mb"}) {
     auto axis = wide.front();
     axis.axis = find_axis(name);
     wide.push_back(axis);
   }
   CHECK(fault_of(sweep_of(small_model(), wide)) ==
-        "sweep 'test': the grid has at least 9,223,372,036,854,775,807 points, more than "
-        "limits.max_points (10,000,000)");
+      "sweep 'test': the grid has at least 9,223,372,036,854,775,807 points, more than "
+      "limits.max_points (10,000,000)");
 }
 
 TEST_CASE("a point that product and hand both name counts once") {
   auto sweep =
       sweep_of(small_model(), {values("tp", {1, 2}), automatic("dp")}, {values("nodes", {1})});
-  sweep.points = {picked({values("tp", {2})}),                              // in the product
-                  picked({values("tp", {4})}),                              // new
-                  picked({values("tp", {4}), values("micro_batch", {1})}),  // the same again
-                  picked({values("tp", {2}), values("dp", {4})})};          // dp as derived
+  sweep.points = {picked({values("tp", {2})}),                  // in the product
+      picked({values("tp", {4})}),                              // new
+      picked({values("tp", {4}), values("micro_batch", {1})}),  // the same again
+      picked({values("tp", {2}), values("dp", {4})})};          // dp as derived
   const auto grid = Grid::make(sweep);
   REQUIRE(grid);
   CHECK(grid->size() == 3);
@@ -201,12 +199,12 @@ TEST_CASE("the innermost scope says whether nodes or gpus give the world") {
 
 TEST_CASE("what makes no grid is a fault that says so") {
   CHECK(fault_of(sweep_of(small_model(), {values("tp", {1}), values("tp", {2})})) ==
-        "sweep 'test': axis 'tp' appears twice");
+      "sweep 'test': axis 'tp' appears twice");
   CHECK(fault_of(sweep_of(small_model(), {values("tp", {})})) ==
-        "sweep 'test': axis 'tp' has no values");
+      "sweep 'test': axis 'tp' has no values");
   CHECK(fault_of(sweep_of(small_model(), {automatic("grad_accum")})) ==
-        "sweep 'test': grad_accum is auto; set global_batch_tokens or "
-        "global_batch_size");
+      "sweep 'test': grad_accum is auto; set global_batch_tokens or "
+      "global_batch_size");
   auto sweep = sweep_of(small_model(), {});
   sweep.zips = {{{values("pp", {1, 2}), values("zero", {0})}}};
   CHECK(fault_of(sweep) == "zip: 'pp' has 2 values, 'zero' has 1");

@@ -51,8 +51,8 @@ SearchRow row(std::int32_t tp, std::int32_t nodes, double speed, Timestamp ended
 }
 
 std::vector<SearchRow> rows() {
-  std::vector<SearchRow> all{row(1, 1, 0, 10), row(2, 1, 9000.125, 20), row(8, 2, 1.0 / 3, 15),
-                             row(4, 2, 9000.125, 30)};
+  std::vector<SearchRow> all{
+      row(1, 1, 0, 10), row(2, 1, 9000.125, 20), row(8, 2, 1.0 / 3, 15), row(4, 2, 9000.125, 30)};
   all[2].point.model = 1;
   all[2].point.repeat = 2;
   all[3].runner_version = "0.9rc1";
@@ -88,8 +88,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 /// The file with another text in one line (from 1), which has the check that belongs to it.
-std::string with(const std::string& text, std::size_t number, const std::string& from,
-                 const std::string& to) {
+std::string with(
+    const std::string& text, std::size_t number, const std::string& from, const std::string& to) {
   std::string result;
   const auto lines = lines_of(text);
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -107,8 +107,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE(
-    "a search that begins with a file of knowledge hears what the sweeps would have told") {
+TEST_CASE("a search that begins with a file of knowledge hears what the sweeps would have told") {
   const auto sweep = measured_sweep();
   const auto file = read_knowledge(exported(sweep, rows()), "k.jsonl");
   REQUIRE_MESSAGE(file, file.error().what);
@@ -134,8 +133,8 @@ TEST_CASE(
 
 TEST_CASE("a file of knowledge has no names") {
   auto measured = rows();
-  for (const auto* version : {"secret-branch", "1.0@secret", "/home/secret", "2.0 secret",
-                              "1.0-secret", "1.0+a.secret"}) {
+  for (const auto* version :
+      {"secret-branch", "1.0@secret", "/home/secret", "2.0 secret", "1.0-secret", "1.0+a.secret"}) {
     measured[0].runner_version = version;
     CHECK(exported(measured_sweep(), measured).find("secret") == std::string::npos);
   }
@@ -180,8 +179,7 @@ TEST_CASE("what was measured later, cut short or ended otherwise is not learnt f
   CHECK(earlier_runs(measured_sweep(), measured, late).size() == 1);
 }
 
-TEST_CASE(
-    "knowledge of other hardware, links of another class or another trainer says nothing") {
+TEST_CASE("knowledge of other hardware, links of another class or another trainer says nothing") {
   const auto file = read_knowledge(exported(measured_sweep(), rows()), "k.jsonl");
   REQUIRE(file);
   const auto learnt = [&](const std::function<void(SweepSpec&)>& change) {
@@ -206,7 +204,7 @@ TEST_CASE("a file that was edited, torn or made by hand is refused by its line")
   CHECK(refusal("") == "k.jsonl:1: the file is empty");
   CHECK(refusal(text.substr(0, text.size() - 1)) == "k.jsonl:9: the last line is torn");
   CHECK(refusal(text.substr(0, text.rfind('{'))).find("lines are missing, or too many") !=
-        std::string::npos);
+      std::string::npos);
   auto edited = text;
   edited.replace(edited.rfind("9000.125"), 1, "8");
   CHECK(refusal(edited).starts_with("k.jsonl:9: the line was edited"));
@@ -239,7 +237,7 @@ TEST_CASE("a value that no export writes is refused by its line") {
       {2, "\"megatron\"", "\"mine\"", "unknown family 'mine'"},
       {2, "0.8.1", "my-branch", "'version' is no version: 'my-branch'"},
       {2, "\"family\":\"megatron\"", "\"family\":\"megatron\",\"profile\":\"own\"",
-       "'profile' is no profile of megatron"},
+          "'profile' is no profile of megatron"},
       {2, "\"gpus_per_node\":8", "\"gpus_per_node\":0", "gpus_per_node takes 1 to 1024, not 0"},
       {4, "\"layers\":32", "\"name\":\"mine\",\"layers\":32", "its shape alone, and no 'name'"},
       {4, "\"heads\":32", "\"heads\":7", ""},

@@ -30,12 +30,11 @@ class PlannedFilter : public PointFilter {
 };
 
 SweepSpec playground() {
-  auto sweep =
-      sweep_of(llama3_8b(),
-               {values("nodes", {1, 2, 4}), values("tp", {1, 2, 3, 8}), values("pp", {1, 2, 4}),
-                values("micro_batch", {4, 1, 2}), values("zero", {0, 1, 3}),
-                values("recompute", {0, 1, 2}), automatic("dp"), automatic("grad_accum")},
-               {values("seq_len", {4096})});
+  auto sweep = sweep_of(llama3_8b(),
+      {values("nodes", {1, 2, 4}), values("tp", {1, 2, 3, 8}), values("pp", {1, 2, 4}),
+          values("micro_batch", {4, 1, 2}), values("zero", {0, 1, 3}),
+          values("recompute", {0, 1, 2}), automatic("dp"), automatic("grad_accum")},
+      {values("seq_len", {4096})});
   sweep.models.push_back(small_model());
   sweep.axes.push_back(values("model", {0, 1}));
   sweep.global_batch_tokens = 1 << 20;
@@ -157,7 +156,7 @@ TEST_CASE("excludes that remove nothing or everything are warned of") {
   REQUIRE(none.warnings.size() == 3);
   CHECK(none.warnings[1].find("exclude 'nodes = 4' matched all ") == 0);
   CHECK(none.warnings[2] ==
-        "None of the 3,888 points can run: " + none.examples.at("exclude").verdict.why + ".");
+      "None of the 3,888 points can run: " + none.examples.at("exclude").verdict.why + ".");
   PlannedFilter both([](const Point& point) { return point.nodes == 4 ? 1 : 0; });
   CHECK(plan_of(sweep, &both).warnings[0].find("the exclude rules together matched all ") == 0);
 }
@@ -215,7 +214,7 @@ TEST_CASE("a sweep of hand-picked points alone is planned") {
 TEST_CASE("replicas that do not divide dp have no cost") {
   // dp 1 in two replicas leaves no rank to shard over, and the predictor has no such world.
   const auto sweep = sweep_of(llama3_8b(), {values("dp", {1}), values("dp_replicate", {2})},
-                              {values("gpus", {1}), values("seq_len", {4096})});
+      {values("gpus", {1}), values("seq_len", {4096})});
   const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
   REQUIRE(plan);
   CHECK(plan->left_out_by_constraint.at("dp_replicate") == 1);

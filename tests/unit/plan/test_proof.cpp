@@ -15,12 +15,12 @@ SweepSpec sweep_of_a_trainer() {
   sweep.name = "mine";
   sweep.cluster.gpus_per_node = 8;
   sweep.models = {{.name = "tiny",
-                   .layers = 8,
-                   .hidden = 64,
-                   .ffn = 256,
-                   .heads = 4,
-                   .kv_heads = 4,
-                   .vocab = 512}};
+      .layers = 8,
+      .hidden = 64,
+      .ffn = 256,
+      .heads = 4,
+      .kv_heads = 4,
+      .vocab = 512}};
   sweep.prove = true;
   sweep.runner.trainer.argv = {"train", "--pp", "{pp}", "--nodes", "{nodes}"};
   sweep.runner.trainer.log = "megatron";
@@ -81,11 +81,10 @@ TEST_CASE("what ranks have shown is their layout's: the largest peak, and one OO
   const Proof proof = make_proof(sweep, plan);
   const auto& trials = proof.plan.trials;
   REQUIRE(trials.size() == 5);
-  const auto shown = proved(proof.sweep, {{trials[0].point, true, 100, 0.5},
-                                          {trials[1].point, true, 300, 0.7},
-                                          {trials[2].point, true, 200, 0},
-                                          {trials[3].point, true, 400, 0},
-                                          {trials[4].point, false, 0, 0}});
+  const auto shown = proved(proof.sweep,
+      {{trials[0].point, true, 100, 0.5}, {trials[1].point, true, 300, 0.7},
+          {trials[2].point, true, 200, 0}, {trials[3].point, true, 400, 0},
+          {trials[4].point, false, 0, 0}});
   REQUIRE(shown.size() == 2);
   CHECK(shown[0].point == plan.trials[0].point);
   CHECK(shown[0].fits);

@@ -35,14 +35,12 @@ Suggestion suggested(const SuggestRequest& request) {
 }
 
 bool says(const std::vector<std::string>& lines, std::string_view text) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-    return line.find(text) != std::string::npos;
-  });
+  return std::any_of(lines.begin(), lines.end(),
+      [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
 const RuleCheck& check_of(const Suggestion& suggestion, std::string_view word) {
-  return *std::find_if(
-      suggestion.checks.begin(), suggestion.checks.end(),
+  return *std::find_if(suggestion.checks.begin(), suggestion.checks.end(),
       [&](const RuleCheck& check) { return check.rule.find(word) != std::string::npos; });
 }
 
@@ -105,8 +103,7 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
     CHECK(layout.point.layout.last_stage_layers == 7);
   }
   const auto file = suggested_sweep(of, suggested(of), "", "");
-  CHECK(file.find("  first_stage_layers: [7]\n  last_stage_layers: [7]\n") !=
-        std::string::npos);
+  CHECK(file.find("  first_stage_layers: [7]\n  last_stage_layers: [7]\n") != std::string::npos);
   CHECK(file.find("exclude:") == std::string::npos);
   CHECK(file.find("argv:") != std::string::npos);
   of.locks.clear();
@@ -114,7 +111,7 @@ TEST_CASE("stages that layers can't fill evenly are told their layers") {
   const auto several = suggested_sweep(of, suggested(of), "", "");
   const bool uneven = several.find("first_stage_layers: [0, ") != std::string::npos;
   CHECK(uneven ==
-        (several.find("(layers % pp = 0) = (first_stage_layers > 0)") != std::string::npos));
+      (several.find("(layers % pp = 0) = (first_stage_layers > 0)") != std::string::npos));
   of.model.layers = 30;
   CHECK(told_stages(of, 8).first == 3);
   CHECK(told_stages(of, 8).last == 3);
@@ -151,8 +148,8 @@ TEST_CASE("the second step says where samples are fewer than GPUs") {
   const auto suggestion = suggested(request(4, 32'768));
   CHECK(says(suggestion.batch, "32,768 tokens are 8 samples of 4,096 tokens"));
   CHECK(says(suggestion.batch,
-             "There are fewer samples than GPUs (32). At least 4 GPUs must share a sample by "
-             "tp, pp or cp."));
+      "There are fewer samples than GPUs (32). At least 4 GPUs must share a sample by "
+      "tp, pp or cp."));
   for (const auto& layout : suggestion.layouts)
     CHECK(layout.point.layout.dp <= 8);
 }
@@ -184,33 +181,32 @@ TEST_CASE("a batch that is no whole number of samples names those that are") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().kind == FaultKind::invalid_input);
   CHECK(refused.error().what ==
-        "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
-        "1,003,520");
+      "a global batch of 1,000,000 tokens is not a multiple of seq_len 4096; use 999,424 or "
+      "1,003,520");
 }
 
-TEST_CASE(
-    "if no layout divides the batch, that is the reason, and batches that work are named") {
+TEST_CASE("if no layout divides the batch, that is the reason, and batches that work are named") {
   const auto suggestion = suggested(request(3, 4 << 20));
   CHECK(suggestion.layouts.empty());
   CHECK(suggestion.memory.back() ==
-        "No layout divides the batch: 1,024 samples are not a multiple of 3. A batch of "
-        "3840Ki or 4224Ki tokens is.");
+      "No layout divides the batch: 1,024 samples are not a multiple of 3. A batch of "
+      "3840Ki or 4224Ki tokens is.");
   CHECK(suggestion.batches == std::vector<std::string>{"3840Ki", "4224Ki"});
   CHECK_FALSE(says(suggestion.memory, "Nothing fits"));
   CHECK_FALSE(says(suggestion.memory, "0 of 0"));
   CHECK_FALSE(suggested(request(3, 3840 << 10)).layouts.empty());
   CHECK_FALSE(suggested(request(3, 4224 << 10)).layouts.empty());
   CHECK(suggested(request(7, 4 << 20)).memory.back() ==
-        "No layout divides the batch: 1,024 samples are not a multiple of 7. A batch of "
-        "4032Ki or 4480Ki tokens is.");
+      "No layout divides the batch: 1,024 samples are not a multiple of 7. A batch of "
+      "4032Ki or 4480Ki tokens is.");
 }
 
 TEST_CASE("GPUs that no node holds are the reason, and not memory") {
   auto many = request(0, 4 << 20);
   many.gpus = 16;
   CHECK(suggested(many).memory.back() ==
-        "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
-        "more.");
+      "No layout can run: gpus 16 is more than the 8 of one node of h100-8x; use 'nodes' for "
+      "more.");
 }
 
 TEST_CASE("what cannot be reduced is not advised, and no line stands twice") {
@@ -240,7 +236,7 @@ TEST_CASE("the flowchart goes as far as its answers lead") {
   CHECK_FALSE(suggestion.flow.front().yes);
   // The first that is enough ends the questions about memory.
   const auto enough = std::find_if(suggestion.flow.begin(), suggestion.flow.end(),
-                                   [](const FlowStep& step) { return step.yes; });
+      [](const FlowStep& step) { return step.yes; });
   REQUIRE(enough != suggestion.flow.end());
   CHECK((enough + 1)->question == "Does the batch have a sample for each GPU?");
   CHECK(suggestion.flow.back().why == suggestion.layouts.front().limit);

@@ -34,8 +34,7 @@ inline double state_gib(const MemoryEstimate& estimate) {
   return static_cast<double>(bytes) / gib;
 }
 
-inline TimeEstimate time_of(const ModelSpec& model, const Point& point,
-                            const TimeFamily& family) {
+inline TimeEstimate time_of(const ModelSpec& model, const Point& point, const TimeFamily& family) {
   const auto& memory = (*find_family("megatron"))->memory;
   return estimate_time(model, nodes_of_eight(), point, family, memory);
 }

@@ -20,32 +20,32 @@ namespace {
 
 ModelSpec mixtral() {
   return {.name = "mixtral-8x7b",
-          .layers = 32,
-          .hidden = 4096,
-          .ffn = 14336,
-          .heads = 32,
-          .kv_heads = 8,
-          .vocab = 32000,
-          .experts = 8,
-          .experts_per_token = 2,
-          .expert_ffn = 14336};
+      .layers = 32,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 32000,
+      .experts = 8,
+      .experts_per_token = 2,
+      .expert_ffn = 14336};
 }
 
 /// With grouped-query attention of as many parameters as its latent attention.
 ModelSpec deepseek_v3_like() {
   return {.name = "deepseek-v3-like",
-          .layers = 61,
-          .hidden = 7168,
-          .ffn = 18432,
-          .heads = 96,
-          .kv_heads = 8,
-          .vocab = 129280,
-          .head_dim = 128,
-          .experts = 256,
-          .experts_per_token = 8,
-          .expert_ffn = 2048,
-          .shared_experts = 1,
-          .dense_layers = 3};
+      .layers = 61,
+      .hidden = 7168,
+      .ffn = 18432,
+      .heads = 96,
+      .kv_heads = 8,
+      .vocab = 129280,
+      .head_dim = 128,
+      .experts = 256,
+      .experts_per_token = 8,
+      .expert_ffn = 2048,
+      .shared_experts = 1,
+      .dense_layers = 3};
 }
 
 }  // namespace
@@ -54,9 +54,9 @@ TEST_CASE("parameters of mixtures of experts are the published ones") {
   CHECK(parameters(mixtral()) == 46'702'792'704);         // Hugging Face, its checkpoint
   CHECK(active_parameters(mixtral()) == 12'879'925'248);  // "12.9B", arXiv 2401.04088
   CHECK(static_cast<double>(parameters(deepseek_v3_like())) ==
-        doctest::Approx(671e9).epsilon(0.005));  // arXiv 2412.19437
+      doctest::Approx(671e9).epsilon(0.005));  // arXiv 2412.19437
   CHECK(static_cast<double>(active_parameters(deepseek_v3_like())) ==
-        doctest::Approx(37e9).epsilon(0.03));
+      doctest::Approx(37e9).epsilon(0.03));
 }
 
 // Megatron-LM's theoretical_memory_usage.py (weights, gradients and optimizer of the most
@@ -69,15 +69,10 @@ struct Published {
 };
 
 TEST_CASE("memory of experts is within 10 % of Megatron-LM's own estimator") {
-  const std::array<Published, 9> table{{{mixtral(), 1, 1, 0, 782.899},
-                                        {mixtral(), 2, 4, 0, 98.412},
-                                        {mixtral(), 2, 4, 8, 41.005},
-                                        {mixtral(), 8, 1, 4, 48.931},
-                                        {mixtral(), 4, 8, 2, 16.585},
-                                        {mixtral(), 1, 8, 16, 37.316},
-                                        {deepseek_v3_like(), 1, 16, 64, 246.311},
-                                        {deepseek_v3_like(), 2, 8, 64, 243.641},
-                                        {deepseek_v3_like(), 8, 16, 8, 37.320}}};
+  const std::array<Published, 9> table{{{mixtral(), 1, 1, 0, 782.899}, {mixtral(), 2, 4, 0, 98.412},
+      {mixtral(), 2, 4, 8, 41.005}, {mixtral(), 8, 1, 4, 48.931}, {mixtral(), 4, 8, 2, 16.585},
+      {mixtral(), 1, 8, 16, 37.316}, {deepseek_v3_like(), 1, 16, 64, 246.311},
+      {deepseek_v3_like(), 2, 8, 64, 243.641}, {deepseek_v3_like(), 8, 16, 8, 37.320}}};
   const auto& family = (*find_family("megatron"))->memory;
   for (const auto& row : table) {
     CAPTURE(row.model.name);
@@ -107,12 +102,11 @@ TEST_CASE("ep spreads experts alone, and ZeRO shards them over ranks with the sa
       point.layout.zero = zero;
       const double whole = zero == 0 ? 18 : zero == 1 ? 6 : 2;
       const double cut = 18 - whole;
-      const double wanted =
-          shared * (whole + cut / 8) + experts / ep * (whole + cut / (8.0 / ep));
+      const double wanted = shared * (whole + cut / 8) + experts / ep * (whole + cut / (8.0 / ep));
       CAPTURE(ep);
       CAPTURE(zero);
       CHECK(state_gib(estimate_memory(model, point, family)) ==
-            doctest::Approx(wanted / gib).epsilon(1e-3));
+          doctest::Approx(wanted / gib).epsilon(1e-3));
     }
   }
 }
@@ -148,11 +142,11 @@ TEST_CASE("a token pays for the experts that it takes, and for its way to them")
   auto even = family;
   even.narrow_columns = 0;
   CHECK(time_of(model, point, even).compute_s ==
-        doctest::Approx(time_of(dense, point, even).compute_s).epsilon(0.001));
+      doctest::Approx(time_of(dense, point, even).compute_s).epsilon(0.001));
   CHECK(time_of(model, point, family).compute_s > 1.01 * time_of(dense, point).compute_s);
   CHECK(time_of(model, point, family).tp_s == 0);
-  CHECK(flops_per_token(model, 4096) ==
-        doctest::Approx(flops_per_token(dense, 4096)).epsilon(0.001));
+  CHECK(
+      flops_per_token(model, 4096) == doctest::Approx(flops_per_token(dense, 4096)).epsilon(0.001));
   // Two rows of a token leave and come back, and so do gradients: of 8 ranks 7 are others.
   point.layout.ep = 8;
   const double row = 2.0 * 4096 * 4096;
@@ -160,7 +154,7 @@ TEST_CASE("a token pays for the experts that it takes, and for its way to them")
   const double inside = 450e9 * 0.7;
   const double exchanges = 4 * 32 * 8;
   CHECK(time_of(model, point, family).tp_s ==
-        doctest::Approx(exchanges * (rows * 7 / 8 / inside + 5 * 3e-6)));
+      doctest::Approx(exchanges * (rows * 7 / 8 / inside + 5 * 3e-6)));
   // Over two nodes half of the ranks are elsewhere, and the adapter carries their rows.
   auto wide = model;
   wide.experts = 16;
@@ -169,11 +163,11 @@ TEST_CASE("a token pays for the experts that it takes, and for its way to them")
   const double outside = 50e9 * 0.8;
   const double waits = 2 * 4 * 8e-6;
   CHECK(time_of(wide, two_nodes, family).tp_s ==
-        doctest::Approx(exchanges * (rows / 2 / outside + waits)));
+      doctest::Approx(exchanges * (rows / 2 / outside + waits)));
   // Once per node: of two rows one at most goes there, and in one of four cases none.
   family.once_per_node = true;
   CHECK(time_of(wide, two_nodes, family).tp_s ==
-        doctest::Approx(exchanges * (row * 3 / 4 / outside + waits)));
+      doctest::Approx(exchanges * (row * 3 / 4 / outside + waits)));
   // With ep fewer ranks reduce the gradients of an expert.
   CHECK(time_of(model, point).dp_s < time_of(model, testing::point_of(8, 1, 1)).dp_s);
 }
@@ -219,5 +213,5 @@ TEST_CASE("heads that are exchanged for tokens cost four messages, and no ring")
   const double query = 2.0 * 32768 / 4 * 4096;
   const double sent = 2 * (query * 1.5 + query) * 3 / 4;  // queries, keys, values; output
   CHECK(time_of(model, point).tp_s ==
-        doctest::Approx(32 * 8 * (sent / (450e9 * 0.7) + 4 * 5 * 3e-6)));
+      doctest::Approx(32 * 8 * (sent / (450e9 * 0.7) + 4 * 5 * 3e-6)));
 }

@@ -14,16 +14,16 @@ namespace {
 
 ModelSpec small_mixture() {
   return {.name = "small",
-          .layers = 4,
-          .hidden = 128,
-          .ffn = 352,
-          .heads = 8,
-          .kv_heads = 8,
-          .vocab = 512,
-          .head_dim = 32,
-          .experts = 8,
-          .experts_per_token = 2,
-          .expert_ffn = 96};
+      .layers = 4,
+      .hidden = 128,
+      .ffn = 352,
+      .heads = 8,
+      .kv_heads = 8,
+      .vocab = 512,
+      .head_dim = 32,
+      .experts = 8,
+      .experts_per_token = 2,
+      .expert_ffn = 96};
 }
 
 Point expert_point(std::int32_t dp, std::int32_t tp) {
@@ -44,18 +44,18 @@ shardbench::Options expert_options(const ModelSpec& model, const Point& point) {
   options.device = "meta";
   options.dtype = shardbench::Dtype::fp32;
   options.model = {.layers = model.layers,
-                   .hidden = model.hidden,
-                   .ffn = model.ffn,
-                   .heads = model.heads,
-                   .kv_heads = model.kv_heads,
-                   .vocab = model.vocab,
-                   .seq_len = point.seq_len,
-                   .head_values = model.head_dim,
-                   .experts = model.experts,
-                   .experts_per_token = model.experts_per_token,
-                   .expert_ffn = model.expert_ffn,
-                   .shared_experts = model.shared_experts,
-                   .dense_layers = model.dense_layers};
+      .hidden = model.hidden,
+      .ffn = model.ffn,
+      .heads = model.heads,
+      .kv_heads = model.kv_heads,
+      .vocab = model.vocab,
+      .seq_len = point.seq_len,
+      .head_values = model.head_dim,
+      .experts = model.experts,
+      .experts_per_token = model.experts_per_token,
+      .expert_ffn = model.expert_ffn,
+      .shared_experts = model.shared_experts,
+      .dense_layers = model.dense_layers};
   options.layout.dp = layout.dp;
   options.layout.tp = layout.tp;
   options.layout.pp = layout.pp;

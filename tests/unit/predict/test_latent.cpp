@@ -32,8 +32,7 @@ double bytes_of(const MemoryEstimate& estimate, MemoryClass part) {
 
 constexpr RunTraits fused{.fused_norm = true};
 
-double layer_bytes(const ModelSpec& model, const Point& point,
-                   const RunTraits& traits = fused) {
+double layer_bytes(const ModelSpec& model, const Point& point, const RunTraits& traits = fused) {
   return layer_activation_bytes(model, point, megatron(), traits);
 }
 
@@ -43,8 +42,7 @@ double kept_bytes(const ModelSpec& model, const Point& point) {
 
 /// The modules `mla_up_proj`.
 Recompute heads_again() {
-  const auto* const word =
-      std::find(recompute_words.begin(), recompute_words.end(), "mla_up_proj");
+  const auto* const word = std::find(recompute_words.begin(), recompute_words.end(), "mla_up_proj");
   return static_cast<Recompute>(word - recompute_words.begin());
 }
 
@@ -90,15 +88,14 @@ TEST_CASE("parameters of a small model with latent attention, counted by hand") 
 TEST_CASE("DeepSeek-V3 has the parameters of its report") {
   auto model = deepseek_v3();
   // 671 B (arXiv 2412.19437); its files' README: 11.5 B more of MTP.
-  CHECK(static_cast<double>(parameters(model)) ==
-        doctest::Approx(671e9 + 11.5e9).epsilon(0.001));
+  CHECK(static_cast<double>(parameters(model)) == doctest::Approx(671e9 + 11.5e9).epsilon(0.001));
   model.mtp_layers = 0;
   CHECK(static_cast<double>(parameters(model)) == doctest::Approx(671.0e9).epsilon(0.001));
   // The same README: 36.7 B active. So many are ours without the embedding, which multiplies
   // nothing.
   const double embedding = 129280.0 * 7168;
   CHECK(static_cast<double>(active_parameters(model)) - embedding ==
-        doctest::Approx(36.7e9).epsilon(0.005));
+      doctest::Approx(36.7e9).epsilon(0.005));
 }
 
 // NVIDIA's performance summary of Megatron-Bridge says TFLOP/s and tokens/s of each row, with
@@ -109,8 +106,8 @@ TEST_CASE("FLOPs of a token are those that Megatron-LM counts") {
   CHECK(flops_per_token(model, 4096) == doctest::Approx(1635e12 / 6288).epsilon(0.005));
   model.mtp_layers = 0;
   CHECK(flops_per_token(model, 4096) == doctest::Approx(961e12 / 3848).epsilon(0.005));
-  CHECK(flops_per_token(testing::kimi_k2(), 4096) ==
-        doctest::Approx(1099e12 / 5372).epsilon(0.005));
+  CHECK(
+      flops_per_token(testing::kimi_k2(), 4096) == doctest::Approx(1099e12 / 5372).epsilon(0.005));
 }
 
 TEST_CASE("activations of a layer with latent attention, tensor by tensor") {
@@ -130,14 +127,13 @@ TEST_CASE("activations of a layer with latent attention, tensor by tensor") {
   again.layout.recompute = heads_again();
   CHECK(layer_bytes(model, again) == doctest::Approx(whole));
   CHECK(layer_bytes(model, again) - kept_bytes(model, again) ==
-        doctest::Approx(2 * tokens * (2 * 96 + 80 + 48 + 32)));
+      doctest::Approx(2 * tokens * (2 * 96 + 80 + 48 + 32)));
   // Norms that are not fused compute in fp32.
-  CHECK(layer_bytes(model, point, {}) ==
-        doctest::Approx(whole + 8 * tokens * (2 * 64 + 48 + 32)));
+  CHECK(layer_bytes(model, point, {}) == doctest::Approx(whole + 8 * tokens * (2 * 64 + 48 + 32)));
   // tp divides heads alone; with sequence parallelism latents too.
   auto split = testing::point_of(1, 2, 1, 512);
   CHECK(layer_bytes(model, split) ==
-        doctest::Approx(2 * tokens * (between + (heads + 3 * 96) / 2) + sums / 2));
+      doctest::Approx(2 * tokens * (between + (heads + 3 * 96) / 2) + sums / 2));
   split.layout.sequence_parallel = true;
   CHECK(layer_bytes(model, split) == doctest::Approx(whole / 2));
   // Full recomputation keeps the row alone.
@@ -161,7 +157,7 @@ TEST_CASE("a rank of tp has all of what makes latents, and its part of the heads
   point.layout.zero = 3;
   const double gradients = 4 * count;
   CHECK(bytes_of(estimate_memory(model, point, megatron()), MemoryClass::communication) ==
-        doctest::Approx(gradients + 2 * 2 * (divided / 2 + down + norms)));
+      doctest::Approx(gradients + 2 * 2 * (divided / 2 + down + norms)));
 }
 
 TEST_CASE("rings of cp carry keys and values of all heads") {
@@ -172,10 +168,10 @@ TEST_CASE("rings of cp carry keys and values of all heads") {
   const double keys_and_values = 2 * 256.0 * (96 + 80);
   const double buckets = 4.0 * 90'080 + 4.0 * 28 * 64 * 2;  // the padded vocabulary's
   CHECK(bytes_of(estimate_memory(model, point, megatron()), MemoryClass::communication) ==
-        doctest::Approx(buckets + 3 * keys_and_values));
+      doctest::Approx(buckets + 3 * keys_and_values));
   point.layout.cp_mode = ContextMode::ulysses;
   CHECK(bytes_of(estimate_memory(model, point, megatron()), MemoryClass::communication) ==
-        doctest::Approx(buckets + 2 * (keys_and_values + 2 * 256.0 * 96)));
+      doctest::Approx(buckets + 2 * (keys_and_values + 2 * 256.0 * 96)));
   // Of 128 heads each rank sends half of its queries, keys and values, then of the output.
   auto wide = deepseek_v3();
   wide.experts = wide.experts_per_token = wide.expert_ffn = 0;
@@ -187,8 +183,8 @@ TEST_CASE("rings of cp carry keys and values of all heads") {
   const double values = 2.0 * 2048 * 128 * 128;
   const double queries = 2.0 * 2048 * 128 * 192;
   const double sent = 2 * (2 * queries + values + values) / 2;
-  CHECK(time_of(wide, rows).tp_s ==
-        doctest::Approx(61 * 8 * (sent / (450e9 * 0.7) + 4 * 5 * 3e-6)));
+  CHECK(
+      time_of(wide, rows).tp_s == doctest::Approx(61 * 8 * (sent / (450e9 * 0.7) + 4 * 5 * 3e-6)));
 }
 
 TEST_CASE("MTP lies on the stage of the head: a layer, its projection, embedding and logits") {
@@ -203,30 +199,26 @@ TEST_CASE("MTP lies on the stage of the head: a layer, its projection, embedding
   CHECK(first_beside.bytes == first.bytes);
   const double layer = 20'048 + 3 * 64 * 96 + 2 * 64;
   const double added = layer + 2 * 64 * 64 + 3 * 64 + 128 * 64;
-  const auto gain = [&](MemoryClass part) {
-    return bytes_of(more, part) - bytes_of(last, part);
-  };
+  const auto gain = [&](MemoryClass part) { return bytes_of(more, part) - bytes_of(last, part); };
   CHECK(gain(MemoryClass::weights) == doctest::Approx(2 * added));
   CHECK(gain(MemoryClass::gradients) == doctest::Approx(4 * added));
   CHECK(gain(MemoryClass::logits) == doctest::Approx(bytes_of(last, MemoryClass::logits)));
   const double row = 2 * 512.0 * 64;
-  CHECK(gain(MemoryClass::activations) ==
-        doctest::Approx(layer_bytes(model, point, {}) + 6 * row));
+  CHECK(gain(MemoryClass::activations) == doctest::Approx(layer_bytes(model, point, {}) + 6 * row));
   CHECK(estimate_memory(model, point, megatron()).stage == 1);
   // With one embedding for both ends it is there already; so it is on the only stage.
   model.tied_embeddings = true;
   const auto tied = estimate_stage(model, point, megatron(), {}, 1);
   CHECK(bytes_of(more, MemoryClass::weights) - bytes_of(tied, MemoryClass::weights) ==
-        doctest::Approx(2 * 128 * 64));
+      doctest::Approx(2 * 128 * 64));
   // All of it is computed again from what comes, and its output is kept.
   model.tied_embeddings = false;
   point.layout.recompute = Recompute::full;
   auto without = model;
   without.mtp_layers = 0;
   CHECK(bytes_of(estimate_stage(model, point, megatron(), {}, 1), MemoryClass::activations) -
-            bytes_of(estimate_stage(without, point, megatron(), {}, 1),
-                     MemoryClass::activations) ==
-        doctest::Approx(4 * row));
+          bytes_of(estimate_stage(without, point, megatron(), {}, 1), MemoryClass::activations) ==
+      doctest::Approx(4 * row));
 }
 
 TEST_CASE("MTP costs a layer, a projection and a pass through the head") {
@@ -250,10 +242,10 @@ TEST_CASE("MTP costs a layer, a projection and a pass through the head") {
   const double row_s = 8 * 2 * 4096.0 * 4096 / 2 / (450e9 * 0.7);
   const double latency_s = 8 * 5 * 3e-6;
   CHECK(time_of(model, split_in_two).tp_s - time_of(longer, split_in_two).tp_s ==
-        doctest::Approx(5 * row_s + 2 * latency_s));
+      doctest::Approx(5 * row_s + 2 * latency_s));
   split_in_two.layout.sequence_parallel = true;
   CHECK(time_of(model, split_in_two).tp_s - time_of(longer, split_in_two).tp_s ==
-        doctest::Approx(7 * row_s + 4 * latency_s));
+      doctest::Approx(7 * row_s + 4 * latency_s));
   // In a pipeline the stage of the head is the longest, and all wait for it.
   auto stages = testing::point_of(1, 1, 4, 4096);
   auto split = model;
@@ -272,25 +264,24 @@ TEST_CASE("attention multiplies scores by queries' width and values by their own
   const double attention_rate = 989e12 * 0.55;
   // Forward and backward 2 + 5 products, of which four are as wide as queries.
   const double heads = 32 * (4 * 192 + 3 * 128.0);
-  const double matrices =
-      32.0 * (4096 * (1536 + 512 + 64) + 1536 * 32 * 192 + 512 * 32 * (128 + 128) +
-              32 * 128 * 4096 + 3 * 4096 * 12288.0) +
+  const double matrices = 32.0 *
+          (4096 * (1536 + 512 + 64) + 1536 * 32 * 192 + 512 * 32 * (128 + 128) + 32 * 128 * 4096 +
+              3 * 4096 * 12288.0) +
       32768.0 * 4096;
   CHECK(time_of(model, point).compute_s ==
-        doctest::Approx(6 * tokens * matrices / product_rate +
-                        32 * tokens * heads * 4096 / attention_rate));
+      doctest::Approx(
+          6 * tokens * matrices / product_rate + 32 * tokens * heads * 4096 / attention_rate));
   // Computed again, heads cost their products once more.
   const double before = time_of(model, point).compute_s;
   point.layout.recompute = heads_again();
   const double up = 1536 * 32 * 192 + 512 * 32 * (128.0 + 128);
   CHECK(time_of(model, point).compute_s - before ==
-        doctest::Approx(32 * 2 * tokens * up / product_rate));
+      doctest::Approx(32 * 2 * tokens * up / product_rate));
   // Queries without a latent come from rows.
   model.q_lora_rank = 0;
   const double straight = time_of(model, point).compute_s;
   point.layout.recompute = Recompute::none;
-  CHECK(
-      straight - time_of(model, point).compute_s ==
+  CHECK(straight - time_of(model, point).compute_s ==
       doctest::Approx(32 * 2 * tokens * (4096 * 32 * 192.0 + 512 * 32 * 256.0) / product_rate));
 }
 
@@ -304,12 +295,12 @@ TEST_CASE("tp multiplies rows for latents on every rank, and sends latents in pl
   const double without = time_of(model, point).compute_s;
   point.layout.sequence_parallel = true;
   CHECK(without - time_of(model, point).compute_s ==
-        doctest::Approx(6 * tokens * down / 2 / product_rate));
+      doctest::Approx(6 * tokens * down / 2 / product_rate));
   // 10 rows of all transfers, of which 3 go into attention.
   const double saved = 3 * (1 - (1536 + 512 + 64) / 4096.0) / 10;
   const double latency = 32 * 8 * 10 * 5 * 3e-6;
   CHECK((time_of(model, point).tp_s - latency) / (time_of(plain, point).tp_s - latency) ==
-        doctest::Approx(1 - saved));
+      doctest::Approx(1 - saved));
 }
 
 TEST_CASE("FP8 writes latents and heads in 8 bits as products read and make them") {
@@ -325,11 +316,10 @@ TEST_CASE("FP8 writes latents and heads in 8 bits as products read and make them
   // values.
   const double gradients = tokens * (into + 32 * (192 + 128 + 128.0) + 64) + tokens * 2 * 12288;
   const double weights = 4096 * (1536 + 512 + 64) + 1536 * 32 * 192 + 512 * 32 * (128 + 128) +
-                         32 * 128 * 4096 + 3 * 4096 * 12288.0;
+      32 * 128 * 4096 + 3 * 4096 * 12288.0;
   // Inputs in two orders. What it is made of is read twice, and of weights once for 8 times.
   const double moved = 2 * (inputs + 5 * weights / 8) + 4 * gradients;
-  CHECK(time_of(model, point).memory_s - in_16_bits ==
-        doctest::Approx(32 * 8 * moved / 3.35e12));
+  CHECK(time_of(model, point).memory_s - in_16_bits == doctest::Approx(32 * 8 * moved / 3.35e12));
 }
 
 TEST_CASE("of a rank's pieces one has MTP, and keeps it for the micro-batch that comes back") {
@@ -339,7 +329,7 @@ TEST_CASE("of a rank's pieces one has MTP, and keeps it for the micro-batch that
     auto more = model;
     more.mtp_layers = 1;
     return bytes_of(estimate_stage(more, point, megatron(), {}, 1), MemoryClass::activations) -
-           bytes_of(estimate_stage(model, point, megatron(), {}, 1), MemoryClass::activations);
+        bytes_of(estimate_stage(model, point, megatron(), {}, 1), MemoryClass::activations);
   };
   auto point = testing::point_of(1, 1, 2, 512);
   const double one = layer_bytes(model, point, {}) + 6 * 2 * 512.0 * 64;

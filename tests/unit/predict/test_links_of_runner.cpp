@@ -38,23 +38,23 @@ struct Count {
 Count count(const Layout& layout, std::string_view name, std::int64_t gpus_per_node) {
   const auto members = shardbench::members_of(runner_layout(layout), 0, name);
   return {static_cast<std::int64_t>(members.size()),
-          std::count_if(members.begin(), members.end(),
-                        [&](std::int64_t rank) { return rank < gpus_per_node; })};
+      std::count_if(
+          members.begin(), members.end(), [&](std::int64_t rank) { return rank < gpus_per_node; })};
 }
 
 void check_link(const Link& link, const Count& group, const ClusterSpec& cluster) {
   CHECK(link.crosses == (group.here < group.all));
   if (!link.crosses) return;
   const double adapters = cluster.inter_node_bandwidth * cluster.inter_node_efficiency *
-                          static_cast<double>(group.here);
+      static_cast<double>(group.here);
   CHECK(link.bandwidth == doctest::Approx(adapters));
 }
 
 void check_exchange(const Exchange& exchange, const Count& group) {
   const auto all = static_cast<double>(group.all);
   CHECK(exchange.inside_share == doctest::Approx(static_cast<double>(group.here - 1) / all));
-  CHECK(exchange.outside_share ==
-        doctest::Approx(static_cast<double>(group.all - group.here) / all));
+  CHECK(
+      exchange.outside_share == doctest::Approx(static_cast<double>(group.all - group.here) / all));
 }
 
 void check_links(const ClusterSpec& cluster, const Layout& layout) {

@@ -89,8 +89,8 @@ double counted_gib(const ModelSpec& m, const Spread& at, Says says = Says::estim
     return at.distributed ? 6 + 12 / replicas : 18;
   };
   return ((all.by_tp / at.tp + all.on_all) * per_parameter(at.dp) +
-          all.by_experts / at.etp / at.ep * per_parameter(world / (at.etp * at.ep * pp))) /
-         gib;
+             all.by_experts / at.etp / at.ep * per_parameter(world / (at.etp * at.ep * pp))) /
+      gib;
 }
 
 Point point_at(const Spread& at) {
@@ -118,18 +118,11 @@ ModelSpec even(ModelSpec model, std::int64_t mtp) {
   return model;
 }
 
-constexpr std::array<Spread, 12> spread{{{1, 1, 8, 8, 1, false},
-                                         {1, 1, 64, 64, 1, true},
-                                         {1, 16, 64, 64, 1, true},
-                                         {1, 16, 64, 32, 1, true},
-                                         {2, 16, 64, 64, 1, true},
-                                         {2, 8, 64, 32, 2, true},
-                                         {2, 16, 16, 8, 1, false},
-                                         {4, 8, 32, 8, 4, true},
-                                         {4, 16, 16, 16, 1, true},
-                                         {8, 4, 16, 16, 8, true},
-                                         {8, 16, 8, 64, 1, true},
-                                         {8, 8, 8, 4, 2, true}}};
+constexpr std::array<Spread, 12> spread{
+    {{1, 1, 8, 8, 1, false}, {1, 1, 64, 64, 1, true}, {1, 16, 64, 64, 1, true},
+        {1, 16, 64, 32, 1, true}, {2, 16, 64, 64, 1, true}, {2, 8, 64, 32, 2, true},
+        {2, 16, 16, 8, 1, false}, {4, 8, 32, 8, 4, true}, {4, 16, 16, 16, 1, true},
+        {8, 4, 16, 16, 8, true}, {8, 16, 8, 64, 1, true}, {8, 8, 8, 4, 2, true}}};
 
 struct Worst {
   double off = 0;
@@ -153,7 +146,7 @@ TEST_CASE("memory of latent attention is within 10 % of Megatron-LM's own estima
   Worst worst;
   for (const auto& at : spread) {
     for (const auto& model :
-         {testing::deepseek_v3(), testing::kimi_k2(), testing::deepseek_v2_lite()}) {
+        {testing::deepseek_v3(), testing::kimi_k2(), testing::deepseek_v2_lite()}) {
       worst.hold(even(model, 0), at, Says::estimator, 0.1);
       // As they are, on stages of whole layers.
       if (at.pp == 1) worst.hold(model, at, Says::estimator, 0.1);
@@ -173,7 +166,7 @@ TEST_CASE("what it leaves out is all that memory of latent attention differs by"
     for (const std::int64_t mtp : {0, 1, 2}) {
       Worst worst;
       for (const auto& model :
-           {testing::deepseek_v3(), testing::kimi_k2(), testing::deepseek_v2_lite()})
+          {testing::deepseek_v3(), testing::kimi_k2(), testing::deepseek_v2_lite()})
         worst.hold(even(model, mtp), at, Says::model, 1e-4);
       auto dense = at;
       dense.ep = dense.etp = 1;

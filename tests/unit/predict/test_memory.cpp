@@ -36,9 +36,8 @@ MemoryEstimate estimate_8b(const Point& point) {
 
 double memory_state_gib(const MemoryEstimate& estimate) {
   return static_cast<double>(part(estimate, MemoryClass::weights) +
-                             part(estimate, MemoryClass::gradients) +
-                             part(estimate, MemoryClass::optimizer)) /
-         memory_gib;
+             part(estimate, MemoryClass::gradients) + part(estimate, MemoryClass::optimizer)) /
+      memory_gib;
 }
 
 }  // namespace
@@ -55,8 +54,7 @@ TEST_CASE("weights and gradients and optimizer of 8B at dp 8 for ZeRO 0 to 3") {
   for (std::int32_t zero = 0; zero < 4; ++zero) {
     auto point = three_degrees(8, 1, 1);
     point.layout.zero = zero;
-    CHECK(memory_state_gib(estimate_8b(point)) ==
-          doctest::Approx(expected[zero]).epsilon(0.003));
+    CHECK(memory_state_gib(estimate_8b(point)) == doctest::Approx(expected[zero]).epsilon(0.003));
   }
   const auto plain = estimate_8b(three_degrees(8, 1, 1));
   CHECK(part(plain, MemoryClass::weights) == 2 * 8'030'261'248);
@@ -73,7 +71,7 @@ TEST_CASE("replicas shard over the ranks of one copy") {
     alone.layout.zero = zero;
     CHECK(estimate_8b(replicated).bytes == estimate_8b(alone).bytes);
     CHECK(optimistic_memory(llama3_8b(), replicated).bytes ==
-          optimistic_memory(llama3_8b(), alone).bytes);
+        optimistic_memory(llama3_8b(), alone).bytes);
   }
 }
 
@@ -100,10 +98,10 @@ TEST_CASE("sequence parallel divides what tensor parallel leaves whole") {
   constexpr std::int64_t lse = std::int64_t{4} * 8192 * 32;
   auto point = three_degrees(1, 8, 1);
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
-        32 * (8 * sbh + (26 * sbh + lse) / 8) + 2 * sbh);
+      32 * (8 * sbh + (26 * sbh + lse) / 8) + 2 * sbh);
   point.layout.sequence_parallel = true;
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
-        32 * (34 * sbh + lse) / 8 + 2 * sbh / 8);
+      32 * (34 * sbh + lse) / 8 + 2 * sbh / 8);
 }
 
 TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keeps inputs") {
@@ -113,10 +111,10 @@ TEST_CASE("recompute keeps less: selective saves norms and silu*up and full keep
   point.layout.recompute = Recompute::selective;
   constexpr std::int64_t saved = 4 * sbh + 7 * sbh;
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
-        32 * (34 * sbh - saved + lse) + saved + 2 * sbh);
+      32 * (34 * sbh - saved + lse) + saved + 2 * sbh);
   point.layout.recompute = Recompute::full;
   CHECK(part(estimate_8b(point), MemoryClass::activations) ==
-        std::int64_t{31} * 2 * sbh + 34 * sbh + lse + 2 * sbh);
+      std::int64_t{31} * 2 * sbh + 34 * sbh + lse + 2 * sbh);
 }
 
 TEST_CASE("full recompute takes several layers at a time, or some of a stage's alone") {
@@ -126,18 +124,18 @@ TEST_CASE("full recompute takes several layers at a time, or some of a stage's a
   point.layout.recompute = Recompute::full;
   const auto activations = [&](std::int32_t layers, bool by_block) {
     return part(estimate_memory(llama3_8b(), point, shardbench_cuda_memory(),
-                                {.recompute_layers = layers, .recompute_by_block = by_block}),
-                MemoryClass::activations);
+                    {.recompute_layers = layers, .recompute_by_block = by_block}),
+        MemoryClass::activations);
   };
   CHECK(activations(1, false) == activations(0, false));
   CHECK(activations(4, false) == std::int64_t{8} * 2 * sbh + 4 * layer - 2 * sbh + 2 * sbh);
   CHECK(activations(5, false) == std::int64_t{7} * 2 * sbh + 5 * layer - 2 * sbh + 2 * sbh);
-  CHECK(activations(12, true) ==
-        std::int64_t{12} * 2 * sbh + 20 * layer + layer - 2 * sbh + 2 * sbh);
+  CHECK(
+      activations(12, true) == std::int64_t{12} * 2 * sbh + 20 * layer + layer - 2 * sbh + 2 * sbh);
   CHECK(activations(40, true) == activations(1, false));
   // What no trainer needs less than holds for several layers at a time too.
   CHECK(optimistic_memory(llama3_8b(), point, {.recompute_layers = 8}).total() <
-        optimistic_memory(llama3_8b(), point).total());
+      optimistic_memory(llama3_8b(), point).total());
 }
 
 TEST_CASE("1F1B holds at most p micro-batches and AFAB all of them") {
@@ -163,13 +161,13 @@ TEST_CASE("communication is a bucket and pipeline buffers and what ZeRO 3 gather
   CHECK(part(estimate_8b(point), MemoryClass::communication) == 25 * mib + 4 * sbh);
   point.layout.zero = 3;
   CHECK(part(estimate_8b(point), MemoryClass::communication) ==
-        25 * mib + 4 * sbh + std::int64_t{4} * 128256 * 4096);
+      25 * mib + 4 * sbh + std::int64_t{4} * 128256 * 4096);
   point = three_degrees(2, 1, 1);
   point.seq_len = 128;
   point.layout.bucket_mb = 100;
   const auto small = small_model();
-  CHECK(part(estimate_memory(small, point, shardbench_cuda_memory()),
-             MemoryClass::communication) == 4 * parameters(small));
+  CHECK(part(estimate_memory(small, point, shardbench_cuda_memory()), MemoryClass::communication) ==
+      4 * parameters(small));
 }
 
 TEST_CASE("a CPU keeps attention probabilities: s times a per token more") {
@@ -180,7 +178,7 @@ TEST_CASE("a CPU keeps attention probabilities: s times a per token more") {
   const auto flash = estimate_memory(model, point, shardbench_cuda_memory());
   const auto kept = estimate_memory(model, point, shardbench_cpu_memory());
   CHECK(part(kept, MemoryClass::activations) - part(flash, MemoryClass::activations) ==
-        8 * (std::int64_t{4} * 8 * 128 * 128 - std::int64_t{4} * 8 * 128));
+      8 * (std::int64_t{4} * 8 * 128 * 128 - std::int64_t{4} * 8 * 128));
 }
 
 TEST_CASE("memory grows with the micro-batch and the bound stays below the estimate") {
@@ -237,12 +235,12 @@ namespace {
 
 ModelSpec nanotron_9b() {
   return {.name = "8.86B",
-          .layers = 32,
-          .hidden = 4096,
-          .ffn = 14336,
-          .heads = 32,
-          .kv_heads = 32,
-          .vocab = 131072};
+      .layers = 32,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 32,
+      .vocab = 131072};
 }
 
 const Family& family(std::string_view name) {
@@ -264,8 +262,8 @@ Point nanotron_point(std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int
 // 34.207 a half is 17.1, so 18 layers; a quarter 8.55, so 9.
 TEST_CASE("nanotron's stages cost the same and the head counts") {
   const auto layers = [&](std::int32_t pp, std::int32_t stage) {
-    return layers_of_stage(nanotron_9b(), three_degrees(1, 1, pp).layout, StageSplit::by_cost,
-                           stage);
+    return layers_of_stage(
+        nanotron_9b(), three_degrees(1, 1, pp).layout, StageSplit::by_cost, stage);
   };
   CHECK(layers(1, 0) == 32);
   CHECK(layers(2, 0) == 18);
@@ -275,8 +273,7 @@ TEST_CASE("nanotron's stages cost the same and the head counts") {
   for (std::int32_t stage = 0; stage < 16; ++stage)
     all += layers(16, stage);
   CHECK(all == 32);
-  CHECK(layers_of_stage(nanotron_9b(), three_degrees(1, 1, 3).layout, StageSplit::even, 0) ==
-        11);
+  CHECK(layers_of_stage(nanotron_9b(), three_degrees(1, 1, 3).layout, StageSplit::even, 0) == 11);
 }
 
 // "Local Params" of the Ultra-Scale Playbook's table: 4.92G at pp 2, 2.73G at pp 4; 16 layers
@@ -301,9 +298,9 @@ TEST_CASE("the first stage of nanotron has the parameters that its log says") {
 // buckets, 10 + 14/d with ZeRO-1.
 TEST_CASE("what nanotron holds around its update is what its log says") {
   const auto held = [](std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
-    return static_cast<double>(update_bytes(nanotron_9b(), nanotron_point(dp, tp, pp, zero),
-                                            family("nanotron").memory)) /
-           memory_gib;
+    return static_cast<double>(update_bytes(
+               nanotron_9b(), nanotron_point(dp, tp, pp, zero), family("nanotron").memory)) /
+        memory_gib;
   };
   CHECK(held(1, 1, 8, 0) == doctest::Approx(29.46).epsilon(0.01));
   CHECK(held(2, 4, 1, 0) == doctest::Approx(41.41).epsilon(0.01));
@@ -317,7 +314,7 @@ TEST_CASE("nanotron's peak on the first stage is near what its log says") {
   const auto peak = [&](std::int32_t dp, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
     return static_cast<double>(
                predictor.reported_peak_bytes(nanotron_9b(), nanotron_point(dp, tp, pp, zero))) /
-           memory_gib;
+        memory_gib;
   };
   CHECK(peak(16, 1, 2, 1) == doctest::Approx(61.1).epsilon(0.05));
   CHECK(peak(1, 1, 8, 0) == doctest::Approx(62.45).epsilon(0.05));
@@ -333,15 +330,15 @@ TEST_CASE("GPT's activations are those of the paper on selective recomputation")
     double none, selective;
   };
   for (const Row& row : {Row{48, 6144, 64, 1, 1, 4, 1, 59.25, 9.5625},
-                         Row{96, 12288, 96, 8, 64, 1, 3, 66.84375, 12.3515625},
-                         Row{128, 25600, 160, 64, 512, 1, 1, 131.25, 26.5625}}) {
+           Row{96, 12288, 96, 8, 64, 1, 3, 66.84375, 12.3515625},
+           Row{128, 25600, 160, 64, 512, 1, 1, 131.25, 26.5625}}) {
     ModelSpec gpt{.name = "gpt",
-                  .layers = row.layers,
-                  .hidden = row.hidden,
-                  .ffn = 4 * row.hidden,
-                  .heads = row.heads,
-                  .kv_heads = row.heads,
-                  .vocab = 51200};
+        .layers = row.layers,
+        .hidden = row.hidden,
+        .ffn = 4 * row.hidden,
+        .heads = row.heads,
+        .kv_heads = row.heads,
+        .vocab = 51200};
     auto point = three_degrees(1, 8, row.pp);
     point.seq_len = 2048;
     point.layout.micro_batch = row.batch;
@@ -371,18 +368,18 @@ TEST_CASE("traits change what attention and norms keep") {
   constexpr std::int64_t sbh = std::int64_t{1} << 25;
   // Probabilities of 4 bytes in place of a log-sum-exp of 4.
   CHECK(activations({.flash_attention = false, .fused_norm = true}) -
-            activations({.flash_attention = true, .fused_norm = true}) ==
-        std::int64_t{32} * 4 * 8192 * 32 * (8192 - 1));
+          activations({.flash_attention = true, .fused_norm = true}) ==
+      std::int64_t{32} * 4 * 8192 * 32 * (8192 - 1));
   // Two norms, 8 bytes per element of their rows.
   CHECK(activations({.flash_attention = true, .fused_norm = false}) -
-            activations({.flash_attention = true, .fused_norm = true}) ==
-        std::int64_t{32} * 16 * sbh);
+          activations({.flash_attention = true, .fused_norm = true}) ==
+      std::int64_t{32} * 16 * sbh);
 }
 
 namespace {
 
-void check_bounds_grow(const Predictor& predictor, std::int32_t tp, std::int32_t pp,
-                       std::int32_t zero) {
+void check_bounds_grow(
+    const Predictor& predictor, std::int32_t tp, std::int32_t pp, std::int32_t zero) {
   std::int64_t before = 0;
   for (std::int32_t micro_batch = 1; micro_batch <= 32; micro_batch *= 2) {
     auto point = nanotron_point(4, tp, pp, zero);
@@ -418,7 +415,7 @@ TEST_CASE("FSDP holds a stage's weights and gradients whole until the last micro
     point.layout.zero = 3;
     const auto bytes = estimate_memory(model, point, of).bytes;
     return std::pair(bytes[static_cast<std::size_t>(MemoryClass::weights)],
-                     bytes[static_cast<std::size_t>(MemoryClass::gradients)]);
+        bytes[static_cast<std::size_t>(MemoryClass::gradients)]);
   };
   CHECK(state(1, family) == state(1, sharded));
   const auto [weights, gradients] = state(2, family);

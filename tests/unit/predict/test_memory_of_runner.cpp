@@ -40,8 +40,8 @@ shardbench::Options options_of(const ModelSpec& model, const Point& point) {
   shardbench::Options options;
   options.device = "meta";
   options.dtype = shardbench::Dtype::bf16;
-  options.model = {model.layers,   model.hidden, model.ffn,     model.heads,
-                   model.kv_heads, model.vocab,  point.seq_len, model.tied_embeddings};
+  options.model = {model.layers, model.hidden, model.ffn, model.heads, model.kv_heads, model.vocab,
+      point.seq_len, model.tied_embeddings};
   options.layout.dp = point.layout.dp;
   options.layout.tp = point.layout.tp;
   options.layout.dp_replicate = point.layout.dp_replicate;
@@ -92,17 +92,17 @@ TEST_CASE("what the planner says of sharded state is what the meta device counts
         constexpr i64 state = 12;  // fp32 masters and two moments
         CHECK(counted(cost, shardbench::MemoryClass::optimizer) >= optimizer);
         CHECK(counted(cost, shardbench::MemoryClass::optimizer) <=
-              optimizer + padding(model, 1, state));
+            optimizer + padding(model, 1, state));
         // What is whole for a moment comes on top: the runner calls it by the class of what it
         // is, the planner counts it apart, or not.
         const i64 gradients_whole = zero >= 2 ? two_units(model, 4) : 0;
         const i64 weights_whole = zero == 3 ? two_units(model, 2) : 0;
         CHECK(counted(cost, shardbench::MemoryClass::gradients) >= gradients);
         CHECK(counted(cost, shardbench::MemoryClass::gradients) <=
-              gradients + gradients_whole + padding(model, dp, 4));
+            gradients + gradients_whole + padding(model, dp, 4));
         CHECK(counted(cost, shardbench::MemoryClass::parameters) >= weights);
         CHECK(counted(cost, shardbench::MemoryClass::parameters) <=
-              weights + weights_whole + padding(model, dp, 2));
+            weights + weights_whole + padding(model, dp, 2));
       }
     }
   }
@@ -110,22 +110,17 @@ TEST_CASE("what the planner says of sharded state is what the meta device counts
 
 TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
   ModelSpec mini{.name = "mini",
-                 .layers = 4,
-                 .hidden = 128,
-                 .ffn = 352,
-                 .heads = 8,
-                 .kv_heads = 4,
-                 .vocab = 512};
+      .layers = 4,
+      .hidden = 128,
+      .ffn = 352,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 512};
   struct Degrees {
     std::int32_t dp, tp, pp, zero;
   };
-  constexpr std::array<Degrees, 7> all{{{1, 1, 1, 0},
-                                        {2, 1, 1, 0},
-                                        {2, 1, 1, 1},
-                                        {4, 1, 1, 0},
-                                        {1, 2, 1, 0},
-                                        {1, 1, 2, 0},
-                                        {1, 2, 2, 0}}};
+  constexpr std::array<Degrees, 7> all{{{1, 1, 1, 0}, {2, 1, 1, 0}, {2, 1, 1, 1}, {4, 1, 1, 0},
+      {1, 2, 1, 0}, {1, 1, 2, 0}, {1, 2, 2, 0}}};
   for (const auto& degrees : all) {
     for (const std::int32_t micro_batch : {1, 4, 16}) {
       for (const auto recompute : {Recompute::none, Recompute::full}) {
@@ -161,29 +156,23 @@ TEST_CASE("the memory of a layout on a CPU is what the meta device counts") {
   }
 }
 
-TEST_CASE(
-    "the memory of virtual stages and of halved backwards is what the meta device counts") {
+TEST_CASE("the memory of virtual stages and of halved backwards is what the meta device counts") {
   ModelSpec mini{.name = "mini",
-                 .layers = 16,
-                 .hidden = 128,
-                 .ffn = 352,
-                 .heads = 8,
-                 .kv_heads = 4,
-                 .vocab = 512};
+      .layers = 16,
+      .hidden = 128,
+      .ffn = 352,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 512};
   struct Pipeline {
     std::int32_t pp, vpp, accum;
     Schedule schedule;
   };
-  constexpr std::array<Pipeline, 10> all{{{2, 2, 4, Schedule::one_f_one_b},
-                                          {4, 2, 8, Schedule::one_f_one_b},
-                                          {4, 4, 4, Schedule::one_f_one_b},
-                                          {2, 1, 4, Schedule::zb_h1},
-                                          {4, 1, 8, Schedule::zb_h1},
-                                          {4, 1, 2, Schedule::zb_h1},
-                                          {2, 2, 4, Schedule::zb_v},
-                                          {2, 2, 1, Schedule::zb_v},
-                                          {4, 2, 8, Schedule::zb_v},
-                                          {4, 2, 3, Schedule::zb_v}}};
+  constexpr std::array<Pipeline, 10> all{
+      {{2, 2, 4, Schedule::one_f_one_b}, {4, 2, 8, Schedule::one_f_one_b},
+          {4, 4, 4, Schedule::one_f_one_b}, {2, 1, 4, Schedule::zb_h1}, {4, 1, 8, Schedule::zb_h1},
+          {4, 1, 2, Schedule::zb_h1}, {2, 2, 4, Schedule::zb_v}, {2, 2, 1, Schedule::zb_v},
+          {4, 2, 8, Schedule::zb_v}, {4, 2, 3, Schedule::zb_v}}};
   for (const auto& pipeline : all) {
     for (const std::int32_t micro_batch : {1, 16}) {
       auto point = point_of(1, 1, 0);
@@ -217,12 +206,12 @@ TEST_CASE(
 
 TEST_CASE("the memory of ranks that share sequences is what the meta device counts") {
   ModelSpec mini{.name = "mini",
-                 .layers = 4,
-                 .hidden = 128,
-                 .ffn = 352,
-                 .heads = 8,
-                 .kv_heads = 4,
-                 .vocab = 512};
+      .layers = 4,
+      .hidden = 128,
+      .ffn = 352,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 512};
   for (const std::int32_t cp : {2, 4}) {
     for (const std::int32_t dp : {1, 2}) {
       for (const std::int32_t zero : {0, 1, 2}) {
@@ -262,8 +251,7 @@ TEST_CASE("the planner leaves out the replicas that the runner refuses") {
         GridPoint at;
         at.point = point_of(dp, copies, zero);
         const auto options = options_of(sweep.models[0], at.point);
-        const bool refused =
-            shardbench::layout_refusal(options.layout, options.model).has_value();
+        const bool refused = shardbench::layout_refusal(options.layout, options.model).has_value();
         CHECK(judge.judge(at).feasible == !refused);
       }
     }
@@ -294,27 +282,26 @@ shardbench::Options drawn_options(const ModelSpec& model, const Point& point) {
   options.layout.sequence_parallel = layout.sequence_parallel;
   options.layout.recompute = static_cast<shardbench::Recompute>(layout.recompute);
   options.layout.overlap = layout.overlap;
-  if (layout.schedule == Schedule::afab)
-    options.layout.schedule = shardbench::ScheduleKind::afab;
+  if (layout.schedule == Schedule::afab) options.layout.schedule = shardbench::ScheduleKind::afab;
   return options;
 }
 
 std::string drawn_words(const ModelSpec& model, const Point& point) {
   const auto& layout = point.layout;
   return "L" + std::to_string(model.layers) + " dp" + std::to_string(layout.dp) + "/" +
-         std::to_string(layout.dp_replicate) + " tp" + std::to_string(layout.tp) + " pp" +
-         std::to_string(layout.pp) + " mb" + std::to_string(layout.micro_batch) + " ga" +
-         std::to_string(layout.grad_accum) + " z" + std::to_string(layout.zero) + " r" +
-         std::to_string(static_cast<int>(layout.recompute)) + " sp" +
-         std::to_string(layout.sequence_parallel ? 1 : 0) +
-         (layout.schedule == Schedule::afab ? " afab" : "") + (layout.overlap ? "" : " alone") +
-         (model.tied_embeddings ? " tied" : "") + " s" + std::to_string(point.seq_len);
+      std::to_string(layout.dp_replicate) + " tp" + std::to_string(layout.tp) + " pp" +
+      std::to_string(layout.pp) + " mb" + std::to_string(layout.micro_batch) + " ga" +
+      std::to_string(layout.grad_accum) + " z" + std::to_string(layout.zero) + " r" +
+      std::to_string(static_cast<int>(layout.recompute)) + " sp" +
+      std::to_string(layout.sequence_parallel ? 1 : 0) +
+      (layout.schedule == Schedule::afab ? " afab" : "") + (layout.overlap ? "" : " alone") +
+      (model.tied_embeddings ? " tied" : "") + " s" + std::to_string(point.seq_len);
 }
 
 /// What the planner says of the arenas, in parts of what the meta device counts: of the rank
 /// that needs most.
 double said_of_counted(const ModelSpec& model, const Point& point,
-                       const shardbench::Options& options, const MemoryFamily& family) {
+    const shardbench::Options& options, const MemoryFamily& family) {
   i64 most = 0;
   for (i64 rank = 0; rank < point.layout.world(); ++rank) {
     const auto arenas = shardbench::cost_of_rank(options, rank).arenas;
@@ -337,12 +324,12 @@ TEST_CASE("the planner says what the meta device counts on 200 layouts of bf16")
   const auto family = arenas_alone();
   Draws draws(17);
   ModelSpec model{.name = "drawn",
-                  .layers = 32,
-                  .hidden = 4096,
-                  .ffn = 14336,
-                  .heads = 32,
-                  .kv_heads = 8,
-                  .vocab = 128256};
+      .layers = 32,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 128256};
   std::string off;
   for (int i = 0; i < 200; ++i) {
     auto point = point_of(1 << draws.below(4), 1, 0);
@@ -369,12 +356,12 @@ TEST_CASE("it says so of layouts in FP8") {
   const auto family = arenas_alone();
   Draws draws(8);
   ModelSpec model{.name = "drawn",
-                  .layers = 16,
-                  .hidden = 4096,
-                  .ffn = 14336,
-                  .heads = 32,
-                  .kv_heads = 8,
-                  .vocab = 32000};
+      .layers = 16,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 32000};
   std::string off;
   int larger = 0;
   for (int i = 0; i < 100; ++i) {
@@ -389,14 +376,13 @@ TEST_CASE("it says so of layouts in FP8") {
     layout.recompute = static_cast<Recompute>(draws.below(3));
     layout.sequence_parallel = layout.tp > 1 && draws.below(2) == 1;
     auto options = drawn_options(model, point);
-    options.layout.fp8 =
-        i % 2 == 0 ? shardbench::Scaling::current : shardbench::Scaling::delayed;
+    options.layout.fp8 = i % 2 == 0 ? shardbench::Scaling::current : shardbench::Scaling::delayed;
     auto in_bf16 = point;
     in_bf16.dtype = Dtype::bf16;
     larger += estimate_memory(model, point, family).total() >
-                      estimate_memory(model, in_bf16, family).total()
-                  ? 1
-                  : 0;
+            estimate_memory(model, in_bf16, family).total()
+        ? 1
+        : 0;
     const double ratio = said_of_counted(model, point, options, family);
     if (std::abs(ratio - 1) <= 0.02) continue;
     off += drawn_words(model, point) + ": " + std::to_string(ratio) + "\n";
@@ -408,26 +394,26 @@ TEST_CASE("it says so of layouts in FP8") {
 
 TEST_CASE("it says so of any schedule, sharding and size, and of other trainers' habits") {
   const std::array<ModelSpec, 3> models{{{.name = "tiny",
-                                          .layers = 5,
-                                          .hidden = 512,
-                                          .ffn = 1536,
-                                          .heads = 8,
-                                          .kv_heads = 8,
-                                          .vocab = 32000},
-                                         {.name = "small",
-                                          .layers = 16,
-                                          .hidden = 2048,
-                                          .ffn = 8192,
-                                          .heads = 32,
-                                          .kv_heads = 8,
-                                          .vocab = 128256},
-                                         {.name = "odd",
-                                          .layers = 27,
-                                          .hidden = 1536,
-                                          .ffn = 4096,
-                                          .heads = 12,
-                                          .kv_heads = 4,
-                                          .vocab = 50257}}};
+                                             .layers = 5,
+                                             .hidden = 512,
+                                             .ffn = 1536,
+                                             .heads = 8,
+                                             .kv_heads = 8,
+                                             .vocab = 32000},
+      {.name = "small",
+          .layers = 16,
+          .hidden = 2048,
+          .ffn = 8192,
+          .heads = 32,
+          .kv_heads = 8,
+          .vocab = 128256},
+      {.name = "odd",
+          .layers = 27,
+          .hidden = 1536,
+          .ffn = 4096,
+          .heads = 12,
+          .kv_heads = 4,
+          .vocab = 50257}}};
   Draws draws(5);
   std::string off;
   for (int i = 0; i < 300; ++i) {
@@ -452,9 +438,9 @@ TEST_CASE("it says so of any schedule, sharding and size, and of other trainers'
       family.selective = Selective::attention;
       family.vocab_multiple = 1;
       options.layout.habits = {.vocab_multiple = 1,
-                               .selective = shardbench::Selective::attention,
-                               .gather_overlap = false,
-                               .tp_overlap = false};
+          .selective = shardbench::Selective::attention,
+          .gather_overlap = false,
+          .tp_overlap = false};
     }
     const double ratio = said_of_counted(model, point, options, family);
     if (std::abs(ratio - 1) <= 0.01) continue;

@@ -28,8 +28,7 @@ RecordedRun run_of(std::int32_t micro_batch, Outcome outcome) {
 
 // What is predicted for a row, times a factor, as the reported peak.
 std::int64_t times(double factor, const RecordedRun& run) {
-  const auto predicted =
-      Predictor(h100(), nanotron()).reported_peak_bytes(llama3_8b(), run.point);
+  const auto predicted = Predictor(h100(), nanotron()).reported_peak_bytes(llama3_8b(), run.point);
   return static_cast<std::int64_t>(static_cast<double>(predicted) / factor);
 }
 

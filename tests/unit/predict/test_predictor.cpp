@@ -15,7 +15,7 @@ TEST_CASE("an unknown family is a fault that lists the known ones") {
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().kind == FaultKind::invalid_input);
   CHECK(found.error().what ==
-        "unknown family 'nemo'; there are: shardbench, nanotron, megatron, fsdp");
+      "unknown family 'nemo'; there are: shardbench, nanotron, megatron, fsdp");
   for (const auto& family : families())
     CHECK(find_family(family.name).value() == &family);
 }
@@ -48,7 +48,7 @@ TEST_CASE("the kernel column says how attention keeps its probabilities") {
   CHECK(traits_of_kernel("flash_attn2.0.2 + RMS kernel").fused_norm == true);
   CHECK(traits_of_kernel("torch").flash_attention == false);
   for (const auto* kernel : {"flash_attention", "flash_attention2", "Flash_Attn1.0.8", "sdpa",
-                             "torch sdpa", "cudnn", "te_fused"}) {
+           "torch sdpa", "cudnn", "te_fused"}) {
     CAPTURE(kernel);
     CHECK(traits_of_kernel(kernel).flash_attention == true);
   }
@@ -163,10 +163,10 @@ TEST_CASE("a run that nearly fills its device is slow") {
   const auto roomy = Predictor(cluster, family).guess(llama3_8b(), point);
   cluster.memory_bytes = roomy.memory.lower_bytes;
   CHECK(Predictor(cluster, family).guess(llama3_8b(), point).step_s ==
-        doctest::Approx(4 * roomy.step_s));
+      doctest::Approx(4 * roomy.step_s));
   cluster.memory_bytes = roomy.memory.lower_bytes * 10 / 9 + 1;
-  CHECK(Predictor(cluster, family).guess(llama3_8b(), point).step_s ==
-        doctest::Approx(roomy.step_s));
+  CHECK(
+      Predictor(cluster, family).guess(llama3_8b(), point).step_s == doctest::Approx(roomy.step_s));
 }
 
 TEST_CASE("a reported peak is of the stage that the table names") {
@@ -178,8 +178,9 @@ TEST_CASE("a reported peak is of the stage that the table names") {
   };
   const auto& family = (*find_family("nanotron"))->memory;
   for (const std::int32_t stage : {0, 1, 3})
-    CHECK(peak(stage) == estimate_stage(model, point, family, {}, stage).total() -
-                             static_cast<std::int64_t>(family.overhead_bytes));
+    CHECK(peak(stage) ==
+        estimate_stage(model, point, family, {}, stage).total() -
+            static_cast<std::int64_t>(family.overhead_bytes));
   CHECK(peak({}) == peak(0));
   CHECK(peak(3) != peak(0));
   CHECK(peak(-1) == std::max(peak(0), peak(3)));

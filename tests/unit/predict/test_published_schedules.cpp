@@ -30,20 +30,19 @@ ClusterSpec a100_nodes() {
   return cluster;
 }
 
-ModelSpec gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
-              std::int64_t vocab) {
+ModelSpec gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab) {
   return {.name = "gpt",
-          .layers = layers,
-          .hidden = hidden,
-          .ffn = 4 * hidden,
-          .heads = heads,
-          .kv_heads = heads,
-          .vocab = vocab,
-          .tied_embeddings = true};
+      .layers = layers,
+      .hidden = hidden,
+      .ffn = 4 * hidden,
+      .heads = heads,
+      .kv_heads = heads,
+      .vocab = vocab,
+      .tied_embeddings = true};
 }
 
-Point pipeline_of(std::int32_t pp, std::int32_t micro_batch, std::int32_t grad_accum,
-                  std::int32_t seq_len) {
+Point pipeline_of(
+    std::int32_t pp, std::int32_t micro_batch, std::int32_t grad_accum, std::int32_t seq_len) {
   Point point;
   point.nodes = (pp + 7) / 8;
   point.gpus = pp;
@@ -80,42 +79,14 @@ struct ZeroBubbleRow {
 
 TEST_CASE("gains of schedules over 1F1B are within 6 % of the published ones") {
   const std::array<ZeroBubbleRow, 4> table{{
-      {24,
-       2304,
-       24,
-       8,
-       6,
-       {24, 32, 64},
-       {11.8, 12.5, 13.6},
-       {13.1, 13.4, 13.9},
-       {12.9, 13.4, 14.2}},
-      {32,
-       4096,
-       32,
-       8,
-       3,
-       {24, 32, 64},
-       {3.50, 3.70, 4.03},
-       {4.01, 4.08, 4.19},
-       {3.88, 4.00, 4.20}},
-      {48,
-       5120,
-       40,
-       16,
-       1,
-       {48, 64, 128},
-       {1.40, 1.49, 1.64},
-       {1.54, 1.59, 1.66},
-       {1.61, 1.67, 1.76}},
-      {64,
-       6144,
-       48,
-       32,
-       1,
-       {96, 128, 256},
-       {0.76, 0.80, 0.88},
-       {0.82, 0.85, 0.90},
-       {0.87, 0.90, 0.96}},
+      {24, 2304, 24, 8, 6, {24, 32, 64}, {11.8, 12.5, 13.6}, {13.1, 13.4, 13.9},
+          {12.9, 13.4, 14.2}},
+      {32, 4096, 32, 8, 3, {24, 32, 64}, {3.50, 3.70, 4.03}, {4.01, 4.08, 4.19},
+          {3.88, 4.00, 4.20}},
+      {48, 5120, 40, 16, 1, {48, 64, 128}, {1.40, 1.49, 1.64}, {1.54, 1.59, 1.66},
+          {1.61, 1.67, 1.76}},
+      {64, 6144, 48, 32, 1, {96, 128, 256}, {0.76, 0.80, 0.88}, {0.82, 0.85, 0.90},
+          {0.87, 0.90, 0.96}},
   }};
   for (const auto& row : table) {
     const auto model = gpt(row.layers, row.hidden, row.heads, 50304);
@@ -147,16 +118,12 @@ struct WeakScalingRow {
 };
 
 TEST_CASE("pipelines of up to 3,072 GPUs are within 13 % of Megatron's") {
-  const std::array<WeakScalingRow, 10> table{{{24, 2304, 24, 1, 1, 32, 512, 137},
-                                              {32, 3072, 30, 2, 1, 64, 512, 138},
-                                              {32, 4096, 36, 4, 1, 128, 512, 142},
-                                              {48, 6144, 40, 8, 1, 256, 1024, 135},
-                                              {64, 8192, 48, 8, 2, 512, 1536, 138},
-                                              {80, 10240, 60, 8, 4, 1024, 1792, 140},
-                                              {96, 12288, 80, 8, 8, 1536, 2304, 148},
-                                              {128, 16384, 96, 8, 16, 1920, 2160, 155},
-                                              {128, 20480, 105, 8, 35, 2520, 2520, 163},
-                                              {160, 25600, 128, 8, 64, 3072, 3072, 163}}};
+  const std::array<WeakScalingRow, 10> table{
+      {{24, 2304, 24, 1, 1, 32, 512, 137}, {32, 3072, 30, 2, 1, 64, 512, 138},
+          {32, 4096, 36, 4, 1, 128, 512, 142}, {48, 6144, 40, 8, 1, 256, 1024, 135},
+          {64, 8192, 48, 8, 2, 512, 1536, 138}, {80, 10240, 60, 8, 4, 1024, 1792, 140},
+          {96, 12288, 80, 8, 8, 1536, 2304, 148}, {128, 16384, 96, 8, 16, 1920, 2160, 155},
+          {128, 20480, 105, 8, 35, 2520, 2520, 163}, {160, 25600, 128, 8, 64, 3072, 3072, 163}}};
   constexpr double vocab = 51200;
   constexpr double tokens = 2048;
   for (const auto& row : table) {
@@ -170,7 +137,7 @@ TEST_CASE("pipelines of up to 3,072 GPUs are within 13 % of Megatron's") {
     const auto hidden = static_cast<double>(row.hidden);
     const auto layers = static_cast<double>(row.layers);
     const double flops = 96.0 * row.batch * tokens * layers * hidden * hidden *
-                         (1 + tokens / (6 * hidden) + vocab / (16 * layers * hidden));
+        (1 + tokens / (6 * hidden) + vocab / (16 * layers * hidden));
     // Micro-batches and chunks are not published: the best of the likely ones.
     double best = 0;
     for (const std::int32_t micro_batch : {1, 2, 4, 8}) {

@@ -48,8 +48,7 @@ TEST_CASE("a train step waits as long as the lists of its schedule say") {
         const double rest = (1 - weights) / 2;
         const shardbench::PieceCosts costs{rest / 2, rest / 2, weights / 2};
         const auto timeline = shardbench::timeline_of(shardbench::ScheduleKind::zb_v,
-                                                      {pp, 2, micro_batches, true}, costs,
-                                                      shardbench::Channels::bounded);
+            {pp, 2, micro_batches, true}, costs, shardbench::Channels::bounded);
         CAPTURE(sequence);
         CAPTURE(pp);
         CAPTURE(rounds);

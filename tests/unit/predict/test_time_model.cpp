@@ -30,13 +30,12 @@ TimeEstimate bare(const ModelSpec& model, ClusterSpec cluster, const Point& poin
 }
 
 double speed(const Point& point, std::string_view family = "shardbench") {
-  return speed_of(Predictor(h100(), **find_family(family)).guess(llama3_8b(), point).step_s,
-                  point);
+  return speed_of(Predictor(h100(), **find_family(family)).guess(llama3_8b(), point).step_s, point);
 }
 
 double sum_of_parts(const TimeEstimate& time) {
-  return time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s +
-         time.bubble_s + time.dp_s + time.update_s;
+  return time.compute_s + time.memory_s + time.launch_s + time.tp_s + time.pp_s + time.bubble_s +
+      time.dp_s + time.update_s;
 }
 
 }  // namespace
@@ -94,7 +93,7 @@ TEST_CASE("one GPU computes and does not communicate") {
   const auto time = bare(llama3_8b(), h100(), long_point(1, 1, 1));
   const double attention = 6.0 * 32 * 4096 * 8192;
   CHECK(time.compute_s ==
-        doctest::Approx(8 * 8192 * (51.47e9 + attention / 6) / 989.4e12).epsilon(0.001));
+      doctest::Approx(8 * 8192 * (51.47e9 + attention / 6) / 989.4e12).epsilon(0.001));
   CHECK(time.step_s == doctest::Approx(time.compute_s));
 }
 
@@ -118,8 +117,7 @@ TEST_CASE("TP's transfers are ten half rows per layer") {
   auto point = long_point(1, 2, 1);
   point.layout.sequence_parallel = true;
   const auto time = bare(llama3_8b(), h100(), point);
-  CHECK(time.tp_s ==
-        doctest::Approx(8 * 32 * (10 * 33554432.0 * 2 / 2 / 450e9 + 10 * 5 * 5e-6)));
+  CHECK(time.tp_s == doctest::Approx(8 * 32 * (10 * 33554432.0 * 2 / 2 / 450e9 + 10 * 5 * 5e-6)));
 }
 
 TEST_CASE("a ring between nodes uses the adapters of its members on a node") {
@@ -200,7 +198,7 @@ TEST_CASE("shards that stay within a node are fetched faster and replicas are su
   const auto dp_s = [](const Point& point) { return bare(llama3_8b(), h100(), point).dp_s; };
   const double matrices = 32 * (2.0 * 4096 * 4096 * 1.25 + 3.0 * 4096 * 14336);
   CHECK(dp_s(within) - dp_s(alone) ==
-        doctest::Approx(4 * (matrices + 128256.0 * 4096) / 8 / 50e9 + 32 * 15e-6));
+      doctest::Approx(4 * (matrices + 128256.0 * 4096) / 8 / 50e9 + 32 * 15e-6));
 }
 
 // Of the Ultra-Scale Playbook's sweep (8.86B, 4096 tokens, 256 samples), seconds per step: one
@@ -208,12 +206,12 @@ TEST_CASE("shards that stay within a node are fetched faster and replicas are su
 // with TP between nodes.
 TEST_CASE("nanotron's steps are near the published ones whatever holds them up") {
   const ModelSpec model{.name = "8.86B",
-                        .layers = 32,
-                        .hidden = 4096,
-                        .ffn = 14336,
-                        .heads = 32,
-                        .kv_heads = 32,
-                        .vocab = 131072};
+      .layers = 32,
+      .hidden = 4096,
+      .ffn = 14336,
+      .heads = 32,
+      .kv_heads = 32,
+      .vocab = 131072};
   auto cluster = h100();
   cluster.intra_node_latency_us = 3;
   cluster.inter_node_latency_us = 8;

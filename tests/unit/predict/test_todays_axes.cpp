@@ -43,8 +43,8 @@ Point with(Point point, const std::function<void(Layout&)>& change) {
   return point;
 }
 
-std::int64_t class_bytes(const ModelSpec& model, const Point& point, MemoryClass part,
-                         std::int32_t stage = 0) {
+std::int64_t class_bytes(
+    const ModelSpec& model, const Point& point, MemoryClass part, std::int32_t stage = 0) {
   const auto estimate = estimate_stage(model, point, megatron_family().memory, {}, stage);
   return estimate.bytes[static_cast<std::size_t>(part)];
 }
@@ -101,12 +101,12 @@ TEST_CASE("whole experts beside tp are spread over its ranks, and narrow product
   CHECK(whole.layout.expert_replicas() == 1);
   // The same bytes: a quarter of each of eight experts, or two whole ones.
   CHECK(class_bytes(model, whole, MemoryClass::weights) ==
-        class_bytes(model, split, MemoryClass::weights));
+      class_bytes(model, split, MemoryClass::weights));
   CHECK(megatron_step(model, whole).compute_s < megatron_step(model, split).compute_s);
   const auto replicated = with(split, [](Layout& layout) { layout.expert_tp = 1; });
   CHECK(replicated.layout.expert_replicas() == 4);
   CHECK(class_bytes(model, replicated, MemoryClass::weights) >
-        2 * class_bytes(model, split, MemoryClass::weights));
+      2 * class_bytes(model, split, MemoryClass::weights));
 }
 
 TEST_CASE("ranks beyond those of tp that split experts send each other the rows of all") {
@@ -117,8 +117,7 @@ TEST_CASE("ranks beyond those of tp that split experts send each other the rows 
   auto slow = h100();
   slow.intra_node_bandwidth /= 2;
   const auto sending_s = [&](const ClusterSpec& cluster, const Point& point) {
-    return estimate_time(model, cluster, point, megatron_family().time,
-                         megatron_family().memory)
+    return estimate_time(model, cluster, point, megatron_family().time, megatron_family().memory)
         .tp_s;
   };
   const auto slower_s = [&](const Point& point) {
@@ -127,7 +126,7 @@ TEST_CASE("ranks beyond those of tp that split experts send each other the rows 
   // Four tokens' rows in bf16 for each of a layer, gathered and summed, forward and backward.
   const double bytes = 30 * 4 * 4 * 4096.0 * 4096 * 2 * whole.layout.grad_accum;
   const double bandwidth = h100().intra_node_bandwidth * h100().intra_node_efficiency *
-                           megatron_family().time.links.inside;
+      megatron_family().time.links.inside;
   CHECK(slower_s(split) - slower_s(whole) == doctest::Approx(bytes / bandwidth));
 }
 
@@ -142,20 +141,19 @@ TEST_CASE("modules that are computed again keep less and cost their products") {
   const double rows = 4096.0;  // one sample
   // Outputs of two norms in bf16; gate, up and their product.
   CHECK(kept(dense, "none") - kept(dense, "layernorm") ==
-        doctest::Approx(31 * 2 * 2 * rows * 4096).epsilon(0.001));
+      doctest::Approx(31 * 2 * 2 * rows * 4096).epsilon(0.001));
   CHECK(kept(dense, "none") - kept(dense, "mlp") ==
-        doctest::Approx(31 * 3 * 2 * rows * 14336).epsilon(0.001));
+      doctest::Approx(31 * 3 * 2 * rows * 14336).epsilon(0.001));
   CHECK(kept(dense, "none") - kept(dense, "layernorm+mlp") ==
-        doctest::Approx(31 * 2 * rows * (2 * 4096 + 3 * 14336)).epsilon(0.001));
+      doctest::Approx(31 * 2 * rows * (2 * 4096 + 3 * 14336)).epsilon(0.001));
   const auto sparse = with_experts();
   CHECK(kept(sparse, "moe") < kept(sparse, "moe_act"));
   CHECK(kept(sparse, "layernorm+moe_act") < kept(sparse, "moe_act"));
   CHECK(kept(sparse, "full") < kept(sparse, "moe"));
   const auto compute = [&](const ModelSpec& model, std::string_view word) {
-    return megatron_step(
-               model,
-               with(none, [&](Layout& layout) { layout.recompute = recompute_called(word); }))
-        .compute_s;
+    return megatron_step(model, with(none, [&](Layout& layout) {
+      layout.recompute = recompute_called(word);
+    })).compute_s;
   };
   CHECK(compute(dense, "layernorm") == doctest::Approx(compute(dense, "none")));
   CHECK(compute(dense, "mlp") > 1.2 * compute(dense, "none"));
@@ -170,7 +168,7 @@ TEST_CASE("graphs of layers take the host out of the step, and keep inputs and o
   CHECK(megatron_step(small, plain).launch_s > 0.005);
   CHECK(megatron_step(small, graphs).step_s < megatron_step(small, plain).step_s / 4);
   CHECK(class_bytes(small, graphs, MemoryClass::activations) >
-        class_bytes(small, plain, MemoryClass::activations));
+      class_bytes(small, plain, MemoryClass::activations));
   const auto sparse = with_experts();
   const auto part = megatron_step(sparse, graphs).launch_s;
   CHECK(part < megatron_step(sparse, plain).launch_s);
@@ -180,23 +178,21 @@ TEST_CASE("what lies in the host's memory is not on the device, and its update w
   const auto model = llama3_8b();
   auto zero1 = point_of(8, 1, 1);
   zero1.layout.zero = 1;
-  const auto offloaded =
-      with(zero1, [](Layout& layout) { layout.offload = Offload::optimizer; });
+  const auto offloaded = with(zero1, [](Layout& layout) { layout.offload = Offload::optimizer; });
   CHECK(class_bytes(model, zero1, MemoryClass::optimizer) > 0);
   CHECK(class_bytes(model, offloaded, MemoryClass::optimizer) == 0);
   CHECK(class_bytes(model, offloaded, MemoryClass::gradients) ==
-        class_bytes(model, zero1, MemoryClass::gradients));
+      class_bytes(model, zero1, MemoryClass::gradients));
   // Of a rank's eighth of the parameters: 28 bytes by the host, gradients and weights by PCIe.
   const double parts = static_cast<double>(parameters(model)) / 8;
   CHECK(megatron_step(model, offloaded).update_s ==
-        doctest::Approx(megatron_family().time.update_s + parts * (28 + 4 + 2) / 25e9)
-            .epsilon(0.1));
+      doctest::Approx(megatron_family().time.update_s + parts * (28 + 4 + 2) / 25e9).epsilon(0.1));
   auto zero3 = zero1;
   zero3.layout.zero = 3;
   const auto all = with(zero3, [](Layout& layout) { layout.offload = Offload::all; });
   CHECK(class_bytes(model, all, MemoryClass::weights) == 0);
   CHECK(class_bytes(model, all, MemoryClass::gradients) == 0);
   CHECK(optimistic_memory(model, all).total() <
-        estimate_memory(model, all, megatron_family().memory).total());
+      estimate_memory(model, all, megatron_family().memory).total());
   CHECK(megatron_step(model, all).update_s > megatron_step(model, offloaded).update_s);
 }

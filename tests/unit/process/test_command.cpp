@@ -22,7 +22,7 @@ TEST_CASE("a program has answered when it ends, whatever it has left behind") {
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   // What is left behind keeps the program's output open until somebody opens the fifo.
   const auto output = run_command({"/bin/sh", "-c", "echo answer; cat \"$0\" & exit 3", fifo},
-                                  {.deadline = std::chrono::minutes(2)});
+      {.deadline = std::chrono::minutes(2)});
   const int release = ::open(fifo.c_str(), O_RDWR | O_CLOEXEC);
   CHECK(release >= 0);
   ::close(release);

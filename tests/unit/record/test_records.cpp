@@ -27,8 +27,7 @@ namespace {
 
 /// What is wrong with a result that has these keys beside its type and nonce.
 std::string flaw_of(const std::string& keys) {
-  const auto summary =
-      summarise_records(R"({"type":"result","run_id":"n")" + keys + "}\n", "n");
+  const auto summary = summarise_records(R"({"type":"result","run_id":"n")" + keys + "}\n", "n");
   CHECK(summary.result.has_value() == summary.flaw.empty());
   CHECK(summary.owns_flaw == !summary.flaw.empty());
   return summary.flaw;
@@ -39,32 +38,32 @@ std::string flaw_of(const std::string& keys) {
 TEST_CASE("a result record without a usable metric is told by its name") {
   CHECK(flaw_of("") == "The result record lacks tokens_per_s_per_gpu.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":"fast")") ==
-        "In the result record tokens_per_s_per_gpu is text ('fast'), not a number.");
+      "In the result record tokens_per_s_per_gpu is text ('fast'), not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":null)") ==
-        "In the result record tokens_per_s_per_gpu is null, not a number.");
+      "In the result record tokens_per_s_per_gpu is null, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-5)") ==
-        "In the result record tokens_per_s_per_gpu is -5; it has to be above 0.");
+      "In the result record tokens_per_s_per_gpu is -5; it has to be above 0.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":0)") ==
-        "In the result record tokens_per_s_per_gpu is 0; it has to be above 0.");
+      "In the result record tokens_per_s_per_gpu is 0; it has to be above 0.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":NaN)") ==
-        "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+      "In the result record tokens_per_s_per_gpu is NaN, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":-Infinity)") ==
-        "In the result record tokens_per_s_per_gpu is -Infinity, not a number.");
+      "In the result record tokens_per_s_per_gpu is -Infinity, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"peak_memory_bytes":[1])") ==
-        "In the result record peak_memory_bytes is a list, not a number.");
+      "In the result record peak_memory_bytes is a list, not a number.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"train_step_ms":-1)") ==
-        "In the result record train_step_ms is -1; it may not be negative.");
+      "In the result record train_step_ms is -1; it may not be negative.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"n_params":1e300)") ==
-        "In the result record n_params is 1e+300, which is too large.");
+      "In the result record n_params is 1e+300, which is too large.");
   CHECK(flaw_of(R"(,"tokens_per_s_per_gpu":1,"mine":"NaN","other":NaN)") ==
-        "The result record has NaN or Infinity, which JSON does not know.");
+      "The result record has NaN or Infinity, which JSON does not know.");
 }
 
 TEST_CASE("a text that ends in a backslash hides no number behind it") {
   CHECK(flaw_of(R"(,"place":"C:\\","tokens_per_s_per_gpu":NaN)") ==
-        "In the result record tokens_per_s_per_gpu is NaN, not a number.");
+      "In the result record tokens_per_s_per_gpu is NaN, not a number.");
   CHECK(flaw_of(R"(,"said":"\"NaN\"","tokens_per_s_per_gpu":Infinity)") ==
-        "In the result record tokens_per_s_per_gpu is Infinity, not a number.");
+      "In the result record tokens_per_s_per_gpu is Infinity, not a number.");
 }
 
 TEST_CASE("a train step without a loss has none") {
@@ -75,7 +74,7 @@ TEST_CASE("a train step without a loss has none") {
                         "\n"
                         R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":1})"
                         "\n",
-                        "n");
+          "n");
   REQUIRE(summary.result);
   REQUIRE(summary.result->samples.size() == 2);
   CHECK(std::isnan(summary.result->samples[0].loss));
@@ -86,7 +85,7 @@ TEST_CASE("a start record tells which runner it is") {
   const auto summary =
       summarise_records(R"({"type":"start","run_id":"n","runner":"mine","version":"1.2"})"
                         "\n",
-                        "n");
+          "n");
   CHECK(summary.runner == "mine");
   CHECK(summary.runner_version == "1.2");
 }
@@ -127,14 +126,13 @@ TEST_CASE("a result that is not this attempt's, or no JSON, is told") {
     return summary.flaw;
   };
   CHECK(flaw(R"({"type":"result","run_id":"other","tokens_per_s_per_gpu":1})"
-             "\n") ==
-        "The result record has the run_id 'other'; this attempt's --run-id is 'n'.");
+             "\n") == "The result record has the run_id 'other'; this attempt's --run-id is 'n'.");
   CHECK(flaw(R"({"type":"result","tokens_per_s_per_gpu":1})"
              "\n") == "The result record lacks run_id, the value of --run-id.");
   CHECK(flaw(R"({"type":"start","run_id":"n"})"
              "\nresult: 12 tokens\x1b[0m\n") ==
-        "There is no result record; line 2 of the records is not a record in JSON: 'result: 12 "
-        "tokens\\x1b[0m'.");
+      "There is no result record; line 2 of the records is not a record in JSON: 'result: 12 "
+      "tokens\\x1b[0m'.");
   CHECK(flaw(good).empty());  // torn: its newline is missing
   const auto later = summarise_records("no JSON\n" + good + "\n", "n");
   CHECK(later.result.has_value());
@@ -155,10 +153,9 @@ TEST_CASE("times that are none are as good as not told") {
 }
 
 TEST_CASE("a foreign run_id is quoted without what a terminal obeys") {
-  const auto summary =
-      summarise_records("{\"type\":\"result\",\"run_id\":\"\\u001b[2J\"}\n", "n");
+  const auto summary = summarise_records("{\"type\":\"result\",\"run_id\":\"\\u001b[2J\"}\n", "n");
   CHECK(summary.flaw ==
-        "The result record has the run_id '\\x1b[2J'; this attempt's --run-id is 'n'.");
+      "The result record has the run_id '\\x1b[2J'; this attempt's --run-id is 'n'.");
 }
 
 TEST_CASE("what the first rank found stands beside the result, with its settings by name") {
@@ -178,7 +175,7 @@ TEST_CASE("what the first rank found stands beside the result, with its settings
   CHECK(summary.environment.find(R"("RANK":"0")") != std::string::npos);
   REQUIRE(summary.result);
   CHECK(summary.result->settings ==
-        "NCCL_ALGO=Ring PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
+      "NCCL_ALGO=Ring PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
   CHECK(summary.result->metrics.at("peak_reserved_bytes") == 7);
   // Of a failed attempt too.
   CHECK(summarise_records(environment, "n").environment == summary.environment);
@@ -205,11 +202,11 @@ TEST_CASE("what a node agent refuses is no result, wherever it stands") {
 
 TEST_CASE("a peak of one train step is not believed") {
   const auto peaks = [](const char* steps) {
-    const auto summary = summarise_records(
-        std::string(R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":10,)"
-                    R"("peak_memory_bytes":5,"peak_reserved_bytes":7)") +
-            steps + "}\n",
-        "n");
+    const auto summary =
+        summarise_records(std::string(R"({"type":"result","run_id":"n","tokens_per_s_per_gpu":10,)"
+                                      R"("peak_memory_bytes":5,"peak_reserved_bytes":7)") +
+                steps + "}\n",
+            "n");
     return summary.result ? summary.result->metrics.count("peak_memory_bytes") : 9;
   };
   CHECK(peaks(R"(,"steps":1,"warmup":0)") == 0);
@@ -258,9 +255,9 @@ TEST_CASE("of two results that contradict each other the first one counts and is
   CHECK(summary.result->metrics.at("tokens_per_s_per_gpu") == 5);
   CHECK(summary.result->mark == Mark::implausible);
   CHECK(summary.doubt ==
-        "two result records contradict each other: tokens_per_s_per_gpu is 5 in the first one "
-        "and 7 "
-        "in another");
+      "two result records contradict each other: tokens_per_s_per_gpu is 5 in the first one "
+      "and 7 "
+      "in another");
   SUBCASE("unless they say the same") {
     for (const char* speed : {"5", "5.04"}) {
       const auto same = summary_of({result_of("5"), result_of(speed)});

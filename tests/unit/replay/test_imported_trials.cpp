@@ -28,16 +28,15 @@ RecordedRun run_of(std::int32_t tp, double speed, Outcome outcome = Outcome::com
   return run;
 }
 
-ImportedSweep imported(RecordedSweep recorded, const Family* family = nullptr,
-                       ClusterSpec cluster = h100()) {
+ImportedSweep imported(
+    RecordedSweep recorded, const Family* family = nullptr, ClusterSpec cluster = h100()) {
   recorded.file = "runs.csv";
   if (recorded.models.empty()) recorded.models = {llama3_8b()};
   int line = 1;
   for (auto& run : recorded.runs)
     run.line = ++line;
   return imported_trials(
-      recorded,
-      {.name = "theirs", .cluster = std::move(cluster), .family = family, .labels = {}});
+      recorded, {.name = "theirs", .cluster = std::move(cluster), .family = family, .labels = {}});
 }
 
 }  // namespace
@@ -137,7 +136,7 @@ TEST_CASE("what the table's reader calls comparable is of one version, and keeps
   CHECK(sweep.trials[1].runner_version == "after_pp_fix or pp 1");
   CHECK(sweep.trials[2].runner_version == "after_pp_fix or pp 1");
   const auto label = std::find(sweep.labels.begin(), sweep.labels.end(), "software_version") -
-                     sweep.labels.begin();
+      sweep.labels.begin();
   CHECK(sweep.trials[2].labels.at(static_cast<std::size_t>(label)) == Value("before_pp_fix"));
 }
 

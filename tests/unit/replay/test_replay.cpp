@@ -51,9 +51,8 @@ RecordedSweep table_of(const std::vector<Made>& rows) {
 }
 
 ReplayReport replayed(const std::vector<Made>& rows, const SearchSettings& search) {
-  const auto report =
-      replay(table_of(rows),
-             {.cluster = h100(), .family = *find_family("nanotron"), .search = search});
+  const auto report = replay(
+      table_of(rows), {.cluster = h100(), .family = *find_family("nanotron"), .search = search});
   if (!report) FAIL(report.error().what);
   return *report;
 }
@@ -118,10 +117,8 @@ TEST_CASE("the rule about larger micro-batches can be switched off") {
 
 TEST_CASE("after an OOM what needs as much whatever the trainer does is not launched") {
   // The same without ZeRO, and with larger micro-batches; the last is no such one.
-  const std::vector<Made> rows{{1, 4, 2, 4, oom, 0},
-                               {1, 4, 2, 4, oom, 0, 0},
-                               {1, 4, 2, 8, oom, 0, 0},
-                               {1, 8, 1, 1, Outcome::completed, 5000}};
+  const std::vector<Made> rows{{1, 4, 2, 4, oom, 0}, {1, 4, 2, 4, oom, 0, 0},
+      {1, 4, 2, 8, oom, 0, 0}, {1, 8, 1, 1, Outcome::completed, 5000}};
   SearchSettings search{.policy = SearchPolicy::best_first};
   const auto cell = replayed(rows, search).cells.front();
   search.rules.memory = false;
@@ -162,8 +159,7 @@ TEST_CASE("an OOM says nothing of a row where it is unknown what both needed") {
   for (auto& run : sweep.runs)
     run.unknown.zero = true;
   for (const auto policy : {SearchPolicy::exhaustive, SearchPolicy::best_first}) {
-    const auto report = replay(
-        sweep,
+    const auto report = replay(sweep,
         {.cluster = h100(), .family = *find_family("nanotron"), .search = {.policy = policy}});
     REQUIRE(report);
     CHECK(report->cells.front().launched == 2);
@@ -173,10 +169,8 @@ TEST_CASE("an OOM says nothing of a row where it is unknown what both needed") {
 
 TEST_CASE("of rows that look alike none says what the others need") {
   // Two kernels, of a table that has no column for them: one ran out of memory, twice.
-  const std::vector<Made> rows{{1, 2, 1, 1, oom, 0},
-                               {1, 2, 1, 1, Outcome::completed, 7000},
-                               {1, 2, 1, 2, oom, 0},
-                               {1, 2, 1, 2, Outcome::completed, 7500}};
+  const std::vector<Made> rows{{1, 2, 1, 1, oom, 0}, {1, 2, 1, 1, Outcome::completed, 7000},
+      {1, 2, 1, 2, oom, 0}, {1, 2, 1, 2, Outcome::completed, 7500}};
   auto told = table_of(rows);
   for (auto& run : told.runs)
     run.kernel = run.outcome == oom ? "torch" : "flash_attn2";
@@ -220,8 +214,8 @@ TEST_CASE("an OOM costs what the sweep says that it costs") {
   ReplayOptions options{.cluster = h100(), .family = *find_family("nanotron"), .search = {}};
   options.start_s = 10;
   options.oom_s = 100;
-  const auto cells = replay(table_of({{1, 4, 2, 4, oom, 0}, {1, 1, 8, 1, crashed, 0}}), options)
-                         ->cells.front();
+  const auto cells =
+      replay(table_of({{1, 4, 2, 4, oom, 0}, {1, 1, 8, 1, crashed, 0}}), options)->cells.front();
   CHECK(cells.gpu_hours == doctest::Approx((100 + 10) * 8.0 / 3600));
 }
 
@@ -238,10 +232,9 @@ TEST_CASE("a cell without a completed row has no best to be compared with") {
 
 TEST_CASE("what can never fit is not launched and cells are by model and nodes") {
   // 8 billion parameters with 18 bytes each on 8 GPUs are 18 GB a GPU; on one they are 145 GB.
-  const auto report = replayed({{1, 1, 1, 1, oom, 0, 0},
-                                {1, 4, 2, 1, Outcome::completed, 8000},
-                                {2, 4, 4, 1, Outcome::completed, 7000}},
-                               {.policy = SearchPolicy::best_first});
+  const auto report = replayed({{1, 1, 1, 1, oom, 0, 0}, {1, 4, 2, 1, Outcome::completed, 8000},
+                                   {2, 4, 4, 1, Outcome::completed, 7000}},
+      {.policy = SearchPolicy::best_first});
   REQUIRE(report.cells.size() == 2);
   CHECK(report.cells[0].nodes == 1);
   CHECK(report.cells[0].launched == 1);
@@ -265,8 +258,8 @@ TEST_CASE("a table of other nodes than the cluster's is refused") {
   const auto report =
       replay(sweep, {.cluster = h100(), .family = *find_family("nanotron"), .search = {}});
   REQUIRE_FALSE(report);
-  CHECK(report.error().what ==
-        "made.csv:4: 8 GPUs on 2 nodes, but cluster 'h100-8x' has 8 per node");
+  CHECK(
+      report.error().what == "made.csv:4: 8 GPUs on 2 nodes, but cluster 'h100-8x' has 8 per node");
 }
 
 TEST_CASE("the same table gives the same replay") {
@@ -295,8 +288,8 @@ TEST_CASE("what is spared, opened again and spared once more counts once") {
       if (simulated.speed > 0) run.tokens_per_s_per_gpu = simulated.measured;
       run.line = static_cast<int>(sweep.runs.size()) + 1;
     }
-    const auto report = replay(
-        sweep, {.cluster = machine.cluster, .family = machine.family, .search = settings});
+    const auto report =
+        replay(sweep, {.cluster = machine.cluster, .family = machine.family, .search = settings});
     REQUIRE(report);
     const auto& cell = report->cells.front();
     CHECK(cell.left_out >= 0);
@@ -304,12 +297,10 @@ TEST_CASE("what is spared, opened again and spared once more counts once") {
   }
 }
 
-TEST_CASE(
-    "a replay cuts short what is slower than the best by the factor, and bills two steps") {
+TEST_CASE("a replay cuts short what is slower than the best by the factor, and bills two steps") {
   const std::vector<Made> rows{{1, 4, 2, 2, Outcome::completed, 10000},
-                               {1, 2, 2, 2, Outcome::completed, 9950},
-                               {1, 8, 1, 1, Outcome::completed, 5000},
-                               {1, 4, 1, 1, Outcome::completed, 4000}};
+      {1, 2, 2, 2, Outcome::completed, 9950}, {1, 8, 1, 1, Outcome::completed, 5000},
+      {1, 4, 1, 1, Outcome::completed, 4000}};
   SearchSettings search{.policy = SearchPolicy::best_first};
   const auto cell = replayed(rows, search).cells.front();
   search.cut_short = 0;
@@ -320,9 +311,7 @@ TEST_CASE(
   CHECK(cell.launched == 4);
   CHECK(cell.regret_at_stop == 0);
   // 8 of 13 steps are not run; of 33 s, and more than twice the bound, 11.
-  const auto saved = [](double steps, double speed) {
-    return steps * 256 * 4096 / speed / 3600;
-  };
+  const auto saved = [](double steps, double speed) { return steps * 256 * 4096 / speed / 3600; };
   const double most = saved(8, 5000) + saved(11, 4000);
   CHECK(whole.gpu_hours - cell.gpu_hours == doctest::Approx(most));
 }
@@ -380,8 +369,7 @@ TEST_CASE("a replay fits the time model to rows of other models, of other cells,
     rows.push_back({2, tp, 1, 1, Outcome::completed, 900});
   const auto first_prediction = [&](ReplayFit fit) {
     const SearchSettings search{.policy = SearchPolicy::best_first, .learn_across = false};
-    const auto report = replay(
-        table_of(rows),
+    const auto report = replay(table_of(rows),
         {.cluster = h100(), .family = *find_family("nanotron"), .search = search, .fit = fit});
     REQUIRE(report);
     return report->stories.front().launches.front().predicted_tokens_per_s_per_gpu;

@@ -110,7 +110,7 @@ TEST_CASE("a link in place of a log leads nobody away") {
 TEST_CASE("which rank a log is of") {
   CHECK(rank_of_log("rank.12.out") == 12);
   for (const char* other : {"rank.out", "rank.x.out", "rank.1.log", "nccl.rank.1.log",
-                            "rank.-1.out", "rank..out", "evidence/rank.1.out"})
+           "rank.-1.out", "rank..out", "evidence/rank.1.out"})
     CHECK_FALSE(rank_of_log(other));
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("what a tool has written is packed whole, or its size is") {
   CHECK(names() == both);
   CHECK(whole(folder.file("kept/deep/report")) == report);
   CHECK(whole(folder.file("rank.0.out")).size() < 200);
-  CHECK(whole(folder.file("kept/too_large")).find("left out 1073741824 bytes") !=
-        std::string::npos);
+  CHECK(
+      whole(folder.file("kept/too_large")).find("left out 1073741824 bytes") != std::string::npos);
   CHECK(kept_files_of({folder.paths.dir / "nowhere"}).empty());
 }

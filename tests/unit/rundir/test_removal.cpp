@@ -83,7 +83,7 @@ TEST_CASE("what can't be removed is named, and a link leads nobody away") {
   const auto removed = remove_tree(held);
   REQUIRE_FALSE(removed);
   CHECK(removed.error().what.find("cannot remove '" + held.string() + "': Permission denied") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(fs::status(elsewhere.path()).permissions() == mode);
   REQUIRE(::chmod(folder.path().c_str(), 0755) == 0);
   CHECK(remove_tree(held));

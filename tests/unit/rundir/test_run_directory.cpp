@@ -67,7 +67,7 @@ TEST_CASE("what stands in the place of a new file is never written into") {
   fs::permissions(fresh, fs::perms::all);
   REQUIRE(write_file_durably(path, "answer", Readers::owner));
   CHECK((fs::status(path).permissions() & fs::perms::all) ==
-        (fs::perms::owner_read | fs::perms::owner_write));
+      (fs::perms::owner_read | fs::perms::owner_write));
 }
 
 TEST_CASE("lines are written behind no link") {
@@ -108,8 +108,8 @@ TEST_CASE("a link is followed, and what is no regular file is written into") {
 
   const auto fifo = folder.path() / "fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  CHECK(write_file_durably(fifo, "x").error().what.find("no program reads it") !=
-        std::string::npos);
+  CHECK(
+      write_file_durably(fifo, "x").error().what.find("no program reads it") != std::string::npos);
   const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   REQUIRE(write_file_durably(fifo, "text"));
   CHECK(fs::is_fifo(fifo));
@@ -221,23 +221,24 @@ TEST_CASE("a pack opens with tar and reads back the same records") {
   REQUIRE(pack_attempt(attempt, 100));
 
   const std::string tar = "cd '" + folder.path().string() + "' && tar ";
-  CHECK(output_of(tar + "tf attempt-7.tar 2>&1") == deep +
-                                                        "\nattempt-7/rank.0.out"
-                                                        "\nattempt-7/recorder/rank.0"
-                                                        "\nattempt-7/records.jsonl"
-                                                        "\nattempt-7/records.jsonl.10"
-                                                        "\nattempt-7/records.jsonl.2"
-                                                        "\nattempt-7/spec.json\n");
+  CHECK(output_of(tar + "tf attempt-7.tar 2>&1") ==
+      deep +
+          "\nattempt-7/rank.0.out"
+          "\nattempt-7/recorder/rank.0"
+          "\nattempt-7/records.jsonl"
+          "\nattempt-7/records.jsonl.10"
+          "\nattempt-7/records.jsonl.2"
+          "\nattempt-7/spec.json\n");
   CHECK(output_of(tar + "xf attempt-7.tar 2>&1").empty());
   CHECK(folder.read(deep) == "deep");
   CHECK(folder.read("attempt-7/records.jsonl") == "a\nb\ntorn");
   const std::string log = folder.read("attempt-7/rank.0.out");
-  CHECK(log == std::string(50, 'h') + "\n[shardsweep left out 9404 bytes here]\n" +
-                   std::string(46, 'm') + "tail");
+  CHECK(log ==
+      std::string(50, 'h') + "\n[shardsweep left out 9404 bytes here]\n" + std::string(46, 'm') +
+          "tail");
 }
 
-TEST_CASE(
-    "a link, a fifo or a folder in place of a file of a database is refused by its name") {
+TEST_CASE("a link, a fifo or a folder in place of a file of a database is refused by its name") {
   const Folder folder;
   const AttemptPaths attempt{folder.path() / "1"};
   folder.write("elsewhere", "forged\n");
@@ -246,7 +247,7 @@ TEST_CASE(
   const auto all_refuse = [&](const std::string& why) {
     CAPTURE(why);
     const std::string expected = "'" + path.string() + "' is " + why +
-                                 ", where a file of the database is expected. Remove it.";
+        ", where a file of the database is expected. Remove it.";
     CHECK(read_own_file(path).error().what == expected);
     CHECK(read_attempt_records(attempt).error().what == expected);
     CHECK(LineReader(path).look().error().what == expected);

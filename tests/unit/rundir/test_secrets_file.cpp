@@ -33,9 +33,8 @@ TEST_CASE("values come back as they were, from a file for its owner alone") {
   REQUIRE(write_secrets(file, secrets));
   CHECK(read_secrets(file).value() == secrets);
   CHECK((fs::status(file).permissions() & (fs::perms::group_all | fs::perms::others_all)) ==
-        fs::perms::none);
-  CHECK((fs::status(file.parent_path()).permissions() & fs::perms::others_all) ==
-        fs::perms::none);
+      fs::perms::none);
+  CHECK((fs::status(file.parent_path()).permissions() & fs::perms::others_all) == fs::perms::none);
   REQUIRE(write_secrets(file, {}));
   CHECK_FALSE(fs::exists(file));
 }

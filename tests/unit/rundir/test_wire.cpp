@@ -35,8 +35,8 @@ AttemptSpec some_spec() {
 }  // namespace
 
 TEST_CASE("every message from daemon to lead reads back equal") {
-  const std::vector<ToLeadBody> bodies{Assign{7, nasty, "/a/b c", "n", "lane", 4, 12.5},
-                                       Revoke{7}, Cancel{7, nasty}, Drain{}};
+  const std::vector<ToLeadBody> bodies{
+      Assign{7, nasty, "/a/b c", "n", "lane", 4, 12.5}, Revoke{7}, Cancel{7, nasty}, Drain{}};
   std::int64_t n = 0;
   for (const auto& body : bodies) {
     const ToLead message{++n, 3, body};
@@ -47,22 +47,18 @@ TEST_CASE("every message from daemon to lead reads back equal") {
 }
 
 TEST_CASE("every message from lead to daemon reads back equal") {
-  const std::vector<FromLeadBody> bodies{
-      Claimed{"t", "c", "host", 1, 2, "job"},
-      Beat{7, "train", 3},
-      Started{7, "n"},
-      Ended{7, "n", {Outcome::oom, nasty, SaidBy::runner, 11, 9, 2}, "x.tar"},
-      Revoked{7},
+  const std::vector<FromLeadBody> bodies{Claimed{"t", "c", "host", 1, 2, "job"},
+      Beat{7, "train", 3}, Started{7, "n"},
+      Ended{7, "n", {Outcome::oom, nasty, SaidBy::runner, 11, 9, 2}, "x.tar"}, Revoked{7},
       Ended{.attempt = 7,
-            .nonce = "n",
-            .ending = {.outcome = Outcome::completed,
-                       .source = SaidBy::runner,
-                       .node = "n3",
-                       .also = nasty,
-                       .mark = Mark::contaminated},
-            .nodes = {"n3", "n4"}},
-      NodeSeen{"local", "host", 12},
-      FoundOnNode{"n3", EvidenceKind::dirty, nasty},
+          .nonce = "n",
+          .ending = {.outcome = Outcome::completed,
+              .source = SaidBy::runner,
+              .node = "n3",
+              .also = nasty,
+              .mark = Mark::contaminated},
+          .nodes = {"n3", "n4"}},
+      NodeSeen{"local", "host", 12}, FoundOnNode{"n3", EvidenceKind::dirty, nasty},
       Checked{"n3", {.device = "H100", .gemm_flops = 1e12, .wrong = {"home: no"}}, nasty, true},
       Bye{"drained"}};
   std::int64_t n = 0;
@@ -75,29 +71,22 @@ TEST_CASE("every message from lead to daemon reads back equal") {
 }
 
 TEST_CASE("every channel message reads back equal") {
-  const std::vector<ToNodeBody> to{Launch{1, "/d"},
-                                   EndAttempt{1, Outcome::timeout, nasty, true},
-                                   Place{nasty, 3},
-                                   TimedSteps{1},
-                                   LeadBeat{},
-                                   Quit{},
-                                   CheckNode{"/d", CheckTime::after}};
+  const std::vector<ToNodeBody> to{Launch{1, "/d"}, EndAttempt{1, Outcome::timeout, nasty, true},
+      Place{nasty, 3}, TimedSteps{1}, LeadBeat{}, Quit{}, CheckNode{"/d", CheckTime::after}};
   for (const auto& body : to) {
     const auto back = decode_to_node(encode(body));
     REQUIRE(back);
     CHECK(*back == body);
   }
-  const std::vector<FromNodeBody> from{
-      NodeReady{"local", "h", 5, 1, "NVIDIA H100"},
-      NodeBeat{1, "init", 0, true},
-      NodeLaunched{1},
+  const std::vector<FromNodeBody> from{NodeReady{"local", "h", 5, 1, "NVIDIA H100"},
+      NodeBeat{1, "init", 0, true}, NodeLaunched{1},
       NodeEnded{1, {Outcome::hung, nasty, SaidBy::agent, -1, 9, 1}, 55},
       NodeEnded{.attempt = 1,
-                .ending = {.outcome = Outcome::completed,
-                           .source = SaidBy::runner,
-                           .also = nasty,
-                           .mark = Mark::contaminated},
-                .at = 55},
+          .ending = {.outcome = Outcome::completed,
+              .source = SaidBy::runner,
+              .also = nasty,
+              .mark = Mark::contaminated},
+          .at = 55},
       NodeFinding{EvidenceKind::dirty, nasty},
       NodeChecked{CheckTime::after, 0, {.device = nasty, .host_free = 0.5, .unmade = {nasty}}}};
   for (const auto& body : from) {
@@ -114,13 +103,13 @@ TEST_CASE("specs read back equal") {
   CHECK(*back == some_spec());
   auto trained = some_spec();
   trained.trainer = TrainerRun{.log = "megatron",
-                               .patterns = {nasty},
-                               .per_node = true,
-                               .directory = nasty,
-                               .warmup = 3,
-                               .steps = 9,
-                               .dp = 4,
-                               .tokens_per_step = 1 << 20};
+      .patterns = {nasty},
+      .per_node = true,
+      .directory = nasty,
+      .warmup = 3,
+      .steps = 9,
+      .dp = 4,
+      .tokens_per_step = 1 << 20};
   const auto read = decode_attempt_spec(encode(trained));
   REQUIRE(read);
   CHECK(*read == trained);
@@ -160,7 +149,7 @@ TEST_CASE("what was written before a key was added reads with its default") {
 
 TEST_CASE("a channel line fits the limit whatever its cause holds") {
   for (const std::string& piece : {std::string("x"), std::string("\n"), std::string("€"),
-                                   std::string("\x01"), std::string("\xff")}) {
+           std::string("\x01"), std::string("\xff")}) {
     std::string cause;
     while (cause.size() < 20'000)
       cause += piece;
@@ -184,14 +173,13 @@ TEST_CASE("no line holds a newline") {
 }
 
 TEST_CASE("foreign and broken lines are faults that quote their beginning") {
-  for (const char* line :
-       {"", "NCCL INFO x", "{}", "[]", "{\"type\":\"assign\"}", "{\"n\":1,\"epoch\":1}",
-        "{\"n\":1,\"epoch\":1,\"type\":\"nothing\"}", "{\"n\":1,\"epoch\":1,\"type\":7}",
-        "{\"n\":1.5,\"epoch\":1,\"type\":\"drain\"}",
-        "{\"n\":\"1\",\"epoch\":1,\"type\":\"drain\"}",
-        "{\"n\":99999999999999999999,\"epoch\":1,\"type\":\"drain\"}",
-        "{\"n\":18446744073709551615,\"epoch\":1,\"type\":\"drain\"}",
-        "{\"n\":1,\"epoch\":1,\"type\":\"drain\""}) {
+  for (const char* line : {"", "NCCL INFO x", "{}", "[]", "{\"type\":\"assign\"}",
+           "{\"n\":1,\"epoch\":1}", "{\"n\":1,\"epoch\":1,\"type\":\"nothing\"}",
+           "{\"n\":1,\"epoch\":1,\"type\":7}", "{\"n\":1.5,\"epoch\":1,\"type\":\"drain\"}",
+           "{\"n\":\"1\",\"epoch\":1,\"type\":\"drain\"}",
+           "{\"n\":99999999999999999999,\"epoch\":1,\"type\":\"drain\"}",
+           "{\"n\":18446744073709551615,\"epoch\":1,\"type\":\"drain\"}",
+           "{\"n\":1,\"epoch\":1,\"type\":\"drain\""}) {
     CHECK_MESSAGE(!decode_to_lead(line), line);
   }
   const auto fault = decode_to_lead("\x1b[31mhello");
@@ -206,8 +194,8 @@ TEST_CASE("a deeply nested line is refused without harm") {
 
 TEST_CASE("changed and cut lines never decode to something else than a message or a fault") {
   std::mt19937 random(1);  // NOLINT: the same lines in every run
-  const std::string whole = encode(
-      FromNode{"n", NodeEnded{1, {Outcome::crashed, "rank 1 exited", SaidBy::exit, 1}, 5}});
+  const std::string whole =
+      encode(FromNode{"n", NodeEnded{1, {Outcome::crashed, "rank 1 exited", SaidBy::exit, 1}, 5}});
   for (int i = 0; i < 20'000; ++i) {
     std::string line = whole;
     const auto changes = random() % 4;
@@ -233,7 +221,7 @@ TEST_CASE("records are read by what an agent needs of them") {
   CHECK(error->error_class == "oom");
   CHECK(error->t == 1'700'000'000'500'000);
   CHECK(decode_record(R"({"type":"phase","phase":"train","t":1700000000500000})")->t ==
-        1'700'000'000'500'000);
+      1'700'000'000'500'000);
   CHECK(decode_record(R"({"type":"extra"})")->type == RecordType::other);
   CHECK(!decode_record("{\"typ"));
   CHECK(!decode_record("\xff\xfe garbage"));

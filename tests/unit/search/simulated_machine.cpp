@@ -52,12 +52,12 @@ constexpr int global_batch = 64;
 
 ModelSpec mini() {
   return {.name = "mini",
-          .layers = 4,
-          .hidden = 128,
-          .ffn = 352,
-          .heads = 8,
-          .kv_heads = 4,
-          .vocab = 512};
+      .layers = 4,
+      .hidden = 128,
+      .ffn = 352,
+      .heads = 8,
+      .kv_heads = 4,
+      .vocab = 512};
 }
 
 ClusterSpec unknown_cluster() {
@@ -98,10 +98,9 @@ Family true_family(Dice& dice, const Family& assumed, double most) {
 
 /// Axes whose values cost something on these machines. In this order the dice are thrown: an
 /// axis that is new to the program leaves the machines as they are.
-constexpr std::array<std::string_view, 14> costly_axes{
-    "dp",       "tp",           "pp",      "cp",        "ep",
-    "vpp",      "dp_replicate", "zero",    "recompute", "sequence_parallel",
-    "schedule", "rank_order",   "overlap", "cp_mode"};
+constexpr std::array<std::string_view, 14> costly_axes{"dp", "tp", "pp", "cp", "ep", "vpp",
+    "dp_replicate", "zero", "recompute", "sequence_parallel", "schedule", "rank_order", "overlap",
+    "cp_mode"};
 static_assert(names_axes(costly_axes));
 
 /// What the model of a step does not have: one factor for each value of each axis.
@@ -170,15 +169,14 @@ std::optional<Point> layout(int i) {
 }
 
 SimulatedRun run_of(const Point& point, const Predictor& truth, Structural& structural,
-                    const TrueMemory& memory, Dice& dice, const Misfit& misfit) {
+    const TrueMemory& memory, Dice& dice, const Misfit& misfit) {
   SimulatedRun run;
   run.point = {.model = mini(), .point = point, .traits = {}};
   const auto guess = truth.guess(run.point.model, point);
   const double bytes = memory.of(guess.memory.estimate);
   const double speed = speed_of(guess.step_s, point) * structural.of(point);
   const bool slow = dice.uniform() < misfit.slow_runs;
-  const double noise =
-      std::exp(misfit.noise * dice.normal()) * (slow ? dice.between(0.4, 0.8) : 1);
+  const double noise = std::exp(misfit.noise * dice.normal()) * (slow ? dice.between(0.4, 0.8) : 1);
   if (bytes > static_cast<double>(unknown_cluster().memory_bytes)) return run;
   run.speed = speed;
   run.measured = speed * noise;

@@ -45,7 +45,6 @@ struct SearchScore {
 };
 
 /// Searches the machine to the end, one run after the other.
-[[nodiscard]] SearchScore search(const SimulatedMachine& machine,
-                                 const SearchSettings& settings);
+[[nodiscard]] SearchScore search(const SimulatedMachine& machine, const SearchSettings& settings);
 
 }  // namespace shardsweep::testing

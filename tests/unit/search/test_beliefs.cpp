@@ -15,14 +15,14 @@ namespace {
 // So many degrees of freedom are a normal distribution.
 ResidualPrior normal_prior() {
   return {.shared = 0.3,
-          .own = 0.4,
-          .noise = 0.1,
-          .freedom = 1e9,
-          .across_parts = 0.5,
-          .across_unknown = 0.5,
-          .across_shared = 0.5,
-          .across_own = 0.5,
-          .calibrate = false};
+      .own = 0.4,
+      .noise = 0.1,
+      .freedom = 1e9,
+      .across_parts = 0.5,
+      .across_unknown = 0.5,
+      .across_shared = 0.5,
+      .across_own = 0.5,
+      .calibrate = false};
 }
 
 ResidualSite at(double x, std::int32_t cell = 0) {
@@ -54,8 +54,8 @@ TEST_CASE("one observation moves a belief as conditioning two normals does") {
   const auto belief = model.at(at(1.5));
   const double weight = covariance(1.5) / (covariance(0) + noise);
   CHECK(belief.mean == doctest::Approx(0.2 * weight));
-  CHECK(belief.sigma ==
-        doctest::Approx(std::sqrt(covariance(0) - covariance(1.5) * weight + noise)));
+  CHECK(
+      belief.sigma == doctest::Approx(std::sqrt(covariance(0) - covariance(1.5) * weight + noise)));
 }
 
 TEST_CASE("two observations move a belief as the inverse of their covariances does") {
@@ -69,8 +69,7 @@ TEST_CASE("two observations move a belief as the inverse of their covariances do
   const double determinant = a * a - b * b;
   const double first = covariance(1);
   const double second = covariance(2);
-  const double mean =
-      (first * (a * 0.2 + b * 0.3) + second * (-b * 0.2 - a * 0.3)) / determinant;
+  const double mean = (first * (a * 0.2 + b * 0.3) + second * (-b * 0.2 - a * 0.3)) / determinant;
   const double known =
       (first * (a * first - b * second) + second * (a * second - b * first)) / determinant;
   const auto belief = model.at(at(1));
@@ -393,13 +392,13 @@ TEST_CASE("what may be one of two layouts is as fast as one of them, not as thei
   CHECK(chance_above(either, 1.4) < 1e-4);
   const std::array<SpeedGuess, 1> fast{{{1, 1, 0.1}}};
   CHECK(log_expected_improvement(either, 1) ==
-        doctest::Approx(std::log(0.25) + log_expected_improvement(fast, 1)));
+      doctest::Approx(std::log(0.25) + log_expected_improvement(fast, 1)));
   // However hopeless both are, and in whichever order.
   const std::array<SpeedGuess, 2> hopeless{{{0.5, -500, 1}, {0.5, -400, 1}}};
   const std::array<SpeedGuess, 2> turned{hopeless[1], hopeless[0]};
   CHECK(std::isfinite(log_expected_improvement(hopeless, 0)));
   CHECK(log_expected_improvement(hopeless, 0) ==
-        doctest::Approx(log_expected_improvement(turned, 0)));
+      doctest::Approx(log_expected_improvement(turned, 0)));
 }
 
 TEST_CASE("a few runs say how large the noise is, whatever was thought before") {

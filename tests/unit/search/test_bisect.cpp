@@ -38,8 +38,7 @@ struct Bisected {
 };
 
 /// Plays it to its end. `fresh` is asked before each decision, as by somebody who starts again.
-Bisected play(const Versions& versions, std::uint64_t seed,
-              const BisectSettings& settings = {}) {
+Bisected play(const Versions& versions, std::uint64_t seed, const BisectSettings& settings = {}) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, 1);
   const auto chance = [&] { return versions.noise * normal(random); };
@@ -64,8 +63,8 @@ Bisected play(const Versions& versions, std::uint64_t seed,
     }
     auto& pairs = facts.measured[decision.next];
     for (std::int64_t i = 0; i < decision.pairs; ++i)
-      pairs.slower_by.push_back(versions.slower_by[candidate] - versions.slower_by[good] +
-                                chance() - chance());
+      pairs.slower_by.push_back(
+          versions.slower_by[candidate] - versions.slower_by[good] + chance() - chance());
     REQUIRE(pairs.begun() <= settings.most_pairs);
     played.pairs += decision.pairs;
   }
@@ -102,8 +101,7 @@ TEST_CASE("beside a noise of 2 % a commit that costs 5 % is found in 95 of 100 r
     wrong += played.decision.end == BisectEnd::found && !is_right ? 1 : 0;
   }
   MESSAGE(right << " of " << repositories << " found, " << wrong << " wrong, " << in_seven
-                << " in 7 steps, " << static_cast<double>(pairs) / repositories
-                << " pairs each");
+                << " in 7 steps, " << static_cast<double>(pairs) / repositories << " pairs each");
   CHECK(right >= repositories * 95 / 100);
   CHECK(wrong <= repositories * 1 / 100);
   CHECK(in_seven >= repositories * 98 / 100);

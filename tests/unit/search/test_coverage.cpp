@@ -38,7 +38,7 @@ TEST_CASE("every structural axis is of a layout and is no size of a micro-batch"
 
 TEST_CASE("each value that nobody has tried is uncovered while a point with it may win") {
   const std::vector points{at(4, 1, none, Standing::tried), at(2, 2, none, Standing::open),
-                           at(4, 1, full, Standing::open)};
+      at(4, 1, full, Standing::open)};
   const std::vector<Uncovered> expected{
       {axis("dp"), 2, false}, {axis("tp"), 2, false}, {axis("recompute"), 2, false}};
   CHECK(uncovered(points) == expected);
@@ -47,13 +47,13 @@ TEST_CASE("each value that nobody has tried is uncovered while a point with it m
 
 TEST_CASE("one point covers all the values that it has") {
   const std::vector points{at(4, 1, none, Standing::tried), at(2, 2, full, Standing::tried),
-                           at(4, 1, full, Standing::open), at(2, 2, none, Standing::open)};
+      at(4, 1, full, Standing::open), at(2, 2, none, Standing::open)};
   CHECK(uncovered(points).empty());
 }
 
 TEST_CASE("a value is covered where a measurement bounds all points that have it") {
   std::vector points{at(4, 1, none, Standing::tried), at(2, 2, none, Standing::bounded),
-                     at(1, 4, none, Standing::bounded)};
+      at(1, 4, none, Standing::bounded)};
   CHECK(uncovered(points).empty());
   points.push_back(at(2, 2, full, Standing::open));
   const std::vector<Uncovered> expected{
@@ -70,7 +70,7 @@ TEST_CASE("an OOM covers no value while another point with it may fit") {
 
 TEST_CASE("a value whose point runs is uncovered, and no other point is wanted for it") {
   const std::vector points{at(4, 1, none, Standing::tried), at(2, 2, none, Standing::running),
-                           at(2, 2, none, Standing::open)};
+      at(2, 2, none, Standing::open)};
   const auto missing = uncovered(points);
   REQUIRE(missing.size() == 2);
   CHECK(missing[0].running);
@@ -79,7 +79,7 @@ TEST_CASE("a value whose point runs is uncovered, and no other point is wanted f
 
 TEST_CASE("a point is wanted where it has an uncovered value") {
   const std::vector points{at(4, 1, none, Standing::tried), at(2, 2, none, Standing::open),
-                           at(4, 1, none, Standing::open)};
+      at(4, 1, none, Standing::open)};
   const auto missing = uncovered(points);
   CHECK(would_cover(points[1].structure, missing));
   CHECK_FALSE(would_cover(points[2].structure, missing));

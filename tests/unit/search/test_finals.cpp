@@ -29,10 +29,10 @@ class NoisyCluster {
   FinalRun run(TrialId layout, std::int32_t round, double speed, double clock = 0) {
     const double factor = allocation_speed_ * (1 + 0.003 * normal_(random_));
     return {.layout = layout,
-            .round = round,
-            .allocation = allocation_,
-            .speed = speed * factor,
-            .sm_clock_mhz = clock};
+        .round = round,
+        .allocation = allocation_,
+        .speed = speed * factor,
+        .sm_clock_mhz = clock};
   }
 
  private:
@@ -50,7 +50,7 @@ struct Played {
 
 /// Of layouts with these speeds, a first one and so on.
 Played play(NoisyCluster& cluster, const std::vector<double>& speeds,
-            const std::vector<double>& clocks = {}) {
+    const std::vector<double>& clocks = {}) {
   std::vector<TrialId> finalists;
   for (std::size_t i = 0; i < speeds.size(); ++i)
     finalists.push_back(static_cast<TrialId>(i) + 1);
@@ -110,9 +110,9 @@ Tally tally_of(double difference, int finals) {
     tally.same += verdict.difference == Difference::same ? 1 : 0;
     tally.undecided += verdict.difference == Difference::undecided ? 1 : 0;
     // Half a per cent is below what matters, and may be found out all the same.
-    tally.right += difference == 0     ? !faster
-                   : difference < 0.01 ? !faster || of_the_faster
-                                       : of_the_faster;
+    tally.right += difference == 0 ? !faster
+        : difference < 0.01        ? !faster || of_the_faster
+                                   : of_the_faster;
   }
   return tally;
 }
@@ -135,8 +135,8 @@ TEST_CASE("verdicts of 200 finals with realistic noise are right") {
     MESSAGE(
         fmt::format("{:.1f} %: {} of {} right; {} FASTER, {} SAME, {} UNDECIDED, {} wrong; "
                     "{:.1f} pairs; {} repeats in allocations of their own find it in {}",
-                    100 * difference, tally.right, finals, tally.faster, tally.same,
-                    tally.undecided, tally.wrong, tally.pairs, repeats, unpaired));
+            100 * difference, tally.right, finals, tally.faster, tally.same, tally.undecided,
+            tally.wrong, tally.pairs, repeats, unpaired));
     CHECK(tally.right >= 190);
     CHECK(tally.wrong <= 10);
     CHECK(tally.pairs < 12);
@@ -165,7 +165,7 @@ TEST_CASE("an interval holds at all looks together") {
       sample.push_back(normal(random));
       const Interval interval = interval_of(sample, 0.05);
       outside = outside || interval.above(0) ||
-                (interval.half_width && interval.mean + *interval.half_width < 0);
+          (interval.half_width && interval.mean + *interval.half_width < 0);
     }
     missed += outside ? 1 : 0;
   }
@@ -200,8 +200,7 @@ TEST_CASE("an open run keeps the next round back, and a cancelled one ends the f
 
 TEST_CASE("runs of two allocations, and runs whose partner failed, are no pair") {
   const std::vector<FinalRun> runs{measured(a, 1, 1, 100), measured(b, 1, 2, 90),
-                                   measured(a, 2, 2, 100), measured(b, 2, 2, 0),
-                                   measured(a, 3, 2, 100), measured(b, 3, 2, 99)};
+      measured(a, 2, 2, 100), measured(b, 2, 2, 0), measured(a, 3, 2, 100), measured(b, 3, 2, 99)};
   const FinalVerdict verdict = finals_of({a, b}, runs, {}).verdicts.front();
   CHECK(verdict.share.pairs == 1);
   CHECK(verdict.thrown_away == 3);
@@ -215,7 +214,7 @@ TEST_CASE("finals have no end before a resolved difference, and one after it") {
   // What is resolved drops out; what is too close goes on.
   const auto runs_of = [&](TrialId layout) {
     return std::count_if(three.runs.begin(), three.runs.end(),
-                         [&](const FinalRun& run) { return run.layout == layout; });
+        [&](const FinalRun& run) { return run.layout == layout; });
   };
   CHECK(runs_of(a) < runs_of(b));
   CHECK(runs_of(b) == runs_of(c));
@@ -271,8 +270,7 @@ TEST_CASE("a win by clocks alone is undecided and says so") {
   CHECK(clear.finals.verdicts.front().difference == Difference::faster);
 }
 
-TEST_CASE(
-    "clocks that vary by chance make a win in cycles take longer, and take it away never") {
+TEST_CASE("clocks that vary by chance make a win in cycles take longer, and take it away never") {
   std::mt19937_64 random(11);
   std::normal_distribution<double> normal(0, 1);
   NoisyCluster cluster(11);
@@ -282,8 +280,8 @@ TEST_CASE(
     finals = finals_of({a, b}, runs, {});
     if (finals.next.empty()) break;
     for (const TrialId one : finals.next)
-      runs.push_back(cluster.run(one, finals.next_round, one == b ? 1.03 : 1,
-                                 1900 * (1 + 0.008 * normal(random))));
+      runs.push_back(cluster.run(
+          one, finals.next_round, one == b ? 1.03 : 1, 1900 * (1 + 0.008 * normal(random))));
   }
   CHECK(finals.verdicts.front().difference == Difference::faster);
   CHECK_FALSE(finals.verdicts.front().by_clock);
@@ -297,7 +295,7 @@ TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
     runs.push_back(measured(b, round, 1, 97));
   }
   CHECK(final_text(finals_of({a, b}, runs, {}).verdicts.front(), {}) ==
-        "FASTER by 3.1 % (95 % interval of the difference: 3.0 % to 3.3 %, 6 pairs)");
+      "FASTER by 3.1 % (95 % interval of the difference: 3.0 % to 3.3 %, 6 pairs)");
   for (auto& run : runs)
     run.speed = run.layout == a ? 100 + (run.round % 3) : 100.5;
   const FinalVerdict open = finals_of({a, b}, runs, {}).verdicts.front();
@@ -311,8 +309,7 @@ TEST_CASE("a verdict says its interval, its pairs, and what would settle it") {
 namespace {
 
 /// Both layouts in so many rounds of one allocation, after `before` other rounds.
-void add_rounds(std::vector<FinalRun>& runs, std::int32_t set, std::int32_t count,
-                double gain) {
+void add_rounds(std::vector<FinalRun>& runs, std::int32_t set, std::int32_t count, double gain) {
   const auto before = static_cast<std::int32_t>(runs.size() / 2);
   for (std::int32_t round = before + 1; round <= before + count; ++round) {
     for (const TrialId one : {a, b}) {
@@ -345,7 +342,7 @@ TEST_CASE("what is resolved on one set of nodes runs on another before it is bel
   CHECK(first.next_round == 6);
   CHECK(first.verdicts.front().difference == Difference::undecided);
   CHECK(final_text(first.verdicts.front(), two).find("to be confirmed on other nodes") !=
-        std::string::npos);
+      std::string::npos);
   // On one set it is settled.
   CHECK(finals_of({a, b}, runs, {}).next.empty());
 }
@@ -354,8 +351,7 @@ TEST_CASE("a choice holds where both sets of nodes say so") {
   const FinalVerdict both = verdict_on_two_sets(0.03, 0.02);
   CHECK(both.difference == Difference::faster);
   CHECK(both.winner == b);
-  CHECK(final_text(both, {}).find("on other nodes FASTER by 2.0 %, 5 pairs") !=
-        std::string::npos);
+  CHECK(final_text(both, {}).find("on other nodes FASTER by 2.0 %, 5 pairs") != std::string::npos);
   for (const double second : {0.0, -0.02}) {
     const FinalVerdict split = verdict_on_two_sets(0.03, second);
     CHECK(split.difference == Difference::undecided);
@@ -377,8 +373,7 @@ TEST_CASE("without other nodes the verdict says that it is not confirmed") {
   CHECK(finals.next.empty());
   CHECK(finals.verdicts.front().difference == Difference::faster);
   CHECK(final_text(finals.verdicts.front(), {})
-            .find("not confirmed on other nodes: The cluster does not have") !=
-        std::string::npos);
+            .find("not confirmed on other nodes: The cluster does not have") != std::string::npos);
 }
 
 TEST_CASE("what is undecided on the first nodes runs on no others") {

@@ -148,10 +148,9 @@ TEST_CASE("a search finds the best of a cluster that is not as its preset says")
 TEST_CASE("a search that remembers what the cluster has measured before needs fewer runs") {
   const RecordedSweep sweep = made_sweep();
   ReplayOptions options{.cluster = h100(),
-                        .family = *find_family("nanotron"),
-                        .search = {.policy = SearchPolicy::best_first,
-                                   .until = {.regret = 0.01},
-                                   .learn_across = false}};
+      .family = *find_family("nanotron"),
+      .search = {
+          .policy = SearchPolicy::best_first, .until = {.regret = 0.01}, .learn_across = false}};
   const auto runs = [&] {
     const auto report = replay(sweep, options);
     REQUIRE(report);
@@ -162,9 +161,8 @@ TEST_CASE("a search that remembers what the cluster has measured before needs fe
   for (std::size_t i = 0; i < sweep.runs.size(); i += 5) {
     const auto& run = sweep.runs[i];
     if (run.outcome == Outcome::completed)
-      options.remembered.push_back(
-          {{sweep.models.front(), run.point, {}},
-           {.outcome = run.outcome, .tokens_per_s_per_gpu = *run.tokens_per_s_per_gpu}});
+      options.remembered.push_back({{sweep.models.front(), run.point, {}},
+          {.outcome = run.outcome, .tokens_per_s_per_gpu = *run.tokens_per_s_per_gpu}});
   }
   CAPTURE(alone);
   CHECK(runs() < alone);
@@ -195,8 +193,8 @@ Outward outward_to(std::int32_t nodes, const RecordedSweep& sweep) {
 }
 
 std::vector<ExtrapolatedCell> extrapolated(const Outward& outward) {
-  return extrapolate(h100(), Predictor(h100(), **find_family("nanotron")), outward.known,
-                     outward.targets);
+  return extrapolate(
+      h100(), Predictor(h100(), **find_family("nanotron")), outward.known, outward.targets);
 }
 
 }  // namespace

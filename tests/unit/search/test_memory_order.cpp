@@ -15,8 +15,8 @@ using namespace shardsweep::testing;
 
 namespace {
 
-Point ordered_point(std::int32_t tp, std::int32_t pp, std::int32_t micro_batch,
-                    std::int32_t zero = 1) {
+Point ordered_point(
+    std::int32_t tp, std::int32_t pp, std::int32_t micro_batch, std::int32_t zero = 1) {
   Point point;
   point.nodes = 4;
   point.gpus = 32;
@@ -71,8 +71,7 @@ TEST_CASE("layouts that differ in a mechanism are not held against each other") 
   constexpr std::array<void (*)(SearchPoint&), 5> changes{
       [](SearchPoint& at) { at.traits.flash_attention = false; },
       [](SearchPoint& at) { at.software = "another kernel"; },
-      [](SearchPoint& at) { at.point.vars = {1}; },
-      [](SearchPoint& at) { at.unknown.zero = true; },
+      [](SearchPoint& at) { at.point.vars = {1}; }, [](SearchPoint& at) { at.unknown.zero = true; },
       [](SearchPoint& at) { at.point.layout.sequence_parallel = false; }};
   for (const auto change : changes)
     CHECK_FALSE(needs_as_much(with(larger, change), base));
@@ -118,8 +117,8 @@ TEST_CASE("an OOM of another cell rules out what needs as much here") {
     constexpr std::size_t lesson = 7;
     search.learn(on_gpus(16, ordered_point(4, 2, 4, 0)), {.outcome = Outcome::oom}, lesson);
     search.learn(with(on_gpus(16, ordered_point(4, 2, 1, 1)),
-                      [](SearchPoint& at) { at.model.name = "another"; }),
-                 {.outcome = Outcome::oom}, lesson);
+                     [](SearchPoint& at) { at.model.name = "another"; }),
+        {.outcome = Outcome::oom}, lesson);
     REQUIRE((search.ruled_out_by(0) != nullptr) == rule);
     if (rule) {
       CHECK_FALSE(search.ruled_out_by(0)->number);
@@ -131,15 +130,15 @@ TEST_CASE("an OOM of another cell rules out what needs as much here") {
 
 TEST_CASE("an OOM rules out what needs as much unless the rule is off or a need is unknown") {
   const std::vector<Point> points{ordered_point(4, 2, 4), ordered_point(4, 2, 8),
-                                  ordered_point(4, 2, 4, 0), ordered_point(8, 2, 1)};
+      ordered_point(4, 2, 4, 0), ordered_point(8, 2, 1)};
   for (const bool rule : {true, false}) {
     auto settings = best_first;
     settings.rules.memory = rule;
     CellSearch search(settings, h100(), predictor());
     for (const auto& point : points)
       search.add(candidate(point));
-    search.add(with(candidate(ordered_point(4, 2, 16)),
-                    [](SearchPoint& at) { at.unknown.recompute = true; }));
+    search.add(with(
+        candidate(ordered_point(4, 2, 16)), [](SearchPoint& at) { at.unknown.recompute = true; }));
     search.end(0, {.outcome = Outcome::oom});
     CHECK((search.ruled_out_by(1) != nullptr) == rule);
     CHECK((search.ruled_out_by(2) != nullptr) == rule);
@@ -197,9 +196,10 @@ TEST_CASE("what most likely does not fit is left out, and taken back by measurem
   CHECK(search.to_reopen(0).empty());
   // A trainer that needs half of what its family says.
   for (int i = 0; i < 6; ++i)
-    search.end(search.add(candidate(ordered_point(2, 2, 8))), {.outcome = Outcome::completed,
-                                                               .tokens_per_s_per_gpu = 3000,
-                                                               .peak_bytes = 50'000'000'000});
+    search.end(search.add(candidate(ordered_point(2, 2, 8))),
+        {.outcome = Outcome::completed,
+            .tokens_per_s_per_gpu = 3000,
+            .peak_bytes = 50'000'000'000});
   CHECK(search.to_reopen(0) == std::vector<std::size_t>{hopeless});
 }
 
@@ -216,8 +216,7 @@ TEST_CASE("what links carry in one cell is known in the next, and memory is a ce
   const double predicted =
       speed_of(predictor().guess(elsewhere.model, elsewhere.point).step_s, elsewhere.point);
   for (int i = 0; i < 3; ++i)
-    search.learn(elsewhere,
-                 {.outcome = Outcome::completed, .tokens_per_s_per_gpu = predicted / 4});
+    search.learn(elsewhere, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = predicted / 4});
   for (int i = 0; i < 3; ++i)
     search.learn(elsewhere, {.outcome = Outcome::oom});
   const auto across_after = search.outlook(across);

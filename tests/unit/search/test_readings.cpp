@@ -43,7 +43,7 @@ TEST_CASE("a point has one reading where nothing is unknown, else all that it ma
   CHECK(readings.size() == 2 * 3 * 2);
   CHECK(std::any_of(readings.begin(), readings.end(), [](const Reading& one) {
     return one.point.layout.zero == 1 && one.point.layout.recompute == Recompute::full &&
-           !one.point.layout.sequence_parallel;
+        !one.point.layout.sequence_parallel;
   }));
   auto kernel = read_point(2, 2, 1);
   kernel.unknown.attention = true;
@@ -104,9 +104,10 @@ TEST_CASE("of two rows that look alike each is what the other is not") {
     auto known = at.point;
     known.layout.zero = zero;
     search.start(numbers.front());
-    search.end(numbers.front(), {.outcome = Outcome::completed,
-                                 .tokens_per_s_per_gpu = speed_with(zero),
-                                 .peak_bytes = predictor.reported_peak_bytes(at.model, known)});
+    search.end(numbers.front(),
+        {.outcome = Outcome::completed,
+            .tokens_per_s_per_gpu = speed_with(zero),
+            .peak_bytes = predictor.reported_peak_bytes(at.model, known)});
     return search.outlook(numbers.back());
   };
   const double zero_0 = speed_with(0);

@@ -46,8 +46,7 @@ TEST_CASE("a layout that may have room is not believed to be slowed down by retr
   const auto near = search.add(found->point);
   search.add(with_tokens(1024));
   const auto outlook = search.outlook(near);
-  const double with_room =
-      speed_of(found->guess.step_s / found->guess.retries, found->point.point);
+  const double with_room = speed_of(found->guess.step_s / found->guess.retries, found->point.point);
   CHECK(outlook.tokens_per_s_per_gpu * std::exp(2 * outlook.sigma) > with_room);
   CHECK(outlook.tokens_per_s_per_gpu < with_room);
 }
@@ -61,8 +60,9 @@ TEST_CASE("a run that had room for all that was said says nothing of the time of
   const auto other = search.add(with_tokens(1024));
   const double before = search.outlook(other).tokens_per_s_per_gpu;
   search.start(near);
-  search.end(near, {.outcome = Outcome::completed,
-                    .tokens_per_s_per_gpu = speed_of(found->guess.step_s / found->guess.retries,
-                                                     found->point.point)});
+  search.end(near,
+      {.outcome = Outcome::completed,
+          .tokens_per_s_per_gpu =
+              speed_of(found->guess.step_s / found->guess.retries, found->point.point)});
   CHECK(search.outlook(other).tokens_per_s_per_gpu == doctest::Approx(before).epsilon(0.1));
 }

@@ -139,20 +139,19 @@ TEST_CASE("what a trial measured changes the order of those that wait") {
   CHECK(after.at(4) > after.at(6));
 }
 
-TEST_CASE(
-    "when the runs of a cell are used the rest ends skipped with the bound as its cause") {
+TEST_CASE("when the runs of a cell are used the rest ends skipped with the bound as its cause") {
   SearchCase test({.runs = 2});
   test.decide();
   CHECK(test.rows.attempts.size() == 2);
   REQUIRE(test.with(Outcome::skipped).size() == 4);
   const auto cause = test.cause_of(test.with(Outcome::skipped).front());
-  CHECK(cause.rfind("Search stopped: this cell has used its 2 runs (search.until.runs). Here: ",
-                    0) == 0);
-  CHECK(std::any_of(test.world.changes().begin(), test.world.changes().end(),
-                    [](const Change& change) {
-                      const auto* event = std::get_if<AddEvent>(&change);
-                      return event != nullptr && event->kind == EventKind::spared;
-                    }));
+  CHECK(cause.rfind(
+            "Search stopped: this cell has used its 2 runs (search.until.runs). Here: ", 0) == 0);
+  CHECK(std::any_of(
+      test.world.changes().begin(), test.world.changes().end(), [](const Change& change) {
+        const auto* event = std::get_if<AddEvent>(&change);
+        return event != nullptr && event->kind == EventKind::spared;
+      }));
 }
 
 TEST_CASE("a search made from rows advises what the one that heard it happen advises") {
@@ -164,9 +163,8 @@ TEST_CASE("a search made from rows advises what the one that heard it happen adv
   test.search.hear(test.world.changes());  // a commit that was tried again
 
   SearchCase again({.regret = 0.01});
-  for (const auto& [id, outcome, speed] :
-       {std::tuple(1, Outcome::completed, 9000.0), std::tuple(4, Outcome::oom, 0.0),
-        std::tuple(5, Outcome::completed, 8000.0)})
+  for (const auto& [id, outcome, speed] : {std::tuple(1, Outcome::completed, 9000.0),
+           std::tuple(4, Outcome::oom, 0.0), std::tuple(5, Outcome::completed, 8000.0)})
     again.search.end(id, {outcome, speed, 0});
   const auto one = test.search.advise(test.waiting());
   const auto other = again.search.advise(test.waiting());
@@ -184,8 +182,8 @@ TEST_CASE("GPU-hours are billed once and also of what a daemon before has starte
   running.started = true;
   running.running = 101;
   running.running_since = noon - hour / 4;
-  SweepSearch later(SearchCase::settings_of(until), h100(),
-                    Predictor(h100(), **find_family("shardbench")));
+  SweepSearch later(
+      SearchCase::settings_of(until), h100(), Predictor(h100(), **find_family("shardbench")));
   later.add(running);
   for (std::size_t i = 1; i < test.trials.size(); ++i)
     later.add(test.trials[i]);
@@ -203,8 +201,8 @@ TEST_CASE("GPU-hours are billed once and also of what a daemon before has starte
 
 TEST_CASE("what somebody asks for by name is never skipped") {
   SearchCase test;
-  SweepSearch search(SearchCase::settings_of({.runs = 1}), h100(),
-                     Predictor(h100(), **find_family("shardbench")));
+  SweepSearch search(
+      SearchCase::settings_of({.runs = 1}), h100(), Predictor(h100(), **find_family("shardbench")));
   for (auto trial : test.trials) {
     trial.asked = trial.id == 6;
     search.add(trial);
@@ -231,9 +229,9 @@ TEST_CASE("an OOM on fewer nodes ends what needs as much on more, by its name") 
   test.measure(1, 0);  // the same with ZeRO 1 on two nodes
   test.decide();
   CHECK(test.rows.trials.at(on_more).outcome == Outcome::skipped);
-  CHECK(test.cause_of(on_more) == "It needs at least as much memory as " +
-                                      test.rows.trials.at(1).slug +
-                                      ", which ran out of memory.");
+  CHECK(test.cause_of(on_more) ==
+      "It needs at least as much memory as " + test.rows.trials.at(1).slug +
+          ", which ran out of memory.");
 }
 
 TEST_CASE("values of a free axis are cells of their own") {
@@ -246,10 +244,9 @@ TEST_CASE("values of a free axis are cells of their own") {
 }
 
 TEST_CASE("a plan that is searched best first has the order in which the search begins") {
-  auto sweep = sweep_of(
-      llama3_8b(),
+  auto sweep = sweep_of(llama3_8b(),
       {values("nodes", {1, 2}), values("tp", {1, 2, 4, 8}), values("micro_batch", {1, 2, 4}),
-       values("recompute", {0, 2}), automatic("dp"), automatic("grad_accum")},
+          values("recompute", {0, 2}), automatic("dp"), automatic("grad_accum")},
       {values("seq_len", {4096}), values("zero", {1})});
   sweep.global_batch_samples = 64;
   const auto lanes = make_plan(sweep, any_runner(), nullptr, nullptr);
@@ -260,13 +257,13 @@ TEST_CASE("a plan that is searched best first has the order in which the search 
   CHECK(plan->lanes == lanes->lanes);
   REQUIRE(plan->trials.size() == lanes->trials.size());
   REQUIRE(plan->trials.size() > 12);
-  SweepSearch search(sweep.search, sweep.cluster,
-                     Predictor(sweep.cluster, **find_family("shardbench")));
+  SweepSearch search(
+      sweep.search, sweep.cluster, Predictor(sweep.cluster, **find_family("shardbench")));
   std::vector<TrialRow> rows;
   for (const auto& trial : plan->trials) {
     rows.push_back({.id = static_cast<TrialId>(rows.size())});
     search.add({.id = rows.back().id,
-                .point = {.model = sweep.models[0], .point = trial.point, .traits = {}}});
+        .point = {.model = sweep.models[0], .point = trial.point, .traits = {}}});
   }
   std::vector<const TrialRow*> waiting;
   waiting.reserve(rows.size());
@@ -297,8 +294,7 @@ TEST_CASE("the sentence of an end names the runs that go on") {
 
 TEST_CASE("a best whose log is rounded is believed by what it rounds away less") {
   const auto sure = [](double resolution) {
-    const SearchSettings settings =
-        SearchCase::settings_of({.regret = 0.05, .confidence = 0.9});
+    const SearchSettings settings = SearchCase::settings_of({.regret = 0.05, .confidence = 0.9});
     CellSearch cell(settings, h100(), Predictor(h100(), **find_family("shardbench")));
     for (const std::int32_t micro_batch : {1, 2})
       (void)cell.add(trial_of(micro_batch, point_of(2, micro_batch)).point);
@@ -353,14 +349,12 @@ TEST_CASE("who was cut short leads nobody") {
   CHECK(test.search.bound_of(3)->leader == 1);
 }
 
-TEST_CASE(
-    "nothing is cut short in an exhaustive search, by a switch or when asked for by name") {
-  for (const auto& [policy, factor, asked] :
-       {std::tuple{SearchPolicy::exhaustive, 1.2, false},
-        std::tuple{SearchPolicy::best_first, 0.0, false},
-        std::tuple{SearchPolicy::best_first, 1.2, true}}) {
+TEST_CASE("nothing is cut short in an exhaustive search, by a switch or when asked for by name") {
+  for (const auto& [policy, factor, asked] : {std::tuple{SearchPolicy::exhaustive, 1.2, false},
+           std::tuple{SearchPolicy::best_first, 0.0, false},
+           std::tuple{SearchPolicy::best_first, 1.2, true}}) {
     SweepSearch search({.policy = policy, .until = {.runs = 9}, .cut_short = factor}, h100(),
-                       Predictor(h100(), **find_family("shardbench")));
+        Predictor(h100(), **find_family("shardbench")));
     search.add(trial_of(1, point_of(1, 1)));
     auto second = trial_of(2, point_of(2, 1));
     second.asked = asked;

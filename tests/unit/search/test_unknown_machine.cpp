@@ -80,7 +80,7 @@ struct MachineCase : Case {
   }
   [[nodiscard]] std::int64_t count(Outcome outcome) const {
     return std::count_if(rows.trials.begin(), rows.trials.end(),
-                         [&](const auto& entry) { return entry.second.outcome == outcome; });
+        [&](const auto& entry) { return entry.second.outcome == outcome; });
   }
 
   /// Until the search has skipped what is left; one run is open then.
@@ -205,13 +205,13 @@ TEST_CASE("a search made from rows reopens what the one before it has spared") {
   const auto last = test.open().front();
   const auto rebuilt = [&](double speed) {
     SweepSearch search(five_percent(), test.machine.cluster,
-                       Predictor(test.machine.cluster, *test.machine.family));
+        Predictor(test.machine.cluster, *test.machine.family));
     std::vector<TrialId> measured;
     for (const auto& [id, row] : test.rows.trials) {
       search.add({.id = id,
-                  .point = test.machine.runs[static_cast<std::size_t>(id - 1)].point,
-                  .started = row.outcome != Outcome::skipped,
-                  .spared = row.outcome == Outcome::skipped});
+          .point = test.machine.runs[static_cast<std::size_t>(id - 1)].point,
+          .started = row.outcome != Outcome::skipped,
+          .spared = row.outcome == Outcome::skipped});
       if (row.outcome == Outcome::completed) measured.push_back(id);
     }
     for (const auto id : measured)

@@ -12,26 +12,26 @@ std::vector<BisectVersion> versions_of(std::size_t count) {
   std::vector<BisectVersion> versions;
   for (std::size_t i = 0; i < count; ++i)
     versions.push_back({std::string(40, static_cast<char>('a' + i)),
-                        std::string(12, static_cast<char>('a' + i)), "Ada: change"});
+        std::string(12, static_cast<char>('a' + i)), "Ada: change"});
   return versions;
 }
 
-BisectRun measured(const BisectVersion& version, std::int64_t pair, double step_ms,
-                   std::int64_t allocation = 1) {
+BisectRun measured(
+    const BisectVersion& version, std::int64_t pair, double step_ms, std::int64_t allocation = 1) {
   return {.version = version.name,
-          .pair = pair,
-          .outcome = "completed",
-          .allocation = allocation,
-          .speed = 1e5 / step_ms,
-          .step_ms = step_ms};
+      .pair = pair,
+      .outcome = "completed",
+      .allocation = allocation,
+      .speed = 1e5 / step_ms,
+      .step_ms = step_ms};
 }
 
 BisectRun failed(const BisectVersion& version, std::int64_t pair, std::string outcome) {
   return {.version = version.name,
-          .pair = pair,
-          .outcome = std::move(outcome),
-          .cause = "the cause",
-          .allocation = 1};
+      .pair = pair,
+      .outcome = std::move(outcome),
+      .cause = "the cause",
+      .allocation = 1};
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ BisectRun failed(const BisectVersion& version, std::int64_t pair, std::string ou
 TEST_CASE("two runs of one number in one allocation are a pair") {
   const auto versions = versions_of(3);
   std::vector<BisectRun> runs{measured(versions[0], 1, 100), measured(versions[2], 1, 105),
-                              measured(versions[2], 2, 106), measured(versions[0], 2, 100),
-                              measured(versions[0], 3, 100), measured(versions[2], 3, 105, 2)};
+      measured(versions[2], 2, 106), measured(versions[0], 2, 100), measured(versions[0], 3, 100),
+      measured(versions[2], 3, 105, 2)};
   const auto record = bisect_record(versions, runs, {});
   const BisectStep step{0, 2};
   REQUIRE(record.steps == std::vector{step});
@@ -57,11 +57,10 @@ TEST_CASE("two runs of one number in one allocation are a pair") {
 
 TEST_CASE("a version of which each run ended by its own fault is broken") {
   const auto versions = versions_of(4);
-  std::vector<BisectRun> runs{
-      measured(versions[0], 1, 100), failed(versions[1], 1, "crashed"),
+  std::vector<BisectRun> runs{measured(versions[0], 1, 100), failed(versions[1], 1, "crashed"),
       measured(versions[0], 2, 100), failed(versions[2], 2, "node_failure"),
-      measured(versions[0], 3, 100), measured(versions[3], 3, 100),
-      measured(versions[0], 4, 100), failed(versions[3], 4, "crashed")};
+      measured(versions[0], 3, 100), measured(versions[3], 3, 100), measured(versions[0], 4, 100),
+      failed(versions[3], 4, "crashed")};
   const auto record = bisect_record(versions, runs, {});
   CHECK(record.facts.broken == std::vector<bool>{false, true, false, false});
   CHECK(record.broken.at(1) == "the cause");
@@ -96,12 +95,12 @@ TEST_CASE("the answer names the version first and then what it rests on") {
   const auto lines = bisect_answer(versions, record, decision);
   REQUIRE(lines.size() == 4);
   CHECK(lines[0] ==
-        "bbbbbbbbbbbb made it slower by 5.0 % than aaaaaaaaaaaa, which is before it (95 % "
-        "interval 5.0 to 5.0 %, 2 pairs).");
+      "bbbbbbbbbbbb made it slower by 5.0 % than aaaaaaaaaaaa, which is before it (95 % "
+      "interval 5.0 to 5.0 %, 2 pairs).");
   CHECK(lines[1] == "Ada: change");
   CHECK(lines[2] ==
-        "cccccccccccc is slower by 5.0 % than aaaaaaaaaaaa (95 % interval 5.0 to 5.0 %, 6 "
-        "pairs).");
+      "cccccccccccc is slower by 5.0 % than aaaaaaaaaaaa (95 % interval 5.0 to 5.0 %, 6 "
+      "pairs).");
   CHECK(lines[3] == "16 runs in 2 steps.");
   const auto table = bisect_table(versions, record, decision);
   REQUIRE(table.rows.size() == 2);
@@ -121,8 +120,7 @@ TEST_CASE("what cannot be measured is listed with its reason") {
   REQUIRE(decision.end == BisectEnd::range);
   const auto lines = bisect_answer(versions, record, decision);
   REQUIRE(lines.size() == 4);
-  CHECK(
-      lines[0] ==
+  CHECK(lines[0] ==
       "It became slower behind aaaaaaaaaaaa, by dddddddddddd or one of the 2 before it, which "
       "cannot be measured:");
   CHECK(lines[2] == "cccccccccccc: no compiler either");

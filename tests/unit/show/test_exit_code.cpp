@@ -9,8 +9,8 @@ using namespace shardsweep;
 
 namespace {
 
-SweepStatus sweep(const std::string& name, std::map<std::string, std::int64_t> outcomes,
-                  std::int64_t open = 0) {
+SweepStatus sweep(
+    const std::string& name, std::map<std::string, std::int64_t> outcomes, std::int64_t open = 0) {
   SweepStatus status;
   status.name = name;
   status.state = "active";
@@ -43,55 +43,42 @@ TEST_CASE("measurements that are all marked are a failure, and its reason is tol
   const auto verdict = verdict_of({status});
   CHECK(verdict.code == ExitCode::failed);
   CHECK(verdict.sentence ==
-        "exit 1: no measurement of a can be ranked: implausible: the loss is 9. `shardsweep "
-        "results a` lists them.");
+      "exit 1: no measurement of a can be ranked: implausible: the loss is 9. `shardsweep "
+      "results a` lists them.");
 }
 
 TEST_CASE("exit codes, and the sentence that says why") {
   const std::vector<Case> cases{
       {"measured", {sweep("a", {{"completed", 3}})}, ExitCode::done, ""},
       {"out of memory is a verdict", {sweep("a", {{"oom", 3}})}, ExitCode::done, ""},
-      {"a crash among measured ones",
-       {sweep("a", {{"completed", 1}, {"crashed", 2}})},
-       ExitCode::done,
-       ""},
-      {"nothing but crashes",
-       {sweep("a", {{"crashed", 4}})},
-       ExitCode::failed,
-       "exit 1: no trial of a was measured: 4 crashed. `shardsweep results a` lists the "
-       "causes."},
+      {"a crash among measured ones", {sweep("a", {{"completed", 1}, {"crashed", 2}})},
+          ExitCode::done, ""},
+      {"nothing but crashes", {sweep("a", {{"crashed", 4}})}, ExitCode::failed,
+          "exit 1: no trial of a was measured: 4 crashed. `shardsweep results a` lists the "
+          "causes."},
       {"crashes and verdicts without a measurement",
-       {sweep("a", {{"crashed", 4}, {"oom", 1}, {"skipped", 2}})},
-       ExitCode::failed,
-       "exit 1: no trial of a was measured: 1 oom, 4 crashed, 2 skipped. `shardsweep results "
-       "a` "
-       "lists the causes."},
+          {sweep("a", {{"crashed", 4}, {"oom", 1}, {"skipped", 2}})}, ExitCode::failed,
+          "exit 1: no trial of a was measured: 1 oom, 4 crashed, 2 skipped. `shardsweep results "
+          "a` "
+          "lists the causes."},
       {"two of them",
-       {sweep("a", {{"crashed", 4}}), sweep("b", {{"crashed", 1}}), sweep("c", {{"oom", 1}})},
-       ExitCode::failed,
-       "exit 1: in 2 sweeps no trial has a measurement that can be ranked."},
-      {"two hung",
-       {sweep("a", {{"completed", 8}, {"hung", 2}})},
-       ExitCode::undecided,
-       "exit 3: 2 trials of a have no final verdict: 2 hung. `shardsweep rerun a --where "
-       "\"outcome = 'hung'\"` measures them again."},
-      {"hung, lost and crashed",
-       {sweep("a", {{"crashed", 8}, {"hung", 2}, {"lost", 1}})},
-       ExitCode::undecided,
-       "exit 3: 3 trials of a have no final verdict: 2 hung, 1 lost. `shardsweep rerun a "
-       "--where \"outcome in ('hung', 'lost')\"` measures them again."},
-      {"cancelled on request",
-       {sweep("a", {{"completed", 8}, {"cancelled", 1}})},
-       ExitCode::undecided,
-       "exit 3: 1 trial of a has no final verdict: 1 cancelled."},
-      {"not at its end",
-       {sweep("a", {{"completed", 8}}, 12)},
-       ExitCode::undecided,
-       "exit 3: 12 trials of a have no final verdict: 12 not ended."},
+          {sweep("a", {{"crashed", 4}}), sweep("b", {{"crashed", 1}}), sweep("c", {{"oom", 1}})},
+          ExitCode::failed, "exit 1: in 2 sweeps no trial has a measurement that can be ranked."},
+      {"two hung", {sweep("a", {{"completed", 8}, {"hung", 2}})}, ExitCode::undecided,
+          "exit 3: 2 trials of a have no final verdict: 2 hung. `shardsweep rerun a --where "
+          "\"outcome = 'hung'\"` measures them again."},
+      {"hung, lost and crashed", {sweep("a", {{"crashed", 8}, {"hung", 2}, {"lost", 1}})},
+          ExitCode::undecided,
+          "exit 3: 3 trials of a have no final verdict: 2 hung, 1 lost. `shardsweep rerun a "
+          "--where \"outcome in ('hung', 'lost')\"` measures them again."},
+      {"cancelled on request", {sweep("a", {{"completed", 8}, {"cancelled", 1}})},
+          ExitCode::undecided, "exit 3: 1 trial of a has no final verdict: 1 cancelled."},
+      {"not at its end", {sweep("a", {{"completed", 8}}, 12)}, ExitCode::undecided,
+          "exit 3: 12 trials of a have no final verdict: 12 not ended."},
       {"several sweeps",
-       {sweep("a", {{"hung", 1}}), sweep("b", {}, 1200), sweep("c", {{"completed", 1}})},
-       ExitCode::undecided,
-       "exit 3: 1,201 trials of 2 sweeps have no final verdict: 1 hung, 1,200 not ended."},
+          {sweep("a", {{"hung", 1}}), sweep("b", {}, 1200), sweep("c", {{"completed", 1}})},
+          ExitCode::undecided,
+          "exit 3: 1,201 trials of 2 sweeps have no final verdict: 1 hung, 1,200 not ended."},
       {"none at all", {}, ExitCode::done, ""},
   };
   for (const Case& one : cases) {

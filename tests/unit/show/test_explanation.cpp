@@ -14,12 +14,12 @@ namespace {
 
 ModelSpec small_model() {
   return {.name = "small",
-          .layers = 16,
-          .hidden = 2048,
-          .ffn = 8192,
-          .heads = 32,
-          .kv_heads = 8,
-          .vocab = 32000};
+      .layers = 16,
+      .hidden = 2048,
+      .ffn = 8192,
+      .heads = 32,
+      .kv_heads = 8,
+      .vocab = 32000};
 }
 
 ClusterSpec h100() {
@@ -37,66 +37,28 @@ ClusterSpec h100() {
 
 /// A measured trial of two stages: 100 ms, of which its ranks waited 18 ms for tp.
 Table measured_trial() {
-  Table table{{"sweep",
-               "trial",
-               "model",
-               "nodes",
-               "gpus",
-               "seq_len",
-               "dtype",
-               "dp",
-               "tp",
-               "pp",
-               "micro_batch",
-               "grad_accum",
-               "zero",
-               "recompute",
-               "sequence_parallel",
-               "state",
-               "outcome",
-               "mark",
-               "train_step_ms",
-               "tokens_per_s_per_gpu",
-               "peak_memory_bytes",
-               "phases",
-               "waits",
-               "memory_classes",
-               "runner"},
-              {}};
-  table.rows.push_back({std::string("demo"),
-                        std::string("t1"),
-                        std::string("small"),
-                        std::int64_t{1},
-                        std::int64_t{8},
-                        std::int64_t{4096},
-                        std::string("bf16"),
-                        std::int64_t{2},
-                        std::int64_t{2},
-                        std::int64_t{2},
-                        std::int64_t{1},
-                        std::int64_t{8},
-                        std::int64_t{1},
-                        std::string("none"),
-                        std::int64_t{0},
-                        std::string("ended"),
-                        std::string("completed"),
-                        Value(),
-                        100.0,
-                        8192.0,
-                        std::int64_t{40} << 30,
-                        std::string("forward=30;backward=40;transfer=12;reduction=6;"
-                                    "gradient_norm=2;optimizer=9;other=1"),
-                        std::string("tp=18;dp=8;pp=12;world=2"),
-                        std::string("parameters=10;gradients=20;optimizer=30;activations=40;"
-                                    "workspace=5;communication=2"),
-                        std::string("shardbench-cuda")});
+  Table table{{"sweep", "trial", "model", "nodes", "gpus", "seq_len", "dtype", "dp", "tp", "pp",
+                  "micro_batch", "grad_accum", "zero", "recompute", "sequence_parallel", "state",
+                  "outcome", "mark", "train_step_ms", "tokens_per_s_per_gpu", "peak_memory_bytes",
+                  "phases", "waits", "memory_classes", "runner"},
+      {}};
+  table.rows.push_back({std::string("demo"), std::string("t1"), std::string("small"),
+      std::int64_t{1}, std::int64_t{8}, std::int64_t{4096}, std::string("bf16"), std::int64_t{2},
+      std::int64_t{2}, std::int64_t{2}, std::int64_t{1}, std::int64_t{8}, std::int64_t{1},
+      std::string("none"), std::int64_t{0}, std::string("ended"), std::string("completed"), Value(),
+      100.0, 8192.0, std::int64_t{40} << 30,
+      std::string("forward=30;backward=40;transfer=12;reduction=6;"
+                  "gradient_norm=2;optimizer=9;other=1"),
+      std::string("tp=18;dp=8;pp=12;world=2"),
+      std::string("parameters=10;gradients=20;optimizer=30;activations=40;"
+                  "workspace=5;communication=2"),
+      std::string("shardbench-cuda")});
   return table;
 }
 
 const Table& section_of(const std::vector<Reader::Section>& sections, std::string_view title) {
-  const auto found =
-      std::find_if(sections.begin(), sections.end(),
-                   [&](const Reader::Section& one) { return one.title == title; });
+  const auto found = std::find_if(sections.begin(), sections.end(),
+      [&](const Reader::Section& one) { return one.title == title; });
   REQUIRE(found != sections.end());
   return found->table;
 }
@@ -169,38 +131,37 @@ TEST_CASE("predicted parts are those of the predictor, and add up to its step") 
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "tensor parallel", "predicted_ms") == Value(guess.time.tp_s * 1e3));
   CHECK(cell_of(step, "pipeline", "predicted_ms") ==
-        Value((guess.time.bubble_s + guess.time.pp_s) * 1e3));
+      Value((guess.time.bubble_s + guess.time.pp_s) * 1e3));
   CHECK(std::get<double>(cell_of(step, "train step", "predicted_ms")) ==
-        doctest::Approx(guess.step_s * 1e3));
+      doctest::Approx(guess.step_s * 1e3));
   const auto& memory = section_of(sections, "memory");
   CHECK(cell_of(memory, "weights", "measured_bytes") == Value(std::int64_t{10}));
   CHECK(cell_of(memory, "peak", "predicted_bytes") == Value(guess.memory.estimate.total()));
   CHECK(cell_of(memory, "limit", "measured_bytes") == Value(std::int64_t{80} << 30));
-  CHECK(finding_of(sections).find("Its peak leaves 40.0 GiB of 80.0 GiB free.") !=
-        std::string::npos);
+  CHECK(
+      finding_of(sections).find("Its peak leaves 40.0 GiB of 80.0 GiB free.") != std::string::npos);
   CHECK(finding_of(sections).find("times as long as predicted.") != std::string::npos);
 }
 
 TEST_CASE("a trial without numbers says why") {
   auto table = measured_trial();
-  for (const char* column : {"train_step_ms", "tokens_per_s_per_gpu", "peak_memory_bytes",
-                             "phases", "waits", "memory_classes"})
+  for (const char* column : {"train_step_ms", "tokens_per_s_per_gpu", "peak_memory_bytes", "phases",
+           "waits", "memory_classes"})
     set(table, column, Value());
   set(table, "outcome", std::string("oom"));
   const Rows rows(table);
   const auto oom = explanation({rows, 0, small_model(), h100()});
   CHECK(finding_of(oom).find("No train step is measured: the trial ended as oom.") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(cell_of(section_of(oom, "train step"), "compute", "measured_ms") == Value());
   set(table, "outcome", Value());
   set(table, "state", std::string("queued"));
   const Rows waiting(table);
-  CHECK(
-      finding_of(explanation({waiting, 0, small_model(), h100()}))
-          .starts_with("It has not ended: its state is queued. All numbers are predictions."));
+  CHECK(finding_of(explanation({waiting, 0, small_model(), h100()}))
+            .starts_with("It has not ended: its state is queued. All numbers are predictions."));
   const auto nothing = explanation({waiting, 0});
   CHECK(finding_of(nothing).find("Nothing is predicted: the cluster is not known.") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(nothing.size() == 1);
 }
 
@@ -212,9 +173,8 @@ TEST_CASE("a runner that reports no parts is told so, and its step stays") {
   const auto sections = explanation({rows, 0, small_model(), h100()});
   CHECK(finding_of(sections).find("the result record has no phase_ms.") != std::string::npos);
   CHECK(finding_of(sections).find("the result record has no peak_memory_by_class.") !=
-        std::string::npos);
-  CHECK(cell_of(section_of(sections, "train step"), "train step", "measured_ms") ==
-        Value(100.0));
+      std::string::npos);
+  CHECK(cell_of(section_of(sections, "train step"), "train step", "measured_ms") == Value(100.0));
 }
 
 TEST_CASE("of a cluster without rates the prediction gives shares and no times") {
@@ -228,8 +188,8 @@ TEST_CASE("of a cluster without rates the prediction gives shares and no times")
   CHECK(cell_of(step, "compute", "predicted_ms") == Value());
   CHECK(std::holds_alternative<double>(cell_of(step, "compute", "predicted_share")));
   CHECK(cell_of(step, "train step", "predicted_ms") == Value());
-  CHECK(finding_of(sections).find("`shardsweep calibrate` measures the speed.") !=
-        std::string::npos);
+  CHECK(
+      finding_of(sections).find("`shardsweep calibrate` measures the speed.") != std::string::npos);
 }
 
 TEST_CASE("parts that only a runner knows stand under its own names") {
@@ -238,10 +198,9 @@ TEST_CASE("parts that only a runner knows stand under its own names") {
   set(table, "memory_classes", std::string("expert weights=7"));
   const Rows rows(table);
   const auto sections = explanation({rows, 0, small_model(), h100()});
-  CHECK(cell_of(section_of(sections, "train step"), "checkpoint", "measured_ms") ==
-        Value(20.0));
+  CHECK(cell_of(section_of(sections, "train step"), "checkpoint", "measured_ms") == Value(20.0));
   CHECK(cell_of(section_of(sections, "memory"), "expert weights", "measured_bytes") ==
-        Value(std::int64_t{7}));
+      Value(std::int64_t{7}));
 }
 
 TEST_CASE("an explanation is one object in JSON") {
@@ -251,5 +210,5 @@ TEST_CASE("an explanation is one object in JSON") {
       sections_text(explanation({rows, 0, small_model(), h100()}), {.format = Format::json});
   CHECK(text.starts_with("[\n{\"name\":\"demo/t1\",\"trial\":{"));
   CHECK(text.find("\"train step\":[\n{\"part\":\"compute\",\"measured_ms\":52,") !=
-        std::string::npos);
+      std::string::npos);
 }

@@ -16,9 +16,9 @@ constexpr std::int64_t gib = std::int64_t{1} << 30;
 
 Table layouts_table() {
   return {{"model", "seq_len", "nodes", "gpus", "layout", "tokens_per_s_per_gpu", "mfu",
-           "train_step_ms", "peak_memory_bytes", "sweep", "trial", "runner", "runner_version",
-           "nvls", "repeats", "repeat_spread", "resolution"},
-          {}};
+              "train_step_ms", "peak_memory_bytes", "sweep", "trial", "runner", "runner_version",
+              "nvls", "repeats", "repeat_spread", "resolution"},
+      {}};
 }
 
 struct Measured {
@@ -34,12 +34,11 @@ struct Measured {
 };
 
 void add(Table& table, const Measured& one) {
-  table.rows.push_back(
-      {one.model, std::int64_t{128}, one.nodes, one.nodes * 8, one.layout, one.speed, Value(),
-       Value(), one.memory_gib ? Value(*one.memory_gib * gib) : Value(), std::string("demo"),
-       "trial of " + one.layout, std::string("bench"), std::string("1.0"), one.nvls,
-       one.repeats, one.spread ? Value(*one.spread) : Value(),
-       one.resolution > 0 ? Value(one.resolution) : Value()});
+  table.rows.push_back({one.model, std::int64_t{128}, one.nodes, one.nodes * 8, one.layout,
+      one.speed, Value(), Value(), one.memory_gib ? Value(*one.memory_gib * gib) : Value(),
+      std::string("demo"), "trial of " + one.layout, std::string("bench"), std::string("1.0"),
+      one.nvls, one.repeats, one.spread ? Value(*one.spread) : Value(),
+      one.resolution > 0 ? Value(one.resolution) : Value()});
 }
 
 std::string layouts_of(const Table& table) {
@@ -57,8 +56,7 @@ TEST_CASE("a title names no var that its sweep does not have") {
   add(table, {"alone", 120, 60});
   const auto var = std::find(table.columns.begin(), table.columns.end(), "nvls");
   table.rows[0][static_cast<std::size_t>(var - table.columns.begin())] = Value();
-  CHECK(frontier(table, FrontierCost::memory).groups.at(0).title ==
-        "tiny, 1 node, seq_len 128");
+  CHECK(frontier(table, FrontierCost::memory).groups.at(0).title == "tiny, 1 node, seq_len 128");
 }
 
 TEST_CASE("a layout is shown where whoever needs less memory is slower") {
@@ -71,8 +69,8 @@ TEST_CASE("a layout is shown where whoever needs less memory is slower") {
   add(table, {"as-fast-and-larger", 100, 50});
   const auto found = frontier(table, FrontierCost::memory);
   CHECK(layouts_of(found.table) == "small middle fast");
-  CHECK(found.table.note ==
-        "Hidden: 3 layouts that are no faster than one that needs less memory.");
+  CHECK(
+      found.table.note == "Hidden: 3 layouts that are no faster than one that needs less memory.");
   REQUIRE(found.groups.size() == 1);
   CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
   CHECK(found.groups[0].points.size() == 6);
@@ -109,8 +107,7 @@ TEST_CASE("a step up that logs round away is not sure") {
   add(table, {"small", 100, 20, 1, 0, 9, 0.001, "tiny", 0.004});
   add(table, {"rounded", 100.5, 30, 1, 0, 9, 0.001, "tiny", 0.004});
   const auto found = frontier(table, FrontierCost::memory);
-  CHECK(Rows(found.table).text(1, "against_the_cheaper") ==
-        "tie: 0.5 % +/- 0.8 % (9 runs each)");
+  CHECK(Rows(found.table).text(1, "against_the_cheaper") == "tie: 0.5 % +/- 0.8 % (9 runs each)");
   CHECK(found.groups[0].title == "tiny, 1 node, seq_len 128, nvls 0");
 }
 

@@ -16,9 +16,8 @@ Heatmap sample(const std::string& value = "tokens_per_s_per_gpu") {
   Heatmap heatmap{"model", "nodes", value, {"tiny", "sm,all"}, {"1", "2", "10"}, {}, "note"};
   heatmap.cells = {
       {{"completed", ' ', 1234.5, "dp8 tp1", 4, 2, 1, 0}, {"oom", 'M', {}, "", 3, 0, 0, 0}, {}},
-      {{"completed", ' ', 99.0, "dp4 tp2", 1, 1, 0, 0},
-       {"planned", '.', {}, "", 2, 0, 2, 0},
-       {"infeasible", '/', {}, "", 0, 0, 0, 5}}};
+      {{"completed", ' ', 99.0, "dp4 tp2", 1, 1, 0, 0}, {"planned", '.', {}, "", 2, 0, 2, 0},
+          {"infeasible", '/', {}, "", 0, 0, 0, 5}}};
   return heatmap;
 }
 
@@ -26,11 +25,11 @@ Heatmap sample(const std::string& value = "tokens_per_s_per_gpu") {
 
 TEST_CASE("a heatmap shows value and layout and marks with their legend") {
   CHECK(heatmap_text(sample(), {}) ==
-        "tokens/s/GPU of the fastest layout of each cell\nmodel   "
-        "nodes=1  nodes=2  nodes=10\ntiny    1,235 +  M\n        dp8 tp1\nsm,all  99       .   "
-        "     /\n        dp4 tp2\n/  infeasible: every layout is infeasible; `plan` says "
-        "why\nM  oom: ran out of memory\n.  planned: not run yet\n+  this cell has trials that "
-        "have not run yet\n");
+      "tokens/s/GPU of the fastest layout of each cell\nmodel   "
+      "nodes=1  nodes=2  nodes=10\ntiny    1,235 +  M\n        dp8 tp1\nsm,all  99       .   "
+      "     /\n        dp4 tp2\n/  infeasible: every layout is infeasible; `plan` says "
+      "why\nM  oom: ran out of memory\n.  planned: not run yet\n+  this cell has trials that "
+      "have not run yet\n");
 }
 
 TEST_CASE("a heatmap says whose measurements it shows") {
@@ -49,35 +48,35 @@ TEST_CASE("colour goes from the lowest to the highest value") {
 
 TEST_CASE("outcomes are words") {
   CHECK(heatmap_text(sample("outcome"), {}) ==
-        "outcome of the fastest layout of each cell\nmodel   nodes=1      nodes=2  "
-        "nodes=10\ntiny    completed +  oom\n        dp8 tp1\nsm,all  completed    planned  "
-        "infeasible\n        dp4 tp2\ninfeasible: every layout is infeasible; `plan` says "
-        "why\noom: ran out of memory\nplanned: not run yet\n+  this cell has trials that have "
-        "not run yet\n");
+      "outcome of the fastest layout of each cell\nmodel   nodes=1      nodes=2  "
+      "nodes=10\ntiny    completed +  oom\n        dp8 tp1\nsm,all  completed    planned  "
+      "infeasible\n        dp4 tp2\ninfeasible: every layout is infeasible; `plan` says "
+      "why\noom: ran out of memory\nplanned: not run yet\n+  this cell has trials that have "
+      "not run yet\n");
 }
 
 TEST_CASE("csv is a matrix with a status where there is no value") {
   CHECK(heatmap_text(sample(), {.format = Format::csv}) ==
-        "model,nodes=1,nodes=2,nodes=10\n"
-        "tiny,1234.5,oom,\n"
-        "\"sm,all\",99,planned,infeasible\n");
+      "model,nodes=1,nodes=2,nodes=10\n"
+      "tiny,1234.5,oom,\n"
+      "\"sm,all\",99,planned,infeasible\n");
   CHECK(heatmap_text(sample("outcome"), {.format = Format::csv}) ==
-        "model,nodes=1,nodes=2,nodes=10\n"
-        "tiny,completed,oom,\n"
-        "\"sm,all\",completed,planned,infeasible\n");
+      "model,nodes=1,nodes=2,nodes=10\n"
+      "tiny,completed,oom,\n"
+      "\"sm,all\",completed,planned,infeasible\n");
 }
 
 TEST_CASE("the list has one line per cell") {
   CHECK(heatmap_text(sample(), {.format = Format::csv, .list = true}) ==
-        "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,gap_"
-        "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why,verdict,"
-        "verdict_reason,certainty,doubts,to_settle\n"
-        "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,,,,,,\n"
-        "tiny,2,,,oom,3,0,0,0,,,0,,,,,,,,,\n"
-        "tiny,10,,,none,0,0,0,0,,,0,,,,,,,,,\n"
-        "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0,,,0,,,,,,,,,\n"
-        "\"sm,all\",2,,,planned,2,0,2,0,,,0,,,,,,,,,\n"
-        "\"sm,all\",10,,,infeasible,0,0,0,5,,,0,,,,,,,,,\n");
+      "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,gap_"
+      "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why,verdict,"
+      "verdict_reason,certainty,doubts,to_settle\n"
+      "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,,,,,,\n"
+      "tiny,2,,,oom,3,0,0,0,,,0,,,,,,,,,\n"
+      "tiny,10,,,none,0,0,0,0,,,0,,,,,,,,,\n"
+      "\"sm,all\",1,99,dp4 tp2,completed,1,1,0,0,,,0,,,,,,,,,\n"
+      "\"sm,all\",2,,,planned,2,0,2,0,,,0,,,,,,,,,\n"
+      "\"sm,all\",10,,,infeasible,0,0,0,5,,,0,,,,,,,,,\n");
   const auto json = nlohmann::json::parse(heatmap_text(sample(), {.format = Format::json}));
   REQUIRE(json.size() == 6);
   CHECK(json[0]["tokens_per_s_per_gpu"] == 1234.5);
@@ -121,10 +120,9 @@ TEST_CASE("where an imported table ranks otherwise the cell is marked and the wi
             .find("dp4 pp2, 1,200 tokens/s/GPU: 2.8 % slower. Its MFU is higher only because "
                   "the table counts more FLOPs per token for it.\n") != std::string::npos);
   heatmap.cells[0][0].published_by = "theirs 1.0";
-  CHECK(
-      heatmap_text(heatmap, {})
-          .find("dp4 pp2, 1,200 tokens/s/GPU: not ranked here, because other software (theirs "
-                "1.0) measured it. --all-versions ranks it too.\n") != std::string::npos);
+  CHECK(heatmap_text(heatmap, {})
+            .find("dp4 pp2, 1,200 tokens/s/GPU: not ranked here, because other software (theirs "
+                  "1.0) measured it. --all-versions ranks it too.\n") != std::string::npos);
   const auto object = nlohmann::json::parse(heatmap_text(heatmap, {.format = Format::json}));
   CHECK(object[0]["published_layout"] == "dp4 pp2");
   CHECK(object[0]["published_tokens_per_s_per_gpu"] == 1200);
@@ -143,11 +141,11 @@ Heatmap telling() {
   winner.name = best.layout;
   winner.runs = {1, 2, 3};
   winner.verdict = {.difference = Difference::faster,
-                    .open = Open::nothing,
-                    .share = 0.034,
-                    .half_width = 0.012,
-                    .first_runs = 3,
-                    .second_runs = 3};
+      .open = Open::nothing,
+      .share = 0.034,
+      .half_width = 0.012,
+      .first_runs = 3,
+      .second_runs = 3};
   best.answer.layouts[1].name = "dp2 tp4";
   auto& planned = heatmap.cells[1][1];
   planned.predicted = 1e6;
@@ -160,8 +158,7 @@ Heatmap telling() {
 
 TEST_CASE("a cell says how certain it is, what is predicted and which rule left it out") {
   const auto text = heatmap_text(telling(), {});
-  CHECK(text.find("faster by 3.4 %: faster by 3.4 % +/- 1.2 % (3 runs each)") !=
-        std::string::npos);
+  CHECK(text.find("faster by 3.4 %: faster by 3.4 % +/- 1.2 % (3 runs each)") != std::string::npos);
   CHECK(text.find("(1,000,000) .") != std::string::npos);
   CHECK(text.find("(12)  predicted, not measured") != std::string::npos);
   CHECK(text.find("memory\n") != std::string::npos);
@@ -196,8 +193,8 @@ TEST_CASE("facets are heatmaps below each other, or one table with their column"
   CHECK(text.starts_with("tp 1: tokens/s/GPU"));
   CHECK(text.find("\n\ntp 2: tokens/s/GPU") != std::string::npos);
   CHECK(heatmap_text(std::vector{one, two}, {.format = Format::csv}) ==
-        "tp,model,nodes=1,nodes=2,nodes=10\n1,tiny,1234.5,oom,\n1,\"sm,all\",99,planned,"
-        "infeasible\n2,tiny,1234.5,oom,\n2,\"sm,all\",99,planned,\n");
+      "tp,model,nodes=1,nodes=2,nodes=10\n1,tiny,1234.5,oom,\n1,\"sm,all\",99,planned,"
+      "infeasible\n2,tiny,1234.5,oom,\n2,\"sm,all\",99,planned,\n");
 }
 
 TEST_CASE("an aggregate is named, and is no layout's") {
@@ -211,10 +208,10 @@ TEST_CASE("an aggregate is named, and is no layout's") {
 TEST_CASE("the sentence of a cell has all that is known of it") {
   const auto heatmap = telling();
   CHECK(cell_sentence(heatmap, 0, 0) ==
-        "model tiny, nodes 1: 1,235 tokens/s/GPU, dp8 tp1, faster by 3.4 % +/- 1.2 % (3 runs "
-        "each); runner-up dp2 tp4, 1 trial not run yet");
+      "model tiny, nodes 1: 1,235 tokens/s/GPU, dp8 tp1, faster by 3.4 % +/- 1.2 % (3 runs "
+      "each); runner-up dp2 tp4, 1 trial not run yet");
   CHECK(cell_sentence(heatmap, 1, 2) ==
-        "model sm,all, nodes 10: infeasible: every layout is infeasible; `plan` says why "
-        "(memory: needs 91 GiB of 80 GiB)");
+      "model sm,all, nodes 10: infeasible: every layout is infeasible; `plan` says why "
+      "(memory: needs 91 GiB of 80 GiB)");
   CHECK(cell_sentence(heatmap, 1, 1).ends_with("; predicted 1,000,000 with dp2 tp1"));
 }

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::int64_t day = 86'400'000'000;
 
-HistoryRun nightly_run(std::int64_t night, double speed, const std::string& version,
-                       const std::string& image = "a") {
+HistoryRun nightly_run(
+    std::int64_t night, double speed, const std::string& version, const std::string& image = "a") {
   HistoryRun run;
   run.model = "tiny";
   run.gpus = 2;
@@ -72,7 +72,7 @@ TEST_CASE("the best of a cell has a point for each software and sweep") {
   CHECK(points[1].layouts.size() == 2);
   // That more layouts were measured is said, because it may be all that has happened.
   CHECK(history.series.front().reason() ==
-        "version 1 -> 2, best layout dp2 tp1 -> dp1 tp2, layouts measured 1 -> 2");
+      "version 1 -> 2, best layout dp2 tp1 -> dp1 tp2, layouts measured 1 -> 2");
   CHECK(history.series.front().verdict().open == Open::mixed_state);
   CHECK(history.series.front().verdict().reason.find("dp1 tp2 was not measured before") == 0);
 }

@@ -48,8 +48,7 @@ SweepProgress running() {
   return sweep;
 }
 
-std::string text_of(const std::vector<StyledLine>& lines, std::size_t width,
-                    bool colour = false) {
+std::string text_of(const std::vector<StyledLine>& lines, std::size_t width, bool colour = false) {
   std::string text;
   for (const StyledLine& line : lines) {
     CHECK(width_of(line) <= width);
@@ -59,7 +58,7 @@ std::string text_of(const std::vector<StyledLine>& lines, std::size_t width,
 }
 
 std::string block(const std::vector<SweepProgress>& sweeps, std::size_t width,
-                  std::size_t height = 23, bool utf8 = true) {
+    std::size_t height = 23, bool utf8 = true) {
   return text_of(progress_block(sweeps, {width, height, utf8}), width);
 }
 
@@ -90,8 +89,8 @@ CellBest won(const FinishedTrial& trial, double speed, double second) {
   return best;
 }
 
-std::string line_of(const FinishedTrial& trial, std::optional<std::size_t> width,
-                    BestSoFar& best, bool colour = false) {
+std::string line_of(const FinishedTrial& trial, std::optional<std::size_t> width, BestSoFar& best,
+    bool colour = false) {
   const auto lines = finished_lines({trial}, best);
   REQUIRE(lines.size() == 1);
   const StyledLine line = finished_line(lines[0], width, true, false);
@@ -103,19 +102,19 @@ std::string line_of(const FinishedTrial& trial, std::optional<std::size_t> width
 
 TEST_CASE("the block has a bar, counts, the best and what runs") {
   CHECK(block({running()}, 79) ==
-        "quickstart  [#############......................]  37/96  about 1 min 20 s left\n"
-        "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued, 36 planned\n"
-        "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (mini, 4 GPUs)\n"
-        "  running  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14\n");
+      "quickstart  [#############......................]  37/96  about 1 min 20 s left\n"
+      "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued, 36 planned\n"
+      "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (mini, 4 GPUs)\n"
+      "  running  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14\n");
 }
 
 TEST_CASE("a narrow terminal shortens the bar, then the name, and never the time left") {
   CHECK(block({running()}, 59) ==
-        "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
-        "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
-        "  36 planned\n"
-        "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
-        "  running  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14\n");
+      "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
+      "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
+      "  36 planned\n"
+      "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
+      "  running  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14\n");
   SweepProgress sweep = running();
   sweep.status.name = "llama-70b-on-eight-nodes-of-the-new-cluster-with-every-layout";
   sweep.status.remaining_s = 200'000;
@@ -140,14 +139,14 @@ TEST_CASE("why nothing runs stands in the block, in lines of its own") {
       "this one in the queue.";
   sweep.trouble = {"The disk of /home/me/.shardsweep is full."};
   CHECK(block({sweep}, 59) ==
-        "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
-        "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
-        "  36 planned\n"
-        "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
-        "  waiting  job 42 waits: Priority. The partition 'gpu' is\n"
-        "           full, and two jobs of others stand before this\n"
-        "           one in the queue.\n"
-        "  trouble  The disk of /home/me/.shardsweep is full.\n");
+      "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
+      "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
+      "  36 planned\n"
+      "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
+      "  waiting  job 42 waits: Priority. The partition 'gpu' is\n"
+      "           full, and two jobs of others stand before this\n"
+      "           one in the queue.\n"
+      "  trouble  The disk of /home/me/.shardsweep is full.\n");
 }
 
 TEST_CASE("a hostile sentence reaches no terminal") {
@@ -164,8 +163,8 @@ TEST_CASE("a hostile sentence reaches no terminal") {
   crash.cause = "rank 0: \x1b]52;c;cm0gLXJm\a";
   BestSoFar best;
   CHECK(line_of(crash, std::nullopt, best) ==
-        "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  crashed  rank 0: "
-        "\\x1b]52;c;cm0gLXJm\\x07");
+      "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  crashed  rank 0: "
+      "\\x1b]52;c;cm0gLXJm\\x07");
 }
 
 TEST_CASE("several sweeps share the height") {
@@ -173,15 +172,14 @@ TEST_CASE("several sweeps share the height") {
   sweeps[1].status.name = "second";
   sweeps[2].status.name = "third";
   CHECK(block(sweeps, 59, 6) ==
-        "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
-        "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
-        "  36 planned\n"
-        "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
-        "second  [#######............]  37/96  about 1 min 20 s left\n"
-        "third  [#######.............]  37/96  about 1 min 20 s left\n");
+      "quickstart  [#####..........]  37/96  about 1 min 20 s left\n"
+      "  31 completed, 4 oom, 2 skipped, 1 running, 22 queued,\n"
+      "  36 planned\n"
+      "  best     12,346 tokens/s/GPU  dp2 tp1 pp1 mb4 ga16 z0  (\u2026\n"
+      "second  [#######............]  37/96  about 1 min 20 s left\n"
+      "third  [#######.............]  37/96  about 1 min 20 s left\n");
   for (std::size_t height = 1; height < 12; ++height)
-    CHECK(
-        progress_block(std::vector<SweepProgress>(31, running()), {59, height, true}).size() <=
+    CHECK(progress_block(std::vector<SweepProgress>(31, running()), {59, height, true}).size() <=
         height);
 }
 
@@ -201,8 +199,8 @@ TEST_CASE("time left: unknown, paused, over") {
   status.by_state = {{"ended", 96}};
   CHECK(time_left_text(status).empty());
   CHECK(progress_line(quickstart()) ==
-        "quickstart 37/96: 31 completed, 4 oom, 2 skipped; running "
-        "mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14; about 1 min 20 s left");
+      "quickstart 37/96: 31 completed, 4 oom, 2 skipped; running "
+      "mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14; about 1 min 20 s left");
 }
 
 TEST_CASE("a finished trial is a line that fits, with its columns at the same place") {
@@ -217,25 +215,24 @@ TEST_CASE("a finished trial is a line that fits, with its columns at the same pl
   CHECK(at(59) == "mini dp4 tp1 pp1 mb16 ga1 z0      12,345 tokens/s/GPU  best");
   BestSoFar other = best;
   CHECK(line_of(measured(123'456), 59, other) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0     123,456 tokens/s/GPU  best");
-  CHECK(at(79) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0    completed   12,345 tokens/s/GPU  best (1 run)");
+      "mini dp4 tp1 pp1 mb16 ga1 z0     123,456 tokens/s/GPU  best");
+  CHECK(at(79) == "mini dp4 tp1 pp1 mb16 ga1 z0    completed   12,345 tokens/s/GPU  best (1 run)");
   CHECK(at(199) ==
-        "12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14       completed   12,345 "
-        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
+      "12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14       completed   12,345 "
+      "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
   CHECK(at(std::nullopt) ==
-        "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  12,345 "
-        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
+      "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  12,345 "
+      "tokens/s/GPU  MFU 43.1 %  10.5 MiB  best (1 run, +23.4 %)");
   FinishedTrial oom = trial;
   oom.outcome = Outcome::oom;
   oom.tokens_per_s_per_gpu.reset();
   oom.cause = "rank 1: out of memory: 524288 bytes of workspace for logits";
   CHECK(line_of(oom, 79, best) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0    oom  rank 1: out of memory: 524288 bytes of wo\u2026");
+      "mini dp4 tp1 pp1 mb16 ga1 z0    oom  rank 1: out of memory: 524288 bytes of wo\u2026");
   oom.outcome = Outcome::hung;
   oom.again = true;
-  CHECK(line_of(oom, 59, best) ==
-        "mini dp4 tp1 pp1 mb16 ga1 z0      hung  tried again  rank \u2026");
+  CHECK(
+      line_of(oom, 59, best) == "mini dp4 tp1 pp1 mb16 ga1 z0      hung  tried again  rank \u2026");
 }
 
 TEST_CASE("the best is what the answer of its cell says, and is told once") {
@@ -267,8 +264,8 @@ TEST_CASE("the best is what the answer of its cell says, and is told once") {
   CHECK(cell_text(other.cell, best.of("quickstart")) == "2 GPUs");
   CHECK(best.of("another").empty());
   CHECK(line_of(marked, std::nullopt, best) ==
-        "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  1,000 "
-        "tokens/s/GPU  MFU 43.1 %  10.5 MiB  contaminated, measured again");
+      "2025-11-22 12:00:00  mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14  completed  1,000 "
+      "tokens/s/GPU  MFU 43.1 %  10.5 MiB  contaminated, measured again");
   marked.mark = Mark::implausible;
   marked.doubt = "implausible: the loss is 9";
   marked.again = false;
@@ -289,15 +286,14 @@ TEST_CASE("trials that are skipped for one reason are one line") {
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].trials == 2);
   CHECK(painted(finished_line(lines[0], 79, true, false), false) ==
-        "2 trials                        skipped  nothing left beats 12,345");
+      "2 trials                        skipped  nothing left beats 12,345");
   CHECK(painted(finished_line(lines[0], std::nullopt, true, true), false) ==
-        "2025-11-22 12:00:00  quickstart/2 trials  skipped  nothing left beats 12,345");
+      "2025-11-22 12:00:00  quickstart/2 trials  skipped  nothing left beats 12,345");
 }
 
 TEST_CASE("colours are codes around the words, and change no width") {
   BestSoFar best;
-  CHECK(line_of(measured(7), 79, best, true).find("\x1b[32mcompleted\x1b[0m") !=
-        std::string::npos);
+  CHECK(line_of(measured(7), 79, best, true).find("\x1b[32mcompleted\x1b[0m") != std::string::npos);
   const auto lines = progress_block({running()}, {79, 23, true});
   std::string plain = text_of(lines, 79, true);
   for (auto at = plain.find('\x1b'); at != std::string::npos; at = plain.find('\x1b'))

@@ -10,7 +10,7 @@ using namespace shardsweep;
 TEST_CASE("a log on a terminal has no codes, into a pipe it is as it was") {
   LogText shown("", true);
   CHECK(shown.take("a\tb\x1b[2J\r\nprogress 1\rprogress 2\r") ==
-        "a\tb\\x1b[2J\nprogress 1\nprogress 2\n");
+      "a\tb\\x1b[2J\nprogress 1\nprogress 2\n");
   CHECK(shown.take("\nnext") == "");
   CHECK(shown.take(" part\n\nlast") == "next part\n\n");
   CHECK(shown.rest() == "last\n");

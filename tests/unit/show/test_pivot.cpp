@@ -12,7 +12,7 @@ using namespace shardsweep;
 namespace {
 
 CellCandidate ended(const char* row, const char* column, Outcome outcome, bool ranked = false,
-                    std::int64_t trials = 1) {
+    std::int64_t trials = 1) {
   CellCandidate one;
   one.row = row;
   one.column = column;
@@ -52,13 +52,13 @@ AnsweredPlace dp1_before_dp2() {
 
 /// The only cell, with the answer that the store gave for it.
 HeatmapCell only(std::vector<CellCandidate> candidates, std::vector<AnsweredPlace> answers = {},
-                 const HeatmapRequest& request = {}) {
+    const HeatmapRequest& request = {}) {
   auto heatmap = pivot({.candidates = std::move(candidates),
-                        .note = "",
-                        .runners = {},
-                        .columns = "",
-                        .answers = std::move(answers)},
-                       request);
+                           .note = "",
+                           .runners = {},
+                           .columns = "",
+                           .answers = std::move(answers)},
+      request);
   REQUIRE(heatmap.cells.size() == 1);
   return heatmap.cells[0][0];
 }
@@ -69,8 +69,8 @@ TEST_CASE("a cell shows its best layout and counts the rest") {
   const auto answered = dp1_before_dp2();
   const auto cell =
       only({ended("a", "1", Outcome::completed, true, 2), ended("a", "1", Outcome::oom),
-            open("a", "1", State::planned), infeasible("a", "1")},
-           {answered});
+               open("a", "1", State::planned), infeasible("a", "1")},
+          {answered});
   HeatmapCell wanted{"completed", ' ', 20.0, "dp1", 4, 2, 1, 3};
   wanted.answer = answered.answer;
   wanted.answer.open = 1;
@@ -78,29 +78,24 @@ TEST_CASE("a cell shows its best layout and counts the rest") {
 }
 
 TEST_CASE("a cell without a measurement says what is under way or how it ended") {
-  CHECK(only({ended("a", "1", Outcome::oom), open("a", "1", State::planned)}).status ==
-        "planned");
-  CHECK(only({open("a", "1", State::queued), open("a", "1", State::planned)}).status ==
-        "queued");
-  CHECK(only({open("a", "1", State::queued), open("a", "1", State::running)}).status ==
-        "running");
-  CHECK(
-      only({ended("a", "1", Outcome::skipped, false, 9), ended("a", "1", Outcome::oom)}).mark ==
+  CHECK(only({ended("a", "1", Outcome::oom), open("a", "1", State::planned)}).status == "planned");
+  CHECK(only({open("a", "1", State::queued), open("a", "1", State::planned)}).status == "queued");
+  CHECK(only({open("a", "1", State::queued), open("a", "1", State::running)}).status == "running");
+  CHECK(only({ended("a", "1", Outcome::skipped, false, 9), ended("a", "1", Outcome::oom)}).mark ==
       'M');
   CHECK(only({ended("a", "1", Outcome::skipped)}).status == "skipped");
-  CHECK(
-      only({ended("a", "1", Outcome::hung, false, 2), ended("a", "1", Outcome::oom)}).status ==
+  CHECK(only({ended("a", "1", Outcome::hung, false, 2), ended("a", "1", Outcome::oom)}).status ==
       "hung");
   CHECK(only({ended("a", "1", Outcome::completed), ended("a", "1", Outcome::oom)}).status ==
-        "unranked");
+      "unranked");
   CHECK(only({infeasible("a", "1")}).status == "infeasible");
 }
 
 TEST_CASE("every cell has a status also where the sweep has no point") {
   const auto heatmap = pivot({{ended("small", "2", Outcome::completed, true),
-                               ended("tiny", "10", Outcome::oom), infeasible("tiny", "1")},
-                              "a note"},
-                             {.rows = "model", .columns = "nodes", .value = "mfu"});
+                                  ended("tiny", "10", Outcome::oom), infeasible("tiny", "1")},
+                                 "a note"},
+      {.rows = "model", .columns = "nodes", .value = "mfu"});
   CHECK(heatmap.rows == std::vector<std::string>{"small", "tiny"});
   CHECK(heatmap.columns == std::vector<std::string>{"1", "2", "10"});
   CHECK(heatmap.cells[0][0] == HeatmapCell{});
@@ -112,13 +107,13 @@ TEST_CASE("every cell has a status also where the sweep has no point") {
 }
 
 TEST_CASE("labels stand in natural order and the order has no ring") {
-  std::vector<std::string> labels{"llama-13b", "10",  "llama-7b", "2",  "1e3",
-                                  "1f",        "-1",  "0.5",      "",   "007",
-                                  "7",         "nan", "a",        "a0", "inf"};
+  std::vector<std::string> labels{"llama-13b", "10", "llama-7b", "2", "1e3", "1f", "-1", "0.5", "",
+      "007", "7", "nan", "a", "a0", "inf"};
   std::sort(labels.begin(), labels.end(),
-            [](const auto& a, const auto& b) { return natural_less(a, b); });
-  CHECK(labels == std::vector<std::string>{"-1", "0.5", "2", "007", "7", "10", "1e3", "", "1f",
-                                           "a", "a0", "inf", "llama-7b", "llama-13b", "nan"});
+      [](const auto& a, const auto& b) { return natural_less(a, b); });
+  CHECK(labels ==
+      std::vector<std::string>{"-1", "0.5", "2", "007", "7", "10", "1e3", "", "1f", "a", "a0",
+          "inf", "llama-7b", "llama-13b", "nan"});
   for (const auto& a : labels) {
     CHECK_FALSE(natural_less(a, a));
     for (const auto& b : labels) {
@@ -204,8 +199,7 @@ TEST_CASE("a point whose dp was never known makes no column dp 0") {
   request.rows = "micro_batch";
   request.columns = "dp";
   const Cells cells{
-      {ended("1", "2", Outcome::completed, true), infeasible("1", "0"), infeasible("1", "4")},
-      ""};
+      {ended("1", "2", Outcome::completed, true), infeasible("1", "0"), infeasible("1", "4")}, ""};
   const auto heatmap = pivot(cells, request);
   CHECK(heatmap.columns == std::vector<std::string>{"2", "4"});
   // A var or another axis may well be 0.

@@ -16,8 +16,7 @@ namespace {
 
 // Two cells of 3 x 2 points: tp 3 never fits the world.
 SweepSpec two_cells(SearchPolicy policy) {
-  auto sweep = sweep_of(
-      small_model(),
+  auto sweep = sweep_of(small_model(),
       {values("nodes", {1, 2}), values("tp", {1, 2, 3}), values("micro_batch", {1, 2})},
       {automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_samples = 64;
@@ -30,8 +29,7 @@ nlohmann::json rows_of(SearchPolicy policy) {
   const auto sweep = two_cells(policy);
   const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
   REQUIRE(plan);
-  return nlohmann::json::parse(
-      plan_story_text(plan_story(sweep, *plan), {.format = Format::json}));
+  return nlohmann::json::parse(plan_story_text(plan_story(sweep, *plan), {.format = Format::json}));
 }
 
 }  // namespace
@@ -77,24 +75,22 @@ TEST_CASE("as JSON it is a row for each, with the rule of those left out") {
 
 TEST_CASE("an exhaustive plan says that its order is its own") {
   for (const auto& row : rows_of(SearchPolicy::exhaustive)) {
-    if (row["rule"].is_null())
-      CHECK(row["why"] == "The plan's order: the policy is exhaustive.");
+    if (row["rule"].is_null()) CHECK(row["why"] == "The plan's order: the policy is exhaustive.");
   }
 }
 
 TEST_CASE("layouts that differ in any axis are told apart") {
-  auto sweep = sweep_of(
-      small_model(),
+  auto sweep = sweep_of(small_model(),
       {values("cp", {1, 2}), values("cp_mode", {0, 1}), values("vpp", {1, 2}),
-       values("schedule", {0, 1}), values("rank_order", {0, 1}), values("bucket_mb", {25, 50}),
-       values("overlap", {0, 1})},
+          values("schedule", {0, 1}), values("rank_order", {0, 1}), values("bucket_mb", {25, 50}),
+          values("overlap", {0, 1})},
       {values("nodes", {1}), values("pp", {2}), automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_samples = 64;
   sweep.cluster = h100();
   const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
   REQUIRE(plan);
-  const auto rows = nlohmann::json::parse(
-      plan_story_text(plan_story(sweep, *plan), {.format = Format::json}));
+  const auto rows =
+      nlohmann::json::parse(plan_story_text(plan_story(sweep, *plan), {.format = Format::json}));
   REQUIRE(plan->trials.size() > 40);
   std::set<std::string> layouts;
   for (const auto& row : rows)

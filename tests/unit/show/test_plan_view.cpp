@@ -19,7 +19,7 @@ namespace {
 // 2 x 3 points: tp 3 never fits the world.
 SweepSpec small_sweep() {
   auto sweep = sweep_of(small_model(), {values("tp", {1, 2, 3}), values("micro_batch", {1, 2})},
-                        {values("nodes", {1}), automatic("dp"), automatic("grad_accum")});
+      {values("nodes", {1}), automatic("dp"), automatic("grad_accum")});
   sweep.name = "a \"b\"";
   sweep.global_batch_samples = 64;
   return sweep;
@@ -77,16 +77,15 @@ TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
                   "left out by  points  example\n"
                   "world             2  8 GPUs cannot be divided by tp 3 x pp 1 = 3\n\n"
                   "lane  model  nodes  dp  tp  pp  micro_batch  grad_accum  ") == 0);
-  CHECK_MESSAGE(text.find("\n   0  small      1   8   1   1            1           8 ") !=
-                    std::string::npos,
-                text);
+  CHECK_MESSAGE(
+      text.find("\n   0  small      1   8   1   1            1           8 ") != std::string::npos,
+      text);
   CHECK(text.find("\n4 trials in 2 lanes: about ") != std::string::npos);
 }
 
 TEST_CASE("a plan says what pruning saves and where a search ends") {
   auto sweep = sweep_of(llama3_8b(), {values("tp", {1, 2, 3, 8}), values("zero", {0, 1})},
-                        {values("nodes", {1}), values("seq_len", {8192}), automatic("dp"),
-                         automatic("grad_accum")});
+      {values("nodes", {1}), values("seq_len", {8192}), automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_samples = 64;
   const auto plan = make_plan(sweep, any_runner(), nullptr, nullptr);
   REQUIRE(plan);
@@ -102,27 +101,23 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
   CHECK(object["gpu_hours_before"].get<double>() > object["gpu_hours"].get<double>());
   CHECK(object["left_out_gpu_hours"]["memory"].get<double>() > 0);
   auto text = text_of(sweep, Format::table);
-  CHECK(text.find(" GPU-hours if nothing were left out or stopped early.\n") !=
-        std::string::npos);
+  CHECK(text.find(" GPU-hours if nothing were left out or stopped early.\n") != std::string::npos);
   CHECK(text.find("Each cell") == std::string::npos);
   sweep.search.policy = SearchPolicy::best_first;
   sweep.search.until = {.regret = 0.01, .runs = 5};
   text = text_of(sweep, Format::table);
-  CHECK(text.find(
-            "Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
-            "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
-        std::string::npos);
+  CHECK(text.find("Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
+                  "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
+      std::string::npos);
   sweep.search.until.runs = 1;
   text = text_of(sweep, Format::table);
   CHECK_MESSAGE(text.find("At most 1 run, at most about ") != std::string::npos, text);
   CHECK(text.find(" GPU-hours (bounded by search.until). All ") != std::string::npos);
 }
 
-TEST_CASE(
-    "a search without finals is told what short runs would save, one with them how short") {
+TEST_CASE("a search without finals is told what short runs would save, one with them how short") {
   auto sweep = sweep_of(llama3_8b(), {values("tp", {2, 4, 8}), values("zero", {0, 1})},
-                        {values("nodes", {2}), values("seq_len", {8192}), automatic("dp"),
-                         automatic("grad_accum")});
+      {values("nodes", {2}), values("seq_len", {8192}), automatic("dp"), automatic("grad_accum")});
   sweep.global_batch_samples = 4096;
   sweep.measure.steps = 20;
   const auto says = [&](std::string_view part) {
@@ -184,9 +179,9 @@ TEST_CASE("trials that likely run out of memory are marked, and counted below") 
   write_plan(out, sweep, any_runner(), *plan, {Format::table, true});
   const auto text = fmt::to_string(out);
   CHECK_MESSAGE(text.find("  ! ") != std::string::npos, text);
-  CHECK_MESSAGE(text.find("\n! One trial needs more memory by the estimate than the ") !=
-                    std::string::npos,
-                text);
+  CHECK_MESSAGE(
+      text.find("\n! One trial needs more memory by the estimate than the ") != std::string::npos,
+      text);
 }
 
 TEST_CASE("a long table is cut and says so unless the whole is asked for") {
@@ -208,12 +203,12 @@ TEST_CASE("a plan's CSV has one header and one line per trial") {
   CHECK(lines(text) == 5);
   CHECK(text.back() == '\n');
   CHECK(text.substr(0, text.find('\n')) ==
-        "slug,lane,model,nodes,gpus,seq_len,dtype,dp,tp,pp,cp,cp_mode,ep,vpp,dp_replicate,"
-        "micro_batch,"
-        "grad_accum,zero,recompute,sequence_parallel,schedule,rank_order,bucket_mb,overlap,"
-        "expert_tp,first_stage_layers,last_stage_layers,cuda_graphs,offload,"
-        "repeat,global_batch,image,predicted_memory_bytes,predicted_train_step_s,"
-        "predicted_attempt_s,predicted_tokens_per_s_per_gpu,predicted_gpu_hours");
+      "slug,lane,model,nodes,gpus,seq_len,dtype,dp,tp,pp,cp,cp_mode,ep,vpp,dp_replicate,"
+      "micro_batch,"
+      "grad_accum,zero,recompute,sequence_parallel,schedule,rank_order,bucket_mb,overlap,"
+      "expert_tp,first_stage_layers,last_stage_layers,cuda_graphs,offload,"
+      "repeat,global_batch,image,predicted_memory_bytes,predicted_train_step_s,"
+      "predicted_attempt_s,predicted_tokens_per_s_per_gpu,predicted_gpu_hours");
   CHECK(text.find("\nsmall-n1-dp8tp1pp1-mb1ga8-image.a-b-") != std::string::npos);
   CHECK(text.find(",0,small,1,8,4096,bf16,8,1,1,1,ring,1,1,1,1,8,0,none,0,1f1b,tp-dp-pp,25,1,0,"
                   "0,0,0,none,1,64,"
@@ -246,8 +241,8 @@ TEST_CASE("a plan without a trial is an answer too") {
   sweep.axes[0] = values("tp", {3});
   CHECK(nlohmann::json::parse(text_of(sweep, Format::json))["trials"].empty());
   CHECK(lines(text_of(sweep, Format::csv)) == 1);
-  CHECK(text_of(sweep, Format::table).find("2 points, 0 feasible, 2 left out") !=
-        std::string::npos);
+  CHECK(
+      text_of(sweep, Format::table).find("2 points, 0 feasible, 2 left out") != std::string::npos);
 }
 
 TEST_CASE("a long plan can be written out piece by piece") {

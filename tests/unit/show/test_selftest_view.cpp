@@ -12,34 +12,34 @@ namespace {
 
 std::vector<SelfTestTrial> good_trials() {
   const SelfTestTrial healthy{.slug = "a",
-                              .layout = "dp4",
-                              .fault = "none",
-                              .outcome = "completed",
-                              .ranks = 4,
-                              .loss = 5.347257 + 2e-6,
-                              .peak_memory_bytes = 1000,
-                              .predicted_memory_bytes = 1010,
-                              .bus_bandwidth = 2.5e9};
+      .layout = "dp4",
+      .fault = "none",
+      .outcome = "completed",
+      .ranks = 4,
+      .loss = 5.347257 + 2e-6,
+      .peak_memory_bytes = 1000,
+      .predicted_memory_bytes = 1010,
+      .bus_bandwidth = 2.5e9};
   std::vector<SelfTestTrial> trials(6, healthy);
   trials[3].fault = "fork@train";
   trials[3].leaked = 1;
   trials[4] = {.slug = "k",
-               .fault = "kill@train+1",
-               .outcome = "crashed",
-               .cause = "rank 3 was killed by signal 9",
-               .ranks = 4};
+      .fault = "kill@train+1",
+      .outcome = "crashed",
+      .cause = "rank 3 was killed by signal 9",
+      .ranks = 4};
   trials[5] = {.slug = "h",
-               .fault = "hang@train+1",
-               .outcome = "hung",
-               .cause = "no progress; rank 3 on n1 waits in all_reduce",
-               .ranks = 4};
+      .fault = "hang@train+1",
+      .outcome = "hung",
+      .cause = "no progress; rank 3 on n1 waits in all_reduce",
+      .ranks = 4};
   return trials;
 }
 
 SelfTestVerdict verdict_on(const std::string& check, const std::vector<SelfTestTrial>& trials) {
   const auto verdicts = judge_selftest(trials);
-  const auto found = std::find_if(verdicts.begin(), verdicts.end(),
-                                  [&](const auto& each) { return each.check == check; });
+  const auto found = std::find_if(
+      verdicts.begin(), verdicts.end(), [&](const auto& each) { return each.check == check; });
   REQUIRE(found != verdicts.end());
   return *found;
 }

@@ -12,20 +12,18 @@ namespace {
 /// As Reader::layouts() has them.
 Side side(std::string name, std::vector<std::vector<Value>> rows) {
   Table table{{"model", "seq_len", "nodes", "gpus", "layout", "tokens_per_s_per_gpu", "sweep",
-               "runner", "runner_version", "image", "repeats", "repeat_spread"},
-              {}};
+                  "runner", "runner_version", "image", "repeats", "repeat_spread"},
+      {}};
   for (auto& row : rows) {
-    table.rows.push_back({std::string("tiny"), std::int64_t{32}, std::int64_t{1},
-                          std::int64_t{8}, row[0], row[1], name, std::string("mine"),
-                          std::string("1"), row[2], row[3], row[4]});
+    table.rows.push_back({std::string("tiny"), std::int64_t{32}, std::int64_t{1}, std::int64_t{8},
+        row[0], row[1], name, std::string("mine"), std::string("1"), row[2], row[3], row[4]});
   }
   return {std::move(name), std::move(table)};
 }
 
-std::vector<Value> layout(const char* name, double speed, std::int64_t runs, double spread,
-                          const char* image = "a") {
-  return {std::string(name), speed, std::string(image), runs,
-          runs > 1 ? Value(spread) : Value()};
+std::vector<Value> layout(
+    const char* name, double speed, std::int64_t runs, double spread, const char* image = "a") {
+  return {std::string(name), speed, std::string(image), runs, runs > 1 ? Value(spread) : Value()};
 }
 
 constexpr double one_percent = 0.01;
@@ -46,10 +44,10 @@ TEST_CASE("a change that both logs round away is none, however often they ran") 
 }
 
 TEST_CASE("layouts are joined by cell, and what has no partner is counted") {
-  const auto before = side("a", {layout("dp8", 100, 2, 0.002), layout("dp4 tp2", 90, 2, 0.002),
-                                 layout("tp8", 50, 2, 0.002)});
-  const auto after = side("b", {layout("dp8", 95, 2, 0.002), layout("dp4 tp2", 97, 2, 0.002),
-                                layout("pp8", 40, 2, 0.002)});
+  const auto before = side("a",
+      {layout("dp8", 100, 2, 0.002), layout("dp4 tp2", 90, 2, 0.002), layout("tp8", 50, 2, 0.002)});
+  const auto after = side("b",
+      {layout("dp8", 95, 2, 0.002), layout("dp4 tp2", 97, 2, 0.002), layout("pp8", 40, 2, 0.002)});
   const auto both = side_by_side(before, after, "sweep", one_percent);
   CHECK(both.rows.rows.size() == 2);
   CHECK(both.only_first == 1);
@@ -59,8 +57,8 @@ TEST_CASE("layouts are joined by cell, and what has no partner is counted") {
   CHECK(both.worst_loss == doctest::Approx(0.05));
   CHECK(both.worst_layout == "dp8");
   CHECK(summary_text(both, before, after) ==
-        "2 layouts on both sides: 1 FASTER, 1 SLOWER. 1 only in a, 1 only in b. The winner "
-        "changes in 1 of 1 cell.");
+      "2 layouts on both sides: 1 FASTER, 1 SLOWER. 1 only in a, 1 only in b. The winner "
+      "changes in 1 of 1 cell.");
 }
 
 TEST_CASE("the column that is compared is no part of a cell, another var is") {
@@ -74,10 +72,10 @@ TEST_CASE("the column that is compared is no part of a cell, another var is") {
 
 TEST_CASE("a loss that noise explains is none, one of unknown noise is kept apart") {
   const auto noisy = side_by_side(side("a", {layout("dp8", 100, 2, 0.1)}),
-                                  side("b", {layout("dp8", 97, 2, 0.1)}), "sweep", one_percent);
+      side("b", {layout("dp8", 97, 2, 0.1)}), "sweep", one_percent);
   CHECK(noisy.worst_loss == 0);
   const auto once = side_by_side(side("a", {layout("dp8", 100, 1, 0)}),
-                                 side("b", {layout("dp8", 97, 1, 0)}), "sweep", one_percent);
+      side("b", {layout("dp8", 97, 1, 0)}), "sweep", one_percent);
   CHECK(once.worst_loss == 0);
   CHECK(once.worst_open == doctest::Approx(0.03));
 }
@@ -85,17 +83,16 @@ TEST_CASE("a loss that noise explains is none, one of unknown noise is kept apar
 TEST_CASE("a limit stops CI at a layout that is SLOWER, and tells of one that is UNDECIDED") {
   const auto both = [](std::int64_t runs, double spread) {
     return side_by_side(side("a", {layout("dp8", 100, runs, spread)}),
-                        side("b", {layout("dp8", 90, runs, spread)}), "sweep", one_percent);
+        side("b", {layout("dp8", 90, runs, spread)}), "sweep", one_percent);
   };
   const auto slower = judge_limit(both(4, 0.002), 0.02);
   CHECK(slower.code == ExitCode::failed);
-  CHECK(slower.sentence ==
-        "exit 1: dp8 is slower by 10.0 %; --fail-on allows less than 2.0 %.");
+  CHECK(slower.sentence == "exit 1: dp8 is slower by 10.0 %; --fail-on allows less than 2.0 %.");
   const auto unknown = judge_limit(both(1, 0), 0.02);
   CHECK(unknown.code == ExitCode::done);
   CHECK(unknown.sentence ==
-        "dp8 seems slower by 10.0 %, which is UNDECIDED and fails nothing: noise unknown: no "
-        "layout ran twice on either side.");
+      "dp8 seems slower by 10.0 %, which is UNDECIDED and fails nothing: noise unknown: no "
+      "layout ran twice on either side.");
   const auto noisy = judge_limit(both(2, 0.2), 0.02);
   CHECK(noisy.code == ExitCode::done);
   CHECK(noisy.sentence.find("95 % interval") != std::string::npos);
@@ -104,7 +101,7 @@ TEST_CASE("a limit stops CI at a layout that is SLOWER, and tells of one that is
 
 TEST_CASE("of several measurements of one layout the fastest counts") {
   const auto both = side_by_side(side("a", {layout("dp8", 80, 1, 0), layout("dp8", 100, 1, 0)}),
-                                 side("b", {layout("dp8", 100, 1, 0)}), "sweep", one_percent);
+      side("b", {layout("dp8", 100, 1, 0)}), "sweep", one_percent);
   REQUIRE(both.rows.rows.size() == 1);
   CHECK(both.counts[static_cast<std::size_t>(Difference::undecided)] == 1);
   CHECK(both.worst_loss == 0);

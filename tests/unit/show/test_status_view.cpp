@@ -29,8 +29,8 @@ SweepStatus sweep(const std::string& name, std::int64_t ended, std::int64_t tria
 }
 
 std::vector<SweepStatus> three() {
-  std::vector<SweepStatus> all{sweep("quickstart", 96, 96), sweep("llama-70b", 37, 1200),
-                               sweep("paused-one", 3, 12)};
+  std::vector<SweepStatus> all{
+      sweep("quickstart", 96, 96), sweep("llama-70b", 37, 1200), sweep("paused-one", 3, 12)};
   all[1].by_state["running"] = 1;
   all[1].by_outcome = {{"completed", 21}, {"oom", 9}, {"hung", 2}, {"skipped", 5}};
   all[2].state = "paused";
@@ -52,22 +52,22 @@ std::string text_of(const std::vector<StyledLine>& lines, std::size_t width) {
 
 TEST_CASE("the table of sweeps fits 80 columns") {
   CHECK(text_of(status_table_lines(three(), {80, 50, true}), 80) ==
-        "sweep       state       ended  time left   outcomes\n"
-        "quickstart  done        96/96              96 completed\n"
-        "llama-70b   running  37/1,200  1 min 20 s  21 completed, 9 oom, 2 hung,\n"
-        "                                           5 skipped\n"
-        "paused-one  paused       3/12              3 completed\n");
+      "sweep       state       ended  time left   outcomes\n"
+      "quickstart  done        96/96              96 completed\n"
+      "llama-70b   running  37/1,200  1 min 20 s  21 completed, 9 oom, 2 hung,\n"
+      "                                           5 skipped\n"
+      "paused-one  paused       3/12              3 completed\n");
 }
 
 TEST_CASE("outcomes go below where there is no room beside") {
   CHECK(text_of(status_table_lines(three(), {60, 50, true}), 60) ==
-        "sweep       state       ended  time left\n"
-        "quickstart  done        96/96\n"
-        "  96 completed\n"
-        "llama-70b   running  37/1,200  1 min 20 s\n"
-        "  21 completed, 9 oom, 2 hung, 5 skipped\n"
-        "paused-one  paused       3/12\n"
-        "  3 completed\n");
+      "sweep       state       ended  time left\n"
+      "quickstart  done        96/96\n"
+      "  96 completed\n"
+      "llama-70b   running  37/1,200  1 min 20 s\n"
+      "  21 completed, 9 oom, 2 hung, 5 skipped\n"
+      "paused-one  paused       3/12\n"
+      "  3 completed\n");
   auto all = three();
   all[0].name = std::string(120, 'n');
   for (std::size_t width = 20; width < 200; ++width)
@@ -81,26 +81,23 @@ TEST_CASE("one sweep is a line per fact") {
   one.running = "llama-70b-n8-dp4tp8pp2-mb1ga16-s4096-bf16-6e0b14";
   one.waiting = "job 42: Priority\x1b[2J";
   one.spared = {{"search.until.runs (1) of this cell are used", 5}};
-  const std::vector<CellBest> best{{{"llama-70b", "llama-70b", 8, 64, 4096, "{}"},
-                                    "slug",
-                                    "dp4 tp8 pp2 mb1 ga16 z1",
-                                    412.4,
-                                    noon}};
+  const std::vector<CellBest> best{{{"llama-70b", "llama-70b", 8, 64, 4096, "{}"}, "slug",
+      "dp4 tp8 pp2 mb1 ga16 z1", 412.4, noon}};
   ::setenv("TZ", "UTC", 1);
   ::tzset();
   CHECK(text_of(status_lines(one, best, noon, {80, 50, true}), 80) ==
-        "sweep       llama-70b\n"
-        "state       running\n"
-        "trials      37 of 1,200 ended, 1 running, 4 queued, 1,158 planned\n"
-        "outcomes    21 completed, 9 oom, 2 hung, 5 skipped\n"
-        "left out    240 points of the grid cannot run\n"
-        "time left   1 min 20 s\n"
-        "best        412 tokens/s/GPU  dp4 tp8 pp2 mb1 ga16 z1\n"
-        "running     llama-70b-n8-dp4tp8pp2-mb1ga16-s4096-bf16-6e0b14\n"
-        "waiting     job 42: Priority\\x1b[2J\n"
-        "skipped     5: search.until.runs (1) of this cell are used\n"
-        "submitted   2025-11-22 11:00:00 (1 h 0 min ago)\n"
-        "last event  2025-11-22 11:59:48 (12 s ago)\n");
+      "sweep       llama-70b\n"
+      "state       running\n"
+      "trials      37 of 1,200 ended, 1 running, 4 queued, 1,158 planned\n"
+      "outcomes    21 completed, 9 oom, 2 hung, 5 skipped\n"
+      "left out    240 points of the grid cannot run\n"
+      "time left   1 min 20 s\n"
+      "best        412 tokens/s/GPU  dp4 tp8 pp2 mb1 ga16 z1\n"
+      "running     llama-70b-n8-dp4tp8pp2-mb1ga16-s4096-bf16-6e0b14\n"
+      "waiting     job 42: Priority\\x1b[2J\n"
+      "skipped     5: search.until.runs (1) of this cell are used\n"
+      "submitted   2025-11-22 11:00:00 (1 h 0 min ago)\n"
+      "last event  2025-11-22 11:59:48 (12 s ago)\n");
   for (std::size_t width = 20; width < 100; ++width)
     text_of(status_lines(one, best, noon, {width, 50, true}), width);
 }

@@ -70,12 +70,12 @@ class TimeZone {
 
 Table sample() {
   return {{"trial", "gpus", "tokens_per_s_per_gpu", "mfu", "peak_memory_bytes", "train_step_ms",
-           "started_at"},
-          {{std::string("llama-1b"), std::int64_t{8}, 12345.6, 0.4567, std::int64_t{3} << 20,
-            12.3456, std::int64_t{1'700'000'000'000'000}},
-           {std::string("β-модель"), std::int64_t{16}, std::monostate{}, std::monostate{},
-            std::monostate{}, std::monostate{}, std::monostate{}}},
-          ""};
+              "started_at"},
+      {{std::string("llama-1b"), std::int64_t{8}, 12345.6, 0.4567, std::int64_t{3} << 20, 12.3456,
+           std::int64_t{1'700'000'000'000'000}},
+          {std::string("β-модель"), std::int64_t{16}, std::monostate{}, std::monostate{},
+              std::monostate{}, std::monostate{}, std::monostate{}}},
+      ""};
 }
 
 }  // namespace
@@ -83,41 +83,39 @@ Table sample() {
 TEST_CASE("a table lines up and shows units") {
   const TimeZone zone("UTC");
   CHECK(table_text(sample(), Format::table) ==
-        "trial     gpus  tokens/s/GPU     MFU  peak memory  train step              started\n"
-        "llama-1b     8        12,346  45.7 %      3.0 MiB     12.3 ms  2023-11-14 22:13:20\n"
-        "β-модель    16\n");
+      "trial     gpus  tokens/s/GPU     MFU  peak memory  train step              started\n"
+      "llama-1b     8        12,346  45.7 %      3.0 MiB     12.3 ms  2023-11-14 22:13:20\n"
+      "β-модель    16\n");
 }
 
 TEST_CASE("a turned row takes each unit from its name") {
   const Table table{{"name", "value"},
-                    {{std::string("peak_memory_bytes"), std::int64_t{2048}},
-                     {std::string("predicted_attempt_s"), 95.0},
-                     {std::string("gpus"), std::int64_t{4}},
-                     {std::string("tokens_per_s"), 1234567.0}},
-                    ""};
+      {{std::string("peak_memory_bytes"), std::int64_t{2048}},
+          {std::string("predicted_attempt_s"), 95.0}, {std::string("gpus"), std::int64_t{4}},
+          {std::string("tokens_per_s"), 1234567.0}},
+      ""};
   CHECK(table_text(table, Format::table) ==
-        "peak memory        2.0 KiB\n"
-        "predicted attempt  1 min 35 s\n"
-        "gpus               4\n"
-        "tokens/s           1,234,567\n");
+      "peak memory        2.0 KiB\n"
+      "predicted attempt  1 min 35 s\n"
+      "gpus               4\n"
+      "tokens/s           1,234,567\n");
 }
 
 TEST_CASE("on a terminal what is the same everywhere stands above, what does not fit below") {
   Table table{{"sweep", "trial", "state", "gpus", "outcome", "layout"}, {}};
   for (int i = 0; i < 3; ++i) {
-    table.rows.push_back({std::string("grid"), "trial-" + std::to_string(i),
-                          std::string("ended"), std::int64_t{1} << i,
-                          std::string(i == 1 ? "oom" : "completed"),
-                          "a layout of some width " + std::to_string(i)});
+    table.rows.push_back({std::string("grid"), "trial-" + std::to_string(i), std::string("ended"),
+        std::int64_t{1} << i, std::string(i == 1 ? "oom" : "completed"),
+        "a layout of some width " + std::to_string(i)});
   }
   TableStyle style{.terminal = {.width = 44}, .important = {"trial", "outcome", "gpus"}};
   CHECK(table_text(table, style) ==
-        "same in all rows: sweep grid, state ended\n"
-        "trial    gpus  outcome\n"
-        "trial-0     1  completed\n"
-        "trial-1     2  oom\n"
-        "trial-2     4  completed\n"
-        "not shown: layout (--wide shows all)\n");
+      "same in all rows: sweep grid, state ended\n"
+      "trial    gpus  outcome\n"
+      "trial-0     1  completed\n"
+      "trial-1     2  oom\n"
+      "trial-2     4  completed\n"
+      "not shown: layout (--wide shows all)\n");
   style.every = true;
   CHECK(table_text(table, style)
             .starts_with("sweep    grid\n"
@@ -134,25 +132,19 @@ TEST_CASE("on a terminal what is the same everywhere stands above, what does not
 // N9: columns stood by width. At 80 columns `best` kept a constant profile and dropped memory.
 TEST_CASE("columns stay by their worth, and one that is empty never does") {
   Table table{{"profile", "layout", "seq_len", "tokens_per_s_per_gpu", "mfu", "train_step_ms",
-               "runner_up", "peak_memory_bytes", "certainty"},
-              {}};
+                  "runner_up", "peak_memory_bytes", "certainty"},
+      {}};
   for (int i = 0; i < 2; ++i)
-    table.rows.push_back({std::string("own"),
-                          "dp2 tp1 mb" + std::to_string(i),
-                          std::int64_t{32},
-                          8000.0 - i,
-                          {},
-                          12.5 + i,
-                          "dp1 tp2 mb" + std::to_string(i),
-                          std::int64_t{3} << (20 + i),
-                          std::string(i == 0 ? "1 run" : "tie")});
+    table.rows.push_back({std::string("own"), "dp2 tp1 mb" + std::to_string(i), std::int64_t{32},
+        8000.0 - i, {}, 12.5 + i, "dp1 tp2 mb" + std::to_string(i), std::int64_t{3} << (20 + i),
+        std::string(i == 0 ? "1 run" : "tie")});
   TableStyle style{.terminal = {.width = 62}, .important = {"layout"}};
   CHECK(table_text(table, style) ==
-        "same in all rows: profile own, seq_len 32\n"
-        "layout       tokens/s/GPU  train step  peak memory  certainty\n"
-        "dp2 tp1 mb0         8,000     12.5 ms      3.0 MiB  1 run\n"
-        "dp2 tp1 mb1         7,999     13.5 ms      6.0 MiB  tie\n"
-        "not shown: runner_up (--wide shows all)\n");
+      "same in all rows: profile own, seq_len 32\n"
+      "layout       tokens/s/GPU  train step  peak memory  certainty\n"
+      "dp2 tp1 mb0         8,000     12.5 ms      3.0 MiB  1 run\n"
+      "dp2 tp1 mb1         7,999     13.5 ms      6.0 MiB  tie\n"
+      "not shown: runner_up (--wide shows all)\n");
   table.rows.pop_back();
   CHECK(table_text(table, style)
             .starts_with("profile own, seq_len 32\n"
@@ -165,29 +157,22 @@ TEST_CASE("columns stay by their worth, and one that is empty never does") {
 
 TEST_CASE("sentences fold within their column") {
   const Table table{{"trial", "cause"},
-                    {{std::string("a"), std::string("the first rank ran out of memory while "
-                                                    "the others waited for it")},
-                     {std::string("b"), std::string("short")}}};
+      {{std::string("a"),
+           std::string("the first rank ran out of memory while "
+                       "the others waited for it")},
+          {std::string("b"), std::string("short")}}};
   CHECK(table_text(table, {.terminal = {.width = 40}}) ==
-        "trial  cause\n"
-        "a      the first rank ran out of memory\n"
-        "       while the others waited for it\n"
-        "b      short\n");
+      "trial  cause\n"
+      "a      the first rank ran out of memory\n"
+      "       while the others waited for it\n"
+      "b      short\n");
 }
 
 TEST_CASE("no line of any table is wider than the terminal") {
-  const std::array<std::string, 8> words{
-      "a",  "模型",     "é́",    "cause-of-some-length",
-      "🚀🚀", "\x1b[31m", "\xff", "x y z with blanks in it all"};
-  const std::array<std::string, 9> names{"trial",
-                                         "cause",
-                                         "at",
-                                         "peak_memory_bytes",
-                                         "mfu",
-                                         "layout",
-                                         "a_very_long_name_of_a_column",
-                                         "id",
-                                         "n"};
+  const std::array<std::string, 8> words{"a", "模型", "é́", "cause-of-some-length", "🚀🚀", "\x1b[31m",
+      "\xff", "x y z with blanks in it all"};
+  const std::array<std::string, 9> names{"trial", "cause", "at", "peak_memory_bytes", "mfu",
+      "layout", "a_very_long_name_of_a_column", "id", "n"};
   std::uint32_t state = 1;
   const auto draw = [&](std::size_t below) {
     state = state * 1664525U + 1013904223U;
@@ -204,50 +189,49 @@ TEST_CASE("no line of any table is wider than the terminal") {
         std::string text;
         for (auto n = draw(6); n > 0; --n)
           text += words[draw(words.size())] + (draw(2) == 0 ? " " : "");
-        values.push_back(draw(3) == 0   ? Value()
-                         : draw(2) == 0 ? Value(static_cast<std::int64_t>(draw(1 << 20)))
-                                        : Value(std::move(text)));
+        values.push_back(draw(3) == 0 ? Value()
+                : draw(2) == 0        ? Value(static_cast<std::int64_t>(draw(1 << 20)))
+                                      : Value(std::move(text)));
       }
     }
     const auto width = 20 + draw(120);
     const TableStyle style{.terminal = {.width = width, .utf8 = draw(2) == 0},
-                           .important = {"layout", "cause"},
-                           .every = draw(3) == 0};
+        .important = {"layout", "cause"},
+        .every = draw(3) == 0};
     std::istringstream lines(table_text(table, style));
     for (std::string line; std::getline(lines, line);) {
       INFO(line);
       CHECK(width_of(line) <= width);
       CHECK((line.empty() || line.back() != ' '));
       if (!style.terminal.utf8) {
-        CHECK(std::all_of(line.begin(), line.end(),
-                          [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
+        CHECK(std::all_of(
+            line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; }));
       }
     }
   }
 }
 
 TEST_CASE("times are points in time for machines, and stored values for SQL") {
-  const Table table{{"ended_at", "at"},
-                    {{std::int64_t{1'700'000'000'250'000}, std::int64_t{0}}}};
+  const Table table{{"ended_at", "at"}, {{std::int64_t{1'700'000'000'250'000}, std::int64_t{0}}}};
   CHECK(table_text(table, Format::csv) == "ended_at,at\n2023-11-14T22:13:20.250000Z,\n");
   CHECK(table_text(table, Format::json) ==
-        "[\n{\"ended_at\":\"2023-11-14T22:13:20.250000Z\",\"at\":null}\n]\n");
+      "[\n{\"ended_at\":\"2023-11-14T22:13:20.250000Z\",\"at\":null}\n]\n");
   CHECK(table_text(table, {.format = Format::csv, .raw = true}) ==
-        "ended_at,at\n1700000000250000,0\n");
+      "ended_at,at\n1700000000250000,0\n");
 }
 
 TEST_CASE("csv carries the values as they are") {
   CHECK(table_text(sample(), Format::csv) ==
-        "trial,gpus,tokens_per_s_per_gpu,mfu,peak_memory_bytes,train_step_ms,started_at\n"
-        "llama-1b,8,12345.6,0.4567,3145728,12.3456,2023-11-14T22:13:20.000000Z\n"
-        "β-модель,16,,,,,\n");
+      "trial,gpus,tokens_per_s_per_gpu,mfu,peak_memory_bytes,train_step_ms,started_at\n"
+      "llama-1b,8,12345.6,0.4567,3145728,12.3456,2023-11-14T22:13:20.000000Z\n"
+      "β-модель,16,,,,,\n");
   CHECK(table_text({{"a"}, {}, ""}, Format::csv) == "a\n");
   CHECK(table_text({{"a"}, {{std::monostate{}}}, ""}, Format::csv) == "a\n\"\"\n");
 }
 
 TEST_CASE("csv fields come back whole whatever is in them") {
-  const std::vector<std::string> hard{"plain", "a,b", "say \"hi\"", "two\nlines", "cr\rlf\r\n",
-                                      "",      "\"",  ",",          "tab\t",      "'; DROP"};
+  const std::vector<std::string> hard{
+      "plain", "a,b", "say \"hi\"", "two\nlines", "cr\rlf\r\n", "", "\"", ",", "tab\t", "'; DROP"};
   Table table{{"text", "other,column"}, {}, ""};
   for (const auto& text : hard)
     table.rows.push_back({text, std::string("x")});
@@ -263,10 +247,9 @@ TEST_CASE("json is an array of objects with numbers as numbers") {
   std::string bytes;
   for (int c = 0; c < 256; ++c)
     bytes += static_cast<char>(c);
-  table.rows.push_back(
-      {bytes, std::numeric_limits<std::int64_t>::max(), 0.1, std::monostate{}});
+  table.rows.push_back({bytes, std::numeric_limits<std::int64_t>::max(), 0.1, std::monostate{}});
   table.rows.push_back({std::string("ü\"\\\n"), std::int64_t{-1},
-                        std::numeric_limits<double>::infinity(), std::monostate{}});
+      std::numeric_limits<double>::infinity(), std::monostate{}});
   table.rows.push_back({std::string(), std::int64_t{0}, 1e300, std::monostate{}});
   const auto json = nlohmann::json::parse(table_text(table, Format::json));
   REQUIRE(json.size() == 3);
@@ -279,25 +262,23 @@ TEST_CASE("json is an array of objects with numbers as numbers") {
   CHECK(json[2]["r"].get<double>() == 1e300);
   CHECK(table_text({{"a"}, {}, ""}, Format::json) == "[]\n");
   CHECK(table_text({{"a"}, {{std::int64_t{1}}, {std::string("x")}}, ""}, Format::json) ==
-        "[\n{\"a\":1},\n{\"a\":\"x\"}\n]\n");
+      "[\n{\"a\":1},\n{\"a\":\"x\"}\n]\n");
 }
 
 TEST_CASE("a terminal obeys nothing that stands in a table") {
   const Table table{{"trial"},
-                    {{std::string("\x1b[2J\x1b]0;title\x07")},
-                     {std::string("line\nbreak\ttab\x7f")},
-                     {std::string("\xc2\x9b"
-                                  "31m")},
-                     {std::string("\u202egnp.exe")},
-                     {std::string("\xff\xfe broken")}},
-                    ""};
+      {{std::string("\x1b[2J\x1b]0;title\x07")}, {std::string("line\nbreak\ttab\x7f")},
+          {std::string("\xc2\x9b"
+                       "31m")},
+          {std::string("\u202egnp.exe")}, {std::string("\xff\xfe broken")}},
+      ""};
   CHECK(table_text(table, Format::table) ==
-        "trial\n"
-        "\\x1b[2J\\x1b]0;title\\x07\n"
-        "line\\nbreak\\ttab\\x7f\n"
-        "\\u{009b}31m\n"
-        "\\u{202e}gnp.exe\n"
-        "\\xff\\xfe broken\n");
+      "trial\n"
+      "\\x1b[2J\\x1b]0;title\\x07\n"
+      "line\\nbreak\\ttab\\x7f\n"
+      "\\u{009b}31m\n"
+      "\\u{202e}gnp.exe\n"
+      "\\xff\\xfe broken\n");
 }
 
 TEST_CASE("without UTF-8 every character is ASCII") {
@@ -321,11 +302,10 @@ TEST_CASE("a terminal's width is COLUMNS, else the device's; a pipe has none") {
   CHECK(terminal_from({.columns = "100"}).width == 100);
   CHECK(terminal_from({.is_terminal = true}).width == 80);
   CHECK(terminal_from({.is_terminal = true, .reported_width = 132}).width == 132);
-  CHECK(terminal_from({.is_terminal = true, .reported_width = 132, .columns = "60"}).width ==
-        60);
+  CHECK(terminal_from({.is_terminal = true, .reported_width = 132, .columns = "60"}).width == 60);
   for (const char* wrong : {"", "0", "-3", "wide", "80x"})
-    CHECK(terminal_from({.is_terminal = true, .reported_width = 132, .columns = wrong}).width ==
-          132);
+    CHECK(
+        terminal_from({.is_terminal = true, .reported_width = 132, .columns = wrong}).width == 132);
   CHECK(terminal_from({.columns = "3"}).width == 20);
 }
 
@@ -358,8 +338,7 @@ TEST_CASE("units are told by metric and by name") {
   CHECK(humanised("loss", 2.302585) == "2.3");
   CHECK(humanised("at", std::int64_t{-1}) == "1970-01-01 00:59:59");
   CHECK(humanised("ended_at", std::int64_t{0}).empty());
-  CHECK(humanised("ended_at", std::numeric_limits<std::int64_t>::max()) ==
-        "9223372036854775807");
+  CHECK(humanised("ended_at", std::numeric_limits<std::int64_t>::max()) == "9223372036854775807");
   CHECK(humanised("x", std::nan("")) == "nan");
 }
 
@@ -377,13 +356,13 @@ TEST_CASE("what a spreadsheet would calculate is text in csv") {
 
 TEST_CASE("markdown has the columns in which something stands, and obeys nothing in them") {
   const Table table{{"trial", "tokens_per_s", "cause", "why"},
-                    {{std::string("a|b"), 1234.5, Value(), std::string("<b>*x*</b>")},
-                     {std::string("c"), Value(), Value(), std::string("`y`\n[z]")}}};
+      {{std::string("a|b"), 1234.5, Value(), std::string("<b>*x*</b>")},
+          {std::string("c"), Value(), Value(), std::string("`y`\n[z]")}}};
   CHECK(table_text(table, Format::markdown) ==
-        "| trial | tokens/s | why |\n"
-        "| --- | ---: | --- |\n"
-        "| a\\|b | 1,235 | &lt;b\\>\\*x\\*&lt;/b\\> |\n"
-        "| c |  | \\`y\\`\\\\n\\[z\\] |\n");
+      "| trial | tokens/s | why |\n"
+      "| --- | ---: | --- |\n"
+      "| a\\|b | 1,235 | &lt;b\\>\\*x\\*&lt;/b\\> |\n"
+      "| c |  | \\`y\\`\\\\n\\[z\\] |\n");
 }
 
 TEST_CASE("24 bits are for terminals that say so") {

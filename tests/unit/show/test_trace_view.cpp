@@ -14,15 +14,15 @@ namespace {
 using Json = nlohmann::json;
 
 const Table allocations{{"node", "job", "sweep", "started_at", "ended_at"},
-                        {{std::string("n1"), std::string("grid-n1_3f"), std::string("grid"),
-                          std::int64_t{1'000}, std::int64_t{9'000}}}};
+    {{std::string("n1"), std::string("grid-n1_3f"), std::string("grid"), std::int64_t{1'000},
+        std::int64_t{9'000}}}};
 
 Table attempts(std::int64_t ended_at, std::int64_t result_at) {
   return {{"node", "trial", "number", "outcome", "started_at", "ended_at", "steps", "steps_us",
-           "result_at"},
-          {{std::string("n1"), std::string("a \"quoted\" trial"), std::int64_t{2},
-            std::string("completed"), std::int64_t{2'000}, ended_at, std::int64_t{5},
-            std::int64_t{3'000}, result_at}}};
+              "result_at"},
+      {{std::string("n1"), std::string("a \"quoted\" trial"), std::int64_t{2},
+          std::string("completed"), std::int64_t{2'000}, ended_at, std::int64_t{5},
+          std::int64_t{3'000}, result_at}}};
 }
 
 /// "name from+duration" of each span of a lane, a blank between them.
@@ -32,8 +32,8 @@ std::string spans(const std::string& text, int lane) {
   for (const auto& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X" || event.at("tid") != lane) continue;
     all += (all.empty() ? "" : ", ") + event.at("name").get<std::string>() + ' ' +
-           std::to_string(event.at("ts").get<int>()) + '+' +
-           std::to_string(event.at("dur").get<int>());
+        std::to_string(event.at("ts").get<int>()) + '+' +
+        std::to_string(event.at("dur").get<int>());
   }
   return all;
 }

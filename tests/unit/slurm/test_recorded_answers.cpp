@@ -36,9 +36,8 @@ struct Recorded {
 
 const std::vector<Recorded> both{{"22.05", 38}, {"24.11", 42}};
 
-const std::vector<std::string> names{"s-n1_failed",   "s-n1_completed", "s-n1_lost",
-                                     "s-n1_running",  "s-n1_waiting",   "s-n1_held",
-                                     "s-n1_cancelled"};
+const std::vector<std::string> names{"s-n1_failed", "s-n1_completed", "s-n1_lost", "s-n1_running",
+    "s-n1_waiting", "s-n1_held", "s-n1_cancelled"};
 
 using Words = std::map<std::string, std::string>;
 
@@ -57,15 +56,12 @@ Words words_of(const Result<std::vector<Job>>& jobs) {
 }
 
 const Words queue{{"failed", "FAILED on n1, NonZeroExitCode"}, {"completed", "COMPLETED on n1"},
-                  {"lost", "NODE_FAIL on n2, NodeDown"},       {"running", "RUNNING on n1"},
-                  {"waiting", "PENDING, Resources"},           {"held", "PENDING, JobHeldUser"},
-                  {"cancelled", "CANCELLED, JobHeldUser"}};
+    {"lost", "NODE_FAIL on n2, NodeDown"}, {"running", "RUNNING on n1"},
+    {"waiting", "PENDING, Resources"}, {"held", "PENDING, JobHeldUser"},
+    {"cancelled", "CANCELLED, JobHeldUser"}};
 // Slurm keeps no account of a job that was held when it ended.
-const Words accounts{{"failed", "FAILED on n1"},
-                     {"completed", "COMPLETED on n1"},
-                     {"lost", "NODE_FAIL on n2"},
-                     {"running", "RUNNING on n1"},
-                     {"waiting", "PENDING"}};
+const Words accounts{{"failed", "FAILED on n1"}, {"completed", "COMPLETED on n1"},
+    {"lost", "NODE_FAIL on n2"}, {"running", "RUNNING on n1"}, {"waiting", "PENDING"}};
 
 template <class Event>
 bool is_event(const SchedulerEvent& event) {
@@ -103,8 +99,7 @@ TEST_CASE("the version of each server is the newest that both sides know") {
   }
 }
 
-TEST_CASE(
-    "both versions tell sizes, limits and who waits; the newer REST no default partition") {
+TEST_CASE("both versions tell sizes, limits and who waits; the newer REST no default partition") {
   for (const Recorded& recorded : both) {
     CAPTURE(recorded.version);
     SiteFacts commands;

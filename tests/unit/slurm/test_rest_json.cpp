@@ -37,8 +37,7 @@ Json body_for(int version) {
 }
 
 std::string refusal(const std::string& directive) {
-  const auto body =
-      submission_body(request(), "#SBATCH " + directive + "\n", {38, false}, {}, 0);
+  const auto body = submission_body(request(), "#SBATCH " + directive + "\n", {38, false}, {}, 0);
   return body ? "accepted" : body.error().what;
 }
 
@@ -49,8 +48,7 @@ TEST_CASE("a job over REST is not started where it could not end before its hour
   wanted.deadline_in_s = 3600;
   constexpr Timestamp now = 1'700'000'000'000'000;
   const auto deadline = [&](int version) {
-    return Json::parse(
-               submission_body(wanted, script, {version, false}, {}, now).value())["job"]
+    return Json::parse(submission_body(wanted, script, {version, false}, {}, now).value())["job"]
         .value("deadline", Json());
   };
   CHECK(deadline(38) == "now+3600seconds");
@@ -109,10 +107,10 @@ TEST_CASE("leaf switches are asked for where slurmrestd knows them") {
   CHECK_FALSE(Json::parse(*patient)["job"].contains("wait_for_switch"));
   // v0.0.38 and 39 start the job wherever there are nodes.
   for (const auto& refused :
-       {body_of("#SBATCH --switches=1\n", 38), body_of("#SBATCH --switches=near\n", 42)}) {
+      {body_of("#SBATCH --switches=1\n", 38), body_of("#SBATCH --switches=near\n", 42)}) {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().what.find("has no translation for slurmrestd: leave it out") !=
-          std::string::npos);
+        std::string::npos);
   }
 }
 
@@ -156,9 +154,9 @@ TEST_CASE("what slurmrestd has not done is told, and a field that it ignores is 
   CHECK(why_refused(200, R"({"errors": []})").empty());
   CHECK(why_refused(200, R"({"errors": [], "warnings": [{"description":
       "Ignoring unknown field \"job\" of type dictionary"}]})") ==
-        "Ignoring unknown field \"job\" of type dictionary");
+      "Ignoring unknown field \"job\" of type dictionary");
   CHECK(why_refused(500, R"({"errors": [{"description": "Unknown key \"job\""}]})") ==
-        "Unknown key \"job\"");
+      "Unknown key \"job\"");
   CHECK(why_refused(404, "{}") == "HTTP 404");
   CHECK_FALSE(why_refused(200, "<html>").empty());
 }
@@ -184,7 +182,7 @@ TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
   const auto old = read_jobs(R"({"errors": [], "jobs": [
       {"job_id": 7, "name": "s-n2_3f9a01ab", "job_state": "RUNNING", "state_reason": "None", "nodes": "n[1-2]"},
       {"job_id": 8, "name": "another", "job_state": "RUNNING"}]})",
-                             queued_names);
+      queued_names);
   REQUIRE(old);
   REQUIRE(old->size() == 1);
   CHECK((*old)[0].id == "7");
@@ -192,21 +190,21 @@ TEST_CASE("jobs of the queue, in the shapes of old and new versions") {
   const auto later =
       read_jobs(R"({"jobs": [{"job_id": {"set": true, "infinite": false, "number": 9},
       "name": "s-n2_3f9a01ab", "job_state": ["RUNNING", "COMPLETING"]}]})",
-                queued_names);
+          queued_names);
   REQUIRE(later);
   CHECK((*later)[0].id == "9");
   CHECK((*later)[0].state == "COMPLETING");
-  CHECK_FALSE(read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})",
-                        queued_names));
-  CHECK_FALSE(read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})",
-                        queued_names));
+  CHECK_FALSE(
+      read_jobs(R"({"errors": [{"error": "Unable to contact slurm controller"}]})", queued_names));
+  CHECK_FALSE(
+      read_jobs(R"({"jobs": [{"name": "s-n2_3f9a01ab", "job_state": "RUNNING"}]})", queued_names));
   CHECK_FALSE(read_jobs("", queued_names));
 }
 
 TEST_CASE("accounted jobs") {
   const auto jobs = read_accounted_jobs(R"({"jobs": [{"job_id": 7, "name": "s-n2_3f9a01ab",
       "state": {"current": ["NODE_FAIL"], "reason": "NodeDown"}, "nodes": "n1"}]})",
-                                        queued_names);
+      queued_names);
   REQUIRE(jobs);
   CHECK((*jobs)[0].state == "NODE_FAIL");
   CHECK((*jobs)[0].source == Source::accounting);
@@ -216,8 +214,7 @@ TEST_CASE("answers to a submission") {
   const auto answer = [](long status, const char* body) {
     return read_rest_submission("t", status, body);
   };
-  CHECK(std::get<SubmitAccepted>(answer(200, R"({"job_id": 12, "errors": []})")).job_id ==
-        "12");
+  CHECK(std::get<SubmitAccepted>(answer(200, R"({"job_id": 12, "errors": []})")).job_id == "12");
   CHECK(std::holds_alternative<SubmitRefused>(
       answer(400, R"({"errors": [{"description": "Invalid partition"}]})")));
   CHECK(std::holds_alternative<SubmitUnknown>(
@@ -240,7 +237,7 @@ TEST_CASE("partitions with their sizes, in the shapes of old and new versions") 
   REQUIRE(read_rest_partitions(R"({"partitions": [
       {"name": "main", "flags": ["default"], "nodes": "n[1-8]", "total_nodes": 8},
       {"name": "long", "nodes": {"configured": "n[1-4]", "total": 4}}]})",
-                               facts));
+      facts));
   CHECK(facts.partitions_known);
   CHECK(facts.default_partition == "main");
   CHECK(facts.partitions["main"] == PartitionSeen{8, 2});
@@ -261,7 +258,7 @@ TEST_CASE("who waits for nodes, and is somebody else") {
       {"user_id": 7, "job_state": "PENDING", "state_reason": "Dependency", "partition": "main"},
       {"user_id": 7, "job_state": "RUNNING", "state_reason": "Resources", "partition": "main"},
       {"user_id": 1000, "job_state": "PENDING", "state_reason": "Priority", "partition": "main"}]})",
-                            1000, facts));
+      1000, facts));
   CHECK(facts.others_known);
   CHECK(facts.partitions["main"].others_waiting == 2);
   CHECK(facts.partitions["long"].others_waiting == 1);
@@ -270,9 +267,9 @@ TEST_CASE("who waits for nodes, and is somebody else") {
 
 TEST_CASE("an answer of slurmrestd is quoted without what a terminal obeys") {
   CHECK(choose_api("\x1b[2J<html>").error().what ==
-        "slurmrestd's answer is not a JSON object: '\\x1b[2J<html>'");
+      "slurmrestd's answer is not a JSON object: '\\x1b[2J<html>'");
   CHECK(why_refused(500, R"({"errors": [{"error": "\u001b[2J no"}]})").find('\x1b') ==
-        std::string::npos);
+      std::string::npos);
   CHECK(why_refused(200, R"({"warnings": [{"description":
       "Ignoring unknown field \u001b[2J\ry"}]})") == "Ignoring unknown field \\x1b[2J y");
 }

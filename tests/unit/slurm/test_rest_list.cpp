@@ -32,15 +32,14 @@ TEST_CASE("of a list of jobs ours stay, however its bytes arrive") {
   for (const std::size_t piece : {1U, 2U, 3U, 7U, 64U, 4096U}) {
     CAPTURE(piece);
     CHECK(filtered(document, piece, JobListFilter(jobs_named({"s-n1_3f", "s-n2_4a"}))) ==
-          R"({"meta": {"jobs": [1, 2]}, "jobs": [{"name": "s-n1_3f", "tres": ["\"", "}"]},)"
-          R"({"name":"s-n2_4a"}], "errors": [{"jobs": ["b", "c"]}]})");
+        R"({"meta": {"jobs": [1, 2]}, "jobs": [{"name": "s-n1_3f", "tres": ["\"", "}"]},)"
+        R"({"name":"s-n2_4a"}], "errors": [{"jobs": ["b", "c"]}]})");
   }
 }
 
 TEST_CASE("what is no list of jobs stays as it is") {
-  for (const std::string document :
-       {"", "<html>[,]", "{\"jobs\": {\"a\": [1, 2]}}", "[[1, 2], [3]]", "}]}",
-        "{\"jobs\": []}", "{\"a\": \"jobs\", \"b\": [1, 2]}"}) {
+  for (const std::string document : {"", "<html>[,]", "{\"jobs\": {\"a\": [1, 2]}}",
+           "[[1, 2], [3]]", "}]}", "{\"jobs\": []}", "{\"a\": \"jobs\", \"b\": [1, 2]}"}) {
     CAPTURE(document);
     CHECK(filtered(document, 3, JobListFilter(jobs_named({"s"}))) == document);
   }

@@ -128,8 +128,7 @@ class Slurmrestd {
   void write(int connection) {
     Exchange& exchange = open_[connection];
     const std::string_view left = std::string_view(exchange.answer).substr(exchange.sent);
-    const ssize_t sent =
-        ::send(connection, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = ::send(connection, left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return close(connection);
     exchange.sent += static_cast<std::size_t>(sent);
     if (exchange.sent == exchange.answer.size()) close(connection);
@@ -149,8 +148,8 @@ class Slurmrestd {
       body = "Authentication failure";  // slurmrestd's own words are no JSON
     }
     open_[connection].answer = "HTTP/1.1 " + head +
-                               "\r\nContent-Length: " + std::to_string(body.size()) +
-                               "\r\nConnection: close\r\n\r\n" + body;
+        "\r\nContent-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" +
+        body;
   }
 
   std::filesystem::path folder_;
@@ -177,7 +176,7 @@ struct Rest {
     scheduler->look({});
     server.serve(*scheduler);
     REQUIRE(std::find(server.asked.begin(), server.asked.end(), "GET /slurm/v0.0.40/jobs") !=
-            server.asked.end());
+        server.asked.end());
   }
   void job_7_is(const std::string& name, const std::string& state) {
     server.answers["GET /slurm/v0.0.40/job/7"] =
@@ -188,7 +187,7 @@ struct Rest {
     scheduler->cancel({.token = "3f", .job_name = "s-n1_3f", .job_id = "7", .waits = waits});
     server.serve(*scheduler);
     return std::find(server.asked.begin(), server.asked.end(), "DELETE /slurm/v0.0.40/job/7") !=
-           server.asked.end();
+        server.asked.end();
   }
 };
 
@@ -227,9 +226,8 @@ TEST_CASE("a job of ours is found in a list of more than 64 MiB") {
   rest.scheduler->look({{.token = "3f", .job_name = "s-n1_3f", .job_id = "7"}});
   std::vector<SchedulerEvent> events;
   rest.server.serve(*rest.scheduler, &events);
-  const auto seen = std::find_if(events.begin(), events.end(), [](const SchedulerEvent& event) {
-    return std::holds_alternative<JobSeen>(event);
-  });
+  const auto seen = std::find_if(events.begin(), events.end(),
+      [](const SchedulerEvent& event) { return std::holds_alternative<JobSeen>(event); });
   REQUIRE(seen != events.end());
   CHECK(std::get<JobSeen>(*seen).job_id == "7");
 }
@@ -242,8 +240,7 @@ TEST_CASE("a list with a job that has no end is a look that failed") {
   std::vector<SchedulerEvent> events;
   rest.server.serve(*rest.scheduler, &events);
   REQUIRE(events.size() == 1);
-  CHECK(std::get<LookFailed>(events[0]).why ==
-        "slurmrestd's list holds a job of more than 8 MiB");
+  CHECK(std::get<LookFailed>(events[0]).why == "slurmrestd's list holds a job of more than 8 MiB");
 }
 
 // ---- who we are, and who answers
@@ -381,12 +378,12 @@ TEST_CASE("what a lying server says of a submission is never a job of ours by it
     bool unknown;  ///< else it is refused or put off
   };
   for (const Lie& lie :
-       {Lie{R"({"job_id":0})", "200 OK", true}, Lie{R"({"job_id":-7})", "200 OK", true},
-        Lie{R"({"job_id":"seven"})", "200 OK", true}, Lie{R"({"job_id":[7]})", "200 OK", true},
-        Lie{"<html>7</html>", "200 OK", true}, Lie{"", "200 OK", true},
-        Lie{R"({"job_id":)", "200 OK", true}, Lie{"<html>busy</html>", "502 Bad Gateway", true},
-        Lie{"<html>who?</html>", "403 Forbidden", false},
-        Lie{"slow down", "429 Too Many Requests", false}}) {
+      {Lie{R"({"job_id":0})", "200 OK", true}, Lie{R"({"job_id":-7})", "200 OK", true},
+          Lie{R"({"job_id":"seven"})", "200 OK", true}, Lie{R"({"job_id":[7]})", "200 OK", true},
+          Lie{"<html>7</html>", "200 OK", true}, Lie{"", "200 OK", true},
+          Lie{R"({"job_id":)", "200 OK", true}, Lie{"<html>busy</html>", "502 Bad Gateway", true},
+          Lie{"<html>who?</html>", "403 Forbidden", false},
+          Lie{"slow down", "429 Too Many Requests", false}}) {
     ByToken rest;
     rest.look();
     rest.server.answers[submission] = lie.body;
@@ -402,9 +399,8 @@ TEST_CASE("what a lying server says of a submission is never a job of ours by it
 }
 
 TEST_CASE("a list of jobs that lies is a look that failed or says nothing of our job") {
-  for (const char* const text :
-       {"{}", "[]", R"({"jobs":{}})", R"({"jobs":"none"})", "<html></html>",
-        R"({"jobs":[{"job_id":8,"name":"s-n1_3f )", ""}) {
+  for (const char* const text : {"{}", "[]", R"({"jobs":{}})", R"({"jobs":"none"})",
+           "<html></html>", R"({"jobs":[{"job_id":8,"name":"s-n1_3f )", ""}) {
     const std::string body(text);
     ByToken rest;
     rest.look();

@@ -35,8 +35,7 @@ struct BehindTls {
   std::vector<SchedulerEvent> events;
 
   BehindTls() {
-    put("openapi/v3",
-        R"({"paths":{"/slurm/v0.0.40/jobs/":{},"/slurm/v0.0.40/job/submit":{}}})");
+    put("openapi/v3", R"({"paths":{"/slurm/v0.0.40/jobs/":{},"/slurm/v0.0.40/job/submit":{}}})");
     put("slurm/v0.0.40/jobs",
         R"({"jobs":[{"job_id":7,"name":"s-n1_3f","job_state":["RUNNING"]}]})");
     std::ofstream(site.file("token")) << "secret\n";
@@ -83,7 +82,7 @@ struct BehindTls {
 }  // namespace
 
 TEST_CASE("a certificate that does not hold is refused with its true reason" *
-          doctest::skip(find_on_path("openssl").empty())) {
+    doctest::skip(find_on_path("openssl").empty())) {
   BehindTls rest;
   Authority others("Others");
   const std::string ours = rest.site.certificate();
@@ -115,7 +114,7 @@ TEST_CASE("a certificate that does not hold is refused with its true reason" *
 }
 
 TEST_CASE("a certificate that expires puts submissions off and loses no job" *
-          doctest::skip(find_on_path("openssl").empty())) {
+    doctest::skip(find_on_path("openssl").empty())) {
   BehindTls rest;
   std::string port;
   {

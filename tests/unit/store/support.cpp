@@ -76,13 +76,13 @@ SweepFile::SweepFile(const Grid& grid) {
 }
 
 SubmittedSweep SweepFile::submitted() const {
-  return {&sweep,       &plan,  &capabilities, "name: " + sweep.name + "\n",
-          "resolved\n", "hash", Backend::local};
+  return {&sweep, &plan, &capabilities, "name: " + sweep.name + "\n", "resolved\n", "hash",
+      Backend::local};
 }
 
 TrialNames SweepFile::names(const Point& point) const {
   return {identity(sweep, capabilities, point), slug(sweep, capabilities, point),
-          lane_key(sweep, capabilities, point)};
+      lane_key(sweep, capabilities, point)};
 }
 
 void SweepFile::write(const std::filesystem::path& file) const {
@@ -90,7 +90,7 @@ void SweepFile::write(const std::filesystem::path& file) const {
 }
 
 SetTrial set_trial(TrialId id, State state, std::optional<Outcome> outcome, std::string cause,
-                   std::int32_t attempts) {
+    std::int32_t attempts) {
   SetTrial set{{.id = id}};
   set.row.state = state;
   set.row.outcome = outcome;
@@ -131,8 +131,7 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
   allocation.row.state = State::running;
   PutAttempt attempt;
   const std::int32_t number = ++attempts_[trial];
-  attempt.row = {world.next_attempt, trial, number, allocation_, {}, "/dir",
-                 State::ended,       false};
+  attempt.row = {world.next_attempt, trial, number, allocation_, {}, "/dir", State::ended, false};
   attempt.row.nonce = fmt::format("nonce{}", attempt.row.id);
   attempt.row.ending = {.outcome = outcome};
   attempt.row.counted = outcome == Outcome::completed;
@@ -146,17 +145,16 @@ AttemptId Daemon::run(TrialId trial, Outcome outcome, double tokens_per_s_per_gp
     AddMeasurement measurement;
     measurement.attempt = attempt.row.id;
     measurement.trial = trial;
-    measurement.metrics = {{"tokens_per_s_per_gpu", tokens_per_s_per_gpu},
-                           {"train_step_ms", 12.5},
-                           {"peak_memory_bytes", 3.0 * (1 << 20)}};
+    measurement.metrics = {{"tokens_per_s_per_gpu", tokens_per_s_per_gpu}, {"train_step_ms", 12.5},
+        {"peak_memory_bytes", 3.0 * (1 << 20)}};
     measurement.runner_version = "1.0";
     measurement.cut_short = mark == Mark::cut_short;
     if (!measurement.cut_short) measurement.mark = mark;
     measurement.samples = {{1, 12.0, 5.5}, {2, 13.0, 5.25}};
     changes.emplace_back(measurement);
   }
-  changes.emplace_back(AddEvent{now, 0, trial, attempt.row.id, allocation_, EventKind::finding,
-                                std::string(name(outcome))});
+  changes.emplace_back(AddEvent{
+      now, 0, trial, attempt.row.id, allocation_, EventKind::finding, std::string(name(outcome))});
   commit(changes);
   return attempt.row.id;
 }

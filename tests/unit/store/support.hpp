@@ -24,8 +24,7 @@ namespace shardsweep::testing {
 class TempDir {
  public:
   TempDir() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "shardsweep-XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "shardsweep-XXXXXX").string();
     REQUIRE(::mkdtemp(pattern.data()) != nullptr);
     path_ = pattern;
   }
@@ -78,8 +77,8 @@ class SweepFile {
 
 /// A trial as a daemon leaves it: what a submission has written stays.
 [[nodiscard]] SetTrial set_trial(TrialId id, State state,
-                                 std::optional<Outcome> outcome = std::nullopt,
-                                 std::string cause = "", std::int32_t attempts = 0);
+    std::optional<Outcome> outcome = std::nullopt, std::string cause = "",
+    std::int32_t attempts = 0);
 
 /// A store with the lease, and what a daemon does to it.
 class Daemon {
@@ -88,8 +87,8 @@ class Daemon {
   SubmitReport submit(const std::filesystem::path& inbox, std::int64_t rows = 1000);
   SubmitReport submit(const TempDir& dir, const Grid& grid);
   /// Assigns, runs and ends an attempt at `trial`.
-  AttemptId run(TrialId trial, Outcome outcome, double tokens_per_s_per_gpu = 0,
-                Mark mark = Mark::none);
+  AttemptId run(
+      TrialId trial, Outcome outcome, double tokens_per_s_per_gpu = 0, Mark mark = Mark::none);
   [[nodiscard]] TrialId trial(const std::string& where);
   void commit(std::vector<Change> changes) { must(store->commit(changes)); }
 
@@ -103,8 +102,7 @@ class Daemon {
 };
 
 /// Rows of a statement as text, '|' between columns, one line each.
-[[nodiscard]] std::string rows_of(const std::filesystem::path& database,
-                                  const std::string& sql);
+[[nodiscard]] std::string rows_of(const std::filesystem::path& database, const std::string& sql);
 [[nodiscard]] std::string rows_of(const Table& table);
 
 }  // namespace shardsweep::testing

@@ -24,8 +24,7 @@ struct Measured {
     daemon.submit(dir, grid);
   }
   AttemptId run(const std::string& where, double speed, Mark mark = Mark::none) {
-    return daemon.run(daemon.trial("model = 'tiny' and " + where), Outcome::completed, speed,
-                      mark);
+    return daemon.run(daemon.trial("model = 'tiny' and " + where), Outcome::completed, speed, mark);
   }
   /// Of the cell of so many GPUs.
   std::string best(const std::string& column, int gpus = 1) {
@@ -59,7 +58,7 @@ TEST_CASE("what another sweep measured of the same layout is held beside it") {
   m.submit("again");
   m.run("sweep = 'again' and gpus = 1 and micro_batch = 1", 2311);
   CHECK(m.best("doubts") ==
-        "sweep demo measured 725 tokens/s/GPU of dp1 tp1 pp1 mb1 ga1 z0, 68.6 % less");
+      "sweep demo measured 725 tokens/s/GPU of dp1 tp1 pp1 mb1 ga1 z0, 68.6 % less");
 }
 
 TEST_CASE("more GPUs that are faster each are said of both cells") {
@@ -85,10 +84,10 @@ TEST_CASE("a contaminated run that would lead is named") {
   m.run("gpus = 1 and micro_batch = 1", 100);
   m.run("gpus = 1 and micro_batch = 2", 150, Mark::contaminated);
   CHECK(m.best("doubts") ==
-        "dp1 tp1 pp1 mb2 ga1 z0 measured 150 tokens/s/GPU and is not ranked: contaminated");
-  const auto cells = must(
-      must(Reader::open(m.file))
-          ->cells({.selection = {.where = "model = 'tiny' and gpus = 1"}, .columns = "gpus"}));
+      "dp1 tp1 pp1 mb2 ga1 z0 measured 150 tokens/s/GPU and is not ranked: contaminated");
+  const auto cells =
+      must(must(Reader::open(m.file))
+               ->cells({.selection = {.where = "model = 'tiny' and gpus = 1"}, .columns = "gpus"}));
   REQUIRE(cells.answers.size() == 1);
   CHECK(doubts_text(cells.answers[0].answer) == m.best("doubts"));
 }

@@ -24,10 +24,10 @@ TEST_CASE("best has a row per value of a var, as a search has a cell") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1}, .vars = {0, 1}});
-  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 0"),
-             Outcome::completed, 100);
-  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 2 and nvls = 1"),
-             Outcome::completed, 90);
+  daemon.run(
+      daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 0"), Outcome::completed, 100);
+  daemon.run(
+      daemon.trial("model = 'tiny' and micro_batch = 2 and nvls = 1"), Outcome::completed, 90);
   const auto table = must(must(Reader::open(dir / "a.db"))->best({}));
   REQUIRE(table.rows.size() == 2);
   CHECK(std::get<double>(table.rows[0][5]) + std::get<double>(table.rows[1][5]) == 190);
@@ -49,8 +49,7 @@ TEST_CASE("hardware is part of a cell") {
   daemon.run(daemon.trial(mine("new-gpus", "micro_batch = 2")), Outcome::completed, 90);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto has_cluster = [](const Table& table) {
-    return std::find(table.columns.begin(), table.columns.end(), "cluster") !=
-           table.columns.end();
+    return std::find(table.columns.begin(), table.columns.end(), "cluster") != table.columns.end();
   };
   CHECK_FALSE(has_cluster(must(reader->best({}))));
   daemon.run(daemon.trial(mine("old-gpus", "micro_batch = 2")), Outcome::completed, 40);
@@ -75,10 +74,10 @@ TEST_CASE("a heatmap that mixes values of a var says so, and which value was the
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1}, .vars = {0, 1}});
-  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 0"),
-             Outcome::completed, 100);
-  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 1"),
-             Outcome::completed, 90);
+  daemon.run(
+      daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 0"), Outcome::completed, 100);
+  daemon.run(
+      daemon.trial("model = 'tiny' and micro_batch = 1 and nvls = 1"), Outcome::completed, 90);
   const auto reader = must(Reader::open(dir / "a.db"));
   HeatmapRequest request{.selection = {.where = "model = 'tiny'"}};
   const auto mixed = pivot(must(reader->cells(request)), request);
@@ -100,50 +99,48 @@ TEST_CASE("a layout has the text of its submission, and its dtype where there ar
   daemon.submit(dir, {.gpus = {1}, .micro_batch = {1, 2, 4, 8, 16}});
   for (const int micro_batch : {1, 2, 4, 8, 16})
     daemon.run(daemon.trial(fmt::format("model = 'tiny' and micro_batch = {}", micro_batch)),
-               Outcome::completed, micro_batch);
+        Outcome::completed, micro_batch);
   const auto set = [&](const std::string& what, int micro_batch) {
     sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
-    database.execute(
-        fmt::format("UPDATE trials SET {} WHERE micro_batch = {}", what, micro_batch));
+    database.execute(fmt::format("UPDATE trials SET {} WHERE micro_batch = {}", what, micro_batch));
   };
   set("dtype = 'fp32'", 8);
   CHECK(rows_of(dir / "a.db",
-                "SELECT layout FROM results WHERE model = 'tiny' ORDER BY "
-                "micro_batch") ==
-        "dp1 tp1 pp1 mb1 ga1 z0 bf16\n"
-        "dp1 tp1 pp1 mb2 ga1 z0 bf16\n"
-        "dp1 tp1 pp1 mb4 ga1 z0 bf16\n"
-        "dp1 tp1 pp1 mb8 ga1 z0 fp32\n"
-        "dp1 tp1 pp1 mb16 ga1 z0 bf16\n");
+            "SELECT layout FROM results WHERE model = 'tiny' ORDER BY "
+            "micro_batch") ==
+      "dp1 tp1 pp1 mb1 ga1 z0 bf16\n"
+      "dp1 tp1 pp1 mb2 ga1 z0 bf16\n"
+      "dp1 tp1 pp1 mb4 ga1 z0 bf16\n"
+      "dp1 tp1 pp1 mb8 ga1 z0 fp32\n"
+      "dp1 tp1 pp1 mb16 ga1 z0 bf16\n");
   // One dtype alone tells nothing apart.
   set("dtype = 'bf16'", 8);
   CHECK(rows_of(dir / "a.db",
-                "SELECT layout FROM results WHERE model = 'tiny' AND "
-                "micro_batch = 16") == "dp1 tp1 pp1 mb16 ga1 z0\n");
+            "SELECT layout FROM results WHERE model = 'tiny' AND "
+            "micro_batch = 16") == "dp1 tp1 pp1 mb16 ga1 z0\n");
 }
 
 TEST_CASE("a heatmap shows one model and world, and says so") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {.gpus = {1, 2}, .micro_batch = {1, 2}});
-  daemon.run(daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"),
-             Outcome::completed, 50);
-  daemon.run(daemon.trial("model = 'small' and gpus = 1 and micro_batch = 1"),
-             Outcome::completed, 10);
-  daemon.run(daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 2"),
-             Outcome::completed, 60);
+  daemon.run(
+      daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"), Outcome::completed, 50);
+  daemon.run(
+      daemon.trial("model = 'small' and gpus = 1 and micro_batch = 1"), Outcome::completed, 10);
+  daemon.run(
+      daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 2"), Outcome::completed, 60);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto cells = must(reader->cells({.rows = "tp", .columns = "micro_batch"}));
-  CHECK(
-      cells.note ==
+  CHECK(cells.note ==
       "The trials have 2 models and 2 GPU counts. Shown: model = 'tiny' and seq_len = 128 and "
       "gpus = 2. For others add --where \"model = 'small' and seq_len = 128 and gpus = 1\".");
   REQUIRE_FALSE(cells.answers.empty());
   CHECK(std::all_of(cells.answers.begin(), cells.answers.end(),
-                    [](const auto& one) { return one.value && *one.value >= 50; }));
+      [](const auto& one) { return one.value && *one.value >= 50; }));
   const auto one = must(reader->cells({.selection = {.where = "model = 'small' and gpus = 1"},
-                                       .rows = "tp",
-                                       .columns = "micro_batch"}));
+      .rows = "tp",
+      .columns = "micro_batch"}));
   CHECK(one.note.empty());
 }
 
@@ -171,9 +168,9 @@ TEST_CASE("a heatmap's cell has its runner-up, its repeats and what is predicted
   const std::string cell = "model = 'tiny' and gpus = 1 and ";
   for (const auto& [repeat, tokens] : {std::pair{1, 100.0}, {2, 104.0}, {3, 102.0}}) {
     daemon.run(daemon.trial(fmt::format("{}micro_batch = 1 and repeat = {}", cell, repeat)),
-               Outcome::completed, tokens);
+        Outcome::completed, tokens);
     daemon.run(daemon.trial(fmt::format("{}micro_batch = 2 and repeat = {}", cell, repeat)),
-               Outcome::completed, tokens / 2);
+        Outcome::completed, tokens / 2);
   }
   const auto reader = must(Reader::open(dir / "a.db"));
   HeatmapRequest request;

@@ -16,23 +16,23 @@ namespace {
 /// Trials that say something else than the other two tables.
 std::string wrong(const std::filesystem::path& file) {
   return rows_of(file,
-                 "SELECT t.id, t.counted_attempt, t.counted_mark, t.counted_speed FROM trials "
-                 "AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 LEFT JOIN "
-                 "measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id OR "
-                 "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT "
-                 "m.tokens_per_s_per_gpu");
+      "SELECT t.id, t.counted_attempt, t.counted_mark, t.counted_speed FROM trials "
+      "AS t LEFT JOIN attempts AS a ON a.trial = t.id AND a.counted = 1 LEFT JOIN "
+      "measurements AS m ON m.attempt = a.id WHERE t.counted_attempt IS NOT a.id OR "
+      "t.counted_mark IS NOT m.mark OR t.counted_speed IS NOT "
+      "m.tokens_per_s_per_gpu");
 }
 
 std::string counted(const std::filesystem::path& file) {
   return rows_of(file,
-                 "SELECT counted_attempt, ifnull(counted_mark, '-'), counted_speed FROM trials "
-                 "WHERE counted_attempt IS NOT NULL ORDER BY id");
+      "SELECT counted_attempt, ifnull(counted_mark, '-'), counted_speed FROM trials "
+      "WHERE counted_attempt IS NOT NULL ORDER BY id");
 }
 
 std::vector<std::string> names_of(sqlite::Database& database, const char* kind) {
   sqlite::Statement select(database,
-                           "SELECT name FROM main.sqlite_schema WHERE type = ? AND name NOT "
-                           "LIKE 'sqlite_%'");
+      "SELECT name FROM main.sqlite_schema WHERE type = ? AND name NOT "
+      "LIKE 'sqlite_%'");
   std::vector<std::string> names;
   auto row = select.use(kind);
   while (row.next())
@@ -53,10 +53,10 @@ void go_back(const std::filesystem::path& file, std::size_t steps) {
     database.execute("PRAGMA foreign_keys = OFF");
     database.execute(fmt::format("ATTACH {} AS newer", sqlite::literal(file.string())));
     for (const auto& table : names_of(database, "table")) {
-      const auto columns = database.text(fmt::format(
-          "SELECT group_concat(o.name) FROM pragma_table_info('{0}', 'main') AS o JOIN "
-          "pragma_table_info('{0}', 'newer') AS n ON n.name = o.name",
-          table));
+      const auto columns = database.text(
+          fmt::format("SELECT group_concat(o.name) FROM pragma_table_info('{0}', 'main') AS o JOIN "
+                      "pragma_table_info('{0}', 'newer') AS n ON n.name = o.name",
+              table));
       database.execute(fmt::format(
           "INSERT OR REPLACE INTO main.{0} ({1}) SELECT {1} FROM newer.{0}", table, columns));
     }
@@ -121,8 +121,8 @@ TEST_CASE("a database from before says by what its trials are ranked") {
   {
     Daemon daemon(file);
     daemon.submit(dir, {.gpus = {1}});
-    measured = daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 1"),
-                          Outcome::completed, 50, Mark::implausible);
+    measured = daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 1"), Outcome::completed,
+        50, Mark::implausible);
   }
   {
     constexpr std::size_t steps_before = 15;
@@ -146,15 +146,14 @@ TEST_CASE("what is ranked is read from one index, and a page of results from ano
   Daemon daemon(dir / "a.db");
   daemon.submit(dir, {});
   CHECK(plan_of(dir / "a.db",
-                "SELECT model, tp, state, outcome, tokens_per_s_per_gpu, trial_id, runner, "
-                "runner_version FROM results WHERE mark IS NULL AND tokens_per_s_per_gpu IS "
-                "NOT NULL") ==
-        std::string("SCAN t USING COVERING INDEX trials_ranked\n") + without_side_runs);
-  CHECK(
-      plan_of(dir / "a.db",
-              "SELECT model, seq_len, nodes, gpus, count(*) FROM trial_results GROUP BY model, "
-              "seq_len, nodes, gpus") == "SCAN t USING COVERING INDEX trials_ranked\n");
+            "SELECT model, tp, state, outcome, tokens_per_s_per_gpu, trial_id, runner, "
+            "runner_version FROM results WHERE mark IS NULL AND tokens_per_s_per_gpu IS "
+            "NOT NULL") ==
+      std::string("SCAN t USING COVERING INDEX trials_ranked\n") + without_side_runs);
   CHECK(plan_of(dir / "a.db",
-                "SELECT trial_id FROM results ORDER BY sweep_id, position, trial_id LIMIT 5") ==
-        std::string("SCAN t USING INDEX trials_by_position\n") + without_side_runs);
+            "SELECT model, seq_len, nodes, gpus, count(*) FROM trial_results GROUP BY model, "
+            "seq_len, nodes, gpus") == "SCAN t USING COVERING INDEX trials_ranked\n");
+  CHECK(plan_of(dir / "a.db",
+            "SELECT trial_id FROM results ORDER BY sweep_id, position, trial_id LIMIT 5") ==
+      std::string("SCAN t USING INDEX trials_by_position\n") + without_side_runs);
 }

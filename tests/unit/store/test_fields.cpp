@@ -98,8 +98,8 @@ TEST_CASE("every field of every row comes back from the database") {
   filler.fill(control.row);
   control.row.allocation = allocation.row.id;
   control.row.sweep = 1;
-  daemon.commit({sweep, attempt, allocation, trial, node,
-                 AddNodeEvidence{node.row.node, charge}, control});
+  daemon.commit(
+      {sweep, attempt, allocation, trial, node, AddNodeEvidence{node.row.node, charge}, control});
 
   const auto check = [&] {
     const WorldRows world = must(daemon.store->load_world());
@@ -120,8 +120,8 @@ TEST_CASE("every field of every row comes back from the database") {
     filler.fill(filled);
     visit_values(row, [&](const auto& field, auto& value) {
       using T = std::remove_reference_t<decltype(value)>;
-      constexpr bool is_free = std::is_same_v<T, std::string> || std::is_same_v<T, double> ||
-                               std::is_same_v<T, bool>;
+      constexpr bool is_free =
+          std::is_same_v<T, std::string> || std::is_same_v<T, double> || std::is_same_v<T, bool>;
       if constexpr (is_free) {
         if (!field.is_stored() || field.is(Flag::key)) return;
         visit_values(filled, [&](const auto& other, const auto& fresh) {
@@ -153,11 +153,9 @@ TEST_CASE("a column is a field of its row or has another writer") {
   CHECK(other_columns<NodeRow>(database, "node_states") == Columns{});
   CHECK(other_columns<ControlRow>(database, "controls") == Columns{});
   // `counts` is the opposite of ForgetEvidence.
-  CHECK(other_columns<NodeCharge>(database, "node_evidence") ==
-        Columns{"id", "node", "counts"});
+  CHECK(other_columns<NodeCharge>(database, "node_evidence") == Columns{"id", "node", "counts"});
   // A deletion in pieces writes `deleting`; the rest is written by a submission.
   CHECK(other_columns<SweepRow>(database, "sweeps") ==
-        Columns{"source", "resolved_hash", "cluster", "runner", "runner_version", "vars",
-                "points", "duplicates", "left_out", "revision", "submission", "report",
-                "deleting"});
+      Columns{"source", "resolved_hash", "cluster", "runner", "runner_version", "vars", "points",
+          "duplicates", "left_out", "revision", "submission", "report", "deleting"});
 }

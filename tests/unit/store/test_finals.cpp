@@ -74,11 +74,11 @@ TEST_CASE("a run in finals is its layout's trial in all but its name and place")
   CHECK(rows[0].final_round == 1);
   CHECK(rows[0].state == State::planned);
   CHECK(rows[0].predicted_s == doctest::Approx(4));  // as long as it took
-  CHECK(
-      rows_of(c.file, fmt::format("SELECT count(*) FROM trials AS a JOIN trials AS b ON b.id = "
-                                  "a.final_of WHERE a.slug = b.slug || '-f1' AND a.lane = "
-                                  "b.lane AND a.micro_batch = b.micro_batch AND a.repeat = 2 "
-                                  "AND a.position > b.position")) == "1\n");
+  CHECK(rows_of(c.file,
+            fmt::format("SELECT count(*) FROM trials AS a JOIN trials AS b ON b.id = "
+                        "a.final_of WHERE a.slug = b.slug || '-f1' AND a.lane = "
+                        "b.lane AND a.micro_batch = b.micro_batch AND a.repeat = 2 "
+                        "AND a.position > b.position")) == "1\n");
   // Asked for again after a crash, it is there already.
   const auto again = must(c.daemon.store->add_finals(c.sweep, {{c.layouts[1], 1, 0.01}}));
   REQUIRE(again.size() == 1);

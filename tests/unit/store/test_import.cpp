@@ -20,12 +20,12 @@ RecordedSweep table() {
   RecordedSweep recorded;
   recorded.file = "runs.csv";
   recorded.models = {{.name = "theirs",
-                      .layers = 16,
-                      .hidden = 2048,
-                      .ffn = 8192,
-                      .heads = 32,
-                      .kv_heads = 32,
-                      .vocab = 131072}};
+      .layers = 16,
+      .hidden = 2048,
+      .ffn = 8192,
+      .heads = 32,
+      .kv_heads = 32,
+      .vocab = 131072}};
   recorded.labels = {{"mfu", {44.3, 39.2, Value()}}, {"date", {std::string("today")}}};
   const auto add = [&](std::int32_t dp, std::int32_t pp, Outcome outcome, double speed,
                        std::int32_t mfu) {
@@ -52,10 +52,8 @@ ImportedSweep imported(const RecordedSweep& recorded, const std::string& name = 
   cluster.name = "h100-8x";
   cluster.gpus_per_node = 8;
   cluster.peak_flops = {989.4e12, std::nullopt, std::nullopt};
-  return imported_trials(recorded, {.name = name,
-                                    .cluster = cluster,
-                                    .family = nullptr,
-                                    .labels = {"published_mfu", "date"}});
+  return imported_trials(recorded,
+      {.name = name, .cluster = cluster, .family = nullptr, .labels = {"published_mfu", "date"}});
 }
 
 struct Import {
@@ -78,16 +76,16 @@ TEST_CASE("an imported table is seen by results and best and heatmap") {
   CHECK(report.fresh == 3);
   const auto file = incoming.dir / "a.db";
   CHECK(rows_of(file,
-                "SELECT layout, outcome, tokens_per_s_per_gpu, published_mfu FROM (SELECT "
-                "r.*, json_extract(vars, '$.published_mfu') AS published_mfu FROM results "
-                "AS r) ORDER BY position") ==
-        "dp4 tp1 pp2 mb1 ga64 z0|completed|38895|44.3\n"
-        "dp8 tp1 pp1 mb1 ga32 z0|completed|40150|39.2\n"
-        "dp2 tp1 pp4 mb1 ga128 z0|oom|NULL|NULL\n");
-  CHECK(rows_of(file,
-                "SELECT count(DISTINCT n_params), max(mfu) BETWEEN 0.3 AND 0.5, "
-                "min(flops_model) FROM results WHERE outcome = 'completed'") ==
-        "1|1|megatron_causal\n");
+            "SELECT layout, outcome, tokens_per_s_per_gpu, published_mfu FROM (SELECT "
+            "r.*, json_extract(vars, '$.published_mfu') AS published_mfu FROM results "
+            "AS r) ORDER BY position") ==
+      "dp4 tp1 pp2 mb1 ga64 z0|completed|38895|44.3\n"
+      "dp8 tp1 pp1 mb1 ga32 z0|completed|40150|39.2\n"
+      "dp2 tp1 pp4 mb1 ga128 z0|oom|NULL|NULL\n");
+  CHECK(
+      rows_of(file,
+          "SELECT count(DISTINCT n_params), max(mfu) BETWEEN 0.3 AND 0.5, "
+          "min(flops_model) FROM results WHERE outcome = 'completed'") == "1|1|megatron_causal\n");
   const auto reader = must(Reader::open(file));
   const auto best = must(reader->best({}));
   REQUIRE(best.rows.size() == 1);
@@ -118,11 +116,10 @@ TEST_CASE("nothing of an imported sweep is of the daemon's world") {
 TEST_CASE("a prediction that nobody has made is none, and no zero") {
   Import incoming;
   must(incoming.take(imported(table())));
-  CHECK(
-      rows_of(incoming.dir / "a.db",
-              "SELECT count(*), count(predicted_memory_bytes), count(predicted_train_step_s), "
-              "count(predicted_attempt_s), count(predicted_tokens_per_s_per_gpu) "
-              "FROM all_results") == "3|0|0|0|0\n");
+  CHECK(rows_of(incoming.dir / "a.db",
+            "SELECT count(*), count(predicted_memory_bytes), count(predicted_train_step_s), "
+            "count(predicted_attempt_s), count(predicted_tokens_per_s_per_gpu) "
+            "FROM all_results") == "3|0|0|0|0\n");
 }
 
 TEST_CASE("the same table again adds nothing and a longer one what is new") {
@@ -131,9 +128,9 @@ TEST_CASE("the same table again adds nothing and a longer one what is new") {
   const auto file = incoming.dir / "a.db";
   const auto counts = [&] {
     return rows_of(file,
-                   "SELECT (SELECT count(*) FROM trials), (SELECT count(*) FROM attempts), "
-                   "(SELECT count(*) FROM measurements), (SELECT count(*) FROM "
-                   "allocations)");
+        "SELECT (SELECT count(*) FROM trials), (SELECT count(*) FROM attempts), "
+        "(SELECT count(*) FROM measurements), (SELECT count(*) FROM "
+        "allocations)");
   };
   CHECK(counts() == "3|3|2|1\n");
   auto report = must(incoming.take(imported(table()))).report;
@@ -161,8 +158,8 @@ TEST_CASE("another number for a row that was imported changes nothing and says s
   CHECK(refused.error().what.find(
             " was imported as 40150 tokens/s per GPU and is 41000 tokens/s "
             "per GPU in the table now: import it under another --name") != std::string::npos);
-  CHECK(rows_of(incoming.dir / "a.db",
-                "SELECT count(*), max(tokens_per_s_per_gpu) FROM results") == "3|40150\n");
+  CHECK(rows_of(incoming.dir / "a.db", "SELECT count(*), max(tokens_per_s_per_gpu) FROM results") ==
+      "3|40150\n");
 }
 
 TEST_CASE("a sweep that was submitted and one that was imported don't share a name") {
@@ -171,8 +168,8 @@ TEST_CASE("a sweep that was submitted and one that was imported don't share a na
   auto refused = incoming.take(imported(table(), "demo"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().what ==
-        "'demo' is the name of a sweep that was submitted: import the table under another "
-        "--name");
+      "'demo' is the name of a sweep that was submitted: import the table under another "
+      "--name");
   must(incoming.take(imported(table())));
   const SweepFile file({.name = "theirs"});
   file.write(incoming.dir / "sweep");

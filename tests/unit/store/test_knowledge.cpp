@@ -39,12 +39,11 @@ TEST_CASE("a sweep learns from the files that were there when it was submitted")
   CHECK(names_at(daemon, start + 40) == "imported:1=one imported:2=two ");
 }
 
-TEST_CASE(
-    "what is forgotten stays for the sweeps that have begun with it, and goes with them") {
+TEST_CASE("what is forgotten stays for the sweeps that have begun with it, and goes with them") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   daemon.commit({AddKnowledge{"imported:1", daemon.now, "one"},
-                 AddKnowledge{"imported:2", daemon.now, "two"}});
+      AddKnowledge{"imported:2", daemon.now, "two"}});
   const auto report = daemon.submit(dir, {});
   const auto submitted = std::stoll(rows_of(dir / "a.db", "SELECT submitted_at FROM sweeps"));
   daemon.commit({ForgetKnowledge{"imported:1", submitted + 1}});
@@ -59,8 +58,8 @@ TEST_CASE(
   daemon.commit({ForgetKnowledge{"imported:1", submitted + 6}});
   CHECK(kept(dir) == "2\n");
 
-  while (!must(daemon.store->delete_sweep(report.sweep, 100,
-                                          [](Store::Folder, const std::string&) {}))) {
+  while (!must(
+      daemon.store->delete_sweep(report.sweep, 100, [](Store::Folder, const std::string&) {}))) {
   }
   CHECK(kept(dir) == "1\n");
   CHECK(names_at(daemon, submitted + 6) == "imported:2=two ");

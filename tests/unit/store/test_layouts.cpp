@@ -27,12 +27,11 @@ TEST_CASE("repeats under other settings of the ranks are not merged") {
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->best({}));
   CHECK(rows_of(Table{{"tokens", "runs"}, {{table.rows.at(0)[5], table.rows.at(0)[9]}}}) ==
-        "500|1\n");
+      "500|1\n");
   CHECK(must(reader->layouts({})).rows.size() == 2);
-  CHECK(rows_of(
-            dir / "a.db",
+  CHECK(rows_of(dir / "a.db",
             "SELECT count(*), settings FROM results WHERE outcome = 'completed' GROUP BY 2") ==
-        "2|\n1|NCCL_ALGO=Tree\n");
+      "2|\n1|NCCL_ALGO=Tree\n");
 }
 
 TEST_CASE("what a log rounds away stands beside its layout, and twice beside the best") {

@@ -58,8 +58,7 @@ TEST_CASE("another user is told that a new database is its owner's alone") {
   Daemon daemon(file);
   CHECK(as_guest(dir.path(), [&] {
     const auto reader = Reader::open(file);
-    return !reader &&
-           reader.error().what.find("only its owner may read it") != std::string::npos;
+    return !reader && reader.error().what.find("only its owner may read it") != std::string::npos;
   }));
 }
 
@@ -112,7 +111,7 @@ TEST_CASE("another user is told that a killed writer's database needs its owner"
   CHECK(as_guest(dir.path(), [&] {
     const auto reader = Reader::open(file);
     return !reader && reader.error().what.find("Its writer was killed") != std::string::npos &&
-           reader.error().what.find("shardsweep status") != std::string::npos;
+        reader.error().what.find("shardsweep status") != std::string::npos;
   }));
   // Its owner repairs it by looking.
   CHECK(must(Reader::open(file)));

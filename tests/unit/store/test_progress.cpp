@@ -10,7 +10,7 @@ namespace {
 
 /// What fold writes when an attempt ends.
 void tell(Daemon& daemon, TrialId trial, AttemptId attempt, EventKind kind,
-          const std::string& detail = "") {
+    const std::string& detail = "") {
   daemon.commit({AddEvent{
       .at = daemon.now, .trial = trial, .attempt = attempt, .kind = kind, .detail = detail}});
 }
@@ -143,11 +143,10 @@ TEST_CASE("jobs that have not ended say which of their trials runs") {
   };
   const auto running = daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 2");
   daemon.commit({job(1, State::queued, 0), job(2, State::running, 50), job(3, State::ended, 50),
-                 attempt(1, daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1"), 2,
-                         State::ended),
-                 attempt(2, running, 2, State::running),
-                 attempt(3, daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"), 2,
-                         State::planned)});
+      attempt(1, daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1"), 2, State::ended),
+      attempt(2, running, 2, State::running),
+      attempt(
+          3, daemon.trial("model = 'tiny' and gpus = 2 and micro_batch = 1"), 2, State::planned)});
   const auto jobs = must(reader->allocations({sweep}));
   REQUIRE(jobs.size() == 2);
   CHECK(jobs[0].job_name == "demo-n1_2");
@@ -199,8 +198,7 @@ TEST_CASE("an attempt that never started does not count, and its reason to doubt
     database.execute("UPDATE attempts SET also = 'implausible: the loss is 9' WHERE counted");
   }
   tell(daemon, trial, attempt, EventKind::completed);
-  CHECK(rows_of(dir / "a.db", "SELECT attempts FROM results WHERE outcome = 'completed'") ==
-        "1\n");
+  CHECK(rows_of(dir / "a.db", "SELECT attempts FROM results WHERE outcome = 'completed'") == "1\n");
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto status = must(reader->status({"demo"})).at(0);
   CHECK(status.marked == 1);
@@ -230,13 +228,13 @@ TEST_CASE("a sweep says at once that its last attempt was lost, until one runs")
   const SweepId sweep = must(reader->status({"demo"})).at(0).id;
   CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
   daemon.commit({AddEvent{.at = daemon.now,
-                          .sweep = sweep,
-                          .trial = trial,
-                          .attempt = attempt,
-                          .kind = EventKind::lost,
-                          .detail = "./mine.py: No such file or directory"}});
+      .sweep = sweep,
+      .trial = trial,
+      .attempt = attempt,
+      .kind = EventKind::lost,
+      .detail = "./mine.py: No such file or directory"}});
   CHECK(must(reader->status({"demo"})).at(0).waiting ==
-        "The last attempt was lost: ./mine.py: No such file or directory");
+      "The last attempt was lost: ./mine.py: No such file or directory");
   daemon.commit({set_trial(trial, State::running, {}, "", 1)});
   CHECK(must(reader->status({"demo"})).at(0).waiting.empty());
 }

@@ -47,8 +47,7 @@ std::string cell(const Cells& cells, const std::string& row, const std::string& 
   for (const auto& one : cells.candidates) {
     if (one.row != row || one.column != column) continue;
     lines.push_back(fmt::format("{}:{}:{}x{}", one.feasible ? name(one.state) : "infeasible",
-                                one.outcome ? name(*one.outcome) : "-",
-                                answer_of_cell(cells, one), one.trials));
+        one.outcome ? name(*one.outcome) : "-", answer_of_cell(cells, one), one.trials));
   }
   std::sort(lines.begin(), lines.end());
   return fmt::format("{}", fmt::join(lines, " | "));
@@ -62,10 +61,9 @@ TEST_CASE("a reader of a database that does not exist says how to make one") {
   REQUIRE_FALSE(reader);
   CHECK(reader.error().kind == FaultKind::invalid_input);
   CHECK(reader.error().what ==
-        fmt::format(
-            "there is no database {}: `shardsweep run SWEEP.yaml` makes one, --db FILE or "
-            "SHARDSWEEP_DB names another",
-            (dir / "no.db").string()));
+      fmt::format("there is no database {}: `shardsweep run SWEEP.yaml` makes one, --db FILE or "
+                  "SHARDSWEEP_DB names another",
+          (dir / "no.db").string()));
   CHECK_FALSE(std::filesystem::exists(dir / "no.db"));
 }
 
@@ -76,13 +74,13 @@ TEST_CASE("query answers SELECT and EXPLAIN and what tells about the schema") {
   fill(daemon, dir);
   const auto reader = must(Reader::open(file));
   for (const std::string sql :
-       {"SELECT 1", "select count(*) from results;", "  SELECT 1 ; -- done\n",
-        "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 5) SELECT 1",
-        "EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT * FROM results",
-        "PRAGMA table_info(trials)", "PRAGMA table_list", "PRAGMA user_version",
-        "SELECT * FROM pragma_table_info('trials')", "SELECT * FROM sqlite_schema",
-        "SELECT * FROM json_each('[1, 2]')", "VALUES (1), (2)",
-        "SELECT json_extract(vars, '$.nvls'), max(mfu) FROM results GROUP BY 1"}) {
+      {"SELECT 1", "select count(*) from results;", "  SELECT 1 ; -- done\n",
+          "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 5) SELECT 1",
+          "EXPLAIN SELECT 1", "EXPLAIN QUERY PLAN SELECT * FROM results",
+          "PRAGMA table_info(trials)", "PRAGMA table_list", "PRAGMA user_version",
+          "SELECT * FROM pragma_table_info('trials')", "SELECT * FROM sqlite_schema",
+          "SELECT * FROM json_each('[1, 2]')", "VALUES (1), (2)",
+          "SELECT json_extract(vars, '$.nvls'), max(mfu) FROM results GROUP BY 1"}) {
     const auto answer = reader->query(sql);
     CAPTURE(sql);
     if (!answer) FAIL_CHECK(answer.error().what);
@@ -157,8 +155,7 @@ TEST_CASE("query refuses everything that writes and says what") {
   }
   CHECK(bytes_of(file) == before);
   CHECK_FALSE(std::filesystem::exists(other));
-  CHECK(
-      reader->query("DELETE FROM trials").error() ==
+  CHECK(reader->query("DELETE FROM trials").error() ==
       Fault{FaultKind::rejected, "query runs one SELECT: writing to 'trials' is not allowed."});
   CHECK(reader->query("").error().what == "the statement is empty");
   CHECK(reader->query("SELEC 1").error().what == "near \"SELEC\": syntax error");
@@ -169,9 +166,8 @@ TEST_CASE("a value without measure is refused") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   const auto reader = must(Reader::open(dir / "a.db"));
-  for (const std::string sql :
-       {"SELECT zeroblob(1000000000)",
-        "SELECT replace(hex(zeroblob(9999999)), '0', hex(zeroblob(999)))"}) {
+  for (const std::string sql : {"SELECT zeroblob(1000000000)",
+           "SELECT replace(hex(zeroblob(9999999)), '0', hex(zeroblob(999)))"}) {
     CAPTURE(sql);
     const auto answer = reader->query(sql);
     REQUIRE_FALSE(answer);
@@ -186,8 +182,7 @@ TEST_CASE("a query without an end is stopped by its size") {
   const auto endless = reader->query(
       "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n");
   REQUIRE_FALSE(endless);
-  CHECK(
-      endless.error().what ==
+  CHECK(endless.error().what ==
       "the answer is too large (more than 2000000 rows or 512 MiB): select less, or use LIMIT");
 }
 
@@ -198,9 +193,9 @@ TEST_CASE("results are filtered and sorted by columns and vars and nothing else"
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto ask = [&](const ResultsRequest& request) { return reader->results(request); };
   const auto table = must(ask({.selection = {.where = "tokens_per_s_per_gpu > 95 or nvls = 1"},
-                               .columns = {"model", "gpus", "nvls", "tokens_per_s_per_gpu"},
-                               .sort = "-tokens_per_s_per_gpu",
-                               .limit = 3}));
+      .columns = {"model", "gpus", "nvls", "tokens_per_s_per_gpu"},
+      .sort = "-tokens_per_s_per_gpu",
+      .limit = 3}));
   CHECK(rows_of(table) == "tiny|1|0|120\ntiny|1|0|100\ntiny|1|1|NULL\n");
   CHECK(must(ask({.measured_only = true})).rows.size() == 3);
   CHECK(must(ask({.selection = {.names = {"demo"}}})).rows.size() == 24);
@@ -209,11 +204,10 @@ TEST_CASE("results are filtered and sorted by columns and vars and nothing else"
   CHECK(must(ask({.selection = {.names = {first + ".1"}}})).rows.size() == 1);
   CHECK_FALSE(ask({.selection = {.names = {first + ".9"}}}));
 
-  for (const std::string where :
-       {"1) OR (1", "1 -- ", "1 /*", "1; DROP TABLE trials", "(SELECT 1)",
-        "tp in (select 1 from trials)", "1) UNION SELECT * FROM sweeps --", "nosuch = 1",
-        "model = \"tiny\"", "load_extension('x')", "?1", "count(*) > 1", "exists (values (1))",
-        "1,1"}) {
+  for (const std::string where : {"1) OR (1", "1 -- ", "1 /*", "1; DROP TABLE trials", "(SELECT 1)",
+           "tp in (select 1 from trials)", "1) UNION SELECT * FROM sweeps --", "nosuch = 1",
+           "model = \"tiny\"", "load_extension('x')", "?1", "count(*) > 1", "exists (values (1))",
+           "1,1"}) {
     CAPTURE(where);
     const auto refused = ask({.selection = {.where = where}});
     REQUIRE_FALSE(refused);
@@ -234,16 +228,16 @@ TEST_CASE("cells hold what ran and what did not and what can't") {
   const auto cells = must(reader->cells({.rows = "model", .columns = "gpus"}));
   CHECK(cells.note.find("2 values of nvls") != std::string::npos);
   CHECK(cell(cells, "tiny", "1") ==
-        "ended:completed:120:dp1 tp1 pp1 mb2 ga1 z0 nvls=0x2 | planned:-::x2");
+      "ended:completed:120:dp1 tp1 pp1 mb2 ga1 z0 nvls=0x2 | planned:-::x2");
   CHECK(cell(cells, "tiny", "2") ==
-        "ended:completed:90:dp2 tp1 pp1 mb1 ga1 z0 nvls=0x1 | ended:oom::x1 | planned:-::x2");
+      "ended:completed:90:dp2 tp1 pp1 mb1 ga1 z0 nvls=0x1 | ended:oom::x1 | planned:-::x2");
   CHECK(cell(cells, "small", "1") == "ended:oom::x1 | ended:skipped::x1 | planned:-::x2");
   CHECK(cell(cells, "small", "4") == "planned:-::x4");
   CHECK(cell(cells, "tiny", "8") == "infeasible:-::x2");
   const auto memory = must(reader->cells({.selection = {.where = "nvls = 0"},
-                                          .rows = "micro_batch",
-                                          .columns = "nvls",
-                                          .value = "peak_memory_bytes"}));
+      .rows = "micro_batch",
+      .columns = "nvls",
+      .value = "peak_memory_bytes"}));
   CHECK(cell(memory, "1", "0") == "ended:completed:3145728:dp1 tp1 pp1 mb1 ga1 z0x1");
   CHECK(memory.note.starts_with("The trials have 2 models and 3 GPU counts. Shown: "));
   CHECK(reader->cells({.value = "slug"})
@@ -258,7 +252,7 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   Daemon daemon(dir / "a.db");
   fill(daemon, dir);
   daemon.run(daemon.trial("model = 'tiny' and gpus = 1 and micro_batch = 1 and nvls = 1"),
-             Outcome::completed, 999, Mark::implausible);
+      Outcome::completed, 999, Mark::implausible);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->best({}));
   CHECK(table.columns[5] == "tokens_per_s_per_gpu");
@@ -293,9 +287,8 @@ TEST_CASE("what was cut short has its mark, is not ranked, and names its leader"
   row.leader = leader;
   daemon.commit({PutAttempt{row}});
   const auto reader = must(Reader::open(dir / "a.db"));
-  const auto table = must(
-      reader->results({.selection = {.where = "mark = 'cut_short'"},
-                       .columns = {"mark", "cut_short", "beaten_by", "tokens_per_s_per_gpu"}}));
+  const auto table = must(reader->results({.selection = {.where = "mark = 'cut_short'"},
+      .columns = {"mark", "cut_short", "beaten_by", "tokens_per_s_per_gpu"}}));
   REQUIRE(table.rows.size() == 1);
   CHECK(table.rows[0][1] == Value(std::int64_t{1}));
   CHECK(std::get<std::string>(table.rows[0][2]).find("mb2") != std::string::npos);
@@ -312,8 +305,8 @@ TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it")
   const auto run = [&](const char* sweep, int micro_batch, double tokens) {
     daemon.run(daemon.trial(fmt::format("sweep = '{}' and model = 'tiny' and gpus = 1 and "
                                         "micro_batch = {}",
-                                        sweep, micro_batch)),
-               Outcome::completed, tokens);
+                   sweep, micro_batch)),
+        Outcome::completed, tokens);
   };
   for (const char* name : {"first", "second"})
     daemon.submit(dir, {.gpus = {1}, .name = name});
@@ -342,8 +335,8 @@ TEST_CASE("a layout that is repeated is worth its median") {
         daemon.trial(fmt::format("model = 'tiny' and micro_batch = 1 and repeat = {}", repeat)),
         Outcome::completed, tokens[repeat - 1]);
   }
-  daemon.run(daemon.trial("model = 'tiny' and micro_batch = 2 and repeat = 1"),
-             Outcome::completed, 15);
+  daemon.run(
+      daemon.trial("model = 'tiny' and micro_batch = 2 and repeat = 1"), Outcome::completed, 15);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->best({}));
   REQUIRE(table.rows.size() == 1);
@@ -352,8 +345,7 @@ TEST_CASE("a layout that is repeated is worth its median") {
   CHECK(std::get<double>(table.rows[0][19]) == doctest::Approx((500.0 - 10) / 20));
   CHECK(std::get<std::int64_t>(table.rows[0][10]) == 4);
   const auto cells = must(reader->cells({.rows = "model", .columns = "gpus"}));
-  CHECK(cell(cells, "tiny", "1") ==
-        "ended:completed:20:dp1 tp1 pp1 mb1 ga1 z0x4 | planned:-::x2");
+  CHECK(cell(cells, "tiny", "1") == "ended:completed:20:dp1 tp1 pp1 mb1 ga1 z0x4 | planned:-::x2");
   // What followers and status show is the same.
   const auto followed = must(reader->best_of_cells({must(reader->status({})).at(0).id}));
   REQUIRE(followed.size() == 1);
@@ -370,14 +362,13 @@ TEST_CASE("runner versions are not mixed unasked") {
   const auto reader = must(Reader::open(dir / "a.db"));
   CHECK(must(reader->best({})).rows.size() == 1);
   CHECK(must(reader->layouts({.hidden = true})).rows.size() == 1);
-  CHECK(must(reader->layouts({.hidden = true})).note ==
-        must(reader->best({.hidden = true})).note);
+  CHECK(must(reader->layouts({.hidden = true})).note == must(reader->best({.hidden = true})).note);
   const auto best = must(reader->best({.hidden = true}));
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 100);
   CHECK(best.note ==
-        "Partial ranking, of shardbench 2.0: 1 run of other software is left out: shardbench "
-        "1.0 (1). --all-versions ranks them too.");
+      "Partial ranking, of shardbench 2.0: 1 run of other software is left out: shardbench "
+      "1.0 (1). --all-versions ranks them too.");
   CHECK(must(reader->best({.hidden = true, .all_versions = true})).rows.size() == 2);
   CHECK(must(reader->best({.hidden = true, .all_versions = true})).note.empty());
   const auto old = must(reader->best({.where = "runner_version = '1.0'", .hidden = true}));
@@ -391,8 +382,7 @@ TEST_CASE("runner versions are not mixed unasked") {
 void measure_by_two_runners(Daemon& daemon, const TempDir& dir) {
   daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}});
   daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 700);
-  daemon.submit(dir,
-                {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.0"});
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.0"});
   daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 100);
 }
 
@@ -401,17 +391,17 @@ TEST_CASE("two runners are not mixed unasked, whatever their versions") {
   Daemon daemon(dir / "a.db");
   measure_by_two_runners(daemon, dir);
   CHECK(rows_of(dir / "a.db",
-                "SELECT runner, runner_version, in_file, tokens_per_s_per_gpu "
-                "FROM all_results WHERE model = 'tiny' ORDER BY 1") ==
-        "mine|1.0|1|100\nshardbench|1.0|0|700\n");
+            "SELECT runner, runner_version, in_file, tokens_per_s_per_gpu "
+            "FROM all_results WHERE model = 'tiny' ORDER BY 1") ==
+      "mine|1.0|1|100\nshardbench|1.0|0|700\n");
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto best = must(reader->best({.hidden = true}));
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 100);
   CHECK(std::get<std::string>(best.rows[0][13]) == "mine");
   CHECK(best.note ==
-        "Partial ranking, of mine 1.0: 1 run of other software is left out: shardbench 1.0 "
-        "(1). --all-versions ranks them too.");
+      "Partial ranking, of mine 1.0: 1 run of other software is left out: shardbench 1.0 "
+      "(1). --all-versions ranks them too.");
   const auto cells = must(reader->cells({.selection = {.hidden = true}, .columns = "gpus"}));
   CHECK(cell(cells, "tiny", "1") == "ended:completed:100:dp1 tp1 pp1 mb1 ga1 z0x1");
   CHECK(cells.runners == std::vector<std::string>{"mine 1.0"});
@@ -444,16 +434,15 @@ TEST_CASE("what a runner adds to its result record is a column") {
   daemon.run(trial, Outcome::completed, 700);
   daemon.run(daemon.trial("model = 'small'"), Outcome::completed, 600);
   sqlite::Database(dir / "a.db", sqlite::OpenMode::existing, 1000)
-      .execute(fmt::format(
-          "UPDATE measurements SET detail = iif(trial = {}, "
-          "'{{\"bubble\":0.25,\"phase_ms\":{{\"forward\":3}},\"note\":\"it''s\"}}', "
-          "'') ",
-          trial));
+      .execute(
+          fmt::format("UPDATE measurements SET detail = iif(trial = {}, "
+                      "'{{\"bubble\":0.25,\"phase_ms\":{{\"forward\":3}},\"note\":\"it''s\"}}', "
+                      "'') ",
+              trial));
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto table = must(reader->results(
       {.columns = {"model", "bubble", "phase_ms.forward", "note"}, .sort = "-bubble"}));
-  CHECK(table.columns ==
-        std::vector<std::string>{"model", "bubble", "phase_ms.forward", "note"});
+  CHECK(table.columns == std::vector<std::string>{"model", "bubble", "phase_ms.forward", "note"});
   CHECK(rows_of(table) == "tiny|0.25|3|it's\nsmall|NULL|NULL|NULL\n");
   CHECK(must(reader->results({.selection = {.where = "bubble < 0.5"}, .columns = {"model"}}))
             .rows.size() == 1);
@@ -481,23 +470,22 @@ TEST_CASE("seconds from an attempt's start to its first train step are a column"
           trial));
   const auto reader = must(Reader::open(dir / "a.db"));
   CHECK(rows_of(must(reader->results({.columns = {"model", "startup_s"}, .sort = "model"}))) ==
-        "small|NULL\ntiny|6\n");
+      "small|NULL\ntiny|6\n");
 }
 
 TEST_CASE("naming a runner does not mix its versions") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   measure_by_two_runners(daemon, dir);
-  daemon.submit(dir,
-                {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.1"});
+  daemon.submit(dir, {.gpus = {1}, .micro_batch = {1}, .runner = "mine", .runner_version = "1.1"});
   daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 90);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto best = must(reader->best({.where = "runner = 'mine'", .hidden = true}));
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 90);
   CHECK(best.note ==
-        "Partial ranking, of mine 1.1: 1 run of other software is left out: mine 1.0 (1). "
-        "--all-versions ranks them too.");
+      "Partial ranking, of mine 1.1: 1 run of other software is left out: mine 1.0 (1). "
+      "--all-versions ranks them too.");
   const auto both = must(reader->best({.where = "runner_version <> ''", .hidden = true}));
   CHECK(both.rows.size() == 2);
 }
@@ -506,8 +494,8 @@ TEST_CASE("status counts and tells how long the rest takes") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");
   fill(daemon, dir);
-  daemon.run(daemon.trial("model = 'small' and gpus = 4 and micro_batch = 2 and nvls = 1"),
-             Outcome::lost);
+  daemon.run(
+      daemon.trial("model = 'small' and gpus = 4 and micro_batch = 2 and nvls = 1"), Outcome::lost);
   const auto reader = must(Reader::open(dir / "a.db"));
   const auto all = must(reader->status({}));
   REQUIRE(all.size() == 1);
@@ -546,7 +534,7 @@ TEST_CASE("show tells all about a trial and a sweep and a job") {
   CHECK(must(reader->resolved("demo")) == "resolved\n");
   const auto events = must(reader->events({"demo"}, 0, 2));
   CHECK(events.columns ==
-        std::vector<std::string>{"id", "at", "sweep", "trial", "attempt", "kind", "detail"});
+      std::vector<std::string>{"id", "at", "sweep", "trial", "attempt", "kind", "detail"});
   CHECK(events.rows.size() == 2);
   CHECK(std::get<std::string>(events.rows[0][5]) == "submitted");
   CHECK(must(reader->events({}, 2, 0)).rows.size() == 5);
@@ -564,8 +552,7 @@ TEST_CASE("an export opens for a colleague and belongs to nobody") {
   CHECK(must(copy->results({})).rows == must(reader->results({})).rows);
   const auto again = reader->export_to(dir / "it's a copy.db");
   REQUIRE_FALSE(again);
-  CHECK(again.error().what ==
-        fmt::format("{} exists already", (dir / "it's a copy.db").string()));
+  CHECK(again.error().what == fmt::format("{} exists already", (dir / "it's a copy.db").string()));
   CHECK_FALSE(reader->export_to(dir / "no" / "folder.db"));
   Daemon takes_over(dir / "it's a copy.db");
 }

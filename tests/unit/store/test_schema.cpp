@@ -64,8 +64,7 @@ TEST_CASE("every word of the vocabulary is a value that the schema takes") {
   const TempDir dir;
   auto database = fresh(dir / "a.db");
   database.execute("PRAGMA foreign_keys = OFF");
-  sqlite::Statement insert(
-      database,
+  sqlite::Statement insert(database,
       "INSERT INTO attempts (trial, number, allocation, nonce, dir, state, "
       "outcome) VALUES (1, ?1, 1, ?1, '', ?2, ?3)");
   int number = 0;
@@ -109,10 +108,10 @@ TEST_CASE("an older database stays as it is until a daemon has its lease") {
   const auto reader = Reader::open(dir / "a.db");
   REQUIRE_FALSE(reader);
   CHECK(reader.error() ==
-        Fault{FaultKind::rejected,
-              fmt::format("a.db has database format {}, this program reads {}: `shardsweep "
-                          "daemon` or `shardsweep tick` brings it up to date",
-                          before, database_format())});
+      Fault{FaultKind::rejected,
+          fmt::format("a.db has database format {}, this program reads {}: `shardsweep "
+                      "daemon` or `shardsweep tick` brings it up to date",
+              before, database_format())});
   must(store->take_lease({.host = "login1"}));
   CHECK(format() == database_format());
   must(Reader::open(dir / "a.db"));
@@ -127,16 +126,15 @@ TEST_CASE("what an older database kept of a log's rounding becomes a column") {
   database.execute(fmt::format("PRAGMA application_id = {}", sqlite::application_id));
   database.execute(fmt::format("PRAGMA user_version = {}", before));
   database.execute("PRAGMA foreign_keys = OFF");
-  for (const char* detail :
-       {R"({"resolution":0.004})", R"({"resolution":"much"})", "torn", "{}"})
-    database.execute(fmt::format(
-        "INSERT INTO measurements (attempt, trial, flops_model, "
-        "runner_version, software, hosts, detail) SELECT ifnull(max(attempt), 0) + 1, "
-        "1, '', '', '{{}}', '[]', '{}' FROM measurements",
-        detail));
+  for (const char* detail : {R"({"resolution":0.004})", R"({"resolution":"much"})", "torn", "{}"})
+    database.execute(
+        fmt::format("INSERT INTO measurements (attempt, trial, flops_model, "
+                    "runner_version, software, hosts, detail) SELECT ifnull(max(attempt), 0) + 1, "
+                    "1, '', '', '{{}}', '[]', '{}' FROM measurements",
+            detail));
   sqlite::migrate(database);
   CHECK(database.text("SELECT group_concat(ifnull(resolution, 'none')) FROM measurements") ==
-        "0.004,none,none,none");
+      "0.004,none,none,none");
 }
 
 TEST_CASE("a trial of an older database gets the text of its layout that a new one gets") {
@@ -159,23 +157,21 @@ TEST_CASE("a trial of an older database gets the text of its layout that a new o
       const auto* quote = column.kind == AxisKind::word ? "'" : "";
       const auto text =
           column.kind == AxisKind::word ? axis_text(column, value) : std::to_string(value);
-      values += fmt::format("{}{} = {}{}{}", values.empty() ? "" : ", ", column.name, quote,
-                            text, quote);
+      values +=
+          fmt::format("{}{} = {}{}{}", values.empty() ? "" : ", ", column.name, quote, text, quote);
     }
-    database.execute(
-        fmt::format("UPDATE trials SET {} WHERE id = {}", values, expected.size()));
+    database.execute(fmt::format("UPDATE trials SET {} WHERE id = {}", values, expected.size()));
   }
   REQUIRE(database.integer("SELECT count(*) FROM trials") >=
-          static_cast<std::int64_t>(expected.size()));
-  for (const auto* view :
-       {"results", "side_runs", "all_results", "trial_results", "node_ledger"})
+      static_cast<std::int64_t>(expected.size()));
+  for (const auto* view : {"results", "side_runs", "all_results", "trial_results", "node_ledger"})
     database.execute(fmt::format("DROP VIEW {}", view));
   database.execute("ALTER TABLE trials DROP COLUMN layout");
   constexpr std::size_t version_before = 26;
   database.execute(sqlite::migrations()[version_before]);
   for (std::size_t i = 0; i < expected.size(); ++i)
     CHECK(database.text(fmt::format("SELECT layout FROM trials WHERE id = {}", i + 1)) ==
-          expected[i]);
+        expected[i]);
 }
 
 TEST_CASE("a disk that is full leaves no half of a database") {
@@ -216,12 +212,11 @@ TEST_CASE("a newer database and a stranger's are refused with the reason") {
   }
   const auto newer = Store::open(dir / "newer.db");
   REQUIRE_FALSE(newer);
-  CHECK(
-      newer.error() ==
+  CHECK(newer.error() ==
       Fault{FaultKind::rejected,
-            fmt::format("newer.db was written by a newer shardsweep (database format 99, this "
-                        "program knows {}): use that version, or another --db",
-                        sqlite::migrations().size())});
+          fmt::format("newer.db was written by a newer shardsweep (database format 99, this "
+                      "program knows {}): use that version, or another --db",
+              sqlite::migrations().size())});
   const auto other = Store::open(dir / "other.db");
   REQUIRE_FALSE(other);
   CHECK(other.error().what == "other.db is a database, but not one of shardsweep's");
@@ -234,9 +229,9 @@ TEST_CASE("a reader that comes before the first table is told to try again") {
   const auto reader = Reader::open(dir / "a.db");
   REQUIRE_FALSE(reader);
   CHECK(reader.error() ==
-        Fault{FaultKind::unavailable,
-              "a.db has no tables yet. A daemon that has just started makes "
-              "them; `shardsweep run SWEEP.yaml` starts one where none runs."});
+      Fault{FaultKind::unavailable,
+          "a.db has no tables yet. A daemon that has just started makes "
+          "them; `shardsweep run SWEEP.yaml` starts one where none runs."});
 }
 
 TEST_CASE("events can't be changed or removed") {
@@ -244,13 +239,12 @@ TEST_CASE("events can't be changed or removed") {
   Daemon daemon(dir / "a.db");
   daemon.commit({AddEvent{.at = 1, .kind = EventKind::started, .detail = "by hand"}});
   sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
-  CHECK_THROWS_WITH(database.execute("UPDATE events SET kind = 'x'"),
-                    "a.db: events are append-only");
+  CHECK_THROWS_WITH(
+      database.execute("UPDATE events SET kind = 'x'"), "a.db: events are append-only");
   CHECK_THROWS_WITH(database.execute("DELETE FROM events"), "a.db: events are append-only");
 }
 
-TEST_CASE(
-    "the columns that are written down for others are those of the views, in their order") {
+TEST_CASE("the columns that are written down for others are those of the views, in their order") {
   const TempDir dir;
   auto database = fresh(dir / "a.db");
   const auto in_order = [&database](const char* view) {

@@ -38,14 +38,14 @@ TEST_CASE("a lease is taken over by a higher epoch and the sleeper writes nothin
   Daemon second(dir / "a.db");
   CHECK(must(second.store->lease_holder())->epoch == 2);
 
-  const std::vector<Change> changes{
-      AddEvent{.at = 1, .kind = EventKind::started, .detail = ""}};
+  const std::vector<Change> changes{AddEvent{.at = 1, .kind = EventKind::started, .detail = ""}};
   const auto late = first.store->commit(changes);
   REQUIRE_FALSE(late);
   CHECK(late.error().kind == FaultKind::rejected);
-  CHECK(late.error().what == fmt::format("the lease with epoch 1 was taken over by pid {} on "
-                                         "login1: nothing is written any more",
-                                         ::getpid()));
+  CHECK(late.error().what ==
+      fmt::format("the lease with epoch 1 was taken over by pid {} on "
+                  "login1: nothing is written any more",
+          ::getpid()));
   CHECK(first.store->renew_lease(5).error().kind == FaultKind::rejected);
   CHECK(first.store->release_lease().error().kind == FaultKind::rejected);
   SweepFile().write(dir / "inbox");
@@ -81,7 +81,7 @@ TEST_CASE("a lease ends with the file that it stands in") {
   REQUIRE_FALSE(late);
   CHECK(late.error().kind == FaultKind::rejected);
   CHECK(late.error().what.find("a.db was removed, renamed or replaced after it was opened") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("a world comes back as it was committed") {
@@ -90,25 +90,8 @@ TEST_CASE("a world comes back as it was committed") {
   daemon.submit(dir, {});
   const auto trial = daemon.trial("model = 'tiny' AND gpus = 4 AND micro_batch = 2");
   PutAllocation allocation;
-  allocation.row = {3,
-                    1,
-                    "f00d01",
-                    "demo_f00d01",
-                    "77",
-                    "/a",
-                    Backend::slurm,
-                    2,
-                    8,
-                    State::running,
-                    Submission::accepted,
-                    JobState::running,
-                    10,
-                    11,
-                    12,
-                    13,
-                    true,
-                    true,
-                    "why"};
+  allocation.row = {3, 1, "f00d01", "demo_f00d01", "77", "/a", Backend::slurm, 2, 8, State::running,
+      Submission::accepted, JobState::running, 10, 11, 12, 13, true, true, "why"};
   allocation.row.started = allocation.row.gave_back = true;
   allocation.row.deferrals = 4;
   allocation.row.submit_after = 21;
@@ -124,8 +107,7 @@ TEST_CASE("a world comes back as it was committed") {
   running.row.charged = 1;
   running.row.elsewhere = 2;
   daemon.commit({attempt, allocation, running,
-                 SetSweep{{.id = 1, .failed_starts = 2, .failed_nodes = 7}},
-                 SetClock{{"boot", 31}}});
+      SetSweep{{.id = 1, .failed_starts = 2, .failed_nodes = 7}}, SetClock{{"boot", 31}}});
 
   const auto world = must(daemon.store->load_world());
   REQUIRE(world.sweeps.size() == 1);
@@ -201,7 +183,7 @@ TEST_CASE("a cancelled sweep stays in the world while something of it is alive")
   allocation.row.backend = Backend::local;
   allocation.row.state = State::running;
   daemon.commit({allocation, attempt, SetSweep{{.id = 1, .state = SweepState::cancelled}},
-                 set_trial(trial, State::ended, Outcome::cancelled, "request", 1)});
+      set_trial(trial, State::ended, Outcome::cancelled, "request", 1)});
   const auto world = must(daemon.store->load_world());
   REQUIRE(world.sweeps.size() == 1);
   CHECK(world.sweeps.at(1).state == SweepState::cancelled);
@@ -250,8 +232,7 @@ TEST_CASE("a trial that is run again gets its outcome and cause back") {
   daemon.run(trial, Outcome::completed, 5);
   TrialRow row = must(daemon.store->select_trials({}, "outcome = 'completed'")).trials.front();
   const auto stored = [&] {
-    return rows_of(
-        dir / "a.db",
+    return rows_of(dir / "a.db",
         "SELECT t.state, t.outcome, t.cause, prior, prior_cause, tokens_per_s_per_gpu "
         "FROM trials AS t JOIN all_results AS r ON r.trial_id = t.id WHERE t.id = " +
             std::to_string(trial));
@@ -275,12 +256,11 @@ TEST_CASE("a commit that breaks a rule changes nothing") {
   daemon.submit(dir, {});
   const auto events = rows_of(dir / "a.db", "SELECT count(*) FROM events");
   const AddEvent event{.at = 1, .kind = EventKind::started, .detail = ""};
-  for (const auto& wrong :
-       std::vector<Change>{set_trial(4711, State::planned, {}, "", 0),
-                           SetSweep{{.id = 4711, .state = SweepState::paused}},
-                           set_trial(1, State::ended, {}, "", 0),
-                           PutAttempt{.row = {1, 4711, 1, 1, "n", "/t", State::queued, false}},
-                           AddMeasurement{.attempt = 4711, .trial = 1}}) {
+  for (const auto& wrong : std::vector<Change>{set_trial(4711, State::planned, {}, "", 0),
+           SetSweep{{.id = 4711, .state = SweepState::paused}},
+           set_trial(1, State::ended, {}, "", 0),
+           PutAttempt{.row = {1, 4711, 1, 1, "n", "/t", State::queued, false}},
+           AddMeasurement{.attempt = 4711, .trial = 1}}) {
     const auto refused = daemon.store->commit(std::vector<Change>{event, wrong});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == FaultKind::corrupt);
@@ -300,8 +280,8 @@ TEST_CASE("a measurement keeps its first values and takes no infinity") {
   twice.metrics = {{"tokens_per_s_per_gpu", 7}};
   daemon.commit({twice});
   CHECK(rows_of(dir / "a.db",
-                "SELECT tokens_per_s_per_gpu, peak_memory_bytes, mfu FROM measurements") ==
-        "5|3145728|NULL\n");
+            "SELECT tokens_per_s_per_gpu, peak_memory_bytes, mfu FROM measurements") ==
+      "5|3145728|NULL\n");
   CHECK(rows_of(dir / "a.db", "SELECT count(*), max(loss) FROM train_steps") == "2|5.5\n");
   CHECK(must(daemon.store->gpu_seconds(1)) == doctest::Approx(4.0));
   daemon.commit({PutControl{{.allocation = 1, .sweep = 1, .gpu_seconds = 1.5}}});
@@ -324,15 +304,14 @@ TEST_CASE("a writer that is killed" * doctest::skip()) {
 namespace {
 
 /// The case above in a process, with a fail point; its status.
-int status_of_writer(const std::filesystem::path& file, const TempDir& reached,
-                     const std::string& at) {
+int status_of_writer(
+    const std::filesystem::path& file, const TempDir& reached, const std::string& at) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::setenv("SHARDSWEEP_TEST_DB", file.c_str(), 1);
     ::setenv("SHARDSWEEP_FAIL_DIR", (reached / "").c_str(), 1);
     ::setenv("SHARDSWEEP_FAIL_AT", at.c_str(), 1);
-    ::execl("/proc/self/exe", "unit_store", "--no-skip", "-tc=a writer that is killed",
-            nullptr);
+    ::execl("/proc/self/exe", "unit_store", "--no-skip", "-tc=a writer that is killed", nullptr);
     ::_exit(1);
   }
   int status = 0;
@@ -342,12 +321,10 @@ int status_of_writer(const std::filesystem::path& file, const TempDir& reached,
 
 }  // namespace
 
-TEST_CASE(
-    "a writer killed at any of its points leaves whole commits and a database that opens") {
+TEST_CASE("a writer killed at any of its points leaves whole commits and a database that opens") {
   const TempDir dir;
   const auto file = dir / "a.db";
-  for (const char* const at :
-       {"store.create:kill", "store.migrate:kill", "store.migrated:kill"}) {
+  for (const char* const at : {"store.create:kill", "store.migrate:kill", "store.migrated:kill"}) {
     const TempDir reached;
     CHECK(WTERMSIG(status_of_writer(file, reached, at)) == SIGKILL);
   }
@@ -399,8 +376,8 @@ TEST_CASE("trials are chosen by names and by expressions") {
   const auto nobody = daemon.store->select_trials({"nobody'; DROP TABLE trials"}, "");
   REQUIRE_FALSE(nobody);
   CHECK(nobody.error().what ==
-        "no sweep, trial, attempt or job is named 'nobody'; DROP TABLE trials'. `shardsweep "
-        "status` lists the sweeps.");
+      "no sweep, trial, attempt or job is named 'nobody'; DROP TABLE trials'. `shardsweep "
+      "status` lists the sweeps.");
   const auto mistyped = daemon.store->select_trials({"dmo"}, "");
   REQUIRE_FALSE(mistyped);
   CHECK(mistyped.error().what.find("'dmo', did you mean 'demo'? ") != std::string::npos);
@@ -422,10 +399,10 @@ TEST_CASE("a point comes back with its vars and words") {
   REQUIRE(rows.size() == submission.plan.trials.size());
   for (std::size_t i = 0; i < rows.size(); ++i)
     CHECK(must(daemon.store->point_of(rows[i].id, submission.sweep)) ==
-          submission.plan.trials[i].point);
+        submission.plan.trials[i].point);
   submission.sweep.models.pop_back();
   CHECK(daemon.store->point_of(rows.back().id, submission.sweep).error().what ==
-        "the sweep no longer has the model 'small'");
+      "the sweep no longer has the model 'small'");
 }
 
 TEST_CASE("a search sees every trial with its point and end and what it has cost") {
@@ -440,7 +417,7 @@ TEST_CASE("a search sees every trial with its point and end and what it has cost
   PutAttempt open{.row = {attempt + 2, running, 1, 1, "n", "/t", State::running, false}};
   open.row.started_at = 42;
   daemon.commit({open, set_trial(running, State::running, {}, "", 1),
-                 AddEvent{.at = 1, .trial = running, .kind = EventKind::rerun, .detail = ""}});
+      AddEvent{.at = 1, .trial = running, .kind = EventKind::rerun, .detail = ""}});
   const SweepFile file({.gpus = {1, 2}, .micro_batch = {1}});
   const auto rows = must(daemon.store->search_rows(1, file.sweep));
   REQUIRE(rows.size() == 4);

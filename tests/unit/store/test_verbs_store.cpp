@@ -30,7 +30,7 @@ TEST_CASE("a slug of several sweeps is refused with the forms that are meant") {
   REQUIRE_FALSE(ambiguous);
   CHECK(ambiguous.error().kind == FaultKind::invalid_input);
   CHECK(ambiguous.error().what ==
-        fmt::format("'{0}' is in 2 sweeps. Write one of one/{0}, two/{0}", slug));
+      fmt::format("'{0}' is in 2 sweeps. Write one of one/{0}, two/{0}", slug));
   const auto chosen = must(daemon.store->select_trials({"two/" + slug}, ""));
   REQUIRE(chosen.trials.size() == 1);
   CHECK(chosen.trials.front().sweep == 2);
@@ -86,8 +86,7 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
   AttemptId id = 10;
   for (const TrialRow& trial : trials) {
     PutAttempt attempt;
-    attempt.row = {
-        ++id,         trial.id, 1, 2, fmt::format("n{}", id), fmt::format("/attempt{}", id),
+    attempt.row = {++id, trial.id, 1, 2, fmt::format("n{}", id), fmt::format("/attempt{}", id),
         State::ended, false};
     attempt.row.ending = {.outcome = Outcome::completed};
     attempt.row.counted = true;
@@ -96,14 +95,14 @@ TEST_CASE("a sweep is deleted with all that belongs to it, and nothing else") {
     measurement.trial = trial.id;
     measurement.samples = {{1, 2.0, 3.0}};
     changes.insert(changes.end(),
-                   {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1),
-                    measurement, AddEvent{5, 2, trial.id, id, 2, EventKind::completed, ""},
-                    AddNodeEvidence{"n1",
-                                    {.at = 5,
-                                     .kind = EvidenceKind::failed,
-                                     .trial = trial.id,
-                                     .attempt = id,
-                                     .detail = "d"}}});
+        {attempt, set_trial(trial.id, State::ended, Outcome::completed, "", 1), measurement,
+            AddEvent{5, 2, trial.id, id, 2, EventKind::completed, ""},
+            AddNodeEvidence{"n1",
+                {.at = 5,
+                    .kind = EvidenceKind::failed,
+                    .trial = trial.id,
+                    .attempt = id,
+                    .detail = "d"}}});
   }
   daemon.commit(changes);
   CHECK(must(daemon.store->contents_of(2)).measurements == 12);
@@ -148,34 +147,11 @@ TEST_CASE("an older database counts again what a rerun had taken away") {
           "{0}, 1, 't{0}', 'i{0}', 'l', {0}, 'm', 'fp32', 'none', '1f1b', 'tp-dp-pp', '{{}}', "
           "'r', '1', '{1}', {2}, '{3}', 1",
           id, state, outcome, cause);
-      for (const char* const number : {"nodes",
-                                       "gpus",
-                                       "seq_len",
-                                       "dp",
-                                       "tp",
-                                       "pp",
-                                       "cp",
-                                       "ep",
-                                       "vpp",
-                                       "dp_replicate",
-                                       "micro_batch",
-                                       "grad_accum",
-                                       "zero",
-                                       "sequence_parallel",
-                                       "bucket_mb",
-                                       "overlap",
-                                       "repeat",
-                                       "layers",
-                                       "hidden_size",
-                                       "ffn",
-                                       "heads",
-                                       "kv_heads",
-                                       "vocab",
-                                       "global_batch",
-                                       "predicted_memory_bytes",
-                                       "predicted_train_step_s",
-                                       "predicted_attempt_s",
-                                       "predicted_tokens_per_s_per_gpu"}) {
+      for (const char* const number : {"nodes", "gpus", "seq_len", "dp", "tp", "pp", "cp", "ep",
+               "vpp", "dp_replicate", "micro_batch", "grad_accum", "zero", "sequence_parallel",
+               "bucket_mb", "overlap", "repeat", "layers", "hidden_size", "ffn", "heads",
+               "kv_heads", "vocab", "global_batch", "predicted_memory_bytes",
+               "predicted_train_step_s", "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"}) {
         columns += fmt::format(", {}", number);
         values += ", 1";
       }
@@ -203,12 +179,12 @@ TEST_CASE("an older database counts again what a rerun had taken away") {
           fmt::format("INSERT INTO attempts (id, trial, number, allocation, nonce, dir, "
                       "state, outcome) VALUES ({0}, {0}, 1, 1, 'n{0}', '', 'ended', "
                       "'completed')",
-                      id));
+              id));
       old.execute(
           fmt::format("INSERT INTO measurements (attempt, trial, flops_model, "
                       "runner_version, software, hosts, detail) VALUES ({0}, {0}, '', "
                       "'1', '{{}}', '[]', '')",
-                      id));
+              id));
     }
     old.execute(
         "INSERT INTO events (at, sweep, trial, kind, detail) VALUES (1, 1, 3, 'cancel', "
@@ -216,12 +192,12 @@ TEST_CASE("an older database counts again what a rerun had taken away") {
   }
   { Daemon daemon(file); }
   CHECK(rows_of(file,
-                "SELECT t.id, t.state, outcome, prior, cancelled_by, (SELECT count(*) FROM "
-                "attempts AS a WHERE a.trial = t.id AND a.counted = 1) FROM trials AS t ORDER "
-                "BY t.id") ==
-        "1|ended|completed|NULL||1\n"
-        "2|ended|cancelled|NULL|sweep|0\n"
-        "3|ended|cancelled|NULL|name|0\n"
-        "4|planned|NULL|completed||1\n"
-        "5|ended|cancelled|NULL|budget|0\n");
+            "SELECT t.id, t.state, outcome, prior, cancelled_by, (SELECT count(*) FROM "
+            "attempts AS a WHERE a.trial = t.id AND a.counted = 1) FROM trials AS t ORDER "
+            "BY t.id") ==
+      "1|ended|completed|NULL||1\n"
+      "2|ended|cancelled|NULL|sweep|0\n"
+      "3|ended|cancelled|NULL|name|0\n"
+      "4|planned|NULL|completed||1\n"
+      "5|ended|cancelled|NULL|budget|0\n");
 }

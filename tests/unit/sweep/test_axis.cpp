@@ -18,8 +18,7 @@ TEST_CASE("every axis sets and gets its own field") {
     for (const auto& other : axes()) {
       if (&other == &axis) continue;
       Point untouched;
-      CHECK_MESSAGE(other.get(point) == other.get(untouched),
-                    axis.name << " moved " << other.name);
+      CHECK_MESSAGE(other.get(point) == other.get(untouched), axis.name << " moved " << other.name);
     }
   }
 }

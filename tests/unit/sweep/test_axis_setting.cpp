@@ -21,7 +21,7 @@ std::string read(std::string_view text) {
   for (const auto& one : *settings) {
     REQUIRE(one.values.size() == 1);
     all += (all.empty() ? "" : ", ") + std::string(one.axis->name) + " " +
-           axis_text(*one.axis, one.values.front());
+        axis_text(*one.axis, one.values.front());
   }
   return all;
 }
@@ -42,9 +42,9 @@ TEST_CASE("settings are read in the words in which a page shows them") {
   CHECK(read("ZeRO 0") == "zero 0");
   CHECK(read("z0 tp8 pp32") == "zero 0, tp 8, pp 32");
   CHECK(read("dp 4 × tp 8 × pp 2, micro batch 2, ZeRO 1, full recompute, no overlap") ==
-        "dp 4, tp 8, pp 2, micro_batch 2, zero 1, recompute full, overlap false");
+      "dp 4, tp 8, pp 2, micro_batch 2, zero 1, recompute full, overlap false");
   CHECK(read("cp 1 recompute none, sequence parallel") ==
-        "cp 1, recompute none, sequence_parallel true");
+      "cp 1, recompute none, sequence_parallel true");
 }
 
 TEST_CASE("a layout as it is shown is read to the same layout") {

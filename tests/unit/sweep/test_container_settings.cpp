@@ -31,8 +31,7 @@ TEST_CASE("a sweep's image runs as the site starts containers, and its own words
   CHECK(all.runtime == ContainerRuntime::apptainer);
   CHECK(all.mounts == std::vector<std::string>{"/mine:/scratch", "/data"});
   CHECK(all.env.at("HF_HOME") == "/mine/hf");
-  CHECK(all.env.at("NCCL_ALGO") ==
-        "Ring");  // of the site's `env`: no runtime passes it by itself
+  CHECK(all.env.at("NCCL_ALGO") == "Ring");  // of the site's `env`: no runtime passes it by itself
   CHECK(check_container(all, LaunchMode::agents));
 }
 
@@ -82,11 +81,11 @@ TEST_CASE("what ranks of ours need is mounted, unless the user put something in 
   ContainerSpec container = joined(with_image(), some_site());
   const auto ours = container_of(container, spec, "/images/a.sif", "/home/me/attempt-1");
   REQUIRE(ours);
-  CHECK(ours->mounts == std::vector<std::string>{"/mine:/scratch", "/data",
-                                                 "/home/me/attempt-1:/home/me/attempt-1",
-                                                 "/opt/shardsweep/bin:/opt/shardsweep/bin:ro"});
+  CHECK(ours->mounts ==
+      std::vector<std::string>{"/mine:/scratch", "/data", "/home/me/attempt-1:/home/me/attempt-1",
+          "/opt/shardsweep/bin:/opt/shardsweep/bin:ro"});
   spec.trainer.emplace().directory = "/scratch";
   CHECK(container_of(container, spec, "x", "/a")->mounts ==
-        std::vector<std::string>{"/mine:/scratch", "/data", "/a:/a"});
+      std::vector<std::string>{"/mine:/scratch", "/data", "/a:/a"});
   CHECK(!container_of({}, spec, "", "/a"));
 }

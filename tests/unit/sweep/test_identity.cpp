@@ -147,8 +147,7 @@ TEST_CASE("a slug is readable and ends with the identity's first digits") {
   point.seq_len = 4096;
   point.layout.recompute = Recompute::none;
   const auto id = identity(sweep, any_runner(), point);
-  CHECK(slug(sweep, any_runner(), point) ==
-        "llama-3-8b-n8-dp4tp8pp2-mb2ga4-z1-" + id.substr(0, 6));
+  CHECK(slug(sweep, any_runner(), point) == "llama-3-8b-n8-dp4tp8pp2-mb2ga4-z1-" + id.substr(0, 6));
   point.nodes = 0;
   point.gpus = 2;
   point.layout.sequence_parallel = true;
@@ -158,7 +157,7 @@ TEST_CASE("a slug is readable and ends with the identity's first digits") {
   point.repeat = 2;
   const auto text = slug(sweep, any_runner(), point);
   CHECK(text.substr(0, text.size() - 7) ==
-        "llama-3-8b-g2-dp4tp8pp2-mb2ga4-fp32-z1-sp-afab-no-overlap-r2");
+      "llama-3-8b-g2-dp4tp8pp2-mb2ga4-fp32-z1-sp-afab-no-overlap-r2");
 }
 
 TEST_CASE("a slug is safe in file names and bounded whatever the names are") {
@@ -171,9 +170,9 @@ TEST_CASE("a slug is safe in file names and bounded whatever the names are") {
   }
   const auto text = slug(sweep, any_runner(), point);
   CHECK(text.size() <= 80);
-  CHECK(text.find_first_not_of(
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
-        std::string::npos);
+  CHECK(
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+      std::string::npos);
   CHECK(text.front() != '-');
   CHECK(text.front() != '.');
   auto other = point;

@@ -119,17 +119,13 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   sweep.measure.warmup = 2;
   sweep.measure.steps = 5;
   auto& trainer = sweep.runner.trainer;
-  trainer.argv = {"train",
-                  "--tp={tp}",
-                  "{sequence_parallel?--sp}",
-                  "--rank={rank}",
-                  "{attempt_dir}/c.json",
-                  "{train_steps}"};
+  trainer.argv = {"train", "--tp={tp}", "{sequence_parallel?--sp}", "--rank={rank}",
+      "{attempt_dir}/c.json", "{train_steps}"};
   trainer.log = "megatron";
   trainer.files = {{"c.json", "{\"micro\": {micro_batch}, \"keep\": \"{{tp}}\"}\n"}};
   trainer.directory = "{attempt_dir}";
-  sweep.env = {{"CUDA_DEVICE_MAX_CONNECTIONS", "{tp>1 or cp>1?1:32}"},
-               {"TOKENS", "{micro_batch*seq_len}"}};
+  sweep.env = {
+      {"CUDA_DEVICE_MAX_CONNECTIONS", "{tp>1 or cp>1?1:32}"}, {"TOKENS", "{micro_batch*seq_len}"}};
   Point point;
   point.seq_len = 64;
   point.layout.dp = 2;
@@ -139,16 +135,16 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   context.paths.dir = "/attempts/7";
   context.slots_per_node = 8;
   const auto spec = attempt_spec(sweep, point, context);
-  CHECK(spec.argv == std::vector<std::string>{"train", "--tp=2", "--rank={rank}",
-                                              "/attempts/7/c.json", "7"});
+  CHECK(spec.argv ==
+      std::vector<std::string>{"train", "--tp=2", "--rank={rank}", "/attempts/7/c.json", "7"});
   REQUIRE(spec.trainer);
-  CHECK(spec.env == std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"},
-                                                       {"TOKENS", "192"}});
+  CHECK(spec.env ==
+      std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}, {"TOKENS", "192"}});
   CHECK(spec.trainer->directory == "/attempts/7");
   CHECK(spec.trainer->tokens_per_step == 2 * 3 * 64);
   CHECK(spec.trainer->dp == 2);
   CHECK(trainer_files(sweep, point, "/attempts/7", 4).at("c.json") ==
-        "{\"micro\": 3, \"keep\": \"{tp}\"}\n");
+      "{\"micro\": 3, \"keep\": \"{tp}\"}\n");
   point.layout.sequence_parallel = true;
   CHECK(attempt_spec(sweep, point, context).argv.at(2) == "--sp");
 

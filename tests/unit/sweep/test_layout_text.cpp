@@ -15,22 +15,22 @@ namespace {
 Point point_of_each_axis() {
   Point point;
   point.layout = {.dp = 4,
-                  .tp = 2,
-                  .pp = 3,
-                  .cp = 5,
-                  .cp_mode = ContextMode::ulysses,
-                  .ep = 6,
-                  .vpp = 7,
-                  .dp_replicate = 8,
-                  .micro_batch = 9,
-                  .grad_accum = 10,
-                  .zero = 1,
-                  .recompute = Recompute::full,
-                  .sequence_parallel = true,
-                  .schedule = Schedule::afab,
-                  .rank_order = RankOrder::tp_pp_dp,
-                  .bucket_mb = 50,
-                  .overlap = false};
+      .tp = 2,
+      .pp = 3,
+      .cp = 5,
+      .cp_mode = ContextMode::ulysses,
+      .ep = 6,
+      .vpp = 7,
+      .dp_replicate = 8,
+      .micro_batch = 9,
+      .grad_accum = 10,
+      .zero = 1,
+      .recompute = Recompute::full,
+      .sequence_parallel = true,
+      .schedule = Schedule::afab,
+      .rank_order = RankOrder::tp_pp_dp,
+      .bucket_mb = 50,
+      .overlap = false};
   return point;
 }
 
@@ -39,17 +39,16 @@ Point point_of_each_axis() {
 TEST_CASE("a layout's label has its usual axes, and others where they are not as usual") {
   CHECK(layout_text(Point()) == "dp1 tp1 pp1 mb1 ga1 z0");
   CHECK(layout_text(point_of_each_axis()) ==
-        "dp4 tp2 pp3 mb9 ga10 z1 cp5 ulysses ep6 vpp7 full sp afab tp-pp-dp dpr8 b50 "
-        "no-overlap");
+      "dp4 tp2 pp3 mb9 ga10 z1 cp5 ulysses ep6 vpp7 full sp afab tp-pp-dp dpr8 b50 "
+      "no-overlap");
 }
 
 TEST_CASE("the short form has the degrees, and a sentence has whole words") {
   CHECK(layout_text(Point(), LayoutForm::degrees) == "dp1 tp1 pp1");
   CHECK(layout_text(point_of_each_axis(), LayoutForm::degrees) == "dp4 tp2 pp3 cp5 ep6");
   CHECK(layout_text(Point(), LayoutForm::sentence) ==
-        "dp 1 × tp 1 × pp 1, micro_batch 1, grad_accum 1, ZeRO 0");
-  CHECK(
-      layout_text(point_of_each_axis(), LayoutForm::sentence) ==
+      "dp 1 × tp 1 × pp 1, micro_batch 1, grad_accum 1, ZeRO 0");
+  CHECK(layout_text(point_of_each_axis(), LayoutForm::sentence) ==
       "dp 4 × tp 2 × pp 3, micro_batch 9, grad_accum 10, ZeRO 1, cp 5, cp_mode ulysses, ep 6, "
       "vpp 7, recompute full, sequence parallel, schedule afab, rank_order tp-pp-dp, "
       "dp_replicate 8, bucket_mb 50, no overlap");

@@ -27,26 +27,26 @@ std::string wrong(std::string_view text) {
 
 TEST_CASE("hours are written back as they are read") {
   for (const std::string text :
-       {"always", "20:00-08:00", "00:00-24:00", "mon-fri 20:00-08:00, sat-sun 00:00-24:00",
-        "fri-mon 18:30-06:15", "wed 12:00-13:00", "tue-mon 01:00-02:00"}) {
+      {"always", "20:00-08:00", "00:00-24:00", "mon-fri 20:00-08:00, sat-sun 00:00-24:00",
+          "fri-mon 18:30-06:15", "wed 12:00-13:00", "tue-mon 01:00-02:00"}) {
     const auto back = opening_hours_text(hours(text));
     CHECK(hours(back) == hours(text));
     if (text.rfind("tue-mon", 0) != 0) CHECK(back == text);  // every day
   }
   CHECK(opening_hours_text(hours(" mon  09:00-10:00 ,20:00-21:00")) ==
-        "mon 09:00-10:00, 20:00-21:00");
+      "mon 09:00-10:00, 20:00-21:00");
 }
 
 TEST_CASE("what is wrong with hours is said with what would be right") {
   CHECK(wrong("20-8") ==
-        "'20-8' are not hours; write 'always', '20:00-08:00' or 'mon-fri 20:00-08:00, sat-sun "
-        "00:00-24:00'");
+      "'20-8' are not hours; write 'always', '20:00-08:00' or 'mon-fri 20:00-08:00, sat-sun "
+      "00:00-24:00'");
   CHECK(wrong("mo 20:00-08:00") ==
-        "'mo' is not a day of the week; write mon, tue, wed, thu, fri, sat, sun");
+      "'mo' is not a day of the week; write mon, tue, wed, thu, fri, sat, sun");
   CHECK(wrong("08:00-08:00") ==
-        "'08:00-08:00' begins when it ends; write 00:00-24:00 for a whole day");
+      "'08:00-08:00' begins when it ends; write 00:00-24:00 for a whole day");
   for (const auto* text : {"", "24:00-08:00", "20:60-21:00", "20:00-24:01", "-", "20:00", "mon",
-                           "mon-fri", "20:00-08:00,", "mon-xyz 20:00-08:00", "08:00-+9:00"})
+           "mon-fri", "20:00-08:00,", "mon-xyz 20:00-08:00", "08:00-+9:00"})
     CHECK_MESSAGE(wrong(text) != "nothing", text);
 }
 

@@ -100,13 +100,10 @@ struct Errors {
 
 std::string preset_of(const std::string& model) {
   const std::array<std::pair<std::string_view, std::string_view>, 7> presets_of{
-      {{"LLAMA3_8B", "llama-3-8b"},
-       {"LLAMA3_70B", "llama-3-70b"},
-       {"LLAMA3.1_405B", "llama-3.1-405b"},
-       {"GPT OSS 120B", "gpt-oss-120b"},
-       {"Qwen3_30B_a3B", "qwen3-30b-a3b"},
-       {"Qwen3_235B_a22B", "qwen3-235b-a22b"},
-       {"DeepSeekV3", "deepseek-v3"}}};
+      {{"LLAMA3_8B", "llama-3-8b"}, {"LLAMA3_70B", "llama-3-70b"},
+          {"LLAMA3.1_405B", "llama-3.1-405b"}, {"GPT OSS 120B", "gpt-oss-120b"},
+          {"Qwen3_30B_a3B", "qwen3-30b-a3b"}, {"Qwen3_235B_a22B", "qwen3-235b-a22b"},
+          {"DeepSeekV3", "deepseek-v3"}}};
   for (const auto& [name, preset] : presets_of) {
     if (model.starts_with(name)) return std::string(preset);
   }
@@ -136,8 +133,8 @@ void take_recipe(RecordedRun& run) {
 }
 
 /// Of one system what is pre-training of a model that we have.
-std::vector<TunedRow> tuned_rows(const std::vector<Row>& rows, const std::string& system,
-                                 int gpus_per_node) {
+std::vector<TunedRow> tuned_rows(
+    const std::vector<Row>& rows, const std::string& system, int gpus_per_node) {
   std::vector<TunedRow> found;
   for (const auto& row : rows) {
     // Older tables have the system where newer ones have the model.
@@ -197,15 +194,15 @@ TEST_CASE("steps of Megatron-Bridge's tuned layouts on H100 are predicted, and a
     const auto& time = guess.time;
     MESSAGE(row.name << ": " << guess.step_s << " s predicted (products " << time.compute_s
                      << ", memory " << time.memory_s << ", host " << time.launch_s << ", tp "
-                     << time.tp_s << ", pp " << time.pp_s << ", bubble " << time.bubble_s
-                     << ", dp " << time.dp_s << ", update " << time.update_s << ", retries "
-                     << guess.retries << "), " << row.step_s << " s published; at least "
+                     << time.tp_s << ", pp " << time.pp_s << ", bubble " << time.bubble_s << ", dp "
+                     << time.dp_s << ", update " << time.update_s << ", retries " << guess.retries
+                     << "), " << row.step_s << " s published; at least "
                      << static_cast<double>(least) / 1e9 << " GB");
   }
   REQUIRE(dense.off.size() + experts.off.size() == 32);
   MESSAGE("Megatron-Bridge, H100, step time off in the median: dense "
-          << 100 * dense.median() << " %, experts " << 100 * experts.median() << " %; "
-          << certain << " of 32 certain not to fit");
+      << 100 * dense.median() << " %, experts " << 100 * experts.median() << " %; " << certain
+      << " of 32 certain not to fit");
   CHECK(dense.median() < 0.25);
   CHECK(experts.median() < 0.40);
   CHECK(certain == 0);
@@ -216,9 +213,8 @@ TEST_CASE("DeepSeek-V3's steps on Blackwell are predicted, and all may fit") {
   if (!rows) return;
   Errors steps;
   int certain = 0;
-  for (const auto& [system, preset] : {std::pair("DGX-B200", "b200-8x"),
-                                       {"DGX-GB200", "gb200-72x"},
-                                       {"DGX-B300", "b300-8x"}}) {
+  for (const auto& [system, preset] :
+      {std::pair("DGX-B200", "b200-8x"), {"DGX-GB200", "gb200-72x"}, {"DGX-B300", "b300-8x"}}) {
     const auto cluster = cluster_of(preset);
     const Predictor predictor(cluster, family("megatron"));
     for (auto& row : tuned_rows(*rows, system, cluster.gpus_per_node)) {
@@ -228,14 +224,13 @@ TEST_CASE("DeepSeek-V3's steps on Blackwell are predicted, and all may fit") {
       const auto least = predictor.certain_memory(row.model, point_at_best(row.run)).total();
       certain += least > cluster.memory_bytes ? 1 : 0;
       steps.add(guess.step_s, row.step_s);
-      MESSAGE(system << " " << row.name << ": " << guess.step_s << " s predicted, "
-                     << row.step_s << " s published; at least "
-                     << static_cast<double>(least) / 1e9 << " GB");
+      MESSAGE(system << " " << row.name << ": " << guess.step_s << " s predicted, " << row.step_s
+                     << " s published; at least " << static_cast<double>(least) / 1e9 << " GB");
     }
   }
   REQUIRE(steps.off.size() == 21);
   MESSAGE("Megatron-Bridge, DeepSeek-V3 on Blackwell, step time off in the median "
-          << 100 * steps.median() << " %; " << certain << " of 21 certain not to fit");
+      << 100 * steps.median() << " %; " << certain << " of 21 certain not to fit");
   CHECK(steps.median() < 0.25);
   CHECK(certain == 0);
 }
@@ -255,13 +250,13 @@ PaperRow paper_row(const Row& row) {
   PaperRow one;
   one.name = row.at("model") + " " + row.at("mode");
   one.model = {.name = "gpt",
-               .layers = number(row.at("app_num_blocks")),
-               .hidden = number(row.at("app_hidden")),
-               .ffn = number(row.at("app_feedforward")),
-               .heads = number(row.at("app_attn_heads")),
-               .kv_heads = number(row.at("app_attn_heads")),
-               .vocab = 50257,
-               .tied_embeddings = true};
+      .layers = number(row.at("app_num_blocks")),
+      .hidden = number(row.at("app_hidden")),
+      .ffn = number(row.at("app_feedforward")),
+      .heads = number(row.at("app_attn_heads")),
+      .kv_heads = number(row.at("app_attn_heads")),
+      .vocab = 50257,
+      .tied_embeddings = true};
   auto& layout = one.point.layout;
   one.point.gpus = number(row.at("num_procs"));
   one.point.nodes = one.point.gpus / 8;
@@ -273,14 +268,13 @@ PaperRow paper_row(const Row& row) {
   layout.grad_accum = number(row.at("batch_size")) / layout.micro_batch;
   layout.sequence_parallel = row.at("tensor_par_comm_type") == "rs_ag";
   const auto& recompute = row.at("activation_recompute");
-  layout.recompute = recompute == "full"        ? Recompute::full
-                     : recompute == "attn_only" ? Recompute::selective
-                                                : Recompute::none;
+  layout.recompute = recompute == "full" ? Recompute::full
+      : recompute == "attn_only"         ? Recompute::selective
+                                         : Recompute::none;
   return one;
 }
 
-std::int64_t bytes_of(const MemoryEstimate& estimate,
-                      std::initializer_list<MemoryClass> parts) {
+std::int64_t bytes_of(const MemoryEstimate& estimate, std::initializer_list<MemoryClass> parts) {
   std::int64_t bytes = 0;
   for (const auto part : parts)
     bytes += estimate.bytes[static_cast<std::size_t>(part)];
@@ -300,8 +294,7 @@ TEST_CASE("memory and batch times of arXiv 2205.05198 are predicted") {
     const double published_value = std::atof(row.at("reported_value").c_str());
     const auto of = paper_row(row);
     using enum MemoryClass;
-    const auto estimate =
-        estimate_stage(of.model, of.point, family("megatron").memory, unfused, 0);
+    const auto estimate = estimate_stage(of.model, of.point, family("megatron").memory, unfused, 0);
     double predicted = 0;
     if (metric == "memory_GiB_par_opt") {
       predicted = static_cast<double>(bytes_of(estimate, {weights, gradients, optimizer}));
@@ -318,8 +311,7 @@ TEST_CASE("memory and batch times of arXiv 2205.05198 are predicted") {
     errors[metric].add(predicted, published_value);
   }
   for (auto& [metric, off] : errors)
-    MESSAGE("arXiv 2205.05198, " << metric << " off in the median: " << 100 * off.median()
-                                 << " %");
+    MESSAGE("arXiv 2205.05198, " << metric << " off in the median: " << 100 * off.median() << " %");
   CHECK(errors["memory_GiB_par_opt"].median() < 0.10);
   CHECK(errors["memory_GiB_act"].median() < 0.10);
   CHECK(errors["batch_time_s"].median() < 0.25);
@@ -344,9 +336,9 @@ struct TitanRow {
 TitanRow titan_row(const Row& row) {
   TitanRow one;
   one.name = row.at("model") + " " + row.at("technique") + " " + row.at("parallelism");
-  const auto preset = row.at("model").find("405") != std::string::npos  ? "llama-3.1-405b"
-                      : row.at("model").find("70") != std::string::npos ? "llama-3-70b"
-                                                                        : "llama-3-8b";
+  const auto preset = row.at("model").find("405") != std::string::npos ? "llama-3.1-405b"
+      : row.at("model").find("70") != std::string::npos                ? "llama-3-70b"
+                                                                       : "llama-3-8b";
   auto model = load_model(preset, presets);
   REQUIRE(model);
   one.model = *model;
@@ -399,19 +391,19 @@ TEST_CASE("torchtitan's published speeds and memory are predicted") {
     MESSAGE(of.name << ": " << tokens << " tokens/s predicted, " << reported << " published; "
                     << guess.step_s << " s: products " << time.compute_s << ", memory "
                     << time.memory_s << ", host " << time.launch_s << ", tp " << time.tp_s
-                    << ", pp " << time.pp_s << ", bubble " << time.bubble_s << ", dp "
-                    << time.dp_s << ", update " << time.update_s << "; "
+                    << ", pp " << time.pp_s << ", bubble " << time.bubble_s << ", dp " << time.dp_s
+                    << ", update " << time.update_s << "; "
                     << static_cast<double>(guess.memory.estimate.total()) / std::pow(2.0, 30)
                     << " GiB predicted, " << row.at("memory_GiB") << " published");
     speed.add(1 / tokens, 1 / reported);
     if (predictor.certain_memory(of.model, of.point).total() > cluster.memory_bytes) ++certain;
     if (!row.at("memory_GiB").empty() && !row.at("act_ckpt").empty())
       memory.add(static_cast<double>(guess.memory.estimate.total()) / std::pow(2.0, 30),
-                 std::atof(row.at("memory_GiB").c_str()));
+          std::atof(row.at("memory_GiB").c_str()));
   }
-  MESSAGE("torchtitan: step time off in the median "
-          << 100 * speed.median() << " %, memory " << 100 * memory.median() << " %; " << certain
-          << " certain not to fit");
+  MESSAGE("torchtitan: step time off in the median " << 100 * speed.median() << " %, memory "
+                                                     << 100 * memory.median() << " %; " << certain
+                                                     << " certain not to fit");
   CHECK(speed.median() < 0.25);
   CHECK(certain == 0);
 }

@@ -29,19 +29,20 @@ const std::string nanotron_header =
     "pp_engine,tp_mode,hidden_size,num_layers,num_heads,num_kv_heads,vocab_size,"
     "tie_word_embeddings,zero_stage,status,oom_error,num_params,after_pp_fix,interm_dim";
 
-Result<RecordedSweep> read(const std::string& text, RecordedFormat format = RecordedFormat::csv,
-                           int gpus_per_node = 0) {
+Result<RecordedSweep> read(
+    const std::string& text, RecordedFormat format = RecordedFormat::csv, int gpus_per_node = 0) {
   const test::Folder folder;
   const auto file = folder.path() / "runs.csv";
   std::ofstream(file) << text;
-  return read_recorded(file, {.format = format,
-                              .presets = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps",
-                              .gpus_per_node = gpus_per_node});
+  return read_recorded(file,
+      {.format = format,
+          .presets = std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps",
+          .gpus_per_node = gpus_per_node});
 }
 
 /// The fault's first line without the folder, or "accepted".
-std::string refusal(const std::string& text, RecordedFormat format = RecordedFormat::csv,
-                    int gpus_per_node = 0) {
+std::string refusal(
+    const std::string& text, RecordedFormat format = RecordedFormat::csv, int gpus_per_node = 0) {
   const auto sweep = read(text, format, gpus_per_node);
   if (sweep) return "accepted";
   CHECK(sweep.error().kind == FaultKind::invalid_input);
@@ -49,8 +50,8 @@ std::string refusal(const std::string& text, RecordedFormat format = RecordedFor
   return line.substr(line.find("runs.csv"));
 }
 
-RecordedSweep sweep_of(const std::string& text, RecordedFormat format = RecordedFormat::csv,
-                       int gpus_per_node = 0) {
+RecordedSweep sweep_of(
+    const std::string& text, RecordedFormat format = RecordedFormat::csv, int gpus_per_node = 0) {
   auto sweep = read(text, format, gpus_per_node);
   if (!sweep) FAIL(sweep.error().what);
   return *std::move(sweep);
@@ -60,7 +61,7 @@ RecordedSweep sweep_of(const std::string& text, RecordedFormat format = Recorded
 
 TEST_CASE("a plain table gives model and point and measurement") {
   const auto sweep = sweep_of(plain_header + ",peak_memory_gib,kernel,software_version,note" +
-                              plain_row + ",40.5,flash,1.2,first");
+      plain_row + ",40.5,flash,1.2,first");
   REQUIRE(sweep.runs.size() == 1);
   const auto& run = sweep.runs.front();
   CHECK(sweep.model_of(run) == ModelSpec{"mine", 32, 4096, 14336, 32, 8, 128256, false});
@@ -90,12 +91,11 @@ TEST_CASE("a plain table gives model and point and measurement") {
 
 TEST_CASE("a plain table says latent attention and MTP, or the preset of its model does") {
   const auto sweep = sweep_of(plain_header +
-                              ",head_dim,kv_lora_rank,q_lora_rank,qk_rope_head_dim,v_head_dim,"
-                              "num_nextn_predict_layers" +
-                              std::string("\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,"
-                                          "8,1,full,true,completed,1234.5") +
-                              ",192,512,1536,64,128,1" +
-                              "\ndeepseek-v3,2,16,2048,,,,,,,2,4,2,1,8,1,full,true,oom,,,,,,,");
+      ",head_dim,kv_lora_rank,q_lora_rank,qk_rope_head_dim,v_head_dim,"
+      "num_nextn_predict_layers" +
+      std::string("\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,"
+                  "8,1,full,true,completed,1234.5") +
+      ",192,512,1536,64,128,1" + "\ndeepseek-v3,2,16,2048,,,,,,,2,4,2,1,8,1,full,true,oom,,,,,,,");
   REQUIRE(sweep.runs.size() == 2);
   const auto& said = sweep.model_of(sweep.runs[0]);
   CHECK(said.head_dim == 192);
@@ -112,10 +112,10 @@ TEST_CASE("a plain table says latent attention and MTP, or the preset of its mod
 
 TEST_CASE("an empty cell is unknown and derived or left at its default") {
   const auto sweep = sweep_of(plain_header +
-                                  "\nllama-1b,,4,4096,,,,,,,,2,1,2,,,,,other,"
-                                  "\nllama-1b,,16,4096,,,,,,,,4,,,,,,,,55.0"
-                                  "\nother,,8,4096,1024,4,8,,4096,1000,8,1,1,1,1,0,,,oom,0",
-                              RecordedFormat::csv, 8);
+          "\nllama-1b,,4,4096,,,,,,,,2,1,2,,,,,other,"
+          "\nllama-1b,,16,4096,,,,,,,,4,,,,,,,,55.0"
+          "\nother,,8,4096,1024,4,8,,4096,1000,8,1,1,1,1,0,,,oom,0",
+      RecordedFormat::csv, 8);
   REQUIRE(sweep.runs.size() == 3);
   const auto& small = sweep.runs[0];
   CHECK(small.nodes == 1);
@@ -133,11 +133,10 @@ TEST_CASE("an empty cell is unknown and derived or left at its default") {
   CHECK(sweep.models.size() == 2);
 }
 
-TEST_CASE(
-    "what a row does not say of memory is kept as unknown, with what is usual in its place") {
+TEST_CASE("what a row does not say of memory is kept as unknown, with what is usual in its place") {
   const auto sweep = sweep_of(plain_header + plain_row +
-                              "\nmine,2,16,2048,,,,,,,4,4,1,1,8,,,,completed,900"
-                              "\nmine,2,16,2048,,,,,,,16,1,1,1,8,1,none,,completed,900");
+      "\nmine,2,16,2048,,,,,,,4,4,1,1,8,,,,completed,900"
+      "\nmine,2,16,2048,,,,,,,16,1,1,1,8,1,none,,completed,900");
   REQUIRE(sweep.runs.size() == 3);
   const auto& said = sweep.runs[0].unknown;
   CHECK_FALSE((said.zero || said.recompute || said.sequence_parallel));
@@ -149,19 +148,16 @@ TEST_CASE(
 }
 
 TEST_CASE("other trainers have parallel dimensions that are reserved here") {
-  const auto sweep =
-      sweep_of(plain_header + ",cp" +
-               "\nmine,2,16,2048,4096,32,32,8,14336,128256,2,4,1,1,8,1,full,true,"
-               "completed,1234.5,2");
+  const auto sweep = sweep_of(plain_header + ",cp" +
+      "\nmine,2,16,2048,4096,32,32,8,14336,128256,2,4,1,1,8,1,full,true,"
+      "completed,1234.5,2");
   CHECK(sweep.runs.front().point.layout.cp == 2);
   CHECK(sweep.runs.front().point.layout.world() == 16);
 }
 
 TEST_CASE("a table says whose peak it has, by stage or by rank") {
   const auto stage_of = [](const std::string& column, const std::string& value) {
-    return sweep_of(plain_header + "," + column + plain_row + "," + value)
-        .runs.front()
-        .peak_stage;
+    return sweep_of(plain_header + "," + column + plain_row + "," + value).runs.front().peak_stage;
   };
   CHECK(stage_of("stage", "0") == 0);
   CHECK(stage_of("stage", "1") == 1);
@@ -175,30 +171,28 @@ TEST_CASE("a table says whose peak it has, by stage or by rank") {
   CHECK(stage_of("rank", "8") == 1);
   CHECK(stage_of("rank", "-1") == 1);
   CHECK(refusal(plain_header + ",rank" + plain_row + ",16").find("it must be from -1 to 15") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(refusal(plain_header + ",stage" + plain_row + ",2").find("it must be from 0 to 1") !=
-        std::string::npos);
+      std::string::npos);
   CHECK(refusal(plain_header + ",stage,rank" + plain_row + ",0,0").find("whose peak") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("a table says how full recompute goes on, by Megatron's names") {
-  const auto sweep =
-      sweep_of(plain_header + ",recompute_method,recompute_num_layers" + plain_row +
-               ",block,3" + plain_row + ",uniform,4" + plain_row + ",,");
+  const auto sweep = sweep_of(plain_header + ",recompute_method,recompute_num_layers" + plain_row +
+      ",block,3" + plain_row + ",uniform,4" + plain_row + ",,");
   CHECK(sweep.runs[0].recompute_layers == 3);
   CHECK(sweep.runs[0].recompute_by_block);
   CHECK(sweep.runs[1].recompute_layers == 4);
   CHECK_FALSE(sweep.runs[1].recompute_by_block);
   CHECK(sweep.runs[2].recompute_layers == 0);
-  CHECK(label_names(sweep) ==
-        std::vector<std::string>{"recompute_method", "recompute_num_layers"});
+  CHECK(label_names(sweep) == std::vector<std::string>{"recompute_method", "recompute_num_layers"});
 }
 
 TEST_CASE("rows of one name with different shapes are different models") {
   const auto sweep = sweep_of(plain_header + plain_row +
-                              "\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,8,1,none,0,"
-                              "oom,");
+      "\nmine,2,16,2048,4096,32,32,32,14336,128256,2,4,2,1,8,1,none,0,"
+      "oom,");
   REQUIRE(sweep.models.size() == 2);
   CHECK(sweep.models[0].name == sweep.models[1].name);
   CHECK(sweep.models[1].kv_heads == 32);
@@ -223,41 +217,40 @@ TEST_CASE("a fault of a table names file and line and column and value") {
   CHECK(refusal("model,model\n") == "runs.csv:1:7: the header names the column 'model' twice");
   CHECK(refusal("model,tp\n") == "runs.csv:1:1: there is no column 'outcome'");
   CHECK(refusal("model,outcome,tp\nllama-7b,done,1\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:10: expected one of completed, oom, hung, timeout, node_failure, "
-        "comm_error, preempted, crashed, reaped, cancelled, rejected, lost, skipped, other for "
-        "'outcome', got 'done'");
+      "runs.csv:2:10: expected one of completed, oom, hung, timeout, node_failure, "
+      "comm_error, preempted, crashed, reaped, cancelled, rejected, lost, skipped, other for "
+      "'outcome', got 'done'");
   CHECK(refusal("model,outcome,tp\nllama-7b,oom,2.5\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:14: expected a whole number for 'tp', got '2.5'");
+      "runs.csv:2:14: expected a whole number for 'tp', got '2.5'");
   CHECK(refusal("model,outcome,zero\nllama-7b,oom,4\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:14: 'zero' is 4; it must be from 0 to 3");
+      "runs.csv:2:14: 'zero' is 4; it must be from 0 to 3");
   CHECK(refusal("model,outcome,gpus,dp,tp\nllama-7b,oom,8,2,2\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: 8 GPUs, but dp 2 x tp 2 x pp 1 = 4");
+      "runs.csv:2:1: 8 GPUs, but dp 2 x tp 2 x pp 1 = 4");
   CHECK(refusal("model,outcome,gpus,nodes\nllama-7b,oom,8,2\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: 8 GPUs on 2 nodes, but the cluster's nodes have 8 GPUs");
+      "runs.csv:2:1: 8 GPUs on 2 nodes, but the cluster's nodes have 8 GPUs");
   CHECK(refusal("model,outcome,gpus\nllama-7b,oom,8\n") ==
-        "runs.csv:2:1: the number of nodes is missing; add a column 'nodes' or give a cluster");
+      "runs.csv:2:1: the number of nodes is missing; add a column 'nodes' or give a cluster");
   CHECK(refusal("model,outcome,nodes\nnobody,oom,1\n", RecordedFormat::csv, 8) ==
-        "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
+      "runs.csv:1:1: model 'nobody': no row has 'layers', and no preset has this name");
   CHECK(refusal("model,outcome,gpus,v_head_dim\nllama-7b,oom,8,64\n", RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: model 'llama-7b': 'v_head_dim' needs 'kv_lora_rank', the values of "
-        "the latent of keys and values");
+      "runs.csv:2:1: model 'llama-7b': 'v_head_dim' needs 'kv_lora_rank', the values of "
+      "the latent of keys and values");
   CHECK(refusal("model,outcome,gpus,kv_lora_rank,qk_rope_head_dim\nllama-7b,oom,8,64,128\n",
-                RecordedFormat::csv, 8) ==
-        "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it is even and less than "
-        "the 128 values of a head");
+            RecordedFormat::csv, 8) ==
+      "runs.csv:2:1: model 'llama-7b': 'qk_rope_head_dim' is 128; it is even and less than "
+      "the 128 values of a head");
   CHECK(refusal("model,outcome,tp,tensor_parallel_size\nllama-7b,oom,1,1\n").substr(0, 34) ==
-        "runs.csv:1:1: the columns 'tp' and");
-  CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n",
-                RecordedFormat::csv, 8) ==
-        "runs.csv:2:20: expected a number of at least 0 for 'tokens_per_s_per_gpu', got 'nan'");
+      "runs.csv:1:1: the columns 'tp' and");
+  CHECK(refusal("model,outcome,tokens_per_s_per_gpu\nllama-7b,completed,nan\n", RecordedFormat::csv,
+            8) ==
+      "runs.csv:2:20: expected a number of at least 0 for 'tokens_per_s_per_gpu', got 'nan'");
   CHECK(refusal("a,b\n1\n") == "runs.csv:2:1: this row has 1 cells, but the header has 2");
   CHECK(refusal("a,b\n1,2\n", RecordedFormat::nanotron) ==
-        "runs.csv:1:1: there is no column 'status': is this nanotron's table?");
+      "runs.csv:1:1: there is no column 'status': is this nanotron's table?");
 }
 
 TEST_CASE("nanotron's traps are handled") {
-  const auto sweep = sweep_of(
-      nanotron_header +
+  const auto sweep = sweep_of(nanotron_header +
           // gbs in samples where it ran and in tokens where it failed
           "\nfirst,1.0,4096,2,16.0,256.0,40149.94,25.0,50.0,8,1,1,"
           "OneForwardOneBackwardPipelineEngine,REDUCE_SCATTER,2048,16,32,32.0,131072,True,0,"
@@ -294,7 +287,7 @@ TEST_CASE("an empty ZeRO stage or TP mode of nanotron's table is unknown") {
     return std::string(
                "\nfirst,1.0,4096,2,16.0,256.0,40149.94,25.0,50.0,4,1,2,"
                "OneForwardOneBackwardPipelineEngine,") +
-           tp_mode + ",2048,16,32,32.0,131072,True," + zero + ",Success,True,1.34,True,8192";
+        tp_mode + ",2048,16,32,32.0,131072,True," + zero + ",Success,True,1.34,True,8192";
   };
   const auto sweep = sweep_of(
       nanotron_header + row("REDUCE_SCATTER", "0") + row("REDUCE_SCATTER", "") + row("", "1"),
@@ -308,9 +301,8 @@ TEST_CASE("an empty ZeRO stage or TP mode of nanotron's table is unknown") {
 }
 
 TEST_CASE("where chooses rows by layout and outcome and labels") {
-  auto sweep =
-      sweep_of(plain_header + ",kernel,Tok Rate" + plain_row + ",flash,1" +
-               "\nmine,2,16,2048,4096,32,32,8,14336,128256,1,8,2,1,8,1,none,1,oom,,,2");
+  auto sweep = sweep_of(plain_header + ",kernel,Tok Rate" + plain_row + ",flash,1" +
+      "\nmine,2,16,2048,4096,32,32,8,14336,128256,1,8,2,1,8,1,none,1,oom,,,2");
   const auto kept = [&](const std::string& expression) {
     auto copy = sweep;
     const auto result = keep_where(copy, expression);
@@ -347,29 +339,28 @@ TEST_CASE("the playbook's table is read whole") {
     MESSAGE("skipped: SHARDSWEEP_PUBLISHED_DATA is not set");
     return;
   }
-  auto sweep =
-      read_recorded(std::string(folder) + "/playbook_sweep_1b_9b_469b.csv",
-                    {.format = RecordedFormat::nanotron, .presets = {}, .gpus_per_node = 8});
+  auto sweep = read_recorded(std::string(folder) + "/playbook_sweep_1b_9b_469b.csv",
+      {.format = RecordedFormat::nanotron, .presets = {}, .gpus_per_node = 8});
   REQUIRE(sweep);
   const auto count = [&](Outcome outcome) {
     return std::count_if(sweep->runs.begin(), sweep->runs.end(),
-                         [&](const RecordedRun& run) { return run.outcome == outcome; });
+        [&](const RecordedRun& run) { return run.outcome == outcome; });
   };
   CHECK(sweep->runs.size() == 2441);
   CHECK(count(Outcome::completed) == 1034);
   CHECK(count(Outcome::oom) == 1136);
   CHECK(count(Outcome::crashed) == 271);
   REQUIRE(keep_where(*sweep,
-                     "(pp = 1 OR software_version = 'after_pp_fix' OR outcome <> 'completed') "
-                     "AND dp*micro_batch*grad_accum = 256"));
+      "(pp = 1 OR software_version = 'after_pp_fix' OR outcome <> 'completed') "
+      "AND dp*micro_batch*grad_accum = 256"));
   std::set<std::pair<std::string, int>> solved;
   for (const auto& run : sweep->runs) {
     if (run.outcome == Outcome::completed) solved.emplace(sweep->model_of(run).name, run.nodes);
   }
   CHECK(solved.size() == 15);
   CHECK(std::count_if(sweep->runs.begin(), sweep->runs.end(), [&](const RecordedRun& run) {
-          return solved.contains({sweep->model_of(run).name, run.nodes});
-        }) == 1467);
+    return solved.contains({sweep->model_of(run).name, run.nodes});
+  }) == 1467);
 }
 
 TEST_CASE("the playbook's memory is predicted and its OOM rows are caught") {
@@ -378,9 +369,8 @@ TEST_CASE("the playbook's memory is predicted and its OOM rows are caught") {
     MESSAGE("skipped: SHARDSWEEP_PUBLISHED_DATA is not set");
     return;
   }
-  const auto sweep =
-      read_recorded(std::string(folder) + "/playbook_sweep_1b_9b_469b.csv",
-                    {.format = RecordedFormat::nanotron, .presets = {}, .gpus_per_node = 8});
+  const auto sweep = read_recorded(std::string(folder) + "/playbook_sweep_1b_9b_469b.csv",
+      {.format = RecordedFormat::nanotron, .presets = {}, .gpus_per_node = 8});
   REQUIRE(sweep);
   const auto cluster = load_cluster("h100-8x", std::string(SHARDSWEEP_SOURCE_DIR) + "/sweeps");
   REQUIRE(cluster);
@@ -396,10 +386,9 @@ TEST_CASE("the playbook's memory is predicted and its OOM rows are caught") {
 TEST_CASE("labels have names that can stand in an expression beside our own columns") {
   RecordedSweep sweep;
   for (const auto* name :
-       {"AllReduce (GB/s)", "mfu", "dp", "note", "Note", "kernel", "9 lives", "()", "where"})
+      {"AllReduce (GB/s)", "mfu", "dp", "note", "Note", "kernel", "9 lives", "()", "where"})
     sweep.labels.push_back({name, {}});
-  const std::vector<std::string> expected{"allreduce_gb_s", "published_mfu", "published_dp",
-                                          "note",           "note_2",        "kernel_2",
-                                          "column_9_lives", "column_",       "published_where"};
+  const std::vector<std::string> expected{"allreduce_gb_s", "published_mfu", "published_dp", "note",
+      "note_2", "kernel_2", "column_9_lives", "column_", "published_where"};
   CHECK(label_names(sweep) == expected);
 }

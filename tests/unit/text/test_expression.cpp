@@ -12,17 +12,10 @@ using namespace shardsweep;
 
 namespace {
 
-const Placeholders of_point{{"tp", "4"},
-                            {"cp", "1"},
-                            {"micro_batch", "2"},
-                            {"seq_len", "4096"},
-                            {"zero", "2"},
-                            {"recompute", "full"},
-                            {"overlap", "true"},
-                            {"attempt_dir", "/a/b"},
-                            {"sequence_parallel", "false"}};
-const std::vector<std::string_view> known_names{
-    "tp",      "cp",        "micro_batch", "seq_len",           "zero",
+const Placeholders of_point{{"tp", "4"}, {"cp", "1"}, {"micro_batch", "2"}, {"seq_len", "4096"},
+    {"zero", "2"}, {"recompute", "full"}, {"overlap", "true"}, {"attempt_dir", "/a/b"},
+    {"sequence_parallel", "false"}};
+const std::vector<std::string_view> known_names{"tp", "cp", "micro_batch", "seq_len", "zero",
     "overlap", "recompute", "attempt_dir", "sequence_parallel", "rank"};
 
 std::string at_point(std::string_view from) {
@@ -67,10 +60,9 @@ TEST_CASE("a conditional word of a command line is there, another one, or not") 
 }
 
 TEST_CASE("texts of other languages stay as they are") {
-  for (const char* other :
-       {R"({"a": 1, "b": {"c": [1, 2]}})", "{a: 1, tp: 2}", "${tp/4/8}", "${x%y}", "{x*2}",
-        "awk '{s+=$1} END {print s/NR}'", "f'{value:>8}'", "{ tp*2 }", "{}", "{%- if tp %}",
-        "if (a) {\n  tp=2;\n}"}) {
+  for (const char* other : {R"({"a": 1, "b": {"c": [1, 2]}})", "{a: 1, tp: 2}", "${tp/4/8}",
+           "${x%y}", "{x*2}", "awk '{s+=$1} END {print s/NR}'", "f'{value:>8}'", "{ tp*2 }", "{}",
+           "{%- if tp %}", "if (a) {\n  tp=2;\n}"}) {
     CHECK(at_point(other) == other);
     CHECK_MESSAGE(mistake(other).empty(), other);
   }
@@ -85,10 +77,8 @@ TEST_CASE("what only a rank knows waits for it, with all else put in") {
 
 TEST_CASE("a mistake is told with its place") {
   const std::vector<std::pair<const char*, const char*>> mistakes{
-      {"{tp*}", "something is missing after 'tp*'"},
-      {"{tp**2}", "'*' is not expected after 'tp*'"},
-      {"{tp+*2}", "'*' is not expected after 'tp+'"},
-      {"{tp 2+3}", ""},
+      {"{tp*}", "something is missing after 'tp*'"}, {"{tp**2}", "'*' is not expected after 'tp*'"},
+      {"{tp+*2}", "'*' is not expected after 'tp+'"}, {"{tp 2+3}", ""},
       {"{tp>1 or?1:2}", "something is missing after 'tp>1 or'"},
       {"{tp>1 and or tp?1:2}", "'or' is not expected after 'tp>1 and '"},
       {"{(tp+1}", "a ')' is missing after '(tp+1'"},
@@ -96,22 +86,16 @@ TEST_CASE("a mistake is told with its place") {
       {"{tp>=}", "something is missing after 'tp>='"},
       {"{tp=>1?a:b}", "'>' is not expected after 'tp='"},
       {"{micro_bach*seq_len}", "unknown name 'micro_bach', did you mean 'micro_batch'?"},
-      {"{tp*x}", "unknown name 'x'"},
-      {"{tp*seq_length}", "unknown name 'seq_length'"},
+      {"{tp*x}", "unknown name 'x'"}, {"{tp*seq_length}", "unknown name 'seq_length'"},
       {"{tp*1.5}", "fractions are not known, after 'tp*1'"},
       {"{tp*99999999999999999999}", "'99999999999999999999' is no integer of 64 bits"},
-      {"{tp*2x}", "'2x' is no integer of 64 bits"},
-      {"{max(tp,cp)}", ""},
-      {"{tp*max(cp,2)}", "functions such as 'max' are not known"},
-      {"{tp & 1}", ""},
+      {"{tp*2x}", "'2x' is no integer of 64 bits"}, {"{max(tp,cp)}", ""},
+      {"{tp*max(cp,2)}", "functions such as 'max' are not known"}, {"{tp & 1}", ""},
       {"{tp*1 & 1}", "'&' is not expected after 'tp*1 '"},
       {"{tp!cp}", "'!' is not expected after 'tp'"},
-      {"{not tp not}", "'not' is not expected after 'not tp '"},
-      {"{recompute='full?a:b}", ""},
-      {"{recompute==full?a:b}", "unknown name 'full'"},
-      {"{tp/0}", "4 / 0 has no value"},
-      {"{tp%(cp-1)}", "4 % 0 has no value"},
-      {"{tp*9223372036854775807}", "is too large"},
+      {"{not tp not}", "'not' is not expected after 'not tp '"}, {"{recompute='full?a:b}", ""},
+      {"{recompute==full?a:b}", "unknown name 'full'"}, {"{tp/0}", "4 / 0 has no value"},
+      {"{tp%(cp-1)}", "4 % 0 has no value"}, {"{tp*9223372036854775807}", "is too large"},
       {"{recompute*2}", "'full' is no number, and '*' needs one"},
       {"{recompute>2}", "compares a word with a number"},
       {"{attempt_dir+1}", "'/a/b' is no number"},
@@ -126,8 +110,8 @@ TEST_CASE("a mistake is told with its place") {
     CHECK_MESSAGE((said.empty() == (*words == '\0')), wrong, " said: ", said);
   }
   CHECK(mistake("x{tp*}y") ==
-        "placeholder {tp*}: something is missing after 'tp*'. Write {{tp*}} for the text "
-        "itself.");
+      "placeholder {tp*}: something is missing after 'tp*'. Write {{tp*}} for the text "
+      "itself.");
 }
 
 TEST_CASE("expressions are bounded") {

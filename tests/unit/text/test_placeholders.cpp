@@ -24,7 +24,7 @@ std::string fault_of(std::string_view from) {
 TEST_CASE("a placeholder becomes its value, everything else stays as it is") {
   CHECK(text("--dp={dp}, {dp}{dp}") == "--dp=4, 44");
   CHECK(text(R"({"dp": {dp}, "other": {"dp": 1}, "list": [{}]})") ==
-        R"({"dp": 4, "other": {"dp": 1}, "list": [{}]})");
+      R"({"dp": 4, "other": {"dp": 1}, "list": [{}]})");
   CHECK(text("{rank} {Dp} {dp {2x} {") == "{rank} {Dp} {dp {2x} {");
   CHECK(text("").empty());
 }
@@ -49,11 +49,10 @@ TEST_CASE("a conditional word is there or not") {
 
 TEST_CASE("an unknown placeholder is a fault with the nearest one") {
   CHECK(fault_of("{dp} {{nothing}} {\"json\": 1} {recompute=full?--x}").empty());
-  CHECK(
-      fault_of("--mbs={micro_bach}") ==
+  CHECK(fault_of("--mbs={micro_bach}") ==
       "unknown placeholder {micro_bach}, did you mean 'micro_batch'? Write {{micro_bach}} for "
       "the text itself.");
   CHECK(fault_of("{zzzzzzzz}") ==
-        "unknown placeholder {zzzzzzzz}. Write {{zzzzzzzz}} for the text itself.");
+      "unknown placeholder {zzzzzzzz}. Write {{zzzzzzzz}} for the text itself.");
   CHECK(fault_of("{recompue?--x}").starts_with("unknown placeholder {recompue}"));
 }

@@ -11,19 +11,18 @@ using namespace shardsweep;
 
 TEST_CASE("a variable's name says whether its value is a secret") {
   for (const auto* name :
-       {"WANDB_API_KEY", "HF_TOKEN", "db_password", "MY_SECRET", "KEY", "AWS_SECRET_ACCESS_KEY",
-        "PGPASSWORD", "GIT_CREDENTIALS", "KEY_OF_THE_LAB", "APIKEY", "DB_PASS"})
+      {"WANDB_API_KEY", "HF_TOKEN", "db_password", "MY_SECRET", "KEY", "AWS_SECRET_ACCESS_KEY",
+          "PGPASSWORD", "GIT_CREDENTIALS", "KEY_OF_THE_LAB", "APIKEY", "DB_PASS"})
     CHECK_MESSAGE(may_be_secret(name), name);
   // Settings that a trial is known by, and places.
   for (const auto* name : {"TOKENIZERS_PARALLELISM", "BATCH_TOKENS", "NCCL_IB_PKEY", "PATH",
-                           "NCCL_ALGO", "MONKEY", "HF_TOKEN_PATH", "token_file"})
+           "NCCL_ALGO", "MONKEY", "HF_TOKEN_PATH", "token_file"})
     CHECK_MESSAGE(!may_be_secret(name), name);
 }
 
 TEST_CASE("a text keeps its length when values in it are masked") {
   CHECK(masked("a=hunter2; b=hunter22, c=yes",
-               {{"A", "hunter2"}, {"B", "hunter22"}, {"C", "yes"}}) ==
-        "a=*******; b=********, c=yes");
+            {{"A", "hunter2"}, {"B", "hunter22"}, {"C", "yes"}}) == "a=*******; b=********, c=yes");
   CHECK(masked("", {{"A", "hunter2"}}).empty());
 }
 
@@ -32,23 +31,22 @@ TEST_CASE("a stored file is shown without the values of secrets") {
       "name: x\nenv:\n  HF_TOKEN: planted\n  NCCL_ALGO: Ring\ncontainer:\n  env:\n    A_KEY: "
       "\"planted: 2\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of life\n";
   CHECK(without_secret_values(file) ==
-        "name: x\nenv:\n  HF_TOKEN: \"(hidden)\"\n  NCCL_ALGO: Ring\ncontainer:\n  env:\n    "
-        "A_KEY: \"(hidden)\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of "
-        "life\n");
+      "name: x\nenv:\n  HF_TOKEN: \"(hidden)\"\n  NCCL_ALGO: Ring\ncontainer:\n  env:\n    "
+      "A_KEY: \"(hidden)\"\nsecrets:\n  MY_SECRET: ''\npolicy:\n  beat: 1s  # the token of "
+      "life\n");
   CHECK(without_secret_values("").empty());
 }
 
 TEST_CASE("what a line assigns to the name of a secret is left out") {
   CHECK(without_assigned_secrets("export HF_TOKEN=hf_1 2 3") == "export HF_TOKEN=(hidden)");
   CHECK(without_assigned_secrets(R"({"user": "me", "api_key": "abc"})") ==
-        R"({"user": "me", "api_key": (hidden))");
+      R"({"user": "me", "api_key": (hidden))");
   CHECK(without_assigned_secrets("password : x") == "password : (hidden)");
   CHECK(without_assigned_secrets("Authorization: Bearer x") == "Authorization: (hidden)");
   CHECK(without_assigned_secrets("NCCL_ALGO=Ring, AWS_SECRET_ACCESS_KEY=y") ==
-        "NCCL_ALGO=Ring, AWS_SECRET_ACCESS_KEY=(hidden)");
-  for (const std::string line :
-       {"", "=", "HF_TOKEN", "HF_TOKEN=", "AuthenticationError: 401", "NCCL_IB_PKEY=3",
-        "tokens: 4096", "TOKENIZERS_PARALLELISM=false", "KeyError: 'x'"})
+      "NCCL_ALGO=Ring, AWS_SECRET_ACCESS_KEY=(hidden)");
+  for (const std::string line : {"", "=", "HF_TOKEN", "HF_TOKEN=", "AuthenticationError: 401",
+           "NCCL_IB_PKEY=3", "tokens: 4096", "TOKENIZERS_PARALLELISM=false", "KeyError: 'x'"})
     CHECK(without_assigned_secrets(line) == line);
 }
 

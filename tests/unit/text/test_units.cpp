@@ -35,9 +35,8 @@ TEST_CASE("a count is decimal with a unit or none") {
   CHECK(count("1M") == 1000000);
   CHECK(count("64k") == 64000);
   CHECK(count("9223372036854775807") == INT64_MAX);
-  for (const auto* text :
-       {"", "-", "+", "1e3", "1.0", "010", "00", "0x10", "0o17", "1 Mi", "1mi", "Mi", "1MiMi",
-        "9223372036854775808", "9007199254740993Ki", "1,000"})
+  for (const auto* text : {"", "-", "+", "1e3", "1.0", "010", "00", "0x10", "0o17", "1 Mi", "1mi",
+           "Mi", "1MiMi", "9223372036854775808", "9007199254740993Ki", "1,000"})
     CHECK_MESSAGE(count(text) == -1, text);
 }
 
@@ -61,10 +60,10 @@ TEST_CASE("a duration is exact to the microsecond") {
   CHECK(duration("7us") == 7e-6);
   CHECK(duration("0s") == 0);
   for (const auto* text : {"15", "15m", "1h30min", "-1s", "1.s", ".5s", "0.05us", "1.00us1",
-                           "9999999999999d", "1e3s", "1 s", "9999999999999999s", ""})
+           "9999999999999d", "1e3s", "1 s", "9999999999999999s", ""})
     CHECK_MESSAGE(duration(text) == -1, text);
   CHECK(parse_duration("1.05us").error() ==
-        "'1.05us' is not a whole number of microseconds, or too long");
+      "'1.05us' is not a whole number of microseconds, or too long");
 }
 
 TEST_CASE("rates and latencies carry their unit") {

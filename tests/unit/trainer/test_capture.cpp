@@ -61,7 +61,7 @@ TEST_CASE("a printed number says what rounding may hide") {
 TEST_CASE("a pattern takes numbers out of a line") {
   CHECK(taken("took {step_ms} ms", "step 7 took 12.5 ms") == "step_ms=12.500000");
   CHECK(taken("step {iteration}*took {step_ms} ms", "the step 7, it took  12.5 ms") ==
-        "iteration=7.000000 step_ms=12.500000");
+      "iteration=7.000000 step_ms=12.500000");
   CHECK(taken("step {iteration} took {step_ms}", "step 7 and then took 12.5") == "");
   CHECK(taken("loss {loss}", "loss is 3, loss 2.5") == "loss=2.500000");
   CHECK(taken("took {step_ms}", "it took long") == "");
@@ -71,11 +71,11 @@ TEST_CASE("a pattern takes numbers out of a line") {
 
 TEST_CASE("a pattern that can't be one says why") {
   CHECK(taken("took ms", "") ==
-        "pattern 'took ms': it takes no number; write {step_ms} in the number's place");
+      "pattern 'took ms': it takes no number; write {step_ms} in the number's place");
   CHECK(taken("took {step_ms ms", "") == "pattern 'took {step_ms ms': a '{' has no '}'");
   CHECK(taken("took {}", "") == "pattern 'took {}': '{}' is no key; write {step_ms}");
   CHECK(taken("{loss}{step_ms}", "") ==
-        "pattern '{loss}{step_ms}': text must stand in front of each {key}");
+      "pattern '{loss}{step_ms}': text must stand in front of each {key}");
 }
 
 TEST_CASE("a line loses what terminals and launchers add") {

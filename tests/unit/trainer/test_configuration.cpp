@@ -25,10 +25,9 @@ std::string words(const TrainerLayout& one) {
   if (one.cuda_graphs) more += " graphs";
   if (one.offload != "none") more += " offload-" + one.offload;
   return fmt::format("dp{}/{} tp{} pp{} cp{} ep{} vpp{} mb{} ga{} z{} seq{} {} {} {} {}{}{}",
-                     one.dp, one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.vpp,
-                     one.micro_batch, one.grad_accum, one.zero, one.seq_len, one.recompute,
-                     one.schedule, one.cp_mode, one.rank_order,
-                     one.sequence_parallel ? " sp" : "", more);
+      one.dp, one.dp_replicate, one.tp, one.pp, one.cp, one.ep, one.vpp, one.micro_batch,
+      one.grad_accum, one.zero, one.seq_len, one.recompute, one.schedule, one.cp_mode,
+      one.rank_order, one.sequence_parallel ? " sp" : "", more);
 }
 
 std::string written(std::string_view trainer, const TrainerLayout& layout) {
@@ -62,8 +61,7 @@ class Draw {
     constexpr std::array words{"none", "selective", "full"};
     one.recompute = words.at(static_cast<std::size_t>(among(3)));
     if (among(8) == 0)
-      one.recompute =
-          recompute_words.at(static_cast<std::size_t>(among(recompute_words.size())));
+      one.recompute = recompute_words.at(static_cast<std::size_t>(among(recompute_words.size())));
     one.schedule = among(4) == 0 ? "afab" : "1f1b";
     draw_pipeline_and_context(one);
     one.sequence_parallel = among(2) == 0;
@@ -94,16 +92,14 @@ class Draw {
     if (one.cp == 1 ? names_cp : one.pp == 1) one.rank_order = "tp-dp-pp";
     if (one.pp == 1 && one.rank_order == "tp-pp-dp") one.rank_order = "tp-dp-pp";
   }
-  std::int64_t among(std::uint64_t count) {
-    return static_cast<std::int64_t>(random_() % count);
-  }
+  std::int64_t among(std::uint64_t count) { return static_cast<std::int64_t>(random_() % count); }
   std::int64_t power() { return std::int64_t{1} << among(4); }
   std::mt19937_64 random_{16};
 };
 
 /// A writer's text in the eyes of a reader.
 bool is_read(const std::string& text, std::string_view writer, const TrainerLayout& layout,
-             std::string_view reader) {
+    std::string_view reader) {
   CAPTURE(text);
   CAPTURE(reader);
   const auto back = layout_of(reader, text, layout.gpus());
@@ -113,7 +109,7 @@ bool is_read(const std::string& text, std::string_view writer, const TrainerLayo
     CHECK(words(*back) == words(as_told(writer, layout)));
   } else {
     CHECK(std::tuple(back->tp, back->pp, back->cp, back->ep) ==
-          std::tuple(layout.tp, layout.pp, layout.cp, layout.ep));
+        std::tuple(layout.tp, layout.pp, layout.cp, layout.ep));
   }
   return back.has_value();
 }
@@ -160,48 +156,47 @@ TEST_CASE("no layout comes back as another one, whoever writes and whoever reads
     }
   }
   MESSAGE(counts["read"], " read, ", counts["not read"], " not read, ", counts["not written"],
-          " not written");
+      " not written");
 }
 
 TEST_CASE("megatron's flags") {
   const TrainerLayout layout{.dp = 4,
-                             .tp = 8,
-                             .pp = 2,
-                             .micro_batch = 2,
-                             .grad_accum = 16,
-                             .seq_len = 4096,
-                             .zero = 1,
-                             .recompute = "selective",
-                             .sequence_parallel = true};
+      .tp = 8,
+      .pp = 2,
+      .micro_batch = 2,
+      .grad_accum = 16,
+      .seq_len = 4096,
+      .zero = 1,
+      .recompute = "selective",
+      .sequence_parallel = true};
   CHECK(written("megatron", layout) ==
-        "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
-        "--context-parallel-size 1 --expert-model-parallel-size 1 --micro-batch-size 2 "
-        "--global-batch-size 128 --seq-length 4096 --sequence-parallel "
-        "--use-distributed-optimizer --recompute-granularity selective --overlap-grad-reduce "
-        "--overlap-param-gather\n");
+      "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
+      "--context-parallel-size 1 --expert-model-parallel-size 1 --micro-batch-size 2 "
+      "--global-batch-size 128 --seq-length 4096 --sequence-parallel "
+      "--use-distributed-optimizer --recompute-granularity selective --overlap-grad-reduce "
+      "--overlap-param-gather\n");
 }
 
 TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("nanotron", {.zero = 3}) == "nanotron has no words for zero 3");
   CHECK(written("torchtitan", {.zero = 1}) == "torchtitan has no words for zero 1");
   CHECK(written("deepspeed", {.pp = 2}) == "deepspeed has no words for pp 2");
-  CHECK(written("picotron", {.recompute = "full"}) ==
-        "picotron has no words for recompute full");
+  CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
   CHECK(written("axolotl", {}) ==
-        "no configuration of 'axolotl' can be written; the trainers are megatron, "
-        "megatron-bridge, nanotron, "
-        "torchtitan, deepspeed, gpt-neox, picotron, llm-foundry");
+      "no configuration of 'axolotl' can be written; the trainers are megatron, "
+      "megatron-bridge, nanotron, "
+      "torchtitan, deepspeed, gpt-neox, picotron, llm-foundry");
 }
 
 TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatron's words") {
   TrainerLayout layout{.dp = 2,
-                       .tp = 2,
-                       .pp = 2,
-                       .cp = 2,
-                       .vpp = 4,
-                       .grad_accum = 8,
-                       .cp_mode = "ulysses",
-                       .rank_order = "tp-cp-pp-dp"};
+      .tp = 2,
+      .pp = 2,
+      .cp = 2,
+      .vpp = 4,
+      .grad_accum = 8,
+      .cp_mode = "ulysses",
+      .rank_order = "tp-cp-pp-dp"};
   CHECK(written("megatron", layout)
             .find(" --num-virtual-stages-per-pipeline-rank 4 "
                   "--cp-comm-type a2a --use-tp-pp-dp-mapping ") != std::string::npos);
@@ -224,27 +219,25 @@ TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatr
 TEST_CASE(
     "experts split otherwise, uneven stages, graphs, offload and modules in Megatron's words") {
   TrainerLayout layout{.dp = 8,
-                       .tp = 4,
-                       .pp = 8,
-                       .ep = 8,
-                       .zero = 1,
-                       .layers = 61,
-                       .experts = 256,
-                       .expert_tp = 1,
-                       .first_stage_layers = 7,
-                       .last_stage_layers = 6,
-                       .recompute = "mla_up_proj+layernorm+moe_act",
-                       .sequence_parallel = true,
-                       .offload = "optimizer",
-                       .cuda_graphs = true};
-  CHECK(
-      written("megatron", layout)
-          .find(" --recompute-granularity selective --recompute-modules mla_up_proj layernorm "
-                "moe_act --expert-tensor-parallel-size 1 "
-                "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6 "
-                "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
-                "--optimizer-cpu-offload --use-precision-aware-optimizer ") !=
-      std::string::npos);
+      .tp = 4,
+      .pp = 8,
+      .ep = 8,
+      .zero = 1,
+      .layers = 61,
+      .experts = 256,
+      .expert_tp = 1,
+      .first_stage_layers = 7,
+      .last_stage_layers = 6,
+      .recompute = "mla_up_proj+layernorm+moe_act",
+      .sequence_parallel = true,
+      .offload = "optimizer",
+      .cuda_graphs = true};
+  CHECK(written("megatron", layout)
+            .find(" --recompute-granularity selective --recompute-modules mla_up_proj layernorm "
+                  "moe_act --expert-tensor-parallel-size 1 "
+                  "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 6 "
+                  "--cuda-graph-impl transformer_engine --cuda-graph-modules attn moe_router "
+                  "--optimizer-cpu-offload --use-precision-aware-optimizer ") != std::string::npos);
   CHECK(written("megatron-bridge", layout)
             .find(" model.recompute_granularity=selective "
                   "model.recompute_method=null model.recompute_num_layers=null "
@@ -259,14 +252,13 @@ TEST_CASE(
   layout.experts = 0;
   CHECK(written("megatron", layout).find(" --cuda-graph-impl local ") != std::string::npos);
   layout.zero = 0;
-  CHECK(written("megatron", layout) ==
-        "megatron has no words for offload optimizer with zero 0");
+  CHECK(written("megatron", layout) == "megatron has no words for offload optimizer with zero 0");
   CHECK(written("nanotron", {.recompute = "moe"}) == "nanotron has no words for recompute moe");
   CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no words for offload all");
   const TrainerLayout even{.pp = 2, .layers = 61};
   CHECK(written("megatron", even) ==
-        "megatron shares layers out evenly, unless first_stage_layers or last_stage_layers say "
-        "otherwise: 61 layers are no multiple of pp 2 x vpp 1");
+      "megatron shares layers out evenly, unless first_stage_layers or last_stage_layers say "
+      "otherwise: 61 layers are no multiple of pp 2 x vpp 1");
 }
 
 TEST_CASE("what Megatron's lists of modules and graphs mean") {
@@ -277,20 +269,20 @@ TEST_CASE("what Megatron's lists of modules and graphs mean") {
   };
   constexpr std::string_view selective = "--recompute-granularity selective";
   CHECK(read(fmt::format("{} --recompute-modules moe_act layernorm --bf16", selective)) ==
-        "layernorm+moe_act");
+      "layernorm+moe_act");
   CHECK(read(fmt::format("{} --recompute-modules core_attn", selective)) == "selective");
   CHECK(read(fmt::format("{} --recompute-modules core_attn mlp", selective)) == "mlp");
   CHECK(read(fmt::format("{} --recompute-modules mlp mhc", selective))
             .starts_with("--recompute-modules: recompute has no word for mhc mlp together; it "
                          "has layernorm, mlp, "));
   CHECK(read("--recompute-granularity moe") ==
-        "--recompute-granularity: 'moe' is neither full nor selective");
+      "--recompute-granularity: 'moe' is neither full nor selective");
   CHECK(read("--cuda-graph-impl local") == "none graphs");
   CHECK(read("--enable-cuda-graph") == "none graphs");
   CHECK(read("--cuda-graph-impl none") == "none");
   CHECK(read("--cuda-graph-impl full_iteration") ==
-        "--cuda-graph-impl full_iteration: cuda_graphs is a graph of each layer; write local, "
-        "or leave it out");
+      "--cuda-graph-impl full_iteration: cuda_graphs is a graph of each layer; write local, "
+      "or leave it out");
 }
 
 TEST_CASE("torchtitan is told that stages are even, or by how much they are not") {
@@ -301,46 +293,45 @@ TEST_CASE("torchtitan is told that stages are even, or by how much they are not"
   };
   // Unless it is told, the first and the last stage have one layer less.
   CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32}) ==
-        "pipeline_parallel_first_stage_less_layers = 0\n"
-        "pipeline_parallel_last_stage_less_layers = 0\n");
+      "pipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 0\n");
   CHECK(less({.pp = 4,
-              .grad_accum = 8,
-              .layers = 30,
-              .first_stage_layers = 7,
-              .last_stage_layers = 7}) ==
-        "pipeline_parallel_first_stage_less_layers = 1\n"
-        "pipeline_parallel_last_stage_less_layers = 1\n");
+            .grad_accum = 8,
+            .layers = 30,
+            .first_stage_layers = 7,
+            .last_stage_layers = 7}) ==
+      "pipeline_parallel_first_stage_less_layers = 1\n"
+      "pipeline_parallel_last_stage_less_layers = 1\n");
   CHECK(less({.pp = 2,
-              .grad_accum = 8,
-              .layers = 31,
-              .first_stage_layers = 16,
-              .last_stage_layers = 15}) ==
-        "pipeline_parallel_first_stage_less_layers = 0\n"
-        "pipeline_parallel_last_stage_less_layers = 1\n");
+            .grad_accum = 8,
+            .layers = 31,
+            .first_stage_layers = 16,
+            .last_stage_layers = 15}) ==
+      "pipeline_parallel_first_stage_less_layers = 0\n"
+      "pipeline_parallel_last_stage_less_layers = 1\n");
   CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32, .first_stage_layers = 14}) ==
-        "torchtitan has no words for first_stage_layers 14 of 32 layers");
+      "torchtitan has no words for first_stage_layers 14 of 32 layers");
 }
 
 TEST_CASE("experts of torchtitan are whole beside tp, as it spreads them over its ranks") {
   TrainerLayout layout{
       .dp = 4, .tp = 2, .ep = 8, .grad_accum = 1, .zero = 3, .sequence_parallel = true};
   CHECK(written("torchtitan", layout) ==
-        "torchtitan has no words for expert_tp 0 with tp 2; it has 1");
+      "torchtitan has no words for expert_tp 0 with tp 2; it has 1");
   layout.expert_tp = 1;
   CHECK(written("torchtitan", layout).find("expert_parallel_degree = 8") != std::string::npos);
   layout.offload = "all";
   CHECK(written("torchtitan", layout).find("enable_cpu_offload = true") != std::string::npos);
   layout.offload = "optimizer";
-  CHECK(written("torchtitan", layout) ==
-        "torchtitan has no words for offload optimizer with zero 3");
+  CHECK(
+      written("torchtitan", layout) == "torchtitan has no words for offload optimizer with zero 3");
 }
 
 TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
   const auto read = [](std::string_view zero) {
-    const auto layout = layout_of(
-        "deepspeed",
-        fmt::format(R"({{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {{{}}}}})",
-                    zero),
+    const auto layout = layout_of("deepspeed",
+        fmt::format(
+            R"({{"train_micro_batch_size_per_gpu": 1, "zero_optimization": {{{}}}}})", zero),
         8);
     return layout ? layout->offload : layout.error().what;
   };
@@ -348,19 +339,18 @@ TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
   CHECK(read(R"("stage": 3, "offload_param": {"device": "cpu"})") == "all");
   CHECK(read(R"("stage": 2, "offload_optimizer": {"device": "none"})") == "none");
   CHECK(read(R"("stage": 3, "offload_optimizer": {"device": "nvme"})") ==
-        "offload_optimizer: offload is to the host's memory, device cpu, not 'nvme'");
+      "offload_optimizer: offload is to the host's memory, device cpu, not 'nvme'");
   CHECK(written("deepspeed", {.zero = 2, .offload = "all"}) ==
-        "deepspeed has no words for offload all with zero 2");
+      "deepspeed has no words for offload all with zero 2");
 }
 
 TEST_CASE("torchtitan's schedules with two stages for each rank") {
   TrainerLayout layout{.dp = 2, .pp = 2, .vpp = 2, .grad_accum = 4};
-  CHECK(
-      written("torchtitan", layout).find("pipeline_parallel_schedule = \"Interleaved1F1B\"") !=
+  CHECK(written("torchtitan", layout).find("pipeline_parallel_schedule = \"Interleaved1F1B\"") !=
       std::string::npos);
   layout.schedule = "zb-v";
   CHECK(written("torchtitan", layout).find("pipeline_parallel_schedule = \"ZBVZeroBubble\"") !=
-        std::string::npos);
+      std::string::npos);
   layout.vpp = 1;
   layout.schedule = "zb-h1";
   CHECK(written("torchtitan", layout) == "torchtitan has no words for schedule zb-h1");
@@ -377,31 +367,30 @@ TEST_CASE("stages of a rank are read from the layers of each") {
   CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers 32 "
             "--num-layers-per-virtual-pipeline-stage 2") == "4");
   CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2") ==
-        "--num-layers-per-virtual-pipeline-stage alone says no number of stages; add "
-        "--num-layers");
+      "--num-layers-per-virtual-pipeline-stage alone says no number of stages; add "
+      "--num-layers");
   CHECK(vpp("--pipeline-model-parallel-size 4 --num-layers 30 "
             "--num-layers-per-virtual-pipeline-stage 2") ==
-        "--num-layers 30 is no multiple of pp 4 x 2");
+      "--num-layers 30 is no multiple of pp 4 x 2");
 }
 
 TEST_CASE("a present configuration is read with all else that stands in it") {
-  const auto megatron =
-      layout_of("megatron",
-                "torchrun pretrain_gpt.py \\\n --tensor-model-parallel-size=4 --lr 3e-4 \\\n"
-                " --micro-batch-size 2 --global-batch-size '64' --sequence-parallel --bf16\n",
-                16);
+  const auto megatron = layout_of("megatron",
+      "torchrun pretrain_gpt.py \\\n --tensor-model-parallel-size=4 --lr 3e-4 \\\n"
+      " --micro-batch-size 2 --global-batch-size '64' --sequence-parallel --bf16\n",
+      16);
   REQUIRE(megatron);
   CHECK(*megatron ==
-        TrainerLayout{
-            .dp = 4, .tp = 4, .micro_batch = 2, .grad_accum = 8, .sequence_parallel = true});
+      TrainerLayout{
+          .dp = 4, .tp = 4, .micro_batch = 2, .grad_accum = 8, .sequence_parallel = true});
   const auto titan = layout_of("torchtitan",
-                               "[training]\nlocal_batch_size = 2 # samples\nseq_len = 8192\n"
-                               "[parallelism]\ndata_parallel_shard_degree = -1\n"
-                               "tensor_parallel_degree = 2\n",
-                               16);
+      "[training]\nlocal_batch_size = 2 # samples\nseq_len = 8192\n"
+      "[parallelism]\ndata_parallel_shard_degree = -1\n"
+      "tensor_parallel_degree = 2\n",
+      16);
   REQUIRE(titan);
-  CHECK(words(*titan) ==
-        "dp8/1 tp2 pp1 cp1 ep1 vpp1 mb2 ga1 z3 seq8192 none 1f1b ring tp-dp-pp sp");
+  CHECK(
+      words(*titan) == "dp8/1 tp2 pp1 cp1 ep1 vpp1 mb2 ga1 z3 seq8192 none 1f1b ring tp-dp-pp sp");
 }
 
 namespace {
@@ -413,45 +402,43 @@ struct Present {
 const std::vector<Present> present_lines{
     // What stands behind # is no setting; a # within a word is a part of it.
     {"megatron", "--tensor-model-parallel-size 2 \\\n  # --tensor-model-parallel-size 8 \\\n",
-     "tp2 z0 none"},
+        "tp2 z0 none"},
     {"megatron", "#--use-distributed-optimizer\n--tensor-model-parallel-size 4 # --bf16\n",
-     "tp4 z0 none"},
+        "tp4 z0 none"},
     {"megatron", "--save run#1 --use-distributed-optimizer", "tp1 z1 none"},
-    {"megatron-bridge",
-     "model.tensor_model_parallel_size=2\n# model.tensor_model_parallel_size=8", "tp2 z0 none"},
+    {"megatron-bridge", "model.tensor_model_parallel_size=2\n# model.tensor_model_parallel_size=8",
+        "tp2 z0 none"},
     {"megatron", "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads",
-     "tp1 z2 none"},
+        "tp1 z2 none"},
     {"megatron", "--use-megatron-fsdp",
-     "--use-megatron-fsdp alone says no stage of ZeRO; add --data-parallel-sharding-strategy"},
+        "--use-megatron-fsdp alone says no stage of ZeRO; add --data-parallel-sharding-strategy"},
     {"megatron", "--use-torch-fsdp2", "tp1 z3 none"},
     {"megatron", "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "tp1 z2 none"},
     {"megatron-bridge", "dist.use_megatron_fsdp=true",
-     "dist.use_megatron_fsdp alone says no stage of ZeRO; add "
-     "ddp.data_parallel_sharding_strategy"},
+        "dist.use_megatron_fsdp alone says no stage of ZeRO; add "
+        "ddp.data_parallel_sharding_strategy"},
     {"megatron-bridge", "dist.use_megatron_fsdp=false", "tp1 z0 none"},
     {"megatron-bridge", "dist.use_torch_fsdp2=true", "tp1 z3 none"},
     {"megatron", "--recompute-granularity full --recompute-method uniform", "tp1 z0 full"},
+    {"megatron", "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
+        "--recompute-method block with 4 layers of each stage is neither full recompute nor none"},
     {"megatron",
-     "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
-     "--recompute-method block with 4 layers of each stage is neither full recompute nor none"},
+        "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
+        "--recompute-method block --recompute-num-layers 8",
+        "tp1 z0 full"},
     {"megatron",
-     "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
-     "--recompute-method block --recompute-num-layers 8",
-     "tp1 z0 full"},
-    {"megatron",
-     "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
-     "--recompute-method block --recompute-num-layers 7",
-     "--recompute-method block with 7 layers of each stage is neither full recompute nor none"},
-    {"megatron",
-     "--recompute-granularity full --recompute-method block --recompute-num-layers 0",
-     "tp1 z0 none"},
+        "--num-layers 32 --pipeline-model-parallel-size 4 --recompute-granularity full "
+        "--recompute-method block --recompute-num-layers 7",
+        "--recompute-method block with 7 layers of each stage is neither full recompute nor none"},
+    {"megatron", "--recompute-granularity full --recompute-method block --recompute-num-layers 0",
+        "tp1 z0 none"},
     {"megatron-bridge",
-     "model.recompute_granularity=full model.recompute_method=block "
-     "model.recompute_num_layers=2",
-     "model.recompute_method block with 2 layers of each stage is neither full recompute nor "
-     "none"},
+        "model.recompute_granularity=full model.recompute_method=block "
+        "model.recompute_num_layers=2",
+        "model.recompute_method block with 2 layers of each stage is neither full recompute nor "
+        "none"},
     {"megatron-bridge", "model.recompute_granularity=null model.recompute_method=null",
-     "tp1 z0 none"},
+        "tp1 z0 none"},
 };
 
 }  // namespace
@@ -469,23 +456,21 @@ TEST_CASE("settings are read where they belong, in either spelling") {
   const auto read = [](std::string_view trainer, std::string_view text) {
     const auto layout = layout_of(trainer, text, 16);
     return layout ? fmt::format("dp{} tp{} pp{} mb{} ga{}", layout->dp, layout->tp, layout->pp,
-                                layout->micro_batch, layout->grad_accum)
+                        layout->micro_batch, layout->grad_accum)
                   : layout.error().what;
   };
   // The evaluation beside it has a layout of its own.
   CHECK(read("nanotron",
-             "parallelism:\n  dp: 4\n  tp: 2\n  pp: 2\n"
-             "lighteval:\n  batch_size: 16\n\n  parallelism:\n    dp: 1\n    tp: 1\n    pp: 1\n"
-             "tokens:\n  micro_batch_size: 3\n") == "dp4 tp2 pp2 mb3 ga1");
+            "parallelism:\n  dp: 4\n  tp: 2\n  pp: 2\n"
+            "lighteval:\n  batch_size: 16\n\n  parallelism:\n    dp: 1\n    tp: 1\n    pp: 1\n"
+            "tokens:\n  micro_batch_size: 3\n") == "dp4 tp2 pp2 mb3 ga1");
   CHECK(read("gpt-neox",
-             "\"pipe-parallel-size\": 2,\n\"model-parallel-size\": 4,\n"
-             "\"train-micro-batch-size-per-gpu\": 8,\n\"gradient-accumulation-steps\": 2\n") ==
-        "dp2 tp4 pp2 mb8 ga2");
-  CHECK(
-      read("deepspeed", "\"train_batch_size\": 256,\n\"gradient_accumulation_steps\": 4,\n") ==
+            "\"pipe-parallel-size\": 2,\n\"model-parallel-size\": 4,\n"
+            "\"train-micro-batch-size-per-gpu\": 8,\n\"gradient-accumulation-steps\": 2\n") ==
+      "dp2 tp4 pp2 mb8 ga2");
+  CHECK(read("deepspeed", "\"train_batch_size\": 256,\n\"gradient_accumulation_steps\": 4,\n") ==
       "dp16 tp1 pp1 mb4 ga4");
-  CHECK(
-      read("deepspeed", "\"train_batch_size\": 100,\n\"gradient_accumulation_steps\": 4,\n") ==
+  CHECK(read("deepspeed", "\"train_batch_size\": 100,\n\"gradient_accumulation_steps\": 4,\n") ==
       "100 samples per train step do not divide into dp 16 x 4 accumulation steps");
   CHECK(read("deepspeed", "\"train_batch_size\": 256,\n") == "dp16 tp1 pp1 mb16 ga1");
 }
@@ -496,19 +481,18 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
     return read ? std::string() : read.error().what;
   };
   CHECK(why("megatron", "--tensor-model-parallel-size 8", 0) ==
-        "how many GPUs? It derives dp from them");
+      "how many GPUs? It derives dp from them");
   CHECK(why("megatron", "--tensor-model-parallel-size 8", 12) ==
-        "12 GPUs do not divide into tp 8 x pp 1 x cp 1");
+      "12 GPUs do not divide into tp 8 x pp 1 x cp 1");
   CHECK(why("megatron", "--micro-batch-size 3 --global-batch-size 16", 4) ==
-        "16 samples per train step do not divide into dp 4 x micro-batch 3");
+      "16 samples per train step do not divide into dp 4 x micro-batch 3");
   CHECK(why("nanotron", "  tp: many\n", 4) == "tp: 'many' is no whole number");
   const std::string large = ": 1000000000\n";
   CHECK(why("nanotron", "dp" + large + "tp" + large + "pp" + large, 4) ==
-        "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
-  CHECK(
-      why("nanotron",
-          "dp" + large + "micro_batch_size" + large + "batch_accumulation_per_replica" + large,
-          4) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
+      "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
+  CHECK(why("nanotron",
+            "dp" + large + "micro_batch_size" + large + "batch_accumulation_per_replica" + large,
+            4) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
   CHECK(why("deepspeed",
             "train_micro_batch_size_per_gpu" + large + "gradient_accumulation_steps" + large,
             1'000'000'000) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
@@ -518,35 +502,34 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
             8) == "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
   CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
   CHECK(why("megatron", "--context-parallel-size 2 --cp-comm-type allgather", 4) ==
-        "--cp-comm-type: 'allgather' is neither p2p nor a2a");
+      "--cp-comm-type: 'allgather' is neither p2p nor a2a");
   const std::string piped = "pipeline_parallel_degree = 2\npipeline_parallel_schedule = ";
   CHECK(why("torchtitan", piped + "\"LoopedBFS\"\n", 4) ==
-        "pipeline_parallel_schedule: 'LoopedBFS' is none of 1F1B, GPipe, Interleaved1F1B, "
-        "ZBVZeroBubble");
-  CHECK(why("torchtitan",
-            piped + "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 4\n", 4)
-            .starts_with("pipeline_parallel_layers_per_stage: the model's layers"));
+      "pipeline_parallel_schedule: 'LoopedBFS' is none of 1F1B, GPipe, Interleaved1F1B, "
+      "ZBVZeroBubble");
+  CHECK(
+      why("torchtitan", piped + "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 4\n", 4)
+          .starts_with("pipeline_parallel_layers_per_stage: the model's layers"));
   CHECK(why("megatron", "--data-parallel-sharding-strategy all", 4) ==
-        "--data-parallel-sharding-strategy: unknown word 'all'");
+      "--data-parallel-sharding-strategy: unknown word 'all'");
 }
 
 TEST_CASE("megatron-bridge's overrides, and what else stands on its command line") {
   const TrainerLayout layout{.dp = 4, .tp = 2, .micro_batch = 2, .grad_accum = 8, .zero = 3};
   CHECK(written("megatron-bridge", layout) ==
-        "model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=1 "
-        "model.context_parallel_size=1 model.expert_model_parallel_size=1 "
-        "train.micro_batch_size=2 train.global_batch_size=64 model.sequence_parallel=false "
-        "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
-        "ddp.data_parallel_sharding_strategy=optim_grads_params "
-        "checkpoint.ckpt_format=fsdp_dtensor "
-        "model.recompute_granularity=null model.recompute_method=null "
-        "model.recompute_num_layers=null ddp.overlap_grad_reduce=true "
-        "ddp.overlap_param_gather=true\n");
-  const auto read =
-      layout_of("megatron-bridge",
-                "./train.sh --recipe llama3_8b ++model.tensor_model_parallel_size=4 "
-                "train.micro_batch_size=1 train.global_batch_size=32 optimizer.lr=3e-4",
-                16);
+      "model.tensor_model_parallel_size=2 model.pipeline_model_parallel_size=1 "
+      "model.context_parallel_size=1 model.expert_model_parallel_size=1 "
+      "train.micro_batch_size=2 train.global_batch_size=64 model.sequence_parallel=false "
+      "ddp.use_distributed_optimizer=false dist.use_megatron_fsdp=true "
+      "ddp.data_parallel_sharding_strategy=optim_grads_params "
+      "checkpoint.ckpt_format=fsdp_dtensor "
+      "model.recompute_granularity=null model.recompute_method=null "
+      "model.recompute_num_layers=null ddp.overlap_grad_reduce=true "
+      "ddp.overlap_param_gather=true\n");
+  const auto read = layout_of("megatron-bridge",
+      "./train.sh --recipe llama3_8b ++model.tensor_model_parallel_size=4 "
+      "train.micro_batch_size=1 train.global_batch_size=32 optimizer.lr=3e-4",
+      16);
   REQUIRE(read);
   CHECK(words(*read) == "dp4/1 tp4 pp1 cp1 ep1 vpp1 mb1 ga8 z0 seq0 none 1f1b ring tp-dp-pp");
 }
@@ -571,10 +554,10 @@ TEST_CASE("no axis is dropped in silence") {
   const TrainerLayout split{.dp = 2, .tp = 2, .sequence_parallel = true};
   for (const auto* trainer : {"deepspeed", "picotron", "llm-foundry"})
     CHECK(written(trainer, split) ==
-          fmt::format("{} has no words for sequence_parallel true", trainer));
+        fmt::format("{} has no words for sequence_parallel true", trainer));
   // Its tensor parallelism always splits the sequence too.
   CHECK(written("torchtitan", {.dp = 2, .tp = 2, .zero = 3}) ==
-        "torchtitan has no words for sequence_parallel false with tp 2");
+      "torchtitan has no words for sequence_parallel false with tp 2");
   CHECK(written("torchtitan", {.dp = 2, .tp = 2, .zero = 3, .sequence_parallel = true})
             .starts_with("[training]"));
   const auto titan = layout_of("torchtitan", "tensor_parallel_degree = 2\n", 2);
@@ -588,16 +571,14 @@ TEST_CASE("both Megatrons are told the format of checkpoints that their FSDP ass
     const auto flags = written("megatron", {.dp = 4, .zero = zero});
     CHECK((flags.find("--ckpt-format fsdp_dtensor") != std::string::npos) == (zero > 1));
     const auto words = written("megatron-bridge", {.dp = 4, .zero = zero});
-    CHECK((words.find("checkpoint.ckpt_format=fsdp_dtensor") != std::string::npos) ==
-          (zero > 1));
+    CHECK((words.find("checkpoint.ckpt_format=fsdp_dtensor") != std::string::npos) == (zero > 1));
   }
 }
 
 TEST_CASE("stages of a rank need a pipeline") {
   const TrainerLayout layout{.dp = 2, .pp = 1, .vpp = 2};
   for (const auto* trainer : {"megatron", "megatron-bridge", "torchtitan"})
-    CHECK(written(trainer, layout) ==
-          fmt::format("{} has no words for vpp 2 with pp 1", trainer));
+    CHECK(written(trainer, layout) == fmt::format("{} has no words for vpp 2 with pp 1", trainer));
 }
 
 TEST_CASE("overlap has Megatron's words, by what is sharded") {
@@ -608,15 +589,15 @@ TEST_CASE("overlap has Megatron's words, by what is sharded") {
   };
   const std::vector<Overlap> all{
       {true, 0, " 1 --overlap-grad-reduce\n",
-       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=false\n"},
+          " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=false\n"},
       {true, 1, " --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather\n",
-       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
+          " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
       {true, 3, " fsdp_dtensor --overlap-grad-reduce --overlap-param-gather\n",
-       " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
+          " ddp.overlap_grad_reduce=true ddp.overlap_param_gather=true\n"},
       {false, 0, "--global-batch-size 1\n",
-       " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"},
+          " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"},
       {false, 1, " --use-distributed-optimizer\n",
-       " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"}};
+          " ddp.overlap_grad_reduce=false ddp.overlap_param_gather=false\n"}};
   for (const Overlap& one : all) {
     TrainerLayout layout{.zero = one.zero};
     layout.overlap = one.overlap;
@@ -631,8 +612,7 @@ TEST_CASE("gpt-neox shards gradients and weights only without its pipeline engin
   CHECK(written("gpt-neox", {.zero = 1}).starts_with("pipe_parallel_size: 1\n"));
   CHECK(written("gpt-neox", {.zero = 2}).starts_with("pipe_parallel_size: 0\n"));
   CHECK(written("gpt-neox", {.zero = 3}).starts_with("pipe_parallel_size: 0\n"));
-  CHECK(written("gpt-neox", {.pp = 2, .zero = 2}) ==
-        "gpt-neox has no words for zero 2 with pp 2");
+  CHECK(written("gpt-neox", {.pp = 2, .zero = 2}) == "gpt-neox has no words for zero 2 with pp 2");
   const auto read = layout_of("gpt-neox", "pipe_parallel_size: 0\nstage: 3\n", 4);
   REQUIRE(read);
   CHECK(read->pp == 1);
@@ -640,9 +620,9 @@ TEST_CASE("gpt-neox shards gradients and weights only without its pipeline engin
 }
 
 TEST_CASE("llm-foundry's tp_config names its strategy") {
-  CHECK(written("llm-foundry", {.tp = 2})
-            .find("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: 2\n") !=
-        std::string::npos);
+  CHECK(
+      written("llm-foundry", {.tp = 2})
+          .find("tp_config:\n  strategy: ffn\n  tensor_parallel_degree: 2\n") != std::string::npos);
   CHECK(written("llm-foundry", {.dp = 2}).find("tp_config") == std::string::npos);
 }
 

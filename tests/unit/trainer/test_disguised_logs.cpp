@@ -66,7 +66,7 @@ const std::vector<Golden>& goldens() {
 
 Lines lines_of(const std::string& file) {
   std::ifstream in(std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "data" / "cases" /
-                   "trainers" / (file + ".log"));
+      "trainers" / (file + ".log"));
   REQUIRE(in);
   Lines lines;
   for (std::string line; std::getline(in, line);)
@@ -79,11 +79,11 @@ constexpr double real_step_ms = 511.6;
 
 TrainerRun run_of(const Golden& golden) {
   return {.log = golden.trainer,
-          .warmup = 1,
-          .steps = 5,
-          .dp = 2,
-          .seq_len = 4096,
-          .tokens_per_step = tokens};
+      .warmup = 1,
+      .steps = 5,
+      .dp = 2,
+      .seq_len = 4096,
+      .tokens_per_step = tokens};
 }
 
 /// The record that an attempt would get whose ranks print these lines within no time.
@@ -155,14 +155,14 @@ bool is_right_or_nothing(const WrittenRecord& record) {
       std::abs(record.numbers.at("tokens_per_s_per_gpu") / speed - 1) < slack;
   const auto step = record.numbers.find("train_step_ms");
   return speed_is_right &&
-         (step == record.numbers.end() || std::abs(step->second / real_step_ms - 1) < slack);
+      (step == record.numbers.end() || std::abs(step->second / real_step_ms - 1) < slack);
 }
 
 bool has_step_time(const std::string& line) {
   return line.find("512.4") != std::string::npos || line.find("0.512") != std::string::npos ||
-         line.find(" 512 ") != std::string::npos || line.find("127.90K") != std::string::npos ||
-         line.find("499.6096") != std::string::npos ||
-         line.find("127,900") != std::string::npos || line.find("1.9516") != std::string::npos;
+      line.find(" 512 ") != std::string::npos || line.find("127.90K") != std::string::npos ||
+      line.find("499.6096") != std::string::npos || line.find("127,900") != std::string::npos ||
+      line.find("1.9516") != std::string::npos;
 }
 
 Lines cut_at(const std::string& line, std::size_t place) {
@@ -200,7 +200,7 @@ TEST_CASE("what other ranks print in between changes nothing") {
     CAPTURE(golden.file);
     const auto lines = lines_of(golden.file);
     CHECK(describe(record_of(run_of(golden), among_noise(lines))) ==
-          describe(record_of(run_of(golden), lines)));
+        describe(record_of(run_of(golden), lines)));
   }
 }
 
@@ -314,9 +314,8 @@ WrittenRecord record_with_version(const Golden& golden, const char* version, boo
   const auto seen = log->see_version(fmt::format("shardsweep-probe: {}", version));
   CHECK(seen.has_value() == known);
   if (!seen)
-    CHECK(seen.error().what.find(
-              fmt::format("'{}' of {}", version, find_trainer(golden.trainer)->title)) !=
-          std::string::npos);
+    CHECK(seen.error().what.find(fmt::format(
+              "'{}' of {}", version, find_trainer(golden.trainer)->title)) != std::string::npos);
   for (const auto& line : lines_of(golden.file))
     (void)log->read(line, 0);
   return log->finish(0.05);
@@ -358,7 +357,7 @@ TEST_CASE("a log that says its own version is refused by it, or keeps it with th
   CHECK(old.type == "error");
   CHECK(old.numbers.empty());
   CHECK(old.texts.at("message").find("Version '0.5.10' of DeepSpeed was found.") !=
-        std::string::npos);
+      std::string::npos);
   const auto known = told("deepspeed-0.16");
   CHECK(known.type == "result");
   CHECK(known.texts.at("trainer_version") == "0.16.4");
@@ -403,48 +402,48 @@ struct Untruth {
 const std::vector<Untruth>& untruths() {
   static const std::vector<Untruth> all{
       {"batch", "batch",
-       [](const Golden& golden, const Lines& lines) {
-         auto run = run_of(golden);
-         run.tokens_per_step = 2 * tokens;
-         return record_of(run, lines);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            auto run = run_of(golden);
+            run.tokens_per_step = 2 * tokens;
+            return record_of(run, lines);
+          }},
       {"first loss", "loss",
-       [](const Golden& golden, const Lines& lines) {
-         auto run = run_of(golden);
-         run.vocab = 1000;
-         return record_of(run, lines);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            auto run = run_of(golden);
+            run.vocab = 1000;
+            return record_of(run, lines);
+          }},
       {"nan", "loss",
-       [](const Golden& golden, const Lines& lines) {
-         Lines broken = lines;
-         for (const char* loss : {"9.871300E+00", "9.87130", "9.8713", "9.871", "9.87 "})
-           broken = with(broken, loss, std::string(loss).ends_with(' ') ? "nan " : "nan");
-         return record_of(run_of(golden), broken);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            Lines broken = lines;
+            for (const char* loss : {"9.871300E+00", "9.87130", "9.8713", "9.871", "9.87 "})
+              broken = with(broken, loss, std::string(loss).ends_with(' ') ? "nan " : "nan");
+            return record_of(run_of(golden), broken);
+          }},
       {"too few steps", "",
-       [](const Golden& golden, const Lines& lines) {
-         auto run = run_of(golden);
-         run.warmup = 5;
-         return record_of(run, lines);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            auto run = run_of(golden);
+            run.warmup = 5;
+            return record_of(run, lines);
+          }},
       {"world", "world",
-       [](const Golden& golden, const Lines& lines) {
-         return record_of(run_of(golden), lines, 32);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            return record_of(run_of(golden), lines, 32);
+          }},
       {"skipped", "skipped",
-       [](const Golden& golden, const Lines& lines) {
-         return record_of(run_of(golden), with_skipped(lines));
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            return record_of(run_of(golden), with_skipped(lines));
+          }},
       {"consumed", "consumed",
-       [](const Golden& golden, const Lines& lines) {
-         return record_of(run_of(golden), with_less_consumed(lines));
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            return record_of(run_of(golden), with_less_consumed(lines));
+          }},
       {"sequence", "sequence",
-       [](const Golden& golden, const Lines& lines) {
-         auto run = run_of(golden);
-         run.seq_len = 8192;
-         return record_of(run, lines);
-       }},
+          [](const Golden& golden, const Lines& lines) {
+            auto run = run_of(golden);
+            run.seq_len = 8192;
+            return record_of(run, lines);
+          }},
   };
   return all;
 }
@@ -473,9 +472,8 @@ TEST_CASE("the table of trainers and truth checks: a check that fails leaves no 
 TEST_CASE("each trainer has a golden log, and each that has changed its form has two") {
   for (const Trainer& trainer : trainers()) {
     CAPTURE(trainer.name);
-    const auto count = std::count_if(goldens().begin(), goldens().end(), [&](const auto& one) {
-      return one.trainer == trainer.name;
-    });
+    const auto count = std::count_if(goldens().begin(), goldens().end(),
+        [&](const auto& one) { return one.trainer == trainer.name; });
     CHECK(count >= (trainer.from.empty() ? 1 : 2));
   }
 }

@@ -14,12 +14,12 @@ namespace {
 
 TrainerRun run_of(std::string log, std::vector<std::string> patterns = {}) {
   return {.log = std::move(log),
-          .patterns = std::move(patterns),
-          .warmup = 2,
-          .steps = 3,
-          .dp = 2,
-          .seq_len = 100,
-          .tokens_per_step = 800};
+      .patterns = std::move(patterns),
+      .warmup = 2,
+      .steps = 3,
+      .dp = 2,
+      .seq_len = 100,
+      .tokens_per_step = 800};
 }
 
 std::string megatron(int iteration, double ms, double loss = 6) {
@@ -90,8 +90,7 @@ TEST_CASE("a log that contradicts the layout is an error, and no result") {
     for (int i = 1; i < 6; ++i)
       (void)log.read(megatron(i, 100), i);
     const auto said = message_of(log.finish(0.1));
-    CHECK(
-        said ==
+    CHECK(said ==
         "its log is no measurement: It ran with gpus 4, and 2 was asked for. It ran with dp 4, "
         "and 2 was asked for.");
   }
@@ -115,7 +114,7 @@ TEST_CASE("a log that contradicts the layout is an error, and no result") {
   SUBCASE("none") {
     auto log = reader_of(run_of("megatron"));
     CHECK(message_of(log.finish(0.1)).find("no train step that this reader knows") !=
-          std::string::npos);
+        std::string::npos);
   }
   SUBCASE("a loss that is no number") {
     auto log = reader_of(run_of("megatron"));
@@ -137,12 +136,11 @@ TEST_CASE("a log without times is measured by when it is read, or not at all") {
   CHECK(number(fine, "resolution") == doctest::Approx(0.1 / 6));
   const auto coarse = message_of(log.finish(1));
   CHECK(coarse.find("Its lines are read every 1.0 s, and all timed train steps took 6.0 s") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("what another start would print again is final, the rest is tried once more") {
-  const auto class_of = [](const TrainerRun& run, std::string_view facts, double loss,
-                           int steps) {
+  const auto class_of = [](const TrainerRun& run, std::string_view facts, double loss, int steps) {
     auto log = reader_of(run);
     (void)log.read(facts, 0);
     for (int i = 1; i <= steps; ++i)
@@ -198,7 +196,7 @@ TEST_CASE("facts of one node and train steps of another meet") {
   CHECK(last.finish(0.1).type == "result");  // what it has not heard it can't check
   REQUIRE(last.add_facts(first.facts_text() + "complete\n"));
   CHECK(message_of(last.finish(0.1)).find("It ran with gpus 4, and 2 was asked for.") !=
-        std::string::npos);
+      std::string::npos);
 
   auto own = reader_of(run_of("megatron"));
   (void)own.read(
@@ -265,10 +263,10 @@ TEST_CASE("a rank alone tells its memory, and neither speed nor loss") {
   (void)other.read("using world size: 2, data-parallel size: 2", 0);
   (void)other.read(memory, 1);
   CHECK(message_of(other.finish(0.1)).find("It ran with gpus 2, and 16 was asked for.") !=
-        std::string::npos);
+      std::string::npos);
   auto silent = reader_of(run);
   CHECK(message_of(silent.finish(0.1)).find("It printed no peak of its memory.") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 namespace {
@@ -316,5 +314,5 @@ TEST_CASE("a log without train steps says what makes its trainer print them") {
                   "\"steps_per_print\": 1, \"log_level\": \"info\".") != std::string::npos);
   CHECK(message_of(reader_of(run_of("megatron")).finish(0.1))
             .find("Megatron-LM prints each if you set --log-interval 1 --log-throughput.") !=
-        std::string::npos);
+      std::string::npos);
 }

@@ -28,7 +28,7 @@ struct PresentCase {
 
 std::vector<PresentCase> present_configurations(int& lines) {
   std::ifstream in(std::filesystem::path(SHARDSWEEP_SOURCE_DIR) / "tests" / "data" / "cases" /
-                   "present_configurations.txt");
+      "present_configurations.txt");
   REQUIRE(in);
   std::vector<PresentCase> all;
   bool within = false;
@@ -51,19 +51,11 @@ std::vector<PresentCase> present_configurations(int& lines) {
 
 std::vector<std::string> words_of(const TrainerLayout& one) {
   std::vector<std::string> words{fmt::format("dp{}/{}", one.dp, one.dp_replicate),
-                                 fmt::format("tp{}", one.tp),
-                                 fmt::format("pp{}", one.pp),
-                                 fmt::format("cp{}", one.cp),
-                                 fmt::format("ep{}", one.ep),
-                                 fmt::format("vpp{}", one.vpp),
-                                 fmt::format("mb{}", one.micro_batch),
-                                 fmt::format("ga{}", one.grad_accum),
-                                 fmt::format("z{}", one.zero),
-                                 fmt::format("seq{}", one.seq_len),
-                                 one.recompute,
-                                 one.schedule,
-                                 one.cp_mode,
-                                 one.rank_order};
+      fmt::format("tp{}", one.tp), fmt::format("pp{}", one.pp), fmt::format("cp{}", one.cp),
+      fmt::format("ep{}", one.ep), fmt::format("vpp{}", one.vpp),
+      fmt::format("mb{}", one.micro_batch), fmt::format("ga{}", one.grad_accum),
+      fmt::format("z{}", one.zero), fmt::format("seq{}", one.seq_len), one.recompute, one.schedule,
+      one.cp_mode, one.rank_order};
   if (one.sequence_parallel) words.emplace_back("sp");
   return words;
 }

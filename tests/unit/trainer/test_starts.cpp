@@ -15,8 +15,8 @@ namespace shardsweep {
 namespace {
 
 /// Their placeholders stand beside the trainer's word, whatever the value is.
-constexpr std::array<std::string_view, 8> plain{"dp",      "tp",          "pp",         "cp",
-                                                "seq_len", "micro_batch", "grad_accum", "zero"};
+constexpr std::array<std::string_view, 8> plain{
+    "dp", "tp", "pp", "cp", "seq_len", "micro_batch", "grad_accum", "zero"};
 
 TEST_CASE("a new sweep has its trainer's own words for what it tells") {
   const auto trainers = configurable_trainers();
@@ -34,8 +34,7 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
     int told = 0;
     for (const AxisNames& axis : axis_names()) {
       if (std::find(plain.begin(), plain.end(), axis.axis) == plain.end()) continue;
-      const std::string_view word =
-          axis.names.at(static_cast<std::size_t>(at - trainers.begin()));
+      const std::string_view word = axis.names.at(static_cast<std::size_t>(at - trainers.begin()));
       const std::string placeholder = "{" + std::string(axis.axis) + "}";
       if (word.empty() || rest.find(placeholder) == std::string::npos) continue;
       CAPTURE(axis.axis);
@@ -55,7 +54,7 @@ TEST_CASE("a new sweep says for which versions it is, and where its samples come
     CHECK_FALSE(start.data.empty());
     // It names a folder of the user's if and only if it asks for one.
     CHECK((start.rest.find("DATA") != std::string_view::npos) ==
-          (start.data.find("DATA") != std::string_view::npos));
+        (start.data.find("DATA") != std::string_view::npos));
     CHECK(start.has_recipes == !models_of(start).empty());
     for (const std::string_view model : models_of(start)) {
       const auto rest = rest_of(start, model);

@@ -46,14 +46,14 @@ TrainerLog read_text(std::string_view trainer, const std::string& text) {
   return reader->finish();
 }
 
-JudgedLog judged(std::string_view trainer, const std::string& file,
-                 const ExpectedRun& expected = {}) {
+JudgedLog judged(
+    std::string_view trainer, const std::string& file, const ExpectedRun& expected = {}) {
   return judge_log(read_text(trainer, text_of(file)), expected);
 }
 
 /// The one fault of a log.
-std::string fault_of(std::string_view trainer, const std::string& file,
-                     const ExpectedRun& expected = {}) {
+std::string fault_of(
+    std::string_view trainer, const std::string& file, const ExpectedRun& expected = {}) {
   return fmt::format("{}", fmt::join(judged(trainer, file, expected).faults, " "));
 }
 
@@ -113,34 +113,33 @@ TEST_CASE("the log of each trainer gives its measurement") {
     const double slack = std::max(2e-3, found.resolution);
     CHECK(std::abs(*found.tokens_per_s_per_gpu / tokens_per_s_per_gpu - 1) <= slack);
     CHECK(found.steps >= 4);
-    if (found.train_step_ms)
-      CHECK(*found.train_step_ms == doctest::Approx(511.6).epsilon(4e-3));
+    if (found.train_step_ms) CHECK(*found.train_step_ms == doctest::Approx(511.6).epsilon(4e-3));
     CHECK(found.allocated_bytes.value_or(0) / 1073741824 ==
-          doctest::Approx(one.allocated_gib).epsilon(1e-3));
+        doctest::Approx(one.allocated_gib).epsilon(1e-3));
     CHECK(found.reserved_bytes.value_or(0) / 1073741824 ==
-          doctest::Approx(one.reserved_gib).epsilon(1e-3));
+        doctest::Approx(one.reserved_gib).epsilon(1e-3));
   }
 }
 
 TEST_CASE("a log that can't be believed gives no measurement") {
   CHECK(fault_of("megatron", "megatron-skipped") ==
-        "1 timed train step skipped: they changed no weight, and are faster than real ones.");
-  CHECK(fault_of("megatron", "megatron-nan") ==
-        "2 timed train steps with a loss that is no number.");
+      "1 timed train step skipped: they changed no weight, and are faster than real ones.");
+  CHECK(
+      fault_of("megatron", "megatron-nan") == "2 timed train steps with a loss that is no number.");
   CHECK(fault_of("megatron", "megatron-other-layout") ==
-        "Its degrees make 32 ranks, and it says that it has 16.");
-  CHECK(fault_of("megatron", "megatron-2026", {.dp = 4}) ==
-        "It ran with dp 2, and 4 was asked for.");
+      "Its degrees make 32 ranks, and it says that it has 16.");
+  CHECK(
+      fault_of("megatron", "megatron-2026", {.dp = 4}) == "It ran with dp 2, and 4 was asked for.");
   CHECK(fault_of("megatron", "megatron-2026", {.seq_len = 8192}) ==
-        "It ran with seq_len 4096, and 8192 was asked for.");
+      "It ran with seq_len 4096, and 8192 was asked for.");
   CHECK(fault_of("megatron", "megatron-2026", {.vocab = 32000}) ==
-        "The first loss is 10.831. A fresh model over 32000 entries begins near 10.373.");
-  CHECK(fault_of("nanotron", "megatron-2026") ==
-        "The log has no train step that this reader knows.");
+      "The first loss is 10.831. A fresh model over 32000 entries begins near 10.373.");
+  CHECK(
+      fault_of("nanotron", "megatron-2026") == "The log has no train step that this reader knows.");
   CHECK(fault_of("llm-foundry", "llm-foundry", {.gpus = 8, .tokens_per_step = 1048576}) ==
-        "By its step time it does 256206 tokens/s/GPU, and it prints 128100.");
+      "By its step time it does 256206 tokens/s/GPU, and it prints 128100.");
   CHECK(fault_of("nanotron", "nanotron", {.gpus = 8}) ==
-        "By its two speeds it ran on 16 GPUs, and 8 were asked for.");
+      "By its two speeds it ran on 16 GPUs, and 8 were asked for.");
 }
 
 namespace {
@@ -149,29 +148,20 @@ struct Wrong {
   std::string_view trainer;
   std::string file;
 };
-const std::vector<Wrong> one_of_each{{"megatron", "megatron-2026"},
-                                     {"megatron", "megatron-2024"},
-                                     {"megatron", "megatron-2023"},
-                                     {"megatron-bridge", "megatron-bridge"},
-                                     {"nemo", "nemo"},
-                                     {"nanotron", "nanotron"},
-                                     {"nanotron", "nanotron-2024"},
-                                     {"torchtitan", "torchtitan-2026"},
-                                     {"deepspeed", "deepspeed-pipe"},
-                                     {"deepspeed", "deepspeed-engine"},
-                                     {"gpt-neox", "gpt-neox"},
-                                     {"picotron", "picotron"},
-                                     {"llm-foundry", "llm-foundry"},
-                                     {"records", "records"}};
+const std::vector<Wrong> one_of_each{{"megatron", "megatron-2026"}, {"megatron", "megatron-2024"},
+    {"megatron", "megatron-2023"}, {"megatron-bridge", "megatron-bridge"}, {"nemo", "nemo"},
+    {"nanotron", "nanotron"}, {"nanotron", "nanotron-2024"}, {"torchtitan", "torchtitan-2026"},
+    {"deepspeed", "deepspeed-pipe"}, {"deepspeed", "deepspeed-engine"}, {"gpt-neox", "gpt-neox"},
+    {"picotron", "picotron"}, {"llm-foundry", "llm-foundry"}, {"records", "records"}};
 
 /// The record that an attempt with this log would get.
 WrittenRecord record_of(const Wrong& one, const std::string& text, std::int64_t tokens) {
   auto log = LogRecords::make({.log = std::string(one.trainer),
-                               .warmup = 1,
-                               .steps = 5,
-                               .seq_len = 4096,
-                               .tokens_per_step = tokens},
-                              16);
+                                  .warmup = 1,
+                                  .steps = 5,
+                                  .seq_len = 4096,
+                                  .tokens_per_step = tokens},
+      16);
   REQUIRE(log);
   std::istringstream lines(text);
   double now_s = 0;
@@ -192,8 +182,7 @@ TEST_CASE("no reader reports a number where a truth check fails") {
     CHECK(other_batch.numbers.empty());
     // All losses but the first two are no numbers.
     std::string broken = text;
-    for (const auto* loss :
-         {"1.022100E+01", "10.22100", "10.2210", "10.221", "10.22", "10.2"}) {
+    for (const auto* loss : {"1.022100E+01", "10.22100", "10.2210", "10.221", "10.22", "10.2"}) {
       for (auto at = broken.find(loss); at != std::string::npos; at = broken.find(loss))
         broken.replace(at, std::string_view(loss).size(), "nan");
     }
@@ -222,8 +211,8 @@ TEST_CASE("parameters of another model are told, where all ranks print theirs") 
   REQUIRE(other.faults.size() == 1);
   CHECK(other.faults[0].starts_with(
       "Its model has 1700000000 parameters, and that of the sweep has 8000000000."));
-  CHECK(judge_log(read_text("megatron", text),
-                  {.parameters = 8'000'000'000, .unchecked = {"parameters"}})
+  CHECK(judge_log(
+      read_text("megatron", text), {.parameters = 8'000'000'000, .unchecked = {"parameters"}})
             .faults.empty());
 }
 
@@ -240,14 +229,11 @@ struct MoePrint {
 
 // 4 layers of 32 experts, hidden 64, width 256, gated: 6,291,456 parameters are experts'. All
 // else has 300,000.
-constexpr std::array<MoePrint, 8> moe_prints{{{1, 2, 6'591'456, 6'591'456, true},
-                                              {2, 2, 3'445'728, 6'591'456, true},
-                                              {8, 2, 1'086'432, 6'591'456, true},
-                                              {8, 1, 1'872'864, 6'591'456, true},
-                                              {8, 2, 6'591'456, 6'591'456, true},
-                                              {8, 2, 1'086'432, 65'000'000, false},
-                                              {8, 2, 1'086'432, 2'000'000, false},
-                                              {1, 2, 1'086'432, 6'591'456, false}}};
+constexpr std::array<MoePrint, 8> moe_prints{
+    {{1, 2, 6'591'456, 6'591'456, true}, {2, 2, 3'445'728, 6'591'456, true},
+        {8, 2, 1'086'432, 6'591'456, true}, {8, 1, 1'872'864, 6'591'456, true},
+        {8, 2, 6'591'456, 6'591'456, true}, {8, 2, 1'086'432, 65'000'000, false},
+        {8, 2, 1'086'432, 2'000'000, false}, {1, 2, 1'086'432, 6'591'456, false}}};
 
 std::string moe_log(const MoePrint& one, bool with_shape) {
   std::string text = fmt::format(
@@ -273,7 +259,7 @@ std::string moe_log(const MoePrint& one, bool with_shape) {
 
 std::vector<std::string> faults_of_moe(const MoePrint& one, bool with_shape) {
   return judge_facts(read_text("megatron", moe_log(one, with_shape)),
-                     {.gpus = 16, .tp = 2, .pp = 1, .parameters = one.whole});
+      {.gpus = 16, .tp = 2, .pp = 1, .parameters = one.whole});
 }
 
 }  // namespace
@@ -289,8 +275,8 @@ TEST_CASE("experts that are shared among ranks are counted whole") {
   CHECK(faults_of_moe(moe_prints.at(2), false).empty());
   REQUIRE_FALSE(faults_of_moe(moe_prints.at(5), false).empty());
   CHECK(faults_of_moe(moe_prints.at(5), true).at(0) ==
-        "Its model has 4756448 to 6591456 parameters with all of its experts, and that of the "
-        "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
+      "Its model has 4756448 to 6591456 parameters with all of its experts, and that of the "
+      "sweep has 65000000. Where this is right, write 'unchecked: [parameters]'.");
 }
 
 namespace {
@@ -306,10 +292,8 @@ const std::vector<WorldPrint> world_prints{
     {1, {.gpus = 2, .dp = 1, .tp = 1, .pp = 2, .cp = 1}, true},
     {2, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, true},
     {4, {.gpus = 8, .dp = 2, .tp = 2, .pp = 1, .cp = 2}, true},
-    {16, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, true},
-    {16, {.gpus = 16}, true},
-    {2, {.gpus = 16}, true},
-    {5, {.gpus = 16}, false},
+    {16, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, true}, {16, {.gpus = 16}, true},
+    {2, {.gpus = 16}, true}, {5, {.gpus = 16}, false},
     {3, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false},
     {8, {.gpus = 16, .dp = 16, .tp = 1, .pp = 1, .cp = 1}, false},
     {1, {.gpus = 16, .dp = 2, .tp = 4, .pp = 2, .cp = 1}, false}};
@@ -320,10 +304,10 @@ TEST_CASE("DeepSpeed's world_size is its data parallel degree, whoever made the 
   for (const WorldPrint& one : world_prints) {
     CAPTURE(one.printed);
     CAPTURE(one.expected.dp);
-    const auto log =
-        read_text("deepspeed", fmt::format("[INFO] [config.py:1004:print]   world_size "
-                                           "................... {}\n",
-                                           one.printed));
+    const auto log = read_text("deepspeed",
+        fmt::format("[INFO] [config.py:1004:print]   world_size "
+                    "................... {}\n",
+            one.printed));
     const auto faults = judge_facts(log, one.expected);
     CHECK_MESSAGE(faults.empty() == one.right, fmt::format("{}", fmt::join(faults, " ")));
   }
@@ -360,8 +344,7 @@ TEST_CASE("too few train steps are no measurement") {
   text.erase(text.find("iteration        3/"));
   const JudgedLog log = judge_log(read_text("megatron", text));
   REQUIRE(log.faults.size() == 1);
-  CHECK(log.faults[0] ==
-        "It has 2 train steps. At least 3 are needed: the first is not timed.");
+  CHECK(log.faults[0] == "It has 2 train steps. At least 3 are needed: the first is not timed.");
 }
 
 TEST_CASE("parameters are summed over the model parallel ranks") {
@@ -375,7 +358,7 @@ TEST_CASE("what a log leaves out is said, and how to give it") {
   REQUIRE(log.notes.size() == 1);
   CHECK(log.notes[0] == "The log alone does not tell tokens/s. Give --gpus and --seq-len.");
   CHECK(judged("gpt-neox", "gpt-neox").notes.at(0) ==
-        "The log alone does not tell tokens/s. Give --gpus.");
+      "The log alone does not tell tokens/s. Give --gpus.");
 }
 
 namespace {
@@ -422,8 +405,7 @@ namespace {
 /// The log of a run of Megatron-LM, with the dump of its arguments that a version of today
 /// prints.
 std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked,
-                                        const std::vector<std::string>& arguments,
-                                        std::string_view trainer = "megatron") {
+    const std::vector<std::string>& arguments, std::string_view trainer = "megatron") {
   auto run =
       LogRecords::make({.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
   REQUIRE(run);
@@ -432,8 +414,8 @@ std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked
   for (int step = 1; step <= 5; ++step)
     (void)run->read(fmt::format(" iteration {}/ 5 | elapsed time per iteration (ms): 10.0 | "
                                 "global batch size: 8 | lm loss: 6.2E+00 |",
-                                step),
-                    step);
+                        step),
+        step);
   if (const auto said = run->contradiction()) {
     for (const auto& [key, value] : said->texts) {
       if (key == "message") return {value};
@@ -445,8 +427,7 @@ std::vector<std::string> faults_of_echo(std::map<std::string, std::string> asked
 }  // namespace
 
 TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prints") {
-  const std::vector<std::string> printed{
-      "  expert_model_parallel_size ...................... 1",
+  const std::vector<std::string> printed{"  expert_model_parallel_size ...................... 1",
       "  micro_batch_size ................................ 4",
       "  recompute_granularity ........................... None",
       "  sequence_parallel ............................... False",
@@ -454,21 +435,16 @@ TEST_CASE("a flag that Megatron-LM ignores is seen in the arguments that it prin
       "  data_parallel_sharding_strategy ................. no_shard",
       "  use_torch_fsdp2 ................................. False",
       "  virtual_pipeline_model_parallel_size ............ None"};
-  CHECK(faults_of_echo({{"ep", "1"},
-                        {"micro_batch", "4"},
-                        {"recompute", "none"},
-                        {"sequence_parallel", "false"},
-                        {"zero", "1"},
-                        {"vpp", "1"},
-                        {"bucket_mb", "25"}},
-                       printed)
+  CHECK(faults_of_echo(
+      {{"ep", "1"}, {"micro_batch", "4"}, {"recompute", "none"}, {"sequence_parallel", "false"},
+          {"zero", "1"}, {"vpp", "1"}, {"bucket_mb", "25"}},
+      printed)
             .empty());
   const std::vector<std::tuple<std::string, std::string, std::string>> ignored{
       {"ep", "2", "It ran with ep 1, and 2 was asked for."},
       {"micro_batch", "2", "It ran with micro_batch 4, and 2 was asked for."},
       {"recompute", "full", "It ran with recompute none, and full was asked for."},
-      {"sequence_parallel", "true",
-       "It ran with sequence_parallel false, and true was asked for."},
+      {"sequence_parallel", "true", "It ran with sequence_parallel false, and true was asked for."},
       {"zero", "0", "It ran with zero 1, and 0 was asked for."},
       {"vpp", "2", "It ran with vpp 1, and 2 was asked for."}};
   for (const auto& [axis, asked, sentence] : ignored) {
@@ -492,36 +468,31 @@ TEST_CASE("axes of today are held against the arguments that Megatron-LM prints"
     return found.empty() ? std::string("right") : found.front();
   };
   for (const auto& [axis, asked] :
-       std::vector<std::pair<std::string, std::string>>{{"cuda_graphs", "true"},
-                                                        {"first_stage_layers", "7"},
-                                                        {"last_stage_layers", "3"},
-                                                        {"expert_tp", "2"},
-                                                        {"expert_tp", "0"},
-                                                        {"offload", "optimizer"},
-                                                        {"recompute", "layernorm+moe_act"}}) {
+      std::vector<std::pair<std::string, std::string>>{{"cuda_graphs", "true"},
+          {"first_stage_layers", "7"}, {"last_stage_layers", "3"}, {"expert_tp", "2"},
+          {"expert_tp", "0"}, {"offload", "optimizer"}, {"recompute", "layernorm+moe_act"}}) {
     CHECK(axis + ' ' + faults(axis, asked) == axis + " right");
   }
   for (const auto& [axis, asked, sentence] :
-       std::vector<std::tuple<std::string, std::string, std::string>>{
-           {"cuda_graphs", "false", "It ran with cuda_graphs true, and false was asked for."},
-           {"first_stage_layers", "6",
-            "It ran with first_stage_layers 7, and 6 was asked for."},
-           {"expert_tp", "1", "It ran with expert_tp 2, and 1 was asked for."},
-           {"offload", "none", "It ran with offload optimizer, and none was asked for."},
-           {"recompute", "full", "It ran with recompute selective, and full was asked for."}}) {
+      std::vector<std::tuple<std::string, std::string, std::string>>{
+          {"cuda_graphs", "false", "It ran with cuda_graphs true, and false was asked for."},
+          {"first_stage_layers", "6", "It ran with first_stage_layers 7, and 6 was asked for."},
+          {"expert_tp", "1", "It ran with expert_tp 2, and 1 was asked for."},
+          {"offload", "none", "It ran with offload optimizer, and none was asked for."},
+          {"recompute", "full", "It ran with recompute selective, and full was asked for."}}) {
     CHECK(faults(axis, asked).find(sentence) != std::string::npos);
   }
 }
 
 TEST_CASE("the ZeRO stage of Megatron-LM is read from all of its flags") {
   const auto stage = [](const std::string& asked, const std::string& optimizer,
-                        const std::string& sharding, const std::string& fsdp,
-                        const std::string& torch_fsdp) {
+                         const std::string& sharding, const std::string& fsdp,
+                         const std::string& torch_fsdp) {
     return faults_of_echo({{"zero", asked}},
-                          {"  data_parallel_sharding_strategy ... " + sharding,
-                           "  use_distributed_optimizer ......... " + optimizer,
-                           "  use_megatron_fsdp ................. " + fsdp,
-                           "  use_torch_fsdp2 ................... " + torch_fsdp});
+        {"  data_parallel_sharding_strategy ... " + sharding,
+            "  use_distributed_optimizer ......... " + optimizer,
+            "  use_megatron_fsdp ................. " + fsdp,
+            "  use_torch_fsdp2 ................... " + torch_fsdp});
   };
   // Newer versions print a strategy by default, which means nothing without FSDP.
   CHECK(stage("0", "False", "optim_grads_params", "False", "False").empty());
@@ -551,9 +522,9 @@ TEST_CASE("what other trainers print of their configuration is held against the 
       "[titan] 2026-02-20 10:00:00 - root - INFO - Running with configs: {",
       R"(    "expert_parallel_degree": 2,)", R"(    "mode": "full",)"};
   const auto ending = [](std::string_view trainer, std::map<std::string, std::string> asked,
-                         const std::vector<std::string>& printed) {
-    auto run = LogRecords::make(
-        {.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
+                          const std::vector<std::string>& printed) {
+    auto run =
+        LogRecords::make({.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
     REQUIRE(run);
     for (const auto& line : printed)
       (void)run->read(line, 0);
@@ -563,12 +534,10 @@ TEST_CASE("what other trainers print of their configuration is held against the 
   };
   CHECK(ending("deepspeed", {{"grad_accum", "2"}, {"zero", "1"}}, deepspeed).empty());
   CHECK(ending("deepspeed", {{"zero", "2"}}, deepspeed).find("with zero 1, and 2 was") !=
-        std::string::npos);
-  CHECK(
-      ending("nanotron",
-             {{"grad_accum", "2"}, {"micro_batch", "2"}, {"recompute", "full"}, {"zero", "1"}},
-             nanotron)
-          .empty());
+      std::string::npos);
+  CHECK(ending("nanotron",
+      {{"grad_accum", "2"}, {"micro_batch", "2"}, {"recompute", "full"}, {"zero", "1"}}, nanotron)
+            .empty());
   CHECK(ending("nanotron", {{"recompute", "none"}}, nanotron)
             .find("with recompute full, and none was") != std::string::npos);
   CHECK(ending("torchtitan", {{"ep", "2"}, {"recompute", "full"}}, torchtitan).empty());

@@ -24,8 +24,7 @@ std::string why(const char* trainer, std::string_view version) {
 }
 
 /// A folder of this test, with one file in it.
-fs::path folder_with(const std::string& name, const std::string& file,
-                     const std::string& text) {
+fs::path folder_with(const std::string& name, const std::string& file, const std::string& text) {
   fs::path folder = fs::temp_directory_path() / ("shardsweep-probe-" + name);
   fs::remove_all(folder);
   fs::create_directories((folder / file).parent_path());
@@ -45,8 +44,7 @@ std::string probed(const char* trainer, const fs::path& folder) {
   std::string line = "cd " + quoted(folder.string()) + " &&";
   for (const auto& word : probe_command(*find_trainer(trainer), "python3"))
     line += " " + quoted(word);
-  std::FILE* pipe =
-      ::popen(line.c_str(), "r");  // NOLINT(cert-env33-c): of the test's own words
+  std::FILE* pipe = ::popen(line.c_str(), "r");  // NOLINT(cert-env33-c): of the test's own words
   REQUIRE(pipe != nullptr);
   std::string text(512, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), pipe));
@@ -69,15 +67,15 @@ TEST_CASE("versions are compared as far as a bound says") {
 TEST_CASE("a version older than the range is refused with both") {
   CHECK(why("megatron", "0.13.0rc2") == "");
   CHECK(why("megatron", "0.4.1") ==
-        "Version '0.4.1' of Megatron-LM was found. The reader 'megatron' knows the log of "
-        "versions 0.5 to 0.20. To read it all the same, write 'unchecked: [version]'.");
+      "Version '0.4.1' of Megatron-LM was found. The reader 'megatron' knows the log of "
+      "versions 0.5 to 0.20. To read it all the same, write 'unchecked: [version]'.");
   CHECK(why("records", "99") == "");
 }
 
 TEST_CASE("a newer version than those tested is no fault, and is said") {
   for (const auto& [trainer, version] :
-       {std::pair{"megatron", "0.21.0rc1"}, std::pair{"megatron-bridge", "0.8.0"},
-        std::pair{"torchtitan", "0.4.0"}, std::pair{"picotron", "2027.1.5"}}) {
+      {std::pair{"megatron", "0.21.0rc1"}, std::pair{"megatron-bridge", "0.8.0"},
+          std::pair{"torchtitan", "0.4.0"}, std::pair{"picotron", "2027.1.5"}}) {
     CAPTURE(trainer);
     CHECK(why(trainer, version) == "");
     CHECK(is_newer_than_tested(*find_trainer(trainer), version));
@@ -102,12 +100,11 @@ TEST_CASE("a line says the version") {
   CHECK(version_in(*find_trainer("megatron"), "shardsweep-probe: 0.13.0rc2") == "0.13.0rc2");
   CHECK_FALSE(version_in(*find_trainer("megatron"), "shardsweep-probe: unknown"));
   CHECK(version_in(*find_trainer("deepspeed"),
-                   "[Rank 0] DeepSpeed info: version=0.16.4, git-hash=unknown") == "0.16.4");
+            "[Rank 0] DeepSpeed info: version=0.16.4, git-hash=unknown") == "0.16.4");
 }
 
 TEST_CASE("the probe finds the version of a source tree, and starts no trainer") {
-  const auto megatron = folder_with(
-      "megatron", "megatron/core/package_info.py",
+  const auto megatron = folder_with("megatron", "megatron/core/package_info.py",
       "MAJOR = 0\nMINOR = 12\nPATCH = 3\nPRE_RELEASE = 'rc1'\nVERSION = (MAJOR,)\n");
   std::ofstream(megatron / "megatron/core/__init__.py") << "raise SystemExit('imported')\n";
   CHECK(probed("megatron", megatron) == "shardsweep-probe: 0.12.3");
@@ -136,23 +133,23 @@ TEST_CASE("a log of a newer version counts as long as nothing contradicts it") {
     for (int i = 1; i < 4; ++i)
       (void)log->read(fmt::format(" iteration {}/ 3 | elapsed time per iteration (ms): 100.0 | "
                                   "lm loss: {} |",
-                                  i, loss),
-                      i);
+                          i, loss),
+          i);
     return log->finish(0.01);
   };
   const auto taken = measured(2, "6.0");
   CHECK(taken.type == "result");
   CHECK(taken.texts.at("trainer_version") == "0.21.0");
   CHECK(taken.texts.at("trainer_note") ==
-        "Version '0.21.0' of Megatron-LM is newer than tested: the reader 'megatron' was "
-        "tested with versions 0.5 to 0.20.");
+      "Version '0.21.0' of Megatron-LM is newer than tested: the reader 'megatron' was "
+      "tested with versions 0.5 to 0.20.");
   const auto refused = measured(1, "6.0");
   CHECK(refused.type == "error");
   CHECK(refused.texts.at("class") == "usage");
   CHECK(refused.texts.at("message") ==
-        "its log is no measurement: Version '0.21.0' of Megatron-LM is newer than tested: the "
-        "reader 'megatron' was tested with versions 0.5 to 0.20. It ran with dp 2, and 1 was "
-        "asked for.");
+      "its log is no measurement: Version '0.21.0' of Megatron-LM is newer than tested: the "
+      "reader 'megatron' was tested with versions 0.5 to 0.20. It ran with dp 2, and 1 was "
+      "asked for.");
   CHECK(measured(2, "nan").texts.at("class") == "nan");
 }
 

@@ -104,7 +104,7 @@ std::string array_script(std::string_view first, std::span<const ElementScript> 
       "case $SLURM_ARRAY_TASK_ID in\n";
   for (const ElementScript& element : elements) {
     text += fmt::format("{}) exec {} {} ;;\n", element.index, interpreter_of(first),
-                        shell_quote(element.path.string()));
+        shell_quote(element.path.string()));
   }
   text +=
       "esac\n"

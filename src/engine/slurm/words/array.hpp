@@ -39,8 +39,8 @@ struct ArrayElement {
 [[nodiscard]] std::string slurm_name(std::string_view job_name, std::string_view id);
 
 /// An element's path as a pattern that sbatch fills in: its folder's name ends with ".index".
-[[nodiscard]] std::string element_pattern(const std::filesystem::path& file,
-                                          const ArrayElement& of_token);
+[[nodiscard]] std::string element_pattern(
+    const std::filesystem::path& file, const ArrayElement& of_token);
 
 struct ElementScript {
   std::int64_t index = 0;
@@ -48,7 +48,7 @@ struct ElementScript {
 };
 /// The script of an array: the interpreter and the options of `first` (the text of one of the
 /// elements' scripts; all have the same), then each element goes on with its own.
-[[nodiscard]] std::string array_script(std::string_view first,
-                                       std::span<const ElementScript> elements);
+[[nodiscard]] std::string array_script(
+    std::string_view first, std::span<const ElementScript> elements);
 
 }  // namespace shardsweep::slurm

@@ -54,7 +54,7 @@ std::optional<Number> number_of(std::string_view text) {
 bool is_job_id(std::string_view text) {
   constexpr std::string_view allowed = "0123456789_+.[]-,%";
   return !text.empty() && text.size() < 128 && text.front() >= '0' && text.front() <= '9' &&
-         text.find_first_not_of(allowed) == std::string_view::npos;
+      text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 bool is_state(std::string_view text) {
@@ -65,8 +65,8 @@ bool is_state(std::string_view text) {
 
 tl::unexpected<Fault> garbage(std::string_view program, std::string_view line) {
   return fault(FaultKind::unavailable,
-               fmt::format("{} printed a line that does not describe a job: '{}'", program,
-                           one_line(line, 200)));
+      fmt::format(
+          "{} printed a line that does not describe a job: '{}'", program, one_line(line, 200)));
 }
 
 /// What may stand after a known word of sacct: "CANCELLED+" where a column was too narrow.
@@ -130,7 +130,7 @@ std::optional<std::int64_t> canceller(std::string_view state) {
 /// squeue prints the text with spaces, scontrol and REST with underscores.
 bool same_reason(std::string_view reason, std::string_view known) {
   return std::equal(reason.begin(), reason.end(), known.begin(), known.end(),
-                    [](char a, char b) { return a == b || (a == '_' && b == ' '); });
+      [](char a, char b) { return a == b || (a == '_' && b == ' '); });
 }
 
 struct ReasonRow {
@@ -150,16 +150,15 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"JobHeldAdmin", false, "held by an administrator: ask them"},
     {"JobHoldMaxRequeue", true, "Slurm holds the job, because it was started too often"},
     {"BadConstraints", true, "no node fits its request: see the site file's constraint"},
-    {"ReqNodeNotAvail", false,
-     "a node that it needs is down, drained or reserved: see 'sinfo -R'"},
+    {"ReqNodeNotAvail", false, "a node that it needs is down, drained or reserved: see 'sinfo -R'"},
     {"NodeDown", false, "a node that it needs is down: see 'sinfo -R'"},
     {"PartitionDown", false, "the partition does not start jobs now"},
     {"PartitionInactive", false, "the partition is switched off"},
     {"PartitionNodeLimit", false,
-     "it asks for more (or fewer) nodes than the partition allows: use another partition"},
+        "it asks for more (or fewer) nodes than the partition allows: use another partition"},
     {"PartitionTimeLimit", false,
-     "it asks for more time than the partition allows: set lane.max_time or another "
-     "partition"},
+        "it asks for more time than the partition allows: set lane.max_time or another "
+        "partition"},
     {"Licenses", false, "waits for licenses"},
     {"Reservation", false, "waits for its reservation to begin"},
     {"InvalidAccount", true, "its account is not valid: see the site file's account"},
@@ -168,7 +167,7 @@ constexpr std::array<ReasonRow, 27> reasons{{
     {"QOSMaxNodePerUserLimit", false, "you have reached the QOS's limit of nodes"},
     {"QOSGrpNodeLimit", false, "the QOS has reached its limit of nodes"},
     {"QOSMaxWallDurationPerJobLimit", false,
-     "it asks for more time than the QOS allows: set lane.max_time"},
+        "it asks for more time than the QOS allows: set lane.max_time"},
     {"AssocGrpGRESMinutes", false, "the account's GPU minutes are spent"},
     {"AssocMaxJobsLimit", false, "you have reached your account's limit of running jobs"},
     {"AssocGrpNodeLimit", false, "your account has reached its limit of nodes"},
@@ -177,9 +176,8 @@ constexpr std::array<ReasonRow, 27> reasons{{
 const ReasonRow* find_reason(std::string_view reason) {
   // "ReqNodeNotAvail, UnavailableNodes:n3", "ReqNodeNotAvail(Unavailable:…)"
   const std::string_view head = reason.substr(0, reason.find_first_of(",("));
-  const auto* found = std::find_if(reasons.begin(), reasons.end(), [&](const ReasonRow& row) {
-    return same_reason(head, row.reason);
-  });
+  const auto* found = std::find_if(reasons.begin(), reasons.end(),
+      [&](const ReasonRow& row) { return same_reason(head, row.reason); });
   return found == reasons.end() ? nullptr : found;
 }
 
@@ -206,11 +204,11 @@ Result<std::vector<Job>> parse_queue(std::string_view text) {
       return garbage("squeue", row);
     }
     jobs.push_back({.id = std::string(part[0]),
-                    .name = allocation_name(part[4], part[0]),
-                    .state = std::string(part[1]),
-                    .reason = std::string(part[2]),
-                    .nodes = std::string(part[3]),
-                    .source = Source::queue});
+        .name = allocation_name(part[4], part[0]),
+        .state = std::string(part[1]),
+        .reason = std::string(part[2]),
+        .nodes = std::string(part[3]),
+        .source = Source::queue});
   }
   return jobs;
 }
@@ -229,14 +227,14 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
     // Elements that never started share a line.
     for (const std::string& id : element_ids(part[0])) {
       jobs.push_back({.id = id,
-                      .name = allocation_name(part[5], id),
-                      .state = std::string(part[1]),
-                      .reason = std::string(part[2]),
-                      .nodes = std::string(part[3]),
-                      .exit_code = *exit_code,
-                      .signal = *signal,
-                      .names_canceller = true,
-                      .source = Source::accounting});
+          .name = allocation_name(part[5], id),
+          .state = std::string(part[1]),
+          .reason = std::string(part[2]),
+          .nodes = std::string(part[3]),
+          .exit_code = *exit_code,
+          .signal = *signal,
+          .names_canceller = true,
+          .source = Source::accounting});
     }
   }
   return jobs;
@@ -244,13 +242,12 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
 
 Reading read_state(const Job& job, std::int64_t own_uid) {
   const std::string_view word = word_of(job.state);
-  const auto* row = std::find_if(states.begin(), states.end(),
-                                 [&](const StateRow& state) { return state.word == word; });
+  const auto* row = std::find_if(
+      states.begin(), states.end(), [&](const StateRow& state) { return state.word == word; });
   if (row == states.end()) return {};
   Reading reading{row->state, row->outcome, false, std::nullopt, false, Hold::nobody};
   if (word == "SUSPENDED" || word == "STOPPED") reading.hold = Hold::suspended;
-  reading.unexplained =
-      job.source == Source::queue && (word == "CANCELLED" || word == "FAILED");
+  reading.unexplained = job.source == Source::queue && (word == "CANCELLED" || word == "FAILED");
   if (word == "CANCELLED") {
     reading.cancelled_by = canceller(job.state);
     if (reading.cancelled_by == own_uid) reading.outcome = Outcome::cancelled;
@@ -259,7 +256,7 @@ Reading read_state(const Job& job, std::int64_t own_uid) {
     if (job.reason == "JobHeldUser") reading.hold = Hold::user;
     const ReasonRow* reason = find_reason(job.reason);
     reading.stuck = (reason != nullptr && reason->stuck) || word == "REQUEUE_HOLD" ||
-                    word == "SPECIAL_EXIT" || word == "LAUNCH_FAILED";
+        word == "SPECIAL_EXIT" || word == "LAUNCH_FAILED";
   }
   return reading;
 }
@@ -269,15 +266,14 @@ std::string describe(const Job& job, std::int64_t own_uid) {
     return "cancelled by you (scancel)";
   std::string text = job.state;
   // Accounting keeps why a job once waited, also when it has ended since.
-  const bool reason =
-      !job.reason.empty() && job.reason != "None" && job.source == Source::queue;
+  const bool reason = !job.reason.empty() && job.reason != "None" && job.source == Source::queue;
   if (reason) text += fmt::format(" ({})", job.reason);
   if (word_of(job.state) != "FAILED") return text;
   if (job.source == Source::accounting) {
     text += fmt::format(", exit code {}:{}", job.exit_code, job.signal);
   }
-  const bool not_launched = job.reason == "JobLaunchFailure" ||
-                            (job.exit_code == 0 && job.signal == cannot_open_output);
+  const bool not_launched =
+      job.reason == "JobLaunchFailure" || (job.exit_code == 0 && job.signal == cannot_open_output);
   if (not_launched) {
     text += ": Slurm could not write the job's output file or enter its folder on the node";
   }

@@ -52,7 +52,7 @@ bool belongs(const Job& job, const AllocationHandle& handle) {
 /// by nobody.
 bool was_lost_waiting(const Job& job, const Reading& reading) {
   return job.names_canceller && job.state == "CANCELLED" && !reading.cancelled_by &&
-         nodes_in(job.nodes).empty();
+      nodes_in(job.nodes).empty();
 }
 
 /// Accounting calls a job requeued, pending or running for ever that was cancelled while it was
@@ -65,8 +65,8 @@ bool is_left_over(const Job& job, const Reading& reading, const KnownJobs& known
   return had == known.end() || had->second.job->source == Source::accounting;
 }
 
-KnownJobs jobs_of(const AllocationHandle& handle, const std::vector<Job>& jobs,
-                  std::int64_t own_uid) {
+KnownJobs jobs_of(
+    const AllocationHandle& handle, const std::vector<Job>& jobs, std::int64_t own_uid) {
   KnownJobs known;
   for (const Job& job : jobs) {
     if (!belongs(job, handle)) continue;
@@ -94,8 +94,8 @@ bool live(const Known& known) {
 /// The one that counts: who holds the claim or was named to us, else the oldest that lives,
 /// else the last that has ended.
 const Known* choose(const KnownJobs& known, const std::string& job_id) {
-  const auto first_live = std::find_if(known.begin(), known.end(),
-                                       [](const auto& entry) { return live(entry.second); });
+  const auto first_live = std::find_if(
+      known.begin(), known.end(), [](const auto& entry) { return live(entry.second); });
   if (const auto named = known.find(job_id); named != known.end()) {
     const bool gave_way = !live(named->second) && named->second.exit_code == exit_not_claimed;
     if (!gave_way || first_live == known.end()) return &named->second;
@@ -122,8 +122,8 @@ SchedulerEvent seen(const AllocationHandle& handle, const Known& known, std::int
 }
 
 /// One more look without it; true where it has been missed for long enough.
-bool missed_again(const AllocationHandle& handle, Missing what, const LookContext& context,
-                  MissedJobs& missed) {
+bool missed_again(
+    const AllocationHandle& handle, Missing what, const LookContext& context, MissedJobs& missed) {
   Missed& miss = missed[handle.token];
   if (miss.looks == 0 && handle.missing == what)
     miss = {what, 1, context.now_s - handle.missing_for_s};
@@ -133,7 +133,7 @@ bool missed_again(const AllocationHandle& handle, Missing what, const LookContex
 }
 
 void count_miss(const AllocationHandle& handle, const LookContext& context, MissedJobs& missed,
-                LookResult& result) {
+    LookResult& result) {
   if (!context.complete || context.on_its_way.count(handle.token) != 0) return;
   if (!missed_again(handle, Missing::job, context, missed)) {
     result.events.emplace_back(JobMissed{handle.token, Missing::job});
@@ -145,16 +145,16 @@ void count_miss(const AllocationHandle& handle, const LookContext& context, Miss
 
 /// Over, but who cancelled it or how it failed is still to be told, and decides what comes of
 /// it.
-bool awaits_account(const AllocationHandle& handle, const Known& known,
-                    const LookContext& context, MissedJobs& missed) {
+bool awaits_account(const AllocationHandle& handle, const Known& known, const LookContext& context,
+    MissedJobs& missed) {
   return context.accounting && known.reading.unexplained &&
-         !missed_again(handle, Missing::account, context, missed);
+      !missed_again(handle, Missing::account, context, missed);
 }
 
 }  // namespace
 
-std::vector<AllocationHandle> to_be_accounted(const std::vector<AllocationHandle>& handles,
-                                              const std::vector<Job>& queue) {
+std::vector<AllocationHandle> to_be_accounted(
+    const std::vector<AllocationHandle>& handles, const std::vector<Job>& queue) {
   std::vector<AllocationHandle> open;
   for (const AllocationHandle& handle : handles) {
     const KnownJobs known = jobs_of(handle, queue, -1);
@@ -172,7 +172,7 @@ void mark_own_cancel(JobSeen& seen) {
 }
 
 LookResult conclude(const std::vector<AllocationHandle>& handles, const std::vector<Job>& jobs,
-                    const LookContext& context, MissedJobs& missed) {
+    const LookContext& context, MissedJobs& missed) {
   LookResult result;
   for (const AllocationHandle& handle : handles) {
     const KnownJobs known = jobs_of(handle, jobs, context.own_uid);

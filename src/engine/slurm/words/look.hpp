@@ -65,7 +65,6 @@ struct LookResult {
 
 /// `jobs`: of the queue, then of accounting. `missed` is carried from look to look.
 [[nodiscard]] LookResult conclude(const std::vector<AllocationHandle>& handles,
-                                  const std::vector<Job>& jobs, const LookContext& context,
-                                  MissedJobs& missed);
+    const std::vector<Job>& jobs, const LookContext& context, MissedJobs& missed);
 
 }  // namespace shardsweep::slurm

@@ -46,7 +46,7 @@ std::vector<std::string> option_question(std::string_view option) {
 bool lacks_option(std::string_view err) {
   // As getopt_long(3) of glibc and of musl write it.
   return err.find("unrecognized option") != std::string_view::npos ||
-         err.find("' is ambiguous") != std::string_view::npos;
+      err.find("' is ambiguous") != std::string_view::npos;
 }
 
 }  // namespace shardsweep::slurm

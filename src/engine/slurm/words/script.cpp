@@ -23,8 +23,7 @@ struct Tag {
 
 class Renderer {
  public:
-  Renderer(std::string_view name, const TemplateValues& values)
-      : name_(name), values_(values) {}
+  Renderer(std::string_view name, const TemplateValues& values) : name_(name), values_(values) {}
 
   Result<std::string> run(std::string_view text) {
     while (!text.empty()) {
@@ -61,8 +60,7 @@ class Renderer {
 
   [[nodiscard]] bool known(const std::string& key) const {
     return values_.values.count(key) != 0 || values_.lists.count(key) != 0 ||
-           std::find(values_.optional.begin(), values_.optional.end(), key) !=
-               values_.optional.end();
+        std::find(values_.optional.begin(), values_.optional.end(), key) != values_.optional.end();
   }
 
   /// The line with its tags replaced; nothing where an optional key has no value. `element`
@@ -120,8 +118,8 @@ class Renderer {
   Result<void> check_all_used() const {
     const auto unused = [this](const std::string& key) {
       return used_.count(key) == 0 &&
-             std::find(values_.optional.begin(), values_.optional.end(), key) ==
-                 values_.optional.end();
+          std::find(values_.optional.begin(), values_.optional.end(), key) ==
+          values_.optional.end();
     };
     for (const auto& [key, value] : values_.values) {
       if (unused(key)) return error(fmt::format("no line uses the key '{}'", key));
@@ -141,8 +139,8 @@ class Renderer {
 
 }  // namespace
 
-Result<std::string> render_template(std::string_view text, std::string_view name,
-                                    const TemplateValues& values) {
+Result<std::string> render_template(
+    std::string_view text, std::string_view name, const TemplateValues& values) {
   return Renderer(name, values).run(text);
 }
 
@@ -178,7 +176,7 @@ bool stands_in_directive(std::string_view value) {
   return !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte > 0x20 && byte < 0x7f &&
-           std::string_view("\"'\\#`$;&|<>").find(c) == std::string_view::npos;
+        std::string_view("\"'\\#`$;&|<>").find(c) == std::string_view::npos;
   });
 }
 
@@ -196,8 +194,8 @@ Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t
         options.push_back("--" + option);
         continue;
       }
-      SHARDSWEEP_ASSIGN(const std::string word,
-                        directive_value("site option " + option, value.value));
+      SHARDSWEEP_ASSIGN(
+          const std::string word, directive_value("site option " + option, value.value));
       options.push_back(fmt::format("--{}={}", option, word));
     }
   }
@@ -216,8 +214,8 @@ std::string site_value(const SiteSpec& site, const std::string& option, std::int
 
 /// sbatch takes the last of several equal options: what the site excludes and what is out stand
 /// in one. A node that is tried again is the only one asked for.
-Result<void> add_nodes(const SiteSpec& site, const ScriptContext& context,
-                       std::vector<std::string>& options) {
+Result<void> add_nodes(
+    const SiteSpec& site, const ScriptContext& context, std::vector<std::string>& options) {
   std::string exclude = site_value(site, "exclude", context.nodes);
   for (const std::string& node : context.exclude)
     exclude += (exclude.empty() ? "" : ",") + node;
@@ -238,15 +236,15 @@ Result<void> add_nodes(const SiteSpec& site, const ScriptContext& context,
 /// What the site does not say by itself. sbatch takes the last of several equal options, but
 /// gpus-per-node beside a site's own gres would be a second request.
 void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context,
-                  TemplateValues& values) {
+    TemplateValues& values) {
   const auto said = [&site](std::string_view option) {
     return site.slurm.count(std::string(option)) != 0 ||
-           std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
-               site.slurm_without.end();
+        std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
+        site.slurm_without.end();
   };
   auto& defaults = values.lists["default_options"];
   const bool gpus = said("gpus-per-node") || said("gres") || said("gpus") ||
-                    said("gpus-per-task") || said("tres-per-task");
+      said("gpus-per-task") || said("tres-per-task");
   if (!gpus) {
     defaults.push_back(fmt::format("--gpus-per-node={}", sweep.cluster.gpus_per_node));
   }
@@ -265,9 +263,9 @@ void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptCont
 Result<std::string> directive_value(std::string_view what, const std::string& value) {
   if (stands_in_directive(value)) return value;
   return fault(FaultKind::invalid_input,
-               fmt::format("{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control "
-                           "characters or any of \\ # ` $ ; & | < >",
-                           what, value));
+      fmt::format("{} '{}' cannot stand in a #SBATCH line: no spaces, quotes, control "
+                  "characters or any of \\ # ` $ ; & | < >",
+          what, value));
 }
 
 Result<std::string> output_value(const std::string& path) {
@@ -277,11 +275,10 @@ Result<std::string> output_value(const std::string& path) {
   return directive_value("the log's path", escaped);
 }
 
-Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
-                                     const ScriptContext& context) {
+Result<TemplateValues> script_values(
+    const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context) {
   TemplateValues values;
-  SHARDSWEEP_ASSIGN(values.values["job_name"],
-                    directive_value("the job name", context.job_name));
+  SHARDSWEEP_ASSIGN(values.values["job_name"], directive_value("the job name", context.job_name));
   SHARDSWEEP_ASSIGN(values.values["output"], output_value(context.paths.log().string()));
   values.values["sweep"] = sweep.name;
   values.values["nodes"] = std::to_string(context.nodes);

@@ -24,13 +24,12 @@ namespace shardsweep {
 struct TemplateValues {
   std::map<std::string, std::string, std::less<>> values;              ///< {{key}}, {{?key}}
   std::map<std::string, std::vector<std::string>, std::less<>> lists;  ///< {{*key}}
-  std::vector<std::string>
-      optional;  ///< keys that a template may leave unused or ask for in vain
+  std::vector<std::string> optional;  ///< keys that a template may leave unused or ask for in vain
 };
 
 /// `name` stands for the template in messages: "lane.sbatch:7: unknown key 'nods'".
-[[nodiscard]] Result<std::string> render_template(std::string_view text, std::string_view name,
-                                                  const TemplateValues& values);
+[[nodiscard]] Result<std::string> render_template(
+    std::string_view text, std::string_view name, const TemplateValues& values);
 
 /// One word for a POSIX shell, whatever bytes it holds.
 [[nodiscard]] std::string shell_quote(std::string_view word);
@@ -49,13 +48,12 @@ struct ScriptContext {
 
 /// A word of a #SBATCH line as it is, or a fault that says why it can't stand there. `what`
 /// names it.
-[[nodiscard]] Result<std::string> directive_value(std::string_view what,
-                                                  const std::string& value);
+[[nodiscard]] Result<std::string> directive_value(std::string_view what, const std::string& value);
 /// A file for `--output`: Slurm replaces %j and the like in it, and %% stands for %.
 [[nodiscard]] Result<std::string> output_value(const std::string& path);
 
 /// Faults name the value that can't stand in a #SBATCH line and where it comes from.
-[[nodiscard]] Result<TemplateValues> script_values(const SweepSpec& sweep, const SiteSpec& site,
-                                                   const ScriptContext& context);
+[[nodiscard]] Result<TemplateValues> script_values(
+    const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context);
 
 }  // namespace shardsweep

@@ -59,13 +59,12 @@ std::string table_of(const std::vector<Partition>& partitions) {
   for (const Partition& each : partitions)
     width = std::max(width, each.name.size() + 1);
   std::string text = fmt::format("#   {:<{}}  {:>5}  {:>14}  {:>5}  {:>9}  {}\n", "partition",
-                                 width, "nodes", "time limit", "CPUs", "memory", "gres");
+      width, "nodes", "time limit", "CPUs", "memory", "gres");
   for (const Partition& each : partitions) {
     text += fmt::format("#   {:<{}}  {:>5}  {:>14}  {:>5}  {:>9}  {}\n",
-                        each.name + (each.is_default ? "*" : ""), width, each.nodes,
-                        each.time_limit, each.cpus,
-                        bytes_text(static_cast<double>(each.memory_mb) * mebi),
-                        each.up ? each.gres : each.gres + " (down)");
+        each.name + (each.is_default ? "*" : ""), width, each.nodes, each.time_limit, each.cpus,
+        bytes_text(static_cast<double>(each.memory_mb) * mebi),
+        each.up ? each.gres : each.gres + " (down)");
   }
   return text;
 }
@@ -92,12 +91,12 @@ std::string qos_of(const Cluster& cluster) {
 
 void add_list(std::string& text, std::string_view what, const std::vector<std::string>& found) {
   text += fmt::format("#   {:<18}  {}\n", what,
-                      found.empty() ? "none found" : fmt::format("{}", fmt::join(found, ", ")));
+      found.empty() ? "none found" : fmt::format("{}", fmt::join(found, ", ")));
 }
 
 void add_machine(std::string& text, std::string_view what, const Machine& machine) {
   text += fmt::format("#\n# {}: {}, {}, {}\n", what, machine.kind, counted(machine.cpus, "CPU"),
-                      bytes_text(static_cast<double>(machine.memory_kib) * kibi));
+      bytes_text(static_cast<double>(machine.memory_kib) * kibi));
   add_list(text, "GPUs", machine.gpus);
   add_list(text, "shared folders", machine.shared);
   add_list(text, "container runtimes", machine.containers);
@@ -110,19 +109,18 @@ std::string slurm_options(const Cluster& cluster) {
   std::string text = "\n# Long options of sbatch, by their own names.\nslurm:\n";
   if (partition != nullptr) {
     text += fmt::format("  partition: {:<24} # by node count: {{\"1\": debug, \"2-\": {}}}\n",
-                        fmt::format("\"{}\"", partition->name), partition->name);
+        fmt::format("\"{}\"", partition->name), partition->name);
   }
   std::string account;
   const std::string accounts = accounts_of(cluster, account);
   if (account.empty()) {
     text += "  # account: NAME                    # Slurm lists no account of yours\n";
   } else {
-    text += fmt::format("  account: {:<26} # yours: {}\n", fmt::format("\"{}\"", account),
-                        accounts);
+    text +=
+        fmt::format("  account: {:<26} # yours: {}\n", fmt::format("\"{}\"", account), accounts);
   }
   const std::string qos = qos_of(cluster);
-  if (!qos.empty())
-    text += fmt::format("  # qos: NAME                        # yours: {}\n", qos);
+  if (!qos.empty()) text += fmt::format("  # qos: NAME                        # yours: {}\n", qos);
   if (partition != nullptr && gpus_of(partition->gres) == 0)
     text += "  gpus-per-node: false               # the partition has no GPUs\n";
   return text;
@@ -155,7 +153,7 @@ std::vector<Partition> parse_partitions(std::string_view text) {
     auto read = read_partition(line);
     if (!read) continue;
     const auto same = std::find_if(partitions.begin(), partitions.end(),
-                                   [&](const auto& each) { return each.name == read->name; });
+        [&](const auto& each) { return each.name == read->name; });
     if (same == partitions.end()) {
       partitions.push_back(*std::move(read));
     } else {
@@ -204,9 +202,9 @@ std::string machine_script(const std::string& home) {
          "\\(nfs4\\{0,1\\}\\|lustre\\|gpfs\\|beegfs\\|ceph\\|wekafs\\|"
          "panfs\\|fuse.juicefs\\|9p\\) .*/shared=\\1 (\\2)/p' /proc/mounts\n"
          "[ -e " +
-         home +
-         " ] && echo home=seen\n"
-         "echo complete=\n";
+      home +
+      " ] && echo home=seen\n"
+      "echo complete=\n";
 }
 
 std::optional<Machine> parse_machine(std::string_view text) {
@@ -245,11 +243,10 @@ std::string site_file_text(const Cluster& cluster) {
   if (cluster.login) add_machine(text, "This login node", *cluster.login);
   if (cluster.node) {
     add_machine(text, "A compute node", *cluster.node);
-    text +=
-        cluster.node->sees_home
-            ? "#   It sees the folder of the database.\n"
-            : "#   It does NOT see the folder of the database: set SHARDSWEEP_HOME to a shared "
-              "folder.\n";
+    text += cluster.node->sees_home
+        ? "#   It sees the folder of the database.\n"
+        : "#   It does NOT see the folder of the database: set SHARDSWEEP_HOME to a shared "
+          "folder.\n";
   }
   return text + "\nbackend: slurm\n" + slurm_options(cluster) + std::string(rest);
 }

@@ -18,51 +18,33 @@ namespace {
 std::string job_id_in(std::string_view out) {
   const std::string_view line = out.substr(0, out.find('\n'));
   const std::string_view id = line.substr(0, line.find(';'));
-  const bool number = !id.empty() && id.size() < 20 &&
-                      id.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool number =
+      !id.empty() && id.size() < 20 && id.find_first_not_of("0123456789") == std::string_view::npos;
   return number ? std::string(id) : "";
 }
 
 bool holds_any(std::string_view text, const auto& needles) {
-  return std::any_of(needles.begin(), needles.end(), [&](std::string_view needle) {
-    return text.find(needle) != std::string_view::npos;
-  });
+  return std::any_of(needles.begin(), needles.end(),
+      [&](std::string_view needle) { return text.find(needle) != std::string_view::npos; });
 }
 
 /// The answer was lost, not the question: what Slurm says of its connections, whether they
 /// failed before the question or after it.
-constexpr std::array<std::string_view, 17> lost_answers{"timed out",
-                                                        "Unable to contact",
-                                                        "Unexpected message",
-                                                        "Unexpected missing socket",
-                                                        "Zero Bytes",
-                                                        "Header lengths are longer",
-                                                        "Message send failure",
-                                                        "Message receive failure",
-                                                        "Transport endpoint",
-                                                        "Connection reset",
-                                                        "Communication",
-                                                        "Connection refused",
-                                                        "Broken pipe",
-                                                        "No route to host",
-                                                        "Network is unreachable",
-                                                        "slurm_msg_sendto",
-                                                        "slurm_receive_msg"};
+constexpr std::array<std::string_view, 17> lost_answers{"timed out", "Unable to contact",
+    "Unexpected message", "Unexpected missing socket", "Zero Bytes", "Header lengths are longer",
+    "Message send failure", "Message receive failure", "Transport endpoint", "Connection reset",
+    "Communication", "Connection refused", "Broken pipe", "No route to host",
+    "Network is unreachable", "slurm_msg_sendto", "slurm_receive_msg"};
 
 /// It may be asked again when other jobs have gone, or later. Each limit on submitted jobs has
 /// "SubmitJob" in its name: AssocMaxSubmitJobLimit, QOSMaxSubmitJobPerUserLimit, …
-constexpr std::array<std::string_view, 4> limits{
-    "SubmitJob", "temporarily unable to accept job", "Resource temporarily unavailable",
-    "too many requests"};
+constexpr std::array<std::string_view, 4> limits{"SubmitJob", "temporarily unable to accept job",
+    "Resource temporarily unavailable", "too many requests"};
 
 /// The job names or needs nodes that can't be had.
-constexpr std::array<std::string_view, 6> node_shortages{
-    "node configuration is not available",
-    "ode count specification invalid",
-    "nvalid node name",
-    "odes required for job are",
-    "ore processors requested than permitted",
-    "equired node not available"};
+constexpr std::array<std::string_view, 6> node_shortages{"node configuration is not available",
+    "ode count specification invalid", "nvalid node name", "odes required for job are",
+    "ore processors requested than permitted", "equired node not available"};
 
 /// Slurm's one text for every limit of an account or QOS, whether it passes or not.
 constexpr std::string_view any_limit = "job submit limit";
@@ -84,8 +66,8 @@ bool names_limit(std::string_view text) {
   return false;
 }
 
-std::optional<SchedulerEvent> read_limit(const std::string& token, std::string_view text,
-                                         const std::string& said) {
+std::optional<SchedulerEvent> read_limit(
+    const std::string& token, std::string_view text, const std::string& said) {
   if (holds_any(text, limits)) return SubmitDeferred{token, said};
   const bool open = text.find(any_limit) != std::string_view::npos && !names_limit(text);
   if (open) return SubmitDeferred{token, said, false};
@@ -95,8 +77,8 @@ std::optional<SchedulerEvent> read_limit(const std::string& token, std::string_v
 constexpr std::string_view refused = "Batch job submission failed:";
 
 std::vector<std::string> common_words(const AllocationRequest& request) {
-  std::vector<std::string> command{"sbatch",    "--parsable",       "--no-requeue",
-                                   "--no-kill", "--propagate=NONE", "--export=ALL"};
+  std::vector<std::string> command{
+      "sbatch", "--parsable", "--no-requeue", "--no-kill", "--propagate=NONE", "--export=ALL"};
   // Slurm does not start what could not end by then.
   if (request.deadline_in_s > 0)
     command.push_back(fmt::format("--deadline=now+{:.0f}seconds", request.deadline_in_s));
@@ -116,8 +98,8 @@ std::optional<SchedulerEvent> read_failure(const std::string& token, std::string
   return read_limit(token, said, std::string(said));
 }
 
-SchedulerEvent read_submission(const std::string& token, int exit_code, std::string_view out,
-                               std::string_view err) {
+SchedulerEvent read_submission(
+    const std::string& token, int exit_code, std::string_view out, std::string_view err) {
   const std::string id = job_id_in(out);
   // The id is what a job has and nothing else prints, whatever stands beside it.
   if (!id.empty()) return SubmitAccepted{token, id};
@@ -135,8 +117,8 @@ SchedulerEvent read_submission(const std::string& token, int exit_code, std::str
   return SubmitUnknown{token, said};
 }
 
-SchedulerEvent read_array_submission(const std::string& token, int exit_code,
-                                     std::string_view out, std::string_view err) {
+SchedulerEvent read_array_submission(
+    const std::string& token, int exit_code, std::string_view out, std::string_view err) {
   SchedulerEvent event = read_submission(token, exit_code, out, err);
   const auto element = element_in(token);
   auto* accepted = std::get_if<SubmitAccepted>(&event);
@@ -152,8 +134,8 @@ std::vector<std::string> submission_command(const AllocationRequest& request) {
   return command;
 }
 
-std::vector<std::string> array_command(const std::vector<AllocationRequest>& elements,
-                                       const std::filesystem::path& script) {
+std::vector<std::string> array_command(
+    const std::vector<AllocationRequest>& elements, const std::filesystem::path& script) {
   const AllocationRequest& first = elements.front();
   const ArrayElement of_token = element_in(first.token).value_or(ArrayElement{first.token, 0});
   const ArrayElement of_name = element_in(first.job_name).value_or(of_token);
@@ -172,14 +154,12 @@ std::vector<std::string> array_command(const std::vector<AllocationRequest>& ele
 }
 
 std::vector<std::string> command_environment(const std::vector<std::string>& own) {
-  constexpr std::array<std::string_view, 11> kept{
-      "HOME=", "USER=",       "LOGNAME=",    "SHELL=",           "LANG=", "LC_ALL=",
-      "TZ=",   "SLURM_CONF=", "KRB5CCNAME=", "XDG_RUNTIME_DIR=", "PATH="};
+  constexpr std::array<std::string_view, 11> kept{"HOME=", "USER=", "LOGNAME=", "SHELL=", "LANG=",
+      "LC_ALL=", "TZ=", "SLURM_CONF=", "KRB5CCNAME=", "XDG_RUNTIME_DIR=", "PATH="};
   std::vector<std::string> clean;
   for (const std::string& entry : own) {
-    const bool keep = std::any_of(kept.begin(), kept.end(), [&](std::string_view prefix) {
-      return entry.compare(0, prefix.size(), prefix) == 0;
-    });
+    const bool keep = std::any_of(kept.begin(), kept.end(),
+        [&](std::string_view prefix) { return entry.compare(0, prefix.size(), prefix) == 0; });
     if (keep) clean.push_back(entry);
   }
   return clean;

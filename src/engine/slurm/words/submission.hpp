@@ -16,16 +16,16 @@
 namespace shardsweep::slurm {
 
 /// `exit_code` is -1 where sbatch was ended by a signal or at its deadline.
-[[nodiscard]] SchedulerEvent read_submission(const std::string& token, int exit_code,
-                                             std::string_view out, std::string_view err);
+[[nodiscard]] SchedulerEvent read_submission(
+    const std::string& token, int exit_code, std::string_view out, std::string_view err);
 
 /// Slurm has no such nodes, or not so many.
 [[nodiscard]] bool lacks_nodes(std::string_view said);
 
 /// The same for an answer without an id, from its words alone: unknown where the answer may
 /// have been lost, deferred at a limit; none where they tell neither.
-[[nodiscard]] std::optional<SchedulerEvent> read_failure(const std::string& token,
-                                                         std::string_view said);
+[[nodiscard]] std::optional<SchedulerEvent> read_failure(
+    const std::string& token, std::string_view said);
 
 /// The command that submits `script`; the options that the tool owns stand in it, so that no
 /// template can lose them.
@@ -35,8 +35,8 @@ namespace shardsweep::slurm {
 [[nodiscard]] std::vector<std::string> array_command(
     const std::vector<AllocationRequest>& elements, const std::filesystem::path& script);
 /// What its answer means for one of them.
-[[nodiscard]] SchedulerEvent read_array_submission(const std::string& token, int exit_code,
-                                                   std::string_view out, std::string_view err);
+[[nodiscard]] SchedulerEvent read_array_submission(
+    const std::string& token, int exit_code, std::string_view out, std::string_view err);
 
 /// The environment for Slurm's commands, from `own` ("NAME=value"): what a login shell sets to
 /// change their options or output is left out. A job inherits what sbatch has, so only what

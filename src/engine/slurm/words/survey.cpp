@@ -19,15 +19,14 @@ constexpr char bar = '|';
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0)
-    return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
   return number;
 }
 
 /// For every line `take(parts)`, which is false where the line is no such thing.
 template <class Take>
-Result<void> each_line(std::string_view text, std::string_view program, std::size_t parts,
-                       const Take& take) {
+Result<void> each_line(
+    std::string_view text, std::string_view program, std::size_t parts, const Take& take) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
@@ -35,8 +34,8 @@ Result<void> each_line(std::string_view text, std::string_view program, std::siz
     if (line.empty()) continue;
     const auto fields = split(line, bar);
     if (fields.size() != parts || !take(fields)) {
-      return fault(FaultKind::unavailable, fmt::format("{} printed an unexpected line: '{}'",
-                                                       program, one_line(line, 200)));
+      return fault(FaultKind::unavailable,
+          fmt::format("{} printed an unexpected line: '{}'", program, one_line(line, 200)));
     }
   }
   return {};
@@ -94,15 +93,9 @@ Result<void> read_waiting(std::string_view text, std::int64_t own_uid, SiteFacts
 }
 
 std::vector<std::string> accounts_command(std::string_view user) {
-  return {"sacctmgr",
-          "--noheader",
-          "--parsable2",
-          "show",
-          "user",
-          "where",
-          fmt::format("name={}", user),
-          "withassoc",
-          "format=defaultaccount,account,maxsubmitjobs,defaultqos"};
+  return {"sacctmgr", "--noheader", "--parsable2", "show", "user", "where",
+      fmt::format("name={}", user), "withassoc",
+      "format=defaultaccount,account,maxsubmitjobs,defaultqos"};
 }
 
 Result<void> read_accounts(std::string_view text, SiteFacts& into) {
@@ -131,10 +124,8 @@ Result<void> read_accounts(std::string_view text, SiteFacts& into) {
 }
 
 std::vector<std::string> qos_command() {
-  return {
-      "sacctmgr",    "--noheader",
-      "--parsable2", "show",
-      "qos",         "format=name,maxsubmitjobsperuser,maxsubmitjobsperaccount,grpsubmitjobs"};
+  return {"sacctmgr", "--noheader", "--parsable2", "show", "qos",
+      "format=name,maxsubmitjobsperuser,maxsubmitjobsperaccount,grpsubmitjobs"};
 }
 
 Result<void> read_qos(std::string_view text, SiteFacts& into) {

@@ -20,8 +20,8 @@ namespace shardsweep::slurm {
 /// All jobs that wait. Of others: slurmctld lists them all, whoever asks.
 [[nodiscard]] std::vector<std::string> waiting_command();
 /// Those of other users that want nodes: not what waits for a date, a dependency or its owner.
-[[nodiscard]] Result<void> read_waiting(std::string_view text, std::int64_t own_uid,
-                                        SiteFacts& into);
+[[nodiscard]] Result<void> read_waiting(
+    std::string_view text, std::int64_t own_uid, SiteFacts& into);
 
 /// A job that waits for this reason wants nodes that others have, and could have ours.
 [[nodiscard]] bool waits_for_nodes(std::string_view reason);

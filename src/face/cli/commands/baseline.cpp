@@ -66,37 +66,34 @@ std::string baseline_line(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + '\n';
 }
 
-Result<std::vector<std::string>> columns_of_baseline(const std::string& line,
-                                                     const std::string& file) {
+Result<std::vector<std::string>> columns_of_baseline(
+    const std::string& line, const std::string& file) {
   const auto head = OrderedJson::parse(line, nullptr, false);
   const bool is_one = head.is_object() && head.contains("shardsweep_baseline") &&
-                      head["shardsweep_baseline"].is_number_integer() &&
-                      head.contains("columns") && head["columns"].is_array();
+      head["shardsweep_baseline"].is_number_integer() && head.contains("columns") &&
+      head["columns"].is_array();
   if (!is_one)
-    return fault(
-        FaultKind::invalid_input,
-        fmt::format("{}:1: this is no baseline. `shardsweep baseline set NAME` writes one.",
-                    file));
+    return fault(FaultKind::invalid_input,
+        fmt::format("{}:1: this is no baseline. `shardsweep baseline set NAME` writes one.", file));
   const auto format = head["shardsweep_baseline"].get<std::int64_t>();
   if (format > baseline_format)
     return fault(FaultKind::rejected,
-                 fmt::format("{}:1: a baseline of format {}; this program reads format {}. A "
-                             "newer shardsweep wrote it.",
-                             file, format, baseline_format));
+        fmt::format("{}:1: a baseline of format {}; this program reads format {}. A "
+                    "newer shardsweep wrote it.",
+            file, format, baseline_format));
   std::vector<std::string> columns;
   for (const auto& column : head["columns"]) {
     if (!column.is_string())
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("{}:1: a column's name is a text, and not {}", file, column.dump()));
     columns.push_back(column.get<std::string>());
   }
-  constexpr std::string_view needed[] = {"layout", "tokens_per_s_per_gpu", "runner_version",
-                                         "repeats"};
+  constexpr std::string_view needed[] = {
+      "layout", "tokens_per_s_per_gpu", "runner_version", "repeats"};
   for (const auto column : needed) {
     if (std::find(columns.begin(), columns.end(), column) == columns.end())
-      return fault(FaultKind::invalid_input,
-                   fmt::format("{}:1: the column '{}' is missing", file, column));
+      return fault(
+          FaultKind::invalid_input, fmt::format("{}:1: the column '{}' is missing", file, column));
   }
   return columns;
 }
@@ -123,11 +120,11 @@ Result<ExitCode> set_baseline(const Session& session, const std::string& name) {
   std::error_code why;
   fs::create_directories(file.parent_path(), why);
   if (why)
-    return fault(FaultKind::unavailable,
-                 fmt::format("{}: {}", file.parent_path().string(), why.message()));
+    return fault(
+        FaultKind::unavailable, fmt::format("{}: {}", file.parent_path().string(), why.message()));
   SHARDSWEEP_TRY(write_file_durably(file, baseline_text(layouts), Readers::owner));
   say(fmt::format("Baseline {}: {}. `shardsweep compare --against {}` compares with it.", name,
-                  counted(std::ssize(layouts.rows), "layout"), name));
+      counted(std::ssize(layouts.rows), "layout"), name));
   return ExitCode::done;
 }
 
@@ -140,16 +137,15 @@ Result<ExitCode> list_baselines(const Session& session) {
     std::vector<std::string> sweeps;
     for (const auto& row : layouts.rows) {
       if (sweep == layouts.columns.end()) break;
-      const auto* text = std::get_if<std::string>(
-          &row[static_cast<std::size_t>(sweep - layouts.columns.begin())]);
+      const auto* text =
+          std::get_if<std::string>(&row[static_cast<std::size_t>(sweep - layouts.columns.begin())]);
       if (text != nullptr && std::find(sweeps.begin(), sweeps.end(), *text) == sweeps.end())
         sweeps.push_back(*text);
     }
     table.rows.push_back(
         {name, std::ssize(layouts.rows), fmt::format("{}", fmt::join(sweeps, ", "))});
   }
-  if (table.rows.empty())
-    say("There is no baseline. `shardsweep baseline set NAME` makes one.");
+  if (table.rows.empty()) say("There is no baseline. `shardsweep baseline set NAME` makes one.");
   return print_table(table, table_style(session));
 }
 
@@ -158,8 +154,8 @@ Result<ExitCode> remove_baseline(const Session& session, const std::string& name
   std::error_code why;
   if (fs::remove(file, why)) return ExitCode::done;
   return fault(why ? FaultKind::unavailable : FaultKind::invalid_input,
-               why ? fmt::format("{}: {}", file.string(), why.message())
-                   : fmt::format("there is no baseline '{}'", name));
+      why ? fmt::format("{}: {}", file.string(), why.message())
+          : fmt::format("there is no baseline '{}'", name));
 }
 
 Result<ExitCode> run_baseline(const Session& session) {
@@ -167,9 +163,8 @@ Result<ExitCode> run_baseline(const Session& session) {
   if (own.action == "list") return list_baselines(session);
   if (own.name.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("baseline {}: the name of the baseline is missing", own.action));
-  return own.action == "set" ? set_baseline(session, own.name)
-                             : remove_baseline(session, own.name);
+        fmt::format("baseline {}: the name of the baseline is missing", own.action));
+  return own.action == "set" ? set_baseline(session, own.name) : remove_baseline(session, own.name);
 }
 
 }  // namespace
@@ -181,20 +176,18 @@ Result<fs::path> baseline_file(const Session& session, const std::string& name) 
   constexpr std::size_t longest = 64;
   if (name.empty() || name.size() > longest || name.front() == '.' ||
       !std::all_of(name.begin(), name.end(), plain))
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("'{}': a baseline's name has letters, digits and '._-', begins with "
                     "none of '.', and has at most {} characters",
-                    name, longest));
+            name, longest));
   return baseline_folder(session) / (name + std::string(baseline_ending));
 }
 
 Result<std::vector<std::string>> baseline_names(const Session& session) {
   constexpr std::size_t most = 100'000;
   SHARDSWEEP_ASSIGN(auto names,
-                    names_in_folder(baseline_folder(session), most, [](const auto& name) {
-                      return name.ends_with(baseline_ending);
-                    }));
+      names_in_folder(baseline_folder(session), most,
+          [](const auto& name) { return name.ends_with(baseline_ending); }));
   for (auto& name : names)
     name.resize(name.size() - baseline_ending.size());
   return names;
@@ -226,18 +219,17 @@ Result<Table> baseline_from(const std::string& text, const std::string& file) {
   for (std::size_t number = 2; std::getline(lines, line); ++number) {
     const auto json = OrderedJson::parse(line, nullptr, false);
     if (!json.is_object())
-      return fault(FaultKind::invalid_input,
-                   fmt::format("{}:{}: this is no JSON object", file, number));
+      return fault(
+          FaultKind::invalid_input, fmt::format("{}:{}: this is no JSON object", file, number));
     auto& row = table.rows.emplace_back(table.columns.size());
     for (const auto& [name, value] : json.items()) {
       const auto column = std::find(table.columns.begin(), table.columns.end(), name);
       if (column == table.columns.end() || !is_baseline_value(value))
         return fault(FaultKind::invalid_input,
-                     column == table.columns.end()
-                         ? fmt::format("{}:{}: '{}' is none of the columns of line 1", file,
-                                       number, name)
-                         : fmt::format("{}:{}: '{}' is a number or a text, and not {}", file,
-                                       number, name, value.dump()));
+            column == table.columns.end()
+                ? fmt::format("{}:{}: '{}' is none of the columns of line 1", file, number, name)
+                : fmt::format("{}:{}: '{}' is a number or a text, and not {}", file, number, name,
+                      value.dump()));
       row[static_cast<std::size_t>(column - table.columns.begin())] = value_of_baseline(value);
     }
   }
@@ -253,17 +245,15 @@ Result<Table> read_baseline(const Session& session, const std::string& name) {
   if (!is_baseline_path(name) && !fs::exists(file, none)) {
     SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
     return fault(FaultKind::invalid_input,
-                 fmt::format("there is no baseline '{}'{}", name,
-                             names.empty() ? ": `shardsweep baseline set NAME` makes one"
-                                           : fmt::format("; the baselines are {}",
-                                                         fmt::join(names, ", "))));
+        fmt::format("there is no baseline '{}'{}", name,
+            names.empty() ? ": `shardsweep baseline set NAME` makes one"
+                          : fmt::format("; the baselines are {}", fmt::join(names, ", "))));
   }
   SHARDSWEEP_ASSIGN(const auto text, read_file(file, longest_baseline));
   return baseline_from(text, file.string());
 }
 
-extern const Command command_baseline{
-    .name = "baseline",
+extern const Command command_baseline{.name = "baseline",
     .heading = Heading::results,
     .help = "Keep results under a name, to compare later ones with.",
     .examples =
@@ -275,8 +265,8 @@ extern const Command command_baseline{
           auto& own = grammar.own<BaselineOptions>();
           grammar
               .option("action", own.action, "ACTION",
-                      "set keeps what was measured, list shows the baselines, remove removes "
-                      "one.")
+                  "set keeps what was measured, list shows the baselines, remove removes "
+                  "one.")
               .required()
               .one_of({"set", "list", "remove"});
           grammar.option("name", own.name, "NAME", "Name of the baseline.");

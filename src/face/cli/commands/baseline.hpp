@@ -20,8 +20,8 @@ struct Session;
 [[nodiscard]] Result<Table> read_baseline(const Session& session, const std::string& name);
 
 /// Where one of this name is kept; a name that is none is a fault.
-[[nodiscard]] Result<std::filesystem::path> baseline_file(const Session& session,
-                                                          const std::string& name);
+[[nodiscard]] Result<std::filesystem::path> baseline_file(
+    const Session& session, const std::string& name);
 /// Those that are kept.
 [[nodiscard]] Result<std::vector<std::string>> baseline_names(const Session& session);
 

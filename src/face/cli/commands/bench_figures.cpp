@@ -31,15 +31,15 @@ std::optional<Timestamp> time_of_bench(const std::string& text) {
   int second = 0;
   int end = 0;
   constexpr int parts = 6;
-  if (std::sscanf(text.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ%n", &year, &month, &day, &hour,
-                  &minute, &second, &end) != parts ||
+  if (std::sscanf(text.c_str(), "%4d-%2u-%2uT%2d:%2d:%2dZ%n", &year, &month, &day, &hour, &minute,
+          &second, &end) != parts ||
       end != static_cast<int>(text.size()))
     return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year{year}, std::chrono::month{month},
-                                         std::chrono::day{day}};
+  const std::chrono::year_month_day date{
+      std::chrono::year{year}, std::chrono::month{month}, std::chrono::day{day}};
   if (!date.ok()) return std::nullopt;
   const auto at = std::chrono::sys_days(date) + std::chrono::hours(hour) +
-                  std::chrono::minutes(minute) + std::chrono::seconds(second);
+      std::chrono::minutes(minute) + std::chrono::seconds(second);
   return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
 }
 
@@ -70,7 +70,7 @@ std::optional<HistoryRun> run_of_figure(const std::string& name, const BenchJson
 }  // namespace
 
 Result<History> history_of_bench(const std::string& text, const std::string& file,
-                                 const std::vector<std::string>& names, double resolve) {
+    const std::vector<std::string>& names, double resolve) {
   std::istringstream lines(text);
   std::string line;
   std::vector<HistoryRun> runs;
@@ -93,8 +93,7 @@ Result<History> history_of_bench(const std::string& text, const std::string& fil
       if (!run)
         return refuse(fmt::format(
             "the figure {} has no 'value' above 0 and 'kind' time or rate", in_quotes(name)));
-      if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end())
-        continue;
+      if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
       run->runner = *host;
       run->ended_at = *at;
       run->id = number;
@@ -103,10 +102,9 @@ Result<History> history_of_bench(const std::string& text, const std::string& fil
     }
   }
   if (runs.empty())
-    return fault(FaultKind::invalid_input, names.empty()
-                                               ? fmt::format("{}: no line in it", file)
-                                               : fmt::format("{}: no figure is named {}", file,
-                                                             fmt::join(names, " or ")));
+    return fault(FaultKind::invalid_input,
+        names.empty() ? fmt::format("{}: no line in it", file)
+                      : fmt::format("{}: no figure is named {}", file, fmt::join(names, " or ")));
   auto history = history_of(runs, HistoryOf::layout, resolve);
   for (auto& series : history.series) {
     const auto& last = series.points.back().run;
@@ -119,16 +117,15 @@ Result<History> history_of_bench(const std::string& text, const std::string& fil
 Table without_layouts(const Table& table) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> renamed{
       {{"model", "figure"}, {"runner", "host"}, {"tokens_per_s_per_gpu", "per_second"}}};
-  constexpr std::array<std::string_view, 10> layouts{"seq_len", "nodes",  "gpus",  "cluster",
-                                                     "vars",    "layout", "sweep", "trial",
-                                                     "runs",    "hosts"};
+  constexpr std::array<std::string_view, 10> layouts{
+      "seq_len", "nodes", "gpus", "cluster", "vars", "layout", "sweep", "trial", "runs", "hosts"};
   Table kept;
   std::vector<std::size_t> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const auto& name = table.columns[i];
     if (std::find(layouts.begin(), layouts.end(), name) != layouts.end()) continue;
-    const auto other = std::find_if(renamed.begin(), renamed.end(),
-                                    [&](const auto& one) { return one.first == name; });
+    const auto other = std::find_if(
+        renamed.begin(), renamed.end(), [&](const auto& one) { return one.first == name; });
     kept.columns.emplace_back(other == renamed.end() ? name : std::string(other->second));
     columns.push_back(i);
   }

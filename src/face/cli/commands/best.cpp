@@ -36,8 +36,7 @@ Result<ExitCode> run_best(const Session& session) {
 
 }  // namespace
 
-extern const Command command_best{
-    .name = "best",
+extern const Command command_best{.name = "best",
     .heading = Heading::results,
     .help = "Show the fastest layout per model, sequence length and size.",
     .examples =

@@ -61,13 +61,11 @@ struct BisectedLayout {
 
 Result<BisectedLayout> layout_of_trial(const Session& session, const std::string& trial) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(
-      const Table table,
+  SHARDSWEEP_ASSIGN(const Table table,
       reader->results(
           {.selection = {.names = {trial}, .hidden = true}, .columns = {"all"}, .limit = 1}));
   if (table.rows.empty())
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("'{}' is no sweep file, and no sweep or trial of the database", trial));
   const Rows rows(table);
   BisectedLayout layout;
@@ -89,13 +87,11 @@ Result<std::string> trial_meant(const Session& session, const std::string& name)
   if (!status || status->empty()) return name;
   SHARDSWEEP_ASSIGN(const auto cells, reader->best_of_cells({status->front().id}));
   if (cells.size() == 1) return cells.front().trial;
-  return fault(
-      FaultKind::invalid_input,
-      cells.empty()
-          ? fmt::format("nothing of '{}' was measured yet; name its sweep file", name)
-          : fmt::format("'{}' has {}, each with a best layout of its own: name a trial "
-                        "of one of them ('shardsweep best {} --wide')",
-                        name, counted(std::ssize(cells), "cell"), name));
+  return fault(FaultKind::invalid_input,
+      cells.empty() ? fmt::format("nothing of '{}' was measured yet; name its sweep file", name)
+                    : fmt::format("'{}' has {}, each with a best layout of its own: name a trial "
+                                  "of one of them ('shardsweep best {} --wide')",
+                          name, counted(std::ssize(cells), "cell"), name));
 }
 
 Result<BisectedLayout> layout_asked(const Session& session) {
@@ -112,15 +108,15 @@ Result<BisectedLayout> layout_asked(const Session& session) {
   return layout;
 }
 
-bool is_layout(const SweepSpec& sweep, const Point& point,
-               const std::map<std::string, std::string>& wanted) {
+bool is_layout(
+    const SweepSpec& sweep, const Point& point, const std::map<std::string, std::string>& wanted) {
   for (const AxisInfo& axis : axes()) {
     const auto found = wanted.find(std::string(axis.name));
     if (found == wanted.end() || found->second.empty()) continue;
     const auto value = axis.get(point);
     const auto text = axis.kind == AxisKind::model
-                          ? sweep.models.at(static_cast<std::size_t>(value)).name
-                          : axis_text(axis, value);
+        ? sweep.models.at(static_cast<std::size_t>(value)).name
+        : axis_text(axis, value);
     if (text != found->second && std::to_string(value) != found->second) return false;
   }
   for (std::size_t i = 0; i < sweep.vars.size(); ++i) {
@@ -142,22 +138,19 @@ Result<Point> point_of(const Planned& planned, const BisectedLayout& layout) {
   }
   std::erase_if(found, [](const PlannedTrial* trial) { return trial->point.repeat != 1; });
   if (found.size() == 1) return found.front()->point;
-  return fault(
-      FaultKind::invalid_input,
+  return fault(FaultKind::invalid_input,
       found.empty()
-          ? fmt::format("no point of '{}' can run; 'shardsweep plan' says why",
-                        planned.sweep.name)
+          ? fmt::format("no point of '{}' can run; 'shardsweep plan' says why", planned.sweep.name)
           : fmt::format("'{}' has {}; --point tp=2,micro_batch=4 names one of them, or "
                         "--point 3 by its number in 'shardsweep plan'",
-                        planned.sweep.name, counted(std::ssize(found), "point")));
+                planned.sweep.name, counted(std::ssize(found), "point")));
 }
 
 /// This one point is all that the sweep has: no search, finals or side runs, and one allocation
 /// at a time, so that both runs of a pair share it.
 void keep_point(SweepSpec& sweep, const Point& point) {
   for (std::size_t i = 0; i < sweep.vars.size(); ++i)
-    sweep.vars[i].values = {
-        sweep.vars[i].values.at(static_cast<std::size_t>(point.vars.at(i)))};
+    sweep.vars[i].values = {sweep.vars[i].values.at(static_cast<std::size_t>(point.vars.at(i)))};
   sweep.axes.clear();
   sweep.constants.clear();
   for (const AxisInfo& axis : axes()) {
@@ -182,9 +175,9 @@ Result<void> run_versions(SweepSpec& sweep, const BisectWorkshop& workshop, bool
   if (images) {
     if (!sweep.container.runtime)
       return fault(FaultKind::invalid_input,
-                   fmt::format("--images: '{}' names no runtime; add 'container: {{runtime: "
-                               "enroot, image: …}}' to it",
-                               sweep.name));
+          fmt::format("--images: '{}' names no runtime; add 'container: {{runtime: "
+                      "enroot, image: …}}' to it",
+              sweep.name));
     sweep.container.image = "{image}";
     return {};
   }
@@ -199,7 +192,7 @@ Result<void> run_versions(SweepSpec& sweep, const BisectWorkshop& workshop, bool
 
 /// The same words on a command line mean the same bisection.
 std::string bisection_name(const Session& session, const BisectedLayout& layout,
-                           const std::vector<BisectVersion>& versions) {
+    const std::vector<BisectVersion>& versions) {
   const auto& own = own_options(session);
   Fnv128 hash;
   const auto add = [&](std::string_view text) {
@@ -218,8 +211,7 @@ std::string bisection_name(const Session& session, const BisectedLayout& layout,
   return "bisect-" + std::string(short_hash(hash.hex()));
 }
 
-Result<std::vector<BisectVersion>> versions_asked(const Session& session,
-                                                  fs::path& repository) {
+Result<std::vector<BisectVersion>> versions_asked(const Session& session, fs::path& repository) {
   const auto& own = own_options(session);
   const auto at = [&](std::size_t place) {
     return own.between.empty() ? std::string() : own.between.at(place);
@@ -230,34 +222,34 @@ Result<std::vector<BisectVersion>> versions_asked(const Session& session,
   }
   if (own.between.empty())
     return fault(FaultKind::invalid_input,
-                 "--between GOOD BAD is missing: the commit that is known to be fast, and the "
-                 "slow one");
+        "--between GOOD BAD is missing: the commit that is known to be fast, and the "
+        "slow one");
   std::error_code why;
   repository = fs::canonical(own.repository, why);
   if (why)
     return fault(FaultKind::invalid_input,
-                 fmt::format("--repository {}: {}", own.repository, why.message()));
+        fmt::format("--repository {}: {}", own.repository, why.message()));
   return commits_between(repository, at(0), at(1));
 }
 
 class BisectCommand {
  public:
   BisectCommand(const Session& session, std::vector<BisectVersion> versions,
-                BisectWorkshop workshop, bool images)
+      BisectWorkshop workshop, bool images)
       : session_(session),
         versions_(std::move(versions)),
         workshop_(std::move(workshop)),
         variable_(images ? image_variable : commit_variable),
         images_(images) {}
 
-  Result<ExitCode> run(const BisectedLayout& layout, const std::string& name,
-                       BisectSettings settings) {
+  Result<ExitCode> run(
+      const BisectedLayout& layout, const std::string& name, BisectSettings settings) {
     name_ = name;
     SHARDSWEEP_ASSIGN(const bool starts, prepare_first());
     if (starts) SHARDSWEEP_TRY(keep_layout(layout));
-    say(fmt::format("{}: {} from {} to {}. The same command goes on if it is interrupted.",
-                    name_, counted(std::ssize(versions_) - 1, "version"),
-                    versions_.front().name, versions_.back().name));
+    say(fmt::format("{}: {} from {} to {}. The same command goes on if it is interrupted.", name_,
+        counted(std::ssize(versions_) - 1, "version"), versions_.front().name,
+        versions_.back().name));
     for (;;) {
       SHARDSWEEP_ASSIGN(const auto record, read());
       if (record.open) {
@@ -313,8 +305,7 @@ class BisectCommand {
     std::error_code none;
     if (fs::exists(session_.home.database, none)) {
       SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session_.home.database));
-      SHARDSWEEP_ASSIGN(
-          const Table table,
+      SHARDSWEEP_ASSIGN(const Table table,
           reader->query(fmt::format(
               "SELECT json_extract(t.vars, '$.{}') AS version, t.repeat, t.state, t.outcome, "
               "t.cause, a.allocation, iif(t.counted_mark IS NULL, ifnull(t.counted_speed, "
@@ -327,13 +318,13 @@ class BisectCommand {
       const Rows rows(table);
       for (std::size_t row = 0; row < rows.size(); ++row)
         runs.push_back({.version = rows.text(row, "version"),
-                        .pair = rows.integer(row, "repeat"),
-                        .open = rows.text(row, "state") != word_of(State::ended),
-                        .outcome = rows.text(row, "outcome"),
-                        .cause = rows.text(row, "cause"),
-                        .allocation = rows.integer(row, "allocation"),
-                        .speed = rows.number(row, "speed").value_or(0),
-                        .step_ms = rows.number(row, "step_ms").value_or(0)});
+            .pair = rows.integer(row, "repeat"),
+            .open = rows.text(row, "state") != word_of(State::ended),
+            .outcome = rows.text(row, "outcome"),
+            .cause = rows.text(row, "cause"),
+            .allocation = rows.integer(row, "allocation"),
+            .speed = rows.number(row, "speed").value_or(0),
+            .step_ms = rows.number(row, "step_ms").value_or(0)});
     }
     return bisect_record(versions_, runs, workshop_.unbuilt());
   }
@@ -356,9 +347,8 @@ class BisectCommand {
     const auto& version = versions_.at(candidate);
     const bool fresh = !record.facts.measured.contains(decision.next);
     if (fresh)
-      say(fmt::format("Step {}: {}{}{}, about {} with it.", record.steps.size() + 1,
-                      version.name, version.about.empty() ? "" : ", ", version.about,
-                      counted(decision.steps_left, "step")));
+      say(fmt::format("Step {}: {}{}{}, about {} with it.", record.steps.size() + 1, version.name,
+          version.about.empty() ? "" : ", ", version.about, counted(decision.steps_left, "step")));
     for (const auto place : {good, candidate}) {
       SHARDSWEEP_TRY(workshop_.prepare(place));
       const auto broken = workshop_.unbuilt().find(place);
@@ -393,8 +383,8 @@ class BisectCommand {
       for (const auto place : {both.first, both.second}) {
         const auto found = trials.find({number, value_of.at(place)});
         if (found == trials.end())
-          return fault(FaultKind::invalid_input,
-                       fmt::format("the layout cannot run: {}", planned.refusal));
+          return fault(
+              FaultKind::invalid_input, fmt::format("the layout cannot run: {}", planned.refusal));
         planned.plan.trials.push_back(found->second);
       }
     }
@@ -407,8 +397,8 @@ class BisectCommand {
   Result<ExitCode> measure(const std::vector<std::pair<std::int64_t, BisectStep>>& pairs) {
     SHARDSWEEP_ASSIGN(Planned planned, plan_pairs(pairs));
     SHARDSWEEP_TRY(submit_plan(session_, std::move(planned)));
-    SHARDSWEEP_ASSIGN(const ExitCode code,
-                      follow_sweeps(session_, {name_}, FollowFrom::now, FollowedTo::trials));
+    SHARDSWEEP_ASSIGN(
+        const ExitCode code, follow_sweeps(session_, {name_}, FollowFrom::now, FollowedTo::trials));
     if (code == ExitCode::interrupted) return code;
     SHARDSWEEP_ASSIGN(const auto record, read());
     if (!record.open) return ExitCode::done;
@@ -424,9 +414,9 @@ class BisectCommand {
     } else {
       for (const auto& line : lines)
         SHARDSWEEP_TRY(print_result(line + "\n"));
-      SHARDSWEEP_TRY(print_result(
-          "\n" + table_text(table, table_style(session_, {"version", "verdict", "slower_share",
-                                                          "pairs"}))));
+      SHARDSWEEP_TRY(print_result("\n" +
+          table_text(
+              table, table_style(session_, {"version", "verdict", "slower_share", "pairs"}))));
     }
     switch (decision.end) {
       case BisectEnd::found:
@@ -441,12 +431,10 @@ class BisectCommand {
   }
 
   [[nodiscard]] std::string json_of(const BisectRecord& record, const BisectDecision& decision,
-                                    const std::vector<std::string>& lines,
-                                    const Table& table) const {
+      const std::vector<std::string>& lines, const Table& table) const {
     OrderedJson json;
     json["answer"] = word_of(decision.end);
-    const bool named =
-        decision.end == BisectEnd::found || decision.end == BisectEnd::unconfirmed;
+    const bool named = decision.end == BisectEnd::found || decision.end == BisectEnd::unconfirmed;
     json["version"] = named ? OrderedJson(versions_[decision.last].id) : OrderedJson(nullptr);
     json["last_fast"] = versions_[decision.first].id;
     json["first_slow"] = versions_[decision.last].id;
@@ -480,19 +468,15 @@ Result<ExitCode> run_bisect(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto versions, versions_asked(session, repository));
   SHARDSWEEP_ASSIGN(const auto layout, layout_asked(session));
   const auto name = bisection_name(session, layout, versions);
-  SHARDSWEEP_ASSIGN(
-      auto workshop,
-      BisectWorkshop::open(
-          session, name, {.words = own.hook, .repository = repository, .product = own.product},
-          versions));
-  return BisectCommand(session, versions, std::move(workshop), images)
-      .run(layout, name, settings);
+  SHARDSWEEP_ASSIGN(auto workshop,
+      BisectWorkshop::open(session, name,
+          {.words = own.hook, .repository = repository, .product = own.product}, versions));
+  return BisectCommand(session, versions, std::move(workshop), images).run(layout, name, settings);
 }
 
 }  // namespace
 
-extern const Command command_bisect{
-    .name = "bisect",
+extern const Command command_bisect{.name = "bisect",
     .heading = Heading::results,
     .help = "Find the commit or the image that made a layout slower.",
     .examples =
@@ -505,11 +489,10 @@ extern const Command command_bisect{
           auto& own = grammar.own<BisectOptions>();
           grammar
               .option("sweep", options.file, "SWEEP",
-                      "Whose layout is measured: a sweep file, a trial, or a sweep of the "
-                      "database, which means its best layout.")
+                  "Whose layout is measured: a sweep file, a trial, or a sweep of the "
+                  "database, which means its best layout.")
               .required();
-          grammar.option(
-              "hook", own.hook, "HOOK",
+          grammar.option("hook", own.hook, "HOOK",
               "Behind --: a program and its words, which makes a commit ready to be run. It "
               "starts in a clone with the commit checked out and leaves the program 'runner' "
               "there, which is run in place of the sweep's program. SHARDSWEEP_COMMIT and "
@@ -517,31 +500,29 @@ extern const Command command_bisect{
               "With --images it may prepare SHARDSWEEP_IMAGE.");
           grammar
               .option("--between", own.between, "COMMIT",
-                      "The commit that is known to be fast, and the slow one: GOOD BAD. With "
-                      "--images: the same of the list.")
+                  "The commit that is known to be fast, and the slow one: GOOD BAD. With "
+                  "--images: the same of the list.")
               .times(2, 2);
           grammar.option("--images", own.images, "IMAGE",
-                         "Images in place of commits, the oldest first, or a text file with a "
-                         "line for each.");
+              "Images in place of commits, the oldest first, or a text file with a "
+              "line for each.");
           grammar.option("--repository", own.repository, "DIR", "The git repository.")
               .with_default();
           grammar
               .option("--product", own.product, "FILE",
-                      "The program that the hook leaves, in the commit's folder.")
+                  "The program that the hook leaves, in the commit's folder.")
               .with_default();
           grammar.option("--point", options.trainer.point, "POINT",
-                         "Which layout of a sweep file with several: its number in 'plan', or "
-                         "values such as tp=2,micro_batch=4.");
-          grammar
-              .option("--resolve", own.resolve, "SHARE", "A change of less than this is none.")
+              "Which layout of a sweep file with several: its number in 'plan', or "
+              "values such as tp=2,micro_batch=4.");
+          grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is none.")
               .with_default();
           grammar
               .option("--most-pairs", own.most_pairs, "N",
-                      "Most pairs of runs in a step. After these it is passed over.")
+                  "Most pairs of runs in a step. After these it is passed over.")
               .with_default()
               .whole_number(2, 500);
-          grammar.option("--set", options.set, "KEY=VALUE",
-                         "Override a value of the sweep file.");
+          grammar.option("--set", options.set, "KEY=VALUE", "Override a value of the sweep file.");
           grammar.backend();
           grammar.form("Form of the answer: table or json.", {"table", "json"});
         },

@@ -45,19 +45,17 @@ Result<CommandOutput> git_in(const fs::path& folder, std::vector<std::string> wo
   return run_command(argv, {.deadline = std::chrono::minutes(10), .output_limit = 64 << 20});
 }
 
-Result<std::string> git_says(const fs::path& folder, std::vector<std::string> words,
-                             std::string_view option) {
+Result<std::string> git_says(
+    const fs::path& folder, std::vector<std::string> words, std::string_view option) {
   SHARDSWEEP_ASSIGN(auto output, git_in(folder, words));
   if (output.exit_code == 0 && !output.truncated) return std::string(trimmed(output.out));
   return fault(FaultKind::invalid_input,
-               fmt::format("{}: 'git {}' in {} failed: {}", option, fmt::join(words, " "),
-                           folder.string(), trimmed(output.err).substr(0, shown_of_log)));
+      fmt::format("{}: 'git {}' in {} failed: {}", option, fmt::join(words, " "), folder.string(),
+          trimmed(output.err).substr(0, shown_of_log)));
 }
 
-Result<bool> is_ancestor(const fs::path& folder, const std::string& one,
-                         const std::string& other) {
-  SHARDSWEEP_ASSIGN(const auto output,
-                    git_in(folder, {"merge-base", "--is-ancestor", one, other}));
+Result<bool> is_ancestor(const fs::path& folder, const std::string& one, const std::string& other) {
+  SHARDSWEEP_ASSIGN(const auto output, git_in(folder, {"merge-base", "--is-ancestor", one, other}));
   return output.exit_code == 0;
 }
 
@@ -84,32 +82,29 @@ std::string in_shell_quotes(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<BisectVersion>> commits_between(const fs::path& repository,
-                                                   const std::string& good,
-                                                   const std::string& bad) {
+Result<std::vector<BisectVersion>> commits_between(
+    const fs::path& repository, const std::string& good, const std::string& bad) {
   constexpr std::string_view option = "--between";
-  SHARDSWEEP_ASSIGN(
-      const auto first,
+  SHARDSWEEP_ASSIGN(const auto first,
       git_says(repository, {"rev-parse", "--verify", good + "^{commit}"}, option));
-  SHARDSWEEP_ASSIGN(const auto last,
-                    git_says(repository, {"rev-parse", "--verify", bad + "^{commit}"}, option));
+  SHARDSWEEP_ASSIGN(
+      const auto last, git_says(repository, {"rev-parse", "--verify", bad + "^{commit}"}, option));
   if (first == last)
     return fault(FaultKind::invalid_input,
-                 fmt::format("--between {0} {1}: both are the commit {2}", good, bad,
-                             first.substr(0, short_commit)));
+        fmt::format("--between {0} {1}: both are the commit {2}", good, bad,
+            first.substr(0, short_commit)));
   SHARDSWEEP_ASSIGN(const bool in_order, is_ancestor(repository, first, last));
   SHARDSWEEP_ASSIGN(const bool reversed, is_ancestor(repository, last, first));
   if (!in_order)
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         reversed ? fmt::format("--between {0} {1}: {1} is older than {0}. Name the one that is "
                                "known to be fast first: --between {1} {0}",
-                               good, bad)
+                       good, bad)
                  : fmt::format("--between {0} {1}: {0} is no ancestor of {1}; 'git merge-base "
                                "{0} {1}' names one",
-                               good, bad));
-  const std::vector<std::string> form{"log", "--first-parent", "--reverse",
-                                      "--format=%H%x09%an, %as: %s"};
+                       good, bad));
+  const std::vector<std::string> form{
+      "log", "--first-parent", "--reverse", "--format=%H%x09%an, %as: %s"};
   auto words = form;
   words.push_back(first + ".." + last);
   SHARDSWEEP_ASSIGN(const auto behind, git_says(repository, std::move(words), option));
@@ -121,16 +116,14 @@ Result<std::vector<BisectVersion>> commits_between(const fs::path& repository,
   for (const auto line : split(all, '\n')) {
     const auto tab = std::min(line.find('\t'), line.size());
     if (tab < short_commit) continue;
-    versions.push_back({std::string(line.substr(0, tab)),
-                        std::string(line.substr(0, short_commit)),
-                        std::string(line.substr(std::min(tab + 1, line.size())))});
+    versions.push_back({std::string(line.substr(0, tab)), std::string(line.substr(0, short_commit)),
+        std::string(line.substr(std::min(tab + 1, line.size())))});
   }
   return versions;
 }
 
-Result<std::vector<BisectVersion>> images_between(const std::vector<std::string>& images,
-                                                  const std::string& good,
-                                                  const std::string& bad) {
+Result<std::vector<BisectVersion>> images_between(
+    const std::vector<std::string>& images, const std::string& good, const std::string& bad) {
   const auto find = [&](const std::string& name) {
     return std::find(images.begin(), images.end(), name);
   };
@@ -138,19 +131,17 @@ Result<std::vector<BisectVersion>> images_between(const std::vector<std::string>
   const auto last = bad.empty() ? images.end() - 1 : find(bad);
   if (first == images.end() || last == images.end())
     return fault(FaultKind::invalid_input,
-                 fmt::format("--between: {} is not in the list of --images",
-                             first == images.end() ? good : bad));
+        fmt::format(
+            "--between: {} is not in the list of --images", first == images.end() ? good : bad));
   if (first >= last)
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("--between {} {}: the list of --images has to name the one that is "
                     "known to be fast first",
-                    good, bad));
+            good, bad));
   std::vector<BisectVersion> versions;
   for (auto image = first; image <= last; ++image) {
     if (std::count(first, last + 1, *image) > 1)
-      return fault(FaultKind::invalid_input,
-                   fmt::format("--images: {} is there twice", *image));
+      return fault(FaultKind::invalid_input, fmt::format("--images: {} is there twice", *image));
     versions.push_back({*image, *image, {}});
   }
   return versions;
@@ -170,14 +161,13 @@ Result<std::vector<std::string>> images_named(const std::vector<std::string>& wo
   }
   if (images.size() >= 2) return images;
   return fault(FaultKind::invalid_input,
-               fmt::format("--images {}: two images or more are needed, the oldest first, or a "
-                           "text file with a line for each",
-                           fmt::join(words, " ")));
+      fmt::format("--images {}: two images or more are needed, the oldest first, or a "
+                  "text file with a line for each",
+          fmt::join(words, " ")));
 }
 
 Result<BisectWorkshop> BisectWorkshop::open(const Session& session, const std::string& name,
-                                            BisectHook hook,
-                                            std::vector<BisectVersion> versions) {
+    BisectHook hook, std::vector<BisectVersion> versions) {
   SHARDSWEEP_TRY(make_home(session.home));
   const auto folder = session.home.dir() / "bisect" / name;
   std::error_code why;
@@ -187,9 +177,9 @@ Result<BisectWorkshop> BisectWorkshop::open(const Session& session, const std::s
   Descriptor lock(::open((folder / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return fault(FaultKind::busy,
-                 errno == EWOULDBLOCK
-                     ? fmt::format("another command works on {} at this moment", name)
-                     : fmt::format("{}: {}", (folder / "lock").string(), std::strerror(errno)));
+        errno == EWOULDBLOCK
+            ? fmt::format("another command works on {} at this moment", name)
+            : fmt::format("{}: {}", (folder / "lock").string(), std::strerror(errno)));
   BisectWorkshop workshop(folder, std::move(hook), std::move(versions), std::move(lock));
   for (std::size_t place = 0; place < workshop.versions_.size(); ++place) {
     const auto mark = workshop.mark_of(place, "broken");
@@ -219,9 +209,8 @@ Result<void> BisectWorkshop::check_out(std::size_t place) const {
   const auto& id = versions_.at(place).id;
   const auto work = work_of(place);
   SHARDSWEEP_TRY(git_says(hook_.repository,
-                          {"clone", "--quiet", "--shared", "--no-checkout",
-                           hook_.repository.string(), work.string()},
-                          "bisect"));
+      {"clone", "--quiet", "--shared", "--no-checkout", hook_.repository.string(), work.string()},
+      "bisect"));
   SHARDSWEEP_TRY(git_says(work, {"checkout", "--quiet", "--detach", id}, "bisect"));
   return {};
 }
@@ -241,23 +230,21 @@ Result<std::string> BisectWorkshop::run_hook(std::size_t place) const {
     environment.push_back("SHARDSWEEP_REPOSITORY=" + hook_.repository.string());
   }
   std::vector<std::string> argv{"/bin/sh", "-c",
-                                "cd \"$1\" && shift && exec \"$@\" >\"$0\" 2>&1 </dev/null",
-                                log.string(), work.string()};
+      "cd \"$1\" && shift && exec \"$@\" >\"$0\" 2>&1 </dev/null", log.string(), work.string()};
   argv.insert(argv.end(), hook_.words.begin(), hook_.words.end());
   SHARDSWEEP_ASSIGN(const auto output,
-                    run_command(argv, {.deadline = std::chrono::hours(24),
-                                       .environment = std::move(environment)}));
+      run_command(
+          argv, {.deadline = std::chrono::hours(24), .environment = std::move(environment)}));
   if (output.exit_code == 0) return std::string();
   const auto last = end_of_file(log);
   if (output.exit_code < 0 || output.exit_code >= first_not_of_hook)
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("the hook '{}' {}: {}", fmt::join(hook_.words, " "),
-                    output.exit_code < 0 ? fmt::format("was ended by signal {}", output.signal)
-                                         : fmt::format("ended with {}", output.exit_code),
-                    last.empty() ? trimmed(output.err) : std::string_view(last)));
-  return fmt::format("the hook ended with {}{}{} ({})", output.exit_code,
-                     last.empty() ? "" : ": ", last, log.string());
+            output.exit_code < 0 ? fmt::format("was ended by signal {}", output.signal)
+                                 : fmt::format("ended with {}", output.exit_code),
+            last.empty() ? trimmed(output.err) : std::string_view(last)));
+  return fmt::format("the hook ended with {}{}{} ({})", output.exit_code, last.empty() ? "" : ": ",
+      last, log.string());
 }
 
 Result<void> BisectWorkshop::prepare(std::size_t place) {
@@ -288,8 +275,7 @@ Result<void> BisectWorkshop::prepare(std::size_t place) {
 Result<fs::path> BisectWorkshop::starter() const {
   const auto file = folder_ / "start";
   const std::string text = fmt::format("#!/bin/sh\nexec {}/\"${{BISECT:-{}}}\"/{} \"$@\"\n",
-                                       in_shell_quotes(folder_.string()),
-                                       versions_.front().name, in_shell_quotes(hook_.product));
+      in_shell_quotes(folder_.string()), versions_.front().name, in_shell_quotes(hook_.product));
   // An attempt of an earlier call may be starting it at this moment.
   SHARDSWEEP_TRY(write_file_durably(file, text, Readers::owner_starts));
   return file;

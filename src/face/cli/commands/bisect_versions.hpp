@@ -24,8 +24,7 @@ namespace shardsweep {
     const std::vector<std::string>& images, const std::string& good, const std::string& bad);
 
 /// `--images`: one name of a text file means its lines.
-[[nodiscard]] Result<std::vector<std::string>> images_named(
-    const std::vector<std::string>& words);
+[[nodiscard]] Result<std::vector<std::string>> images_named(const std::vector<std::string>& words);
 
 struct BisectHook {
   std::vector<std::string> words{};    ///< empty: none
@@ -38,9 +37,8 @@ struct BisectHook {
 class BisectWorkshop {
  public:
   /// A fault if another command works in it.
-  [[nodiscard]] static Result<BisectWorkshop> open(const Session& session,
-                                                   const std::string& name, BisectHook hook,
-                                                   std::vector<BisectVersion> versions);
+  [[nodiscard]] static Result<BisectWorkshop> open(const Session& session, const std::string& name,
+      BisectHook hook, std::vector<BisectVersion> versions);
 
   /// Versions that cannot be made, by place: why.
   [[nodiscard]] const std::map<std::size_t, std::string>& unbuilt() const { return unbuilt_; }
@@ -53,8 +51,8 @@ class BisectWorkshop {
   [[nodiscard]] Result<std::filesystem::path> starter() const;
 
  private:
-  BisectWorkshop(std::filesystem::path folder, BisectHook hook,
-                 std::vector<BisectVersion> versions, Descriptor lock)
+  BisectWorkshop(std::filesystem::path folder, BisectHook hook, std::vector<BisectVersion> versions,
+      Descriptor lock)
       : folder_(std::move(folder)),
         hook_(std::move(hook)),
         versions_(std::move(versions)),

@@ -40,31 +40,31 @@ struct Listing {
 /// those may have secrets in a database of an earlier version.
 constexpr std::array<Listing, 7> listings{{
     {"Sweep",
-     "SELECT id, name, state, held, backend, failed_starts, failed_nodes FROM sweeps WHERE id "
-     "= "
-     "{0}"},
+        "SELECT id, name, state, held, backend, failed_starts, failed_nodes FROM sweeps WHERE id "
+        "= "
+        "{0}"},
     {"Trials by state and outcome",
-     "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = {0} GROUP BY 1, 2"},
+        "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = {0} GROUP BY 1, 2"},
     {"Trials that have not completed",
-     "SELECT id, slug, state, outcome, cause, charged, elsewhere, attempts FROM trials WHERE "
-     "sweep = {0} AND outcome IS NOT 'completed' ORDER BY id LIMIT 200"},
+        "SELECT id, slug, state, outcome, cause, charged, elsewhere, attempts FROM trials WHERE "
+        "sweep = {0} AND outcome IS NOT 'completed' ORDER BY id LIMIT 200"},
     {"Allocations",
-     "SELECT * FROM (SELECT id, job_id, state, submission, job_state, end_reason, end_outcome, "
-     "detail FROM allocations WHERE sweep = {0} ORDER BY id DESC LIMIT 100) ORDER BY id"},
+        "SELECT * FROM (SELECT id, job_id, state, submission, job_state, end_reason, end_outcome, "
+        "detail FROM allocations WHERE sweep = {0} ORDER BY id DESC LIMIT 100) ORDER BY id"},
     {"Attempts",
-     "SELECT * FROM (SELECT a.id, a.trial, a.number, a.allocation, a.state, a.outcome, "
-     "a.source, "
-     "a.counted, a.revoked, a.exit_code, a.signal, a.cause, a.also FROM attempts AS a JOIN "
-     "trials "
-     "AS t ON t.id = a.trial WHERE t.sweep = {0} ORDER BY a.id DESC LIMIT 200) ORDER BY id"},
+        "SELECT * FROM (SELECT a.id, a.trial, a.number, a.allocation, a.state, a.outcome, "
+        "a.source, "
+        "a.counted, a.revoked, a.exit_code, a.signal, a.cause, a.also FROM attempts AS a JOIN "
+        "trials "
+        "AS t ON t.id = a.trial WHERE t.sweep = {0} ORDER BY a.id DESC LIMIT 200) ORDER BY id"},
     {"Nodes in question", "SELECT node, state, reason FROM node_states LIMIT 100"},
     {"Events",
-     "SELECT * FROM (SELECT e.id, e.at, e.kind, e.trial, e.attempt, e.allocation, e.detail "
-     "FROM "
-     "events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN allocations AS l ON l.id = "
-     "e.allocation WHERE coalesce(e.sweep, t.sweep, l.sweep, {0}) = {0} ORDER BY e.id DESC "
-     "LIMIT "
-     "1000) ORDER BY id"},
+        "SELECT * FROM (SELECT e.id, e.at, e.kind, e.trial, e.attempt, e.allocation, e.detail "
+        "FROM "
+        "events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN allocations AS l ON l.id = "
+        "e.allocation WHERE coalesce(e.sweep, t.sweep, l.sweep, {0}) = {0} ORDER BY e.id DESC "
+        "LIMIT "
+        "1000) ORDER BY id"},
 }};
 
 /// The end of a file; empty if it can't be read, since most of them need not be there.
@@ -98,7 +98,7 @@ void add_stops(const Session& session, std::vector<BundlePart>& parts) {
   }
   std::sort(reports.rbegin(), reports.rend());
   std::for_each_n(reports.begin(), std::min(most_stops, std::ssize(reports)),
-                  [&](const fs::path& report) { add_file(parts, report); });
+      [&](const fs::path& report) { add_file(parts, report); });
 }
 
 /// The texts of a query's first column.
@@ -113,25 +113,22 @@ Result<std::vector<std::string>> texts_of(Reader& reader, const std::string& sql
 
 /// Of the daemon, of the last leads, and of the ranks of attempts that failed last.
 Result<void> add_logs(const Session& session, Reader& reader, const std::string& sweep,
-                      std::vector<BundlePart>& parts) {
+    std::vector<BundlePart>& parts) {
   add_file(parts, session.home.log());
   add_file(parts, session.home.trouble());
   add_stops(session, parts);
-  SHARDSWEEP_ASSIGN(
-      const auto leads,
-      texts_of(
-          reader,
-          fmt::format("SELECT dir FROM allocations WHERE sweep = {} ORDER BY id DESC LIMIT 4",
-                      sweep)));
+  SHARDSWEEP_ASSIGN(const auto leads,
+      texts_of(reader,
+          fmt::format(
+              "SELECT dir FROM allocations WHERE sweep = {} ORDER BY id DESC LIMIT 4", sweep)));
   for (const std::string& dir : leads)
     add_file(parts, AllocationPaths{dir}.log());
-  SHARDSWEEP_ASSIGN(
-      const auto attempts,
+  SHARDSWEEP_ASSIGN(const auto attempts,
       texts_of(reader,
-               fmt::format("SELECT a.dir FROM attempts AS a JOIN trials AS t ON t.id = "
-                           "a.trial WHERE t.sweep = {} AND a.outcome IS NOT 'completed' "
-                           "ORDER BY a.id DESC LIMIT 4",
-                           sweep)));
+          fmt::format("SELECT a.dir FROM attempts AS a JOIN trials AS t ON t.id = "
+                      "a.trial WHERE t.sweep = {} AND a.outcome IS NOT 'completed' "
+                      "ORDER BY a.id DESC LIMIT 4",
+              sweep)));
   std::size_t logs = 0;
   for (const std::string& dir : attempts) {
     const auto files = list_attempt_files({dir});
@@ -170,39 +167,35 @@ Result<std::string> make_bundle(const Session& session, const std::string& name)
   SHARDSWEEP_ASSIGN(const std::string resolved, reader->resolved(name));
   parts.push_back({"Sweep file", without_secret_values(resolved), false});
   for (const Listing& listing : listings) {
-    SHARDSWEEP_ASSIGN(const Table table,
-                      reader->query(fmt::format(fmt::runtime(listing.sql), id)));
+    SHARDSWEEP_ASSIGN(const Table table, reader->query(fmt::format(fmt::runtime(listing.sql), id)));
     parts.push_back({listing.title, table_text(table, Format::csv)});
   }
   SHARDSWEEP_TRY(add_logs(session, *reader, id, parts));
   return bundle_text(
       fmt::format("What a bug report about the sweep '{}' needs. Values of secrets are hidden; "
                   "host names, paths and the ends of logs are here.\n\nversion    {}\n",
-                  name, version_and_system()),
+          name, version_and_system()),
       parts, secrets);
 }
 
 Result<ExitCode> run_bundle(const Session& session) {
-  SHARDSWEEP_ASSIGN(const std::string text,
-                    make_bundle(session, session.options.of<BundleOptions>().sweep));
+  SHARDSWEEP_ASSIGN(
+      const std::string text, make_bundle(session, session.options.of<BundleOptions>().sweep));
   return deliver(text, session.options.out, Readers::owner);
 }
 
 }  // namespace
 
-extern const Command command_bundle{
-    .name = "bundle",
+extern const Command command_bundle{.name = "bundle",
     .heading = Heading::other,
     .help = "Write what a bug report needs as one file, without secrets.",
     .examples = "shardsweep bundle my-sweep -o bundle.txt",
     .declare =
         [](Grammar& grammar) {
-          grammar
-              .option("sweep", grammar.own<BundleOptions>().sweep, "SWEEP",
-                      "Name of the sweep.")
+          grammar.option("sweep", grammar.own<BundleOptions>().sweep, "SWEEP", "Name of the sweep.")
               .required();
           grammar.option("-o,--output", grammar.options().out, "FILE",
-                         "File to write, for its owner alone. Default: standard output.");
+              "File to write, for its owner alone. Default: standard output.");
           grammar.site();
         },
     .run = run_bundle};

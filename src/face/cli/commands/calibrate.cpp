@@ -81,22 +81,21 @@ Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep)
       "AND r.outcome = 'completed' AND json_extract(m.detail, '$.microbench') IS NOT NULL",
       literal_of(sweep));
   SHARDSWEEP_ASSIGN(const Table blocks,
-                    reader.query("SELECT r.trial_id, r.gpus, r.nodes, m.train_step_ms, "
-                                 "json_extract(m.detail, '$.microbench.gemm_gflops') AS gemm, "
-                                 "json_extract(m.detail, '$.microbench.gemm_peak_gflops') AS "
-                                 "gemm_peak, "
-                                 "json_extract(m.detail, '$.microbench.attention_gflops') AS "
-                                 "attention, "
-                                 "json_extract(m.detail, '$.microbench.memory_gb_per_s') AS "
-                                 "memory " +
-                                 from + " ORDER BY r.gpus"));
-  SHARDSWEEP_ASSIGN(
-      const Table transfers,
+      reader.query("SELECT r.trial_id, r.gpus, r.nodes, m.train_step_ms, "
+                   "json_extract(m.detail, '$.microbench.gemm_gflops') AS gemm, "
+                   "json_extract(m.detail, '$.microbench.gemm_peak_gflops') AS "
+                   "gemm_peak, "
+                   "json_extract(m.detail, '$.microbench.attention_gflops') AS "
+                   "attention, "
+                   "json_extract(m.detail, '$.microbench.memory_gb_per_s') AS "
+                   "memory " +
+          from + " ORDER BY r.gpus"));
+  SHARDSWEEP_ASSIGN(const Table transfers,
       reader.query("SELECT trial_id, json_extract(value, '$.sent_bytes') AS bytes, "
                    "json_extract(value, '$.median_ms') AS ms FROM (SELECT r.trial_id, "
                    "json_extract(m.detail, "
                    "'$.microbench.all_reduce') AS sizes " +
-                   from + "), json_each(sizes) ORDER BY 1, 2"));
+          from + "), json_each(sizes) ORDER BY 1, 2"));
   std::vector<BlockRun> runs;
   const Rows block(blocks);
   const Rows transfer(transfers);
@@ -108,12 +107,12 @@ Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep)
     run.trial = block.integer(row, "trial_id");
     run.train_step_s = real(block, row, "train_step_ms") * milli;
     run.times = {.gpus = static_cast<std::int32_t>(block.integer(row, "gpus")),
-                 .nodes = static_cast<std::int32_t>(block.integer(row, "nodes")),
-                 .gemm_flops = real(block, row, "gemm") * giga,
-                 .gemm_peak_flops = real(block, row, "gemm_peak") * giga,
-                 .attention_flops = real(block, row, "attention") * giga,
-                 .memory_bandwidth = real(block, row, "memory") * giga,
-                 .all_reduce = {}};
+        .nodes = static_cast<std::int32_t>(block.integer(row, "nodes")),
+        .gemm_flops = real(block, row, "gemm") * giga,
+        .gemm_peak_flops = real(block, row, "gemm_peak") * giga,
+        .attention_flops = real(block, row, "attention") * giga,
+        .memory_bandwidth = real(block, row, "memory") * giga,
+        .all_reduce = {}};
     for (std::size_t size = 0; size < transfer.size(); ++size) {
       if (transfer.integer(size, "trial_id") == run.trial)
         run.times.all_reduce.push_back(
@@ -126,7 +125,7 @@ Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep)
 
 /// What changed, by name; of each repeat alone the lowest and the highest that comes of it.
 Table changes(const ClusterSpec& preset, const ClusterSpec& now,
-              const std::vector<ClusterSpec>& alone, Dtype dtype) {
+    const std::vector<ClusterSpec>& alone, Dtype dtype) {
   Table table;
   table.columns = {"parameter", "unit", "preset", "measured", "lowest", "highest"};
   const auto add = [&](std::string_view name, const char* unit, const auto& read) {
@@ -138,8 +137,7 @@ Table changes(const ClusterSpec& preset, const ClusterSpec& now,
     }
     const double before = read(preset);
     table.rows.push_back({std::string(name), std::string(unit),
-                          before > 0 ? Value(before) : Value(), Value(read(now)), Value(lowest),
-                          Value(highest)});
+        before > 0 ? Value(before) : Value(), Value(read(now)), Value(lowest), Value(highest)});
   };
   const auto at = peak_index(dtype);
   if (now.peak_flops.at(at))
@@ -177,8 +175,8 @@ const Point* point_of(const Planned& planned, const BlockTimes& run) {
 }
 
 /// The runs' own train steps beside what both clusters predict for them, by world.
-std::vector<StepCheck> check_steps(const Planned& planned, const ClusterSpec& now,
-                                   const std::vector<BlockRun>& runs) {
+std::vector<StepCheck> check_steps(
+    const Planned& planned, const ClusterSpec& now, const std::vector<BlockRun>& runs) {
   const auto& family = family_of_runner(planned.sweep.runner.name);
   const Predictor before(planned.sweep.cluster, family);
   const Predictor after(now, family);
@@ -192,14 +190,14 @@ std::vector<StepCheck> check_steps(const Planned& planned, const ClusterSpec& no
     const auto& model = planned.sweep.models.at(static_cast<std::size_t>(point->model));
     std::sort(steps.begin(), steps.end());
     checks.push_back({.gpus = point->gpus,
-                      .measured_s = steps[steps.size() / 2],
-                      .fastest_s = steps.front(),
-                      .slowest_s = steps.back(),
-                      .before_s = before.guess(model, *point).step_s,
-                      .after_s = after.guess(model, *point).step_s});
+        .measured_s = steps[steps.size() / 2],
+        .fastest_s = steps.front(),
+        .slowest_s = steps.back(),
+        .before_s = before.guess(model, *point).step_s,
+        .after_s = after.guess(model, *point).step_s});
   }
   std::sort(checks.begin(), checks.end(),
-            [](const StepCheck& a, const StepCheck& b) { return a.gpus < b.gpus; });
+      [](const StepCheck& a, const StepCheck& b) { return a.gpus < b.gpus; });
   return checks;
 }
 
@@ -208,8 +206,8 @@ constexpr std::string_view worse =
     "while the machine is idle.";
 
 /// As each repeat alone has it.
-std::vector<ClusterSpec> alone(const ClusterSpec& preset, Dtype dtype,
-                               const std::vector<BlockRun>& runs) {
+std::vector<ClusterSpec> alone(
+    const ClusterSpec& preset, Dtype dtype, const std::vector<BlockRun>& runs) {
   std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> seen;
   std::vector<std::vector<BlockTimes>> by_repeat;
   for (const auto& run : runs) {
@@ -225,7 +223,7 @@ std::vector<ClusterSpec> alone(const ClusterSpec& preset, Dtype dtype,
 }
 
 Result<void> write_cluster(const std::filesystem::path& file, const ClusterSpec& cluster,
-                           const std::string& sweep, const std::vector<StepCheck>& checks) {
+    const std::string& sweep, const std::vector<StepCheck>& checks) {
   std::string text = fmt::format(
       "# SPDX-License-Identifier: Apache-2.0\n"
       "# Measured by 'shardsweep calibrate' (sweep '{}'): the medians of {} runs.\n"
@@ -239,8 +237,8 @@ Result<void> write_cluster(const std::filesystem::path& file, const ClusterSpec&
 
 Result<ExitCode> run_calibrate(const Session& session) {
   const auto& options = session.options;
-  SHARDSWEEP_ASSIGN(const ClusterSpec preset,
-                    load_cluster(options.asked.cluster, session.installation.presets));
+  SHARDSWEEP_ASSIGN(
+      const ClusterSpec preset, load_cluster(options.asked.cluster, session.installation.presets));
   SHARDSWEEP_TRY(make_home(session.home));
   Session sweep_session = session;
   const auto sweep_file = session.home.dir() / fmt::format("calibrate-{}.yaml", preset.name);
@@ -255,8 +253,8 @@ Result<ExitCode> run_calibrate(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto runs, measured(*reader, sweep));
   if (runs.empty()) {
-    say(fmt::format("No run of '{0}' measured anything. 'shardsweep results {0}' says why.",
-                    sweep));
+    say(fmt::format(
+        "No run of '{0}' measured anything. 'shardsweep results {0}' says why.", sweep));
     return ExitCode::failed;
   }
   std::vector<BlockTimes> times;
@@ -269,8 +267,8 @@ Result<ExitCode> run_calibrate(const Session& session) {
   const std::filesystem::path file =
       options.out.empty() ? preset.name + ".calibrated.yaml" : options.out;
   SHARDSWEEP_TRY(write_cluster(file, now, sweep, checks));
-  SHARDSWEEP_TRY(print_result(table_text(
-      changes(preset, now, alone(preset, dtype, runs), dtype), table_style(session))));
+  SHARDSWEEP_TRY(print_result(
+      table_text(changes(preset, now, alone(preset, dtype, runs), dtype), table_style(session))));
   for (const auto& check : checks)
     say(step_text(check));
   if (predicts_worse(checks)) say(std::string(worse));
@@ -280,8 +278,7 @@ Result<ExitCode> run_calibrate(const Session& session) {
 
 }  // namespace
 
-extern const Command command_calibrate{
-    .name = "calibrate",
+extern const Command command_calibrate{.name = "calibrate",
     .heading = Heading::other,
     .help = "Measure a cluster's speed and write it down for predictions.",
     .examples =
@@ -293,25 +290,23 @@ extern const Command command_calibrate{
           auto& own = grammar.own<CalibrateOptions>();
           grammar
               .option("cluster", options.asked.cluster, "PRESET",
-                      "Preset of the cluster, or a cluster file.")
+                  "Preset of the cluster, or a cluster file.")
               .required();
-          grammar.option(
-              "--out", options.out, "FILE",
+          grammar.option("--out", options.out, "FILE",
               "File to write, for a sweep's 'cluster:'. Default: NAME.calibrated.yaml here.");
-          grammar.option(
-              "--model", options.asked.model, "MODEL",
+          grammar.option("--model", options.asked.model, "MODEL",
               "Preset of the model whose shapes are timed. Default: llama-1b on GPUs, mini "
               "without.");
           grammar.option("--seq-len", own.seq_len, "TOKENS",
-                         "Tokens per sample. Default: 4096 on GPUs, 256 without.");
+              "Tokens per sample. Default: 4096 on GPUs, 256 without.");
           grammar.option("--micro-batch", own.micro_batch, "N", "Samples per timed block.")
               .with_default();
           grammar
               .option("--dtype", own.dtype, "DTYPE",
-                      "Number format. Default: bf16 on GPUs, fp32 without.")
+                  "Number format. Default: bf16 on GPUs, fp32 without.")
               .offers({"bf16", "fp32", "fp64"});
           grammar.option("--nodes", options.asked.nodes, "N",
-                         "Also run on so many nodes, to measure the links between them.");
+              "Also run on so many nodes, to measure the links between them.");
           grammar.backend();
           grammar.format();
         },

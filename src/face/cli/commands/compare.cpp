@@ -33,7 +33,7 @@ Result<double> limit_of(std::string_view text) {
   constexpr std::string_view prefix = "slower=";
   if (text.substr(0, prefix.size()) != prefix)
     return fault(FaultKind::invalid_input,
-                 fmt::format("--fail-on: '{}' is unknown. Write slower=2%.", text));
+        fmt::format("--fail-on: '{}' is unknown. Write slower=2%.", text));
   return share_in_option(text.substr(prefix.size()), "--fail-on");
 }
 
@@ -49,9 +49,9 @@ std::string as_literal(const std::string& text) {
 Result<std::string> column_of(Reader& reader, const std::string& by) {
   if (by != "image" && by != "site") return by;
   SHARDSWEEP_ASSIGN(const Table found,
-                    reader.query(fmt::format("SELECT 1 FROM sweeps, json_each(sweeps.vars) AS "
-                                             "var WHERE var.value = '{}'",
-                                             by)));
+      reader.query(fmt::format("SELECT 1 FROM sweeps, json_each(sweeps.vars) AS "
+                               "var WHERE var.value = '{}'",
+          by)));
   if (!found.rows.empty()) return by;
   return std::string(by == "image" ? "image_digest" : "cluster");
 }
@@ -65,13 +65,12 @@ Options options_of(const Options& options, const std::string& by, const std::str
     return alone;
   }
   const auto is_it = fmt::format("{} = {}", by, as_literal(side));
-  alone.where =
-      options.where.empty() ? is_it : fmt::format("({}) and {}", options.where, is_it);
+  alone.where = options.where.empty() ? is_it : fmt::format("({}) and {}", options.where, is_it);
   return alone;
 }
 
-Result<Side> side_of(Reader& reader, const Options& options, const std::string& by,
-                     const std::string& name) {
+Result<Side> side_of(
+    Reader& reader, const Options& options, const std::string& by, const std::string& name) {
   const Options alone = options_of(options, by, name);
   SHARDSWEEP_ASSIGN(auto layouts, reader.layouts(selection_of(alone)));
   if (layouts.rows.empty()) {
@@ -83,14 +82,14 @@ Result<Side> side_of(Reader& reader, const Options& options, const std::string& 
 }
 
 /// The baseline and the one side that is named, or two sides that are.
-Result<std::pair<Side, Side>> sides_of(Reader& reader, const Options& options,
-                                       const CompareOptions& own, const Session& session) {
+Result<std::pair<Side, Side>> sides_of(
+    Reader& reader, const Options& options, const CompareOptions& own, const Session& session) {
   const auto& names = options.names;
   const std::size_t needed = own.against.empty() ? 2 : 1;
   if (names.size() != needed)
     return fault(FaultKind::invalid_input,
-                 needed == 2 ? "compare has two sides: name both, or one and --against BASELINE"
-                             : "compare --against has one other side: name it");
+        needed == 2 ? "compare has two sides: name both, or one and --against BASELINE"
+                    : "compare --against has one other side: name it");
   SHARDSWEEP_ASSIGN(Side last, side_of(reader, options, own.by, names.back()));
   if (needed == 2) {
     SHARDSWEEP_ASSIGN(Side first, side_of(reader, options, own.by, names.front()));
@@ -134,8 +133,7 @@ Result<ExitCode> run_compare(const Session& session) {
 
 }  // namespace
 
-extern const Command command_compare{
-    .name = "compare",
+extern const Command command_compare{.name = "compare",
     .heading = Heading::results,
     .help = "Compare two sweeps or versions, layout by layout.",
     .examples =
@@ -148,29 +146,26 @@ extern const Command command_compare{
           auto& own = grammar.own<CompareOptions>();
           grammar
               .option("names", options.names, "A B",
-                      "The two sides, the older one first: sweeps, or values of the column "
-                      "that --by names. With --against the second alone.")
+                  "The two sides, the older one first: sweeps, or values of the column "
+                  "that --by names. With --against the second alone.")
               .required()
               .times(1, 2);
           grammar.option("--against", own.against, "BASELINE",
-                         "First side: what `baseline set` has kept under this name, or a file "
-                         "of it (.jsonl).");
+              "First side: what `baseline set` has kept under this name, or a file "
+              "of it (.jsonl).");
           grammar
-              .option(
-                  "--by", own.by, "COLUMN",
+              .option("--by", own.by, "COLUMN",
                   "Column whose values the sides are: sweep, runner_version, code_hash, image, "
                   "site (the cluster), or one of your vars.")
               .with_default();
           grammar
               .option("--resolve", own.resolve, "SHARE",
-                      "A change that is surely smaller than this is SAME.")
+                  "A change that is surely smaller than this is SAME.")
               .with_default();
-          grammar.option(
-              "--fail-on", own.fail_on, "slower=SHARE",
+          grammar.option("--fail-on", own.fail_on, "slower=SHARE",
               "Exit with 1 if a layout is SLOWER by this much or more, such as slower=2%. What "
               "is UNDECIDED fails nothing; it is counted and named.");
-          grammar.flag(
-              "--winners", own.winners,
+          grammar.flag("--winners", own.winners,
               "Print the fastest layout of each cell on both sides, not every layout.");
           grammar.where();
           grammar.versions();

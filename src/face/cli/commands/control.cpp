@@ -26,16 +26,15 @@ struct ControlOptions {
 using namespace std::chrono_literals;
 
 constexpr auto look_again = 100ms;
-constexpr auto longest_end =
-    15s;  // a lead hands its allocation back and its job leaves the queue
+constexpr auto longest_end = 15s;  // a lead hands its allocation back and its job leaves the queue
 
 /// All trials have ended, and a job of theirs has not yet.
 bool is_ending(const Meant& meant) {
   const auto& trials = meant.selected.trials;
   return std::all_of(trials.begin(), trials.end(),
-                     [](const TrialRow& trial) { return trial.state == State::ended; }) &&
-         std::any_of(meant.contents.begin(), meant.contents.end(),
-                     [](const auto& one) { return one.second.live > 0; });
+             [](const TrialRow& trial) { return trial.state == State::ended; }) &&
+      std::any_of(meant.contents.begin(), meant.contents.end(),
+          [](const auto& one) { return one.second.live > 0; });
 }
 
 /// What the verb would be decided over. A deletion waits for jobs that are about to end.
@@ -109,8 +108,7 @@ void declare_trials(Grammar& grammar) {
 
 }  // namespace
 
-extern const Command command_pause{
-    .name = "pause",
+extern const Command command_pause{.name = "pause",
     .heading = Heading::daily,
     .help = "Start nothing more; running trials end by themselves.",
     .examples = "shardsweep pause my-sweep",
@@ -121,8 +119,7 @@ extern const Command command_pause{
         },
     .run = run_control};
 
-extern const Command command_resume{
-    .name = "resume",
+extern const Command command_resume{.name = "resume",
     .heading = Heading::daily,
     .help = "Continue, and try interrupted trials again.",
     .examples =
@@ -134,12 +131,11 @@ extern const Command command_resume{
           grammar.names("Sweeps or trials. Default: all sweeps that are not cancelled.");
           with_scope(grammar, own);
           grammar.flag("--cancelled", own.cancelled,
-                       "Also resume trials that were cancelled by name or by --where.");
+              "Also resume trials that were cancelled by name or by --where.");
         },
     .run = run_control};
 
-extern const Command command_cancel{
-    .name = "cancel",
+extern const Command command_cancel{.name = "cancel",
     .heading = Heading::daily,
     .help = "Cancel sweeps or trials; ended trials stay as they are.",
     .examples =
@@ -148,16 +144,14 @@ extern const Command command_cancel{
     .declare = declare_trials,
     .run = run_control};
 
-extern const Command command_rerun{
-    .name = "rerun",
+extern const Command command_rerun{.name = "rerun",
     .heading = Heading::daily,
     .help = "Measure ended trials again; old results stay until then.",
     .examples = "shardsweep rerun my-sweep --where \"outcome = 'crashed'\"",
     .declare = declare_trials,
     .run = run_control};
 
-extern const Command command_delete{
-    .name = "delete",
+extern const Command command_delete{.name = "delete",
     .heading = Heading::daily,
     .help = "Delete sweeps that have ended: trials, measurements and files.",
     .examples = "shardsweep delete my-sweep --dry-run",

@@ -29,12 +29,13 @@ Result<ExitCode> be_daemon_job(const Session& session, int number, const Policy&
   // or ends: jobs shorter than this wait would hand over for ever.
   const double first_work_s = number == 1 ? 600 : 0;
   Successor successor(session, number + 1);
-  SHARDSWEEP_ASSIGN(const bool left, be_daemon(session,
-                                               {.until_idle = true,
-                                                .first_work_s = first_work_s,
-                                                .patience_s = 2 * policy.lease_ttl_s,
-                                                .beside = [&] { successor.step(); }},
-                                               policy));
+  SHARDSWEEP_ASSIGN(const bool left,
+      be_daemon(session,
+          {.until_idle = true,
+              .first_work_s = first_work_s,
+              .patience_s = 2 * policy.lease_ttl_s,
+              .beside = [&] { successor.step(); }},
+          policy));
   if (left) successor.cancel();
   return ExitCode::done;
 }
@@ -47,10 +48,8 @@ Result<ExitCode> run_daemon_command(const Session& session) {
   SHARDSWEEP_ASSIGN(const Policy policy, load_policy(session.options.set));
   if (own.as_job > 0) return be_daemon_job(session, static_cast<int>(own.as_job), policy);
   SHARDSWEEP_TRY(be_daemon(session,
-                           {.until_idle = own.until_idle,
-                            .patience_s = end_of_the_last_s,
-                            .take_over = own.take_over},
-                           policy));
+      {.until_idle = own.until_idle, .patience_s = end_of_the_last_s, .take_over = own.take_over},
+      policy));
   return ExitCode::done;
 }
 
@@ -61,8 +60,7 @@ Result<ExitCode> run_tick(const Session& session) {
 
 }  // namespace
 
-extern const Command command_daemon{
-    .name = "daemon",
+extern const Command command_daemon{.name = "daemon",
     .heading = Heading::other,
     .help = "Run the daemon in the foreground.",
     .examples =
@@ -72,26 +70,24 @@ extern const Command command_daemon{
         [](Grammar& grammar) {
           auto& own = grammar.own<DaemonOptions>();
           grammar.flag("--until-idle", own.until_idle, "End when nothing is left to do.");
-          grammar.flag("--take-over", own.take_over,
-                       "Replace a daemon that is stopped or out of reach.");
           grammar.flag(
-              "--in-slurm", own.in_slurm,
+              "--take-over", own.take_over, "Replace a daemon that is stopped or out of reach.");
+          grammar.flag("--in-slurm", own.in_slurm,
               "Run the daemon as a job of one core. It submits its successor in time.");
           grammar.site("Site file of that job. Default: ~/.config/shardsweep/site.yaml.");
           grammar.option("--job-option", own.job_options, "OPTION=VALUE",
-                         "An sbatch option of that job, such as time=12:00:00. Repeatable.");
-          grammar.option("--as-job", own.as_job, "N", "")
-              .hidden();  // what that job's script says
+              "An sbatch option of that job, such as time=12:00:00. Repeatable.");
+          grammar.option("--as-job", own.as_job, "N", "").hidden();  // what that job's script says
           grammar.option("--set", grammar.options().set, "KEY=VALUE",
-                         "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
+              "An interval of the daemon, such as daemon.tick=2s. Repeatable.");
         },
     .run = run_daemon_command,
     .own_lines = true};
 
 extern const Command command_tick{.name = "tick",
-                                  .heading = Heading::other,
-                                  .help = "Run one pass of the daemon, for cron.",
-                                  .examples = "shardsweep tick",
-                                  .run = run_tick};
+    .heading = Heading::other,
+    .help = "Run one pass of the daemon, for cron.",
+    .examples = "shardsweep tick",
+    .run = run_tick};
 
 }  // namespace shardsweep

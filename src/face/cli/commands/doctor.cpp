@@ -45,10 +45,9 @@ Finding program_runs(const std::string& what, const fs::path& program) {
   if (!output) return {what, "bad", output.error().what};
   if (output->exit_code != 0) {
     return {what, "bad",
-            fmt::format("'{} --version' ended with {}", program.string(), output->exit_code)};
+        fmt::format("'{} --version' ended with {}", program.string(), output->exit_code)};
   }
-  return {
-      what, "ok",
+  return {what, "ok",
       fmt::format("{} ({})", output->out.substr(0, output->out.find('\n')), program.string())};
 }
 
@@ -90,14 +89,13 @@ Finding file_system_of(const Home& home) {
       static_cast<double>(info.f_bavail) * static_cast<double>(info.f_bsize) / (1 << 30);
   if (free_gib < 1) {
     return {"home's file system", "bad",
-            fmt::format("{:.2f} GiB free in {}", free_gib, folder.string())};
+        fmt::format("{:.2f} GiB free in {}", free_gib, folder.string())};
   }
   const char* kind = magic == nfs ? "NFS: the database uses a rollback journal"
-                     : magic == lustre
-                         ? "Lustre: needs the mount option flock for the daemon's lock"
-                         : "";
+      : magic == lustre           ? "Lustre: needs the mount option flock for the daemon's lock"
+                                  : "";
   return {"home's file system", *kind == '\0' ? "ok" : "note",
-          fmt::format("{:.0f} GiB free in {} {}", free_gib, folder.string(), kind)};
+      fmt::format("{:.0f} GiB free in {} {}", free_gib, folder.string(), kind)};
 }
 
 Finding home_writable(const Home& home) {
@@ -121,8 +119,8 @@ Finding daemon_state(const Session& session) {
   if (const auto pid = lock_holder(session.home.lock())) {
     const std::string other = other_version_of_holder(session.home.lock());
     return {"daemon", other.empty() ? "ok" : "note",
-            fmt::format("pid {}, log {}{}", *pid, session.home.log().string(),
-                        other.empty() ? "" : ", of version " + other)};
+        fmt::format("pid {}, log {}{}", *pid, session.home.log().string(),
+            other.empty() ? "" : ", of version " + other)};
   }
   return {"daemon", "ok", "none runs; submit, run and resume start one"};
 }
@@ -133,15 +131,14 @@ Finding outlives_login() {
   if (!fs::exists("/run/systemd/system", ignored)) {
     return {"after logout", "ok", "this machine has no systemd, so a logout ends no process"};
   }
-  const auto output =
-      run_command({"loginctl", "show-user", "--property=Linger", "--value"}, {});
+  const auto output = run_command({"loginctl", "show-user", "--property=Linger", "--value"}, {});
   if (output && output->exit_code == 0 && output->out.rfind("yes", 0) == 0) {
     return {"after logout", "ok", "lingering is on"};
   }
   return {"after logout", "note",
-          "a daemon ends at logout if logind has KillUserProcesses=yes. Use 'loginctl "
-          "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm'. "
-          "Nodes must see the home for --in-slurm: --on-a-node checks it."};
+      "a daemon ends at logout if logind has KillUserProcesses=yes. Use 'loginctl "
+      "enable-linger', 'shardsweep tick' from cron, or 'shardsweep daemon --in-slurm'. "
+      "Nodes must see the home for --in-slurm: --on-a-node checks it."};
 }
 
 /// What scontrol says of the cluster, and what follows for us.
@@ -152,27 +149,24 @@ std::vector<Finding> slurm_settings() {
   }
   const auto settings = slurm::parse_settings(output->out);
   if (!settings) return {{"slurm", "bad", settings.error().what}};
-  std::vector<Finding> findings{
-      {"slurm", "ok",
-       fmt::format("{} {}, MaxJobCount {}, MaxArraySize {}", settings->cluster,
-                   settings->version, settings->max_jobs, settings->max_array_size)}};
+  std::vector<Finding> findings{{"slurm", "ok",
+      fmt::format("{} {}, MaxJobCount {}, MaxArraySize {}", settings->cluster, settings->version,
+          settings->max_jobs, settings->max_array_size)}};
   const double look_s = Policy{}.look_s;
   if (settings->accounting) {
     findings.push_back({"accounting", "ok", "on: ended jobs can be looked up"});
   } else {
     const bool seldom = settings->min_job_age_s < 2 * look_s;
-    findings.push_back(
-        {"accounting", seldom ? "bad" : "note",
-         fmt::format("off: ended jobs can be looked up only for MinJobAge = {:g} s{}",
-                     settings->min_job_age_s,
-                     seldom ? fmt::format("; set slurm.look to less than {:g} s",
-                                          settings->min_job_age_s / 2)
-                            : "; its measurements are kept in its files")});
+    findings.push_back({"accounting", seldom ? "bad" : "note",
+        fmt::format("off: ended jobs can be looked up only for MinJobAge = {:g} s{}",
+            settings->min_job_age_s,
+            seldom
+                ? fmt::format("; set slurm.look to less than {:g} s", settings->min_job_age_s / 2)
+                : "; its measurements are kept in its files")});
   }
-  findings.push_back(
-      {"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
-       fmt::format("Slurm notices a dead node after {:g} s, shardsweep after {:g} s",
-                   settings->slurmd_timeout_s, Policy{}.lane.node_lease_s)});
+  findings.push_back({"dead nodes", settings->slurmd_timeout_s > 600 ? "note" : "ok",
+      fmt::format("Slurm notices a dead node after {:g} s, shardsweep after {:g} s",
+          settings->slurmd_timeout_s, Policy{}.lane.node_lease_s)});
   return findings;
 }
 
@@ -180,8 +174,8 @@ std::vector<Finding> slurm_settings() {
 Finding submit_limit() {
   const auto output =
       run_command({"sacctmgr", "--noheader", "--parsable2", "show", "associations", "where",
-                   "user=" + user_name(), "format=account,maxsubmitjobs"},
-                  {});
+                      "user=" + user_name(), "format=account,maxsubmitjobs"},
+          {});
   if (!output || output->exit_code != 0) {
     return {"submit limit", "note", "not known: sacctmgr gives no answer"};
   }
@@ -193,7 +187,7 @@ Finding submit_limit() {
     const std::size_t bar = line.find('|');
     if (bar == std::string::npos || bar + 1 == line.size()) continue;
     limits += fmt::format("{}{} jobs for account '{}'", limits.empty() ? "" : ", ",
-                          line.substr(bar + 1), line.substr(0, bar));
+        line.substr(bar + 1), line.substr(0, bar));
   }
   return {"submit limit", "ok", limits.empty() ? "you have no limit of your own" : limits};
 }
@@ -203,8 +197,7 @@ std::vector<Finding> slurm_findings(const SiteSpec& site) {
     return {{"slurm", "note", "by slurmrestd at " + site.rest.url + ": asked by the daemon"}};
   }
   if (find_on_path("sbatch").empty()) return {{"slurm", "note", "no sbatch on PATH"}};
-  if (const auto probed = probe_slurm(); !probed)
-    return {{"slurm", "bad", probed.error().what}};
+  if (const auto probed = probe_slurm(); !probed) return {{"slurm", "bad", probed.error().what}};
   auto findings = slurm_settings();
   findings.push_back(submit_limit());
   return findings;
@@ -216,10 +209,9 @@ Finding job_on_a_node(const Session& session, const SiteSpec& site) {
   const std::string word = random_hex(16);
   if (const auto written = write_own_file(probe, word + "\n"); !written)
     return {"a node", "bad", written.error().what};
-  const std::string script =
-      fmt::format("set -e; cat {}; {} --version; {} --version", shell_quote(probe.string()),
-                  shell_quote(session.installation.agent.string()),
-                  shell_quote(session.installation.runner.string()));
+  const std::string script = fmt::format("set -e; cat {}; {} --version; {} --version",
+      shell_quote(probe.string()), shell_quote(session.installation.agent.string()),
+      shell_quote(session.installation.runner.string()));
   const auto output = run_on_a_node(session, site, script);
   std::error_code ignored;
   fs::remove(probe, ignored);
@@ -261,9 +253,8 @@ Result<ExitCode> run_doctor(const Session& session) {
   if (session.options.of<DoctorOptions>().on_a_node)
     findings.push_back(job_on_a_node(session, access.site));
   const Table table = findings_table(findings);
-  const bool healthy =
-      std::none_of(findings.begin(), findings.end(),
-                   [](const Finding& finding) { return finding.status == "bad"; });
+  const bool healthy = std::none_of(findings.begin(), findings.end(),
+      [](const Finding& finding) { return finding.status == "bad"; });
   SHARDSWEEP_TRY(
       print_result(table_text(table, table_style(session, {"check", "status", "detail"}))));
   return healthy ? ExitCode::done : ExitCode::failed;
@@ -275,8 +266,7 @@ Table doctor_table(const Session& session, const SiteSpec& site) {
   return findings_table(all_findings(session, site));
 }
 
-extern const Command command_doctor{
-    .name = "doctor",
+extern const Command command_doctor{.name = "doctor",
     .heading = Heading::other,
     .help = "Check this installation, its home and its backends.",
     .examples =
@@ -287,7 +277,7 @@ extern const Command command_doctor{
           grammar.format();
           grammar.site();
           grammar.flag("--on-a-node", grammar.own<DoctorOptions>().on_a_node,
-                       "Submit a small job that checks the home and shardbench on a node.");
+              "Submit a small job that checks the home and shardbench on a node.");
         },
     .run = run_doctor};
 

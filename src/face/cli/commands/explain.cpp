@@ -29,27 +29,25 @@ ModelSpec model_of_row(const Rows& trials, std::size_t row) {
 }
 
 /// From the stored sweep file; of an imported table from its columns and the cluster's preset.
-TrialToExplain trial_to_explain(const Session& session, const Rows& sweeps, const Rows& trials,
-                                std::size_t row) {
+TrialToExplain trial_to_explain(
+    const Session& session, const Rows& sweeps, const Rows& trials, std::size_t row) {
   TrialToExplain trial{trials, row};
   std::size_t its = 0;
   while (its < sweeps.size() && sweeps.text(its, "sweep") != trials.text(row, "sweep"))
     ++its;
   if (its == sweeps.size()) return trial;
-  const auto sweep = load_sweep_text(sweeps.text(its, "resolved"), sweeps.text(its, "sweep"),
-                                     {session.installation.presets, {}});
+  const auto sweep = load_sweep_text(
+      sweeps.text(its, "resolved"), sweeps.text(its, "sweep"), {session.installation.presets, {}});
   if (!sweep) {
-    const auto cluster =
-        load_cluster(sweeps.text(its, "cluster"), session.installation.presets);
+    const auto cluster = load_cluster(sweeps.text(its, "cluster"), session.installation.presets);
     if (cluster) trial.cluster = *cluster;
     const auto model = model_of_row(trials, row);
     if (model.layers > 0 && model.hidden > 0 && model.heads > 0) trial.model = model;
     return trial;
   }
   trial.cluster = sweep->cluster;
-  const auto model =
-      std::find_if(sweep->models.begin(), sweep->models.end(),
-                   [&](const ModelSpec& one) { return one.name == trials.text(row, "model"); });
+  const auto model = std::find_if(sweep->models.begin(), sweep->models.end(),
+      [&](const ModelSpec& one) { return one.name == trials.text(row, "model"); });
   if (model != sweep->models.end()) trial.model = *model;
   return trial;
 }
@@ -57,41 +55,39 @@ TrialToExplain trial_to_explain(const Session& session, const Rows& sweeps, cons
 Result<ExitCode> run_explain(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   // A trial that an edited file no longer has can be asked for by its name.
-  SHARDSWEEP_ASSIGN(const auto facts,
-                    reader->facts({.names = session.options.names, .hidden = true}));
+  SHARDSWEEP_ASSIGN(
+      const auto facts, reader->facts({.names = session.options.names, .hidden = true}));
   const Rows trials(facts.trials);
   const Rows sweeps(facts.sweeps);
   if (trials.size() > most_explained) {
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("these names mean {} trials, and at most {} are explained at once. "
                     "Name trials: `shardsweep results` and `best` print them.",
-                    trials.size(), most_explained));
+            trials.size(), most_explained));
   }
   std::vector<Reader::Section> sections;
   for (std::size_t row = 0; row < trials.size(); ++row) {
     auto found = explanation(trial_to_explain(session, sweeps, trials, row));
     std::move(found.begin(), found.end(), std::back_inserter(sections));
   }
-  auto style = table_style(
-      session, {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share",
-                "class", "measured_bytes", "predicted_bytes", "detail"});
+  auto style = table_style(session,
+      {"part", "measured_ms", "predicted_ms", "measured_share", "predicted_share", "class",
+          "measured_bytes", "predicted_bytes", "detail"});
   SHARDSWEEP_TRY(print_result(sections_text(sections, style)));
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Command command_explain{
-    .name = "explain",
+extern const Command command_explain{.name = "explain",
     .heading = Heading::results,
     .help = "Show where a trial's step and memory go, beside the plan.",
     .examples = "shardsweep explain m-tiny-tp2",
     .declare =
         [](Grammar& grammar) {
           grammar
-              .option("names", grammar.options().names, "TRIAL",
-                      "Trials: slugs, attempts or job ids.")
+              .option(
+                  "names", grammar.options().names, "TRIAL", "Trials: slugs, attempts or job ids.")
               .required();
           grammar.format();
         },

@@ -30,13 +30,12 @@ Result<std::string> module_file(const Session& session, const char* name) {
   const auto file = folder / name;
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored))
-    return fault(
-        FaultKind::unavailable,
+    return fault(FaultKind::unavailable,
         fmt::format("the planner was not compiled to WebAssembly: {} is missing. Build it with "
                     "emscripten (Debian: scripts/packages explorer): cmake -B build "
                     "-DSHARDSWEEP_EXPLORER=ON && cmake --build build. `shardsweep suggest` "
                     "needs nothing.",
-                    file.string()));
+            file.string()));
   return read_file(file, longest_module);
 }
 
@@ -65,19 +64,18 @@ Result<ExitCode> run_explore(const Session& session) {
   const auto ending = std::filesystem::path(session.options.out).extension().string();
   if (!ending.empty() && ending != ".html" && ending != ".htm")
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}': unknown file ending. The explorer is one page: use .html.",
-                             session.options.out));
+        fmt::format("'{}': unknown file ending. The explorer is one page: use .html.",
+            session.options.out));
   SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
   SHARDSWEEP_ASSIGN(const auto wasm, module_file(session, "planner.wasm.gz"));
   SHARDSWEEP_ASSIGN(const auto presets, presets_json(session));
-  return deliver(explorer_page({.glue = glue, .wasm_gz = wasm, .presets = presets}),
-                 session.options.out);
+  return deliver(
+      explorer_page({.glue = glue, .wasm_gz = wasm, .presets = presets}), session.options.out);
 }
 
 }  // namespace
 
-extern const Command command_explore{
-    .name = "explore",
+extern const Command command_explore{.name = "explore",
     .heading = Heading::other,
     .help = "Write the planner as a page: ask it in a browser.",
     .examples =
@@ -87,8 +85,8 @@ extern const Command command_explore{
         [](Grammar& grammar) {
           auto& own = grammar.own<ExploreOptions>();
           grammar.option("--from", own.from, "SWEEP",
-                         "Put what these sweeps have measured into the page: their cluster's "
-                         "rates, and each layout's speed and memory beside the prediction.");
+              "Put what these sweeps have measured into the page: their cluster's "
+              "rates, and each layout's speed and memory beside the prediction.");
           grammar.output();
         },
     .run = run_explore};

@@ -67,8 +67,8 @@ Table without_unknown(Table table) {
 
 /// A query over the trials that are meant: their ids stand in place of its {}.
 Result<Table> query_trials(Reader& reader, const Options& options, std::string_view sql) {
-  SHARDSWEEP_ASSIGN(const Table trials, reader.results({.selection = {.where = options.where},
-                                                        .columns = {"trial_id"}}));
+  SHARDSWEEP_ASSIGN(const Table trials,
+      reader.results({.selection = {.where = options.where}, .columns = {"trial_id"}}));
   std::vector<std::int64_t> ids;
   for (const auto& row : trials.rows)
     ids.push_back(std::get<std::int64_t>(row.front()));
@@ -88,8 +88,8 @@ bool is_trace(const std::filesystem::path& file) {
 
 Result<std::string> export_trace(const Session& session, Reader& reader) {
   SHARDSWEEP_ASSIGN(const Table allocations, reader.query(std::string(trace_allocations_sql)));
-  SHARDSWEEP_ASSIGN(const Table attempts,
-                    query_trials(reader, session.options, trace_attempts_sql));
+  SHARDSWEEP_ASSIGN(
+      const Table attempts, query_trials(reader, session.options, trace_attempts_sql));
   return trace_text(allocations, attempts, session.clock.now());
 }
 
@@ -98,8 +98,8 @@ Result<std::string> export_text(Reader& reader, const Options& options, Format f
     SHARDSWEEP_ASSIGN(const Table table, pull_request_table(reader, options));
     return table_text(table, Format::markdown);
   }
-  SHARDSWEEP_ASSIGN(const Table table, reader.results({.selection = {.where = options.where},
-                                                       .columns = {"all"}}));
+  SHARDSWEEP_ASSIGN(const Table table,
+      reader.results({.selection = {.where = options.where}, .columns = {"all"}}));
   return table_text(table, format);
 }
 
@@ -111,46 +111,44 @@ Result<ExitCode> run_export(const Session& session) {
   if (is_sweep_folder(file)) {
     if (options.format_given || !options.where.empty())
       return fault(FaultKind::invalid_input,
-                   "export: a folder has whole sweeps. Leave --format and --where out.");
+          "export: a folder has whole sweeps. Leave --format and --where out.");
     return export_folder(session);
   }
   if (!options.names.empty())
     return fault(FaultKind::invalid_input,
-                 "export: sweeps are named for a folder. --where \"sweep = 'NAME'\" says which "
-                 "results are meant.");
+        "export: sweeps are named for a folder. --where \"sweep = 'NAME'\" says which "
+        "results are meant.");
   if (file.empty() && !options.format_given)
-    return fault(FaultKind::invalid_input,
-                 "export: name a file, or give --format csv, json or markdown.");
+    return fault(
+        FaultKind::invalid_input, "export: name a file, or give --format csv, json or markdown.");
   if (!file.empty() && options.format_given)
     return fault(FaultKind::invalid_input,
-                 fmt::format("export: the ending of '{}' says its form. Leave --format out.",
-                             file.string()));
+        fmt::format(
+            "export: the ending of '{}' says its form. Leave --format out.", file.string()));
   if (!file.empty() && !rows && ending != ".db" && ending != ".sqlite") {
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("'{}': unknown file ending. Use .csv, .json or .md for the results, "
                     ".db or .sqlite for a copy of the database, a name without an ending for a "
                     "folder.",
-                    file.string()));
+            file.string()));
   }
   if (!file.empty() && !rows && !options.where.empty()) {
     return fault(FaultKind::invalid_input,
-                 "--where is for .csv, .json and .md. A copy of the database has every row.");
+        "--where is for .csv, .json and .md. A copy of the database has every row.");
   }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  const Format format = file.empty()        ? options.format
-                        : ending == ".csv"  ? Format::csv
-                        : ending == ".json" ? Format::json
-                                            : Format::markdown;
+  const Format format = file.empty() ? options.format
+      : ending == ".csv"             ? Format::csv
+      : ending == ".json"            ? Format::json
+                                     : Format::markdown;
   if (file.empty()) {
     SHARDSWEEP_ASSIGN(const std::string text, export_text(*reader, options, format));
     SHARDSWEEP_TRY(print_result(text));
     return ExitCode::done;
   }
   if (rows) {
-    SHARDSWEEP_ASSIGN(const std::string text, is_trace(file)
-                                                  ? export_trace(session, *reader)
-                                                  : export_text(*reader, options, format));
+    SHARDSWEEP_ASSIGN(const std::string text,
+        is_trace(file) ? export_trace(session, *reader) : export_text(*reader, options, format));
     SHARDSWEEP_TRY(write_file_durably(file, text));
   } else {
     SHARDSWEEP_TRY(reader->export_to(file));
@@ -161,8 +159,7 @@ Result<ExitCode> run_export(const Session& session) {
 
 }  // namespace
 
-extern const Command command_export{
-    .name = "export",
+extern const Command command_export{.name = "export",
     .heading = Heading::results,
     .help = "Write a copy of the database, or the results.",
     .examples =
@@ -174,18 +171,16 @@ extern const Command command_export{
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
-          grammar.option(
-              "file", options.file, "FILE",
+          grammar.option("file", options.file, "FILE",
               "File to write: .csv, .json (the results), .md (a table for pull requests), "
               "trace.json or NAME.trace.json (a timeline for Perfetto), "
               ".db or .sqlite (everything). A name without an ending, or a folder that is "
               "there: "
               "a folder of JSON lines for git. Default: standard output.");
           grammar.option("names", options.names, "NAME",
-                         "Sweeps, for a folder. Default: all that have a result, and the "
-                         "baselines.");
-          grammar.form("Form without a file: csv, json or markdown.",
-                       {"csv", "json", "markdown"});
+              "Sweeps, for a folder. Default: all that have a result, and the "
+              "baselines.");
+          grammar.form("Form without a file: csv, json or markdown.", {"csv", "json", "markdown"});
           grammar.where();
         },
     .run = run_export};

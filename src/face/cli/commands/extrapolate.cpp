@@ -28,23 +28,20 @@ namespace {
 Result<std::string> size_axis(const Session& session, const SweepSpec& spec) {
   const Options& options = session.options;
   const auto has = [](const std::vector<AxisValues>& all, std::string_view name) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const AxisValues& one) { return one.axis->name == name; });
+    return std::any_of(
+        all.begin(), all.end(), [&](const AxisValues& one) { return one.axis->name == name; });
   };
-  const std::string own =
-      has(spec.axes, "gpus") || has(spec.constants, "gpus") ? "gpus" : "nodes";
+  const std::string own = has(spec.axes, "gpus") || has(spec.constants, "gpus") ? "gpus" : "nodes";
   const auto& asked = own == "gpus" ? options.asked.gpus : options.asked.nodes;
   const auto& other = own == "gpus" ? options.asked.nodes : options.asked.gpus;
   if (asked.empty() || !other.empty())
-    return fault(
-        FaultKind::invalid_input,
+    return fault(FaultKind::invalid_input,
         fmt::format("'{0}' sets {1}: give --{1}, such as --{1} 16,32.", spec.name, own));
   return fmt::format("{}.{}", has(spec.axes, own) ? "axes" : "constants", own);
 }
 
 /// Why a size has no layout: of a job that is larger than a node, that; else the plan's reason.
-std::string why_no_layout(const Planned& planned, std::string_view axis,
-                          std::string_view size) {
+std::string why_no_layout(const Planned& planned, std::string_view axis, std::string_view size) {
   const SweepSpec& sweep = planned.sweep;
   const auto& left_out = planned.plan.left_out_by_constraint;
   if (left_out.size() == 1 && left_out.contains("gpus")) {
@@ -57,7 +54,7 @@ std::string why_no_layout(const Planned& planned, std::string_view axis,
         sweep.cluster.this_machine ? "" : " per node", sweep.name, most, size);
   }
   return fmt::format("no layout of '{}' can run with {} = {}: {}.", sweep.name, axis, size,
-                     why_nothing_runs(planned.plan));
+      why_nothing_runs(planned.plan));
 }
 
 /// The sweep's plan for each number that is asked for.
@@ -69,13 +66,12 @@ Result<std::vector<Planned>> plans_of(const Session& session, const KnownRuns& k
   for (const auto piece : split(asked, ',')) {
     std::vector<std::string> set = session.options.set;
     set.push_back(fmt::format("{}={}", axis, piece));
-    auto spec =
-        load_sweep_text(known.text, known.spec.name, {session.installation.presets, set});
+    auto spec = load_sweep_text(known.text, known.spec.name, {session.installation.presets, set});
     if (!spec) return tl::unexpected<Fault>(spec.error());
     SHARDSWEEP_ASSIGN(auto planned, plan_sweep(session, *std::move(spec)));
     if (planned.plan.trials.empty())
-      return fault(FaultKind::invalid_input,
-                   why_no_layout(planned, axis.substr(axis.find('.') + 1), piece));
+      return fault(
+          FaultKind::invalid_input, why_no_layout(planned, axis.substr(axis.find('.') + 1), piece));
     plans.push_back(std::move(planned));
   }
   return plans;
@@ -104,14 +100,11 @@ std::vector<Target> targets_of(const std::vector<Planned>& plans, const KnownRun
 }
 
 Table table_of(const std::vector<ExtrapolatedCell>& cells, const std::vector<Target>& targets,
-               std::size_t most) {
+    std::size_t most) {
   Table table;
-  table.columns = {"model",         "seq_len",
-                   "nodes",         "gpus",
-                   "layout",        "extrapolated_tokens_per_s_per_gpu",
-                   "low",           "high",
-                   "chance_to_fit", "tested_on_runs",
-                   "tested_outward"};
+  table.columns = {"model", "seq_len", "nodes", "gpus", "layout",
+      "extrapolated_tokens_per_s_per_gpu", "low", "high", "chance_to_fit", "tested_on_runs",
+      "tested_outward"};
   for (const ExtrapolatedCell& cell : cells) {
     for (std::size_t i = 0; i < std::min(most, cell.layouts.size()); ++i) {
       const Extrapolation& one = cell.layouts[i];
@@ -121,24 +114,23 @@ Table table_of(const std::vector<ExtrapolatedCell>& cells, const std::vector<Tar
       const double speed = one.tokens_per_s_per_gpu;
       table.rows.push_back(
           {target.planned->sweep.models.at(static_cast<std::size_t>(point.model)).name,
-           std::int64_t{point.seq_len}, std::int64_t{point.nodes}, std::int64_t{point.gpus},
-           layout_text(point), speed, speed / factor, speed * factor, one.fits,
-           static_cast<std::int64_t>(cell.test.runs),
-           cell.test.runs > 0 ? Value(cell.test.outward) : Value()});
+              std::int64_t{point.seq_len}, std::int64_t{point.nodes}, std::int64_t{point.gpus},
+              layout_text(point), speed, speed / factor, speed * factor, one.fits,
+              static_cast<std::int64_t>(cell.test.runs),
+              cell.test.runs > 0 ? Value(cell.test.outward) : Value()});
     }
   }
   return table;
 }
 
 /// The least expensive of the first layouts of all cells: with how much more is known after it.
-const Target& cheapest(const std::vector<ExtrapolatedCell>& cells,
-                       const std::vector<Target>& targets) {
+const Target& cheapest(
+    const std::vector<ExtrapolatedCell>& cells, const std::vector<Target>& targets) {
   const auto gpu_seconds = [&](const ExtrapolatedCell& cell) {
     const PlannedTrial& trial = *targets[cell.layouts.front().target].trial;
     return trial.prediction.attempt_s * trial.point.gpus;
   };
-  const auto found = std::min_element(
-      cells.begin(), cells.end(),
+  const auto found = std::min_element(cells.begin(), cells.end(),
       [&](const auto& a, const auto& b) { return gpu_seconds(a) < gpu_seconds(b); });
   return targets[found->layouts.front().target];
 }
@@ -164,8 +156,7 @@ SweepSpec sweep_of(const Target& target) {
       sweep.constants.push_back({&axis, false, {value}});
   }
   for (std::size_t i = 0; i < sweep.vars.size(); ++i)
-    sweep.vars[i].values = {
-        sweep.vars[i].values.at(static_cast<std::size_t>(point.vars.at(i)))};
+    sweep.vars[i].values = {sweep.vars[i].values.at(static_cast<std::size_t>(point.vars.at(i)))};
   return sweep;
 }
 
@@ -190,8 +181,8 @@ Result<ExitCode> run_extrapolate(const Session& session) {
     const Point& point = target.trial->point;
     points.push_back(
         {.model = target.planned->sweep.models.at(static_cast<std::size_t>(point.model)),
-         .point = point,
-         .traits = {}});
+            .point = point,
+            .traits = {}});
   }
   const auto& family = family_of_runner(known.spec.runner.known_as());
   // --set may have made it larger; what has run fits into it all the same.
@@ -199,13 +190,13 @@ Result<ExitCode> run_extrapolate(const Session& session) {
   const auto cells = extrapolate(cluster, Predictor(cluster, family), known.runs, points);
   if (cells.empty())
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
-                             "prints the fastest.",
-                             known.spec.name));
-  SHARDSWEEP_TRY(print_table(
-      table_of(cells, targets, static_cast<std::size_t>(options.asked.top)),
-      table_style(session, {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high",
-                            "gpus", "nodes", "model", "seq_len", "chance_to_fit"})));
+        fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
+                    "prints the fastest.",
+            known.spec.name));
+  SHARDSWEEP_TRY(print_table(table_of(cells, targets, static_cast<std::size_t>(options.asked.top)),
+      table_style(session,
+          {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high", "gpus", "nodes", "model",
+              "seq_len", "chance_to_fit"})));
   say_how_sure(cells);
   const Target& check = cheapest(cells, targets);
   const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;
@@ -213,20 +204,19 @@ Result<ExitCode> run_extrapolate(const Session& session) {
     say(
         fmt::format("One run tests them: {} on {} GPUs, about {:.2g} GPU-hours. --write FILE "
                     "makes a sweep of it.",
-                    layout_text(check.trial->point), check.trial->point.gpus, gpu_hours));
+            layout_text(check.trial->point), check.trial->point.gpus, gpu_hours));
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(write_new_file(options.out, explain_sweep(sweep_of(check))));
   say(fmt::format("Wrote {}: {} on {} GPUs, about {:.2g} GPU-hours. Next: shardsweep submit {}",
-                  options.out, layout_text(check.trial->point), check.trial->point.gpus,
-                  gpu_hours, options.out));
+      options.out, layout_text(check.trial->point), check.trial->point.gpus, gpu_hours,
+      options.out));
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Command command_extrapolate{
-    .name = "extrapolate",
+extern const Command command_extrapolate{.name = "extrapolate",
     .heading = Heading::results,
     .help = "Guess speeds on node counts that were not run.",
     .examples =
@@ -237,18 +227,17 @@ extern const Command command_extrapolate{
           Options& options = grammar.options();
           constexpr std::int64_t most_layouts = 100;
           grammar.option("names", options.names, "SWEEP", "The sweep.").required().times(1, 1);
-          grammar.option("--nodes", options.asked.nodes, "N",
-                         "Numbers of nodes, such as 16,32.");
-          grammar.option("--gpus", options.asked.gpus, "N",
-                         "Numbers of GPUs, where the sweep sets gpus.");
+          grammar.option("--nodes", options.asked.nodes, "N", "Numbers of nodes, such as 16,32.");
+          grammar.option(
+              "--gpus", options.asked.gpus, "N", "Numbers of GPUs, where the sweep sets gpus.");
           grammar.option("--set", options.set, "KEY=VALUE",
-                         "Override a value of the sweep, such as cluster.gpus_per_node=8. "
-                         "Repeatable.");
+              "Override a value of the sweep, such as cluster.gpus_per_node=8. "
+              "Repeatable.");
           grammar.option("--top", options.asked.top, "N", "Layouts to show of each cell.")
               .with_default()
               .whole_number(1, most_layouts);
           grammar.option("--write", options.out, "FILE",
-                         "Write a sweep file of one trial that tests the nearest guess.");
+              "Write a sweep file of one trial that tests the nearest guess.");
           grammar.format();
         },
     .run = run_extrapolate};

@@ -11,18 +11,16 @@ namespace shardsweep {
 namespace fs = std::filesystem;
 
 Result<std::vector<std::string>> names_in_folder(
-    const fs::path& folder, std::size_t most,
-    const std::function<bool(const std::string&)>& keep) {
+    const fs::path& folder, std::size_t most, const std::function<bool(const std::string&)>& keep) {
   std::vector<std::string> names;
   std::error_code why;
   // By hand: the iterator's own ++, as in a range-for, throws if reading fails half-way.
-  for (fs::directory_iterator entry(folder, why), end; !why && entry != end;
-       entry.increment(why)) {
+  for (fs::directory_iterator entry(folder, why), end; !why && entry != end; entry.increment(why)) {
     auto name = entry->path().filename().string();
     if (!keep(name)) continue;
     if (names.size() == most)
-      return fault(FaultKind::invalid_input,
-                   fmt::format("{}: more than {} files", folder.string(), most));
+      return fault(
+          FaultKind::invalid_input, fmt::format("{}: more than {} files", folder.string(), most));
     names.push_back(std::move(name));
   }
   if (why && why != std::errc::no_such_file_or_directory)

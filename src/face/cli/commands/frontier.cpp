@@ -35,8 +35,7 @@ std::vector<std::string_view> important_of(const Frontier& found) {
   return columns;
 }
 
-Result<ExitCode> print_frontier(const Session& session, const Options& options,
-                                Frontier& found) {
+Result<ExitCode> print_frontier(const Session& session, const Options& options, Frontier& found) {
   if (!options.out.empty()) {
     if (!found.table.note.empty()) say(found.table.note);
     return deliver(table_text(found.table, options.format), options.out);
@@ -51,8 +50,7 @@ Result<ExitCode> run_frontier(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts(selection_of(options)));
   if (layouts.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
-  Frontier found =
-      frontier(layouts, *from_word<FrontierCost>(options.of<FrontierOptions>().by));
+  Frontier found = frontier(layouts, *from_word<FrontierCost>(options.of<FrontierOptions>().by));
   if (options.picture == PictureForm::none) return print_frontier(session, options, found);
   if (!found.table.note.empty()) say(found.table.note);
   SHARDSWEEP_ASSIGN(const auto source, source_of(session, *reader, selection_of(options)));
@@ -65,8 +63,7 @@ Result<ExitCode> run_frontier(const Session& session) {
 
 }  // namespace
 
-extern const Command command_frontier{
-    .name = "frontier",
+extern const Command command_frontier{.name = "frontier",
     .heading = Heading::results,
     .help = "Show which layouts no other one beats in speed and cost.",
     .examples =
@@ -79,8 +76,7 @@ extern const Command command_frontier{
           grammar.format({"svg", "png"});
           grammar.output();
           grammar
-              .option(
-                  "--by", grammar.own<FrontierOptions>().by, "COST",
+              .option("--by", grammar.own<FrontierOptions>().by, "COST",
                   "Cost that speed is held against: memory of a GPU within a cell, or nodes.")
               .with_default()
               .one_of({"memory", "nodes"});

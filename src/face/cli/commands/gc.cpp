@@ -52,8 +52,7 @@ bool old_enough(const fs::path& path, double age_s) {
   std::error_code error;
   const auto written = fs::last_write_time(path, error);
   return !error &&
-         std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count() >=
-             age_s;
+      std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count() >= age_s;
 }
 
 std::vector<std::string> texts_of(const Table& table) {
@@ -66,32 +65,29 @@ std::vector<std::string> texts_of(const Table& table) {
 
 /// A snapshot is kept as long as a sweep file in force names it, or it is the program that the
 /// next one is measured beside.
-bool is_snapshot_of_any(const std::vector<std::string>& sweeps, const Home& home,
-                        const fs::path& path) {
+bool is_snapshot_of_any(
+    const std::vector<std::string>& sweeps, const Home& home, const fs::path& path) {
   const std::string name = path.filename().string();
   return path.parent_path() == home.snapshots() &&
-         std::any_of(sweeps.begin(), sweeps.end(), [&](const std::string& resolved) {
-           return resolved.find(name) != std::string::npos;
-         });
+      std::any_of(sweeps.begin(), sweeps.end(),
+          [&](const std::string& resolved) { return resolved.find(name) != std::string::npos; });
 }
 
 Result<std::vector<Garbage>> find_garbage(const Session& session) {
-  SHARDSWEEP_ASSIGN(
-      const double older_than_s,
+  SHARDSWEEP_ASSIGN(const double older_than_s,
       parse_duration(session.options.of<GarbageOptions>().older_than, "--older-than"));
   std::vector<Garbage> garbage;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const Table alive,
-                    reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
-                                  "SELECT dir FROM allocations WHERE state <> 'ended'"));
+      reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
+                    "SELECT dir FROM allocations WHERE state <> 'ended'"));
   SHARDSWEEP_ASSIGN(const Table files,
-                    reader->query("SELECT resolved || ' ' || remeasured_was || ' ' || "
-                                  "remeasured_is FROM sweeps"));
+      reader->query("SELECT resolved || ' ' || remeasured_was || ' ' || "
+                    "remeasured_is FROM sweeps"));
   const std::vector<std::string> keep = texts_of(alive);
   const std::vector<std::string> sweeps = texts_of(files);
-  for (const fs::path& folder :
-       {session.home.attempts(), session.home.allocations(), session.home.answers(),
-        session.home.inbox(), session.home.snapshots()}) {
+  for (const fs::path& folder : {session.home.attempts(), session.home.allocations(),
+           session.home.answers(), session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;
     if (fs::is_symlink(folder, error)) {
       // What it leads to may hold other things than ours.
@@ -102,9 +98,8 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error)) {
       const fs::path path = entry->path();
-      const bool live = std::any_of(keep.begin(), keep.end(), [&](const std::string& dir) {
-        return path == dir || path == dir + ".tar";
-      });
+      const bool live = std::any_of(keep.begin(), keep.end(),
+          [&](const std::string& dir) { return path == dir || path == dir + ".tar"; });
       const bool has_sweep = is_snapshot_of_any(sweeps, session.home, path);
       if (live || has_sweep || !old_enough(path, older_than_s)) continue;
       garbage.push_back({folder.filename().string(), path, size_of(path)});
@@ -147,7 +142,7 @@ Result<void> print_garbage(const Session& session, const std::vector<Garbage>& g
   if (garbage.empty() && options.format == Format::table) return {};
   const bool each = options.of<GarbageOptions>().verbose || options.format != Format::table;
   return print_result(table_text(each ? garbage_table(garbage) : garbage_summary(garbage),
-                                 table_style(session, {"path", "kind"})));
+      table_style(session, {"path", "kind"})));
 }
 
 /// One that can't be removed keeps none of the others.
@@ -160,8 +155,7 @@ Result<ExitCode> remove_garbage(const std::vector<Garbage>& garbage) {
     if (!gone) kept += (kept.empty() ? "" : "\n") + gone.error().what;
   }
   say(fmt::format("Removed {} files and folders ({}). The database keeps every row.",
-                  grouped(static_cast<std::int64_t>(removed.size())),
-                  size_text(total_bytes(removed))));
+      grouped(static_cast<std::int64_t>(removed.size())), size_text(total_bytes(removed))));
   if (!kept.empty()) return fault(FaultKind::unavailable, kept);
   return ExitCode::done;
 }
@@ -174,10 +168,10 @@ Result<ExitCode> run_gc(const Session& session) {
   if (!session.options.of<GarbageOptions>().remove) {
     say(garbage.empty()
             ? fmt::format("No ended attempt has files older than {}.",
-                          session.options.of<GarbageOptions>().older_than)
+                  session.options.of<GarbageOptions>().older_than)
             : fmt::format("{} files and folders ({}) can be removed. --remove removes them; "
                           "--verbose lists them.",
-                          count, size));
+                  count, size));
     return ExitCode::done;
   }
   return remove_garbage(garbage);
@@ -186,23 +180,22 @@ Result<ExitCode> run_gc(const Session& session) {
 }  // namespace
 
 extern const Command command_gc{.name = "gc",
-                                .heading = Heading::other,
-                                .help = "List files of ended attempts that may be removed.",
-                                .examples =
-                                    "shardsweep gc\n"
-                                    "shardsweep gc --older-than 7d --remove",
-                                .declare =
-                                    [](Grammar& grammar) {
-                                      auto& own = grammar.own<GarbageOptions>();
-                                      grammar
-                                          .option("--older-than", own.older_than, "AGE",
-                                                  "Keep younger files: 30d, 12h, 5min, 0s.")
-                                          .with_default();
-                                      grammar.flag("--remove", own.remove, "Remove them.");
-                                      grammar.flag("--verbose", own.verbose,
-                                                   "List each file and folder.");
-                                      grammar.format();
-                                    },
-                                .run = run_gc};
+    .heading = Heading::other,
+    .help = "List files of ended attempts that may be removed.",
+    .examples =
+        "shardsweep gc\n"
+        "shardsweep gc --older-than 7d --remove",
+    .declare =
+        [](Grammar& grammar) {
+          auto& own = grammar.own<GarbageOptions>();
+          grammar
+              .option(
+                  "--older-than", own.older_than, "AGE", "Keep younger files: 30d, 12h, 5min, 0s.")
+              .with_default();
+          grammar.flag("--remove", own.remove, "Remove them.");
+          grammar.flag("--verbose", own.verbose, "List each file and folder.");
+          grammar.format();
+        },
+    .run = run_gc};
 
 }  // namespace shardsweep

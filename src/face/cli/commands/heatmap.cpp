@@ -42,12 +42,12 @@ struct HeatmapOptions {
 HeatmapRequest request_of(const Options& options) {
   const auto& own = options.of<HeatmapOptions>();
   return {.selection = selection_of(options),
-          .rows = own.rows,
-          .columns = own.cols,
-          .value = own.value,
-          .aggregate = *from_word<Aggregate>(own.aggregate),
-          // A page shows the ten fastest of each cell.
-          .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
+      .rows = own.rows,
+      .columns = own.cols,
+      .value = own.value,
+      .aggregate = *from_word<Aggregate>(own.aggregate),
+      // A page shows the ten fastest of each cell.
+      .layouts = options.picture == PictureForm::html ? std::size_t{10} : std::size_t{2}};
 }
 
 /// One for each value of the facet's column, or one alone.
@@ -63,9 +63,9 @@ Result<std::vector<Heatmap>> heatmaps_of(Reader& reader, const Options& options)
   SHARDSWEEP_ASSIGN(const auto values, reader.values(request.selection, own.facet));
   if (values.size() > most_facets) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
-                             "select fewer with --where.",
-                             own.facet, values.size(), most_facets));
+        fmt::format("{} has {} values. A heatmap for each of at most {} is shown; "
+                    "select fewer with --where.",
+            own.facet, values.size(), most_facets));
   }
   const auto where = request.selection.where;
   for (const auto& value : values) {
@@ -89,18 +89,17 @@ Drawing drawing_of(const std::vector<Heatmap>& heatmaps) {
 }
 
 Result<std::string> page_of(const Session& session, const Options& options, Reader& reader,
-                            const std::vector<Heatmap>& heatmaps) {
+    const std::vector<Heatmap>& heatmaps) {
   SHARDSWEEP_ASSIGN(auto input, page_input(session, reader, request_of(options).selection));
   input.heatmap = heatmaps.front();
   return heatmap_page(input, heatmaps);
 }
 
 Result<std::string> text_of(const Session& session, const Options& options, Reader& reader,
-                            const std::vector<Heatmap>& heatmaps) {
+    const std::vector<Heatmap>& heatmaps) {
   constexpr double print_quality = 300;
   if (options.picture == PictureForm::svg || options.picture == PictureForm::png) {
-    SHARDSWEEP_ASSIGN(const auto source,
-                      source_of(session, reader, request_of(options).selection));
+    SHARDSWEEP_ASSIGN(const auto source, source_of(session, reader, request_of(options).selection));
     const auto drawing = with_source(drawing_of(heatmaps), source);
     if (options.picture == PictureForm::png) return png_bytes(drawing, print_quality);
     return svg_text(drawing, SvgUse::file);
@@ -115,9 +114,9 @@ Result<std::string> text_of(const Session& session, const Options& options, Read
   }
   const bool unlimited = options.wide || !options.out.empty();
   return heatmap_text(heatmaps,
-                      {.format = options.format,
-                       .list = options.of<HeatmapOptions>().long_form,
-                       .terminal = unlimited ? Terminal{} : terminal_of(STDOUT_FILENO)});
+      {.format = options.format,
+          .list = options.of<HeatmapOptions>().long_form,
+          .terminal = unlimited ? Terminal{} : terminal_of(STDOUT_FILENO)});
 }
 
 Result<ExitCode> run_heatmap(const Session& session) {
@@ -129,7 +128,7 @@ Result<ExitCode> run_heatmap(const Session& session) {
     say(heatmap.facet_name.empty()
             ? heatmap.note
             : fmt::format("{} {}: {}", heatmap.facet_name,
-                          humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
+                  humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
   }
   SHARDSWEEP_ASSIGN(const auto text, text_of(session, options, *reader, heatmaps));
   return deliver(text, options.out);
@@ -137,8 +136,7 @@ Result<ExitCode> run_heatmap(const Session& session) {
 
 }  // namespace
 
-extern const Command command_heatmap{
-    .name = "heatmap",
+extern const Command command_heatmap{.name = "heatmap",
     .heading = Heading::results,
     .help = "Show a metric over two axes.",
     .examples =
@@ -153,20 +151,19 @@ extern const Command command_heatmap{
           grammar.format({"svg", "png", "html"});
           grammar.output();
           grammar.option("--rows", own.rows, "AXIS", "Axis of the rows.").with_default();
-          grammar.option(
-              "--cols", own.cols, "AXIS",
+          grammar.option("--cols", own.cols, "AXIS",
               "Axis of the columns. Default: nodes, or gpus if the sweep sets gpus.");
           grammar.option("--value", own.value, "METRIC", "Metric to show, or outcome.")
               .with_default();
           grammar
               .option("--aggregate", own.aggregate, "WORD",
-                      "What a cell shows of its layouts: best, median, p90 or count.")
+                  "What a cell shows of its layouts: best, median, p90 or count.")
               .with_default()
               .one_of({"best", "median", "p90", "count"});
           grammar.option("--facet", own.facet, "COLUMN",
-                         "Column with a heatmap of its own for each of its values.");
-          grammar.flag("--long", own.long_form,
-                       "With csv: one line per cell, with layout and status.");
+              "Column with a heatmap of its own for each of its values.");
+          grammar.flag(
+              "--long", own.long_form, "With csv: one line per cell, with layout and status.");
         },
     .run = run_heatmap,
     .last_sweep = true};

@@ -26,8 +26,7 @@ std::string fitted(const std::string& text, std::size_t width) {
     const std::string line = text.substr(at, end - at);
     at = end + 1;
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
-    for (const std::string& part :
-         folded(line.substr(indent), width - std::min(indent, width / 2)))
+    for (const std::string& part : folded(line.substr(indent), width - std::min(indent, width / 2)))
       out += line.substr(0, indent) + part + '\n';
     if (line.empty()) out += '\n';
   }
@@ -46,8 +45,8 @@ Result<ExitCode> run_help(const Session& session) {
   if (text.empty()) {
     const auto tables = reference_of(options.names.front());
     text = options.help.markdown
-               ? reference_markdown(tables)
-               : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
+        ? reference_markdown(tables)
+        : fitted(reference_text(tables), text_width(terminal_of(STDOUT_FILENO)));
   }
   SHARDSWEEP_TRY(print_result(text));
   return ExitCode::done;
@@ -68,15 +67,15 @@ extern const Command command_help{
           Options& options = grammar.options();
           grammar
               .option("topic", options.names, "TOPIC",
-                      "A command, or keys, axes, units, site, schema, columns. Default: all "
-                      "commands.")
+                  "A command, or keys, axes, units, site, schema, columns. Default: all "
+                  "commands.")
               .times(0, 1);
           grammar.flag("--markdown", options.help.markdown,
-                       "Print keys, axes, units, site or columns as Markdown.");
+              "Print keys, axes, units, site or columns as Markdown.");
           grammar.flag("--man", options.help.man, "Print the manual page (roff).");
           grammar
               .option("--completion", options.help.shell, "SHELL",
-                      "Print the completion script of a shell: bash, zsh, fish.")
+                  "Print the completion script of a shell: bash, zsh, fish.")
               .one_of({"bash", "zsh", "fish"});
         },
     .run = run_help,

@@ -54,8 +54,8 @@ void add_condition(std::string& any, const std::string& one) {
 std::string like_trial(const Rows& trial) {
   std::string text;
   for (const char* column : {"model", "seq_len", "nodes", "gpus", "layout"})
-    text += fmt::format("{}{} = {}", text.empty() ? "(" : " and ", column,
-                        literal_of(trial.value(0, column)));
+    text += fmt::format(
+        "{}{} = {}", text.empty() ? "(" : " and ", column, literal_of(trial.value(0, column)));
   return text + ")";
 }
 
@@ -82,14 +82,13 @@ Result<HistoryAsked> history_asked(Reader& reader, const Options& options) {
       add_condition(any, "layout = " + literal_of(name));
       asked.of = HistoryOf::layout;
     } else {
-      SHARDSWEEP_ASSIGN(
-          const auto trial,
+      SHARDSWEEP_ASSIGN(const auto trial,
           reader.results({.selection = {.names = {name}, .hidden = true},
-                          .columns = {"model", "seq_len", "nodes", "gpus", "layout"},
-                          .limit = 1}));
+              .columns = {"model", "seq_len", "nodes", "gpus", "layout"},
+              .limit = 1}));
       if (trial.rows.empty())
         return fault(FaultKind::invalid_input,
-                     fmt::format("'{}' names no sweep, model, layout or trial", name));
+            fmt::format("'{}' names no sweep, model, layout or trial", name));
       add_condition(any, like_trial(Rows(trial)));
       asked.of = HistoryOf::layout;
     }
@@ -132,18 +131,15 @@ HistoryFacts software_of(const Rows& rows, std::size_t row) {
       facts[name] = json_word(value);
   }
   constexpr std::array<std::pair<const char*, const char*>, 4> columns{
-      {{"version", "runner_version"},
-       {"image", "image_digest"},
-       {"code", "code_hash"},
-       {"settings", "settings"}}};
+      {{"version", "runner_version"}, {"image", "image_digest"}, {"code", "code_hash"},
+          {"settings", "settings"}}};
   for (const auto& [name, column] : columns) {
     if (auto text = rows.text(row, column); !text.empty()) facts[name] = std::move(text);
   }
   return facts;
 }
 
-HistoryRun run_of_row(const Rows& rows, std::size_t row,
-                      const std::set<std::string>& imported) {
+HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::string>& imported) {
   HistoryRun run;
   run.model = rows.text(row, "model");
   run.seq_len = rows.integer(row, "seq_len");
@@ -163,44 +159,24 @@ HistoryRun run_of_row(const Rows& rows, std::size_t row,
   measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
   measured.nodes = hosts_of_history(rows.text(row, "hosts"));
   measured.resolution = rows.number(row, "resolution").value_or(0);
-  measured.step_noise = step_noise_of(rows.number(row, "train_step_ms_spread").value_or(0),
-                                      rows.integer(row, "steps"));
+  measured.step_noise = step_noise_of(
+      rows.number(row, "train_step_ms_spread").value_or(0), rows.integer(row, "steps"));
   measured.sm_clock_mhz = rows.number(row, "sm_clock_mhz").value_or(0);
   measured.others_cpu = rows.number(row, "others_cpu").value_or(0);
   return run;
 }
 
 Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& selection) {
-  SHARDSWEEP_ASSIGN(const Table table, reader.results({.selection = selection,
-                                                       .columns = {"model",
-                                                                   "seq_len",
-                                                                   "nodes",
-                                                                   "gpus",
-                                                                   "cluster",
-                                                                   "vars",
-                                                                   "runner",
-                                                                   "runner_version",
-                                                                   "layout",
-                                                                   "sweep",
-                                                                   "trial",
-                                                                   "trial_id",
-                                                                   "ended_at",
-                                                                   "software",
-                                                                   "hosts",
-                                                                   "settings",
-                                                                   "code_hash",
-                                                                   "image_digest",
-                                                                   "resolution",
-                                                                   "train_step_ms_spread",
-                                                                   "steps",
-                                                                   "sm_clock_mhz",
-                                                                   "others_cpu",
-                                                                   "mark",
-                                                                   "tokens_per_s_per_gpu"},
-                                                       .measured_only = true}));
+  SHARDSWEEP_ASSIGN(const Table table,
+      reader.results({.selection = selection,
+          .columns = {"model", "seq_len", "nodes", "gpus", "cluster", "vars", "runner",
+              "runner_version", "layout", "sweep", "trial", "trial_id", "ended_at", "software",
+              "hosts", "settings", "code_hash", "image_digest", "resolution",
+              "train_step_ms_spread", "steps", "sm_clock_mhz", "others_cpu", "mark",
+              "tokens_per_s_per_gpu"},
+          .measured_only = true}));
   // What came out of a folder of lines has its sweep file, and vars that set something.
-  SHARDSWEEP_ASSIGN(
-      const Table tables,
+  SHARDSWEEP_ASSIGN(const Table tables,
       reader.query("SELECT name FROM sweeps WHERE backend = 'imported' AND source = "
                    "resolved"));
   std::set<std::string> imported;
@@ -216,27 +192,25 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
   return runs;
 }
 
-Result<ExitCode> print_history(const Session& session, const Options& options,
-                               const History& history) {
+Result<ExitCode> print_history(
+    const Session& session, const Options& options, const History& history) {
   const bool for_machines = options.format == Format::csv || options.format == Format::json;
   const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
-  Table table = for_machines || options.of<HistoryOptions>().points
-                    ? history_points(history)
-                    : history_table(history, utf8);
+  Table table = for_machines || options.of<HistoryOptions>().points ? history_points(history)
+                                                                    : history_table(history, utf8);
   if (!options.of<HistoryOptions>().bench.empty()) table = without_layouts(table);
   if (!options.out.empty()) return deliver(table_text(table, options.format), options.out);
   if (options.format == Format::table) drop_nodes_where_none(table);
-  SHARDSWEEP_ASSIGN(
-      const auto code,
-      print_table(table, table_style(session, {"model", "figure", "verdict", "change_share",
-                                               "since", "changed", "history"})));
+  SHARDSWEEP_ASSIGN(const auto code,
+      print_table(table,
+          table_style(session,
+              {"model", "figure", "verdict", "change_share", "since", "changed", "history"})));
   say(history_summary(history));
   return code;
 }
 
 /// Of the database, or of our own figures.
-Result<History> history_asked_for(const Session& session, const Options& options,
-                                  double resolve) {
+Result<History> history_asked_for(const Session& session, const Options& options, double resolve) {
   const auto& bench = options.of<HistoryOptions>().bench;
   if (!bench.empty()) {
     constexpr std::size_t longest = 64 << 20;
@@ -260,16 +234,17 @@ Result<History> history_asked_for(const Session& session, const Options& options
 
 Result<ExitCode> run_history(const Session& session) {
   SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
-  SHARDSWEEP_ASSIGN(const double resolve,
-                    share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(
+      const double resolve, share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
   SHARDSWEEP_ASSIGN(const auto history, history_asked_for(session, options, resolve));
   switch (options.picture) {
     case PictureForm::svg:
       return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
     case PictureForm::html:
-      return deliver(history_page(history, fmt::format("Made by shardsweep {} on {}.", version,
-                                                       local_time_text(session.clock.now()))),
-                     options.out);
+      return deliver(history_page(history,
+                         fmt::format("Made by shardsweep {} on {}.", version,
+                             local_time_text(session.clock.now()))),
+          options.out);
     case PictureForm::png:
     case PictureForm::none:
       break;
@@ -279,8 +254,7 @@ Result<ExitCode> run_history(const Session& session) {
 
 }  // namespace
 
-extern const Command command_history{
-    .name = "history",
+extern const Command command_history{.name = "history",
     .heading = Heading::results,
     .help = "Show what became faster or slower, since when, and why.",
     .examples =
@@ -291,24 +265,21 @@ extern const Command command_history{
         [](Grammar& grammar) {
           Options& options = grammar.options();
           auto& own = grammar.own<HistoryOptions>();
-          grammar.option(
-              "names", options.names, "NAME",
+          grammar.option("names", options.names, "NAME",
               "Models, layouts, sweeps or trials. A trial means its layout, whenever "
               "and by whatever software it ran. Default: everything that was "
               "measured.");
           grammar
               .option("--of", own.of, "WHAT",
-                      "What a series is of: cell (its best layout under each software) or "
-                      "layout (each run). Default: cell; layout if one is named.")
+                  "What a series is of: cell (its best layout under each software) or "
+                  "layout (each run). Default: cell; layout if one is named.")
               .one_of({"cell", "layout"});
-          grammar
-              .option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
+          grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
               .with_default();
           grammar.option("--bench", own.bench, "FILE",
-                         "Draw the figures of this program over its commits: the lines that "
-                         "`scripts/bench --append FILE` has written. Names are figures.");
-          grammar.flag(
-              "--points", own.points,
+              "Draw the figures of this program over its commits: the lines that "
+              "`scripts/bench --append FILE` has written. Names are figures.");
+          grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");
           grammar.where();
           grammar.format({"svg", "html"});

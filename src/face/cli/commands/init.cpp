@@ -31,7 +31,7 @@ Result<std::string> said_by(const std::vector<std::string>& argv) {
   SHARDSWEEP_ASSIGN(const CommandOutput output, run_command(argv, {}));
   if (output.exit_code == 0) return output.out;
   return fault(FaultKind::unavailable,
-               fmt::format("'{}' failed: {}", argv.front(), output.err.substr(0, 300)));
+      fmt::format("'{}' failed: {}", argv.front(), output.err.substr(0, 300)));
 }
 
 std::string this_host() {
@@ -46,8 +46,8 @@ std::string asking_script(const Session& session) {
 Result<slurm::Cluster> ask_cluster(const Session& session) {
   if (find_on_path("sinfo").empty()) {
     return fault(FaultKind::unavailable,
-                 "no sinfo is on PATH: run 'shardsweep init' on a login node of a Slurm "
-                 "cluster. Sweeps of this machine need no site file.");
+        "no sinfo is on PATH: run 'shardsweep init' on a login node of a Slurm "
+        "cluster. Sweeps of this machine need no site file.");
   }
   slurm::Cluster cluster;
   cluster.login_host = this_host();
@@ -55,14 +55,12 @@ Result<slurm::Cluster> ask_cluster(const Session& session) {
   SHARDSWEEP_ASSIGN(const slurm::Settings settings, slurm::parse_settings(config));
   cluster.name = settings.cluster;
   cluster.version = settings.version;
-  SHARDSWEEP_ASSIGN(
-      const std::string partitions,
+  SHARDSWEEP_ASSIGN(const std::string partitions,
       said_by({"sinfo", "--noheader", "--format=" + std::string(slurm::partition_fields)}));
   cluster.partitions = slurm::parse_partitions(partitions);
   // A cluster without accounts needs none.
-  const auto accounts =
-      said_by({"sacctmgr", "--noheader", "--parsable2", "show", "associations", "where",
-               "user=" + user_name(), "format=account,partition,qos"});
+  const auto accounts = said_by({"sacctmgr", "--noheader", "--parsable2", "show", "associations",
+      "where", "user=" + user_name(), "format=account,partition,qos"});
   if (accounts) cluster.associations = slurm::parse_associations(*accounts);
   if (const auto here = said_by({"sh", "-c", asking_script(session)}))
     cluster.login = slurm::parse_machine(*here);
@@ -71,23 +69,19 @@ Result<slurm::Cluster> ask_cluster(const Session& session) {
 
 /// By what the file so far says.
 Result<slurm::Machine> ask_a_node(const Session& session, const slurm::Cluster& cluster) {
-  SHARDSWEEP_ASSIGN(const SiteSpec site,
-                    load_site_text(slurm::site_file_text(cluster), "init"));
+  SHARDSWEEP_ASSIGN(const SiteSpec site, load_site_text(slurm::site_file_text(cluster), "init"));
   say("A short job asks a node.");
-  SHARDSWEEP_ASSIGN(const std::string said,
-                    run_on_a_node(session, site, asking_script(session)));
+  SHARDSWEEP_ASSIGN(const std::string said, run_on_a_node(session, site, asking_script(session)));
   const auto machine = slurm::parse_machine(said);
-  if (!machine)
-    return fault(FaultKind::unavailable, "the node's answer is not complete: " + said);
+  if (!machine) return fault(FaultKind::unavailable, "the node's answer is not complete: " + said);
   return *machine;
 }
 
 Fault exists_already(const fs::path& file) {
-  return {
-      FaultKind::invalid_input,
+  return {FaultKind::invalid_input,
       fmt::format("'{0}' exists already and is kept. Name another file, or print what would "
                   "be written: shardsweep init -",
-                  file.string())};
+          file.string())};
 }
 
 Result<ExitCode> run_init(const Session& session) {
@@ -95,8 +89,7 @@ Result<ExitCode> run_init(const Session& session) {
       session.options.file.empty() ? site_file_of(session) : fs::path(session.options.file);
   std::error_code error;
   // Nobody waits for a job whose answer can't be written.
-  if (file != "-" && fs::exists(file, error))
-    return tl::unexpected<Fault>(exists_already(file));
+  if (file != "-" && fs::exists(file, error)) return tl::unexpected<Fault>(exists_already(file));
   SHARDSWEEP_ASSIGN(slurm::Cluster cluster, ask_cluster(session));
   if (session.options.of<InitOptions>().on_a_node) {
     SHARDSWEEP_TRY(make_home(session.home));
@@ -118,8 +111,7 @@ Result<ExitCode> run_init(const Session& session) {
 
 }  // namespace
 
-extern const Command command_init{
-    .name = "init",
+extern const Command command_init{.name = "init",
     .heading = Heading::other,
     .help = "Ask Slurm and write a commented site file.",
     .examples =
@@ -128,10 +120,10 @@ extern const Command command_init{
     .declare =
         [](Grammar& grammar) {
           grammar.option("file", grammar.options().file, "FILE",
-                         "File to write; - prints it. An existing file is kept. Default: "
-                         "~/.config/shardsweep/site.yaml.");
+              "File to write; - prints it. An existing file is kept. Default: "
+              "~/.config/shardsweep/site.yaml.");
           grammar.flag("--on-a-node", grammar.own<InitOptions>().on_a_node,
-                       "Also ask a node, by a short job: GPUs, containers, CUDA, NCCL.");
+              "Also ask a node, by a short job: GPUs, containers, CUDA, NCCL.");
         },
     .run = run_init};
 

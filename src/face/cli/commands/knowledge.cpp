@@ -35,21 +35,20 @@ struct OwnKnowledge {
   std::vector<std::string> without;  ///< of trainers of no known family
 };
 
-Result<OwnKnowledge> own_knowledge(const Session& session, Reader& reader,
-                                   const std::vector<std::string>& names) {
+Result<OwnKnowledge> own_knowledge(
+    const Session& session, Reader& reader, const std::vector<std::string>& names) {
   const auto is_meant = [&](const std::string& name) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   };
   for (const auto& name : names)
     SHARDSWEEP_TRY(reader.resolved(name));
   OwnKnowledge own;
-  SHARDSWEEP_ASSIGN(const auto sweeps,
-                    earlier_sweeps(session, reader, [&](const SweepSpec& sweep) {
-                      if (!is_meant(sweep.name) || !sweep.proof_of.empty()) return false;
-                      const bool may = KnowledgeWriter::may_have(sweep);
-                      if (!may) own.without.push_back(sweep.name);
-                      return may;
-                    }));
+  SHARDSWEEP_ASSIGN(const auto sweeps, earlier_sweeps(session, reader, [&](const SweepSpec& sweep) {
+    if (!is_meant(sweep.name) || !sweep.proof_of.empty()) return false;
+    const bool may = KnowledgeWriter::may_have(sweep);
+    if (!may) own.without.push_back(sweep.name);
+    return may;
+  }));
   KnowledgeWriter writer;
   for (const EarlierSweep& sweep : sweeps) {
     const auto runs = earlier_runs(sweep.spec, sweep.rows, session.clock.now());
@@ -65,18 +64,17 @@ void say_left_out(const OwnKnowledge& own) {
   say(
       fmt::format("Not exported: {}. A trainer of no known family is known by its name alone, "
                   "and names are in no file.",
-                  fmt::join(own.without, ", ")));
+          fmt::join(own.without, ", ")));
 }
 
 Result<ExitCode> export_knowledge(const Session& session, const std::string& file) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(
-      const auto own,
+  SHARDSWEEP_ASSIGN(const auto own,
       own_knowledge(session, *reader, session.options.of<KnowledgeOptions>().sweeps));
   say_left_out(own);
   if (own.file.runs.empty())
     return fault(FaultKind::invalid_input,
-                 "nothing to export: no sweep has a run that another one can learn from");
+        "nothing to export: no sweep has a run that another one can learn from");
   const auto text = knowledge_text(own.file);
   if (file.empty()) {
     SHARDSWEEP_TRY(print_result(text));
@@ -84,7 +82,7 @@ Result<ExitCode> export_knowledge(const Session& session, const std::string& fil
   }
   SHARDSWEEP_TRY(write_file_durably(file, text));
   say(fmt::format("Wrote {}: {} of {}.", file, counted(std::ssize(own.file.runs), "run"),
-                  counted(std::ssize(own.sweeps), "sweep")));
+      counted(std::ssize(own.sweeps), "sweep")));
   return ExitCode::done;
 }
 
@@ -95,25 +93,24 @@ Result<ExitCode> import_knowledge(const Session& session, const std::string& fil
   SHARDSWEEP_TRY(make_home(session.home));
   const auto copy = session.home.inbox() / (random_hex(16) + ".jsonl");
   SHARDSWEEP_TRY(write_own_file(copy, text, Readers::owner));
-  SHARDSWEEP_ASSIGN(const Answer answer,
-                    ask_writer(session, {.verb = Verb::learn, .inbox = copy.string()}));
-  const std::vector<Value> row{answer.document, answer.counts.at("runs"),
-                               answer.counts.at("fresh")};
+  SHARDSWEEP_ASSIGN(
+      const Answer answer, ask_writer(session, {.verb = Verb::learn, .inbox = copy.string()}));
+  const std::vector<Value> row{
+      answer.document, answer.counts.at("runs"), answer.counts.at("fresh")};
   if (session.options.format != Format::table) {
-    SHARDSWEEP_TRY(print_result(
-        table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format)));
+    SHARDSWEEP_TRY(
+        print_result(table_text({{"knowledge", "runs", "fresh"}, {row}}, session.options.format)));
     return ExitCode::done;
   }
   SHARDSWEEP_TRY(print_result(
       fmt::format("{}: {}{}\n", answer.document, counted(answer.counts.at("runs"), "run"),
-                  answer.counts.at("fresh") == 0 ? ", imported before" : "")));
+          answer.counts.at("fresh") == 0 ? ", imported before" : "")));
   return ExitCode::done;
 }
 
-Result<ExitCode> forget_knowledge(const Session& session,
-                                  const std::vector<std::string>& names) {
-  SHARDSWEEP_ASSIGN(const Answer answer,
-                    ask_writer(session, {.verb = Verb::forget, .names = names}));
+Result<ExitCode> forget_knowledge(const Session& session, const std::vector<std::string>& names) {
+  SHARDSWEEP_ASSIGN(
+      const Answer answer, ask_writer(session, {.verb = Verb::forget, .names = names}));
   say(answer.text + ". Sweeps that were submitted before go on as they began.");
   return ExitCode::done;
 }
@@ -158,8 +155,7 @@ Value ratio_of(double ratio, const RatioSpread& spread) {
 
 Result<ExitCode> list_knowledge(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto all, all_known(session));
-  Table table{{"knowledge", "hardware", "trainer", "models", "runs", "oom", "over_predicted"},
-              {}};
+  Table table{{"knowledge", "hardware", "trainer", "models", "runs", "oom", "over_predicted"}, {}};
   for (const Known& known : all) {
     for (std::size_t i = 0; i < known.file.sources.size(); ++i) {
       std::int64_t runs = 0;
@@ -176,8 +172,8 @@ Result<ExitCode> list_knowledge(const Session& session) {
       const auto spread = spread_of(std::move(ratios));
       const auto& source = known.file.sources[i];
       table.rows.push_back({known.name, hardware_of(source), trainer_of(source),
-                            std::int64_t{std::count(models.begin(), models.end(), true)}, runs,
-                            ooms, ratio_of(spread.median, spread)});
+          std::int64_t{std::count(models.begin(), models.end(), true)}, runs, ooms,
+          ratio_of(spread.median, spread)});
     }
   }
   if (table.rows.empty()) say("Nothing is known yet: no trial has been measured.");
@@ -196,8 +192,8 @@ Result<ExitCode> list_axes(const Session& session) {
     for (const KnowledgeRun& run : known.file.runs) {
       const auto& source = known.file.sources[static_cast<std::size_t>(run.source)];
       if (run.over_predicted <= 0) continue;
-      SHARDSWEEP_ASSIGN(const auto seen,
-                        observation_of(known.file.models, run.run, source.gpus_per_node));
+      SHARDSWEEP_ASSIGN(
+          const auto seen, observation_of(known.file.models, run.run, source.gpus_per_node));
       const auto structure = structure_of(seen.point);
       for (std::size_t axis = 0; axis < structure.size(); ++axis)
         ratios[{run.source, axis}][structure.at(axis)].push_back(run.over_predicted);
@@ -210,8 +206,8 @@ Result<ExitCode> list_axes(const Session& session) {
         const auto spread = spread_of(std::move(list));
         table.rows.push_back(
             {known.name, trainer_of(known.file.sources[static_cast<std::size_t>(source)]),
-             std::string(info.name), axis_text(info, value),
-             static_cast<std::int64_t>(spread.count), spread.median, spread.low, spread.high});
+                std::string(info.name), axis_text(info, value),
+                static_cast<std::int64_t>(spread.count), spread.median, spread.low, spread.high});
       }
     }
   }
@@ -227,25 +223,23 @@ Result<ExitCode> run_knowledge(const Session& session) {
   if (own.action == "forget") {
     if (names.empty())
       return fault(FaultKind::invalid_input,
-                   "knowledge forget: name a file, as `shardsweep knowledge` lists it");
+          "knowledge forget: name a file, as `shardsweep knowledge` lists it");
     return forget_knowledge(session, names);
   }
   if (own.action == "import" ? names.size() != 1 : names.size() > 1)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("knowledge {}: one file is named", own.action));
+    return fault(
+        FaultKind::invalid_input, fmt::format("knowledge {}: one file is named", own.action));
   if (own.action == "import") return import_knowledge(session, names.front());
-  if (own.action == "export")
-    return export_knowledge(session, names.empty() ? "" : names.front());
+  if (own.action == "export") return export_knowledge(session, names.empty() ? "" : names.front());
   if (!names.empty())
-    return fault(FaultKind::invalid_input,
-                 fmt::format("knowledge {}: nothing is named", own.action));
+    return fault(
+        FaultKind::invalid_input, fmt::format("knowledge {}: nothing is named", own.action));
   return own.action == "axes" ? list_axes(session) : list_knowledge(session);
 }
 
 }  // namespace
 
-extern const Command command_knowledge{
-    .name = "knowledge",
+extern const Command command_knowledge{.name = "knowledge",
     .heading = Heading::results,
     .help = "Show, export or import what new searches learn from.",
     .examples =
@@ -258,20 +252,18 @@ extern const Command command_knowledge{
         [](Grammar& grammar) {
           auto& own = grammar.own<KnowledgeOptions>();
           grammar
-              .option(
-                  "action", own.action, "ACTION",
+              .option("action", own.action, "ACTION",
                   "list shows what this database knows, axes how fast layouts ran over "
                   "predicted speeds, export writes what its sweeps have measured as lines of "
                   "JSON without names, import takes such a file in, forget drops one.")
               .with_default()
               .one_of({"list", "axes", "export", "import", "forget"});
-          grammar.option(
-              "names", grammar.options().names, "FILE",
+          grammar.option("names", grammar.options().names, "FILE",
               "export: the file to write; default: standard output. import: the file "
               "to read. forget: names as list shows them.");
           grammar
               .option("--sweep", own.sweeps, "NAME",
-                      "export: this sweep; may be given several times. Default: all.")
+                  "export: this sweep; may be given several times. Default: all.")
               .one_at_a_time();
           grammar.format();
         },

@@ -39,8 +39,7 @@ struct EarlierSweep {
 /// Those of which `wanted` says yes, in the order of their submission. Imported tables are
 /// none, and a file that another version has written may not load any more: it is left out.
 [[nodiscard]] Result<std::vector<EarlierSweep>> earlier_sweeps(
-    const Session& session, Reader& reader,
-    const std::function<bool(const SweepSpec&)>& wanted);
+    const Session& session, Reader& reader, const std::function<bool(const SweepSpec&)>& wanted);
 
 /// Files of knowledge that were imported and are not forgotten, in the order of their import.
 [[nodiscard]] Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader);
@@ -48,7 +47,7 @@ struct EarlierSweep {
 /// The medians of what each layout of a sweep has shown, with the sweep's own cluster: if that
 /// is a file which `calibrate` has written, with its rates. At most so many layouts: the
 /// fastest. Faults as known_runs().
-[[nodiscard]] Result<Knowledge> knowledge_of(const Session& session, const std::string& name,
-                                             std::size_t most);
+[[nodiscard]] Result<Knowledge> knowledge_of(
+    const Session& session, const std::string& name, std::size_t most);
 
 }  // namespace shardsweep

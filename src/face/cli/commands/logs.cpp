@@ -50,14 +50,14 @@ Result<std::optional<AttemptPlace>> find_attempt(Reader& reader, const std::stri
   SHARDSWEEP_ASSIGN(auto named, reader.attempts(name));
   if (named.is_sweep) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is a sweep. Name one of its trials: `shardsweep results {}` "
-                             "lists them.",
-                             name, name));
+        fmt::format("'{}' is a sweep. Name one of its trials: `shardsweep results {}` "
+                    "lists them.",
+            name, name));
   }
   if (named.trials.size() > 1) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' is the name of several trials: {}. Name one as SWEEP/TRIAL.",
-                             name, fmt::join(named.trials, ", ")));
+        fmt::format("'{}' is the name of several trials: {}. Name one as SWEEP/TRIAL.", name,
+            fmt::join(named.trials, ", ")));
   }
   if (named.attempts.empty()) return std::optional<AttemptPlace>();
   return std::optional(named.attempts.back());
@@ -83,7 +83,7 @@ Result<LogChoice> choice_of(const Options& options) {
   if (number) choice.rank = rank;
   if (!number && !choice.all) {
     return fault(FaultKind::invalid_input,
-                 fmt::format("--rank {}: not a rank. Give a number from 0, or all.", own.rank));
+        fmt::format("--rank {}: not a rank. Give a number from 0, or all.", own.rank));
   }
   if (!choice.file.empty())
     return fault(FaultKind::invalid_input, "Give --rank or --file, not both.");
@@ -93,69 +93,65 @@ Result<LogChoice> choice_of(const Options& options) {
 std::vector<AttemptFile> logs_of(const std::vector<AttemptFile>& files) {
   std::vector<AttemptFile> logs;
   std::copy_if(files.begin(), files.end(), std::back_inserter(logs),
-               [](const AttemptFile& file) { return rank_of_log(file.name).has_value(); });
+      [](const AttemptFile& file) { return rank_of_log(file.name).has_value(); });
   return logs;
 }
 
 /// Without --rank: rank 0, or where it has printed nothing, the first one that has.
 std::vector<AttemptFile> usual_log(const std::vector<AttemptFile>& logs) {
-  const auto spoke = std::find_if(logs.begin(), logs.end(),
-                                  [](const AttemptFile& file) { return file.size > 0; });
+  const auto spoke =
+      std::find_if(logs.begin(), logs.end(), [](const AttemptFile& file) { return file.size > 0; });
   if (logs.empty()) return {};
   return {spoke == logs.end() ? logs.front() : *spoke};
 }
 
-std::vector<AttemptFile> chosen_files(const std::vector<AttemptFile>& files,
-                                      const LogChoice& choice) {
+std::vector<AttemptFile> chosen_files(
+    const std::vector<AttemptFile>& files, const LogChoice& choice) {
   auto logs = logs_of(files);
   if (choice.all) return logs;
   if (choice.file.empty() && !choice.rank) return usual_log(logs);
   std::vector<AttemptFile> found;
-  std::copy_if(
-      files.begin(), files.end(), std::back_inserter(found), [&](const AttemptFile& file) {
-        return choice.rank ? rank_of_log(file.name) == choice.rank : file.name == choice.file;
-      });
+  std::copy_if(files.begin(), files.end(), std::back_inserter(found), [&](const AttemptFile& file) {
+    return choice.rank ? rank_of_log(file.name) == choice.rank : file.name == choice.file;
+  });
   return found;
 }
 
 /// Why there is nothing to print.
-Fault nothing_found(const AttemptPlace& attempt, const std::vector<AttemptFile>& files,
-                    const LogChoice& choice) {
+Fault nothing_found(
+    const AttemptPlace& attempt, const std::vector<AttemptFile>& files, const LogChoice& choice) {
   if (files.empty() && attempt.state == State::ended) {
-    return {
-        FaultKind::unavailable,
+    return {FaultKind::unavailable,
         fmt::format("The files of {} are gone: {}.tar was removed, for example by `shardsweep "
                     "gc --remove`. `shardsweep show {}` prints its row of the database.",
-                    name_of(attempt), attempt.dir, attempt.trial)};
+            name_of(attempt), attempt.dir, attempt.trial)};
   }
   const auto logs = logs_of(files);
   if (attempt.state != State::ended && logs.empty()) {
     return {FaultKind::unavailable,
-            fmt::format("{} is {} and has no log yet. --follow waits for it.", name_of(attempt),
-                        name(attempt.state))};
+        fmt::format("{} is {} and has no log yet. --follow waits for it.", name_of(attempt),
+            name(attempt.state))};
   }
   if (!choice.file.empty()) {
     return {FaultKind::invalid_input,
-            fmt::format("{} has no file '{}'; --list shows its files.", name_of(attempt),
-                        choice.file)};
+        fmt::format("{} has no file '{}'; --list shows its files.", name_of(attempt), choice.file)};
   }
   if (choice.rank && !logs.empty()) {
     return {FaultKind::invalid_input,
-            fmt::format("{} has no log of rank {}: it has {}, from 0 to {}.", name_of(attempt),
-                        *choice.rank, counted(std::ssize(logs), "rank"),
-                        rank_of_log(logs.back().name).value_or(0))};
+        fmt::format("{} has no log of rank {}: it has {}, from 0 to {}.", name_of(attempt),
+            *choice.rank, counted(std::ssize(logs), "rank"),
+            rank_of_log(logs.back().name).value_or(0))};
   }
   return {FaultKind::unavailable,
-          fmt::format(
-              "No rank of {} was started, so there is no log. --list shows its other files.",
-              name_of(attempt))};
+      fmt::format("No rank of {} was started, so there is no log. --list shows its other files.",
+          name_of(attempt))};
 }
 
 /// One file on its way to stdout.
 class LogStream {
  public:
   static Result<LogStream> open(const AttemptFile& file, std::string prefix, bool visible,
-                                std::int64_t lines, const Secrets& secrets) {
+      std::int64_t lines, const Secrets& secrets) {
     SHARDSWEEP_ASSIGN(auto reader, AttemptFileReader::open(file));
     std::uint64_t begin = 0;
     if (lines >= 0) {
@@ -192,11 +188,11 @@ std::string prefix_of(const AttemptFile& file, const LogChoice& choice) {
 
 /// Which of several logs this is, and how to see the others.
 void tell_others(const AttemptPlace& attempt, const std::vector<AttemptFile>& files,
-                 const std::vector<AttemptFile>& chosen, const LogChoice& choice) {
+    const std::vector<AttemptFile>& chosen, const LogChoice& choice) {
   const auto logs = logs_of(files);
   if (choice.all || choice.rank || !choice.file.empty() || logs.size() < 2) return;
-  say(fmt::format("{}: rank {} of {}. --rank N or --rank all prints the others.",
-                  name_of(attempt), rank_of_log(chosen.front().name).value_or(0), logs.size()));
+  say(fmt::format("{}: rank {} of {}. --rank N or --rank all prints the others.", name_of(attempt),
+      rank_of_log(chosen.front().name).value_or(0), logs.size()));
 }
 
 Result<ExitCode> list_files(const std::vector<AttemptFile>& files, Format format) {
@@ -252,13 +248,13 @@ class LogFollower {
     if (streams_.empty()) {
       SHARDSWEEP_ASSIGN(secrets_, read_secrets(session_.home.secrets_of(attempt_->sweep)));
     }
-    const auto chosen = streams_.empty() || choice_.all ? chosen_files(files, choice_)
-                                                        : std::vector<AttemptFile>();
+    const auto chosen =
+        streams_.empty() || choice_.all ? chosen_files(files, choice_) : std::vector<AttemptFile>();
     for (const AttemptFile& file : chosen) {
       if (streams_.contains(file.name)) continue;
       if (streams_.empty()) tell_others(*attempt_, files, chosen, choice_);
       auto stream = LogStream::open(file, prefix_of(file, choice_), visible_,
-                                    session_.options.of<LogOptions>().lines, secrets_);
+          session_.options.of<LogOptions>().lines, secrets_);
       // Packed between the list and the look: the next look finds it there.
       if (stream) streams_.emplace(file.name, *std::move(stream));
     }
@@ -287,7 +283,7 @@ class LogFollower {
     for (auto& [file, stream] : streams_)
       SHARDSWEEP_TRY(stream.end());
     say(fmt::format("{} ended: {}", name_of(*attempt_),
-                    attempt_->outcome ? name(*attempt_->outcome) : "taken back"));
+        attempt_->outcome ? name(*attempt_->outcome) : "taken back"));
     return ExitCode::done;
   }
 
@@ -302,8 +298,8 @@ class LogFollower {
   std::map<std::string, LogStream> streams_;
 };
 
-Result<ExitCode> print_logs(const Session& session, const AttemptPlace& attempt,
-                            const LogChoice& choice) {
+Result<ExitCode> print_logs(
+    const Session& session, const AttemptPlace& attempt, const LogChoice& choice) {
   SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt.dir}));
   if (session.options.of<LogOptions>().list && !files.empty())
     return list_files(files, session.options.format);
@@ -311,20 +307,19 @@ Result<ExitCode> print_logs(const Session& session, const AttemptPlace& attempt,
   if (chosen.empty()) return tl::unexpected<Fault>(nothing_found(attempt, files, choice));
   tell_others(attempt, files, chosen, choice);
   const bool visible = ::isatty(STDOUT_FILENO) == 1;
-  SHARDSWEEP_ASSIGN(const Secrets secrets,
-                    read_secrets(session.home.secrets_of(attempt.sweep)));
+  SHARDSWEEP_ASSIGN(const Secrets secrets, read_secrets(session.home.secrets_of(attempt.sweep)));
   std::uint64_t bytes = 0;
   for (const AttemptFile& file : chosen) {
     SHARDSWEEP_ASSIGN(auto stream,
-                      LogStream::open(file, prefix_of(file, choice), visible,
-                                      session.options.of<LogOptions>().lines, secrets));
+        LogStream::open(file, prefix_of(file, choice), visible,
+            session.options.of<LogOptions>().lines, secrets));
     SHARDSWEEP_TRY(stream.print());
     SHARDSWEEP_TRY(stream.end());
     bytes += file.size;
   }
   if (bytes == 0) {
     say(fmt::format("{}: {} empty.", name_of(attempt),
-                    chosen.size() == 1 ? chosen.front().name + " is" : "the logs are"));
+        chosen.size() == 1 ? chosen.front().name + " is" : "the logs are"));
   }
   return ExitCode::done;
 }
@@ -338,17 +333,16 @@ Result<ExitCode> run_logs(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
   if (!attempt) {
     return fault(FaultKind::unavailable,
-                 fmt::format("{} has no attempt, so there is no log. `shardsweep show {}` says "
-                             "why; --follow waits for its first attempt.",
-                             name, name));
+        fmt::format("{} has no attempt, so there is no log. `shardsweep show {}` says "
+                    "why; --follow waits for its first attempt.",
+            name, name));
   }
   return print_logs(session, *attempt, choice);
 }
 
 }  // namespace
 
-extern const Command command_logs{
-    .name = "logs",
+extern const Command command_logs{.name = "logs",
     .heading = Heading::daily,
     .help = "Print what the ranks of an attempt have printed.",
     .examples =
@@ -359,22 +353,20 @@ extern const Command command_logs{
           Options& options = grammar.options();
           auto& own = grammar.own<LogOptions>();
           grammar
-              .option(
-                  "name", options.names, "TRIAL",
+              .option("name", options.names, "TRIAL",
                   "Trial or attempt (SLUG.2). A trial means its last attempt. A terminal gets "
                   "control characters as \\xNN, a pipe or a file the raw bytes.")
               .required()
               .times(1, 1);
-          grammar.option(
-              "--rank", own.rank, "N",
+          grammar.option("--rank", own.rank, "N",
               "Rank to print, or all with a prefix. Default: 0, or the first rank that has "
               "printed anything.");
           grammar.option("--lines", own.lines, "N", "Only the last N lines of each log.")
               .whole_number(0, 1'000'000'000);
           grammar.flag("--follow", own.follow, "Print new lines until the attempt ends.");
           grammar.flag("--list", own.list, "List the attempt's files instead.");
-          grammar.option("--file", options.file, "FILE",
-                         "Print this file of the attempt instead of a log.");
+          grammar.option(
+              "--file", options.file, "FILE", "Print this file of the attempt instead of a log.");
           grammar.format();
         },
     .run = run_logs};

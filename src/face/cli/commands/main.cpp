@@ -23,9 +23,9 @@ int fail(const Fault& fault) {
   say(placed ? fault.what : "shardsweep: " + fault.what);
   const bool wrong = fault.kind == FaultKind::invalid_input;
   const bool interrupted = fault.kind == FaultKind::interrupted;
-  return static_cast<int>(wrong         ? ExitCode::wrong
-                          : interrupted ? ExitCode::interrupted
-                                        : ExitCode::failed);
+  return static_cast<int>(wrong ? ExitCode::wrong
+          : interrupted         ? ExitCode::interrupted
+                                : ExitCode::failed);
 }
 
 int run(int argc, char** argv) {

@@ -31,8 +31,8 @@ struct NewSweep {
 std::vector<std::int64_t> powers(std::int64_t most, const std::vector<std::int64_t>& numbers) {
   std::vector<std::int64_t> found;
   for (std::int64_t value = 1; value <= most; value *= 2) {
-    const bool divides = std::all_of(numbers.begin(), numbers.end(),
-                                     [&](std::int64_t number) { return number % value == 0; });
+    const bool divides = std::all_of(
+        numbers.begin(), numbers.end(), [&](std::int64_t number) { return number % value == 0; });
     if (divides) found.push_back(value);
   }
   return found;
@@ -56,8 +56,8 @@ std::int64_t batch_for(const NewSweep& sweep, std::int64_t least) {
 
 std::vector<std::int64_t> tensor_degrees(const NewSweep& sweep) {
   const auto slots = slots_of(sweep);
-  const auto most = std::min<std::int64_t>(sweep.cluster.gpus_per_node,
-                                           *std::max_element(slots.begin(), slots.end()));
+  const auto most = std::min<std::int64_t>(
+      sweep.cluster.gpus_per_node, *std::max_element(slots.begin(), slots.end()));
   std::vector<std::int64_t> numbers;
   for (const ModelSpec& model : sweep.models)
     numbers.insert(numbers.end(), {model.heads, model.kv_heads, model.ffn});
@@ -91,8 +91,7 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   std::string out =
       "# What varies. Every combination of these values is a point of the grid.\n"
       "# Combinations that cannot run are left out, each with its reason.\naxes:\n";
-  const auto line = [&](std::string_view key, const std::string& value,
-                        std::string_view comment) {
+  const auto line = [&](std::string_view key, const std::string& value, std::string_view comment) {
     out += fmt::format("  {:<42} # {}\n", fmt::format("{}: {}", key, value), comment);
   };
   std::vector<std::string> names;
@@ -100,16 +99,14 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
     names.push_back(model.name);
   line("model", fmt::format("[{}]", fmt::join(names, ", ")), "'shardsweep presets' lists more");
   line(sweep.whole_nodes ? "nodes" : "gpus", fmt::format("[{}]", fmt::join(sweep.worlds, ", ")),
-       sweep.whole_nodes ? "whole nodes" : "GPUs of one node");
+      sweep.whole_nodes ? "whole nodes" : "GPUs of one node");
   const TrainerStart* trainer = sweep.trainer;
   if (trainer == nullptr || trainer->has_tp)
     line("tp", fmt::format("[{}]", fmt::join(tensor_degrees(sweep), ", ")),
-         "tensor parallel degree");
+        "tensor parallel degree");
   if (trainer == nullptr || trainer->has_pp)
-    line("pp", fmt::format("[{}]", fmt::join(pipeline_degrees(sweep), ", ")),
-         "pipeline stages");
-  line("zero", std::string(trainer == nullptr ? "[0, 1]" : trainer->zero),
-       "ZeRO stage, 0 to 3");
+    line("pp", fmt::format("[{}]", fmt::join(pipeline_degrees(sweep), ", ")), "pipeline stages");
+  line("zero", std::string(trainer == nullptr ? "[0, 1]" : trainer->zero), "ZeRO stage, 0 to 3");
   const std::string recompute(trainer == nullptr ? "[none, full]" : trainer->recompute);
   if (!recompute.empty())
     line("recompute", recompute, "recompute activations: none, selective, full");
@@ -140,8 +137,7 @@ Result<std::vector<std::int64_t>> read_worlds(std::string_view flag, std::string
     const auto* const last = part.data() + part.size();
     const auto [end, error] = std::from_chars(part.data(), last, value);
     if (error != std::errc() || end != last || value < 1 || value > 1'000'000) {
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("{} takes whole numbers, such as 4 or 1,2,4; got '{}'", flag, part));
     }
     worlds.push_back(value);
@@ -157,9 +153,9 @@ Result<void> choose_worlds(const Options& options, NewSweep& sweep) {
   if (!options.asked.nodes.empty() && sweep.cluster.this_machine)
     return fault(FaultKind::invalid_input, "This machine is one node: give --gpus.");
   if (!options.asked.nodes.empty() || !options.asked.gpus.empty()) {
-    SHARDSWEEP_ASSIGN(sweep.worlds, sweep.whole_nodes
-                                        ? read_worlds("--nodes", options.asked.nodes)
-                                        : read_worlds("--gpus", options.asked.gpus));
+    SHARDSWEEP_ASSIGN(sweep.worlds,
+        sweep.whole_nodes ? read_worlds("--nodes", options.asked.nodes)
+                          : read_worlds("--gpus", options.asked.gpus));
   } else {
     // One GPU alone has no layouts to choose from.
     const std::int64_t nodes = sweep.cluster.gpus_per_node > 1 ? 1 : 4;
@@ -173,10 +169,9 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   const Options& options = session.options;
   const auto& presets = session.installation.presets;
   NewSweep sweep;
-  SHARDSWEEP_ASSIGN(
-      sweep.cluster,
-      load_cluster(options.asked.cluster.empty() ? "this-machine" : options.asked.cluster,
-                   presets));
+  SHARDSWEEP_ASSIGN(sweep.cluster,
+      load_cluster(
+          options.asked.cluster.empty() ? "this-machine" : options.asked.cluster, presets));
   if (!options.asked.model.empty()) {
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model(options.asked.model, presets));
   } else if (sweep.cluster.gpu.empty()) {
@@ -204,14 +199,14 @@ std::string new_sweep_text(const NewSweep& sweep) {
              "# Preset of the hardware. 'shardsweep presets' lists them.\n"
              "cluster: {}\n\n",
              sweep.name, sweep.cluster.name) +
-         constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
-         fmt::format(
-             "\n# Train steps per trial. The first ones warm up and do not count. With "
-             "'finalists: {}'\n"
-             "# the fastest layouts run again, together; a search runs short until then.\n"
-             "measure: {{warmup: {}, steps: {}}}\n",
-             Measure::usual_finalists, gpus ? 3 : 1, gpus ? 10 : 3) +
-         (sweep.trainer == nullptr ? "" : "\n" + sweep.trainer_rest);
+      constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
+      fmt::format(
+          "\n# Train steps per trial. The first ones warm up and do not count. With "
+          "'finalists: {}'\n"
+          "# the fastest layouts run again, together; a search runs short until then.\n"
+          "measure: {{warmup: {}, steps: {}}}\n",
+          Measure::usual_finalists, gpus ? 3 : 1, gpus ? 10 : 3) +
+      (sweep.trainer == nullptr ? "" : "\n" + sweep.trainer_rest);
 }
 
 std::string trainer_names() {
@@ -234,16 +229,15 @@ Result<ExitCode> run_new(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const bool made, create_file(file, text));
   if (!made)
-    return fault(FaultKind::invalid_input,
-                 fmt::format("'{}' exists already; name another file", file));
+    return fault(
+        FaultKind::invalid_input, fmt::format("'{}' exists already; name another file", file));
   say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Command command_new{
-    .name = "new",
+extern const Command command_new{.name = "new",
     .heading = Heading::daily,
     .help = "Write a commented sweep file to start from.",
     .examples =
@@ -253,22 +247,20 @@ extern const Command command_new{
     .declare =
         [](Grammar& grammar) {
           Options& options = grammar.options();
-          grammar.option(
-              "sweep", options.file, "FILE",
+          grammar.option("sweep", options.file, "FILE",
               "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.");
           grammar.option("--model", options.asked.model, "MODEL",
-                         "Preset of the model. Default: tiny and mini.");
+              "Preset of the model. Default: tiny and mini.");
           grammar.option("--cluster", options.asked.cluster, "PRESET",
-                         "Preset of the cluster. Default: this-machine.");
-          grammar.option(
-              "--trainer", options.asked.trainer, "TRAINER",
+              "Preset of the cluster. Default: this-machine.");
+          grammar.option("--trainer", options.asked.trainer, "TRAINER",
               fmt::format("Start this trainer in place of shardbench: {}. The file tells it "
                           "every axis.",
-                          trainer_names()));
-          grammar.option("--nodes", options.asked.nodes, "N",
-                         "Number of nodes, or several: 1,2,4.");
+                  trainer_names()));
+          grammar.option(
+              "--nodes", options.asked.nodes, "N", "Number of nodes, or several: 1,2,4.");
           grammar.option("--gpus", options.asked.gpus, "N",
-                         "GPUs of one node, or several, in place of --nodes.");
+              "GPUs of one node, or several, in place of --nodes.");
         },
     .run = run_new,
     .database = false};

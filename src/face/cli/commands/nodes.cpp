@@ -18,26 +18,24 @@ struct NodesOptions {
 Result<ExitCode> run_nodes(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   if (!session.options.of<NodesOptions>().clear.empty()) {
-    SHARDSWEEP_ASSIGN(
-        const Answer answer,
-        ask_daemon(session, {.verb = Verb::clear_node,
-                             .names = {session.options.of<NodesOptions>().clear}}));
+    SHARDSWEEP_ASSIGN(const Answer answer,
+        ask_daemon(session,
+            {.verb = Verb::clear_node, .names = {session.options.of<NodesOptions>().clear}}));
     say(answer.text);
     return ExitCode::done;
   }
-  SHARDSWEEP_ASSIGN(
-      const Table table,
+  SHARDSWEEP_ASSIGN(const Table table,
       reader->query("SELECT * FROM node_ledger ORDER BY state = 'trusted', node"));
-  return print_table(
-      table, table_style(session, {"node", "state", "reason", "attempts", "evidence",
-                                   "completed", "last_evidence", "node_failure", "comm_error",
-                                   "hung", "crashed", "since", "probe_at", "slow", "slow_in"}));
+  return print_table(table,
+      table_style(session,
+          {"node", "state", "reason", "attempts", "evidence", "completed", "last_evidence",
+              "node_failure", "comm_error", "hung", "crashed", "since", "probe_at", "slow",
+              "slow_in"}));
 }
 
 }  // namespace
 
-extern const Command command_nodes{
-    .name = "nodes",
+extern const Command command_nodes{.name = "nodes",
     .heading = Heading::other,
     .help = "Show the nodes that have run something, and their state.",
     .examples =
@@ -46,8 +44,8 @@ extern const Command command_nodes{
     .declare =
         [](Grammar& grammar) {
           grammar.format();
-          grammar.option("--clear", grammar.own<NodesOptions>().clear, "NODE",
-                         "Trust this node again.");
+          grammar.option(
+              "--clear", grammar.own<NodesOptions>().clear, "NODE", "Trust this node again.");
         },
     .run = run_nodes};
 

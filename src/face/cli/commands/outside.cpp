@@ -35,8 +35,7 @@ template <class Parse>
 Result<double> number_of(const char* option, const std::string& text, const Parse& parse) {
   if (text.empty()) return 0.0;
   const auto value = parse(text);
-  if (!value)
-    return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, value.error()));
+  if (!value) return fault(FaultKind::invalid_input, fmt::format("{}: {}", option, value.error()));
   if (*value <= 0)
     return fault(FaultKind::invalid_input, fmt::format("{}: it has to be above 0", option));
   return static_cast<double>(*value);
@@ -44,13 +43,12 @@ Result<double> number_of(const char* option, const std::string& text, const Pars
 
 Result<ExitCode> run_next(const Session& session) {
   const auto& own = session.options.of<NextOptions>();
-  SHARDSWEEP_ASSIGN(const double lease_s,
-                    number_of("--lease", own.lease, config::parse_duration));
-  SHARDSWEEP_ASSIGN(
-      const Answer answer,
-      ask_writer(session, {.verb = Verb::next,
-                           .names = session.options.names,
-                           .hand_out = {own.points, lease_s, own.worker, own.trial}}));
+  SHARDSWEEP_ASSIGN(const double lease_s, number_of("--lease", own.lease, config::parse_duration));
+  SHARDSWEEP_ASSIGN(const Answer answer,
+      ask_writer(session,
+          {.verb = Verb::next,
+              .names = session.options.names,
+              .hand_out = {own.points, lease_s, own.worker, own.trial}}));
   const bool json = session.options.format == Format::json;
   SHARDSWEEP_TRY(print_result(json ? answer.document : answer.text + "\n"));
   return ExitCode::done;
@@ -60,14 +58,14 @@ Result<OutsideResult> result_of(const RecordOptions& own) {
   OutsideResult result;
   const auto outcome = from_word<Outcome>(own.outcome);
   if (outcome) result.outcome = *outcome;
-  SHARDSWEEP_ASSIGN(result.tokens_per_s,
-                    number_of("--tokens-per-s", own.tokens_per_s, config::parse_real));
+  SHARDSWEEP_ASSIGN(
+      result.tokens_per_s, number_of("--tokens-per-s", own.tokens_per_s, config::parse_real));
   SHARDSWEEP_ASSIGN(result.step_ms, number_of("--step-ms", own.step_ms, config::parse_real));
   constexpr std::int64_t most = std::int64_t{1} << 50;
-  SHARDSWEEP_ASSIGN(result.peak_memory_bytes,
-                    number_of("--memory", own.memory, [](const std::string& text) {
-                      return config::parse_bytes(text, {1, most, "--memory"});
-                    }));
+  SHARDSWEEP_ASSIGN(
+      result.peak_memory_bytes, number_of("--memory", own.memory, [](const std::string& text) {
+        return config::parse_bytes(text, {1, most, "--memory"});
+      }));
   result.steps = own.steps;
   result.evidence = own.evidence;
   return result;
@@ -75,9 +73,9 @@ Result<OutsideResult> result_of(const RecordOptions& own) {
 
 Result<ExitCode> run_record(const Session& session) {
   SHARDSWEEP_ASSIGN(OutsideResult result, result_of(session.options.of<RecordOptions>()));
-  SHARDSWEEP_ASSIGN(const Answer answer, ask_writer(session, {.verb = Verb::record,
-                                                              .names = session.options.names,
-                                                              .result = std::move(result)}));
+  SHARDSWEEP_ASSIGN(const Answer answer,
+      ask_writer(session,
+          {.verb = Verb::record, .names = session.options.names, .result = std::move(result)}));
   if (session.options.format != Format::json) {
     say(answer.text);
     return ExitCode::done;
@@ -85,14 +83,13 @@ Result<ExitCode> run_record(const Session& session) {
   const auto is = [&](const char* what) { return answer.counts.at(what) != 0; };
   SHARDSWEEP_TRY(print_result(fmt::format(R"({{"counted":{},"late":{},"again":{}}})"
                                           "\n",
-                                          is("counted"), is("late"), is("again"))));
+      is("counted"), is("late"), is("again"))));
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Command command_next{
-    .name = "next",
+extern const Command command_next{.name = "next",
     .heading = Heading::other,
     .help = "Hand out the next points of a sweep that is measured outside.",
     .examples =
@@ -103,7 +100,7 @@ extern const Command command_next{
           auto& own = grammar.own<NextOptions>();
           grammar
               .option("sweep", grammar.options().names, "SWEEP",
-                      "A sweep that was submitted with --backend outside.")
+                  "A sweep that was submitted with --backend outside.")
               .required()
               .times(1, 1);
           grammar.option("--points", own.points, "COUNT", "How many points at most.")
@@ -111,21 +108,20 @@ extern const Command command_next{
               .whole_number(1, most_handed_out);
           grammar
               .option("--lease", own.lease, "DURATION",
-                      "For how long nobody else is given them. A result that comes later is "
-                      "kept, and not counted.")
+                  "For how long nobody else is given them. A result that comes later is "
+                  "kept, and not counted.")
               .with_default();
           grammar.option("--as", own.worker, "NAME",
-                         "Who asks. The points that NAME still holds come first, so nothing is "
-                         "lost if it was killed.");
+              "Who asks. The points that NAME still holds come first, so nothing is "
+              "lost if it was killed.");
           grammar.option("--trial", own.trial, "SLUG",
-                         "This one, if it waits, in place of those that the planner chooses.");
-          grammar.form("Form: json has the command, its environment and its files.",
-                       {"table", "json"});
+              "This one, if it waits, in place of those that the planner chooses.");
+          grammar.form(
+              "Form: json has the command, its environment and its files.", {"table", "json"});
         },
     .run = run_next};
 
-extern const Command command_record{
-    .name = "record",
+extern const Command command_record{.name = "record",
     .heading = Heading::other,
     .help = "Record the result of a point that 'next' has handed out.",
     .examples =
@@ -136,24 +132,22 @@ extern const Command command_record{
         [](Grammar& grammar) {
           auto& own = grammar.own<RecordOptions>();
           grammar
-              .option("id", grammar.options().names, "ID",
-                      "The point's id, as 'next' prints it.")
+              .option("id", grammar.options().names, "ID", "The point's id, as 'next' prints it.")
               .required()
               .times(1, 1);
           grammar.option("--tokens-per-s", own.tokens_per_s, "NUMBER",
-                         "Tokens per second of all GPUs together.");
+              "Tokens per second of all GPUs together.");
           grammar.option("--step-ms", own.step_ms, "NUMBER", "Milliseconds of a train step.");
-          grammar.option("--memory", own.memory, "BYTES",
-                         "Peak memory of a GPU, such as 61.2GiB.");
+          grammar.option("--memory", own.memory, "BYTES", "Peak memory of a GPU, such as 61.2GiB.");
           grammar.option("--steps", own.steps, "COUNT", "Train steps that were timed.")
               .whole_number(1, 1'000'000);
           grammar
-              .option("--outcome", own.outcome, "OUTCOME",
-                      "How it ended: completed, oom or crashed.")
+              .option(
+                  "--outcome", own.outcome, "OUTCOME", "How it ended: completed, oom or crashed.")
               .with_default()
               .one_of({"completed", "oom", "crashed"});
           grammar.option("--evidence", own.evidence, "TEXT",
-                         "Of oom and crashed: the line of its log that says so.");
+              "Of oom and crashed: the line of its log that says so.");
           grammar.form("Form of the answer: table or json.", {"table", "json"});
         },
     .run = run_record};

@@ -39,34 +39,30 @@ std::vector<ClusterSpec> clusters_of(const Session& session, const Table& sweeps
 
 }  // namespace
 
-Result<ReportInput> page_input(const Session& session, Reader& reader,
-                               const Selection& selection) {
+Result<ReportInput> page_input(const Session& session, Reader& reader, const Selection& selection) {
   ReportInput input;
   SHARDSWEEP_ASSIGN(input.facts, reader.facts(selection));
   input.clusters = clusters_of(session, input.facts.sweeps);
-  input.made = fmt::format("Made by shardsweep {} on {}.", version,
-                           local_time_text(session.clock.now()));
+  input.made =
+      fmt::format("Made by shardsweep {} on {}.", version, local_time_text(session.clock.now()));
   return input;
 }
 
-Result<std::string> source_of(const Session& session, Reader& reader,
-                              const Selection& selection) {
+Result<std::string> source_of(const Session& session, Reader& reader, const Selection& selection) {
   ReportInput input;
   SHARDSWEEP_ASSIGN(const auto names, reader.values(selection, "sweep"));
   std::string list;
   for (const auto& name : names)
     list += (list.empty() ? "" : ", ") + literal_of(name);
-  SHARDSWEEP_ASSIGN(
-      input.facts.sweeps,
+  SHARDSWEEP_ASSIGN(input.facts.sweeps,
       reader.query(fmt::format("SELECT name AS sweep, backend, cluster, resolved, submitted_at "
                                "FROM sweeps WHERE name IN ({})",
-                               list)));
+          list)));
   SHARDSWEEP_ASSIGN(input.facts.allocations,
-                    reader.query(fmt::format(
-                        "SELECT claimed_at, ended_at FROM allocations WHERE claimed_at > 0 "
-                        "AND sweep IN (SELECT id FROM sweeps WHERE name IN ({}) AND "
-                        "backend <> 'imported')",
-                        list)));
+      reader.query(fmt::format("SELECT claimed_at, ended_at FROM allocations WHERE claimed_at > 0 "
+                               "AND sweep IN (SELECT id FROM sweeps WHERE name IN ({}) AND "
+                               "backend <> 'imported')",
+          list)));
   input.clusters = clusters_of(session, input.facts.sweeps);
   return source_line(input);
 }

@@ -11,11 +11,11 @@ namespace shardsweep {
 
 /// The facts of the selected sweeps, their clusters, and when the page was made. The texts of
 /// sweep files are as they are stored: who prints them hides secrets first.
-[[nodiscard]] Result<ReportInput> page_input(const Session& session, Reader& reader,
-                                             const Selection& selection);
+[[nodiscard]] Result<ReportInput> page_input(
+    const Session& session, Reader& reader, const Selection& selection);
 
 /// The line below a picture; without the trials, of which there may be a million.
-[[nodiscard]] Result<std::string> source_of(const Session& session, Reader& reader,
-                                            const Selection& selection);
+[[nodiscard]] Result<std::string> source_of(
+    const Session& session, Reader& reader, const Selection& selection);
 
 }  // namespace shardsweep

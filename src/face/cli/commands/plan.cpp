@@ -56,7 +56,7 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
   const auto ended = (*reader)->query(
       fmt::format("SELECT t.identity FROM trials t JOIN sweeps s ON s.id = t.sweep "
                   "WHERE s.name = '{}' AND t.state = 'ended'",
-                  planned.sweep.name));
+          planned.sweep.name));
   if (!ended || ended->rows.empty()) return {};
   std::set<std::string> identities;
   for (const auto& row : ended->rows) {
@@ -105,8 +105,7 @@ std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
   if (names.empty()) return "";
   std::vector<std::string> origins;
   if (own > 0) origins.push_back(counted(own, "earlier sweep"));
-  if (own < std::ssize(names))
-    origins.push_back(counted(std::ssize(names) - own, "imported file"));
+  if (own < std::ssize(names)) origins.push_back(counted(std::ssize(names) - own, "imported file"));
   return fmt::format(
       "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' begins without.",
       counted(std::ssize(all.latest()), "run"), fmt::join(origins, " and "),
@@ -147,32 +146,30 @@ Result<ExitCode> run_plan(const Session& session) {
   };
   fmt::memory_buffer out;
   write_plan(out, planned.sweep, planned.capabilities, planned.plan,
-             {.format = session.options.format,
-              .whole = session.options.of<PlanOptions>().all || ::isatty(STDOUT_FILENO) == 0,
-              .flush = flush,
-              .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
+      {.format = session.options.format,
+          .whole = session.options.of<PlanOptions>().all || ::isatty(STDOUT_FILENO) == 0,
+          .flush = flush,
+          .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
   flush(out);
   SHARDSWEEP_TRY(written);
   // The notes have said why.
   if (planned.plan.trials.empty() || !planned.refusal.empty()) return ExitCode::failed;
-  if (const auto learns = learning_sentence(session, planned.sweep); !learns.empty())
-    say(learns);
+  if (const auto learns = learning_sentence(session, planned.sweep); !learns.empty()) say(learns);
   if (const auto ended = ended_already(session, planned); ended.trials > 0) {
     const std::size_t left = planned.plan.trials.size() - ended.trials;
-    say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}",
-                    ended.trials, planned.plan.trials.size(), session.home.database.string(),
-                    left == 0 ? "None is left."
-                              : fmt::format("{} left: {} GPU-hours predicted.",
-                                            left == 1 ? "1 is" : fmt::format("{} are", left),
-                                            amount_text(ended.left_gpu_s / 3600))));
+    say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}", ended.trials,
+        planned.plan.trials.size(), session.home.database.string(),
+        left == 0 ? "None is left."
+                  : fmt::format("{} left: {} GPU-hours predicted.",
+                        left == 1 ? "1 is" : fmt::format("{} are", left),
+                        amount_text(ended.left_gpu_s / 3600))));
   }
   return ExitCode::done;
 }
 
 }  // namespace
 
-extern const Command command_plan{
-    .name = "plan",
+extern const Command command_plan{.name = "plan",
     .heading = Heading::daily,
     .help = "Show what would run, what would not, and why.",
     .examples =
@@ -186,8 +183,7 @@ extern const Command command_plan{
           grammar.format();
           grammar.flag("--explain", own.explain, "Print the whole sweep with every default.");
           grammar.flag("--all", own.all, "List every trial, also on a terminal.");
-          grammar.flag(
-              "--order", own.order,
+          grammar.flag("--order", own.order,
               "Print each cell's launches in order (predicted speed, chance to fit, why), and "
               "each point left out with its rule.");
           declare_emit(grammar);

@@ -45,26 +45,25 @@ Result<std::int32_t> nodes_wanted(const Options& options) {
   const auto named = static_cast<std::int32_t>(nodes_in(list).size());
   if (named > 0 && (options.asked.nodes.empty() || named == nodes)) return named;
   return fault(FaultKind::invalid_input,
-               named == 0
-                   ? fmt::format("--nodelist takes nodes such as n[1-4,7]; got '{}'", list)
-                   : fmt::format("--nodelist {} names {} nodes, but --nodes says {}", list,
-                                 named, nodes));
+      named == 0
+          ? fmt::format("--nodelist takes nodes such as n[1-4,7]; got '{}'", list)
+          : fmt::format("--nodelist {} names {} nodes, but --nodes says {}", list, named, nodes));
 }
 
 /// Slurm would wait for ever for a node that new jobs must not get.
 Result<void> refuse_left_out(Reader& reader, const std::string& list) {
   SHARDSWEEP_ASSIGN(const Table table,
-                    reader.query("SELECT node, state FROM node_ledger WHERE state <> "
-                                 "'trusted'"));
+      reader.query("SELECT node, state FROM node_ledger WHERE state <> "
+                   "'trusted'"));
   const auto asked = nodes_in(list);
   const Rows rows(table);
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::string node = rows.text(row, "node");
     if (std::find(asked.begin(), asked.end(), node) == asked.end()) continue;
     return fault(FaultKind::invalid_input,
-                 fmt::format("node {} is left out of jobs ({}). 'shardsweep nodes' says why, "
-                             "'shardsweep nodes --clear {}' lets it back in.",
-                             node, rows.text(row, "state"), node));
+        fmt::format("node {} is left out of jobs ({}). 'shardsweep nodes' says why, "
+                    "'shardsweep nodes --clear {}' lets it back in.",
+            node, rows.text(row, "state"), node));
   }
   return {};
 }
@@ -75,19 +74,17 @@ Result<Table> checks_so_far(const Session& session) {
   if (!std::filesystem::exists(session.home.database, ignored)) return Table{};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_TRY(refuse_left_out(*reader, session.options.asked.nodelist));
-  SHARDSWEEP_ASSIGN(
-      const Table known,
+  SHARDSWEEP_ASSIGN(const Table known,
       reader->query(fmt::format("SELECT name FROM sweeps WHERE name = '{}'", preflight_sweep)));
   if (known.rows.empty()) return Table{};
-  SHARDSWEEP_ASSIGN(ReportFacts facts,
-                    reader->facts({.names = {std::string(preflight_sweep)}}));
+  SHARDSWEEP_ASSIGN(ReportFacts facts, reader->facts({.names = {std::string(preflight_sweep)}}));
   return std::move(facts.checks);
 }
 
 /// What the last job alone has found.
 Table without(Table all, std::size_t known) {
-  all.rows.erase(all.rows.begin(), all.rows.begin() + static_cast<std::ptrdiff_t>(
-                                                          std::min(known, all.rows.size())));
+  all.rows.erase(all.rows.begin(),
+      all.rows.begin() + static_cast<std::ptrdiff_t>(std::min(known, all.rows.size())));
   return all;
 }
 
@@ -102,10 +99,10 @@ std::vector<std::string> nodes_with(const Table& checks, std::string_view verdic
 
 /// Whatever is left of it is not wanted any more.
 Result<void> end_sweep(const Session& session, Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table open, reader.query(fmt::format(
-                                          "SELECT 1 FROM results WHERE sweep = '{}' AND state "
-                                          "<> 'ended'",
-                                          preflight_sweep)));
+  SHARDSWEEP_ASSIGN(const Table open,
+      reader.query(fmt::format("SELECT 1 FROM results WHERE sweep = '{}' AND state "
+                               "<> 'ended'",
+          preflight_sweep)));
   if (open.rows.empty()) return {};
   return ask_daemon(session, {.verb = Verb::cancel, .names = {std::string(preflight_sweep)}})
       .map([](const Answer&) {});
@@ -114,10 +111,10 @@ Result<void> end_sweep(const Session& session, Reader& reader) {
 /// A node that failed in the one before has paused it.
 Result<void> resume_sweep(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Table stopped, reader->query(fmt::format(
-                                             "SELECT 1 FROM sweeps WHERE name = '{}' AND state "
-                                             "<> 'active'",
-                                             preflight_sweep)));
+  SHARDSWEEP_ASSIGN(const Table stopped,
+      reader->query(fmt::format("SELECT 1 FROM sweeps WHERE name = '{}' AND state "
+                                "<> 'active'",
+          preflight_sweep)));
   if (stopped.rows.empty()) return {};
   return ask_daemon(session, {.verb = Verb::resume, .names = {std::string(preflight_sweep)}})
       .map([](const Answer&) {});
@@ -125,8 +122,7 @@ Result<void> resume_sweep(const Session& session) {
 
 /// Why no node has a verdict, or what the nodes that have passed have made of the trial.
 Result<std::string> what_became(Reader& reader) {
-  SHARDSWEEP_ASSIGN(
-      const Table table,
+  SHARDSWEEP_ASSIGN(const Table table,
       reader.query(fmt::format(
           "SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep WHERE s.name = "
           "'{}' AND e.kind = 'paused' ORDER BY e.id DESC LIMIT 1",
@@ -139,21 +135,21 @@ Result<ExitCode> run_preflight(const Session& session) {
   constexpr std::int32_t most = 1 << 20;  // all that a node has
   SHARDSWEEP_ASSIGN(const OwnCluster cluster, own_cluster(session, nodes, most));
   SHARDSWEEP_ASSIGN(const Table before, checks_so_far(session));
-  SHARDSWEEP_ASSIGN(
-      const std::string sweep,
+  SHARDSWEEP_ASSIGN(const std::string sweep,
       submit_own_sweep(session, std::string(preflight_sweep), preflight_text(cluster, nodes)));
   SHARDSWEEP_TRY(resume_sweep(session));
   SHARDSWEEP_ASSIGN(const ExitCode followed,
-                    follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));
+      follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));
   if (followed == ExitCode::interrupted) return followed;
 
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_TRY(end_sweep(session, *reader));
   SHARDSWEEP_ASSIGN(ReportFacts facts, reader->facts({.names = {sweep}}));
   const Table checks = without(std::move(facts.checks), before.rows.size());
-  SHARDSWEEP_TRY(print_result(table_text(
-      checks, table_style(session, {"node", "verdict", "why", "not_checked", "gemm_gflops",
-                                    "busbw_gb_per_s", "host_free", "seconds", "device"}))));
+  SHARDSWEEP_TRY(print_result(table_text(checks,
+      table_style(session,
+          {"node", "verdict", "why", "not_checked", "gemm_gflops", "busbw_gb_per_s", "host_free",
+              "seconds", "device"}))));
   if (checks.rows.empty()) {
     SHARDSWEEP_ASSIGN(const std::string why, what_became(*reader));
     say("No node was checked. " + why);
@@ -165,26 +161,25 @@ Result<ExitCode> run_preflight(const Session& session) {
     say(
         fmt::format("{} of {} nodes failed and are left out of new jobs: {}. 'shardsweep nodes "
                     "--clear NODE' lets one back in.",
-                    failed.size(), checks.rows.size(), fmt::join(failed, ", ")));
+            failed.size(), checks.rows.size(), fmt::join(failed, ", ")));
   if (!unclear.empty())
     say(
         fmt::format("No node is to blame for what {} failed: all of them fail it, or it is the "
                     "network between two nodes.",
-                    fmt::join(unclear, ", ")));
+            fmt::join(unclear, ", ")));
   if (!failed.empty() || !unclear.empty()) return ExitCode::failed;
   const std::string counted = nodes == 1 ? "The node" : fmt::format("All {} nodes", nodes);
   say(followed == ExitCode::done
           ? fmt::format("{} passed, and trained a small model.", counted)
           : fmt::format("{} passed, but a small model was not trained: 'shardsweep results {}' "
                         "says why.",
-                        counted, sweep));
+                counted, sweep));
   return followed == ExitCode::done ? ExitCode::done : ExitCode::failed;
 }
 
 }  // namespace
 
-extern const Command command_preflight{
-    .name = "preflight",
+extern const Command command_preflight{.name = "preflight",
     .heading = Heading::other,
     .help = "Check nodes before they run anything: a verdict for each.",
     .examples =
@@ -196,12 +191,11 @@ extern const Command command_preflight{
           Options& options = grammar.options();
           grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes. Default: 1.");
           grammar.option("--nodelist", options.asked.nodelist, "NODES",
-                         "These nodes, as Slurm writes them: n[1-4,7].");
-          grammar.option(
-              "--cluster", options.asked.cluster, "PRESET",
+              "These nodes, as Slurm writes them: n[1-4,7].");
+          grammar.option("--cluster", options.asked.cluster, "PRESET",
               "Preset of the cluster. Default: two slots without GPUs on each node.");
           grammar.option("--set", options.set, "KEY=VALUE",
-                         "Another threshold, such as check.gemm=0.9. Repeatable.");
+              "Another threshold, such as check.gemm=0.9. Repeatable.");
           grammar.backend();
           grammar.format();
         },

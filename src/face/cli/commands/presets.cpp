@@ -52,27 +52,24 @@ std::string first_comment(std::string_view text) {
 std::string parameters_text(std::int64_t count) {
   const auto value = static_cast<double>(count);
   if (value >= 1e9) return fmt::format("{:.3g}B", value / 1e9);
-  return value >= 1e6 ? fmt::format("{:.3g}M", value / 1e6)
-                      : fmt::format("{:.3g}k", value / 1e3);
+  return value >= 1e6 ? fmt::format("{:.3g}M", value / 1e6) : fmt::format("{:.3g}k", value / 1e3);
 }
 
 std::string facts_of(const ModelSpec& model) {
   const auto all = parameters_text(parameters(model));
   if (model.experts > 0)
     return fmt::format("{} parameters, {} active, {} of {} experts", all,
-                       parameters_text(active_parameters(model)), model.experts_per_token,
-                       model.experts);
+        parameters_text(active_parameters(model)), model.experts_per_token, model.experts);
   return fmt::format("{} parameters, {} layers, hidden {}, {} heads", all, model.layers,
-                     model.hidden, model.heads);
+      model.hidden, model.heads);
 }
 
 std::string facts_of(const ClusterSpec& cluster) {
   const auto& bf16 = cluster.peak(Dtype::bf16);
-  const std::string peak =
-      bf16 ? fmt::format(", {} TFLOP/s bf16", amount_text(*bf16 / 1e12)) : "";
+  const std::string peak = bf16 ? fmt::format(", {} TFLOP/s bf16", amount_text(*bf16 / 1e12)) : "";
   return fmt::format("{} per node, {} each{}",
-                     counted(cluster.gpus_per_node, cluster.gpu.empty() ? "slot" : "GPU"),
-                     size_text(cluster.memory_bytes), peak);
+      counted(cluster.gpus_per_node, cluster.gpu.empty() ? "slot" : "GPU"),
+      size_text(cluster.memory_bytes), peak);
 }
 
 /// Both kinds in one table: for people a sentence, else a column per fact.
@@ -85,8 +82,8 @@ class PresetTable {
       table_.columns = {"kind", "name", "parameters"};
       for (const auto& field : shape_fields)
         table_.columns.emplace_back(field.name);
-      for (const auto* name : {"active_parameters", "gpu", "gpus_per_node", "memory_bytes",
-                               "peak_flops_bf16", "from"})
+      for (const auto* name :
+          {"active_parameters", "gpu", "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"})
         table_.columns.emplace_back(name);
     }
   }
@@ -129,8 +126,7 @@ class PresetTable {
   [[nodiscard]] const Table& table() const { return table_; }
 
  private:
-  void add_facts(std::string kind, const std::string& name, std::string from,
-                 std::string facts) {
+  void add_facts(std::string kind, const std::string& name, std::string from, std::string facts) {
     table_.rows.push_back({std::move(kind), name, std::move(from), std::move(facts)});
   }
   bool facts_;
@@ -169,21 +165,21 @@ Result<ExitCode> list_presets(const Session& session) {
   }
   Table listed = table.table();
   if (session.options.format == Format::table) drop_if_all_built_in(listed);
-  SHARDSWEEP_TRY(print_result(
-      table_text(listed, table_style(session, {"kind", "name", "from", "facts"}))));
+  SHARDSWEEP_TRY(
+      print_result(table_text(listed, table_style(session, {"kind", "name", "from", "facts"}))));
   return ExitCode::done;
 }
 
 /// The one that begins so, or the one that is nearly written so.
 std::string preset_meant(const std::string& name, const std::vector<std::string>& all) {
-  const auto begins = std::find_if(all.begin(), all.end(),
-                                   [&](const auto& each) { return each.starts_with(name); });
+  const auto begins = std::find_if(
+      all.begin(), all.end(), [&](const auto& each) { return each.starts_with(name); });
   if (begins != all.end()) return fmt::format(", did you mean '{}'?", *begins);
   return did_you_mean(name, {all.begin(), all.end()});
 }
 
-std::optional<PresetKind> kind_of_preset(const std::filesystem::path& folder,
-                                         const std::string& name) {
+std::optional<PresetKind> kind_of_preset(
+    const std::filesystem::path& folder, const std::string& name) {
   for (const PresetKind kind : preset_kinds) {
     const auto names = preset_names(folder, kind);
     if (std::find(names.begin(), names.end(), name) != names.end()) return kind;
@@ -198,8 +194,8 @@ tl::unexpected<Fault> no_preset(const std::filesystem::path& folder, const std::
       all.push_back(std::move(each));
   }
   return fault(FaultKind::invalid_input,
-               fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
-                           preset_meant(name, all)));
+      fmt::format("there is no preset '{}'{}\n'shardsweep presets' lists them.", name,
+          preset_meant(name, all)));
 }
 
 Result<ExitCode> print_preset(const Session& session, const std::string& name) {
@@ -269,8 +265,7 @@ Result<ExitCode> run_names(const Session& session) {
 
 }  // namespace
 
-extern const Command command_presets{
-    .name = "presets",
+extern const Command command_presets{.name = "presets",
     .heading = Heading::other,
     .help = "List built-in models, clusters and sweeps, or print one.",
     .examples =
@@ -278,15 +273,14 @@ extern const Command command_presets{
         "shardsweep presets h100-8x",
     .declare =
         [](Grammar& grammar) {
-          grammar.option("name", grammar.options().names, "PRESET",
-                         "Preset to print. Default: list all.");
+          grammar.option(
+              "name", grammar.options().names, "PRESET", "Preset to print. Default: list all.");
           grammar.format();
         },
     .run = run_presets,
     .database = false};
 
-extern const Command command_names{
-    .name = "names",
+extern const Command command_names{.name = "names",
     .heading = Heading::other,
     .help = "Print the words of trainers for axes, or names of sweeps.",
     .examples =
@@ -296,7 +290,7 @@ extern const Command command_names{
         [](Grammar& grammar) {
           grammar
               .option("kind", grammar.own<NamesOptions>().kind, "KIND",
-                      "axes, sweeps, presets, models or clusters. Default: axes.")
+                  "axes, sweeps, presets, models or clusters. Default: axes.")
               .one_of({"axes", "sweeps", "presets", "models", "clusters"});
           grammar.format();
         },

@@ -153,10 +153,10 @@ Result<ExitCode> list_trainers(const Session& session) {
         one.from.empty() ? "any" : fmt::format("{} {} to {}", one.title, one.from, one.to);
     const FakeWorld& fake = one.fake;
     table.rows.push_back({std::string(one.name), versions, std::string(one.prints),
-                          std::string(one.resolution), std::string(one.advice),
-                          std::string(!fake.flag.empty()       ? fake.flag
-                                      : !fake.variable.empty() ? fake.variable
-                                                               : "none")});
+        std::string(one.resolution), std::string(one.advice),
+        std::string(!fake.flag.empty()   ? fake.flag
+                : !fake.variable.empty() ? fake.variable
+                                         : "none")});
   }
   return print_table(table, table_style(session));
 }
@@ -165,7 +165,7 @@ void say_resolution(const LogMeasurement& found) {
   constexpr double coarse = 0.001;
   if (found.resolution < coarse) return;
   say(fmt::format("Its numbers are rounded: differences below {:.1f} % can't be told.",
-                  200 * found.resolution));
+      200 * found.resolution));
 }
 
 Result<ExitCode> run_read_log(const Session& session) {
@@ -174,7 +174,7 @@ Result<ExitCode> run_read_log(const Session& session) {
   if (own.list) return list_trainers(session);
   if (options.names.empty())
     return fault(FaultKind::invalid_input,
-                 "read-log: name a log. `shardsweep read-log --list` lists the trainers.");
+        "read-log: name a log. `shardsweep read-log --list` lists the trainers.");
   SHARDSWEEP_ASSIGN(const ExpectedRun expected, expected_of(own));
   SHARDSWEEP_ASSIGN(auto all, candidates_of(own));
   for (const std::string& file : options.names)
@@ -182,20 +182,19 @@ Result<ExitCode> run_read_log(const Session& session) {
   const auto [trainer, log] = best_reading(all);
   const JudgedLog judged = judge_log(log, expected);
   if (!judged.faults.empty())
-    return fault(FaultKind::rejected,
-                 fmt::format("no measurement: {}", fmt::join(judged.faults, "\n")));
+    return fault(
+        FaultKind::rejected, fmt::format("no measurement: {}", fmt::join(judged.faults, "\n")));
   for (const std::string& note : judged.notes)
     say(note);
   say_resolution(judged.measurement);
   return print_table(table_of(trainer, judged.measurement),
-                     table_style(session, {"trainer", "tokens_per_s_per_gpu", "train_step_ms",
-                                           "peak_allocated_bytes", "steps"}));
+      table_style(session,
+          {"trainer", "tokens_per_s_per_gpu", "train_step_ms", "peak_allocated_bytes", "steps"}));
 }
 
 }  // namespace
 
-extern const Command command_read_log{
-    .name = "read-log",
+extern const Command command_read_log{.name = "read-log",
     .heading = Heading::other,
     .help = "Read speed and memory out of a trainer's log.",
     .examples =
@@ -208,26 +207,24 @@ extern const Command command_read_log{
           for (const Trainer& trainer : trainers())
             names.emplace_back(trainer.name);
           grammar.option("files", grammar.options().names, "FILE",
-                         "Logs of one run, such as those of its ranks.");
-          grammar.flag("--list", own.list,
-                       "List the trainers that are known, and what to set.");
+              "Logs of one run, such as those of its ranks.");
+          grammar.flag("--list", own.list, "List the trainers that are known, and what to set.");
           grammar
-              .option("--log", own.log, "TRAINER",
-                      "Trainer that wrote the log. Default: found out.")
+              .option(
+                  "--log", own.log, "TRAINER", "Trainer that wrote the log. Default: found out.")
               .one_of(names);
           grammar
               .option("--pattern", own.patterns, "PATTERN",
-                      "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is "
-                      "any text. "
-                      "Repeatable.")
+                  "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is "
+                  "any text. "
+                  "Repeatable.")
               .one_at_a_time();
-          grammar.option("--gpus", own.gpus, "N",
-                         "GPUs of the run, where the log leaves them out.");
+          grammar.option(
+              "--gpus", own.gpus, "N", "GPUs of the run, where the log leaves them out.");
           grammar.option("--seq-len", own.seq_len, "TOKENS", "Tokens per sample.");
-          grammar.option("--batch-tokens", own.batch_tokens, "TOKENS",
-                         "Tokens per train step.");
-          grammar.option("--vocab", own.vocab, "N",
-                         "Entries of the vocabulary, to check the first loss.");
+          grammar.option("--batch-tokens", own.batch_tokens, "TOKENS", "Tokens per train step.");
+          grammar.option(
+              "--vocab", own.vocab, "N", "Entries of the vocabulary, to check the first loss.");
           grammar.format();
         },
     .run = run_read_log,

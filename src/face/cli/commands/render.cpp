@@ -42,16 +42,16 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
   SweepSpec sweep = planned.sweep;
   sweep.measure = sweep.measure.without_finals();
   const AttemptSpec spec = attempt_spec(sweep, point,
-                                        {.attempt = 0,
-                                         .trial = slug,
-                                         .nonce = "NONCE",
-                                         .token = "TOKEN",
-                                         .program = session.installation.runner.string(),
-                                         .paths = paths,
-                                         .slots_per_node = slots});
+      {.attempt = 0,
+          .trial = slug,
+          .nonce = "NONCE",
+          .token = "TOKEN",
+          .program = session.installation.runner.string(),
+          .paths = paths,
+          .slots_per_node = slots});
   const bool per_node = spec.trainer && spec.trainer->per_node;
   std::string text = fmt::format("# {}: {}, {}\n", slug, counted(spec.world, "rank"),
-                                 per_node ? "one process on each node" : "a process for each");
+      per_node ? "one process on each node" : "a process for each");
   std::string line;
   for (const auto& word : spec.argv)
     line += (line.empty() ? "" : " ") + shown_word(word);
@@ -65,22 +65,22 @@ std::string point_text(const Session& session, const Planned& planned, const Poi
     text += spec.trainer ? "CUDA_VISIBLE_DEVICES={gpus of its node}\n"
                          : "CUDA_VISIBLE_DEVICES={its gpu}\n";
   text += per_node ? fmt::format("NODE_RANK={{node_rank}}\nNNODES={}\n",
-                                 (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node)
+                         (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node)
                    : fmt::format(
                          "RANK={{rank}}\nWORLD_SIZE={}\nLOCAL_RANK={{local_rank}}\n"
                          "LOCAL_WORLD_SIZE={}\n",
                          spec.world, spec.ranks_per_node);
   if (!spec.trainer) return text;
   const bool inside = spec.container && !spec.container->workdir.empty();
-  text += fmt::format(
-      "MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder{}\n{}\n",
-      inside ? " in the container" : "",
-      inside ? spec.container->workdir : spec.trainer->directory);
+  text +=
+      fmt::format("MASTER_ADDR={{master_addr}}\nMASTER_PORT={{master_port}}\n\n# folder{}\n{}\n",
+          inside ? " in the container" : "",
+          inside ? spec.container->workdir : spec.trainer->directory);
   if (spec.container) text += "\n# ranks run in\n" + explain_container(*spec.container);
   for (const auto& [name, file] :
-       trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
-    text += fmt::format("\n# file {}\n{}{}", (paths.dir / name).string(), file,
-                        file.ends_with('\n') ? "" : "\n");
+      trainer_files(planned.sweep, point, paths.dir.string(), spec.ranks_per_node))
+    text += fmt::format(
+        "\n# file {}\n{}{}", (paths.dir / name).string(), file, file.ends_with('\n') ? "" : "\n");
   return text;
 }
 
@@ -104,13 +104,13 @@ Result<ExitCode> run_render(const Session& session) {
     say(
         fmt::format("'{}' runs on this machine, without Slurm. This script shows the template "
                     "alone; no job is submitted with it.",
-                    planned.sweep.name));
+            planned.sweep.name));
   }
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   say_notes(access.notes);
   for (const auto& [nodes, work] : work_by_nodes(planned.plan)) {
-    SHARDSWEEP_ASSIGN(const std::string script,
-                      script_for(session, planned.sweep, access, nodes, work));
+    SHARDSWEEP_ASSIGN(
+        const std::string script, script_for(session, planned.sweep, access, nodes, work));
     SHARDSWEEP_TRY(print_result(array_around(session, planned.sweep, script) + script));
   }
   return ExitCode::done;
@@ -118,8 +118,7 @@ Result<ExitCode> run_render(const Session& session) {
 
 }  // namespace
 
-extern const Command command_render{
-    .name = "render",
+extern const Command command_render{.name = "render",
     .heading = Heading::other,
     .help = "Print the job script, or what a point's trainer is given.",
     .examples =
@@ -128,8 +127,8 @@ extern const Command command_render{
     .declare =
         [](Grammar& grammar) {
           grammar.sweep_file();
-          declare_point(grammar, "point",
-                        "Print command line, files and environment of these trials, ");
+          declare_point(
+              grammar, "point", "Print command line, files and environment of these trials, ");
           grammar.backend();
         },
     .run = run_render};

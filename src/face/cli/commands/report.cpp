@@ -82,12 +82,10 @@ std::map<std::string, std::string> log_tails_of(const ReportFacts& facts) {
   for (std::size_t row = 0; row < trials.size() && tails.size() < most_tails; ++row) {
     const auto outcome = trials.text(row, "outcome");
     const auto dir = trials.text(row, "files");
-    if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped")
-      continue;
+    if (dir.empty() || outcome.empty() || outcome == "completed" || outcome == "skipped") continue;
     auto tail = log_tail(dir);
     if (!tail.empty())
-      tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"),
-                    std::move(tail));
+      tails.emplace(trials.text(row, "sweep") + "/" + trials.text(row, "trial"), std::move(tail));
   }
   return tails;
 }
@@ -103,9 +101,8 @@ void list_kept_files(Table& side_runs) {
     if (dir == nullptr) continue;
     std::string text;
     for (const AttemptFile& file : kept_files_of({*dir}))
-      text +=
-          fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
-                      file.packed ? file.path.string() : *dir, file.name, size_text(file.size));
+      text += fmt::format("{}{}/{} ({})", text.empty() ? "" : ", ",
+          file.packed ? file.path.string() : *dir, file.name, size_text(file.size));
     row[at] = text;
   }
 }
@@ -114,11 +111,11 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   const Options& options = session.options;
   // Its heatmap is the one that `heatmap` shows without options.
   const HeatmapRequest request{.selection = selection_of(options),
-                               .rows = "model",
-                               .columns = {},
-                               .value = "tokens_per_s_per_gpu",
-                               .aggregate = Aggregate::best,
-                               .layouts = 0};
+      .rows = "model",
+      .columns = {},
+      .value = "tokens_per_s_per_gpu",
+      .aggregate = Aggregate::best,
+      .layouts = 0};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(auto input, page_input(session, *reader, request.selection));
   SHARDSWEEP_ASSIGN(const auto cells, reader->cells(request));
@@ -135,11 +132,10 @@ Result<std::string> make_report(const Session& session, int refresh_s) {
   if (!own.price.empty()) {
     input.price = price_from(own.price);
     if (!input.price)
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("--price is the price of a GPU-hour, such as 2.50 or '2.50 EUR', "
                       "and not '{}'.",
-                      own.price));
+              own.price));
   }
   input.refresh_s = refresh_s;
   return report_page(input);
@@ -151,7 +147,7 @@ Result<bool> goes_on(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto sweeps, reader->status(session.options.names));
   const bool open = std::any_of(sweeps.begin(), sweeps.end(), [](const SweepStatus& sweep) {
     return !is_over(sweep) &&
-           (sweep.state == "active" || count_of(sweep.by_state, name(State::running)) > 0 ||
+        (sweep.state == "active" || count_of(sweep.by_state, name(State::running)) > 0 ||
             count_of(sweep.by_state, name(State::queued)) > 0);
   });
   return open && daemon_runs(session);
@@ -183,15 +179,15 @@ Result<ExitCode> live_report(const Session& session) {
   const auto& file = session.options.out;
   if (file.empty())
     return fault(FaultKind::invalid_input, "--live writes a file again. Name it with -o FILE.");
-  SHARDSWEEP_ASSIGN(const double every_s,
-                    parse_duration(session.options.of<ReportOptions>().every, "--every"));
+  SHARDSWEEP_ASSIGN(
+      const double every_s, parse_duration(session.options.of<ReportOptions>().every, "--every"));
   if (every_s < 1) return fault(FaultKind::invalid_input, "--every is a time of 1 s or more.");
   const InterruptGuard interrupts;
   for (bool first = true;; first = false) {
     SHARDSWEEP_ASSIGN(const bool on, goes_on(session));
     const bool last = !on || InterruptGuard::seen();
-    SHARDSWEEP_ASSIGN(const auto page,
-                      make_report(session, last ? 0 : std::max(1, static_cast<int>(every_s))));
+    SHARDSWEEP_ASSIGN(
+        const auto page, make_report(session, last ? 0 : std::max(1, static_cast<int>(every_s))));
     SHARDSWEEP_TRY(write_file_durably(file, page, readers_of(session)));
     if (last) {
       say(on ? fmt::format("Wrote {}. The sweeps go on.", file)
@@ -200,7 +196,7 @@ Result<ExitCode> live_report(const Session& session) {
     }
     if (first)
       say(fmt::format("Writing {} every {}. Ctrl-C ends the writing, not the sweeps.", file,
-                      duration_text(every_s)));
+          duration_text(every_s)));
     SHARDSWEEP_TRY(wait_for_next(session, every_s));
   }
 }
@@ -209,8 +205,8 @@ Result<ExitCode> run_report(const Session& session) {
   const auto ending = std::filesystem::path(session.options.out).extension().string();
   if (!ending.empty() && ending != ".html" && ending != ".htm") {
     return fault(FaultKind::invalid_input,
-                 fmt::format("'{}': unknown file ending. A report is one page: use .html.",
-                             session.options.out));
+        fmt::format(
+            "'{}': unknown file ending. A report is one page: use .html.", session.options.out));
   }
   if (session.options.of<ReportOptions>().live) return live_report(session);
   SHARDSWEEP_ASSIGN(const auto page, make_report(session, 0));
@@ -219,8 +215,7 @@ Result<ExitCode> run_report(const Session& session) {
 
 }  // namespace
 
-extern const Command command_report{
-    .name = "report",
+extern const Command command_report{.name = "report",
     .heading = Heading::results,
     .help = "Write all that was found as one page (HTML).",
     .examples =
@@ -233,18 +228,17 @@ extern const Command command_report{
           grammar.versions();
           grammar.output();
           grammar.option("--note", own.note, "TEXT",
-                         "Sentence at the top of the page, such as where its data comes from.");
+              "Sentence at the top of the page, such as where its data comes from.");
           grammar.option("--price", own.price, "AMOUNT",
-                         "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
-                         "the sweep has cost.");
-          grammar.flag("--readable", own.readable,
-                       "Others may read the file too (mode 0644, not 0600).");
+              "Price of a GPU-hour, such as 2.50 or '2.50 EUR': the page says what "
+              "the sweep has cost.");
           grammar.flag(
-              "--live", own.live,
+              "--readable", own.readable, "Others may read the file too (mode 0644, not 0600).");
+          grammar.flag("--live", own.live,
               "Write the file again and again until the sweeps have ended, or Ctrl-C.");
           grammar
-              .option("--every", own.every, "DURATION",
-                      "Time between two writes of --live: 10s, 5min.")
+              .option(
+                  "--every", own.every, "DURATION", "Time between two writes of --live: 10s, 5min.")
               .with_default();
         },
     .run = run_report,

@@ -36,13 +36,12 @@ Result<ExitCode> run_results(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const bool usual = own.columns.empty();
   const bool for_machines = options.format != Format::table;
-  SHARDSWEEP_ASSIGN(
-      Table table,
+  SHARDSWEEP_ASSIGN(Table table,
       reader->results({.selection = selection_of(options),
-                       .columns = usual && for_machines ? Words{"all"} : own.columns,
-                       .sort = own.sort,
-                       .limit = own.limit > 0 ? own.limit + 1 : 0,
-                       .measured_only = own.measured}));
+          .columns = usual && for_machines ? Words{"all"} : own.columns,
+          .sort = own.sort,
+          .limit = own.limit > 0 ? own.limit + 1 : 0,
+          .measured_only = own.measured}));
   const auto most = static_cast<std::size_t>(own.limit);
   const bool is_cut = most > 0 && table.rows.size() > most;
   if (is_cut) table.rows.resize(most);
@@ -52,8 +51,8 @@ Result<ExitCode> run_results(const Session& session) {
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
   SHARDSWEEP_ASSIGN(const ExitCode printed, print_table(table, style));
   if (is_cut)
-    say(fmt::format("More than {} match. Without --limit all of them are printed.",
-                    counted(own.limit, "row")));
+    say(fmt::format(
+        "More than {} match. Without --limit all of them are printed.", counted(own.limit, "row")));
   return printed;
 }
 
@@ -62,8 +61,8 @@ Result<ExitCode> run_query(const Session& session) {
   // The reader ends a query after 30 s, but it is not asked within one call of a function, such
   // as printf('%.*c', 2000000000, 'x').
   const Overtime overtime(std::chrono::seconds(35),
-                          "shardsweep: the answer took longer than 35 s: select less",
-                          static_cast<int>(ExitCode::failed));
+      "shardsweep: the answer took longer than 35 s: select less",
+      static_cast<int>(ExitCode::failed));
   SHARDSWEEP_ASSIGN(const Table table, reader->query(session.options.of<QueryOptions>().sql));
   auto style = table_style(session);
   style.every = true;
@@ -77,13 +76,12 @@ std::string wrong_limit(const std::string& text) {
   const auto read = std::from_chars(text.data(), end, limit);
   if (read.ec == std::errc() && read.ptr == end && limit >= 1) return "";
   return "'" + text +
-         "' is not a number of rows; write 1 or more, or leave --limit out for all rows";
+      "' is not a number of rows; write 1 or more, or leave --limit out for all rows";
 }
 
 }  // namespace
 
-extern const Command command_results{
-    .name = "results",
+extern const Command command_results{.name = "results",
     .heading = Heading::results,
     .help = "Print one row per trial.",
     .examples =
@@ -97,26 +95,24 @@ extern const Command command_results{
           grammar.format();
           grammar
               .option("--columns", own.columns, "COLUMN",
-                      "Columns to show, separated by commas, or all. csv and json have all.")
+                  "Columns to show, separated by commas, or all. csv and json have all.")
               .split_at_commas();
-          grammar.option("--sort", own.sort, "COLUMN",
-                         "Column to sort by; -COLUMN sorts downwards.");
+          grammar.option(
+              "--sort", own.sort, "COLUMN", "Column to sort by; -COLUMN sorts downwards.");
           grammar.option("--limit", own.limit, "N", "Most rows to print.").check(wrong_limit);
           grammar.flag("--measured", own.measured, "Only completed trials.");
         },
     .run = run_results,
     .last_sweep = true};
 
-extern const Command command_query{
-    .name = "query",
+extern const Command command_query{.name = "query",
     .heading = Heading::results,
     .help = "Run one SELECT over the database, read-only.",
     .examples = "shardsweep query 'SELECT trial, loss FROM results'",
     .declare =
         [](Grammar& grammar) {
           grammar
-              .option(
-                  "sql", grammar.own<QueryOptions>().sql, "SQL",
+              .option("sql", grammar.own<QueryOptions>().sql, "SQL",
                   "The statement. `shardsweep help columns` lists the views and their columns.")
               .required();
           grammar.format();

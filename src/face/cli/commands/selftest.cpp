@@ -46,8 +46,7 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
 }
 
 Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
-  SHARDSWEEP_ASSIGN(
-      const Table table,
+  SHARDSWEEP_ASSIGN(const Table table,
       reader.query(fmt::format(
           "SELECT r.trial, r.layout, json_extract(r.vars, '$.shardbench_fault') AS fault, "
           "r.outcome, r.cause, r.dp * r.tp * r.pp AS ranks, (SELECT max(a.leaked) FROM "
@@ -63,18 +62,17 @@ Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
     const auto number = [&](std::string_view column) {
       return rows.number(row, column).value_or(0);
     };
-    trials.push_back(
-        {.slug = rows.text(row, "trial"),
-         .layout = rows.text(row, "layout"),
-         .fault = rows.text(row, "fault"),
-         .outcome = rows.text(row, "outcome"),
-         .cause = rows.text(row, "cause"),
-         .ranks = static_cast<std::int32_t>(number("ranks")),
-         .leaked = static_cast<std::int64_t>(number("leaked")),
-         .loss = number("loss"),
-         .peak_memory_bytes = static_cast<std::int64_t>(number("peak_memory_bytes")),
-         .predicted_memory_bytes = static_cast<std::int64_t>(number("predicted_memory_bytes")),
-         .bus_bandwidth = number("busbw") * giga_bytes});
+    trials.push_back({.slug = rows.text(row, "trial"),
+        .layout = rows.text(row, "layout"),
+        .fault = rows.text(row, "fault"),
+        .outcome = rows.text(row, "outcome"),
+        .cause = rows.text(row, "cause"),
+        .ranks = static_cast<std::int32_t>(number("ranks")),
+        .leaked = static_cast<std::int64_t>(number("leaked")),
+        .loss = number("loss"),
+        .peak_memory_bytes = static_cast<std::int64_t>(number("peak_memory_bytes")),
+        .predicted_memory_bytes = static_cast<std::int64_t>(number("predicted_memory_bytes")),
+        .bus_bandwidth = number("busbw") * giga_bytes});
   }
   return trials;
 }
@@ -82,12 +80,12 @@ Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
 /// Where it ran, as a sentence for the page.
 Result<std::string> where_it_ran(Reader& reader) {
   SHARDSWEEP_ASSIGN(const Table table,
-                    reader.query(fmt::format(
-                        "SELECT DISTINCT al.job_id, al.backend, al.nodes FROM attempts AS a "
-                        "JOIN allocations AS al ON al.id = a.allocation JOIN results AS r "
-                        "ON r.trial_id = a.trial WHERE r.sweep = '{}' AND a.number = (SELECT "
-                        "max(number) FROM attempts WHERE trial = a.trial) ORDER BY al.id",
-                        selftest_sweep)));
+      reader.query(
+          fmt::format("SELECT DISTINCT al.job_id, al.backend, al.nodes FROM attempts AS a "
+                      "JOIN allocations AS al ON al.id = a.allocation JOIN results AS r "
+                      "ON r.trial_id = a.trial WHERE r.sweep = '{}' AND a.number = (SELECT "
+                      "max(number) FROM attempts WHERE trial = a.trial) ORDER BY al.id",
+              selftest_sweep)));
   const Rows rows(table);
   if (rows.size() == 0) return std::string("Nothing ran.");
   std::string jobs;
@@ -95,43 +93,41 @@ Result<std::string> where_it_ran(Reader& reader) {
     jobs += (jobs.empty() ? "" : ", ") + rows.text(row, "job_id");
   const bool local = rows.text(0, "backend") == "local";
   const auto nodes = rows.integer(0, "nodes");
-  return local ? std::string("Ran on this machine.")
-               : fmt::format("Ran on {} node{} in Slurm job {}.", nodes, nodes == 1 ? "" : "s",
-                             jobs);
+  return local
+      ? std::string("Ran on this machine.")
+      : fmt::format("Ran on {} node{} in Slurm job {}.", nodes, nodes == 1 ? "" : "s", jobs);
 }
 
 Result<ExitCode> run_selftest(const Session& session) {
   SHARDSWEEP_ASSIGN(const std::int32_t nodes, asked_nodes(session.options));
   // 16 ranks at most share the batch.
   SHARDSWEEP_ASSIGN(const OwnCluster cluster, own_cluster(session, nodes, 16));
-  SHARDSWEEP_ASSIGN(
-      const std::string sweep,
+  SHARDSWEEP_ASSIGN(const std::string sweep,
       submit_own_sweep(session, std::string(selftest_sweep),
-                       selftest_text(cluster.text, nodes, nodes * cluster.slots)));
+          selftest_text(cluster.text, nodes, nodes * cluster.slots)));
   // A hang has no final verdict, and is what was asked for; no layout is to win.
   SHARDSWEEP_ASSIGN(const ExitCode followed,
-                    follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));
+      follow_sweeps(session, {sweep}, FollowFrom::now, FollowedTo::trials));
   if (followed == ExitCode::interrupted) return followed;
 
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto trials, selftest_trials(*reader));
   SHARDSWEEP_ASSIGN(const std::string where, where_it_ran(*reader));
   const auto verdicts = judge_selftest(trials);
-  SHARDSWEEP_TRY(print_result(table_text(
-      selftest_table(verdicts), table_style(session, {"check", "verdict", "detail"}))));
+  SHARDSWEEP_TRY(print_result(
+      table_text(selftest_table(verdicts), table_style(session, {"check", "verdict", "detail"}))));
   say(where);
-  const auto failed = std::count_if(verdicts.begin(), verdicts.end(),
-                                    [](const auto& each) { return !each.passed; });
+  const auto failed = std::count_if(
+      verdicts.begin(), verdicts.end(), [](const auto& each) { return !each.passed; });
   if (failed == 0) return ExitCode::done;
-  say(fmt::format("{} of {} checks failed. 'shardsweep results selftest' lists the trials.",
-                  failed, verdicts.size()));
+  say(fmt::format("{} of {} checks failed. 'shardsweep results selftest' lists the trials.", failed,
+      verdicts.size()));
   return ExitCode::failed;
 }
 
 }  // namespace
 
-extern const Command command_selftest{
-    .name = "selftest",
+extern const Command command_selftest{.name = "selftest",
     .heading = Heading::other,
     .help = "Run trials of known outcome in one job, and judge them.",
     .examples =
@@ -141,8 +137,7 @@ extern const Command command_selftest{
         [](Grammar& grammar) {
           Options& options = grammar.options();
           grammar.option("--nodes", options.asked.nodes, "N", "Number of nodes. Default: 1.");
-          grammar.option(
-              "--cluster", options.asked.cluster, "PRESET",
+          grammar.option("--cluster", options.asked.cluster, "PRESET",
               "Preset of the cluster. Default: two slots without GPUs on each node.");
           grammar.backend();
           grammar.format();

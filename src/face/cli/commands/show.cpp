@@ -49,7 +49,7 @@ Table kept_files(const Table& attempts) {
     if (dir == nullptr || dir->empty()) continue;
     for (const AttemptFile& file : kept_files_of({*dir}))
       kept.rows.push_back({file.name, static_cast<std::int64_t>(file.size),
-                           file.packed ? file.path.string() : *dir});
+          file.packed ? file.path.string() : *dir});
   }
   return kept;
 }
@@ -64,8 +64,8 @@ void add_kept_files(std::vector<Reader::Section>& sections) {
     auto thing = section.thing;
     all.push_back(std::move(section));
     if (!kept.rows.empty())
-      all.push_back({of_attempts ? "kept files" : "files of side runs", std::move(kept),
-                     std::move(thing)});
+      all.push_back(
+          {of_attempts ? "kept files" : "files of side runs", std::move(kept), std::move(thing)});
   }
   sections = std::move(all);
 }
@@ -96,19 +96,19 @@ Result<ExitCode> run_show(const Session& session) {
 }  // namespace
 
 extern const Command command_show{.name = "show",
-                                  .heading = Heading::daily,
-                                  .help = "Show trials or sweeps: attempts, causes, files.",
-                                  .examples =
-                                      "shardsweep show my-sweep\n"
-                                      "shardsweep show 4711",
-                                  .declare =
-                                      [](Grammar& grammar) {
-                                        grammar
-                                            .option("names", grammar.options().names, "NAME",
-                                                    "Sweeps, slugs, attempts or job ids.")
-                                            .required();
-                                        grammar.format();
-                                      },
-                                  .run = run_show};
+    .heading = Heading::daily,
+    .help = "Show trials or sweeps: attempts, causes, files.",
+    .examples =
+        "shardsweep show my-sweep\n"
+        "shardsweep show 4711",
+    .declare =
+        [](Grammar& grammar) {
+          grammar
+              .option(
+                  "names", grammar.options().names, "NAME", "Sweeps, slugs, attempts or job ids.")
+              .required();
+          grammar.format();
+        },
+    .run = run_show};
 
 }  // namespace shardsweep

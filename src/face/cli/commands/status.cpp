@@ -64,8 +64,8 @@ Table status_rows(const StatusLook& look) {
   for (const OutcomeInfo& row : outcome_table)
     table.columns.emplace_back(row.name);
   for (const char* column : {"undecided", "left_out", "remaining_s", "measured_over_predicted",
-                             "running_trial", "removed_running", "waiting", "skipped_by",
-                             "trouble", "submitted_at", "last_event_at", "remeasure_at"}) {
+           "running_trial", "removed_running", "waiting", "skipped_by", "trouble", "submitted_at",
+           "last_event_at", "remeasure_at"}) {
     table.columns.emplace_back(column);
   }
   for (const SweepStatus& status : look.sweeps) {
@@ -96,14 +96,13 @@ Table status_rows(const StatusLook& look) {
 std::vector<std::string> unattended(const std::vector<SweepStatus>& sweeps) {
   std::vector<std::string> names;
   for (const SweepStatus& sweep : sweeps) {
-    if (sweep.state == "active" && !sweep.outside && !is_over(sweep))
-      names.push_back(sweep.name);
+    if (sweep.state == "active" && !sweep.outside && !is_over(sweep)) names.push_back(sweep.name);
   }
   return names;
 }
 
-std::string daemon_text(const Session& session, Reader& reader,
-                        const std::vector<SweepStatus>& sweeps) {
+std::string daemon_text(
+    const Session& session, Reader& reader, const std::vector<SweepStatus>& sweeps) {
   if (!daemon_runs(session)) {
     // Its command has ended, too: else it would have started a daemon.
     const auto requests = pending_requests(session.home);
@@ -115,13 +114,13 @@ std::string daemon_text(const Session& session, Reader& reader,
                                 : fmt::format("{} requests wait", requests->size()));
     const auto open = unattended(sweeps);
     if (open.empty()) return "No daemon is running, and no sweep needs one.";
-    return fmt::format("No daemon is running; `shardsweep resume {}` continues.",
-                       fmt::join(open, " "));
+    return fmt::format(
+        "No daemon is running; `shardsweep resume {}` continues.", fmt::join(open, " "));
   }
   const auto holder = reader.lease_holder();
   if (!holder || !*holder) return "A daemon is running.";
-  return fmt::format("daemon: pid {} on {}, log {}", (*holder)->pid, (*holder)->host,
-                     session.home.log().string());
+  return fmt::format(
+      "daemon: pid {} on {}, log {}", (*holder)->pid, (*holder)->host, session.home.log().string());
 }
 
 Result<StatusLook> look_at(const Session& session) {
@@ -147,8 +146,8 @@ Result<StatusLook> look_at(const Session& session) {
   return look;
 }
 
-std::vector<StyledLine> lines_of(const Session& session, const StatusLook& look,
-                                 const ViewSize& size) {
+std::vector<StyledLine> lines_of(
+    const Session& session, const StatusLook& look, const ViewSize& size) {
   if (look.one) return status_lines(look.sweeps.front(), look.best, session.clock.now(), size);
   return status_table_lines(look.sweeps, size);
 }
@@ -157,11 +156,10 @@ std::vector<StyledLine> lines_of(const Session& session, const StatusLook& look,
 /// with the work.
 std::string remeasure_text(const SweepStatus& sweep, bool daemon_runs) {
   return fmt::format("{}: its best layouts are measured again at {}; {}", sweep.name,
-                     local_time_text(sweep.remeasure_at),
-                     daemon_runs
-                         ? "the daemon does it if it is still there then."
-                         : "nobody does it: keep a daemon (`shardsweep daemon`), or run "
-                           "`shardsweep tick` from cron.");
+      local_time_text(sweep.remeasure_at),
+      daemon_runs ? "the daemon does it if it is still there then."
+                  : "nobody does it: keep a daemon (`shardsweep daemon`), or run "
+                    "`shardsweep tick` from cron.");
 }
 
 /// Sentences, which would be wider than the table. Of one sweep they stand among its lines.
@@ -192,7 +190,7 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
   const Terminal terminal = terminal_of(STDOUT_FILENO);
   std::string text;
   for (const StyledLine& line :
-       lines_of(session, look, {terminal.width.value_or(no_limit), no_limit, terminal.utf8})) {
+      lines_of(session, look, {terminal.width.value_or(no_limit), no_limit, terminal.utf8})) {
     text += painted(line, terminal.colour);
     text.erase(text.find_last_not_of(' ') + 1);
     text += '\n';
@@ -203,8 +201,8 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
 }
 
 /// All of it as lines that fit the terminal.
-std::vector<StyledLine> watch_lines(const Session& session, const StatusLook& look,
-                                    const ViewSize& size) {
+std::vector<StyledLine> watch_lines(
+    const Session& session, const StatusLook& look, const ViewSize& size) {
   std::vector<StyledLine> lines;
   const auto add = [&](const std::string& sentence, Style style) {
     for (std::string& part : folded(printable(sentence), size.width))
@@ -230,8 +228,8 @@ std::vector<StyledLine> watch_lines(const Session& session, const StatusLook& lo
 Result<ExitCode> watch_status(const Session& session) {
   if (session.options.format != Format::table || !can_redraw(stdout)) {
     return fault(FaultKind::invalid_input,
-                 "--watch redraws a terminal. In a script use `shardsweep follow`, or `status "
-                 "--format json` in a loop.");
+        "--watch redraws a terminal. In a script use `shardsweep follow`, or `status "
+        "--format json` in a loop.");
   }
   const InterruptGuard interrupts;
   LiveBlock block(stdout);
@@ -258,25 +256,23 @@ Result<ExitCode> run_follow(const Session& session) {
 }  // namespace
 
 extern const Command command_status{.name = "status",
-                                    .heading = Heading::daily,
-                                    .help = "Show the progress of sweeps, and who runs them.",
-                                    .examples =
-                                        "shardsweep status\n"
-                                        "shardsweep status my-sweep --watch",
-                                    .declare =
-                                        [](Grammar& grammar) {
-                                          grammar.names(
-                                              "Sweeps. Default: all; then the exit code and "
-                                              "notes are about those that run, and the last.");
-                                          grammar.format();
-                                          grammar.flag(
-                                              "--watch", grammar.own<StatusOptions>().watch,
-                                              "Refresh in place every second, until Ctrl-C.");
-                                        },
-                                    .run = run_status};
+    .heading = Heading::daily,
+    .help = "Show the progress of sweeps, and who runs them.",
+    .examples =
+        "shardsweep status\n"
+        "shardsweep status my-sweep --watch",
+    .declare =
+        [](Grammar& grammar) {
+          grammar.names(
+              "Sweeps. Default: all; then the exit code and "
+              "notes are about those that run, and the last.");
+          grammar.format();
+          grammar.flag("--watch", grammar.own<StatusOptions>().watch,
+              "Refresh in place every second, until Ctrl-C.");
+        },
+    .run = run_status};
 
-extern const Command command_follow{
-    .name = "follow",
+extern const Command command_follow{.name = "follow",
     .heading = Heading::daily,
     .help = "Follow sweeps to their end.",
     .examples = "shardsweep follow my-sweep",

@@ -35,8 +35,7 @@ Result<ExitCode> run_run(const Session& session) {
 
 }  // namespace
 
-extern const Command command_submit{
-    .name = "submit",
+extern const Command command_submit{.name = "submit",
     .heading = Heading::daily,
     .help = "Submit a sweep; an edited file runs only its new points.",
     .examples =
@@ -52,14 +51,14 @@ extern const Command command_submit{
     .run = run_submit};
 
 extern const Command command_run{.name = "run",
-                                 .heading = Heading::daily,
-                                 .help = "Submit a sweep and follow it to its end.",
-                                 .examples = "shardsweep run sweep.yaml",
-                                 .declare =
-                                     [](Grammar& grammar) {
-                                       grammar.sweep_file();
-                                       grammar.backend();
-                                     },
-                                 .run = run_run};
+    .heading = Heading::daily,
+    .help = "Submit a sweep and follow it to its end.",
+    .examples = "shardsweep run sweep.yaml",
+    .declare =
+        [](Grammar& grammar) {
+          grammar.sweep_file();
+          grammar.backend();
+        },
+    .run = run_run};
 
 }  // namespace shardsweep

@@ -57,7 +57,7 @@ Fault of_options(const Fault& mistake, const std::vector<AskedValue>& asked) {
     }
     if (shown.starts_with("--model ") && shown.find("unknown model") != std::string::npos)
       shown += fmt::format("{} Your own: --model FILE.yaml, or Hugging Face's config.json.",
-                           shown.ends_with('?') ? "" : ".");
+          shown.ends_with('?') ? "" : ".");
     if (shown.find_first_not_of(" ^") == std::string::npos) continue;
     text += (text.empty() ? "" : "\n") + shown;
   }
@@ -95,7 +95,7 @@ Result<ModelSpec> model_in_file(const Session& session, const std::string& file)
   if (!read) return tl::unexpected<Fault>(read.error().in(file));
   if (!read->unknown.empty())
     say(fmt::format("{}: these keys are unknown here, and change no number: {}.", file,
-                    fmt::join(read->unknown, ", ")));
+        fmt::join(read->unknown, ", ")));
   return read->model;
 }
 
@@ -107,20 +107,20 @@ struct OwnSpecs {
 };
 
 /// A model of the sweep by its name, or its only one.
-Result<std::optional<ModelSpec>> model_of_sweep(const Knowledge& measured,
-                                                const std::string& name) {
+Result<std::optional<ModelSpec>> model_of_sweep(
+    const Knowledge& measured, const std::string& name) {
   const auto& models = measured.models;
   if (name.empty() && models.size() == 1) return models.front();
-  const auto found = std::find_if(models.begin(), models.end(),
-                                  [&](const ModelSpec& one) { return one.name == name; });
+  const auto found = std::find_if(
+      models.begin(), models.end(), [&](const ModelSpec& one) { return one.name == name; });
   if (found != models.end()) return *found;
   if (!name.empty()) return std::nullopt;
   std::vector<std::string> names;
   names.reserve(models.size());
   for (const auto& model : models)
     names.push_back(model.name);
-  return fault(FaultKind::invalid_input, fmt::format("Give --model: '{}' has several: {}.",
-                                                     measured.name, fmt::join(names, ", ")));
+  return fault(FaultKind::invalid_input,
+      fmt::format("Give --model: '{}' has several: {}.", measured.name, fmt::join(names, ", ")));
 }
 
 Result<OwnSpecs> own_specs(const Session& session) {
@@ -135,11 +135,10 @@ Result<OwnSpecs> own_specs(const Session& session) {
       SHARDSWEEP_ASSIGN(own.model, model_of_sweep(*own.measured, model));
     }
   } else if (model.empty() || options.asked.cluster.empty()) {
-    const auto* const missing = !model.empty()                  ? "--cluster"
-                                : options.asked.cluster.empty() ? "--model and --cluster"
-                                                                : "--model";
-    return fault(
-        FaultKind::invalid_input,
+    const auto* const missing = !model.empty() ? "--cluster"
+        : options.asked.cluster.empty()        ? "--model and --cluster"
+                                               : "--model";
+    return fault(FaultKind::invalid_input,
         fmt::format("Give {}, or --from with a sweep that has measured some.", missing));
   }
   if (is_file(model)) {
@@ -155,10 +154,8 @@ Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
     return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
   const bool whole_nodes = !options.asked.nodes.empty();
   const std::string model = own.model ? "own" : options.asked.model;
-  const std::string cluster =
-      own.cluster ? config::map_text(*own.cluster) : options.asked.cluster;
-  const std::vector<AskedValue> asked{
-      {"--cluster", "cluster", cluster},
+  const std::string cluster = own.cluster ? config::map_text(*own.cluster) : options.asked.cluster;
+  const std::vector<AskedValue> asked{{"--cluster", "cluster", cluster},
       {"--model", "constants.model", model},
       {"--seq-len", "constants.seq_len", options.asked.seq_len},
       {"--batch-tokens", "constants.global_batch_tokens", options.asked.batch_tokens},
@@ -168,9 +165,9 @@ Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
   set.reserve(asked.size());
   for (const auto& one : asked)
     set.push_back(fmt::format("{}={}", one.key, one.value));
-  const std::string text = own.model ? fmt::format("name: suggest\nmodels:\n  own: {}\n",
-                                                   config::map_text(*own.model))
-                                     : "name: suggest\n";
+  const std::string text = own.model
+      ? fmt::format("name: suggest\nmodels:\n  own: {}\n", config::map_text(*own.model))
+      : "name: suggest\n";
   auto sweep = load_sweep_text(text, "suggest", {session.installation.presets, set});
   if (!sweep) return tl::unexpected<Fault>(of_options(sweep.error(), asked));
   if (own.model) sweep->models.at(0).name = own.model->name;
@@ -184,9 +181,9 @@ Result<std::string> family_asked(const Session& session, const OwnSpecs& own) {
   if (!own.measured) return family.empty() ? "shardbench" : family;
   if (family.empty() || family == own.measured->family) return own.measured->family;
   return fault(FaultKind::invalid_input,
-               fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
-                           "Leave --from or --family out.",
-                           own.measured->name, own.measured->family, family));
+      fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
+                  "Leave --from or --family out.",
+          own.measured->name, own.measured->family, family));
 }
 
 Result<SuggestRequest> request_of(const Session& session) {
@@ -202,8 +199,8 @@ Result<SuggestRequest> request_of(const Session& session) {
   request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
   request.global_batch_tokens = sweep.global_batch_tokens.value_or(0);
   request.most = static_cast<std::size_t>(options.asked.top);
-  SHARDSWEEP_ASSIGN(request.locks,
-                    read_layout_settings(fmt::format("{}", fmt::join(own.locks, " "))));
+  SHARDSWEEP_ASSIGN(
+      request.locks, read_layout_settings(fmt::format("{}", fmt::join(own.locks, " "))));
   if (!own.dtype.empty()) {
     SHARDSWEEP_ASSIGN(const auto dtype, axis_value_from(*find_axis("dtype"), own.dtype));
     request.dtype = static_cast<Dtype>(dtype);
@@ -220,12 +217,11 @@ Result<SuggestRequest> request_of(const Session& session) {
   return request;
 }
 
-Result<void> write_sweep(const Session& session, const SuggestRequest& request,
-                         const Suggestion& suggestion) {
+Result<void> write_sweep(
+    const Session& session, const SuggestRequest& request, const Suggestion& suggestion) {
   const Options& options = session.options;
   // A model of --from may be the sweep's own: its numbers are written.
-  const bool preset =
-      !is_file(options.asked.model) && options.of<SuggestOptions>().from.empty();
+  const bool preset = !is_file(options.asked.model) && options.of<SuggestOptions>().from.empty();
   const auto model = preset ? options.asked.model : std::string();
   SHARDSWEEP_TRY(write_new_file(
       options.out, suggested_sweep(request, suggestion, model, options.asked.cluster)));
@@ -245,9 +241,8 @@ Result<ExitCode> run_suggest(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
   SHARDSWEEP_ASSIGN(const auto least, least_gpus(request));
   SHARDSWEEP_ASSIGN(const auto batch, judge_batch(request));
-  SHARDSWEEP_TRY(print_result(suggestion_text(
-      request, suggestion, {.least_gpus = least, .batch = batch.text, .explain = own.explain},
-      table_style(session))));
+  SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion,
+      {.least_gpus = least, .batch = batch.text, .explain = own.explain}, table_style(session))));
   if (suggestion.layouts.empty()) return ExitCode::failed;
   if (!session.options.out.empty()) SHARDSWEEP_TRY(write_sweep(session, request, suggestion));
   return ExitCode::done;
@@ -255,8 +250,7 @@ Result<ExitCode> run_suggest(const Session& session) {
 
 }  // namespace
 
-extern const Command command_suggest{
-    .name = "suggest",
+extern const Command command_suggest{.name = "suggest",
     .heading = Heading::other,
     .help = "Predict the fastest layouts: memory, batch, throughput.",
     .examples =
@@ -269,43 +263,41 @@ extern const Command command_suggest{
           constexpr std::int64_t most_layouts = 100;
           auto& own = grammar.own<SuggestOptions>();
           grammar.option("--model", options.asked.model, "MODEL",
-                         "Preset of the model, a YAML file, or Hugging Face's config.json.");
-          grammar.option("--cluster", options.asked.cluster, "PRESET",
-                         "Preset of the cluster.");
+              "Preset of the model, a YAML file, or Hugging Face's config.json.");
+          grammar.option("--cluster", options.asked.cluster, "PRESET", "Preset of the cluster.");
           grammar.option("--from", own.from, "SWEEP",
-                         "Learn from what this sweep has measured. Its cluster, trainer and "
-                         "only model are then the defaults.");
+              "Learn from what this sweep has measured. Its cluster, trainer and "
+              "only model are then the defaults.");
           grammar.option("--nodes", options.asked.nodes, "N", "Number of whole nodes.")
               .whole_number(1, most_nodes);
           grammar
               .option("--gpus", options.asked.gpus, "N",
-                      "GPUs, in place of --nodes: of one node, or whole nodes.")
+                  "GPUs, in place of --nodes: of one node, or whole nodes.")
               .whole_number(1, most_nodes);
           grammar.option("--seq-len", options.asked.seq_len, "TOKENS", "Tokens per sample.")
               .with_default();
           grammar
-              .option("--batch-tokens", options.asked.batch_tokens, "TOKENS",
-                      "Tokens per train step.")
+              .option(
+                  "--batch-tokens", options.asked.batch_tokens, "TOKENS", "Tokens per train step.")
               .with_default();
           grammar
               .option("--top", options.asked.top, "N",
-                      "Layouts to show, each with another dp, tp and pp.")
+                  "Layouts to show, each with another dp, tp and pp.")
               .with_default()
               .whole_number(1, most_layouts);
           grammar
               .option("--lock", own.locks, "AXIS=VALUE",
-                      "Keep an axis at a value, such as tp=8 or recompute=full.")
+                  "Keep an axis at a value, such as tp=8 or recompute=full.")
               .one_at_a_time();
-          grammar.option(
-              "--why-not", own.why_not, "LAYOUT",
+          grammar.option("--why-not", own.why_not, "LAYOUT",
               "Why not this layout, such as 'tp=4 pp=2': its place, or the rule that "
               "it breaks.");
           grammar.option("--dtype", own.dtype, "DTYPE", "Default: bf16, or fp32 without GPUs.")
               .one_of({dtype_words.begin(), dtype_words.end()});
           grammar.flag("--explain", own.explain,
-                       "Show the three steps behind the answer, and rules of thumb.");
+              "Show the three steps behind the answer, and rules of thumb.");
           grammar.option("--write", options.out, "FILE",
-                         "Write a sweep file of these layouts and their neighbours.");
+              "Write a sweep file of these layouts and their neighbours.");
           grammar.family("Family of the trainer. Default: shardbench.");
           grammar.format();
         },

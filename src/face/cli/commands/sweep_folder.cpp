@@ -44,9 +44,9 @@ Result<void> make_folder(const fs::path& folder) {
 Result<std::vector<std::string>> sweeps_to_export(Reader& reader, const Options& options) {
   if (!options.names.empty()) return options.names;
   SHARDSWEEP_ASSIGN(const Table table,
-                    reader.query("SELECT name FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM "
-                                 "trials AS t WHERE t.sweep = s.id AND t.side = '' AND "
-                                 "coalesce(t.outcome, t.prior) IS NOT NULL) ORDER BY name"));
+      reader.query("SELECT name FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM "
+                   "trials AS t WHERE t.sweep = s.id AND t.side = '' AND "
+                   "coalesce(t.outcome, t.prior) IS NOT NULL) ORDER BY name"));
   std::vector<std::string> names;
   for (const auto& row : table.rows)
     names.push_back(std::get<std::string>(row.front()));
@@ -73,14 +73,13 @@ Result<std::string> read_reviewed(const fs::path& file, std::size_t& left) {
   const auto status = fs::symlink_status(file, why);
   if (!fs::is_regular_file(status))
     return fault(FaultKind::invalid_input,
-                 fmt::format("{}: {}", file.string(),
-                             fs::is_symlink(status) ? "this is a link, and not a file"
-                                                    : "this is no regular file"));
+        fmt::format("{}: {}", file.string(),
+            fs::is_symlink(status) ? "this is a link, and not a file" : "this is no regular file"));
   auto text = read_file(file, left);
   if (!text)
     return fault(FaultKind::invalid_input,
-                 fmt::format("{} (a folder may have {} MiB in all)", text.error().what,
-                             most_bytes_of_lines >> 20U));
+        fmt::format(
+            "{} (a folder may have {} MiB in all)", text.error().what, most_bytes_of_lines >> 20U));
   left -= text->size();
   return text;
 }
@@ -95,21 +94,21 @@ struct ReadFolder {
 };
 
 Result<std::vector<std::string>> names_with(const fs::path& folder, std::string_view ending) {
-  SHARDSWEEP_ASSIGN(auto names,
-                    names_in_folder(folder, most_of_folder, [&](const std::string& name) {
-                      return name.size() > ending.size() && name.ends_with(ending);
-                    }));
+  SHARDSWEEP_ASSIGN(
+      auto names, names_in_folder(folder, most_of_folder, [&](const std::string& name) {
+        return name.size() > ending.size() && name.ends_with(ending);
+      }));
   for (auto& name : names)
     name.resize(name.size() - ending.size());
   return names;
 }
 
-Result<void> read_baselines(const Session& session, const fs::path& folder, std::size_t& left,
-                            ReadFolder& read) {
+Result<void> read_baselines(
+    const Session& session, const fs::path& folder, std::size_t& left, ReadFolder& read) {
   std::error_code none;
   if (fs::is_symlink(folder, none))
     return fault(FaultKind::invalid_input,
-                 fmt::format("{}: this is a link, and not a folder", folder.string()));
+        fmt::format("{}: this is a link, and not a folder", folder.string()));
   SHARDSWEEP_ASSIGN(const auto names, names_with(folder, lines_ending));
   for (const auto& name : names) {
     const auto file = folder / (name + std::string(lines_ending));
@@ -117,16 +116,15 @@ Result<void> read_baselines(const Session& session, const fs::path& folder, std:
     SHARDSWEEP_ASSIGN(const auto text, read_reviewed(file, left));
     SHARDSWEEP_ASSIGN(const Table kept, baseline_from(text, file.string()));
     if (baseline_text(kept) != text)
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("{}: this is not written as `baseline set` writes it", file.string()));
     if (fs::exists(own, none)) {
       SHARDSWEEP_ASSIGN(const auto here, read_file(own, most_bytes_of_lines));
       if (here != text)
         return fault(FaultKind::invalid_input,
-                     fmt::format("{}: the baseline '{}' is another one here: `shardsweep "
-                                 "baseline remove {}` removes it",
-                                 file.string(), name, name));
+            fmt::format("{}: the baseline '{}' is another one here: `shardsweep "
+                        "baseline remove {}` removes it",
+                file.string(), name, name));
       continue;
     }
     read.baselines.emplace_back(name, text);
@@ -142,15 +140,13 @@ Result<void> hold_against(const Session& session, const ReadFolder& read) {
   for (const auto& sweep : read.sweeps) {
     const auto& name = sweep.imported.name;
     SHARDSWEEP_ASSIGN(const Table known,
-                      reader->query(fmt::format("SELECT backend FROM sweeps WHERE name = {}",
-                                                literal_of(name))));
+        reader->query(fmt::format("SELECT backend FROM sweeps WHERE name = {}", literal_of(name))));
     if (known.rows.empty()) continue;
     if (std::get<std::string>(known.rows.front().front()) != word_of(Backend::imported))
-      return fault(
-          FaultKind::invalid_input,
+      return fault(FaultKind::invalid_input,
           fmt::format("{}: '{}' is the name of a sweep that was submitted here: import "
                       "it under another --name, or into another --db",
-                      sweep.from.where, name));
+              sweep.from.where, name));
     SHARDSWEEP_ASSIGN(const auto lines, reader->sweep_lines(name));
     SHARDSWEEP_TRY(refuse_other_lines(sweep.from, lines));
   }
@@ -169,20 +165,19 @@ class FolderReader {
     for (const auto& name : files) {
       if (std::find(names.begin(), names.end(), name) == names.end())
         return fault(FaultKind::invalid_input,
-                     fmt::format("{}: there is no {}{} beside it",
-                                 (folder_ / (name + std::string(file_ending))).string(), name,
-                                 lines_ending));
+            fmt::format("{}: there is no {}{} beside it",
+                (folder_ / (name + std::string(file_ending))).string(), name, lines_ending));
     }
     if (!as_.empty() && names.size() != 1)
-      return fault(FaultKind::invalid_input, fmt::format("--name is for one sweep; {} has {}",
-                                                         folder_.string(), names.size()));
+      return fault(FaultKind::invalid_input,
+          fmt::format("--name is for one sweep; {} has {}", folder_.string(), names.size()));
     for (const auto& name : names)
       SHARDSWEEP_TRY(sweep(name, std::find(files.begin(), files.end(), name) != files.end()));
     SHARDSWEEP_TRY(read_baselines(session_, folder_ / baselines_name, left_, read_));
     if (read_.sweeps.empty() && read_.baselines.empty() && names.empty())
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: there is no sweep in this folder (NAME{})",
-                               folder_.string(), lines_ending));
+          fmt::format(
+              "{}: there is no sweep in this folder (NAME{})", folder_.string(), lines_ending));
     return std::move(read_);
   }
 
@@ -192,21 +187,19 @@ class FolderReader {
     LinesToImport from{.name = as_, .where = path.string()};
     if (!is_name(name))
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}: a sweep is named so that it fits a file: {}", from.where,
-                               name_rule));
+          fmt::format("{}: a sweep is named so that it fits a file: {}", from.where, name_rule));
     SHARDSWEEP_ASSIGN(from.lines, read_reviewed(path, left_));
     if (has_file) {
-      SHARDSWEEP_ASSIGN(from.file,
-                        read_reviewed(folder_ / (name + std::string(file_ending)), left_));
+      SHARDSWEEP_ASSIGN(
+          from.file, read_reviewed(folder_ / (name + std::string(file_ending)), left_));
     }
     const auto number = read_.sweeps.size();
-    SHARDSWEEP_ASSIGN(
-        auto imported,
+    SHARDSWEEP_ASSIGN(auto imported,
         write_inbox_of_lines(inbox_ / fmt::format("{:04}-{}.db", number, name), from));
     if (as_.empty() && imported.name != name)
       return fault(FaultKind::invalid_input,
-                   fmt::format("{}:1: the sweep's name is '{}', and not that of the file",
-                               from.where, imported.name));
+          fmt::format("{}:1: the sweep's name is '{}', and not that of the file", from.where,
+              imported.name));
     read_.sweeps.push_back({std::move(from), std::move(imported)});
     return {};
   }
@@ -229,11 +222,10 @@ Result<void> put_in_order(const ReadFolder& read, const fs::path& inbox) {
     const auto at = std::get<1>(order[i]);
     const auto stem = fs::path(read.sweeps[at].from.where).stem().string();
     std::error_code why;
-    fs::rename(inbox / fmt::format("{:04}-{}.db", at, stem), inbox / fmt::format("{:04}.db", i),
-               why);
+    fs::rename(
+        inbox / fmt::format("{:04}-{}.db", at, stem), inbox / fmt::format("{:04}.db", i), why);
     if (why)
-      return fault(FaultKind::unavailable,
-                   fmt::format("{}: {}", inbox.string(), why.message()));
+      return fault(FaultKind::unavailable, fmt::format("{}: {}", inbox.string(), why.message()));
   }
   return {};
 }
@@ -249,15 +241,14 @@ Result<void> write_baselines(const Session& session, const ReadFolder& read) {
   return {};
 }
 
-Result<ExitCode> import_into(const Session& session, const std::string& as,
-                             const fs::path& inbox) {
+Result<ExitCode> import_into(const Session& session, const std::string& as, const fs::path& inbox) {
   SHARDSWEEP_ASSIGN(const auto read, FolderReader(session, as, inbox).all());
   SHARDSWEEP_TRY(hold_against(session, read));
   if (!read.sweeps.empty()) {
     SHARDSWEEP_TRY(put_in_order(read, inbox));
     SHARDSWEEP_TRY(try_inbox(inbox));
-    SHARDSWEEP_ASSIGN(const Answer answer,
-                      ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
+    SHARDSWEEP_ASSIGN(
+        const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
     std::string names;
     for (const auto& sweep : read.sweeps)
       names += (names.empty() ? "" : ", ") + sweep.imported.name;
@@ -284,11 +275,9 @@ Result<ExitCode> export_folder(const Session& session) {
   std::int64_t open = 0;
   for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const auto sweep, reader->sweep_lines(name));
-    SHARDSWEEP_TRY(
-        write_file_durably(folder / (name + std::string(lines_ending)), sweep.lines));
+    SHARDSWEEP_TRY(write_file_durably(folder / (name + std::string(lines_ending)), sweep.lines));
     if (!sweep.file.empty())
-      SHARDSWEEP_TRY(
-          write_file_durably(folder / (name + std::string(file_ending)), sweep.file));
+      SHARDSWEEP_TRY(write_file_durably(folder / (name + std::string(file_ending)), sweep.file));
     trials += sweep.trials;
     open += sweep.open;
   }
@@ -297,10 +286,10 @@ Result<ExitCode> export_folder(const Session& session) {
     SHARDSWEEP_ASSIGN(baselines, export_baselines(session, folder / baselines_name));
   }
   say(fmt::format("Wrote {}: {} of {}, {}.{}", folder.string(), counted(trials, "trial"),
-                  counted(std::ssize(names), "sweep"), counted(baselines, "baseline"),
-                  open == 0 ? ""
-                            : fmt::format(" {} without a result {} left out.",
-                                          counted(open, "trial"), open == 1 ? "is" : "are")));
+      counted(std::ssize(names), "sweep"), counted(baselines, "baseline"),
+      open == 0 ? ""
+                : fmt::format(" {} without a result {} left out.", counted(open, "trial"),
+                      open == 1 ? "is" : "are")));
   return ExitCode::done;
 }
 
@@ -308,8 +297,8 @@ Result<ExitCode> import_folder(const Session& session, const std::string& name) 
   const Options& options = session.options;
   if (!options.where.empty() || !options.asked.cluster.empty() || !options.asked.family.empty())
     return fault(FaultKind::invalid_input,
-                 "--where, --cluster and --family are for tables. The lines of a folder say "
-                 "what they are.");
+        "--where, --cluster and --family are for tables. The lines of a folder say "
+        "what they are.");
   if (!name.empty() && !is_name(name))
     return fault(FaultKind::invalid_input, fmt::format("--name '{}': {}", name, name_rule));
   SHARDSWEEP_TRY(make_home(session.home));
@@ -320,18 +309,18 @@ Result<ExitCode> import_folder(const Session& session, const std::string& name) 
   return code;
 }
 
-std::string import_text(const std::string& name, const Answer& answer, Format format,
-                        std::string_view source) {
+std::string import_text(
+    const std::string& name, const Answer& answer, Format format, std::string_view source) {
   const auto count = [&](const char* key) {
     const auto found = answer.counts.find(key);
     return found == answer.counts.end() ? std::int64_t{0} : found->second;
   };
-  const std::vector<Value> row{name, count("trials"), count("fresh"), count("known"),
-                               count("gone")};
+  const std::vector<Value> row{
+      name, count("trials"), count("fresh"), count("known"), count("gone")};
   if (format != Format::table)
     return table_text({{"sweep", "trials", "fresh", "known", "gone"}, {row}}, format);
   return fmt::format("'{}': {} trials, {} new, {} known, {} no longer in the {}\n", name,
-                     count("trials"), count("fresh"), count("known"), count("gone"), source);
+      count("trials"), count("fresh"), count("known"), count("gone"), source);
 }
 
 }  // namespace shardsweep

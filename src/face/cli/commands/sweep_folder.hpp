@@ -26,7 +26,7 @@ struct Session;
 [[nodiscard]] Result<ExitCode> import_folder(const Session& session, const std::string& name);
 
 /// "'theirs': 3 trials, 3 new, 0 known, 0 no longer in the table"
-[[nodiscard]] std::string import_text(const std::string& name, const Answer& answer,
-                                      Format format, std::string_view source);
+[[nodiscard]] std::string import_text(
+    const std::string& name, const Answer& answer, Format format, std::string_view source);
 
 }  // namespace shardsweep

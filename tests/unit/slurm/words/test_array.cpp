@@ -33,7 +33,7 @@ bool has(const std::vector<std::string>& words, std::string_view word) {
 
 std::string line(const std::string& id, const std::string& name) {
   return id + separator + "RUNNING" + separator + "None" + separator + "n1" + separator + name +
-         separator + "\n";
+      separator + "\n";
 }
 
 }  // namespace
@@ -82,8 +82,8 @@ TEST_CASE("each element is found in the queue, with the state that is its own") 
   REQUIRE(jobs);
   LookContext context{.own_uid = 1000, .now_s = 100, .settle_s = 10};
   MissedJobs missed;
-  const std::vector<AllocationHandle> handles{{.token = "3f.10", .job_name = "s-n2_3f.10"},
-                                              {.token = "3f.1", .job_name = "s-n2_3f.1"}};
+  const std::vector<AllocationHandle> handles{
+      {.token = "3f.10", .job_name = "s-n2_3f.10"}, {.token = "3f.1", .job_name = "s-n2_3f.1"}};
   const LookResult result = conclude(handles, *jobs, context, missed);
   REQUIRE(result.events.size() == 2);
   REQUIRE(std::holds_alternative<JobSeen>(result.events[0]));
@@ -97,8 +97,8 @@ TEST_CASE("one command submits the elements that are asked for, and no others") 
   first.strict = true;
   const auto command = array_command({first, element(5)}, "/home/a b/array.sbatch");
   for (const char* word :
-       {"--array=3,5", "--job-name=s.1-n2_3f9a01ab", "--parsable", "--no-requeue", "--hold",
-        "--chdir=/home/a b", "--output=/home/a b/3f9a01ab.%a/lead.log"}) {
+      {"--array=3,5", "--job-name=s.1-n2_3f9a01ab", "--parsable", "--no-requeue", "--hold",
+          "--chdir=/home/a b", "--output=/home/a b/3f9a01ab.%a/lead.log"}) {
     CHECK_MESSAGE(has(command, word), word);
   }
   CHECK(command.back() == "/home/a b/array.sbatch");
@@ -118,14 +118,14 @@ TEST_CASE("the script has the options of one and goes on with each element's own
       "set -eu\n#SBATCH --not-an-option\n",
       std::vector<ElementScript>{{3, "/home/a b/job"}, {5, "/home/c$d/job"}});
   CHECK(script ==
-        "#!/bin/bash -l\n#SBATCH --nodes=2\n\n# A lane.\n"
-        "# A job array: each element is an allocation of its own.\n"
-        "case $SLURM_ARRAY_TASK_ID in\n"
-        "3) exec /bin/bash -l '/home/a b/job' ;;\n"
-        "5) exec /bin/bash -l '/home/c$d/job' ;;\n"
-        "esac\n"
-        "echo \"no allocation has the index $SLURM_ARRAY_TASK_ID\" >&2\n"
-        "exit 1\n");
+      "#!/bin/bash -l\n#SBATCH --nodes=2\n\n# A lane.\n"
+      "# A job array: each element is an allocation of its own.\n"
+      "case $SLURM_ARRAY_TASK_ID in\n"
+      "3) exec /bin/bash -l '/home/a b/job' ;;\n"
+      "5) exec /bin/bash -l '/home/c$d/job' ;;\n"
+      "esac\n"
+      "echo \"no allocation has the index $SLURM_ARRAY_TASK_ID\" >&2\n"
+      "exit 1\n");
 }
 
 TEST_CASE("a script that is all options, or nothing, ends where it ends") {

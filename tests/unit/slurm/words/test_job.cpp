@@ -21,16 +21,16 @@ Reading read(const std::string& state, const std::string& reason = "None") {
 
 TEST_CASE("every base state and every flag that squeue puts in its place has a meaning") {
   for (const char* word : {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
-                           "SPECIAL_EXIT", "RESV_DEL_HOLD"}) {
+           "SPECIAL_EXIT", "RESV_DEL_HOLD"}) {
     CHECK_MESSAGE(read(word).state == JobState::pending, word);
   }
   // A job that is being taken down still has its nodes.
-  for (const char* word : {"RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED",
-                           "SIGNALING", "STAGE_OUT"}) {
+  for (const char* word :
+      {"RUNNING", "SUSPENDED", "COMPLETING", "RESIZING", "STOPPED", "SIGNALING", "STAGE_OUT"}) {
     CHECK_MESSAGE(read(word).state == JobState::running, word);
   }
-  for (const char* word : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL",
-                           "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}) {
+  for (const char* word : {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED",
+           "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}) {
     CHECK_MESSAGE(read(word).state == JobState::ended, word);
   }
   for (const char* word : {"REVOKED", "TELEPORTED", "", "CANCELLE"}) {
@@ -86,11 +86,10 @@ TEST_CASE("squeue's lines are read to the byte, garbage is refused as a whole") 
   CHECK((*jobs)[1].reason == "launch failed requeued held");
   CHECK((*jobs)[1].name == "a|b c");
   CHECK(parse_queue("")->empty());
-  for (const char* bad :
-       {"slurm_load_jobs error: Socket timed out\n", "12\x1fRUNNING\n",
-        "x\x1fRUNNING\x1fNone\x1f\x1fname\x1f\n", "12\x1f\x1fNone\x1f\x1fname\x1f\n",
-        "<html>\n", "12\x1frunning\x1fNone\x1f\x1fname\x1f\n",
-        "12\x1fRUNNING\x1fNone\x1f\x1fname\n", "12\x1fRUNNING\x1fNone\x1f\x1fname\x1fmore\n"}) {
+  for (const char* bad : {"slurm_load_jobs error: Socket timed out\n", "12\x1fRUNNING\n",
+           "x\x1fRUNNING\x1fNone\x1f\x1fname\x1f\n", "12\x1f\x1fNone\x1f\x1fname\x1f\n", "<html>\n",
+           "12\x1frunning\x1fNone\x1f\x1fname\x1f\n", "12\x1fRUNNING\x1fNone\x1f\x1fname\n",
+           "12\x1fRUNNING\x1fNone\x1f\x1fname\x1fmore\n"}) {
     const auto refused = parse_queue(good + bad);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == FaultKind::unavailable);
@@ -139,13 +138,13 @@ TEST_CASE("people read what the words mean") {
   CHECK(describe(job, 1000) == "CANCELLED by 0");
   CHECK(describe(job, 0) == "cancelled by you (scancel)");
   CHECK(describe({.id = "7", .state = "PENDING", .reason = "Priority"}, 1000) ==
-        "PENDING (Priority)");
-  CHECK(explain_reason("ReqNodeNotAvail, UnavailableNodes:n3").find("sinfo -R") !=
-        std::string::npos);
+      "PENDING (Priority)");
+  CHECK(
+      explain_reason("ReqNodeNotAvail, UnavailableNodes:n3").find("sinfo -R") != std::string::npos);
   CHECK(explain_reason("NoSuchReason").empty());
 }
 
 TEST_CASE("a line that describes no job is quoted without what a terminal obeys") {
   CHECK(parse_queue("12\x1f\x1b[2J\n").error().what ==
-        "squeue printed a line that does not describe a job: '12\\x1f\\x1b[2J'");
+      "squeue printed a line that does not describe a job: '12\\x1f\\x1b[2J'");
 }

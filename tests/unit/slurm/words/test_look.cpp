@@ -19,18 +19,17 @@ AllocationHandle handle(const std::string& job_id = "") {
 
 Job job(const std::string& id, const std::string& state, Source source = Source::queue) {
   return {.id = id,
-          .name = "s-n2_3f9a01ab",
-          .state = state,
-          .reason = "None",
-          .nodes = "n1",
-          .source = source};
+      .name = "s-n2_3f9a01ab",
+      .state = state,
+      .reason = "None",
+      .nodes = "n1",
+      .source = source};
 }
 
 /// No news: at most that something was missed.
 bool says_nothing(const LookResult& result) {
-  return std::all_of(result.events.begin(), result.events.end(), [](const auto& event) {
-    return std::holds_alternative<JobMissed>(event);
-  });
+  return std::all_of(result.events.begin(), result.events.end(),
+      [](const auto& event) { return std::holds_alternative<JobMissed>(event); });
 }
 
 /// Looks at one handle again and again.
@@ -111,8 +110,7 @@ TEST_CASE("a first look of a new process goes on where the last one of another h
   CHECK(std::get<JobMissed>(look({})[0]).what == Missing::job);
 }
 
-TEST_CASE(
-    "of several jobs with one token the oldest that lives counts, the rest is cancelled") {
+TEST_CASE("of several jobs with one token the oldest that lives counts, the rest is cancelled") {
   Watcher watcher;
   const LookResult result = watcher.look({job("100", "PENDING"), job("99", "RUNNING")});
   CHECK(std::get<JobSeen>(result.events.at(0)).job_id == "99");
@@ -202,8 +200,7 @@ TEST_CASE("what only accounting still has in the queue is not there") {
   }
 }
 
-TEST_CASE(
-    "what a controller has lost while it waited was cancelled by nobody and is not there") {
+TEST_CASE("what a controller has lost while it waited was cancelled by nobody and is not there") {
   Job lost = job("12", "CANCELLED", Source::accounting);
   lost.nodes = "None assigned";
   lost.names_canceller = true;
@@ -262,8 +259,7 @@ TEST_CASE("a job that can never start is cancelled") {
   held.reason = "launch failed requeued held";
   const LookResult result = watcher.look({held});
   CHECK(result.cancel == std::vector<NamedJob>{{"12", "s-n2_3f9a01ab"}});
-  CHECK(std::get<JobSeen>(result.events.at(0)).advice.find("prolog failed") !=
-        std::string::npos);
+  CHECK(std::get<JobSeen>(result.events.at(0)).advice.find("prolog failed") != std::string::npos);
 }
 
 TEST_CASE("a submission that has not been answered is not missing, however long it takes") {

@@ -26,9 +26,9 @@ TEST_CASE("options are read from what sbatch's help lists") {
       "  -B  --extra-node-info=S[:C[:T]]  combine request of sockets per node,\n\n"
       "Options provided by plugins:\n"
       "      --container-image=[USER@][REGISTRY#]IMAGE[:TAG]|PATH\n");
-  CHECK(names == std::vector<std::string>{"account", "bb", "container", "deadline", "nice",
-                                          "switches", "exclusive", "mem-per-cpu", "mem",
-                                          "extra-node-info", "container-image"});
+  CHECK(names ==
+      std::vector<std::string>{"account", "bb", "container", "deadline", "nice", "switches",
+          "exclusive", "mem-per-cpu", "mem", "extra-node-info", "container-image"});
   CHECK(parse_options("").empty());
 }
 

@@ -12,10 +12,8 @@ using namespace shardsweep;
 namespace {
 
 ScriptContext context() {
-  return {.job_name = "sweep-n2_3f9a01",
-          .agent = "/opt/agent",
-          .paths = {"/home/a/TOKEN"},
-          .nodes = 2};
+  return {
+      .job_name = "sweep-n2_3f9a01", .agent = "/opt/agent", .paths = {"/home/a/TOKEN"}, .nodes = 2};
 }
 
 }  // namespace
@@ -28,8 +26,7 @@ TEST_CASE("every word of the body is quoted for a shell") {
   odd.agent = "/opt/my agent/$(id)";
   const auto values = script_values({.name = "sweep"}, site, odd);
   REQUIRE(values);
-  CHECK(values->lists.at("env") ==
-        std::vector<std::string>{"GREETING='it'\\''s $(id); `x`\n\"'"});
+  CHECK(values->lists.at("env") == std::vector<std::string>{"GREETING='it'\\''s $(id); `x`\n\"'"});
   REQUIRE(values->lists.at("modules").size() == 2);
   CHECK(values->lists.at("modules")[1] == "module load 'cuda/12; rm -rf /'");
   CHECK(values->values.at("lead_command") == "'/opt/my agent/$(id)' lead --dir /home/a/TOKEN");
@@ -37,7 +34,7 @@ TEST_CASE("every word of the body is quoted for a shell") {
 
 TEST_CASE("what would end or escape a directive line is refused and named") {
   for (const char* bad :
-       {"a b", "a\nb", "a'b", "a\"b", "a#b", "a$b", "a`b", "a;b", "", "\xc3\xa9"}) {
+      {"a b", "a\nb", "a'b", "a\"b", "a#b", "a$b", "a`b", "a;b", "", "\xc3\xa9"}) {
     SiteSpec site;
     site.slurm["partition"] = {{.value = std::string("x") + bad + " "}};
     const auto values = script_values({.name = "sweep"}, site, context());
@@ -58,13 +55,12 @@ TEST_CASE("a folder with % in its name keeps it: Slurm would take it for a field
 
 TEST_CASE("options of the site stand in the order of their names") {
   SiteSpec site;
-  site.slurm = {{"partition", {{.value = "gpu"}}},
-                {"account", {{.value = "lab"}}},
-                {"nice", {{.value = ""}}}};
+  site.slurm = {{"partition", {{.value = "gpu"}}}, {"account", {{.value = "lab"}}},
+      {"nice", {{.value = ""}}}};
   const auto values = script_values({.name = "sweep"}, site, context());
   REQUIRE(values);
   CHECK(values->lists.at("slurm_options") ==
-        std::vector<std::string>{"--account=lab", "--nice", "--partition=gpu"});
+      std::vector<std::string>{"--account=lab", "--nice", "--partition=gpu"});
 }
 
 TEST_CASE("an option may depend on the node count") {
@@ -91,15 +87,14 @@ TEST_CASE("what the site says takes the place of what is asked for by default") 
     return script_values(sweep, site, allocation)->lists.at("default_options");
   };
   CHECK(defaults() ==
-        std::vector<std::string>{"--gpus-per-node=8", "--exclusive", "--mem=0", "--time=2"});
+      std::vector<std::string>{"--gpus-per-node=8", "--exclusive", "--mem=0", "--time=2"});
   site.slurm["gres"] = {{.value = "gpu:h100:8"}};
   site.slurm["time"] = {{.value = "1:00:00"}};
   site.slurm_without = {"exclusive"};
   CHECK(defaults() == std::vector<std::string>{"--mem=0"});
 }
 
-TEST_CASE(
-    "nodes that are out join what the site excludes and a probe asks for its node alone") {
+TEST_CASE("nodes that are out join what the site excludes and a probe asks for its node alone") {
   SiteSpec site;
   site.slurm = {{"exclude", {{.value = "bad[1-2]"}}}, {"nodelist", {{.value = "n[1-8]"}}}};
   ScriptContext out = context();
@@ -107,7 +102,7 @@ TEST_CASE(
   const auto values = script_values({.name = "sweep"}, site, out);
   REQUIRE(values);
   CHECK(values->lists.at("slurm_options") ==
-        std::vector<std::string>{"--exclude=bad[1-2],n3,n5", "--nodelist=n[1-8]"});
+      std::vector<std::string>{"--exclude=bad[1-2],n3,n5", "--nodelist=n[1-8]"});
   out.only_node = "n3";
   const auto probe = script_values({.name = "sweep"}, site, out);
   REQUIRE(probe);

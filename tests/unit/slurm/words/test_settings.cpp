@@ -28,12 +28,11 @@ TEST_CASE("settings are read from what scontrol prints") {
 }
 
 TEST_CASE("what is not there keeps its default, what is no configuration is refused") {
-  const auto settings = parse_settings(
-      "SLURM_VERSION = 24.05.1\nAccountingStorageType = accounting_storage/none\n");
+  const auto settings =
+      parse_settings("SLURM_VERSION = 24.05.1\nAccountingStorageType = accounting_storage/none\n");
   REQUIRE(settings);
   CHECK_FALSE(settings->accounting);
   CHECK(settings->message_timeout_s == 10);
   CHECK_FALSE(parse_settings(""));
-  CHECK_FALSE(
-      parse_settings("slurm_load_ctl_conf error: Unable to contact slurm controller\n"));
+  CHECK_FALSE(parse_settings("slurm_load_ctl_conf error: Unable to contact slurm controller\n"));
 }

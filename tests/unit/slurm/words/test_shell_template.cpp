@@ -8,8 +8,7 @@
 using namespace shardsweep;
 
 TEST_CASE("a template replaces, drops and repeats lines") {
-  const auto text = render_template(
-      "a {{x}}\n{{?no}}b\n{{?x}}c\nd {{*list}};\n", "t",
+  const auto text = render_template("a {{x}}\n{{?no}}b\n{{?x}}c\nd {{*list}};\n", "t",
       {.values = {{"x", "1"}}, .lists = {{"list", {"p", "q"}}}, .optional = {"no"}});
   REQUIRE(text);
   CHECK(*text == "a 1\nc\nd p;\nd q;\n");

@@ -15,22 +15,22 @@ bool has(const std::string& text, std::string_view part) {
 
 Machine machine() {
   return {.kind = "aarch64",
-          .cpus = 72,
-          .memory_kib = 480L << 20,
-          .gpus = {"NVIDIA GH200 480GB"},
-          .containers = {"enroot"},
-          .shared = {"/scratch (lustre)"},
-          .sees_home = true};
+      .cpus = 72,
+      .memory_kib = 480L << 20,
+      .gpus = {"NVIDIA GH200 480GB"},
+      .containers = {"enroot"},
+      .shared = {"/scratch (lustre)"},
+      .sees_home = true};
 }
 
 Cluster cluster() {
   return {.name = "alps",
-          .version = "24.05.4",
-          .login_host = "login1",
-          .partitions = {{"cpu", true, true, 40, "1-00:00:00", 128, 256000, ""},
-                         {"gpu", false, true, 16, "12:00:00", 96, 1000000, "gpu:h100:8"},
-                         {"old", false, false, 4, "infinite", 32, 64000, "gpu:4"}},
-          .associations = {{"lab", "", "normal,high"}, {"course", "gpu", "normal"}}};
+      .version = "24.05.4",
+      .login_host = "login1",
+      .partitions = {{"cpu", true, true, 40, "1-00:00:00", 128, 256000, ""},
+          {"gpu", false, true, 16, "12:00:00", 96, 1000000, "gpu:h100:8"},
+          {"old", false, false, 4, "infinite", 32, 64000, "gpu:4"}},
+      .associations = {{"lab", "", "normal,high"}, {"course", "gpu", "normal"}}};
 }
 
 }  // namespace
@@ -41,8 +41,7 @@ TEST_CASE("partitions are read from sinfo, groups of unequal nodes as one") {
       "main*|up|2|infinite|32+|16000+|(null)\n"
       "short|drain|8|1:00|16|32000|(null)\n\nnonsense\n");
   REQUIRE(partitions.size() == 2);
-  CHECK(partitions[0] ==
-        Partition{"main", true, true, 8, "infinite", 16, 16000, "gpu:8(S:0-1)"});
+  CHECK(partitions[0] == Partition{"main", true, true, 8, "infinite", 16, 16000, "gpu:8(S:0-1)"});
   CHECK(partitions[1] == Partition{"short", false, false, 8, "1:00", 16, 32000, ""});
 }
 
@@ -56,11 +55,10 @@ TEST_CASE("GPUs of a node's generic resources") {
 
 TEST_CASE("accounts are read from sacctmgr") {
   CHECK(parse_associations("lab||normal,high|\ncourse|gpu|normal|\nbroken\n") ==
-        std::vector<Association>{{"lab", "", "normal,high"}, {"course", "gpu", "normal"}});
+      std::vector<Association>{{"lab", "", "normal,high"}, {"course", "gpu", "normal"}});
 }
 
-TEST_CASE(
-    "the partition with GPUs goes before a default without, one that is down is the last") {
+TEST_CASE("the partition with GPUs goes before a default without, one that is down is the last") {
   Cluster asked = cluster();
   CHECK(partition_to_use(asked)->name == "gpu");
   asked.partitions.erase(asked.partitions.begin() + 1);

@@ -29,8 +29,8 @@ TEST_CASE("an id is a success, whatever stands beside it") {
   CHECK(std::get<SubmitAccepted>(read_submission("t", 0, "123\n", "")).job_id == "123");
   CHECK(std::get<SubmitAccepted>(read_submission("t", 0, "123;alpha\n", "")).job_id == "123");
   // After retries of its own sbatch has printed both.
-  CHECK(is<SubmitAccepted>(read_submission(
-      "t", 1, "123\n", "sbatch: error: Slurm temporarily unable to accept job")));
+  CHECK(is<SubmitAccepted>(
+      read_submission("t", 1, "123\n", "sbatch: error: Slurm temporarily unable to accept job")));
 }
 
 TEST_CASE("a refusal for want of nodes is told from others") {
@@ -48,17 +48,17 @@ TEST_CASE("a refusal for want of nodes is told from others") {
 // NOLINTBEGIN(bugprone-suspicious-missing-comma): one message, two lines.
 TEST_CASE("a lost answer is no refusal") {
   for (const char* text :
-       {"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
-        "sbatch: error: Batch job submission failed: Unable to contact slurm controller "
-        "(connect "
-        "failure)",
-        "sbatch: error: Batch job submission failed: Unexpected message received",
-        // A controller that was killed while it answered.
-        "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:16144 msg_type=4003: "
-        "Unexpected missing socket error\nsbatch: error: Batch job submission failed: "
-        "Unexpected missing socket error",
-        "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received",
-        "", "Killed"}) {
+      {"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation",
+          "sbatch: error: Batch job submission failed: Unable to contact slurm controller "
+          "(connect "
+          "failure)",
+          "sbatch: error: Batch job submission failed: Unexpected message received",
+          // A controller that was killed while it answered.
+          "sbatch: error: slurm_msg_sendto: address:port=127.0.0.1:16144 msg_type=4003: "
+          "Unexpected missing socket error\nsbatch: error: Batch job submission failed: "
+          "Unexpected missing socket error",
+          "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", "",
+          "Killed"}) {
     CHECK_MESSAGE(is<SubmitUnknown>(failed(text)), text);
   }
   CHECK(is<SubmitUnknown>(failed("", -1)));
@@ -68,14 +68,14 @@ TEST_CASE("a lost answer is no refusal") {
 
 TEST_CASE("a limit that other jobs fill is waited for") {
   for (const char* text :
-       {"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: "
-        "Job "
-        "violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-        "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
-        "failed: "
-        "Job violates accounting/QOS policy",
-        "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n"
-        "sbatch: error: Batch job submission failed: Resource temporarily unavailable"}) {
+      {"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: "
+       "Job "
+       "violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+          "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
+          "failed: "
+          "Job violates accounting/QOS policy",
+          "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying\n"
+          "sbatch: error: Batch job submission failed: Resource temporarily unavailable"}) {
     CHECK_MESSAGE(is<SubmitDeferred>(failed(text)), text);
   }
 }
@@ -87,7 +87,7 @@ TEST_CASE("a limit that the job itself breaks is a refusal, whatever the general
       "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job "
       "submit limit, user's size and/or time limits)";
   for (const char* reason : {"QOSMaxWallDurationPerJobLimit", "QOSMaxNodePerJobLimit",
-                             "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerJobLimit"}) {
+           "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerJobLimit"}) {
     const std::string text = fmt::format("sbatch: error: {}\n{}", reason, general);
     CHECK_MESSAGE(is<SubmitRefused>(failed(text.c_str())), text);
   }
@@ -95,8 +95,7 @@ TEST_CASE("a limit that the job itself breaks is a refusal, whatever the general
   const auto open = failed(general);
   REQUIRE(is<SubmitDeferred>(open));
   CHECK_FALSE(std::get<SubmitDeferred>(open).passes);
-  CHECK(
-      std::get<SubmitDeferred>(failed("sbatch: error: QOSMaxSubmitJobPerAccountLimit")).passes);
+  CHECK(std::get<SubmitDeferred>(failed("sbatch: error: QOSMaxSubmitJobPerAccountLimit")).passes);
 }
 
 TEST_CASE("a refusal is one, with Slurm's words") {
@@ -105,7 +104,7 @@ TEST_CASE("a refusal is one, with Slurm's words") {
       "failed: Invalid partition name specified");
   REQUIRE(is<SubmitRefused>(refused));
   CHECK(std::get<SubmitRefused>(refused).why.find("Invalid partition name specified") !=
-        std::string::npos);
+      std::string::npos);
 }
 
 TEST_CASE("no template can lose what the tool owns") {
@@ -119,7 +118,7 @@ TEST_CASE("no template can lose what the tool owns") {
   };
   auto command = submission_command(request);
   for (const char* word : {"--parsable", "--no-requeue", "--no-kill", "--propagate=NONE",
-                           "--job-name=s-n2_3f9a01ab", "--chdir=/home/a b"}) {
+           "--job-name=s-n2_3f9a01ab", "--chdir=/home/a b"}) {
     CHECK_MESSAGE(has(command, word), word);
   }
   CHECK(command.back() == "/home/a b/job.sbatch");
@@ -129,10 +128,10 @@ TEST_CASE("no template can lose what the tool owns") {
 }
 
 TEST_CASE("nothing of a login shell reaches Slurm's commands but what every process has") {
-  const auto clean = command_environment(
-      {"PATH=/usr/bin", "HOME=/home/a", "SLURM_CONF=/etc/slurm.conf", "SBATCH_PARTITION=x",
-       "SLURM_TIME_FORMAT=%s", "SQUEUE_FORMAT=%j", "SACCT_FORMAT=jobid", "LD_PRELOAD=/x.so",
-       "SECRET=1", "SLURM_UNBUFFEREDIO=1", "SLURM_JOB_ID=3"});
-  CHECK(clean == std::vector<std::string>{"PATH=/usr/bin", "HOME=/home/a",
-                                          "SLURM_CONF=/etc/slurm.conf"});
+  const auto clean =
+      command_environment({"PATH=/usr/bin", "HOME=/home/a", "SLURM_CONF=/etc/slurm.conf",
+          "SBATCH_PARTITION=x", "SLURM_TIME_FORMAT=%s", "SQUEUE_FORMAT=%j", "SACCT_FORMAT=jobid",
+          "LD_PRELOAD=/x.so", "SECRET=1", "SLURM_UNBUFFEREDIO=1", "SLURM_JOB_ID=3"});
+  CHECK(clean ==
+      std::vector<std::string>{"PATH=/usr/bin", "HOME=/home/a", "SLURM_CONF=/etc/slurm.conf"});
 }

@@ -33,7 +33,7 @@ TEST_CASE("who waits for nodes, and is not us") {
                    "1003|main|Dependency\n"
                    "1004|main|QOSMaxJobsPerUserLimit\n"
                    "1005|main|BeginTime\n",
-                   1000, facts));
+          1000, facts));
   CHECK(facts.others_known);
   CHECK(facts.partitions.at("main") == PartitionSeen{8, 2});
   CHECK(facts.partitions.at("short") == PartitionSeen{8, 1});
@@ -63,7 +63,6 @@ TEST_CASE("how many jobs an association may have") {
 TEST_CASE("the smallest of a QOS's limits") {
   SiteFacts facts;
   REQUIRE(read_qos("normal|||\nlong|5||\nshared|50|20|30\n", facts));
-  CHECK(facts.most_jobs_by_qos ==
-        std::map<std::string, std::int64_t>{{"long", 5}, {"shared", 20}});
+  CHECK(facts.most_jobs_by_qos == std::map<std::string, std::int64_t>{{"long", 5}, {"shared", 20}});
   CHECK_FALSE(read_qos("normal|many||\n", facts));
 }
