@@ -2,88 +2,19 @@
 // What commands that read print of a database that holds some of everything. The store makes
 // the database; the programs are those that users run.
 #include "cli/commands/table.hpp"
-#include "programs/output/paper.hpp"
+#include "programs/output/sample.hpp"
 #include "show/cell_text.hpp"
-#include "unit/store/support.hpp"
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 using namespace shardsweep;
 using namespace shardsweep::testing;
 
-namespace {
-
 namespace fs = std::filesystem;
-
-/// A sweep with some of everything, and times that do not change.
-class SampleDatabase {
- public:
-  SampleDatabase() : file(dir / "sample.db") {
-    Daemon daemon(file);
-    daemon.submit(dir, {.gpus = {1, 2}, .vars = {0, 1}, .repeats = 2});
-    const auto run = [&](const std::string& where, Outcome outcome, double tokens = 0) {
-      daemon.run(daemon.trial(where), outcome, tokens);
-    };
-    const std::string tiny = "model = 'tiny' and nvls = 0 and repeat = 1 and ";
-    run(tiny + "gpus = 1 and micro_batch = 1", Outcome::completed, 12345.6);
-    run(tiny + "gpus = 1 and micro_batch = 2", Outcome::completed, 12001.25);
-    run(tiny + "gpus = 2 and micro_batch = 1", Outcome::completed, 987.65);
-    run(tiny + "gpus = 2 and micro_batch = 2", Outcome::oom);
-    run("model = 'tiny' and nvls = 0 and repeat = 2 and gpus = 1 and micro_batch = 1",
-        Outcome::completed, 12222);
-    const std::string small = "model = 'small' and nvls = 1 and repeat = 1 and ";
-    run(small + "gpus = 1 and micro_batch = 1", Outcome::crashed);
-    run(small + "gpus = 1 and micro_batch = 2", Outcome::skipped);
-    run(small + "gpus = 2 and micro_batch = 1", Outcome::completed, 0.5);
-    hostile(daemon);
-    nodes(daemon);
-    must(daemon.store->release_lease());
-    sqlite::Database(file, sqlite::OpenMode::existing, 1000)
-        .execute(
-            "UPDATE attempts SET environment = "
-            "'{\"NCCL_DEBUG\":\"WARN\",\"MASTER_ADDR\":\"n2\"}' WHERE outcome = 'oom'");
-    slug = rows_of(file, "SELECT slug FROM trials WHERE outcome = 'oom'");
-    slug.erase(slug.find('\n'));
-  }
-
-  operator Desk() const { return {dir.path(), file}; }  // NOLINT(google-explicit-constructor)
-
-  TempDir dir;
-  fs::path file;
-  std::string slug;
-
- private:
-  /// One in use, one that is out for what was seen on it.
-  static void nodes(Daemon& daemon) {
-    const TrialId trial = daemon.trial("outcome = 'oom'");
-    const NodeCharge charge{.at = daemon.now,
-        .kind = EvidenceKind::hardware,
-        .trial = trial,
-        .detail = "Xid 79: the GPU has fallen off the bus"};
-    daemon.commit({SeenNode{"node-with-a-rather-long-name-017", "n17", daemon.now, 1},
-        SeenNode{"n2", "n2", daemon.now, 1}, AddNodeEvidence{"n2", charge},
-        SetNode{{.node = "n2",
-            .state = NodeState::quarantined,
-            .since = daemon.now,
-            .until = daemon.now + 3'600'000'000,
-            .reason = "hardware: Xid 79: the GPU has fallen off the bus"}}});
-  }
-  /// Names and causes that a terminal would obey, wide characters, and long sentences.
-  void hostile(Daemon& daemon) {
-    daemon.commit({AddEvent{.at = daemon.now,
-        .sweep = 1,
-        .trial = daemon.trial("outcome = 'oom'"),
-        .kind = EventKind::lost,
-        .detail = "\x1b[31mrank 3 on n2: shows no sign of life\x1b[0m (0, "
-                  "1, 2 wait in dp all_reduce 41, which 模型 never "
-                  "entered × é)"}});
-  }
-};
-
-}  // namespace
 
 TEST_CASE("tables of results fit every width") {
   const SampleDatabase sample;
