@@ -11,6 +11,11 @@ namespace shardsweep {
 
 enum class Format : std::uint8_t { table, csv, json, markdown };
 
+/// Titles are words and values have units; csv and json are for programs.
+[[nodiscard]] constexpr bool is_for_people(Format format) {
+  return format == Format::table || format == Format::markdown;
+}
+
 /// A CSV field (RFC 4180): quoted where it holds a comma, a quote or a line's end. What a
 /// spreadsheet would calculate (=cmd(), @sum) gets an apostrophe in front.
 void append_csv(fmt::memory_buffer& out, std::string_view text);

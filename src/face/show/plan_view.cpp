@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// One list of columns serves all three forms. Cells are written straight into the buffer: a
-// plan may have a million rows.
+// A plan may have a million rows: they are written as they are formatted.
 #include "show/plan_view.hpp"
 
 #include "plan/plan_cost.hpp"
 #include "predict/time_model.hpp"
-#include "show/arrange.hpp"
 #include "show/cell_text.hpp"
-#include "show/table_view.hpp"
+#include "show/column.hpp"
 #include "sweep/identity.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/clock.hpp>
 
 #include <algorithm>
-#include <array>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,23 +23,11 @@ namespace {
 
 using Buffer = fmt::memory_buffer;
 
-constexpr std::size_t flush_size = std::size_t{64} * 1024;
-
-enum class CellKind : std::uint8_t { number, text };
-
-struct Column {
-  std::string name;
-  CellKind kind;
-  std::function<void(Buffer&, const PlannedTrial&)> put;  // nothing: unknown
-};
+using PlanView = View<PlannedTrial>;
 
 template <class... Args>
 void put(Buffer& out, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
-std::string_view view(const Buffer& buffer) {
-  return {buffer.data(), buffer.size()};
 }
 
 double trial_gpu_hours(const SweepSpec& sweep, const PlannedTrial& trial) {
@@ -60,81 +46,6 @@ bool has_nominal_time(const PlannedTrial& trial) {
   return trial.prediction.attempt_s > 0 && trial.prediction.train_step_s <= 0;
 }
 
-Column axis_column(const SweepSpec& sweep, const AxisInfo& axis) {
-  const auto* info = &axis;
-  const std::string name(axis.name);
-  if (axis.kind == AxisKind::model) {
-    return {name, CellKind::text, [&sweep](Buffer& out, const PlannedTrial& trial) {
-              append_text(out, sweep.models[static_cast<std::size_t>(trial.point.model)].name);
-            }};
-  }
-  if (axis.kind == AxisKind::word) {
-    return {name, CellKind::text, [info](Buffer& out, const PlannedTrial& trial) {
-              append_text(out, info->words[static_cast<std::size_t>(info->get(trial.point))]);
-            }};
-  }
-  return {name, CellKind::number, [info](Buffer& out, const PlannedTrial& trial) {
-            append_integer(out, info->get(trial.point));
-          }};
-}
-
-/// For people a switch is what the sweep file says of it; a file of results keeps 0 and 1.
-Column shown_column(const SweepSpec& sweep, const AxisInfo& axis) {
-  if (axis.kind != AxisKind::toggle) return axis_column(sweep, axis);
-  const auto* info = &axis;
-  return {std::string(axis.name), CellKind::text, [info](Buffer& out, const PlannedTrial& trial) {
-            append_text(out, axis_text(*info, info->get(trial.point)));
-          }};
-}
-
-Column var_column(const SweepSpec& sweep, std::size_t index) {
-  const auto& var = sweep.vars[index];
-  return {var.name, CellKind::text, [&var, index](Buffer& out, const PlannedTrial& trial) {
-            append_text(out, var.values[static_cast<std::size_t>(trial.point.vars[index])]);
-          }};
-}
-
-void put_known(Buffer& out, double value) {
-  if (value > 0) put(out, "{}", value);
-}
-
-std::vector<Column> all_columns(const SweepSpec& sweep, const Identifier& names) {
-  std::vector<Column> columns;
-  const auto add = [&](std::string name, CellKind kind, auto&& cell) {
-    columns.push_back({std::move(name), kind, std::forward<decltype(cell)>(cell)});
-  };
-  add("slug", CellKind::text, [&names](Buffer& out, const PlannedTrial& trial) {
-    append_text(out, names.slug(trial.point));
-  });
-  add("lane", CellKind::number,
-      [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.lane); });
-  for (const auto& axis : axes())
-    columns.push_back(axis_column(sweep, axis));
-  add("repeat", CellKind::number,
-      [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.point.repeat); });
-  add("global_batch", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    append_integer(out, trial.point.layout.global_batch());
-  });
-  for (std::size_t i = 0; i < sweep.vars.size(); ++i)
-    columns.push_back(var_column(sweep, i));
-  add("predicted_memory_bytes", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    append_integer(out, trial.prediction.memory_bytes);
-  });
-  add("predicted_train_step_s", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    put_known(out, trial.prediction.train_step_s);
-  });
-  add("predicted_attempt_s", CellKind::number,
-      [](Buffer& out, const PlannedTrial& trial) { put_known(out, trial.prediction.attempt_s); });
-  add("predicted_tokens_per_s_per_gpu", CellKind::number,
-      [](Buffer& out, const PlannedTrial& trial) {
-        put_known(out, trial.prediction.tokens_per_s_per_gpu);
-      });
-  add("predicted_gpu_hours", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
-    put_known(out, trial_gpu_hours(sweep, trial));
-  });
-  return columns;
-}
-
 // In a table: which model, world and layout, and of the rest what is not the same everywhere.
 bool is_shown(const AxisInfo& axis, const Plan& plan) {
   if (axis.is(AxisUse::named)) return true;
@@ -147,50 +58,71 @@ bool is_shown(const AxisInfo& axis, const Plan& plan) {
       [&](const auto& trial) { return axis.get(trial.point) != axis.default_value; });
 }
 
-std::vector<Column> table_columns(const SweepSpec& sweep, const Plan& plan) {
-  std::vector<Column> columns;
-  const auto add = [&](std::string name, CellKind kind, auto&& cell) {
-    columns.push_back({std::move(name), kind, std::forward<decltype(cell)>(cell)});
+/// What is predicted of a trial.
+PlanView predicted_columns(const SweepSpec& sweep) {
+  using Trial = const PlannedTrial&;
+  return {{"predicted_memory_bytes", [](Trial trial) { return trial.prediction.memory_bytes; },
+              For::all, "memory",
+              [&sweep](Trial trial) {
+                return (is_likely_oom(sweep, trial) ? "! " : "") +
+                    size_text(trial.prediction.memory_bytes);
+              }},
+      {"predicted_train_step_s", [](Trial trial) { return known(trial.prediction.train_step_s); },
+          For::all, "train step"},
+      {"predicted_attempt_s", [](Trial trial) { return known(trial.prediction.attempt_s); },
+          For::machines},
+      {"predicted_tokens_per_s_per_gpu",
+          [](Trial trial) { return known(trial.prediction.tokens_per_s_per_gpu); }, For::all,
+          "tokens/s/GPU"},
+      {"predicted_gpu_hours",
+          [&sweep](Trial trial) { return known(trial_gpu_hours(sweep, trial)); }, For::all,
+          "GPU-hours",
+          [&sweep](Trial trial) {
+            constexpr double least_shown = 0.01;
+            const double hours = trial_gpu_hours(sweep, trial);
+            return hours < least_shown ? "<0.01" : amount_text(hours);
+          }}};
+}
+
+/// `names`: of trials, for programs.
+PlanView plan_columns(const SweepSpec& sweep, const Plan& plan, const Identifier* names) {
+  using Trial = const PlannedTrial&;
+  PlanView columns{
+      {"slug", [names](Trial trial) { return names->slug(trial.point); }, For::machines},
+      {"lane", [](Trial trial) { return std::int64_t{trial.lane}; }}};
+  const auto if_shown = [](bool shown) { return shown ? For::all : For::machines; };
+  const auto value_of = [&sweep](const AxisInfo& axis, const Point& point) -> Value {
+    if (axis.kind != AxisKind::model) return axis_value(axis, point);
+    return sweep.models[static_cast<std::size_t>(point.model)].name;
   };
-  add("lane", CellKind::number,
-      [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.lane); });
-  for (const auto& axis : axes()) {
-    if (is_shown(axis, plan)) columns.push_back(shown_column(sweep, axis));
-  }
-  if (sweep.measure.repeats > 1) {
-    add("repeat", CellKind::number,
-        [](Buffer& out, const PlannedTrial& trial) { append_integer(out, trial.point.repeat); });
-  }
+  for (const AxisInfo& axis : axes())
+    columns.push_back({std::string(axis.name),
+        [&axis, value_of](Trial trial) { return value_of(axis, trial.point); },
+        if_shown(is_shown(axis, plan))});
+  columns.push_back({"repeat", [](Trial trial) { return std::int64_t{trial.point.repeat}; },
+      if_shown(sweep.measure.repeats > 1)});
+  columns.push_back({"global_batch", [](Trial trial) { return trial.point.layout.global_batch(); },
+      For::machines});
   for (std::size_t i = 0; i < sweep.vars.size(); ++i)
-    columns.push_back(var_column(sweep, i));
-  add("memory", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
-    put(out, "{}{}", is_likely_oom(sweep, trial) ? "! " : "",
-        size_text(trial.prediction.memory_bytes));
-  });
-  add("train step", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    const auto seconds = trial.prediction.train_step_s;
-    if (seconds > 0) append_text(out, duration_text(seconds));
-  });
-  add("tokens/s/GPU", CellKind::number, [](Buffer& out, const PlannedTrial& trial) {
-    const auto speed = trial.prediction.tokens_per_s_per_gpu;
-    if (speed > 0) append_text(out, amount_text(speed));
-  });
-  add("GPU-hours", CellKind::number, [&sweep](Buffer& out, const PlannedTrial& trial) {
-    constexpr double least_shown = 0.01;
-    const double hours = trial_gpu_hours(sweep, trial);
-    append_text(out, hours < least_shown ? std::string("<0.01") : amount_text(hours));
-  });
+    columns.push_back({sweep.vars[i].name, [&sweep, i](Trial trial) {
+                         return sweep.vars[i].values[static_cast<std::size_t>(trial.point.vars[i])];
+                       }});
+  for (auto& column : predicted_columns(sweep))
+    columns.push_back(std::move(column));
   return columns;
 }
 
-/// The more important a column is, the narrower a terminal may be that shows it.
-std::size_t rank_of(std::string_view column, std::size_t index) {
-  constexpr std::array<std::string_view, 14> important{"model", "tp", "pp", "dp", "micro_batch",
-      "tokens/s/GPU", "nodes", "gpus", "recompute", "zero", "grad_accum", "memory", "train step",
-      "GPU-hours"};
-  const auto* found = std::find(important.begin(), important.end(), column);
-  return found != important.end() ? static_cast<std::size_t>(found - important.begin())
-                                  : important.size() + index;
+/// The more important a column is, the narrower a terminal may be that shows it. A var tells
+/// trials apart as the layout does.
+std::vector<std::string_view> important_columns(const SweepSpec& sweep) {
+  std::vector<std::string_view> names{"model"};
+  for (const auto& var : sweep.vars)
+    names.emplace_back(var.name);
+  names.insert(names.end(),
+      {"tp", "pp", "dp", "micro_batch", "predicted_tokens_per_s_per_gpu", "nodes", "gpus",
+          "recompute", "zero", "grad_accum", "predicted_memory_bytes", "predicted_train_step_s",
+          "predicted_gpu_hours"});
+  return names;
 }
 
 /// Trials of one world: they share allocations.
@@ -217,20 +149,7 @@ class PlanWriter {
   PlanWriter(Buffer& out, const SweepSpec& sweep, const Plan& plan, const PlanText& text)
       : out_(out), sweep_(sweep), plan_(plan), flush_(text.flush), terminal_(text.terminal) {}
 
-  void csv(const Identifier& names) {
-    const auto columns = all_columns(sweep_, names);
-    separated(columns, [&](const Column& column) { append_csv(out_, column.name); });
-    for (const auto& trial : plan_.trials) {
-      separated(columns, [&](const Column& column) {
-        if (column.kind == CellKind::number) {
-          column.put(out_, trial);
-        } else {
-          append_csv(out_, cell(column, trial));
-        }
-      });
-      flush_some();
-    }
-  }
+  void csv(const Identifier& names) { trials(names, Format::csv); }
 
   void json(const Identifier& names) {
     put(out_, "{{\"sweep\":");
@@ -273,14 +192,9 @@ class PlanWriter {
           std::exchange(first, false) ? "" : ",", size.first, size.second, world.trials,
           world.run_time_s, world.gpu_hours);
     }
-    put(out_, "],\"trials\":[");
-    const auto columns = all_columns(sweep_, names);
-    for (std::size_t i = 0; i < plan_.trials.size(); ++i) {
-      put(out_, "{}", i == 0 ? "\n" : ",\n");
-      json_trial(columns, plan_.trials[i]);
-      flush_some();
-    }
-    put(out_, "{}]}}\n", plan_.trials.empty() ? "" : "\n");
+    put(out_, "],\"trials\":");
+    trials(names, Format::json);
+    put(out_, "}}\n");
   }
 
   void table(bool whole) {
@@ -317,25 +231,6 @@ class PlanWriter {
   [[nodiscard]] std::int64_t trial_count() const {
     return static_cast<std::int64_t>(plan_.trials.size());
   }
-  void flush_some() {
-    if (flush_ && out_.size() > flush_size) flush_(out_);
-  }
-
-  std::string_view cell(const Column& column, const PlannedTrial& trial) {
-    scratch_.clear();
-    column.put(scratch_, trial);
-    return view(scratch_);
-  }
-
-  template <class Write>
-  void separated(const std::vector<Column>& columns, Write&& write) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (i > 0) out_.push_back(',');
-      write(columns[i]);
-    }
-    out_.push_back('\n');
-  }
-
   template <class Map, class Write>
   void json_members(const Map& map, Write&& write) {
     bool first = true;
@@ -345,21 +240,6 @@ class PlanWriter {
       out_.push_back(':');
       write(value);
     }
-  }
-
-  void json_trial(const std::vector<Column>& columns, const PlannedTrial& trial) {
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      out_.push_back(i == 0 ? '{' : ',');
-      append_json(out_, columns[i].name);
-      out_.push_back(':');
-      const auto text = cell(columns[i], trial);
-      if (columns[i].kind == CellKind::text) {
-        append_json(out_, text);
-      } else {
-        append_text(out_, text.empty() ? "null" : text);
-      }
-    }
-    out_.push_back('}');
   }
 
   /// Lines that fit the terminal.
@@ -509,68 +389,14 @@ class PlanWriter {
     }
   }
 
-  [[nodiscard]] std::string shown_cell(const Column& column, const PlannedTrial& trial) {
-    return in_charset(printable(cell(column, trial)), terminal_.utf8);
-  }
-
-  std::vector<ColumnShape> shapes_of(const std::vector<Column>& columns, std::size_t shown) {
-    std::vector<ColumnShape> shapes;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      ColumnShape shape{.width = width_of(columns[i].name), .rank = rank_of(columns[i].name, i)};
-      // A var tells trials apart as the layout does.
-      const auto is_it = [&](const auto& var) { return var.name == columns[i].name; };
-      if (std::any_of(sweep_.vars.begin(), sweep_.vars.end(), is_it)) shape.rank = 1;
-      const auto first = shown_cell(columns[i], plan_.trials[0]);
-      shape.same = shown > 1;
-      shape.empty = shown > 0;
-      for (std::size_t row = 0; row < shown; ++row) {
-        const auto text = shown_cell(columns[i], plan_.trials[row]);
-        shape.width = std::max(shape.width, width_of(text));
-        shape.same = shape.same && text == first;
-        shape.empty = shape.empty && text.empty();
-      }
-      shape.least = shape.width;
-      shapes.push_back(shape);
-    }
-    return shapes;
+  void trials(const Identifier& names, Format format) {
+    write_view(out_, plan_columns(sweep_, plan_, &names), std::span(plan_.trials),
+        {.format = format}, flush_);
   }
 
   void trials(std::size_t shown) {
-    const auto columns = table_columns(sweep_, plan_);
-    const auto arranged = arrange(shapes_of(columns, shown), terminal_.width, Choice::fit);
-    if (!arranged.same.empty()) {
-      std::string same;
-      for (const auto i : arranged.same)
-        same += fmt::format("{}{} {}", same.empty() ? "" : ", ", columns[i].name,
-            shown_cell(columns[i], plan_.trials[0]));
-      sentence("same in all rows: " + same);
-    }
-    const auto line = [&](auto&& text_of) {
-      std::string text;
-      for (std::size_t i = 0; i < arranged.shown.size(); ++i) {
-        const auto& column = columns[arranged.shown[i]];
-        text += i == 0 ? "" : std::string(column_gap, ' ');
-        text += padded(text_of(column), arranged.widths[i],
-            column.kind == CellKind::number ? Align::right : Align::left);
-      }
-      text.erase(text.find_last_not_of(' ') + 1);
-      append_text(out_, text);
-      out_.push_back('\n');
-    };
-    line([](const Column& column) { return column.name; });
-    for (std::size_t i = 0; i < shown; ++i) {
-      line([&](const Column& column) { return shown_cell(column, plan_.trials[i]); });
-      flush_some();
-    }
-    below(columns, arranged.hidden, shown);
-  }
-
-  void below(const std::vector<Column>& columns, const std::vector<std::size_t>& hidden,
-      std::size_t shown) {
-    std::string names;
-    for (const auto i : hidden)
-      names += (names.empty() ? "" : ", ") + columns[i].name;
-    if (!names.empty()) sentence("not shown: " + names + " (--wide shows all)");
+    write_view(out_, plan_columns(sweep_, plan_, nullptr), std::span(plan_.trials).first(shown),
+        {.terminal = terminal_, .important = important_columns(sweep_)}, flush_);
     if (shown == plan_.trials.size()) return;
     const auto more = trial_count() - static_cast<std::int64_t>(shown);
     sentence(fmt::format("… and {} more: --all shows them", counted(more, "trial")));
@@ -581,7 +407,6 @@ class PlanWriter {
   const Plan& plan_;
   const Flush& flush_;
   Terminal terminal_;
-  Buffer scratch_;
 };
 
 }  // namespace

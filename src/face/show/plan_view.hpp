@@ -2,8 +2,7 @@
 // A plan as text. Pure: appends to a buffer, knows no terminal.
 #pragma once
 
-#include "show/format.hpp"
-#include "show/terminal.hpp"
+#include "show/table_view.hpp"
 
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/plan.hpp>
@@ -11,16 +10,10 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-
 namespace shardsweep {
 
 /// Trials that a table shows where the whole is not asked for.
 inline constexpr std::size_t trials_shown = 40;
-
-/// Called whenever more than 64 KiB lie in the buffer; may write them out and clear it, so that
-/// a plan of a million trials needs no room for its text.
-using Flush = std::function<void(fmt::memory_buffer&)>;
 
 struct PlanText {
   Format format = Format::table;

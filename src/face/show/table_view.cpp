@@ -17,10 +17,9 @@
 namespace shardsweep {
 namespace {
 
-using Row = std::vector<Value>;
-
 constexpr std::size_t least_rows_alike = 3;  ///< for figures
 constexpr std::size_t least_prose = 20;      ///< columns that folded sentences can be read in
+constexpr std::size_t flush_size = std::size_t{64} * 1024;
 
 /// Where every value that is there is a number.
 bool is_numeric(const Table& table, std::size_t column) {
@@ -33,20 +32,13 @@ bool is_numeric(const Table& table, std::size_t column) {
   return any;
 }
 
-struct TextColumn {
-  std::string title;
-  Align align = Align::left;
-  std::vector<std::string> cells;  ///< one per row
-  ColumnShape shape;
-};
-
-std::size_t rank_of(const TableStyle& style, const Table& table, std::size_t column) {
+std::size_t rank_of(const TableStyle& style, std::string_view name, std::size_t place) {
   const auto& important = style.important;
-  const auto found = std::find(important.begin(), important.end(), table.columns[column]);
+  const auto found = std::find(important.begin(), important.end(), name);
   if (found != important.end()) return static_cast<std::size_t>(found - important.begin());
-  if (important.empty() && column == 0) return 0;
-  const auto worth = worth_of(table.columns[column]);
-  return important.size() + worth + (worth < columns_of_worth() ? 0 : column);
+  if (important.empty() && place == 0) return 0;
+  const auto worth = worth_of(name);
+  return important.size() + worth + (worth < columns_of_worth() ? 0 : place);
 }
 
 /// What rows are of, rather than what came out.
@@ -55,30 +47,23 @@ bool is_setting(std::string_view column) {
       column == "runner_version" || column == "sweep";
 }
 
-TextColumn text_column(const Table& table, const TableStyle& style, std::size_t index) {
-  const auto& name = table.columns[index];
-  const bool utf8 = style.terminal.utf8;
-  TextColumn column;
-  column.title = in_charset(printable(style.raw ? name : title_of(name)), utf8);
-  column.align = is_numeric(table, index) ? Align::right : Align::left;
-  auto& shape = column.shape;
-  shape.width = width_of(column.title);
-  for (const auto& row : table.rows) {
-    column.cells.push_back(in_charset(humanised(name, row[index]), utf8));
-    shape.width = std::max(shape.width, width_of(column.cells.back()));
-  }
-  const auto& cells = column.cells;
-  shape.rank = rank_of(style, table, index);
-  const bool folds = is_prose(name) || shape.rank == 0;
-  shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
+ColumnShape shape_of(
+    const TextColumn& column, std::size_t place, std::size_t rows, const TableStyle& style) {
+  ColumnShape shape{.width = width_of(column.title), .rank = rank_of(style, column.name, place)};
   // In a few rows figures may be equal by chance: what the rows are of is so on purpose.
-  const bool may_be_same = cells.size() >= least_rows_alike || (shape.rank > 0 && is_setting(name));
-  shape.same = may_be_same && !cells.empty() &&
-      std::all_of(
-          cells.begin(), cells.end(), [&](const auto& cell) { return cell == cells.front(); });
-  shape.empty = !cells.empty() &&
-      std::all_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.empty(); });
-  return column;
+  const bool may_be_same = rows >= least_rows_alike || (shape.rank > 0 && is_setting(column.name));
+  const auto first = rows > 0 ? column.text(0) : std::string();
+  shape.same = may_be_same && rows > 0;
+  shape.empty = rows > 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto cell = column.text(row);
+    shape.width = std::max(shape.width, width_of(cell));
+    shape.same = shape.same && cell == first;
+    shape.empty = shape.empty && cell.empty();
+  }
+  const bool folds = is_prose(column.name) || shape.rank == 0;
+  shape.least = folds ? std::min(shape.width, least_prose) : shape.width;
+  return shape;
 }
 
 /// Lines that are no rows of columns.
@@ -113,7 +98,7 @@ class Lines {
     }
   }
 
-  std::string take() { return std::move(text_); }
+  std::string take() { return std::exchange(text_, {}); }
 
  private:
   std::optional<std::size_t> width_;
@@ -136,29 +121,45 @@ std::optional<std::size_t> width_for(const TableStyle& style) {
 
 class TableWriter {
  public:
-  TableWriter(const Table& table, const TableStyle& style)
-      : rows_(table.rows.size()), limited_(width_for(style).has_value()), lines_(width_for(style)) {
+  TableWriter(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,
+      const TableStyle& style, const Flush& flush)
+      : out_(out),
+        columns_(std::move(columns)),
+        rows_(rows),
+        limited_(width_for(style).has_value()),
+        lines_(width_for(style)),
+        flush_(flush) {
     std::vector<ColumnShape> shapes;
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-      columns_.push_back(text_column(table, style, i));
-      shapes.push_back(columns_.back().shape);
+    for (auto& column : columns_) {
+      const bool utf8 = style.terminal.utf8;
+      column.title = in_charset(printable(column.title), utf8);
+      column.text = [text = std::move(column.text), utf8](
+                        std::size_t row) { return in_charset(text(row), utf8); };
+      shapes.push_back(shape_of(column, shapes.size(), rows, style));
     }
     arranged_ = arrange(shapes, width_for(style), style.every ? Choice::every : Choice::fit);
   }
 
-  std::string take() {
-    if (limited_ && rows_ == 0) return "no rows\n";
+  void write() {
+    if (limited_ && rows_ == 0) return append_text(out_, "no rows\n");
     arranged_.vertical ? blocks() : rows();
-    return lines_.take();
+    append_text(out_, lines_.take());
   }
 
  private:
   void rows() {
     same_values();
     row([](const TextColumn& column) { return column.title; });
-    for (std::size_t i = 0; i < rows_; ++i)
-      row([i](const TextColumn& column) { return column.cells[i]; });
+    for (std::size_t i = 0; i < rows_; ++i) {
+      row([i](const TextColumn& column) { return column.text(i); });
+      flush_some();
+    }
     hidden_columns();
+  }
+
+  void flush_some() {
+    append_text(out_, lines_.take());
+    if (flush_ && out_.size() > flush_size) flush_(out_);
   }
 
   /// Of text that is wider than its column the rest stands on further lines.
@@ -185,7 +186,7 @@ class TableWriter {
   void same_values() {
     std::string text;
     for (const auto i : arranged_.same)
-      text += (text.empty() ? "" : ", ") + columns_[i].title + ' ' + columns_[i].cells.front();
+      text += (text.empty() ? "" : ", ") + columns_[i].title + ' ' + columns_[i].text(0);
     if (!text.empty()) lines_.sentence((rows_ > 1 ? "same in all rows: " : "") + text);
   }
 
@@ -201,23 +202,32 @@ class TableWriter {
     for (std::size_t i = 0; i < rows_; ++i) {
       Pairs pairs;
       for (const auto& column : columns_) {
-        if (!column.cells[i].empty()) pairs.emplace_back(column.title, column.cells[i]);
+        if (auto text = column.text(i); !text.empty())
+          pairs.emplace_back(column.title, std::move(text));
       }
       if (i > 0) lines_.add("");
       add_pairs(lines_, pairs);
+      flush_some();
     }
   }
 
+  fmt::memory_buffer& out_;
   std::vector<TextColumn> columns_;
   std::size_t rows_;
   bool limited_;
   Arrangement arranged_;
   Lines lines_;
+  const Flush& flush_;
 };
 
+bool is_turned(const std::vector<std::string>& columns) {
+  return columns.size() == 2 && columns[0] == "name" && columns[1] == "value";
+}
+
 /// The column that tells what the value is: of (name, value) its name.
-std::string_view unit_column(const Table& table, const Row& row, std::size_t column) {
-  if (column == 0 || !is_turned(table)) return table.columns[column];
+std::string_view unit_column(
+    const std::vector<std::string>& columns, std::span<const Value> row, std::size_t column) {
+  if (column == 0 || !is_turned(columns)) return columns[column];
   const auto* name = std::get_if<std::string>(row.data());
   return name != nullptr ? *name : std::string_view();
 }
@@ -225,7 +235,7 @@ std::string_view unit_column(const Table& table, const Row& row, std::size_t col
 std::string turned_text(const Table& table, const TableStyle& style) {
   Pairs pairs;
   for (const auto& row : table.rows) {
-    const auto name = unit_column(table, row, 1);
+    const auto name = unit_column(table.columns, row, 1);
     const bool utf8 = style.terminal.utf8;
     pairs.emplace_back(
         in_charset(printable(title_of(name)), utf8), in_charset(humanised(name, row[1]), utf8));
@@ -235,93 +245,43 @@ std::string turned_text(const Table& table, const TableStyle& style) {
   return lines.take();
 }
 
-void append_value(fmt::memory_buffer& out, const Value& value, Format format) {
-  const bool json = format == Format::json;
-  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
-    fmt::format_to(std::back_inserter(out), "{}", *integer);
-  } else if (const auto* real = std::get_if<double>(&value); real != nullptr) {
-    const std::string text = json && !std::isfinite(*real) ? "null" : exact(*real);
-    out.append(text.data(), text.data() + text.size());
-  } else if (const auto* text = std::get_if<std::string>(&value)) {
-    json ? append_json(out, *text) : append_csv(out, *text);
-  } else if (json) {
-    append_text(out, "null");
-  }
-}
-
-/// Of a column of times a point in time; of any other the value.
-Value for_machines(std::string_view column, const Value& value, bool raw) {
-  const auto* integer = std::get_if<std::int64_t>(&value);
-  if (raw || integer == nullptr || !is_time(column)) return value;
-  if (*integer == 0) return {};
-  auto text = utc_text(*integer);
-  return text.empty() ? value : Value(std::move(text));
-}
-
-void as_csv(fmt::memory_buffer& out, const Table& table, bool raw) {
+std::vector<TextColumn> text_columns(const Table& table, bool raw) {
+  std::vector<TextColumn> columns;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    if (i > 0) out.push_back(',');
-    append_csv(out, table.columns[i]);
+    const auto& name = table.columns[i];
+    columns.push_back({name, raw ? name : title_of(name),
+        is_numeric(table, i) ? Align::right : Align::left, [&table, i](std::size_t row) {
+          const auto& cells = table.rows[row];
+          return humanised(unit_column(table.columns, cells, i), cells[i]);
+        }});
   }
-  out.push_back('\n');
-  for (const auto& row : table.rows) {
-    const auto before = out.size();
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i > 0) out.push_back(',');
-      append_value(out, for_machines(unit_column(table, row, i), row[i], raw), Format::csv);
-    }
-    // A line with nothing on it is no record to many readers: one empty field is written "".
-    if (out.size() == before) append_text(out, "\"\"");
-    out.push_back('\n');
-  }
+  return columns;
 }
 
-void as_json(fmt::memory_buffer& out, const Table& table, bool raw) {
-  out.push_back('[');
-  for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    append_text(out, r == 0 ? "\n{" : ",\n{");
-    const auto& row = table.rows[r];
-    for (std::size_t i = 0; i < table.columns.size(); ++i) {
-      if (i > 0) out.push_back(',');
-      append_json(out, table.columns[i]);
-      out.push_back(':');
-      append_value(out, for_machines(unit_column(table, row, i), row[i], raw), Format::json);
-    }
-    out.push_back('}');
-  }
-  append_text(out, table.rows.empty() ? "]\n" : "\n]\n");
-}
-
-/// The columns in which something stands.
-std::vector<std::size_t> used_columns(const Table& table) {
-  std::vector<std::size_t> used;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    const bool any = std::any_of(table.rows.begin(), table.rows.end(),
-        [i](const Row& row) { return !std::holds_alternative<std::monostate>(row[i]); });
-    if (any || table.rows.empty()) used.push_back(i);
-  }
-  return used;
-}
-
-void as_markdown(fmt::memory_buffer& out, const Table& table, bool raw) {
-  const auto used = used_columns(table);
-  const auto line = [&](const auto& cell) {
+void write_markdown(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,
+    const Flush& flush) {
+  std::erase_if(columns, [rows](const TextColumn& column) {
+    std::size_t row = 0;
+    while (row < rows && column.text(row).empty())
+      ++row;
+    return row == rows && rows > 0;
+  });
+  const auto line = [&](auto&& cell) {
     out.push_back('|');
-    for (const auto column : used) {
+    for (const auto& column : columns) {
       out.push_back(' ');
       cell(column);
       append_text(out, " |");
     }
     out.push_back('\n');
   };
-  line([&](std::size_t i) {
-    append_markdown(out, printable(raw ? table.columns[i] : title_of(table.columns[i])));
+  line([&](const TextColumn& column) { append_markdown(out, printable(column.title)); });
+  line([&](const TextColumn& column) {
+    append_text(out, column.align == Align::right ? "---:" : "---");
   });
-  line([&](std::size_t i) { append_text(out, is_numeric(table, i) ? "---:" : "---"); });
-  for (const auto& row : table.rows) {
-    line([&](std::size_t i) {
-      append_markdown(out, humanised(unit_column(table, row, i), row[i]));
-    });
+  for (std::size_t row = 0; row < rows; ++row) {
+    line([&](const TextColumn& column) { append_markdown(out, column.text(row)); });
+    if (flush && out.size() > flush_size) flush(out);
   }
 }
 
@@ -335,12 +295,65 @@ std::optional<Format> format_from(std::string_view word) {
   return std::nullopt;
 }
 
-std::string exact(double value) {
-  return fmt::format("{}", value);
+RecordWriter::RecordWriter(fmt::memory_buffer& out, Format format, std::vector<std::string> columns,
+    const Flush& flush, bool raw)
+    : out_(out),
+      json_(format == Format::json),
+      raw_(raw),
+      columns_(std::move(columns)),
+      flush_(flush) {
+  for (const auto& name : columns_) {
+    fmt::memory_buffer text;
+    if (!heads_.empty()) text.push_back(',');
+    json_ ? append_json(text, name) : append_csv(text, name);
+    if (json_) text.push_back(':');
+    heads_.push_back(fmt::to_string(text));
+    if (!json_) append_text(out_, heads_.back());
+  }
+  out_.push_back(json_ ? '[' : '\n');
+}
+
+void RecordWriter::row(std::span<const Value> row) {
+  if (json_) append_text(out_, std::exchange(any_, true) ? ",\n{" : "\n{");
+  const auto before = out_.size();
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (json_) append_text(out_, heads_[i]);
+    if (!json_ && i > 0) out_.push_back(',');
+    value(unit_column(columns_, row, i), row[i]);
+  }
+  // A line with nothing on it is no record to many readers: one empty field is written "".
+  if (!json_ && out_.size() == before) append_text(out_, "\"\"");
+  out_.push_back(json_ ? '}' : '\n');
+  if (flush_ && out_.size() > flush_size) flush_(out_);
+}
+
+void RecordWriter::value(std::string_view column, const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) {
+    const bool time = !raw_ && is_time(column);
+    const auto point = time ? *integer == 0 ? std::string() : utc_text(*integer) : "";
+    if (!point.empty()) {
+      json_ ? append_json(out_, point) : append_csv(out_, point);
+    } else if (!time || *integer != 0) {
+      fmt::format_to(std::back_inserter(out_), "{}", *integer);
+    } else if (json_) {
+      append_text(out_, "null");
+    }
+  } else if (const auto* real = std::get_if<double>(&value); real != nullptr) {
+    if (json_ && !std::isfinite(*real)) return append_text(out_, "null");
+    fmt::format_to(std::back_inserter(out_), "{}", *real);
+  } else if (const auto* text = std::get_if<std::string>(&value)) {
+    json_ ? append_json(out_, *text) : append_csv(out_, *text);
+  } else if (json_) {
+    append_text(out_, "null");
+  }
+}
+
+void RecordWriter::end() {
+  if (json_) append_text(out_, any_ ? "\n]" : "]");
 }
 
 bool is_turned(const Table& table) {
-  return table.columns == std::vector<std::string>{"name", "value"};
+  return is_turned(table.columns);
 }
 
 std::string title_of(std::string_view column) {
@@ -378,15 +391,24 @@ std::string title_of(std::string_view column) {
   return std::string(column);
 }
 
+void write_columns(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,
+    const TableStyle& style, const Flush& flush) {
+  if (style.format == Format::markdown) return write_markdown(out, std::move(columns), rows, flush);
+  TableWriter(out, std::move(columns), rows, style, flush).write();
+}
+
 std::string table_text(const Table& table, const TableStyle& style) {
-  if (style.format == Format::table) {
-    if (is_turned(table)) return turned_text(table, style);
-    return TableWriter(table, style).take();
-  }
   fmt::memory_buffer out;
-  if (style.format == Format::csv) as_csv(out, table, style.raw);
-  if (style.format == Format::json) as_json(out, table, style.raw);
-  if (style.format == Format::markdown) as_markdown(out, table, style.raw);
+  if (is_for_people(style.format)) {
+    if (style.format == Format::table && is_turned(table)) return turned_text(table, style);
+    write_columns(out, text_columns(table, style.raw), table.rows.size(), style);
+    return fmt::to_string(out);
+  }
+  RecordWriter records(out, style.format, table.columns, {}, style.raw);
+  for (const auto& row : table.rows)
+    records.row(row);
+  records.end();
+  if (style.format == Format::json) out.push_back('\n');
   return fmt::to_string(out);
 }
 

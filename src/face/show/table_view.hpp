@@ -4,12 +4,16 @@
 // as RFC 3339 in UTC. The note is the caller's: it is talk, and goes to stderr.
 #pragma once
 
+#include "show/cell_text.hpp"
 #include "show/format.hpp"
 #include "show/terminal.hpp"
 
 #include <shardsweep/table.hpp>
 
+#include <cstddef>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,7 +50,41 @@ struct TableStyle {
 /// What heads a column for people: `tokens/s/GPU`, `peak memory`, `started`.
 [[nodiscard]] std::string title_of(std::string_view column);
 
-/// A number so that reading it back gives the same one; a real has a point or an exponent.
-[[nodiscard]] std::string exact(double value);
+/// Called whenever more than 64 KiB lie in the buffer; may write them out and clear it, so that
+/// a million rows need no room for their text.
+using Flush = std::function<void(fmt::memory_buffer&)>;
+
+/// A column for eyes. `text` is asked for a cell more than once: widths come before lines.
+struct TextColumn {
+  std::string name;  ///< tells its worth, and whether it holds sentences
+  std::string title;
+  Align align = Align::left;
+  std::function<std::string(std::size_t row)> text;
+};
+
+/// Rows as table or markdown.
+void write_columns(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,
+    const TableStyle& style, const Flush& flush = {});
+
+/// Rows as csv or json, each as it comes. A real is written so that reading it back gives the
+/// same one. The array of json ends without a line's end: it may stand within an object.
+class RecordWriter {
+ public:
+  RecordWriter(fmt::memory_buffer& out, Format format, std::vector<std::string> columns,
+      const Flush& flush = {}, bool raw = false);
+  void row(std::span<const Value> row);
+  void end();
+
+ private:
+  void value(std::string_view column, const Value& value);
+
+  fmt::memory_buffer& out_;
+  bool json_;
+  bool raw_;
+  bool any_ = false;
+  std::vector<std::string> columns_;
+  std::vector<std::string> heads_;  ///< of csv the columns' names, of json the keys
+  Flush flush_;
+};
 
 }  // namespace shardsweep
