@@ -2,8 +2,7 @@
 #include "show/suggest_view.hpp"
 
 #include "plan/card.hpp"
-#include "show/cell_text.hpp"
-#include "show/table_view.hpp"
+#include "show/column.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
@@ -34,102 +33,75 @@ std::vector<const AxisInfo*> axes_of(const Suggestion& suggestion) {
   return chosen;
 }
 
-Value axis_value(const AxisInfo& axis, const Point& point) {
-  const auto value = axis.get(point);
-  if (axis.kind == AxisKind::word) return axis_text(axis, value);
-  return value;
-}
-
-Value known(double value) {
-  return value > 0 ? Value(value) : Value();
-}
-
 bool any_measured(const Suggestion& suggestion) {
   return std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
       [](const SuggestedLayout& one) { return one.measured != nullptr; });
 }
 
 /// Tokens/s per GPU, or how it ended.
-Value measured_cell(const SuggestedLayout& layout) {
+std::string measured_text(const SuggestedLayout& layout) {
   if (!layout.measured) return {};
   const auto& seen = layout.measured->seen;
-  if (seen.tokens_per_s_per_gpu > 0) return amount_text(seen.tokens_per_s_per_gpu);
-  return std::string(word_of(seen.outcome));
+  return seen.tokens_per_s_per_gpu > 0 ? amount_text(seen.tokens_per_s_per_gpu)
+                                       : std::string(word_of(seen.outcome));
 }
 
-/// One row per layout, for machines: bytes and milliseconds.
-Table layout_table(const Suggestion& suggestion) {
-  Table table;
-  const auto chosen = axes_of(suggestion);
-  for (const auto* axis : chosen)
-    table.columns.emplace_back(axis->name);
-  for (const auto* name : {"predicted_tokens_per_s_per_gpu", "predicted_mfu",
-           "predicted_train_step_ms", "predicted_memory_bytes"})
-    table.columns.emplace_back(name);
-  for (const auto word : memory_class_words)
-    table.columns.push_back(fmt::format("memory_{}_bytes", word));
+/// For people the degrees are one column.
+View<SuggestedLayout> layout_columns(const Suggestion& suggestion) {
+  using Layout = const SuggestedLayout&;
+  View<SuggestedLayout> columns{{"layout", {}, For::people, "",
+      [](Layout one) { return layout_text(one.point, LayoutForm::degrees); }}};
+  const auto add = [&](auto... column) { columns.push_back({std::move(column)...}); };
+  for (const auto* axis : axes_of(suggestion))
+    add(
+        std::string(axis->name), [axis](Layout one) { return axis_value(*axis, one.point); },
+        axis->is(AxisUse::degree) ? For::machines : For::all,
+        std::string(axis->kind == AxisKind::toggle ? axis->short_name : ""));
+  add(
+      "predicted_tokens_per_s_per_gpu", [](Layout one) { return known(one.tokens_per_s_per_gpu); },
+      For::all, "tokens/s/GPU");
+  add(
+      "predicted_mfu", [](Layout one) { return known(one.mfu); }, For::all, "MFU");
+  add(
+      "predicted_train_step_ms", [](Layout one) { return known(milliseconds * one.guess.step_s); },
+      For::all, "train step");
+  add(
+      "predicted_memory_bytes", [](Layout one) { return one.guess.memory.estimate.total(); },
+      For::all, "memory");
+  for (std::size_t i = 0; i < memory_class_words.size(); ++i)
+    add(
+        fmt::format("memory_{}_bytes", memory_class_words[i]),
+        [i](Layout one) { return one.guess.memory.estimate.bytes[i]; }, For::all,
+        std::string(memory_class_words[i]));
   for (const auto& part : step_parts())
-    table.columns.push_back(fmt::format("step_{}_ms", part.name));
-  table.columns.emplace_back("limit");
-  const bool learnt = any_measured(suggestion);
-  if (learnt) {
-    table.columns.emplace_back("measured_tokens_per_s_per_gpu");
-    table.columns.emplace_back("measured_memory_bytes");
-  }
-  for (const auto& layout : suggestion.layouts) {
-    auto& row = table.rows.emplace_back();
-    for (const auto* axis : chosen)
-      row.push_back(axis_value(*axis, layout.point));
-    row.push_back(known(layout.tokens_per_s_per_gpu));
-    row.push_back(known(layout.mfu));
-    row.push_back(known(milliseconds * layout.guess.step_s));
-    row.emplace_back(layout.guess.memory.estimate.total());
-    for (const auto bytes : layout.guess.memory.estimate.bytes)
-      row.emplace_back(bytes);
-    for (const auto& part : step_parts())
-      row.emplace_back(milliseconds * layout.guess.time.*part.seconds);
-    row.emplace_back(layout.limit);
-    if (!learnt) continue;
-    const auto* const seen = layout.measured.get();
-    row.push_back(seen ? known(seen->seen.tokens_per_s_per_gpu) : Value());
-    row.push_back(seen && seen->seen.peak_bytes > 0 ? Value(seen->seen.peak_bytes) : Value());
-  }
-  return table;
+    add(
+        fmt::format("step_{}_ms", part.name),
+        [&part](Layout one) { return milliseconds * one.guess.time.*part.seconds; }, For::machines);
+  add(
+      "limit", [](Layout one) { return one.limit; }, For::machines);
+  if (!any_measured(suggestion)) return columns;
+  add(
+      "measured_tokens_per_s_per_gpu",
+      [](Layout one) {
+        return one.measured ? known(one.measured->seen.tokens_per_s_per_gpu) : Value();
+      },
+      For::all, "measured", measured_text);
+  add(
+      "measured_memory_bytes",
+      [](Layout one) {
+        const bool seen = one.measured && one.measured->seen.peak_bytes > 0;
+        return seen ? Value(one.measured->seen.peak_bytes) : Value();
+      },
+      For::machines);
+  return columns;
 }
 
-/// The same for eyes: the degrees are one column.
-Table short_table(const Suggestion& suggestion) {
-  const auto chosen = axes_of(suggestion);
-  Table table;
-  table.columns = {"layout"};
-  for (const auto* axis : chosen) {
-    const bool narrow = axis->kind == AxisKind::toggle;
-    if (!axis->is(AxisUse::degree))
-      table.columns.emplace_back(narrow ? axis->short_name : axis->name);
-  }
-  for (const auto* name : {"tokens/s/GPU", "MFU", "train step", "memory"})
-    table.columns.emplace_back(name);
-  const bool learnt = any_measured(suggestion);
-  if (learnt) table.columns.emplace_back("measured");
-  for (const auto word : memory_class_words)
-    table.columns.emplace_back(word);
-  const auto bytes = [](std::int64_t count) { return size_text(count); };
-  for (const auto& layout : suggestion.layouts) {
-    auto& row = table.rows.emplace_back();
-    row.emplace_back(layout_text(layout.point, LayoutForm::degrees));
-    for (const auto* axis : chosen) {
-      if (!axis->is(AxisUse::degree)) row.push_back(axis_value(*axis, layout.point));
-    }
-    const bool speed = layout.tokens_per_s_per_gpu > 0;
-    row.push_back(speed ? Value(amount_text(layout.tokens_per_s_per_gpu)) : Value());
-    row.push_back(speed ? Value(percent_text(layout.mfu)) : Value());
-    row.push_back(speed ? Value(duration_text(layout.guess.step_s)) : Value());
-    row.emplace_back(bytes(layout.guess.memory.estimate.total()));
-    if (learnt) row.push_back(measured_cell(layout));
-    for (const auto part : layout.guess.memory.estimate.bytes)
-      row.emplace_back(bytes(part));
-  }
-  return table;
+/// The most important columns first.
+std::string layouts_text(const Suggestion& suggestion, TableStyle style) {
+  style.important = {"layout", "predicted_tokens_per_s_per_gpu", "predicted_memory_bytes",
+      "micro_batch", "zero", "recompute", "predicted_mfu", "predicted_train_step_ms", "grad_accum",
+      "sequence_parallel"};
+  return view_text(layout_columns(suggestion), suggestion.layouts, style);
 }
 
 void append_step(std::string& out, std::string_view title, const std::vector<std::string>& lines) {
@@ -175,7 +147,7 @@ std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion
     return fold_lines(in_charset(text, terminal.utf8), terminal.width, indent);
   };
   std::string out = shown(card_text(request, suggestion, view));
-  if (!suggestion.layouts.empty()) out += "\n" + table_text(short_table(suggestion), style);
+  if (!suggestion.layouts.empty()) out += "\n" + layouts_text(suggestion, style);
   if (!view.explain) return out;
   std::string steps;
   append_step(steps, "1. Fit a train step in memory", suggestion.memory);
@@ -251,16 +223,9 @@ std::string as_json(
   all.raw("layouts_judged", fmt::to_string(suggestion.layouts_judged));
   all.raw("layouts_fitting", fmt::to_string(suggestion.layouts_fitting));
   all.raw("steps", steps.take());
-  all.raw("layouts", without_newline(table_text(layout_table(suggestion), Format::json)));
+  all.raw("layouts", without_newline(layouts_text(suggestion, {.format = Format::json})));
   all.raw("checks", "[" + checks + "]");
   return all.take() + "\n";
-}
-
-/// Columns of the table for eyes, the most important first.
-TableStyle by_importance(TableStyle style) {
-  style.important = {"layout", "tokens/s/GPU", "memory", "micro_batch", "zero", "recompute", "MFU",
-      "train step", "grad_accum", "sp"};
-  return style;
 }
 
 }  // namespace
@@ -268,15 +233,15 @@ TableStyle by_importance(TableStyle style) {
 std::string suggestion_text(const SuggestRequest& request, const Suggestion& suggestion,
     const SuggestionView& view, const TableStyle& style) {
   if (style.format == Format::json) return as_json(request, suggestion, view);
-  if (style.format == Format::csv) return table_text(layout_table(suggestion), style);
-  return for_eyes(request, suggestion, view, by_importance(style));
+  if (style.format == Format::csv) return layouts_text(suggestion, style);
+  return for_eyes(request, suggestion, view, style);
 }
 
 std::string why_not_text(
     const SuggestRequest& request, const WhyNot& answer, const TableStyle& style) {
   Suggestion one;
   if (answer.layout) one.layouts.push_back(*answer.layout);
-  if (style.format != Format::table) return table_text(layout_table(one), style);
+  if (style.format != Format::table) return layouts_text(one, style);
   std::string out = answer.why + "\n";
   if (answer.place > 0)
     out += fmt::format(
@@ -286,7 +251,7 @@ std::string why_not_text(
         headline(request, *answer.layout));
   constexpr std::size_t indent = 5;
   out = fold_lines(in_charset(out, style.terminal.utf8), style.terminal.width, indent);
-  if (answer.layout) out += "\n" + table_text(short_table(one), by_importance(style));
+  if (answer.layout) out += "\n" + layouts_text(one, style);
   return out;
 }
 
