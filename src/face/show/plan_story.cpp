@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "show/plan_story.hpp"
 
+#include "show/column.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
-
-#include <shardsweep/table.hpp>
 
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace shardsweep {
@@ -20,61 +19,93 @@ double at_most(const PlannedLaunch& one) {
   return one.tokens_per_s_per_gpu * std::exp(sigmas * one.sigma);
 }
 
-std::vector<Value> columns_of_cell(const PlannedCell& cell) {
-  return {
-      cell.model, std::int64_t{cell.seq_len}, std::int64_t{cell.nodes}, std::int64_t{cell.gpus}};
-}
-
-Table all_rows(const std::vector<PlannedCell>& cells) {
-  Table table{{"model", "seq_len", "nodes", "gpus", "launch", "layout", "predicted", "at_most",
-                  "fits", "gpu_hours", "rule", "why"},
-      {}};
-  for (const auto& cell : cells) {
-    std::int64_t number = 0;
-    for (const auto& one : cell.launches) {
-      auto& row = table.rows.emplace_back(columns_of_cell(cell));
-      for (Value value : std::vector<Value>{++number, layout_text(one.point),
-               one.tokens_per_s_per_gpu, at_most(one), one.fits, one.gpu_hours, Value(), one.why})
-        row.push_back(std::move(value));
-    }
-    for (const auto& one : cell.left_out) {
-      auto& row = table.rows.emplace_back(columns_of_cell(cell));
-      for (Value value : std::vector<Value>{Value(), layout_text(one.point), Value(), Value(),
-               Value(), Value(), one.verdict.constraint, one.verdict.why})
-        row.push_back(std::move(value));
-    }
-  }
-  return table;
-}
-
-std::string launches_text(const PlannedCell& cell, const TableStyle& style) {
-  Table table{{"launch", "layout", "predicted", "at_most", "fits", "gpu_hours", "why"}, {}};
+/// A launch with its number, or a point that is left out.
+struct StoryRow {
+  const PlannedCell* cell = nullptr;
   std::int64_t number = 0;
-  for (const auto& one : cell.launches)
-    table.rows.push_back({++number, layout_text(one.point),
-        grouped(std::llround(one.tokens_per_s_per_gpu)), grouped(std::llround(at_most(one))),
-        fmt::format("{:.0f} %", 100 * one.fits), fmt::format("{:.1f}", one.gpu_hours), one.why});
-  return table_text(table, style);
+  const PlannedLaunch* launch = nullptr;
+  const LeftOut* left_out = nullptr;
+};
+
+using StoryColumn = Column<StoryRow>;
+
+/// NULL of what is left out.
+StoryColumn launch_column(std::string name, double (*number)(const PlannedLaunch&),
+    std::string (*text)(double), std::string title = "") {
+  return {std::move(name),
+      [number](const StoryRow& row) { return row.launch ? Value(number(*row.launch)) : Value(); },
+      For::all, std::move(title),
+      [number, text](
+          const StoryRow& row) { return row.launch ? text(number(*row.launch)) : std::string(); }};
 }
 
-std::string left_out_text(const PlannedCell& cell, const TableStyle& style) {
-  Table table{{"layout", "rule", "why"}, {}};
+std::string whole_text(double number) {
+  return grouped(std::llround(number));
+}
+
+const View<StoryRow>& story_columns() {
+  using Row = const StoryRow&;
+  static const View<StoryRow> columns{
+      {"model", [](Row row) { return row.cell->model; }, For::machines},
+      {"seq_len", [](Row row) { return std::int64_t{row.cell->seq_len}; }, For::machines},
+      {"nodes", [](Row row) { return std::int64_t{row.cell->nodes}; }, For::machines},
+      {"gpus", [](Row row) { return std::int64_t{row.cell->gpus}; }, For::machines},
+      {"launch", [](Row row) { return row.launch ? Value(row.number) : Value(); }},
+      {"layout",
+          [](Row row) {
+            return layout_text(row.launch ? row.launch->point : row.left_out->point);
+          }},
+      launch_column(
+          "predicted", [](const PlannedLaunch& one) { return one.tokens_per_s_per_gpu; },
+          whole_text),
+      launch_column("at_most", at_most, whole_text, "at most"),
+      launch_column(
+          "fits", [](const PlannedLaunch& one) { return one.fits; },
+          [](double share) { return fmt::format("{:.0f} %", 100 * share); }),
+      launch_column(
+          "gpu_hours", [](const PlannedLaunch& one) { return one.gpu_hours; },
+          [](double hours) { return fmt::format("{:.1f}", hours); }),
+      {"rule",
+          [](Row row) { return row.launch ? Value() : Value(row.left_out->verdict.constraint); }},
+      {"why", [](Row row) { return row.launch ? row.launch->why : row.left_out->verdict.why; }}};
+  return columns;
+}
+
+std::vector<StoryRow> launches_of(const PlannedCell& cell) {
+  std::vector<StoryRow> rows;
+  for (const auto& one : cell.launches)
+    rows.push_back({&cell, std::ssize(rows) + 1, &one});
+  return rows;
+}
+
+std::vector<StoryRow> left_out_of(const PlannedCell& cell) {
+  std::vector<StoryRow> rows;
   for (const auto& one : cell.left_out)
-    table.rows.push_back({layout_text(one.point), one.verdict.constraint, one.verdict.why});
-  return "Left out:\n" + table_text(table, style);
+    rows.push_back({.cell = &cell, .left_out = &one});
+  return rows;
+}
+
+std::string all_rows(const std::vector<PlannedCell>& cells, const TableStyle& style) {
+  std::vector<StoryRow> rows;
+  for (const auto& cell : cells) {
+    for (const auto& some : {launches_of(cell), left_out_of(cell)})
+      rows.insert(rows.end(), some.begin(), some.end());
+  }
+  return view_text(story_columns(), rows, style);
 }
 
 }  // namespace
 
 std::string plan_story_text(const std::vector<PlannedCell>& cells, const TableStyle& style) {
-  if (style.format != Format::table) return table_text(all_rows(cells), style);
+  if (!is_for_people(style.format)) return all_rows(cells, style);
   std::string text;
   for (const auto& cell : cells) {
     text += fmt::format("{}{} seq_len {} on {}: {}\n", text.empty() ? "" : "\n", cell.model,
         cell.seq_len, cell.nodes > 0 ? counted(cell.nodes, "node") : counted(cell.gpus, "GPU"),
         counted(static_cast<std::int64_t>(cell.launches.size()), "trial"));
-    if (!cell.launches.empty()) text += launches_text(cell, style);
-    if (!cell.left_out.empty()) text += left_out_text(cell, style);
+    if (!cell.launches.empty()) text += view_text(story_columns(), launches_of(cell), style);
+    if (!cell.left_out.empty())
+      text += "Left out:\n" + view_text(story_columns(), left_out_of(cell), style);
   }
   return text;
 }
