@@ -25,6 +25,12 @@ constexpr const char* own_metrics_sql =
     "m.detail, '{}')) AS j WHERE j.type IN ('integer', 'real') AND j.key <> 't' AND j.key NOT "
     "IN (SELECT name FROM pragma_table_info('measurements')))";
 
+/// Runs of one round in one allocation are a pair. An imported one keeps the token that it had
+/// where it ran behind its sweep's id (imported_rows.cpp).
+constexpr const char* allocation_sql =
+    "(SELECT iif(l.backend = 'imported', substr(l.token, instr(l.token || '/', '/') + 1), "
+    "l.token) FROM allocations AS l WHERE l.id = a.allocation)";
+
 std::string dumped(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
@@ -44,6 +50,8 @@ std::string list_of(const std::vector<LineColumn>& columns, std::string_view pre
       text += "iif(t.outcome IS NULL, 0, t.charged)";
     } else if (column.name == "detail") {
       text += own_metrics_sql;
+    } else if (column.name == "allocation") {
+      text += allocation_sql;
     } else {
       text += fmt::format("{}{}", prefix, column.name);
     }

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -358,10 +359,9 @@ class LinesIntoInbox {
     here.refuse_rest(json);
     const auto& slug = text_in(values, "slug");
     if (!is_slug(slug)) here.refuse_value("trial", slug, "the name of a trial");
-    for (const auto* key : {"identity", "lane"}) {
-      if (!is_hash(text_in(values, key)))
-        here.refuse_value(key, text_in(values, key), "a hash of 32 hex digits");
-    }
+    if (!is_hash(text_in(values, "lane")))
+      here.refuse_value("lane", text_in(values, "lane"), "a hash of 32 hex digits");
+    check_identity(here, values);
     const auto number = result_.trials + 2;
     for (const auto& name : {slug, text_in(values, "identity")}) {
       if (const auto known = seen_.emplace(name, number); !known.second)
@@ -389,6 +389,29 @@ class LinesIntoInbox {
     results.run(values);
   }
 
+  /// A point's hash; behind it which run of its layout it is, as put_finals() names it.
+  static void check_identity(const LineHere& here, LineValues& values) {
+    const std::string identity = text_in(values, "identity");
+    const auto slash = std::min(identity.find('/'), identity.size());
+    if (!is_hash(identity.substr(0, slash)))
+      here.refuse_value("identity", identity, "a hash of 32 hex digits");
+    const std::string run = identity.substr(slash);
+    std::int64_t again = integer_in(values, "again");
+    constexpr std::string_view word = "/again";
+    // Earlier versions wrote no `again`.
+    if (again == 0 && run.starts_with(word))
+      (void)std::from_chars(run.data() + word.size(), run.data() + run.size(), again);
+    values["again"] = again;
+    const auto round = integer_in(values, "final_round");
+    const std::string right = text_in(values, "final_of").empty() ? ""
+        : again > 0 ? fmt::format("{}{}.{}", word, again, round)
+                    : fmt::format("/f{}", round);
+    if (run != right && !(again > 0 && run == right + "-before"))
+      here.refuse_value("identity", identity,
+          right.empty() ? "a hash of 32 hex digits"
+                        : fmt::format("a hash with '{}' behind it", right));
+  }
+
   LineValues attempt_of(const LineHere& here, OrderedJson& json, const std::string& identity) {
     OrderedJson measured;
     const bool is_measured = json.contains("measured");
@@ -399,6 +422,8 @@ class LinesIntoInbox {
     }
     auto values = values_of(here, json, columns_.attempt);
     here.refuse_rest(json);
+    if (const auto& token = text_in(values, "allocation"); !token.empty() && !is_slug(token))
+      here.refuse_value("allocation", token, "the token of an allocation");
     values["identity"] = identity;
     values["measured"] = std::int64_t{is_measured ? 1 : 0};
     for (const auto& column : columns_.measured)
@@ -433,9 +458,15 @@ std::map<std::string, OrderedJson> trials_of_lines(
     auto json = LineHere(where, number).checked(rest.substr(0, end));
     rest.remove_prefix(end + 1);
     if (!json.contains("trial")) continue;
-    for (const auto* changes : {"hidden", "predicted_memory_bytes", "predicted_train_step_s",
-             "predicted_attempt_s", "predicted_tokens_per_s_per_gpu"})
+    for (const auto* changes :
+        {"hidden", "predicted_memory_bytes", "predicted_train_step_s", "predicted_attempt_s",
+            "predicted_tokens_per_s_per_gpu", "again", "software", "final_avoid"})
       json.erase(changes);
+    // Of lines of earlier versions they are not known.
+    if (json.contains("attempts")) {
+      for (auto& attempt : json["attempts"])
+        attempt.erase("allocation");
+    }
     if (with_numbers) json["line"] = number;
     trials.emplace(json["trial"].get<std::string>(), std::move(json));
   }

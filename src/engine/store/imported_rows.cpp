@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep::sqlite {
 namespace {
 
@@ -15,12 +17,21 @@ std::string literal_of_default(const Value& value) {
   return text == nullptr ? "NULL" : literal(*text);
 }
 
-/// "coalesce(r.a, 0), r.b": what a staged row leaves out has its column's default.
+/// "coalesce(r.a, 0)": what a staged row leaves out has its column's default; trials and
+/// allocations that it names are found in this database.
+std::string staged(const LineColumn& column) {
+  if (column.name == "final_of")
+    return "(SELECT b.id FROM trials AS b WHERE b.sweep = ?1 AND b.slug = r.final_of)";
+  const auto value =
+      fmt::format("coalesce(r.{}, {})", column.name, literal_of_default(column.otherwise));
+  if (column.name != "allocation") return value;
+  return fmt::format("(SELECT l.id FROM allocations AS l WHERE l.token = ?1 || '/' || {})", value);
+}
+
 std::string staged(const std::vector<LineColumn>& columns) {
   std::string text;
   for (const auto& column : columns)
-    text += fmt::format("{}coalesce(r.{}, {})", text.empty() ? "" : ", ", column.name,
-        literal_of_default(column.otherwise));
+    text += (text.empty() ? "" : ", ") + staged(column);
   return text;
 }
 
@@ -40,27 +51,20 @@ struct ImportedRowsSql {
       "ON m.attempt = a.id WHERE t.state = 'ended' AND (t.outcome <> r.outcome OR "
       "m.tokens_per_s_per_gpu IS NOT x.tokens_per_s_per_gpu) ORDER BY r.n LIMIT 1";
   std::string fresh = "SELECT count(*) FROM trials WHERE sweep = ? AND state = 'planned'";
-  std::string allocation =
+  // As many as had measured it. Tokens are of one database: behind the sweep's id it is none of
+  // ours.
+  std::string allocations =
       "INSERT INTO allocations (sweep, token, job_name, job_id, dir, backend, nodes, "
       "slots_per_node, state, submission, job_state, created_at, claimed_at, last_beat, "
       "from_lead_n, said_bye, draining, end_reason, end_outcome, time_limit_s, detail, "
-      "ended_at) VALUES (?1, lower(hex(randomblob(8))), 'import', '', '', 'imported', 1, 1, "
-      "'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2) RETURNING id";
+      "ended_at) SELECT DISTINCT ?1, ?1 || '/' || coalesce(allocation, ''), 'import', '', '', "
+      "'imported', 1, 1, 'ended', 'accepted', 'ended', ?2, 0, 0, 0, 1, 1, '', '', 0.0, '', ?2 "
+      "FROM incoming_attempts WHERE true ON CONFLICT (token) DO NOTHING";
   // Known ones too: a later sweep file may no longer have them.
   std::string facts =
       "UPDATE trials SET runner = r.runner, runner_version = r.runner_version, hidden = "
       "coalesce(r.hidden, 0) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
       "trials.identity = r.identity";
-  std::string ends =
-      "UPDATE trials SET state = 'ended', outcome = r.outcome, cause = coalesce(r.cause, ''), "
-      "cancelled_by = coalesce(r.cancelled_by, ''), fragmented = coalesce(r.fragmented, 0), "
-      "expandable = coalesce(r.expandable, 0), charged = coalesce(r.charged, 0), elsewhere = "
-      "coalesce(r.elsewhere, 0), final_round = coalesce(r.final_round, 0), final_set = "
-      "coalesce(r.final_set, 0), final_sets = coalesce(r.final_sets, 1), final_resolve = "
-      "coalesce(r.final_resolve, 0.0), final_of = (SELECT b.id FROM trials AS b WHERE b.sweep "
-      "= ?1 AND b.slug = r.final_of), attempts = (SELECT ifnull(max(x.number), 0) FROM "
-      "incoming_attempts AS x WHERE x.identity = r.identity) FROM incoming_results AS r WHERE "
-      "trials.sweep = ?1 AND trials.identity = r.identity AND trials.state = 'planned'";
   // Nothing of it is to be run, and nothing of it is of the daemon's world.
   std::string over = "UPDATE sweeps SET state = 'cancelled' WHERE id = ?";
 };
@@ -70,23 +74,37 @@ const ImportedRowsSql& imported_rows_sql() {
   return statements;
 }
 
-/// Attempts of trials that are new, and their measurements.
-void put_attempts(Database& database, SweepId sweep, std::int64_t allocation) {
-  const auto columns = line_columns(database);
+/// Attempts of trials that are new, their measurements, and how these trials have ended.
+void put_results(Database& database, SweepId sweep) {
+  auto columns = line_columns(database);
   Statement(database,
-      fmt::format("INSERT INTO attempts (trial, allocation, nonce, dir, state, {}) SELECT t.id, "
-                  "?2, lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
+      fmt::format("INSERT INTO attempts (trial, nonce, dir, state, {}) SELECT t.id, "
+                  "lower(hex(randomblob(16))), '', 'ended', {} FROM incoming_attempts AS r "
                   "JOIN trials AS t ON t.sweep = ?1 AND t.identity = r.identity WHERE t.state "
                   "= 'planned' ORDER BY r.n",
           names_of_columns(columns.attempt), staged(columns.attempt)))
-      .run(sweep, allocation);
+      .run(sweep);
   Statement(database,
       fmt::format("INSERT INTO measurements (attempt, trial, {}) SELECT a.id, t.id, {} FROM "
                   "incoming_attempts AS r JOIN trials AS t ON t.sweep = ?1 AND t.identity = "
-                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number AND "
-                  "a.allocation = ?2 WHERE r.measured = 1 ORDER BY r.n",
+                  "r.identity JOIN attempts AS a ON a.trial = t.id AND a.number = r.number "
+                  "WHERE t.state = 'planned' AND r.measured = 1 ORDER BY r.n",
           names_of_columns(columns.measured), staged(columns.measured)))
-      .run(sweep, allocation);
+      .run(sweep);
+  std::erase_if(columns.trial, [](const LineColumn& column) {
+    const auto& facts = trial_fact_columns();
+    return std::find(facts.begin(), facts.end(), column.name) == facts.end();
+  });
+  std::string ends;
+  for (const auto& column : columns.trial)
+    ends += fmt::format("{}{} = {}", ends.empty() ? "" : ", ", column.name, staged(column));
+  Statement(database,
+      fmt::format("UPDATE trials SET state = 'ended', {}, attempts = (SELECT "
+                  "ifnull(max(x.number), 0) FROM incoming_attempts AS x WHERE x.identity = "
+                  "r.identity) FROM incoming_results AS r WHERE trials.sweep = ?1 AND "
+                  "trials.identity = r.identity AND trials.state = 'planned'",
+          ends))
+      .run(sweep);
 }
 
 std::string told(const Statement::Use& row, int column) {
@@ -120,8 +138,8 @@ void put_imported(Database& database, SweepId sweep, Timestamp now) {
   Statement(database, imported_rows_sql().over).run(sweep);
   Statement(database, imported_rows_sql().facts).run(sweep);
   if (one(database, imported_rows_sql().fresh, sweep) == 0) return;
-  put_attempts(database, sweep, one(database, imported_rows_sql().allocation, sweep, now));
-  Statement(database, imported_rows_sql().ends).run(sweep);
+  Statement(database, imported_rows_sql().allocations).run(sweep, now);
+  put_results(database, sweep);
 }
 
 }  // namespace shardsweep::sqlite

@@ -15,9 +15,19 @@
 namespace shardsweep::sqlite {
 namespace {
 
-/// Of this machine and this database, and what a rank found in its environment.
-constexpr std::array<std::string_view, 8> not_of_lines{
-    "id", "trial", "allocation", "nonce", "dir", "state", "leader", "environment"};
+/// Stored fields of a row that stand in lines, but those that a submission has.
+template <class Row, class IsStored>
+std::vector<std::string> facts_of(const IsStored& is_stored) {
+  std::vector<std::string> names;
+  const auto& submitted = submitted_columns();
+  visit_fields<Row>([&](const auto& field) {
+    const bool left_out = std::any_of(not_in_lines.begin(), not_in_lines.end(),
+                              [&](const auto& one) { return one.column == field.name; }) ||
+        std::find(submitted.begin(), submitted.end(), field.name) != submitted.end();
+    if (is_stored(field) && !left_out) names.emplace_back(field.name);
+  });
+  return names;
+}
 
 std::string key_of_column(const std::string& name) {
   if (name == "slug") return "trial";
@@ -68,22 +78,17 @@ std::vector<LineColumn> chosen(
 }  // namespace
 
 const std::vector<std::string>& trial_fact_columns() {
-  static const std::vector<std::string> columns{"outcome", "cause", "cancelled_by", "hidden",
-      "fragmented", "expandable", "charged", "elsewhere", "final_of", "final_round", "final_set",
-      "final_sets", "final_resolve"};
+  static const auto columns = [] {
+    auto names = facts_of<TrialRow>([](const auto& field) { return !field.is(Flag::unstored); });
+    names.insert(names.end(), {"final_sets", "final_resolve"});  // the answers' alone
+    return names;
+  }();
   return columns;
 }
 
 const std::vector<std::string>& attempt_fact_columns() {
-  static const auto columns = [] {
-    std::vector<std::string> names;
-    visit_fields<AttemptRow>([&](const auto& field) {
-      if (field.is_stored() &&
-          std::find(not_of_lines.begin(), not_of_lines.end(), field.name) == not_of_lines.end())
-        names.emplace_back(field.name);
-    });
-    return names;
-  }();
+  static const auto columns =
+      facts_of<AttemptRow>([](const auto& field) { return field.is_stored(); });
   return columns;
 }
 
@@ -110,13 +115,18 @@ LineColumns line_columns(Database& database) {
   names.insert(names.end(), trial_fact_columns().begin(), trial_fact_columns().end());
   columns.trial = chosen(trials, names);
   for (auto& column : columns.trial) {
-    // By name: ids are of one database.
-    if (column.name == "final_of") column.kind = LineKind::text;
+    // By name: ids are of one database. Of software a trial has a snapshot's name.
+    if (column.name == "final_of" || column.name == "software") column.kind = LineKind::text;
     // A submission binds them, and a prediction that nobody made is 0.
     if (column.name.starts_with("predicted_"))
       column.otherwise = column.kind == LineKind::integer ? Value(std::int64_t{0}) : Value(0.0);
   }
   columns.attempt = chosen(columns_of_table(database, "attempts"), attempt_fact_columns());
+  for (auto& column : columns.attempt) {
+    if (column.name != "allocation") continue;
+    column.kind = LineKind::text;  // its token
+    column.otherwise = "";
+  }
   columns.measured = chosen(columns_of_table(database, "measurements"), measured_columns());
   for (auto& column : columns.measured) {
     if (column.name == "software") column.otherwise = "{}";

@@ -8,15 +8,44 @@
 
 #include <shardsweep/table.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardsweep::sqlite {
 
+/// A column of trials, attempts, measurements or left_out that no line has.
+struct NotInLines {
+  std::string_view column;
+  std::string_view why;
+};
+inline constexpr std::array<NotInLines, 19> not_in_lines{{
+    {"id", "of one database"},
+    {"sweep", "the file is the sweep"},
+    {"position", "the order of the lines"},
+    {"state", "all of them have ended"},
+    {"attempts", "those of the line are counted"},
+    {"last_outcome", "that of the last attempt"},
+    {"prior", "a trial that runs again has it as its outcome"},
+    {"prior_cause", "as its outcome"},
+    {"side", "runs with a profiler measure nothing: none has a line"},
+    {"counted_attempt", "follows from the attempts"},
+    {"counted_mark", "follows from the measurements"},
+    {"counted_speed", "follows from the measurements"},
+    {"counted_code", "follows from the attempts"},
+    {"trial", "the line's"},
+    {"attempt", "the line's"},
+    {"nonce", "of one database"},
+    {"dir", "of one machine"},
+    {"leader", "of one database"},
+    {"environment", "may hold secrets"},
+}};
+
 /// Of how a trial ended, beside the columns that a submission has.
 [[nodiscard]] const std::vector<std::string>& trial_fact_columns();
-/// Of an attempt that is over: no ids, folders, nonces, and nothing of its environment.
+/// Of an attempt that is over.
 [[nodiscard]] const std::vector<std::string>& attempt_fact_columns();
 /// Of a measurement: metrics and what they were measured with.
 [[nodiscard]] const std::vector<std::string>& measured_columns();

@@ -92,6 +92,9 @@ class Daemon {
   [[nodiscard]] TrialId trial(const std::string& where);
   void commit(std::vector<Change> changes) { must(store->commit(changes)); }
 
+  /// The next run is in an allocation of its own.
+  void leave_allocation() { allocation_ = 0; }
+
   std::unique_ptr<Store> store;
   Timestamp now = 1'700'000'000'000'000;
 
