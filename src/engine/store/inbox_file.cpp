@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <system_error>
@@ -153,6 +154,31 @@ void put_attempt(Statement::Use& row, const ImportedSweep& imported, const Impor
   }
 }
 
+/// Labels are in a trial's identity and not in its slug. Slugs that are alike get so many more
+/// digits of their identities as make them differ.
+std::vector<std::string> distinct_slugs(const std::vector<ImportedTrial>& trials) {
+  std::map<std::string_view, std::vector<std::string_view>> alike;  // identities by slug
+  for (const auto& trial : trials)
+    alike[trial.names.slug].emplace_back(trial.names.identity);
+  std::map<std::string_view, std::size_t> digits;
+  for (auto& [slug, identities] : alike) {
+    std::sort(identities.begin(), identities.end());
+    auto& count = digits[slug] = slug_digits;
+    const auto is_same = [&](std::string_view a, std::string_view b) {
+      return a != b && a.substr(0, count) == b.substr(0, count);
+    };
+    while (std::adjacent_find(identities.begin(), identities.end(), is_same) != identities.end())
+      ++count;
+  }
+  std::vector<std::string> slugs;
+  slugs.reserve(trials.size());
+  for (const auto& trial : trials) {
+    const auto more = digits.at(trial.names.slug) - slug_digits;
+    slugs.push_back(trial.names.slug + trial.names.identity.substr(slug_digits, more));
+  }
+  return slugs;
+}
+
 void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
   const auto& columns = submitted_columns();
   Statement insert(inbox,
@@ -163,10 +189,12 @@ void put_imported_trials(Database& inbox, const ImportedSweep& imported) {
   const auto& tried = imported_attempt_columns();
   Statement insert_attempt(inbox,
       fmt::format("INSERT INTO attempts ({}) VALUES ({})", list(tried), places(tried.size())));
+  const auto slugs = distinct_slugs(imported.trials);
   std::int64_t position = 0;
   for (const auto& trial : imported.trials) {
-    auto row = insert.use(trial.names.slug, trial.names.identity, trial.names.lane, ++position,
-        layout_text(trial.point));
+    const auto& slug = slugs[static_cast<std::size_t>(position)];
+    auto row = insert.use(
+        slug, trial.names.identity, trial.names.lane, ++position, layout_text(trial.point));
     bind_point(row, imported.sweep, trial.point, json_of(imported.labels, trial.labels));
     row.bind(trial.prediction.memory_bytes);
     row.bind(trial.prediction.train_step_s);

@@ -18,7 +18,6 @@ using Buffer = fmt::memory_buffer;
 
 constexpr std::size_t slug_limit = 80;
 constexpr std::size_t model_limit = 24;
-constexpr std::size_t short_digits = 6;
 constexpr std::size_t long_digits = 16;
 
 template <class... Args>
@@ -243,13 +242,13 @@ std::string Identifier::slug(const Point& point) const {
     append_text(text, var.in_slug.at(static_cast<std::size_t>(point.vars.at(var.index))));
   if (point.repeat != 1) put(text, "-r{}", point.repeat);
 
-  if (text.size() + 1 + short_digits > slug_limit) {
+  if (text.size() + 1 + slug_digits > slug_limit) {
     text.resize(slug_limit - 2 - long_digits);
     text.push_back('-');
-    append_text(text, std::string_view(digits).substr(short_digits, long_digits - short_digits));
+    append_text(text, std::string_view(digits).substr(slug_digits, long_digits - slug_digits));
   }
   text.push_back('-');
-  append_text(text, std::string_view(digits).substr(0, short_digits));
+  append_text(text, std::string_view(digits).substr(0, slug_digits));
   return {text.data(), text.size()};
 }
 

@@ -10,11 +10,15 @@
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/sweep.hpp>
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace shardsweep {
+
+/// Of the identity, at the end of a slug.
+inline constexpr std::size_t slug_digits = 6;
 
 /// Names the points of one sweep. Hashes what all its points share once.
 ///

@@ -191,3 +191,16 @@ TEST_CASE("what the table ranks first is named though its software is not shown"
   CHECK(cell.published_layout == "dp4 tp1 pp2 mb1 ga64 z0");
   CHECK(cell.published_by == "unknown before");
 }
+
+TEST_CASE("rows whose slugs are alike get as many digits as tell them apart") {
+  const TempDir dir;
+  auto theirs = imported(table());
+  for (std::size_t i = 0; i < 2; ++i) {
+    theirs.trials[i].names.slug = "theirs-3f9a01";
+    theirs.trials[i].names.identity = fmt::format("3f9a01c{}{}", i, std::string(24, '0'));
+  }
+  must(write_imported(dir / "inbox", theirs));
+  Daemon(dir / "a.db").submit(dir / "inbox");
+  CHECK(rows_of(dir / "a.db", "SELECT slug FROM trials WHERE slug LIKE 'theirs-3f9a01%'") ==
+      "theirs-3f9a01c0\ntheirs-3f9a01c1\n");
+}
