@@ -11,14 +11,21 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t recomputes = 3;
-
-std::size_t kind_of(const Reading& reading) {
-  const auto& layout = reading.point.layout;
+constexpr std::size_t kind_of(const Layout& layout, bool fused) {
   const auto zero = static_cast<std::size_t>(layout.zero);
   const auto recompute = static_cast<std::size_t>(layout.recompute);
-  const std::size_t unfused = reading.traits.flash_attention.value_or(true) ? 0 : 1;
-  return ((zero * recomputes + recompute) * 2 + (layout.sequence_parallel ? 1 : 0)) * 2 + unfused;
+  const auto sequence_parallel = std::size_t{layout.sequence_parallel ? 1U : 0U};
+  return ((zero * recompute_words.size() + recompute) * 2 + sequence_parallel) * 2 +
+      (fused ? 0 : 1);
+}
+static_assert(kind_of({.zero = 3,
+                          .recompute = static_cast<Recompute>(recompute_words.size() - 1),
+                          .sequence_parallel = true},
+                  false) == reading_kinds - 1,
+    "each reading has a kind of its own");
+
+std::size_t kind_of(const Reading& reading) {
+  return kind_of(reading.point.layout, reading.traits.flash_attention.value_or(true));
 }
 
 /// One more axis: each reading becomes one for each value.

@@ -18,7 +18,7 @@
 namespace shardsweep {
 
 /// ZeRO stage x recompute x sequence parallel x attention.
-inline constexpr std::size_t reading_kinds = std::size_t{4} * 3 * 2 * 2;
+inline constexpr std::size_t reading_kinds = std::size_t{4} * recompute_words.size() * 2 * 2;
 
 /// One layout that a point may be.
 struct Reading {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <vector>
 
 using namespace shardsweep;
@@ -56,6 +57,20 @@ TEST_CASE("a point has one reading where nothing is unknown, else all that it ma
   auto alone = read_point(1, 16, 1);
   alone.unknown = {.zero = true, .sequence_parallel = true};
   CHECK(readings_of(alone).size() == 1);
+}
+
+TEST_CASE("each set of recomputed modules is a kind of its own") {
+  ReadingBelief belief;
+  std::set<std::size_t> kinds;
+  for (std::size_t i = 0; i < recompute_words.size(); ++i) {
+    auto at = read_point(2, 2, 1);
+    at.point.layout.recompute = static_cast<Recompute>(i);
+    at.point.layout.zero = 3;
+    const auto kind = readings_of(at).front().kind;
+    kinds.insert(kind);
+    CHECK(belief.learn(std::array{kind}, std::array{0.5}) == std::vector<double>{1.0});
+  }
+  CHECK(kinds.size() == recompute_words.size());
 }
 
 TEST_CASE("what most rows turn out to be is what the next one is taken for") {
