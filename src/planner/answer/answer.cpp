@@ -111,10 +111,12 @@ struct FinalRanking {
 };
 
 /// Among those that finals can't tell apart from their first one, the highest median first.
-std::size_t highest_of_tied(const std::vector<Entry>& finalists, const HeldFinals& held) {
+/// `verdicts`: of the first one to each other one.
+std::size_t highest_of_tied(
+    const std::vector<Entry>& finalists, const std::vector<SpeedVerdict>& verdicts) {
   std::size_t highest = 0;
   for (std::size_t i = 1; i < finalists.size(); ++i) {
-    const bool tied = held.finals.verdicts[i - 1].difference != Difference::faster;
+    const bool tied = verdicts[i - 1].difference != Difference::faster;
     if (tied && is_faster(finalists[i], finalists[highest])) highest = i;
   }
   return highest;
@@ -146,7 +148,7 @@ FinalRanking settle(std::vector<Entry>& entries, const HeldFinals& held) {
   if (held.finals.verdicts.empty() || held.finals.verdicts.front().share.pairs == 0) return {};
   auto finalists = finalists_of(entries, held, ranking.verdicts);
   if (finalists.size() < 2) return {};
-  const auto highest = highest_of_tied(finalists, held);
+  const auto highest = highest_of_tied(finalists, ranking.verdicts);
   if (highest > 0) {
     // The first one's verdicts tell nothing of the new first one but by the pairs of the two.
     const SpeedVerdict between = reversed(ranking.verdicts[highest - 1]);

@@ -160,6 +160,18 @@ TEST_CASE("of finalists that can't be told apart the highest median stands first
   CHECK(certainty_text(answer).find(" -") == std::string::npos);
 }
 
+TEST_CASE("a finalist that is not asked for leaves the others their own verdicts") {
+  // The third one is slower, the fourth one can't be told apart and has the highest median.
+  PlayedFinals played({{1000, 1010, 1000, 1010, 1000, 1010}, {995, 1005, 995, 1005, 995, 1005},
+      {985, 995, 985, 995, 985, 995}, {1010, 1020, 1010, 850, 1010, 1020}});
+  const auto all = answer_of(played.cell);
+  CHECK(all.winner()->name == "l4");
+  played.cell.layouts.erase(played.cell.layouts.begin() + 2);
+  const auto some = answer_of(played.cell);
+  CHECK(some.winner()->name == "l4");
+  CHECK(some.winner()->verdict.difference == all.winner()->verdict.difference);
+}
+
 TEST_CASE("without one of the two finalists the finals answer another question") {
   PlayedFinals played({{100, 101, 100, 101}, {104, 105, 104, 105}});
   played.cell.layouts.erase(played.cell.layouts.begin());
