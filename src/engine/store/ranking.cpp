@@ -6,6 +6,7 @@
 #include "filter/filter.hpp"
 #include "store/deadline.hpp"
 #include "store/hardware.hpp"
+#include "sweep/vars_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -406,15 +407,6 @@ std::vector<std::string> split_name(const std::string& name) {
   return parts;
 }
 
-/// `{"nvls":"1"}` as `nvls 1`.
-std::string vars_text(const std::string& json) {
-  std::string text;
-  std::copy_if(json.begin(), json.end(), std::back_inserter(text),
-      [](char c) { return c != '{' && c != '}' && c != '"'; });
-  std::replace(text.begin(), text.end(), ':', ' ');
-  return text;
-}
-
 /// Cells of one name differ in the vars alone: which of their values is the best one?
 std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
   constexpr std::size_t most_told = 6;
@@ -436,9 +428,11 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
       if (speed(cell) > speed(best)) best = cell;
     }
     const auto parts = split_name(std::get<std::string>(name));
-    told.push_back(fmt::format("{}, {}: {} is the best of {} values: {}.", parts.front(),
-        counted(std::atoll(parts.back().c_str()), "GPU"), vars_text(best->vars), all.size(),
-        certainty_text(joined(winners))));
+    const auto answer = joined(winners);
+    told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", parts.front(),
+        counted(std::atoll(parts.back().c_str()), "GPU"), vars_text(best->vars),
+        short_form(answer) == "tie" ? "comes first of" : "is the best of", all.size(),
+        certainty_text(answer)));
   }
   const auto all = told.size();
   if (all > most_told) {

@@ -2,6 +2,7 @@
 #include "answer/best_text.hpp"
 
 #include "answer/answer.hpp"
+#include "sweep/vars_text.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 
 namespace shardsweep {
 
@@ -23,12 +23,7 @@ std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) 
   if (cell.nodes > 0 && varies(&CellName::nodes)) parts.push_back(counted(cell.nodes, "node"));
   if (cell.nodes == 0 && varies(&CellName::gpus)) parts.push_back(counted(cell.gpus, "GPU"));
   if (varies(&CellName::seq_len)) parts.push_back(fmt::format("seq_len {}", cell.seq_len));
-  if (varies(&CellName::vars)) {
-    std::string vars;
-    std::copy_if(cell.vars.begin(), cell.vars.end(), std::back_inserter(vars),
-        [](char c) { return c != '{' && c != '}' && c != '"'; });
-    parts.push_back(vars);
-  }
+  if (varies(&CellName::vars)) parts.push_back(vars_text(cell.vars));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

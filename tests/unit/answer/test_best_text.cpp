@@ -35,6 +35,13 @@ TEST_CASE("the notice at the end of a sweep names the answer, and why it is doub
   CHECK(many.ends_with("; and 2 more cells"));
 }
 
+TEST_CASE("vars stand in words as their sweep file has them") {
+  auto one = best(1, 100);
+  auto other = best(1, 90);
+  one.cell.vars = R"({"nccl_ib_hca":"mlx5_0:1","note":"a,b{\"c\"}","nvls":1})";
+  CHECK(cell_text(one.cell, {one, other}) == "nccl_ib_hca mlx5_0:1, note a,b{\"c\"}, nvls 1");
+}
+
 TEST_CASE("a table has room for the verdict and the lead") {
   auto answer = best(1, 100).answer;
   CHECK(brief_text(CellAnswer{}).empty());

@@ -36,6 +36,18 @@ TEST_CASE("best has a row per value of a var, as a search has a cell") {
                         "ahead (1 run each).") != std::string::npos);
 }
 
+TEST_CASE("of values of a var that are a tie none is called the best") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.gpus = {1}, .vars = {0, 1}});
+  for (const int nvls : {0, 1})
+    daemon.run(daemon.trial(fmt::format("model = 'tiny' and micro_batch = 1 and nvls = {}", nvls)),
+        Outcome::completed, 100);
+  const auto table = must(must(Reader::open(dir / "a.db"))->best({}));
+  CHECK(table.note.find("tiny, 1 GPU: nvls 0 comes first of 2 values: tie: equal (1 run each).") !=
+      std::string::npos);
+}
+
 // Sweeps on different GPUs ranked together in one cell.
 TEST_CASE("hardware is part of a cell") {
   const TempDir dir;

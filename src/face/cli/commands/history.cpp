@@ -12,6 +12,7 @@
 #include "report/history_page.hpp"
 #include "show/cell_text.hpp"
 #include "show/rows.hpp"
+#include "sweep/vars_text.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>
@@ -104,16 +105,6 @@ std::string json_word(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// `{"nvls": 1}` as "nvls 1".
-std::string vars_of_history(const std::string& text) {
-  const auto json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return {};
-  std::string words;
-  for (const auto& [name, value] : json.items())
-    words += fmt::format("{}{} {}", words.empty() ? "" : ", ", name, json_word(value));
-  return words;
-}
-
 std::string hosts_of_history(const std::string& text) {
   const auto json = Json::parse(text, nullptr, false);
   if (!json.is_array()) return {};
@@ -153,7 +144,7 @@ HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::str
   run.id = rows.integer(row, "trial_id");
   run.ended_at = rows.integer(row, "ended_at");
   // The vars of an imported table are labels: they set nothing.
-  if (!imported.contains(run.sweep)) run.vars = vars_of_history(rows.text(row, "vars"));
+  if (!imported.contains(run.sweep)) run.vars = vars_text(rows.text(row, "vars"));
   run.software = software_of(rows, row);
   auto& measured = run.measured;
   measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
