@@ -15,6 +15,9 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep::slurm {
@@ -34,12 +37,20 @@ struct Known {
   int exit_code = 0;
 };
 
-/// Ids grow with time; a shorter number is a smaller one.
-bool older(const std::string& a, const std::string& b) {
-  return a.size() != b.size() ? a.size() < b.size() : a < b;
-}
+/// Numbers of jobs grow with time, as do those of an array's elements: 999_10 before 1000. Equal
+/// ones are told apart by their texts.
 struct Older {
-  bool operator()(const std::string& a, const std::string& b) const { return older(a, b); }
+  static auto order_of(const std::string& id) {
+    const char* const end = id.data() + id.size();
+    std::uint64_t number = 0;
+    std::int64_t index = -1;
+    const char* rest = std::from_chars(id.data(), end, number).ptr;
+    if (rest != end && *rest == '_') (void)std::from_chars(rest + 1, end, index);
+    return std::tuple(number, index, std::string_view(id));
+  }
+  bool operator()(const std::string& a, const std::string& b) const {
+    return order_of(a) < order_of(b);
+  }
 };
 using KnownJobs = std::map<std::string, Known, Older>;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ostream>
+#include <utility>
 #include <variant>
 
 using namespace shardsweep;
@@ -116,6 +117,18 @@ TEST_CASE("of several jobs with one token the oldest that lives counts, the rest
   CHECK(std::get<JobSeen>(result.events.at(0)).job_id == "99");
   CHECK(result.cancel == std::vector<NamedJob>{{"100", "s-n2_3f9a01ab"}});
   CHECK(std::get<JobDuplicate>(result.events.at(1)).job_id == "100");
+}
+
+TEST_CASE("an element of an array is as old as its array") {
+  for (const auto& [older, newer] : {std::pair("999_3", "1000"), std::pair("99_10", "100_0"),
+           std::pair("999_3", "999_10"), std::pair("999_3", "1000_0")}) {
+    CAPTURE(older);
+    Watcher watcher;
+    const LookResult result = watcher.look({job(newer, "PENDING"), job(older, "PENDING")});
+    CHECK(std::get<JobSeen>(result.events.at(0)).job_id == older);
+    REQUIRE(result.cancel.size() == 1);
+    CHECK(result.cancel[0].id == newer);
+  }
 }
 
 TEST_CASE("of several jobs with one token none that runs is cancelled") {
