@@ -78,9 +78,8 @@ std::int64_t only_world(const Plan& plan) {
   return world;
 }
 
-using CellOfPoint = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::vector<std::int32_t>>;
-CellOfPoint cell_of_point(const Point& point) {
-  return {point.model, point.seq_len, point.gpus, point.vars};
+auto cell_of_point(const Point& point) {
+  return std::tuple(point.model, point.seq_len, point.nodes, point.gpus, point.vars);
 }
 
 /// Rank among values of a cell: 1 is the fastest.
@@ -119,7 +118,7 @@ void add_predicted(Table& table, const Planned& planned, const Point& point, con
 struct KnownTrial {
   ResultRow row;
   Point point;
-  std::tuple<std::string, std::int64_t, std::int64_t, std::string, std::string> cell;
+  std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string, std::string> cell;
   double speed = 0;
 };
 
@@ -135,8 +134,8 @@ std::vector<KnownTrial> known_trials(const Table& rows) {
     if (point.gpus != point.layout.world()) continue;
     point.repeat = 1;
     all.push_back({row, point,
-        {row.text("model"), row.number("seq_len"), point.layout.world(), row.text("vars"),
-            row.text("cluster")},
+        {row.text("model"), row.number("seq_len"), row.number("nodes"), point.layout.world(),
+            row.text("vars"), row.text("cluster")},
         row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
   }
   return all;
