@@ -58,11 +58,11 @@ Expected expected_of(const Request& request, const Meant& meant) {
   return {.sweep = row->second.name, .trials = all.trials, .go = true};
 }
 
-Result<ExitCode> run_control(const Session& session) {
+Result<ExitCode> run_verb(const Session& session, Verb verb) {
   const Options& options = session.options;
   const auto& own = options.of<ControlOptions>();
   Request request;
-  request.verb = from_word<Verb>(options.command).value_or(request.verb);
+  request.verb = verb;
   request.names = options.names;
   request.where = options.where;
   request.all = own.every_sweep;
@@ -84,6 +84,11 @@ Result<ExitCode> run_control(const Session& session) {
   SHARDSWEEP_ASSIGN(const Answer answer, ask_daemon(session, std::move(request), expected));
   say(answer.text);
   return ExitCode::done;
+}
+
+template <Verb verb>
+Result<ExitCode> run_control(const Session& session) {
+  return run_verb(session, verb);
 }
 
 void with_dry_run(Grammar& grammar, ControlOptions& own) {
@@ -117,7 +122,7 @@ extern const Command command_pause{.name = "pause",
           grammar.names("Sweeps. Default: all.");
           with_dry_run(grammar, grammar.own<ControlOptions>());
         },
-    .run = run_control};
+    .run = run_control<Verb::pause>};
 
 extern const Command command_resume{.name = "resume",
     .heading = Heading::daily,
@@ -133,7 +138,7 @@ extern const Command command_resume{.name = "resume",
           grammar.flag("--cancelled", own.cancelled,
               "Also resume trials that were cancelled by name or by --where.");
         },
-    .run = run_control};
+    .run = run_control<Verb::resume>};
 
 extern const Command command_cancel{.name = "cancel",
     .heading = Heading::daily,
@@ -142,14 +147,14 @@ extern const Command command_cancel{.name = "cancel",
         "shardsweep cancel my-sweep --dry-run\n"
         "shardsweep cancel my-sweep --where 'tp = 8'",
     .declare = declare_trials,
-    .run = run_control};
+    .run = run_control<Verb::cancel>};
 
 extern const Command command_rerun{.name = "rerun",
     .heading = Heading::daily,
     .help = "Measure ended trials again; old results stay until then.",
     .examples = "shardsweep rerun my-sweep --where \"outcome = 'crashed'\"",
     .declare = declare_trials,
-    .run = run_control};
+    .run = run_control<Verb::rerun>};
 
 extern const Command command_delete{.name = "delete",
     .heading = Heading::daily,
@@ -160,6 +165,6 @@ extern const Command command_delete{.name = "delete",
           grammar.names("Sweeps.");
           with_dry_run(grammar, grammar.own<ControlOptions>());
         },
-    .run = run_control};
+    .run = run_control<Verb::remove>};
 
 }  // namespace shardsweep
