@@ -25,11 +25,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
 #include <set>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -70,37 +68,24 @@ Result<RecordedFormat> format_of(const std::string& word) {
           fmt::join(recorded_format_words, ", ")));
 }
 
-/// A fraction ("0.01") or a percentage ("1%").
-std::optional<double> fraction_in(std::string_view text) {
-  const bool percent = !text.empty() && text.back() == '%';
-  if (percent) text.remove_suffix(1);
-  double value = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
-  return percent ? value / 100 : value;
-}
-
 tl::unexpected<Fault> refuse_until(std::string_view what) {
   return fault(FaultKind::invalid_input,
       fmt::format("--until: {}; write regret=1%,confidence=95%, runs=20 or gpu_hours=5", what));
 }
 
 Result<void> set_until(std::string_view key, std::string_view value, SearchUntil& until) {
-  const auto number = fraction_in(value);
-  if (!number || *number <= 0)
-    return refuse_until(fmt::format("'{}' is not a number above 0", value));
-  if (key == "regret" && *number < 1) {
-    until.regret = *number;
-  } else if (key == "confidence" && *number < 1) {
-    until.confidence = *number;
-  } else if (key == "runs" && *number == static_cast<double>(std::int64_t(*number))) {
-    until.runs = static_cast<std::int64_t>(*number);
-  } else if (key == "gpu_hours") {
-    until.gpu_hours = *number;
-  } else {
-    return refuse_until(fmt::format("'{}={}'", key, value));
-  }
-  return {};
+  const auto taken = [&](const auto& number, auto& into) -> Result<void> {
+    if (!number || *number <= 0)
+      return refuse_until(fmt::format("'{}={}' is no limit", key, value));
+    into = *number;
+    return {};
+  };
+  constexpr std::int64_t most_runs = 1'000'000'000;
+  if (key == "regret") return taken(config::parse_share(value), until.regret);
+  if (key == "confidence") return taken(config::parse_share(value), until.confidence);
+  if (key == "runs") return taken(config::parse_count(value, {1, most_runs, key}), until.runs);
+  if (key == "gpu_hours") return taken(config::parse_real(value), until.gpu_hours);
+  return refuse_until(fmt::format("'{}={}'", key, value));
 }
 
 tl::unexpected<Fault> refuse_without_family() {
