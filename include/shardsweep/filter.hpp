@@ -6,6 +6,7 @@
 
 #include <shardsweep/result.hpp>
 #include <shardsweep/sweep.hpp>
+#include <shardsweep/table.hpp>
 
 #include <memory>
 #include <optional>
@@ -18,6 +19,10 @@ namespace shardsweep {
 /// The names that an expression knows in every sweep, in the order of columns; vars come
 /// besides.
 [[nodiscard]] const std::vector<std::string_view>& where_columns();
+
+/// A value of a var as expressions and the database have it: a number if it is what that number
+/// prints as, else a text.
+[[nodiscard]] Value var_value(const std::string& text);
 
 /// Several compiled expressions, asked together. One expression, nothing else: no statement, no
 /// sub-query, no function with an effect.

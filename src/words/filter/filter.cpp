@@ -15,25 +15,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <set>
 #include <utility>
 
 namespace shardsweep::filter {
 namespace {
-
-// A number where its text is what that number prints as, as the database keeps it.
-Value var_value(const std::string& text) {
-  const auto* end = text.data() + text.size();
-  std::int64_t integer = 0;
-  if (const auto read = std::from_chars(text.data(), end, integer);
-      read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
-    return integer;
-  double real = 0;
-  if (const auto read = std::from_chars(text.data(), end, real); read.ec == std::errc() &&
-      read.ptr == end && (fmt::format("{}", real) == text || fmt::format("{}.0", real) == text))
-    return real;
-  return text;
-}
 
 Column axis_column(const AxisInfo& axis, const SweepSpec& sweep) {
   Column column{std::string(axis.name), axis.get, {}, "INTEGER"};
@@ -343,6 +330,20 @@ std::vector<Column> columns_of(const SweepSpec& sweep) {
 }  // namespace shardsweep::filter
 
 namespace shardsweep {
+
+Value var_value(const std::string& text) {
+  const auto* end = text.data() + text.size();
+  std::int64_t integer = 0;
+  if (const auto read = std::from_chars(text.data(), end, integer);
+      read.ec == std::errc() && read.ptr == end && std::to_string(integer) == text)
+    return integer;
+  double real = 0;
+  if (const auto read = std::from_chars(text.data(), end, real); read.ec == std::errc() &&
+      read.ptr == end && std::isfinite(real) &&
+      (fmt::format("{}", real) == text || fmt::format("{}.0", real) == text))
+    return real;
+  return text;
+}
 
 const std::vector<std::string_view>& where_columns() {
   static const std::vector<std::string_view> names = [] {

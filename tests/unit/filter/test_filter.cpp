@@ -103,6 +103,13 @@ TEST_CASE("answers do not depend on what was asked before") {
   }
 }
 
+TEST_CASE("a value of a var is a number if it prints as its text") {
+  CHECK(var_value("10") == Value(std::int64_t{10}));
+  CHECK(var_value("0.5") == Value(0.5));
+  for (const char* text : {"nan", "inf", "infinity", "-nan", "010", "1.10", ""})
+    CHECK(var_value(text) == Value(std::string(text)));
+}
+
 TEST_CASE("the name of a missing column is read from every version's message") {
   using filter::missing_column;
   CHECK(missing_column("no such column: full") == "full");

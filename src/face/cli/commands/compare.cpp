@@ -9,12 +9,14 @@
 #include "cli/printing.hpp"
 #include "show/side_by_side.hpp"
 
+#include <shardsweep/filter.hpp>
+
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 namespace shardsweep {
 namespace {
@@ -37,14 +39,6 @@ Result<double> limit_of(std::string_view text) {
   return share_in_option(text.substr(prefix.size()), "--fail-on");
 }
 
-/// A number as the database has it, else a text.
-std::string as_literal(const std::string& text) {
-  double number = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  return !text.empty() && read.ec == std::errc() && read.ptr == end ? text : literal_of(text);
-}
-
 /// Words for columns that people call otherwise; a var of that name goes before.
 Result<std::string> column_of(Reader& reader, const std::string& by) {
   if (by != "image" && by != "site") return by;
@@ -64,7 +58,8 @@ Options options_of(const Options& options, const std::string& by, const std::str
     alone.names = {side};
     return alone;
   }
-  const auto is_it = fmt::format("{} = {}", by, as_literal(side));
+  const auto is_it = fmt::format("{} = {}", by,
+      std::holds_alternative<std::string>(var_value(side)) ? literal_of(side) : side);
   alone.where = options.where.empty() ? is_it : fmt::format("({}) and {}", options.where, is_it);
   return alone;
 }
