@@ -266,6 +266,13 @@ TEST_CASE("a vocabulary is padded so that each tp rank has a multiple of 128 row
   CHECK(last.real_vocab == 50257 - 7 * 6283);
 }
 
+TEST_CASE("a number of a flag is finite") {
+  const auto none = [](const char*) -> const char* { return nullptr; };
+  for (const char* text : {"inf", "infinity", "nan", "1e999", "-1", "1x", ""})
+    CHECK(parse_options({"--model", "tiny", "--moe-capacity", text}, none).error);
+  CHECK_FALSE(parse_options({"--model", "tiny", "--moe-capacity", "1.25"}, none).error);
+}
+
 TEST_CASE("a profile sets what its trainer does, and flags after it override") {
   const auto habits = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"--model", "tiny"});

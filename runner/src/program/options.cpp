@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -39,7 +40,7 @@ bool parse_real(const std::string& text, double& out) {
   if (text.empty()) return false;
   char* end = nullptr;
   out = std::strtod(text.c_str(), &end);
-  return *end == '\0';
+  return *end == '\0' && std::isfinite(out);
 }
 
 /// An integer of at least `least`, into the member that `field` finds.
