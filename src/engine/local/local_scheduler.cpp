@@ -77,11 +77,13 @@ std::optional<JobId> job_id_from(const std::string& text) {
   const std::size_t second = text.find('/', first + 1);
   if (first == std::string::npos || second == std::string::npos) return std::nullopt;
   JobId id{text.substr(0, first), {}};
-  const char* end = text.data() + text.size();
-  const auto pid = std::from_chars(text.data() + first + 1, end, id.process.pid);
-  const auto start = std::from_chars(text.data() + second + 1, end, id.process.start);
-  if (pid.ec != std::errc() || start.ec != std::errc()) return std::nullopt;
-  return id;
+  const auto read = [&text](std::size_t begin, std::size_t end, auto& number) {
+    const auto done = std::from_chars(text.data() + begin, text.data() + end, number);
+    return done.ec == std::errc() && done.ptr == text.data() + end;
+  };
+  const bool whole =
+      read(first + 1, second, id.process.pid) && read(second + 1, text.size(), id.process.start);
+  return whole ? std::optional(id) : std::nullopt;
 }
 
 class LocalScheduler final : public Scheduler {
@@ -193,6 +195,7 @@ class LocalScheduler final : public Scheduler {
       } else {
         events_.emplace_back(JobNotSeen{cleanup.handle.token});
       }
+      cancelled_.erase(entry->first);
       entry = cleanups_.erase(entry);
     }
   }
