@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Port: recorded sweeps, tables of runs that somebody has measured, as values. What replay,
-// import and evaluate-memory work on.
+// Port: recorded sweeps, tables of runs that somebody has measured, as values. What import
+// works on.
 #pragma once
 
 #include <shardsweep/model.hpp>

@@ -19,8 +19,12 @@ struct Parsed {
   Options options;
   std::optional<int> exit_code;
 };
-[[nodiscard]] Parsed parse_arguments(
-    std::span<const Command* const> commands, int argc, char** argv);
+[[nodiscard]] Parsed parse_arguments(std::span<const Command* const> commands, int argc,
+    char** argv, std::string_view program = "shardsweep");
+/// What `main` does with such a table: parses, runs the command and reports its fault. Returns the
+/// exit code.
+[[nodiscard]] int run_program(std::span<const Command* const> commands, int argc, char** argv,
+    std::string_view program = "shardsweep");
 /// nullptr where there is no such command.
 [[nodiscard]] const Command* find_command(
     std::span<const Command* const> commands, std::string_view name);
@@ -52,7 +56,8 @@ struct CommandLine {
   std::vector<CommandHelp> commands;  ///< in the order of the table
   std::vector<OptionHelp> options;    ///< of the program itself
 };
-[[nodiscard]] CommandLine describe(std::span<const Command* const> commands);
+[[nodiscard]] CommandLine describe(
+    std::span<const Command* const> commands, std::string_view program = "shardsweep");
 
 /// What `--help` prints: of the program where `command` is empty, else of that command.
 [[nodiscard]] std::string help_text(

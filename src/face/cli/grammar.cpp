@@ -98,8 +98,8 @@ std::string wrong_usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto parsed = app.get_subcommands();
   const CLI::App& command = parsed.empty() ? app : *parsed.front();
   const std::string name = parsed.empty() ? "" : " " + command.get_name();
-  return "shardsweep" + name + ": " + mistake(app, command, error) + "\n'shardsweep help" + name +
-      "' explains " + (parsed.empty() ? "the commands" : "it") + ".\n";
+  return fmt::format("{0}{1}: {2}\n'{0} help{1}' explains {3}.\n", app.get_name(), name,
+      mistake(app, command, error), parsed.empty() ? "the commands" : "it");
 }
 
 // ---- described ------------------------------------------------------------------------------
@@ -153,7 +153,8 @@ std::string version_text() {
 /// The program's own options, and one command's; nullptr: no command's.
 class Parser {
  public:
-  explicit Parser(const Command* command) : command_(command) {
+  Parser(const Command* command, std::string_view program) : command_(command) {
+    app_.name(std::string(program));
     app_.set_version_flag("--version", version_text(), "Print the version and exit.");
     app_.set_help_flag("-h,--help", "Print this help and exit.");
     app_.require_subcommand(1);
@@ -172,7 +173,7 @@ class Parser {
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-      return {{}, print_help(shardsweep::describe(commands), parsed_command())};
+      return {{}, print_help(shardsweep::describe(commands, app_.get_name()), parsed_command())};
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return {{}, app_.exit(error)};
       std::cerr << wrong_usage(app_, error);
@@ -181,13 +182,13 @@ class Parser {
     options_.command = parsed_command();
     if (options_.command == "help" && options_.topic_is_command())
       return {{},
-          print_help(shardsweep::describe(commands),
+          print_help(shardsweep::describe(commands, app_.get_name()),
               options_.names.empty() ? "" : options_.names.front())};
     return {options_, std::nullopt};
   }
 
   void describe_program(CommandLine& line) const {
-    line.program = "shardsweep";
+    line.program = app_.get_name();
     line.version = version;
     line.about = app_.get_description();
     line.options = options_of(app_, choices_);
@@ -211,12 +212,13 @@ class Parser {
 };
 
 /// CLI11 would only say that a subcommand is required.
-int no_such_command(std::span<const Command* const> commands, std::string_view word) {
+int no_such_command(
+    std::span<const Command* const> commands, std::string_view word, std::string_view program) {
   std::vector<std::string_view> names;
   for (const Command* command : commands)
     names.push_back(command->name);
-  std::cerr << "shardsweep: there is no command '" << word << "'" << did_you_mean(word, names)
-            << "\n'shardsweep help' lists them.\n";
+  std::cerr << fmt::format("{0}: there is no command '{1}'{2}\n'{0} help' lists them.\n", program,
+      word, did_you_mean(word, names));
   return usage_error;
 }
 
@@ -228,26 +230,28 @@ const Command* find_command(std::span<const Command* const> commands, std::strin
   return found == commands.end() ? nullptr : *found;
 }
 
-CommandLine describe(std::span<const Command* const> commands) {
+CommandLine describe(std::span<const Command* const> commands, std::string_view program) {
   CommandLine line;
-  Parser(nullptr).describe_program(line);
+  Parser(nullptr, program).describe_program(line);
   for (const Command* command : commands)
-    line.commands.push_back(Parser(command).describe_command());
+    line.commands.push_back(Parser(command, program).describe_command());
   return line;
 }
 
-Parsed parse_arguments(std::span<const Command* const> commands, int argc, char** argv) {
+Parsed parse_arguments(
+    std::span<const Command* const> commands, int argc, char** argv, std::string_view program) {
   if (argc < 2) {
-    std::cerr << "shardsweep: give a command; 'shardsweep help' lists them.\n";
+    std::cerr << fmt::format("{0}: give a command; '{0} help' lists them.\n", program);
     return {{}, usage_error};
   }
   const std::string_view first = argv[1];
   const Command* command = find_command(commands, first);
-  if (command == nullptr && !first.starts_with('-')) return {{}, no_such_command(commands, first)};
+  if (command == nullptr && !first.starts_with('-'))
+    return {{}, no_such_command(commands, first, program)};
   // An option before the command is a mistake that is told by the command's grammar.
   for (int i = 2; command == nullptr && i < argc; ++i)
     command = find_command(commands, argv[i]);
-  return Parser(command).parse(commands, argc, argv);
+  return Parser(command, program).parse(commands, argc, argv);
 }
 
 // ---- options --------------------------------------------------------------------------------

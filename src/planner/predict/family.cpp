@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers of a row are counted in a trainer's source, taken from a paper, or fitted to
 // published runs: its comment says which, and fitted_to names the runs. The fitted ones of
-// memory are also in fitted_memory_constants() (memory_score), so that a score can be told
-// without the rows that they were fitted to.
+// memory are also in fitted_memory_constants() (tests/tools/lab/memory_score), so that a score can
+// be told without the rows that they were fitted to.
 #include "predict/family.hpp"
 
 #include "predict/units.hpp"

@@ -70,12 +70,13 @@ std::string on_a_terminal(const std::string& command) {
   return text;
 }
 
-std::string on_all_papers(const Desk& desk, const std::string& arguments, Streams streams) {
+std::string on_all_papers(
+    const Desk& desk, const std::string& arguments, Streams streams, const std::string& of) {
   std::string text;
   for (const auto& paper : papers) {
     text += fmt::format("== {} ==\n", paper.name);
-    text += output_of(fmt::format("{}{} {} {}", environment(desk, paper.environment), program,
-        arguments, streams == Streams::both ? "2>&1" : "2>/dev/null"));
+    text += output_of(fmt::format("{}{} {} {}", environment(desk, paper.environment), of, arguments,
+        streams == Streams::both ? "2>&1" : "2>/dev/null"));
   }
   return masked(desk, text);
 }
@@ -147,9 +148,9 @@ void check_text(const std::string& name, const std::string& text) {
   CHECK(text == wanted);
 }
 
-void check_output(
-    const Desk& desk, const std::string& name, const std::string& arguments, Streams streams) {
-  const auto text = on_all_papers(desk, arguments, streams);
+void check_output(const Desk& desk, const std::string& name, const std::string& arguments,
+    Streams streams, const std::string& of) {
+  const auto text = on_all_papers(desk, arguments, streams, of);
   INFO(name);
   if (arguments.find("--format") == std::string::npos) check_lines(text);
   check_text(name, text);

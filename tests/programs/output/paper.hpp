@@ -14,6 +14,7 @@ namespace shardsweep::testing {
 inline const std::filesystem::path source = SHARDSWEEP_SOURCE_DIR;
 inline const std::filesystem::path cases = source / "tests" / "data" / "cases" / "output";
 inline const std::string program = std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep";
+inline const std::string lab = std::string(SHARDSWEEP_BIN_DIR) + "/shardsweep-lab";
 
 /// What a command's output goes to.
 struct Paper {
@@ -36,7 +37,8 @@ std::string environment(const Desk& desk, const std::string& more = "");
 std::string output_of(const std::string& command);
 /// The same on a terminal of its own, 80 columns wide.
 std::string on_a_terminal(const std::string& command);
-std::string on_all_papers(const Desk& desk, const std::string& arguments, Streams streams);
+std::string on_all_papers(const Desk& desk, const std::string& arguments, Streams streams,
+    const std::string& of = program);
 
 std::string replaced(std::string text, const std::string& from, const std::string& to);
 /// With the codes of a terminal as characters that people read, and without them.
@@ -53,7 +55,7 @@ void check_lines(const std::string& text);
 void check_text(const std::string& name, const std::string& text);
 /// A command's output on all papers is that of the file, and fits them.
 void check_output(const Desk& desk, const std::string& name, const std::string& arguments,
-    Streams streams = Streams::both);
+    Streams streams = Streams::both, const std::string& of = program);
 /// Fits every width too, and says the same things everywhere; the words differ from machine to
 /// machine.
 void check_fit(

@@ -90,9 +90,11 @@ TEST_CASE("plans and predictions fit every width") {
   check_output(
       sample, "suggest", "suggest --model llama-1b --cluster h100-8x --nodes 2 --batch-tokens 1Mi");
   check_output(sample, "replay",
-      "replay " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron");
+      "replay " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron",
+      Streams::both, lab);
   check_output(sample, "evaluate_memory",
-      "evaluate-memory " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron");
+      "evaluate-memory " + (cases / "runs.csv").string() + " --cluster h100-8x --family nanotron",
+      Streams::both, lab);
 }
 
 TEST_CASE("what is read out of a trainer's log fits every width") {

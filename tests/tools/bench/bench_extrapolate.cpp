@@ -4,8 +4,8 @@
 // how far the guesses are off, how often the 95 % interval holds what was measured, and how
 // good the layout would have been that was proposed. `tests/tools/bench/extrapolate` calls it.
 #include "predict/family.hpp"
-#include "predict/memory_score.hpp"
 #include "search/extrapolation.hpp"
+#include "tools/lab/memory_score.hpp"
 
 #include <shardsweep/load.hpp>
 #include <shardsweep/recorded.hpp>

@@ -2,9 +2,9 @@
 // How good a search is where nobody tuned it: the planner against tables of runs, with one
 // piece of its knowledge taken away or made wrong at a time. Prints a line for each kind of
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
-#include "predict/memory_score.hpp"
 #include "search/readings.hpp"
 #include "tools/bench/planner_case.hpp"
+#include "tools/lab/memory_score.hpp"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "predict/family.hpp"
-#include "replay/replay.hpp"
+#include "tools/lab/replay.hpp"
 
 #include <shardsweep/model.hpp>
 #include <shardsweep/recorded.hpp>

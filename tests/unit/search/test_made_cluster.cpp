@@ -3,8 +3,8 @@
 // constants, noise, and a bad day now and then. A search that knows the preset alone has to
 // find its best layouts.
 #include "predict/predictor.hpp"
-#include "replay/replay.hpp"
 #include "search/extrapolation.hpp"
+#include "tools/lab/replay.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

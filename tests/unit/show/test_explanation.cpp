@@ -12,7 +12,7 @@ using namespace shardsweep;
 
 namespace {
 
-ModelSpec small_model() {
+ModelSpec explained_model() {
   return {.name = "small",
       .layers = 16,
       .hidden = 2048,
@@ -22,7 +22,7 @@ ModelSpec small_model() {
       .vocab = 32000};
 }
 
-ClusterSpec h100() {
+ClusterSpec explained_cluster() {
   ClusterSpec cluster;
   cluster.name = "h100-8x";
   cluster.gpu = "H100";
@@ -88,7 +88,7 @@ void set(Table& table, const std::string& column, Value value) {
 TEST_CASE("a measured step is shared out without counting a wait twice") {
   const auto table = measured_trial();
   const Rows rows(table);
-  const auto sections = explanation({rows, 0, small_model(), h100()});
+  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "tensor parallel", "measured_ms") == Value(18.0));
   CHECK(cell_of(step, "pipeline", "measured_ms") == Value(12.0));
@@ -112,7 +112,7 @@ TEST_CASE("ZeRO 3 waits for weights within forward and backward") {
   auto table = measured_trial();
   set(table, "zero", std::int64_t{3});
   const Rows rows(table);
-  const auto sections = explanation({rows, 0, small_model(), h100()});
+  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "compute", "measured_ms") == Value(50.0));
   CHECK(cell_of(step, "optimizer", "measured_ms") == Value(11.0));
@@ -121,13 +121,13 @@ TEST_CASE("ZeRO 3 waits for weights within forward and backward") {
 TEST_CASE("predicted parts are those of the predictor, and add up to its step") {
   const auto table = measured_trial();
   const Rows rows(table);
-  const auto sections = explanation({rows, 0, small_model(), h100()});
+  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
   const auto point = point_of(rows, 0);
   CHECK(point.layout.tp == 2);
   CHECK(point.layout.grad_accum == 8);
   CHECK(point.dtype == Dtype::bf16);
-  const auto guess =
-      Predictor(h100(), family_of_runner("shardbench-cuda")).guess(small_model(), point);
+  const auto guess = Predictor(explained_cluster(), family_of_runner("shardbench-cuda"))
+                         .guess(explained_model(), point);
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "tensor parallel", "predicted_ms") == Value(guess.time.tp_s * 1e3));
   CHECK(cell_of(step, "pipeline", "predicted_ms") ==
@@ -150,14 +150,14 @@ TEST_CASE("a trial without numbers says why") {
     set(table, column, Value());
   set(table, "outcome", std::string("oom"));
   const Rows rows(table);
-  const auto oom = explanation({rows, 0, small_model(), h100()});
+  const auto oom = explanation({rows, 0, explained_model(), explained_cluster()});
   CHECK(finding_of(oom).find("No train step is measured: the trial ended as oom.") !=
       std::string::npos);
   CHECK(cell_of(section_of(oom, "train step"), "compute", "measured_ms") == Value());
   set(table, "outcome", Value());
   set(table, "state", std::string("queued"));
   const Rows waiting(table);
-  CHECK(finding_of(explanation({waiting, 0, small_model(), h100()}))
+  CHECK(finding_of(explanation({waiting, 0, explained_model(), explained_cluster()}))
             .starts_with("It has not ended: its state is queued. All numbers are predictions."));
   const auto nothing = explanation({waiting, 0});
   CHECK(finding_of(nothing).find("Nothing is predicted: the cluster is not known.") !=
@@ -170,7 +170,7 @@ TEST_CASE("a runner that reports no parts is told so, and its step stays") {
   set(table, "phases", Value());
   set(table, "memory_classes", Value());
   const Rows rows(table);
-  const auto sections = explanation({rows, 0, small_model(), h100()});
+  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
   CHECK(finding_of(sections).find("the result record has no phase_ms.") != std::string::npos);
   CHECK(finding_of(sections).find("the result record has no peak_memory_by_class.") !=
       std::string::npos);
@@ -183,7 +183,7 @@ TEST_CASE("of a cluster without rates the prediction gives shares and no times")
   ClusterSpec unknown;
   unknown.name = "cpu";
   unknown.gpus_per_node = 8;
-  const auto sections = explanation({rows, 0, small_model(), unknown});
+  const auto sections = explanation({rows, 0, explained_model(), unknown});
   const auto& step = section_of(sections, "train step");
   CHECK(cell_of(step, "compute", "predicted_ms") == Value());
   CHECK(std::holds_alternative<double>(cell_of(step, "compute", "predicted_share")));
@@ -197,7 +197,7 @@ TEST_CASE("parts that only a runner knows stand under its own names") {
   set(table, "phases", std::string("forward=50;checkpoint=20"));
   set(table, "memory_classes", std::string("expert weights=7"));
   const Rows rows(table);
-  const auto sections = explanation({rows, 0, small_model(), h100()});
+  const auto sections = explanation({rows, 0, explained_model(), explained_cluster()});
   CHECK(cell_of(section_of(sections, "train step"), "checkpoint", "measured_ms") == Value(20.0));
   CHECK(cell_of(section_of(sections, "memory"), "expert weights", "measured_bytes") ==
       Value(std::int64_t{7}));
@@ -206,8 +206,8 @@ TEST_CASE("parts that only a runner knows stand under its own names") {
 TEST_CASE("an explanation is one object in JSON") {
   const auto table = measured_trial();
   const Rows rows(table);
-  const auto text =
-      sections_text(explanation({rows, 0, small_model(), h100()}), {.format = Format::json});
+  const auto text = sections_text(
+      explanation({rows, 0, explained_model(), explained_cluster()}), {.format = Format::json});
   CHECK(text.starts_with("[\n{\"name\":\"demo/t1\",\"trial\":{"));
   CHECK(text.find("\"train step\":[\n{\"part\":\"compute\",\"measured_ms\":52,") !=
       std::string::npos);

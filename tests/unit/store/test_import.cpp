@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/alive.hpp"
-#include "replay/imported_trials.hpp"
 #include "show/pivot.hpp"
+#include "table/imported_trials.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/imported.hpp>

@@ -3,8 +3,8 @@
 // publish. SHARDSWEEP_PUBLISHED_DATA names the folder of the tables; no time was fitted to a
 // row of them.
 #include "predict/family.hpp"
-#include "predict/memory_score.hpp"
 #include "text/pieces.hpp"
+#include "tools/lab/memory_score.hpp"
 
 #include <shardsweep/load.hpp>
 #include <shardsweep/recorded.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/memory_score.hpp"
+#include "tools/lab/memory_score.hpp"
 #include "unit/folder.hpp"
 
 #include <shardsweep/load.hpp>

@@ -3,7 +3,7 @@
 #include "show/history.hpp"
 
 #include "cli/command.hpp"
-#include "cli/commands/bench_figures.hpp"
+#include "cli/commands/history_output.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -37,7 +37,6 @@ using Json = nlohmann::json;
 struct HistoryOptions {
   std::string of;  ///< cell, layout; empty: by the names
   std::string resolve = "1%";
-  std::string bench;  ///< file of our own figures, in place of a database
   bool points = false;
 };
 
@@ -183,31 +182,7 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
   return runs;
 }
 
-Result<ExitCode> print_history(
-    const Session& session, const Options& options, const History& history) {
-  const bool for_machines = options.format == Format::csv || options.format == Format::json;
-  const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
-  Table table = for_machines || options.of<HistoryOptions>().points ? history_points(history)
-                                                                    : history_table(history, utf8);
-  if (!options.of<HistoryOptions>().bench.empty()) table = without_layouts(table);
-  if (!options.out.empty()) return deliver(table_text(table, options.format), options.out);
-  if (options.format == Format::table) drop_nodes_where_none(table);
-  SHARDSWEEP_ASSIGN(const auto code,
-      print_table(table,
-          table_style(session,
-              {"model", "figure", "verdict", "change_share", "since", "changed", "history"})));
-  say(history_summary(history));
-  return code;
-}
-
-/// Of the database, or of our own figures.
 Result<History> history_asked_for(const Session& session, const Options& options, double resolve) {
-  const auto& bench = options.of<HistoryOptions>().bench;
-  if (!bench.empty()) {
-    constexpr std::size_t longest = 64 << 20;
-    SHARDSWEEP_ASSIGN(const auto text, read_file(bench, longest));
-    return history_of_bench(text, bench, options.names, resolve);
-  }
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto asked, history_asked(*reader, options));
   SHARDSWEEP_ASSIGN(const auto runs, history_runs(*reader, asked.selection));
@@ -228,6 +203,13 @@ Result<ExitCode> run_history(const Session& session) {
   SHARDSWEEP_ASSIGN(
       const double resolve, share_in_option(options.of<HistoryOptions>().resolve, "--resolve"));
   SHARDSWEEP_ASSIGN(const auto history, history_asked_for(session, options, resolve));
+  return show_history(session, options, history, options.of<HistoryOptions>().points);
+}
+
+}  // namespace
+
+Result<ExitCode> show_history(const Session& session, const Options& options,
+    const History& history, bool points, Table (*shape)(const Table&)) {
   switch (options.picture) {
     case PictureForm::svg:
       return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
@@ -240,10 +222,19 @@ Result<ExitCode> run_history(const Session& session) {
     case PictureForm::none:
       break;
   }
-  return print_history(session, options, history);
+  const bool for_machines = options.format == Format::csv || options.format == Format::json;
+  const bool utf8 = !options.out.empty() || terminal_of(STDOUT_FILENO).utf8;
+  Table table = for_machines || points ? history_points(history) : history_table(history, utf8);
+  if (shape != nullptr) table = shape(table);
+  if (!options.out.empty()) return deliver(table_text(table, options.format), options.out);
+  if (options.format == Format::table) drop_nodes_where_none(table);
+  SHARDSWEEP_ASSIGN(const auto code,
+      print_table(table,
+          table_style(session,
+              {"model", "figure", "verdict", "change_share", "since", "changed", "history"})));
+  say(history_summary(history));
+  return code;
 }
-
-}  // namespace
 
 extern const Command command_history{.name = "history",
     .heading = Heading::results,
@@ -267,9 +258,6 @@ extern const Command command_history{.name = "history",
               .one_of({"cell", "layout"});
           grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
               .with_default();
-          grammar.option("--bench", own.bench, "FILE",
-              "Draw the figures of this program over its commits: the lines that "
-              "`scripts/bench --append FILE` has written. Names are figures.");
           grammar.flag("--points", own.points,
               "Print a row for each measurement with its verdict, as csv and json do.");
           grammar.where();

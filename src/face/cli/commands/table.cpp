@@ -37,10 +37,8 @@
   ROW(command_heatmap)           \
   ROW(command_report)            \
   ROW(command_export)            \
-  ROW(command_replay)            \
   ROW(command_import)            \
   ROW(command_knowledge)         \
-  ROW(command_evaluate_memory)   \
   ROW(command_read_log)          \
   ROW(command_nodes)             \
   ROW(command_daemon)            \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/replay_story.hpp"
+#include "tools/lab/replay_story.hpp"
 
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"

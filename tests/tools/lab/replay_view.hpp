@@ -2,8 +2,8 @@
 // A replay's score as text.
 #pragma once
 
-#include "replay/replay.hpp"
 #include "show/table_view.hpp"
+#include "tools/lab/replay.hpp"
 
 #include <string>
 #include <vector>

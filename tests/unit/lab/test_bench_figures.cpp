@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Our own figures over commits: a time that grows is a loss, of the commit at which it grew.
-#include "cli/commands/bench_figures.hpp"
+#include "tools/lab/bench_figures.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

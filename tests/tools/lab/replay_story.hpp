@@ -2,8 +2,8 @@
 // What a replay did in each cell, launch by launch, and what it left out.
 #pragma once
 
-#include "replay/replay.hpp"
 #include "show/table_view.hpp"
+#include "tools/lab/replay.hpp"
 
 #include <string>
 

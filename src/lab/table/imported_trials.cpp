@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "replay/imported_trials.hpp"
+#include "table/imported_trials.hpp"
 
 #include "predict/predictor.hpp"
 #include "sweep/identity.hpp"

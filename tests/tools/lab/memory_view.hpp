@@ -2,8 +2,8 @@
 // How well memory is predicted, as text.
 #pragma once
 
-#include "predict/memory_score.hpp"
 #include "show/table_view.hpp"
+#include "tools/lab/memory_score.hpp"
 
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/commands/bench_figures.hpp"
+#include "tools/lab/bench_figures.hpp"
 
 #include "text/characters.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/replay_view.hpp"
+#include "tools/lab/replay_view.hpp"
 
 #include "predict/units.hpp"
 #include "show/table_view.hpp"

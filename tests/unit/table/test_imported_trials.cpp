@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/time_model.hpp"
-#include "replay/imported_trials.hpp"
+#include "table/imported_trials.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

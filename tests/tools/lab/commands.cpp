@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// import: a recorded sweep into the database; replay: as the cluster; evaluate-memory: against
-// what it reports.
+// The commands of shardsweep-lab. replay: a table of runs as the cluster; evaluate-memory: the
+// memory model against what a table reports; figures: this program's own speed over its commits.
 #include "cli/command.hpp"
-#include "cli/commands/sweep_folder.hpp"
+#include "cli/commands/history_output.hpp"
+#include "cli/commands/recorded_input.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "predict/family.hpp"
-#include "predict/memory_score.hpp"
-#include "replay/imported_trials.hpp"
-#include "replay/replay.hpp"
-#include "show/memory_view.hpp"
-#include "show/replay_story.hpp"
-#include "show/replay_view.hpp"
 #include "text/units.hpp"
+#include "tools/lab/bench_figures.hpp"
+#include "tools/lab/memory_score.hpp"
+#include "tools/lab/memory_view.hpp"
+#include "tools/lab/replay.hpp"
+#include "tools/lab/replay_story.hpp"
+#include "tools/lab/replay_view.hpp"
 
-#include <shardsweep/imported.hpp>
+#include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
-#include <shardsweep/random.hpp>
-#include <shardsweep/recorded.hpp>
 #include <shardsweep/search.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
@@ -34,8 +30,8 @@
 namespace shardsweep {
 namespace {
 
-/// Of all three commands; each has some of them.
-struct RecordedOptions {
+/// Of replay and evaluate-memory.
+struct JudgeOptions {
   std::string from = "csv";  ///< whose columns: csv, nanotron
   std::string policy = "best_first";
   std::string until;
@@ -43,29 +39,20 @@ struct RecordedOptions {
   bool cells_alone = false;
   bool explain = false;
   bool cross_validate = false;
-  std::string name;  ///< of the sweep that an import makes
   std::string start_cost = "60s";
   std::string oom_cost;
   std::int64_t first = 0;
   std::string cut_short;  ///< a factor or off; empty: the default
 };
 
-// ---- what is given: a table, the cluster that it is of, the family of its trainer
+Result<RecordedInput> judged_input(const Session& session) {
+  return read_recorded_input(session, session.options.of<JudgeOptions>().from);
+}
 
-struct RecordedInput {
-  RecordedSweep sweep;  ///< after --where
-  ClusterSpec cluster;
-  const Family* family = nullptr;
-};
-enum class FamilyNeed : std::uint8_t { must_be_said, may_be_unknown };
-
-Result<RecordedFormat> format_of(const std::string& word) {
-  for (std::size_t i = 0; i < recorded_format_words.size(); ++i) {
-    if (recorded_format_words[i] == word) return static_cast<RecordedFormat>(i);
-  }
-  return fault(FaultKind::invalid_input,
-      fmt::format("--from {}: unknown kind of table; the kinds are {}", word,
-          fmt::join(recorded_format_words, ", ")));
+JudgeOptions& declare_judged(Grammar& grammar) {
+  auto& own = grammar.own<JudgeOptions>();
+  declare_recorded(grammar, own.from);
+  return own;
 }
 
 tl::unexpected<Fault> refuse_until(std::string_view what) {
@@ -88,14 +75,6 @@ Result<void> set_until(std::string_view key, std::string_view value, SearchUntil
   return refuse_until(fmt::format("'{}={}'", key, value));
 }
 
-tl::unexpected<Fault> refuse_without_family() {
-  std::string names;
-  for (const auto& each : families())
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", each.name);
-  return fault(FaultKind::invalid_input,
-      fmt::format("--family is missing: give the family of the table's trainer: {}", names));
-}
-
 /// "regret=1%,confidence=95%", "runs=20", "gpu_hours=5".
 Result<SearchUntil> until_from(const std::string& text) {
   SearchUntil until;
@@ -110,39 +89,9 @@ Result<SearchUntil> until_from(const std::string& text) {
   return until;
 }
 
-/// By --from, --cluster, --family and --where. nanotron's table has a cluster and a family of
-/// its own: h100-8x and nanotron. `family` stays null where it may be unknown and is not said.
-Result<RecordedInput> read_recorded_input(
-    const Session& session, FamilyNeed need = FamilyNeed::must_be_said) {
-  const auto& options = session.options;
-  SHARDSWEEP_ASSIGN(const auto format, format_of(options.of<RecordedOptions>().from));
-  const bool nanotron = format == RecordedFormat::nanotron;
-  RecordedInput input;
-  const auto cluster =
-      options.asked.cluster.empty() && nanotron ? "h100-8x" : options.asked.cluster;
-  if (cluster.empty())
-    return fault(FaultKind::invalid_input,
-        "--cluster is missing: give the preset of the cluster of these runs");
-  SHARDSWEEP_ASSIGN(input.cluster, load_cluster(cluster, session.installation.presets));
-  const auto family = options.asked.family.empty() && nanotron ? "nanotron" : options.asked.family;
-  if (family.empty() && need == FamilyNeed::must_be_said) return refuse_without_family();
-  if (!family.empty()) {
-    SHARDSWEEP_ASSIGN(input.family, find_family(family));
-  }
-  SHARDSWEEP_ASSIGN(input.sweep,
-      read_recorded(options.file,
-          {.format = format,
-              .presets = session.installation.presets,
-              .gpus_per_node = input.cluster.gpus_per_node}));
-  SHARDSWEEP_TRY(keep_where(input.sweep, options.where));
-  return input;
-}
-
-// ---- what is done with it
-
 /// A factor; 0: off.
 Result<double> cut_short_of(const Options& options, const SearchSettings& defaults) {
-  const auto& own = options.of<RecordedOptions>();
+  const auto& own = options.of<JudgeOptions>();
   if (own.cut_short.empty()) return defaults.cut_short;
   if (own.cut_short == "off") return 0;
   const auto factor = config::parse_real(own.cut_short);
@@ -153,7 +102,7 @@ Result<double> cut_short_of(const Options& options, const SearchSettings& defaul
 }
 
 Result<SearchSettings> search_of(const Options& options) {
-  const auto& own = options.of<RecordedOptions>();
+  const auto& own = options.of<JudgeOptions>();
   SearchSettings search;
   const auto policy = std::find(search_policy_words.begin(), search_policy_words.end(), own.policy);
   if (policy == search_policy_words.end()) {
@@ -187,16 +136,16 @@ Result<ReplayOptions> replay_options(const Session& session, const RecordedInput
   const auto& options = session.options;
   SHARDSWEEP_ASSIGN(replay.search, search_of(options));
   SHARDSWEEP_ASSIGN(
-      replay.start_s, parse_duration(options.of<RecordedOptions>().start_cost, "--start"));
-  replay.first = static_cast<std::int32_t>(options.of<RecordedOptions>().first);
+      replay.start_s, parse_duration(options.of<JudgeOptions>().start_cost, "--start"));
+  replay.first = static_cast<std::int32_t>(options.of<JudgeOptions>().first);
   if (replay.first < 0 || replay.warmup + replay.first >= replay.steps)
     return fault(FaultKind::invalid_input,
         fmt::format("--first {}: launches have {} timed train steps; write fewer", replay.first,
             replay.steps - replay.warmup));
   replay.oom_s = replay.start_s;
-  if (!options.of<RecordedOptions>().oom_cost.empty()) {
+  if (!options.of<JudgeOptions>().oom_cost.empty()) {
     SHARDSWEEP_ASSIGN(
-        replay.oom_s, parse_duration(options.of<RecordedOptions>().oom_cost, "--oom-cost"));
+        replay.oom_s, parse_duration(options.of<JudgeOptions>().oom_cost, "--oom-cost"));
   }
   return replay;
 }
@@ -241,90 +190,45 @@ std::string fitted_constants_text(const RecordedInput& input) {
   return text;
 }
 
-/// A name that can stand wherever a sweep is named, of the file's own.
-Result<std::string> sweep_name_of(const Options& options) {
-  const auto& own = options.of<RecordedOptions>();
-  const bool said = !own.name.empty();
-  std::string name = said ? own.name : std::filesystem::path(options.file).stem().string();
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  constexpr std::size_t longest = 64;
-  const bool good = !name.empty() && name.size() <= longest &&
-      std::isalnum(static_cast<unsigned char>(name.front())) != 0 &&
-      std::all_of(name.begin(), name.end(), plain);
-  if (good) return name;
-  return fault(FaultKind::invalid_input,
-      fmt::format("{} '{}': a sweep's name has letters, digits and '._-', begins with "
-                  "a letter or digit, and has at most 64 characters{}",
-          said ? "--name" : "the file's name", name, said ? "" : ": give --name"));
-}
-
-Result<ExitCode> run_import(const Session& session) {
-  std::error_code none;
-  if (std::filesystem::is_directory(session.options.file, none))
-    return import_folder(session, session.options.of<RecordedOptions>().name);
-  SHARDSWEEP_ASSIGN(const auto name, sweep_name_of(session.options));
-  SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session, FamilyNeed::may_be_unknown));
-  if (input.sweep.runs.empty()) {
-    return fault(FaultKind::invalid_input,
-        fmt::format("{}: no row{}", session.options.file,
-            session.options.where.empty() ? "" : " matches --where"));
-  }
-  const auto imported = imported_trials(input.sweep,
-      {.name = name,
-          .cluster = input.cluster,
-          .family = input.family,
-          .labels = label_names(input.sweep)});
-  SHARDSWEEP_TRY(make_home(session.home));
-  const auto inbox = session.home.inbox() / (random_hex(16) + ".db");
-  SHARDSWEEP_TRY(write_imported(inbox, imported));
-  SHARDSWEEP_ASSIGN(
-      const Answer answer, ask_writer(session, {.verb = Verb::submit, .inbox = inbox.string()}));
-  SHARDSWEEP_TRY(print_result(import_text(name, answer, session.options.format, "table")));
-  return ExitCode::done;
-}
-
 Result<ExitCode> run_replay(const Session& session) {
-  SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
+  SHARDSWEEP_ASSIGN(const auto input, judged_input(session));
   SHARDSWEEP_ASSIGN(const auto options, replay_options(session, input));
-  if (session.options.of<RecordedOptions>().cross_validate)
+  if (session.options.of<JudgeOptions>().cross_validate)
     return cross_validate(session, input, options);
   SHARDSWEEP_ASSIGN(const auto report, replay(input.sweep, options));
   const auto style = table_style(session);
   SHARDSWEEP_TRY(
-      print_result(session.options.of<RecordedOptions>().explain ? replay_story_text(report, style)
-                                                                 : replay_text(report, style)));
+      print_result(session.options.of<JudgeOptions>().explain ? replay_story_text(report, style)
+                                                              : replay_text(report, style)));
   if (session.options.format == Format::table) say(replay_summary(report));
   return ExitCode::done;
 }
 
 Result<ExitCode> run_evaluate_memory(const Session& session) {
-  SHARDSWEEP_ASSIGN(const auto input, read_recorded_input(session));
+  SHARDSWEEP_ASSIGN(const auto input, judged_input(session));
   const auto& options = session.options;
-  const auto report = options.of<RecordedOptions>().cross_validate
+  const auto report = options.of<JudgeOptions>().cross_validate
       ? cross_validate_memory(input.sweep, input.cluster, *input.family)
       : score_memory(input.sweep, input.cluster, *input.family);
   SHARDSWEEP_TRY(print_result(memory_report_text(report, table_style(session))));
-  if (options.of<RecordedOptions>().cross_validate) say(fitted_constants_text(input));
+  if (options.of<JudgeOptions>().cross_validate) say(fitted_constants_text(input));
   return ExitCode::done;
 }
 
-RecordedOptions& declare_recorded(Grammar& grammar, const char* file = "Table of runs (CSV).") {
-  Options& options = grammar.options();
-  auto& own = grammar.own<RecordedOptions>();
-  grammar.option("file", options.file, "FILE", file).required();
-  grammar.option("--from", own.from, "KIND", "Kind of table: csv (our column names) or nanotron.")
-      .with_default()
-      .offers({"csv", "nanotron"});
-  grammar.option("--cluster", options.asked.cluster, "PRESET",
-      "Preset of the cluster of these runs. Default for nanotron: h100-8x.");
-  grammar.family("Family of the trainer. Default for nanotron: nanotron.");
-  grammar.where(
-      "Only rows for which this expression holds. It may use axes, model shape, outcome, "
-      "metrics, software_version and the table's columns.");
-  grammar.format();
-  return own;
+struct FigureOptions {
+  std::string resolve = "1%";
+  bool points = false;
+};
+
+Result<ExitCode> run_figures(const Session& session) {
+  SHARDSWEEP_ASSIGN(const Options options, with_form(session.options, {"svg", "html"}));
+  const auto& own = options.of<FigureOptions>();
+  SHARDSWEEP_ASSIGN(const double resolve, share_in_option(own.resolve, "--resolve"));
+  constexpr std::size_t longest = 64 << 20;
+  SHARDSWEEP_ASSIGN(const auto text, read_file(options.file, longest));
+  SHARDSWEEP_ASSIGN(
+      const auto history, history_of_bench(text, options.file, options.names, resolve));
+  return show_history(session, options, history, own.points, without_layouts);
 }
 
 }  // namespace
@@ -333,11 +237,11 @@ extern const Command command_replay{.name = "replay",
     .heading = Heading::other,
     .help = "Run a search against a recorded sweep, and score the search.",
     .examples =
-        "shardsweep replay runs.csv --from nanotron\n"
-        "shardsweep replay runs.csv --from nanotron --until runs=20",
+        "shardsweep-lab replay runs.csv --from nanotron\n"
+        "shardsweep-lab replay runs.csv --from nanotron --until runs=20",
     .declare =
         [](Grammar& grammar) {
-          auto& own = declare_recorded(grammar);
+          auto& own = declare_judged(grammar);
           grammar.option("--policy", own.policy, "POLICY", "best_first or exhaustive.")
               .with_default()
               .offers({"best_first", "exhaustive"});
@@ -367,32 +271,38 @@ extern const Command command_replay{.name = "replay",
         },
     .run = run_replay};
 
-extern const Command command_import{.name = "import",
-    .heading = Heading::other,
-    .help = "Take a table of runs, or exported sweeps, into the database.",
-    .examples =
-        "shardsweep import runs.csv --cluster h100-8x\n"
-        "shardsweep import results",
-    .declare =
-        [](Grammar& grammar) {
-          grammar.option("--name",
-              declare_recorded(grammar,
-                  "Table of runs (CSV), or a folder that "
-                  "`export FOLDER` has written.")
-                  .name,
-              "NAME", "Name of the new sweep. Default: the file's name without its ending.");
-        },
-    .run = run_import};
-
 extern const Command command_evaluate_memory{.name = "evaluate-memory",
     .heading = Heading::other,
     .help = "Compare predicted memory with a recorded sweep.",
-    .examples = "shardsweep evaluate-memory runs.csv --from nanotron",
+    .examples = "shardsweep-lab evaluate-memory runs.csv --from nanotron",
     .declare =
         [](Grammar& grammar) {
-          grammar.flag("--cross-validate", declare_recorded(grammar).cross_validate,
+          grammar.flag("--cross-validate", declare_judged(grammar).cross_validate,
               "Score each model with constants fitted to the other models' rows.");
         },
     .run = run_evaluate_memory};
+
+extern const Command command_figures{.name = "figures",
+    .heading = Heading::other,
+    .help = "Show the speed of this program over its commits.",
+    .examples = "shardsweep-lab figures bench.jsonl plan.plan_s",
+    .declare =
+        [](Grammar& grammar) {
+          Options& options = grammar.options();
+          auto& own = grammar.own<FigureOptions>();
+          grammar
+              .option("file", options.file, "FILE",
+                  "Lines that `scripts/bench --append FILE` has written.")
+              .required();
+          grammar.option("names", options.names, "NAME", "Figures. Default: all.");
+          grammar.option("--resolve", own.resolve, "SHARE", "A change of less than this is SAME.")
+              .with_default();
+          grammar.flag("--points", own.points,
+              "Print a row for each measurement with its verdict, as csv and json do.");
+          grammar.format({"svg", "html"});
+          grammar.output();
+        },
+    .run = run_figures,
+    .database = false};
 
 }  // namespace shardsweep

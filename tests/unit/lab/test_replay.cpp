@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/rates.hpp"
-#include "replay/replay.hpp"
+#include "tools/lab/replay.hpp"
 #include "unit/search/simulated_machine.hpp"
 #include "unit/sweep_fixture.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "show/memory_view.hpp"
+#include "tools/lab/memory_view.hpp"
 
 #include <doctest/doctest.h>
 

@@ -3,17 +3,17 @@
 // them. Played is only what is outside: a launch takes the seconds of its row, or those of an
 // OOM, on a virtual clock. So a score says something of the program and not of a copy of it,
 // and the same table gives the same score.
-#include "replay/replay.hpp"
+#include "tools/lab/replay.hpp"
 
 #include "attempt/assignments.hpp"
 #include "fleet/decide.hpp"
 #include "fleet/fold.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
-#include "predict/memory_score.hpp"
 #include "search/finals.hpp"
 #include "search/readings.hpp"
 #include "search/sweep_search.hpp"
+#include "tools/lab/memory_score.hpp"
 
 #include <fmt/format.h>
 
