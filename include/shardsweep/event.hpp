@@ -67,17 +67,18 @@ enum class EventKind : std::uint8_t {
   look_failed,
   stopped,  ///< a daemon, because it contradicted itself
   remeasured,
-  regressed,  ///< the same, and it is slower
+  regressed,        ///< the same, and it has become slower
+  still_regressed,  ///< the same, and it is as slow as before
 };
 template <>
-inline constexpr std::array<std::string_view, 47> word_table<EventKind>{"completed", "oom", "hung",
+inline constexpr std::array<std::string_view, 48> word_table<EventKind>{"completed", "oom", "hung",
     "timeout", "node_failure", "comm_error", "preempted", "crashed", "reaped", "cancelled",
     "rejected", "lost", "skipped", "submit", "pause", "resume", "cancel", "rerun", "stop",
     "clear_node", "delete", "next", "record", "node trusted", "node quarantined", "node probation",
     "node slow", "started", "spared", "reopened", "submitted", "submitted again",
     "submission unknown", "refused", "deferred", "duplicate", "adopted", "claimed", "finding",
     "control off", "given up", "allocation ended", "paused", "look failed", "stopped", "remeasured",
-    "regressed"};
+    "regressed", "still regressed"};
 
 template <class Enum>
 [[nodiscard]] constexpr EventKind event_after(EventKind first, Enum value) {

@@ -65,7 +65,7 @@ inline constexpr std::array<ViewColumn, 30> measured{{
 }};
 
 // A model's numbers stand between the two.
-inline constexpr std::array<ViewColumn, 25> last{{
+inline constexpr std::array<ViewColumn, 26> last{{
     {"runner", "", "name of the program that measured"},
     {"runner_version", "", "its version"},
     {"flops_model", "", "FLOPs formula behind mfu and tflops_per_gpu"},
@@ -76,6 +76,9 @@ inline constexpr std::array<ViewColumn, 25> last{{
     {"code_hash", "", "hash of the user's own programs, or of their snapshot; empty: not known"},
     {"cluster", "", "name of the cluster that its sweep is for"},
     {"final_round", "", "round of its cell's finals; empty: it is no run of finals"},
+    {"remeasured", "",
+        "at which time after its sweep it was measured again, from 1; empty: it is a run of the "
+        "sweep itself"},
     {"final_set", "", "set of nodes of that run: 2 and more confirm what the first has said"},
     {"spread", "",
         "leaf switches or blocks that its nodes lie on; empty: the cluster tells no topology"},

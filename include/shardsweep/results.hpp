@@ -29,6 +29,14 @@
 
 namespace shardsweep {
 
+/// Which runs a ranking compares: all of one time, because a machine changes.
+enum class RankedAt : std::uint8_t {
+  sweep,  ///< the sweep's own: its search, repeats and finals
+  now     ///< the layouts that were measured again, when that was done last
+};
+template <>
+inline constexpr std::array<std::string_view, 2> word_table<RankedAt>{"sweep", "now"};
+
 /// What rows are meant. Names are sweeps, slugs, attempts (`slug.2`) or scheduler job ids.
 struct Selection {
   std::vector<std::string> names;
@@ -36,6 +44,7 @@ struct Selection {
   bool hidden = false;  ///< also trials that an edited sweep file no longer has
   /// Runners, versions and programs of one model are ranked together; else the newest alone.
   bool all_versions = false;
+  RankedAt at = RankedAt::sweep;
 };
 
 struct ResultsRequest {
@@ -101,6 +110,13 @@ struct Cells {
   std::vector<AnsweredPlace> answers{};  ///< of the cells in which something is ranked
 };
 
+/// A layout that is slower than when its sweep measured it, as measuring it again has shown.
+struct Regression {
+  std::string sweep;
+  Timestamp since = 0;  ///< when that was found
+  std::string text;     ///< "dp2 tp1 …: slower by 5.0 % …", of the last time
+};
+
 /// How far a sweep is.
 struct SweepStatus {
   SweepId id = 0;
@@ -129,6 +145,7 @@ struct SweepStatus {
   Timestamp last_event_at = 0;
   Timestamp last_end_at = 0;   ///< when a trial has ended last
   Timestamp remeasure_at = 0;  ///< when its best layouts are measured again; 0: never
+  std::vector<Regression> regressions{};
 };
 
 class Reader {
@@ -154,6 +171,9 @@ class Reader {
   /// Behind `runner_version` stand the vars.
   [[nodiscard]] virtual Result<Table> layouts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
+  /// What is slower now, of these sweeps; it stands until it is no longer so.
+  [[nodiscard]] virtual Result<std::vector<Regression>> regressions(
+      const std::vector<std::string>& names) = 0;
   /// All that a report says, at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
   /// The values of a column in the selected rows, in the order of the database.

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -94,6 +95,12 @@ struct FinalsRow {
   double tokens_per_s_per_gpu = 0;  ///< of its counted, unmarked measurement; 0: none
   double sm_clock_mhz = 0;          ///< the same
   std::string throttled{};          ///< what held that clock back; empty: not known
+  double resolution = 0;            ///< share of the speed that its log rounds away
+  double step_spread = 0;           ///< (p95 - min) / median of its train steps
+  std::int64_t steps = 0;
+  double others_cpu = 0;   ///< share of the CPUs that others used
+  std::string hosts{};     ///< "n1 n2"; empty: not known
+  Timestamp ended_at = 0;  ///< 0: not known
 };
 /// A run in the finals, a side run, or a run of a layout that is measured again, to be made.
 struct NewFinal {
@@ -220,6 +227,8 @@ class Store {
       const std::vector<AllocationId>& allocations) = 0;
   /// Those that the trials of a sweep's file have; 1 for worlds smaller than a node.
   [[nodiscard]] virtual Result<std::vector<std::int32_t>> node_counts(SweepId sweep) = 0;
+  /// Layouts that are slower than they were, by the trials that brought them.
+  [[nodiscard]] virtual Result<std::set<TrialId>> slower_layouts(SweepId sweep) = 0;
   /// Makes trials that run behind all others, in this order. One that is there already is not
   /// made again: their rows come back all the same.
   [[nodiscard]] virtual Result<std::vector<TrialRow>> add_finals(

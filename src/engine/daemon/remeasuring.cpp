@@ -110,11 +110,12 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
     if (!begun) return {};
   }
   const SweepRow& now = *world_.sweep(sweep.id);
-  const RemeasureInput input{.asked = context->spec.remeasure,
+  RemeasureInput input{.asked = context->spec.remeasure,
       .resolve = context->spec.measure.resolve,
       .number = now.remeasured + 1,
       .was = now.remeasured_was,
       .is = now.remeasured_is};
+  SHARDSWEEP_ASSIGN(input.slower, parts_.store.slower_layouts(now.id));
   SHARDSWEEP_ASSIGN(const auto counts, parts_.store.node_counts(now.id));
   std::vector<NewFinal> due;
   std::vector<Remeasured> found;
@@ -132,7 +133,7 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
     world_.record(AddEvent{.at = parts_.clock.now(),
         .sweep = now.id,
         .trial = one.of,
-        .kind = one.slower ? EventKind::regressed : EventKind::remeasured,
+        .kind = one.kind,
         .detail = one.text});
   auto row = world_.edit(now);
   row->remeasuring = false;

@@ -51,6 +51,10 @@ void take_counted(FinalsRow& row, const AttemptRow& attempt, const Heard& heard)
   row.tokens_per_s_per_gpu = ranked ? measured.metric("tokens_per_s_per_gpu") : 0;
   row.sm_clock_mhz = ranked ? measured.metric("sm_clock_mhz") : 0;
   row.throttled = ranked ? measured.throttled : "";
+  row.resolution = measured.metric("resolution");
+  row.step_spread = measured.metric("train_step_ms_spread");
+  row.steps = static_cast<std::int64_t>(measured.metric("steps"));
+  row.ended_at = attempt.ended_at;
 }
 
 bool runs_finals(const World& world, AllocationId id) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/remeasure.hpp"
 
-#include "answer/verdict.hpp"
+#include "answer/series.hpp"
 #include "search/finals.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
@@ -29,33 +29,38 @@ constexpr std::int32_t rounds_of_broken = 2;
 using RowsOfLayout = std::vector<const FinalsRow*>;
 using Layouts = std::map<std::pair<std::string, std::string>, RowsOfLayout>;
 
-double median_of_speeds(std::vector<double> speeds) {
-  std::sort(speeds.begin(), speeds.end());
-  return speeds.empty() ? 0 : speeds[(speeds.size() - 1) / 2];
+double median_of_speeds(std::vector<SeriesPoint> points) {
+  std::sort(
+      points.begin(), points.end(), [](const auto& a, const auto& b) { return a.speed < b.speed; });
+  return points.empty() ? 0 : points[(points.size() - 1) / 2].speed;
 }
 
-std::vector<double> speeds_of(const RowsOfLayout& rows) {
-  std::vector<double> speeds;
+/// As `history` sees them: a layout's measurements, the oldest first.
+std::vector<SeriesPoint> points_of(RowsOfLayout rows) {
+  std::erase_if(rows, [](const FinalsRow* row) {
+    return row->side != SideRun::none || row->tokens_per_s_per_gpu <= 0;
+  });
+  std::sort(rows.begin(), rows.end(), [](const FinalsRow* a, const FinalsRow* b) {
+    return std::pair(a->again, a->id) < std::pair(b->again, b->id);
+  });
+  std::vector<SeriesPoint> points;
   for (const FinalsRow* row : rows)
-    if (row->tokens_per_s_per_gpu > 0) speeds.push_back(row->tokens_per_s_per_gpu);
-  return speeds;
-}
-
-Ranked ranked_of(const std::vector<double>& speeds) {
-  Ranked ranked{.value = median_of_speeds(speeds), .runs = std::ssize(speeds)};
-  if (speeds.size() > 1 && ranked.value > 0) {
-    const auto [least, most] = std::minmax_element(speeds.begin(), speeds.end());
-    ranked.spread = (*most - *least) / ranked.value;
-  }
-  return ranked;
+    points.push_back({.speed = row->tokens_per_s_per_gpu,
+        .at = static_cast<double>(points.size()),
+        .time = fmt::to_string(row->again),
+        .nodes = row->hosts,
+        .resolution = row->resolution,
+        .step_noise = step_noise_of(row->step_spread, row->steps),
+        .sm_clock_mhz = row->sm_clock_mhz,
+        .others_cpu = row->others_cpu});
+  return points;
 }
 
 class OneLayout {
  public:
-  OneLayout(const RowsOfLayout& rows, TrialId of, const RemeasureInput& input)
-      : of_(of), input_(input) {
+  OneLayout(const RowsOfLayout& rows, TrialId of, const RemeasureInput& input, const Noise& noise)
+      : of_(of), input_(input), noise_(noise), points_(points_of(rows)) {
     for (const FinalsRow* row : rows) {
-      if (row->again < input_.number && row->side == SideRun::none) before_.push_back(row);
       if (row->again != input_.number) continue;
       rounds_[row->final_round].push_back(row);
       name_ = row->layout;
@@ -103,9 +108,19 @@ class OneLayout {
     }
   }
 
+  [[nodiscard]] bool was_slower() const { return input_.slower.contains(of_); }
+
   void say(bool slower, const std::string& text) {
+    say(!slower            ? EventKind::remeasured
+            : was_slower() ? EventKind::still_regressed
+                           : EventKind::regressed,
+        text);
+  }
+
+  void say(EventKind kind, const std::string& text) {
     settled_ = true;
-    found_.slower = slower;
+    found_.slower = kind != EventKind::remeasured;
+    found_.kind = kind;
     found_.text = fmt::format("{}: {}", name_, text);
   }
 
@@ -135,9 +150,10 @@ class OneLayout {
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
     if (sure.within(input_.resolve)) {
-      say(false, fmt::format("SAME ({})", evidence()));
+      // What the last program lost this one has not brought back.
+      say(was_slower(), fmt::format("SAME ({})", evidence()));
     } else if (sure.above(0)) {
-      say(true, fmt::format("SLOWER by {} ({})", change(), evidence()));
+      say(EventKind::regressed, fmt::format("SLOWER by {} ({})", change(), evidence()));
     } else if (sure.half_width && sure.mean + *sure.half_width < 0) {
       say(false, fmt::format("FASTER by {} ({})", change(), evidence()));
     } else if (slower_by.empty() && failed >= rounds_of_broken) {
@@ -145,7 +161,7 @@ class OneLayout {
           fmt::format("fails in each of {}, where the program as it was runs ({})",
               counted(failed, "run"), programs_text()));
     } else if (std::ssize(rounds_) >= most_pair_rounds) {
-      say(false,
+      say(was_slower(),
           fmt::format(
               "UNDECIDED after {} of {}", counted(std::ssize(slower_by), "pair"), programs_text()));
     }
@@ -158,36 +174,52 @@ class OneLayout {
   }
 
   void judge_runs() {
-    RowsOfLayout own;
-    for (const auto& [number, round] : rounds_)
-      own.insert(own.end(), round.begin(), round.end());
-    const auto now = ranked_of(speeds_of(own));
-    const auto before = ranked_of(speeds_of(before_));
+    const auto this_time = fmt::to_string(input_.number);
+    const auto first = std::find_if(points_.begin(), points_.end(),
+        [&](const SeriesPoint& point) { return point.time == this_time; });
+    const auto before = first - points_.begin();
+    const auto now = points_.end() - first;
     const bool last = std::ssize(rounds_) >= most_single_rounds;
-    if (now.runs == 0) {
+    if (now == 0) {
       if (std::ssize(rounds_) >= rounds_of_broken)
-        say(before.runs > 0,
+        say(before > 0,
             fmt::format("failed {}, and was measured before",
                 std::ssize(rounds_) == 2 ? "twice" : "each time"));
       return;
     }
-    if (before.runs == 0) return say(false, "measured for the first time");
-    const auto verdict = compared(now, before, common_noise({now, before}), input_.resolve);
-    const bool slower = verdict.difference == Difference::slower;
-    const bool drops = now.value < before.value * (1 - input_.resolve);
-    if (drops && !last && !(slower && now.runs >= least_runs)) return;
+    if (before == 0) return say(false, "measured for the first time");
+    const auto series = answer_of_series(points_, {input_.resolve, noise_});
+    const auto* change = series.last_sure();
+    const bool slower = change != nullptr && series.loss() > input_.resolve;
+    const bool shown =
+        change != nullptr && std::cmp_greater_equal(change->first, before) && now >= least_runs;
+    if (moves(first) && !last && !shown) return;
     std::string image;
     if (input_.asked.on == RemeasureOn::image)
       image = fmt::format("; image {} in place of {}", input_.is, input_.was);
-    say(slower && now.runs >= least_runs,
-        fmt::format("{} ({} now, {} before{})", verdict_text(verdict), counted(now.runs, "run"),
-            counted(before.runs, "run"), image));
+    const auto& verdict = slower ? change->verdict : series.points.back();
+    const auto text = fmt::format("{} ({} now, {} before{})", verdict_text(verdict),
+        counted(now, "run"), counted(before, "run"), image);
+    const bool is_news = !was_slower() || (shown && verdict.difference == Difference::slower);
+    if (slower && now >= least_runs && is_news) return say(EventKind::regressed, text);
+    say(slower && was_slower() ? EventKind::still_regressed : EventKind::remeasured, text);
+  }
+
+  /// What was measured this time is slower than the time before; or faster, if it was slow.
+  [[nodiscard]] bool moves(std::vector<SeriesPoint>::const_iterator first) const {
+    const auto& time = std::prev(first)->time;
+    const auto begin = std::find_if(
+        points_.begin(), first, [&](const SeriesPoint& point) { return point.time == time; });
+    const double ratio =
+        median_of_speeds({first, points_.end()}) / median_of_speeds({begin, first});
+    return ratio < 1 - input_.resolve || (was_slower() && ratio > 1 + input_.resolve);
   }
 
   TrialId of_;
   const RemeasureInput& input_;
   std::string name_;
-  RowsOfLayout before_;
+  const Noise& noise_;
+  std::vector<SeriesPoint> points_;
   std::map<std::int32_t, RowsOfLayout> rounds_;  ///< of this time
   bool waits_ = false;
   bool cancelled_ = false;
@@ -212,7 +244,7 @@ std::map<TrialId, RowsOfLayout> chosen(const Layouts& layouts, const RemeasureIn
     RowsOfLayout own;
     std::copy_if(rows.begin(), rows.end(), std::back_inserter(own),
         [](const FinalsRow* row) { return row->final_of == 0; });
-    const double speed = median_of_speeds(speeds_of(own));
+    const double speed = median_of_speeds(points_of(own));
     if (speed > 0) cells[key.first].emplace_back(-speed, &rows);
   }
   if (!begun.empty()) return begun;
@@ -232,9 +264,13 @@ RemeasurePlan plan_remeasure(const std::vector<FinalsRow>& rows, const Remeasure
   Layouts layouts;
   for (const FinalsRow& row : rows)
     layouts[{row.cell, row.layout}].push_back(&row);
+  std::vector<std::vector<SeriesPoint>> all;
+  for (const auto& [key, own] : layouts)
+    all.push_back(points_of(own));
+  const Noise noise = noise_of_others(all, all);
   RemeasurePlan plan{.over = true};
   for (const auto& [of, own] : chosen(layouts, input)) {
-    const OneLayout layout(own, of, input);
+    const OneLayout layout(own, of, input, noise);
     if (layout.is_over()) {
       plan.found.push_back(layout.found());
       continue;

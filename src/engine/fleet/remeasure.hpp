@@ -3,13 +3,16 @@
 // number. It runs in rounds, and nothing is said before a drop has been seen in several of
 // them. If the program has changed, a round holds the program as it was beside the one as it
 // is, in one allocation. Else there is nothing to run beside: a run that is slower than those
-// of before is repeated, since one run is no change.
+// of before is repeated, since one run is no change, and what `history` says of the layout's runs
+// is what is said of it here (answer/series.hpp).
 #pragma once
 
+#include <shardsweep/event.hpp>
 #include <shardsweep/remeasure.hpp>
 #include <shardsweep/store.hpp>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,13 +25,17 @@ struct RemeasureInput {
   /// Snapshots, or digests of images: of the time before, and now.
   std::string was{};
   std::string is{};
+  std::set<TrialId>
+      slower{};  ///< layouts that are known to be slower, by the trials that brought them
 };
 
 /// What this time says of one layout.
 struct Remeasured {
   TrialId of = 0;       ///< the trial that brought it
   bool slower = false;  ///< surely, and confirmed
-  std::string text{};   ///< a sentence with its evidence
+  /// regressed: it was not slower before; still_regressed: it was; remeasured: it is not.
+  EventKind kind = EventKind::remeasured;
+  std::string text{};  ///< a sentence with its evidence
 };
 
 struct RemeasurePlan {

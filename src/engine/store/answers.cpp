@@ -119,7 +119,8 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
       ranked_twin_(database,
           "SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
           "t.sweep AND o.lane = t.lane AND o.micro_batch = t.micro_batch AND "
-          "o.grad_accum = t.grad_accum WHERE t.id = ? AND o.counted_speed IS NOT NULL "
+          "o.grad_accum = t.grad_accum AND o.again = t.again WHERE t.id = ? AND o.counted_speed IS "
+          "NOT NULL "
           "AND o.counted_mark IS NULL)"),
       most_(most),
       several_sweeps_(database.integer("SELECT count(*) FROM sweeps") > 1) {}

@@ -268,15 +268,15 @@ class Gatherer {
   [[nodiscard]] LeftOutRuns left_out_of(
       const std::pair<std::uint64_t, std::uint64_t>& place) const {
     LeftOutRuns left_out;
-    std::set<std::string> software;
+    std::set<std::size_t> software;
     const AnswerKey first{place.first, place.second, 0, 0};
     for (auto one = runs_.lower_bound(first); one != runs_.end(); ++one) {
       if (one->first.row != place.first || one->first.column != place.second) break;
       if (runners_.counts(one->first.runner)) continue;
       one->second.add_to(left_out);
-      software.insert(runners_.name(one->first.runner));
+      software.insert(one->first.runner);
     }
-    left_out.software = fmt::format("{}", fmt::join(software, ", "));
+    left_out.software = runners_.names(software);
     return left_out;
   }
 
@@ -484,26 +484,27 @@ constexpr std::string_view vars_of_cells_sql =
     "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
 
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
-std::string ranked_sql(
-    const Source& source, const HeatmapRequest& request, const std::string& group, bool any_vars) {
+std::string ranked_sql(const Source& source, const HeatmapRequest& request,
+    const std::string& group, bool any_vars, const std::string& only) {
   return fmt::format(
       "SELECT {}, tokens_per_s_per_gpu, {}, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
-      "tokens_per_s_per_gpu IS NOT NULL",
+      "tokens_per_s_per_gpu IS NOT NULL{}",
       columns_of_both(request), shows_every_value(request) ? value_column(request.value) : "NULL",
       group, published_mfu(source), any_vars ? vars_of_cells_sql : "NULL", source.rows,
-      source.where);
+      source.where, only);
 }
 
 /// The others. A marked measurement is shown by its trial, and not ranked.
-std::string unranked_sql(const Source& source, const HeatmapRequest& request, bool any_vars) {
+std::string unranked_sql(
+    const Source& source, const HeatmapRequest& request, bool any_vars, const std::string& only) {
   return fmt::format(
       "SELECT {}, outcome = 'skipped' AND EXISTS (SELECT 1 FROM events AS e WHERE e.trial = "
       "trial_id AND e.kind = '{}'), nullif(cause, ''), {}, predicted_tokens_per_s_per_gpu, "
       "iif(mark = 'contaminated', tokens_per_s_per_gpu, NULL), {} FROM {} WHERE {} AND "
       "trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
-      "counted_mark IS NOT NULL)",
+      "counted_mark IS NOT NULL){}",
       columns_of_both(request), word_of(EventKind::spared), predicted_column(request.value),
-      any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where);
+      any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where, only);
 }
 
 }  // namespace
@@ -549,6 +550,7 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   mixing.codes = mixing.codes || is_an_axis("code_hash");
   const std::string group = group_expression(database);
   const auto mixed = mixed_vars(database, source, request);
+  const auto only = only_ranked(database, request.selection.at);
   Gatherer gatherer(database, request, mixing,
       {.values = shows_every_value(request),
           .repeats = group != "NULL",
@@ -556,13 +558,13 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
           .vars = !mixed.empty()},
       label_expression(mixed));
   {
-    Statement select(database, ranked_sql(source, request, group, !mixed.empty()));
+    Statement select(database, ranked_sql(source, request, group, !mixed.empty(), only));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take_ranked(row);
   }
   {
-    Statement select(database, unranked_sql(source, request, !mixed.empty()));
+    Statement select(database, unranked_sql(source, request, !mixed.empty(), only));
     auto row = select.use(source.chosen.sweeps, source.chosen.trials);
     while (row.next())
       gatherer.take_unranked(row);
@@ -570,7 +572,8 @@ Cells cells(Database& database, const HeatmapRequest& asked) {
   auto cells = gatherer.finish(database);
   add_left_out(database, source, request, cells);
   cells.columns = request.columns;
-  for (const auto& note : {mixed_vars_text(mixed), mixture, clusters}) {
+  for (const auto& note : {mixed_vars_text(mixed), mixture, clusters,
+           not_ranked_now(database, source, request.selection.at)}) {
     if (!note.empty()) cells.note = cells.note.empty() ? note : note + ' ' + cells.note;
   }
   return cells;

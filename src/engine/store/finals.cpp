@@ -63,7 +63,11 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
                   "iif(t.outcome = 'skipped', t.cause, ''), ifnull(a.id, 0), "
                   "ifnull(a.allocation, 0), "
                   "iif(t.counted_mark IS NULL, ifnull(t.counted_speed, 0.0), 0.0), "
-                  "ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, '') FROM trials AS t LEFT "
+                  "ifnull(m.sm_clock_mhz, 0.0), ifnull(m.throttled, ''), ifnull(m.resolution, "
+                  "0.0), ifnull(m.train_step_ms_spread, 0.0), ifnull(m.steps, 0), "
+                  "ifnull(a.others_cpu, 0.0), ifnull((SELECT group_concat(h.value, ' ') FROM "
+                  "(SELECT DISTINCT value FROM json_each(m.hosts) ORDER BY value) AS h), ''), "
+                  "ifnull(a.ended_at, 0) FROM trials AS t LEFT "
                   "JOIN attempts AS a ON "
                   "a.id = t.counted_attempt LEFT JOIN measurements AS m ON m.attempt = a.id "
                   "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
@@ -93,6 +97,12 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.tokens_per_s_per_gpu);
     row.read(column++, one.sm_clock_mhz);
     row.read(column++, one.throttled);
+    row.read(column++, one.resolution);
+    row.read(column++, one.step_spread);
+    row.read(column++, one.steps);
+    row.read(column++, one.others_cpu);
+    row.read(column++, one.hosts);
+    row.read(column++, one.ended_at);
   }
   return rows;
 }

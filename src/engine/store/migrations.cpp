@@ -412,15 +412,18 @@ UPDATE sweeps SET resolved = replace(resolved,
   '# timed train steps' || char(10) || '  first: 0' || char(10) || '  finalists: ');
 )sql";
 
+// Rankings leave out what was measured again, mostly nothing.
+constexpr const char* again_index = "CREATE INDEX trials_again ON trials (sweep) WHERE again > 0;";
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 35> steps{schema_sql, learnt, ledger_sql, silence, paces_sql,
+  static const std::array<std::string, 36> steps{schema_sql, learnt, ledger_sql, silence, paces_sql,
       controls_sql, network_sql, new_views, kept_outcomes, deletion_sql, lead_nodes_sql,
       control_time_sql, hold_sql, measured_sql, wall_clock_sql, counted_sql, served_sql,
       cut_short_sql, whole_labels, containers_sql, resolution_sql, finals_sql, code_sql, pace_sql,
       node_sets_sql, experts_sql, layout_sql, load_sql, checks_sql, startup_column, side_sql,
-      remeasure_sql, knowledge_sql, today_sql, whole_runs_sql};
+      remeasure_sql, knowledge_sql, today_sql, whole_runs_sql, again_index};
   return steps;
 }
 

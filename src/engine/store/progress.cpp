@@ -164,7 +164,7 @@ std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepI
     }
     const auto source = source_of(database, selection);
     Runners runners(mixing_of(selection));
-    for (auto& cell : answered_cells(database, source, runners, maker)) {
+    for (auto& cell : answered_cells(database, source, selection.at, runners, maker)) {
       auto row = winner.use(cell.answer.winner()->trial);
       if (!row.next()) continue;
       all.push_back({.cell = read_cell(row),

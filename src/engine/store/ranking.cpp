@@ -23,13 +23,20 @@
 namespace shardsweep::sqlite {
 namespace {
 
-std::string best_sql(const Source& source, const std::string& group, const char* mark) {
+/// Trials of the time when their sweep was measured again last, by the program that it had then.
+constexpr const char* measured_now_sql =
+    "SELECT t.id FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.again > 0 AND "
+    "t.again = (SELECT max(o.again) FROM trials AS o WHERE o.sweep = t.sweep AND o.again > 0 AND "
+    "o.counted_speed IS NOT NULL) AND t.software IN ('', iif(s.remeasuring, s.remeasured_is, "
+    "s.remeasured_was))";
+
+std::string best_sql(
+    const Source& source, const std::string& group, const char* mark, const std::string& only) {
   return fmt::format(
       "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, seq_len, nodes, "
       "gpus, sweep_id, vars, code_hash, {} FROM {} WHERE {} AND mark {} AND "
-      "tokens_per_s_per_gpu IS "
-      "NOT NULL",
-      group, source.rows, source.where, mark);
+      "tokens_per_s_per_gpu IS NOT NULL{}",
+      group, source.rows, source.where, mark, only);
 }
 
 /// The cell of a run.
@@ -95,7 +102,7 @@ std::string best_row(const std::vector<std::string>& vars, bool with_cluster) {
       "SELECT model, seq_len, nodes, gpus, layout, tokens_per_s_per_gpu, mfu, train_step_ms, "
       "peak_memory_bytes, ?1 AS repeats, ?2 AS measured, sweep, trial, runner, runner_version, "
       "(SELECT layout FROM all_results WHERE trial_id = ?3) AS runner_up, ?4 AS "
-      "runner_up_runs, ?5 AS runner_up_spread, ?6 AS gap_share, ?7 AS repeat_spread, (SELECT "
+      "runner_up_runs, ?5 AS runner_up_spread, ?6 AS lead_share, ?7 AS repeat_spread, (SELECT "
       "sum(m.resolution) FROM trials AS t JOIN measurements AS m ON m.attempt = "
       "t.counted_attempt WHERE t.id IN (?3, ?8)) AS resolution, ?9 AS verdict, ?10 AS "
       "verdict_reason, train_step_ms_spread, json_extract(software, '$.profile') AS "
@@ -117,9 +124,7 @@ Table row_of(Statement& select, const CellAnswer& answer) {
   use.bind(second != nullptr ? std::optional(second->trial) : std::nullopt);
   use.bind(second != nullptr ? std::optional(std::ssize(second->runs)) : std::nullopt);
   use.bind(second != nullptr ? second->spread : std::nullopt);
-  use.bind(second != nullptr
-          ? std::optional(1 - second->tokens_per_s_per_gpu / first.tokens_per_s_per_gpu)
-          : std::nullopt);
+  use.bind(lead_of(answer));
   use.bind(first.spread);
   use.bind(first.trial);
   use.bind(second != nullptr ? std::optional(word_of(first.verdict.difference)) : std::nullopt);
@@ -177,9 +182,9 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
 
 namespace {
 
-void take_runs(Database& database, const Source& source, const Hardware& hardware, Runners& runners,
-    AnswerMaker& maker, RankedCells& cells) {
-  Statement select(database, best_sql(source, group_expression(database), "IS NULL"));
+void take_runs(Database& database, const Source& source, const std::string& only,
+    const Hardware& hardware, Runners& runners, AnswerMaker& maker, RankedCells& cells) {
+  Statement select(database, best_sql(source, group_expression(database), "IS NULL", only));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
     const Run run{row.integer(0), row.real(4)};
@@ -196,9 +201,9 @@ void take_runs(Database& database, const Source& source, const Hardware& hardwar
 }
 
 /// Of software that has ranked runs, too: what nobody else has measured wins nothing.
-void take_contaminated(Database& database, const Source& source, const Hardware& hardware,
-    Runners& runners, RankedCells& cells) {
-  Statement select(database, best_sql(source, "NULL", "= 'contaminated'"));
+void take_contaminated(Database& database, const Source& source, const std::string& only,
+    const Hardware& hardware, Runners& runners, RankedCells& cells) {
+  Statement select(database, best_sql(source, "NULL", "= 'contaminated'", only));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
     const auto on = hardware.of(row.integer(8));
@@ -218,26 +223,61 @@ using LeftOutOfCells = std::map<AnySoftware, LeftOutRuns>;
 
 LeftOutOfCells left_out_of(const RankedCells& cells, const Runners& runners) {
   LeftOutOfCells left_out;
-  std::map<AnySoftware, std::set<std::string>> software;
+  std::map<AnySoftware, std::set<std::size_t>> software;
   for (const auto& [key, runs] : cells.all()) {
     if (runners.counts(key.runner)) continue;
     const auto cell = any_software(key);
     runs.add_to(left_out[cell]);
-    software[cell].insert(runners.name(key.runner));
+    software[cell].insert(key.runner);
   }
   for (auto& [cell, one] : left_out)
-    one.software = fmt::format("{}", fmt::join(software[cell], ", "));
+    one.software = runners.names(software[cell]);
   return left_out;
 }
 
 }  // namespace
 
+std::string only_ranked(Database& database, RankedAt at) {
+  const bool any = database.integer("SELECT EXISTS (SELECT 1 FROM trials WHERE again > 0)") != 0;
+  if (at == RankedAt::now) {
+    if (!any)
+      fail(FaultKind::invalid_input,
+          "no layout was measured again: the key 'remeasure' of a sweep file does that");
+    return fmt::format(" AND trial_id IN ({})", measured_now_sql);
+  }
+  return any ? " AND trial_id NOT IN (SELECT id FROM trials WHERE again > 0)" : "";
+}
+
+std::string not_ranked_now(Database& database, const Source& source, RankedAt at) {
+  if (at != RankedAt::now) return {};
+  constexpr std::int64_t most_named = 3;
+  Statement select(database,
+      fmt::format("SELECT layout, count(*) OVER () FROM {0} WHERE {1} AND mark IS NULL AND "
+                  "tokens_per_s_per_gpu IS NOT NULL AND remeasured IS NULL AND lane || '/' || "
+                  "micro_batch || '/' || grad_accum NOT IN (SELECT lane || '/' || micro_batch || "
+                  "'/' || grad_accum FROM trials WHERE id IN ({2})) GROUP BY layout ORDER BY "
+                  "max(tokens_per_s_per_gpu) DESC LIMIT {3}",
+          source.rows, source.where, measured_now_sql, most_named));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  std::vector<std::string> names;
+  std::int64_t all = 0;
+  while (row.next()) {
+    names.push_back(row.text(0));
+    all = row.integer(1);
+  }
+  if (names.empty()) return {};
+  const auto more = all - std::ssize(names);
+  return fmt::format("Not measured again, so not ranked: {}{}.", fmt::join(names, ", "),
+      more > 0 ? fmt::format(" and {}", counted(more, "more layout")) : "");
+}
+
 std::vector<AnsweredCell> answered_cells(
-    Database& database, const Source& source, Runners& runners, AnswerMaker& maker) {
+    Database& database, const Source& source, RankedAt at, Runners& runners, AnswerMaker& maker) {
   RankedCells cells(database);
   const Hardware hardware(database);
-  take_runs(database, source, hardware, runners, maker, cells);
-  take_contaminated(database, source, hardware, runners, cells);
+  const auto only = only_ranked(database, at);
+  take_runs(database, source, only, hardware, runners, maker, cells);
+  take_contaminated(database, source, only, hardware, runners, cells);
   const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
   answered.reserve(cells.all().size());
@@ -270,108 +310,122 @@ Mixing mixing_of(const Selection& selection) {
       names->contains("code_hash")};
 }
 
+std::string Runners::group_key(const RunnerOfRow& row, std::size_t parts) {
+  const std::array<std::string_view, 4> names{row.model, row.runner, row.version, row.code};
+  std::string key = fmt::to_string(row.hardware);
+  for (std::size_t i = 0; i + 1 < parts; ++i) {
+    key += '\x1f';
+    key += names[i];
+  }
+  return key;
+}
+
+const Runners::Group& Runners::group_of(const Seen& one, std::size_t parts) const {
+  return groups_.at(group_key({one.model, one.runner, one.version, one.code, one.hardware}, parts));
+}
+
+std::size_t Runners::number_of(const RunnerOfRow& row) const {
+  const auto found = numbers_.find(group_key(row, all_codes + 1));
+  return found == numbers_.end() ? seen_.size() : found->second;
+}
+
 /// A trial without a measurement has no code of its own: it goes with the newest that there is.
 std::size_t Runners::find(const RunnerOfRow& row, bool measured) const {
-  const bool any_code = !measured && row.code.empty();
-  const auto is = [&](const Seen& one) {
-    return one.model == row.model && one.runner == row.runner && one.version == row.version &&
-        one.hardware == row.hardware && (any_code || one.code == row.code);
-  };
-  // A handful of them, and mostly the same as before: a list is faster than a map.
-  if (!any_code && last_ < seen_.size() && is(seen_[last_])) return last_;
-  std::size_t found = seen_.size();
-  for (std::size_t i = 0; i < seen_.size(); ++i) {
-    if (is(seen_[i]) && (found == seen_.size() || seen_[found].newness < seen_[i].newness))
-      found = i;
+  if (!measured && row.code.empty()) {
+    const auto group = groups_.find(group_key(row, all_codes));
+    return group == groups_.end() ? seen_.size() : group->second.newest;
   }
-  return found;
+  // Rows of the same software mostly follow each other: then no key is made.
+  if (last_ < seen_.size()) {
+    const Seen& last = seen_[last_];
+    if (last.model == row.model && last.runner == row.runner && last.version == row.version &&
+        last.hardware == row.hardware && last.code == row.code)
+      return last_;
+  }
+  return number_of(row);
 }
 
 std::size_t Runners::see(const RunnerOfRow& row, bool measured, std::int64_t trial) {
   last_ = find(row, measured);
-  if (last_ == seen_.size())
+  if (last_ == seen_.size()) {
+    numbers_.emplace(group_key(row, all_codes + 1), last_);
+    codes_[called(std::string(row.runner), std::string(row.version))].emplace(row.code);
     seen_.push_back({std::string(row.model), std::string(row.runner), std::string(row.version),
-        std::string(row.code), row.hardware, {}, 0, trial});
+        std::string(row.code), row.hardware, {}});
+  }
   auto& seen = seen_[last_];
-  seen.newness = std::max(seen.newness, std::pair(measured, trial));
-  seen.oldest = std::min(seen.oldest, trial);
   if (measured) ++seen.runs;
+  const Newness newness(measured, trial);
+  if (newness <= seen.newness) return last_;
+  seen.newness = newness;
+  for (const auto parts : {all_runners, all_versions, all_codes}) {
+    auto& group = groups_[group_key(row, parts)];
+    if (group.newness < newness) group = {newness, last_};
+  }
   return last_;
 }
 
-/// True where only one of the two may be shown.
-bool Runners::is_rival(const Seen& one, const Seen& other) const {
-  if (one.model != other.model || one.hardware != other.hardware) return false;
-  if (one.runner != other.runner) return !mixing_.runners;
-  if (one.version != other.version) return !mixing_.versions;
-  return one.code != other.code && !mixing_.codes;
-}
-
-/// Where versions stand side by side, a runner is as new as the newest of its versions; and so
-/// a version, where its codes do.
-Runners::Newness Runners::newness_of(const Seen& one) const {
-  Newness newest = one.newness;
-  for (const Seen& other : seen_) {
-    if (other.model != one.model || other.runner != one.runner || other.hardware != one.hardware)
-      continue;
-    const bool stands_beside =
-        other.version == one.version ? mixing_.versions || mixing_.codes : mixing_.versions;
-    if (stands_beside) newest = std::max(newest, other.newness);
-  }
-  return newest;
-}
-
-/// Several programs were called by this runner's name and version.
-bool Runners::has_codes(const Seen& one) const {
-  return std::any_of(seen_.begin(), seen_.end(), [&](const Seen& other) {
-    return other.runner == one.runner && other.version == one.version && other.code != one.code;
-  });
-}
-
-std::string Runners::name_of(const Seen& one) const {
-  const auto name = called(one.runner, one.version);
-  return has_codes(one) ? with_code(name, one.code) : name;
-}
-
-bool Runners::counts(std::size_t number) const {
-  const auto& one = seen_[number];
-  const auto newness = newness_of(one);
-  return std::all_of(seen_.begin(), seen_.end(),
-      [&](const Seen& other) { return !is_rival(one, other) || newness_of(other) <= newness; });
-}
-
 std::string Runners::name(std::size_t number) const {
-  return name_of(seen_[number]);
+  const Seen& one = seen_[number];
+  const auto name = called(one.runner, one.version);
+  // Several programs were called so.
+  return codes_.at(name).size() > 1 ? with_code(name, one.code) : name;
+}
+
+/// The newest runner, of it the newest version, and of that the newest code, as far as each of
+/// them may not stand beside others.
+bool Runners::counts(std::size_t number) const {
+  const Seen& one = seen_[number];
+  const auto runner = group_of(one, all_versions).newness;
+  const auto version = group_of(one, all_codes).newness;
+  if (!mixing_.runners && runner < group_of(one, all_runners).newness) return false;
+  if (mixing_.versions) return true;
+  return version == runner && (mixing_.codes || one.newness == version);
 }
 
 std::vector<std::string> Runners::shown() const {
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (std::size_t number = 0; number < seen_.size(); ++number) {
-    auto name = name_of(seen_[number]);
-    const bool known = std::find(names.begin(), names.end(), name) != names.end();
-    if (counts(number) && !known) names.push_back(std::move(name));
+    if (counts(number)) names.insert(name(number));
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  return {names.begin(), names.end()};
+}
+
+std::string Runners::names(const std::set<std::size_t>& numbers) const {
+  constexpr std::size_t most_named = 3;
+  std::vector<std::size_t> by_age(numbers.begin(), numbers.end());
+  std::sort(by_age.begin(), by_age.end(),
+      [this](auto a, auto b) { return seen_[b].newness < seen_[a].newness; });
+  std::vector<std::string> named;
+  std::set<std::string> all;
+  for (const auto number : by_age) {
+    auto called = name(number);
+    if (all.insert(called).second && named.size() < most_named) named.push_back(std::move(called));
+  }
+  std::sort(named.begin(), named.end());
+  auto text = fmt::format("{}", fmt::join(named, ", "));
+  if (all.size() > named.size()) text += fmt::format(" and {} more", all.size() - named.size());
+  return text;
 }
 
 /// Ranked runs are counted: whoever asks, and whatever else it shows, the number is the same.
 std::string Runners::note() const {
-  std::map<std::string, std::int64_t> left_out;
+  std::set<std::size_t> left_out;
+  std::set<std::size_t> ranked;
   std::int64_t runs = 0;
   for (std::size_t number = 0; number < seen_.size(); ++number) {
-    if (counts(number) || seen_[number].runs == 0) continue;
-    left_out[name(number)] += seen_[number].runs;
-    runs += seen_[number].runs;
+    if (counts(number)) {
+      ranked.insert(number);
+    } else if (seen_[number].runs > 0) {
+      left_out.insert(number);
+      runs += seen_[number].runs;
+    }
   }
   if (left_out.empty()) return "";
-  std::string hidden;
-  for (const auto& [name, count] : left_out)
-    hidden += fmt::format("{}{} ({})", hidden.empty() ? "" : ", ", name, count);
   return fmt::format(
-      "Partial ranking, of {}: {} of other software {} left out: {}. "
-      "--all-versions ranks them too.",
-      fmt::join(shown(), ", "), counted(runs, "run"), runs == 1 ? "is" : "are", hidden);
+      "Ranked: {}. Not ranked: {} of other software ({}). --all-versions ranks "
+      "them too.",
+      names(ranked), counted(runs, "run"), names(left_out));
 }
 
 std::string_view version_column(const Source& source) {
@@ -448,7 +502,7 @@ Table best(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 2);
-  const auto cells = answered_cells(database, source, runners, maker);
+  const auto cells = answered_cells(database, source, selection.at, runners, maker);
   Statement select(
       database, best_row(vars_of_cells(database, source), on_several_clusters(database, source)));
   Table table;
@@ -462,8 +516,9 @@ Table best(Database& database, const Selection& selection) {
   }
   std::stable_sort(table.rows.begin(), table.rows.end(), row_before);
   table.note = runners.note();
-  if (const auto vars = best_vars_text(cells); !vars.empty())
-    table.note += (table.note.empty() ? "" : "\n") + vars;
+  for (const auto& text : {best_vars_text(cells), not_ranked_now(database, source, selection.at)}) {
+    if (!text.empty()) table.note += (table.note.empty() ? "" : "\n") + text;
+  }
   return table;
 }
 
@@ -471,7 +526,7 @@ Table layouts(Database& database, const Selection& selection) {
   const auto source = source_of(database, selection);
   Runners runners(mixing_of(selection));
   AnswerMaker maker(database, "layout", 0);
-  const auto cells = answered_cells(database, source, runners, maker);
+  const auto cells = answered_cells(database, source, selection.at, runners, maker);
   Statement select(database,
       layouts_sql(source, vars_of_cells(database, source), on_several_clusters(database, source)));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -51,6 +52,8 @@ class Runners {
   [[nodiscard]] std::vector<std::string> shown() const;
   /// The number of one that was seen; size(): it was not.
   [[nodiscard]] std::size_t find(const RunnerOfRow& row, bool measured) const;
+  /// "nightly-9, nightly-8, nightly-7 and 990 more": the newest of these, by their names.
+  [[nodiscard]] std::string names(const std::set<std::size_t>& numbers) const;
   /// Says that the ranking is one of some runs alone, of which, and how to rank all; empty: it
   /// is of all.
   [[nodiscard]] std::string note() const;
@@ -64,16 +67,24 @@ class Runners {
     std::string code;
     std::size_t hardware = 0;
     Newness newness;
-    std::int64_t runs = 0;    ///< measured
-    std::int64_t oldest = 0;  ///< id of a trial
+    std::int64_t runs = 0;  ///< measured
   };
-  [[nodiscard]] bool has_codes(const Seen& one) const;
-  [[nodiscard]] std::string name_of(const Seen& one) const;
-  [[nodiscard]] bool is_rival(const Seen& one, const Seen& other) const;
-  [[nodiscard]] Newness newness_of(const Seen& one) const;
+  /// The newest of several.
+  struct Group {
+    Newness newness{};
+    std::size_t newest = 0;
+  };
+  /// Those of one model on one hardware; of one runner of it; of one version of that.
+  static constexpr std::size_t all_runners = 2, all_versions = 3, all_codes = 4;
+  [[nodiscard]] static std::string group_key(const RunnerOfRow& row, std::size_t parts);
+  [[nodiscard]] const Group& group_of(const Seen& one, std::size_t parts) const;
+  [[nodiscard]] std::size_t number_of(const RunnerOfRow& row) const;
   Mixing mixing_;
   std::vector<Seen> seen_;
-  std::size_t last_ = 0;  ///< number that was told last
+  std::unordered_map<std::string, std::size_t> numbers_;  ///< by all that tells them apart
+  std::unordered_map<std::string, Group> groups_;
+  std::map<std::string, std::set<std::string>> codes_;  ///< by name and version
+  std::size_t last_ = 0;                                ///< number that was told last
 };
 
 /// A cell of `best`: model, sequence length, size, vars, hardware, and software.
@@ -86,7 +97,13 @@ struct AnsweredCell {
 };
 /// All cells of a source, in no order. `runners` sees the software of each run.
 [[nodiscard]] std::vector<AnsweredCell> answered_cells(
-    Database& database, const Source& source, Runners& runners, AnswerMaker& maker);
+    Database& database, const Source& source, RankedAt at, Runners& runners, AnswerMaker& maker);
+
+/// " AND …": of a selection's rows those of the time that it ranks; empty if all are of one. A
+/// fault if they are to be of now and nothing was measured again.
+[[nodiscard]] std::string only_ranked(Database& database, RankedAt at);
+/// "Not measured again, so not ranked: …"; empty if the ranking is of the sweeps' own runs.
+[[nodiscard]] std::string not_ranked_now(Database& database, const Source& source, RankedAt at);
 
 /// The vars of sweeps that were run. Those of imported tables are labels: they set nothing.
 [[nodiscard]] std::vector<std::string> vars_of_cells(Database& database, const Source& source);

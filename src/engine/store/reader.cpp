@@ -68,6 +68,9 @@ class SqliteReader final : public Reader {
   Result<std::vector<SweepStatus>> status(const std::vector<std::string>& sweeps) override {
     return answer([&] { return sqlite::status(database_, sweeps); });
   }
+  Result<std::vector<Regression>> regressions(const std::vector<std::string>& names) override {
+    return answer([&] { return sqlite::regressions(database_, names); });
+  }
   Result<std::int64_t> first_event(const std::vector<SweepId>& sweeps, FollowFrom from) override {
     return answer([&] { return sqlite::first_event(database_, sweeps, from); });
   }

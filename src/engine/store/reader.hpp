@@ -8,6 +8,10 @@
 
 #include <shardsweep/results.hpp>
 
+#include <map>
+#include <string>
+#include <vector>
+
 namespace shardsweep::sqlite {
 
 [[nodiscard]] Table query(Database& database, const std::string& text);
@@ -20,6 +24,11 @@ namespace shardsweep::sqlite {
     Database& database, const Selection& selection, const std::string& column);
 [[nodiscard]] std::vector<SweepStatus> status(
     Database& database, const std::vector<std::string>& sweeps);
+/// By the trials that brought these layouts; `name` is the sweep's.
+[[nodiscard]] std::map<TrialId, Regression> regressions_of(
+    Database& database, SweepId sweep, const std::string& name);
+[[nodiscard]] std::vector<Regression> regressions(
+    Database& database, const std::vector<std::string>& names);
 [[nodiscard]] std::int64_t first_event(
     Database& database, const std::vector<SweepId>& sweeps, FollowFrom from);
 [[nodiscard]] Finished finished(

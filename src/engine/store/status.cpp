@@ -5,6 +5,8 @@
 
 #include <shardsweep/event.hpp>
 
+#include <map>
+
 namespace shardsweep::sqlite {
 namespace {
 
@@ -83,6 +85,13 @@ struct StatusSql {
       (SELECT max(id) FROM events WHERE trial = t.id AND kind = ?2)
     WHERE t.sweep = ?1 AND t.hidden = 0 AND t.state = 'ended' AND t.outcome = 'skipped'
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
+  std::string remeasured_sweeps = R"sql(
+    SELECT id, name FROM sweeps WHERE remeasured > 0 AND (?3 OR id IN
+      (SELECT value FROM json_each(?1)) OR id IN (SELECT sweep FROM trials WHERE id IN
+        (SELECT value FROM json_each(?2)))) ORDER BY submitted_at, id)sql";
+  std::string remeasurements = R"sql(
+    SELECT trial, kind, at, detail FROM events WHERE trial IN (SELECT final_of FROM trials
+      WHERE sweep = ?1 AND again > 0) AND kind IN (?2, ?3, ?4) ORDER BY id)sql";
   // Verbs over a sweep that is done change nothing of its trials.
   std::string last_end =
       "SELECT at FROM events WHERE sweep = ? AND trial IS NOT NULL ORDER BY id DESC LIMIT 1";
@@ -138,6 +147,35 @@ void estimate(Database& database, SweepStatus& status) {
   }
 }
 
+}  // namespace
+
+/// By what its layouts' remeasurements have said one after the other.
+std::map<TrialId, Regression> regressions_of(
+    Database& database, SweepId sweep, const std::string& name) {
+  std::map<TrialId, Regression> standing;
+  Statement select(database, status_sql().remeasurements);
+  auto row = select.use(sweep, word_of(EventKind::remeasured), word_of(EventKind::regressed),
+      word_of(EventKind::still_regressed));
+  while (row.next()) {
+    if (row.view(1) == word_of(EventKind::remeasured)) {
+      standing.erase(row.integer(0));
+      continue;
+    }
+    auto& one =
+        standing.try_emplace(row.integer(0), Regression{name, row.integer(2)}).first->second;
+    one.text = row.text(3);
+  }
+  return standing;
+}
+
+namespace {
+
+void add_regressions(
+    Database& database, SweepId sweep, const std::string& name, std::vector<Regression>& all) {
+  for (auto& [trial, one] : regressions_of(database, sweep, name))
+    all.push_back(std::move(one));
+}
+
 template <class Into>
 void read_one(Database& database, const std::string& text, std::int64_t sweep, Into& into) {
   Statement select(database, text);
@@ -175,7 +213,18 @@ std::vector<SweepStatus> status(Database& database, const std::vector<std::strin
     read_one(database, status_sql().last_event, one.id, one.last_event_at);
     read_one(database, status_sql().last_end, one.id, one.last_end_at);
     if (one.marked > 0) read_one(database, status_sql().doubt, one.id, one.doubt);
+    add_regressions(database, one.id, one.name, one.regressions);
   }
+  return all;
+}
+
+std::vector<Regression> regressions(Database& database, const std::vector<std::string>& names) {
+  const auto chosen = resolve_names(database, names);
+  std::vector<Regression> all;
+  Statement select(database, status_sql().remeasured_sweeps);
+  auto row = select.use(chosen.sweeps, chosen.trials, chosen.all);
+  while (row.next())
+    add_regressions(database, row.integer(0), row.text(1), all);
   return all;
 }
 

@@ -182,6 +182,14 @@ class SqliteStore final : public Store {
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override {
     return guarded([&] { return read_finals(database_, sweep, nodes); });
   }
+  Result<std::set<TrialId>> slower_layouts(SweepId sweep) override {
+    return guarded([&] {
+      std::set<TrialId> slower;
+      for (const auto& [trial, one] : regressions_of(database_, sweep, ""))
+        slower.insert(trial);
+      return slower;
+    });
+  }
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override {
     return guarded([&] { return node_counts_of(database_, sweep); });
   }

@@ -49,7 +49,7 @@ SELECT (SELECT name FROM sweeps WHERE id = t.sweep) AS sweep, t.slug AS trial, t
   nullif(t.predicted_attempt_s, 0) AS predicted_attempt_s,
   nullif(t.predicted_tokens_per_s_per_gpu, 0) AS predicted_tokens_per_s_per_gpu,
   /*shape of trial t*/,
-  t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(iif(t.again > 0, 0, t.final_round), 0) AS final_round, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
+  t.runner, t.runner_version, iif(t.counted_attempt IS NULL, '', t.counted_code) AS code_hash, nullif(iif(t.again > 0, 0, t.final_round), 0) AS final_round, nullif(t.again, 0) AS remeasured, (SELECT count(*) FROM attempts AS a WHERE a.trial = t.id
     AND (a.started_at > 0 OR a.counted = 1)) AS attempts, t.lane, t.position, t.id AS trial_id,
   t.sweep AS sweep_id, t.counted_attempt AS attempt_id, t.hidden = 0 AS in_file
 FROM trials AS t;
@@ -67,7 +67,7 @@ SELECT t.sweep, t.trial, t.state, t.outcome, t.cause, t.mark,
   t.runner, t.runner_version, m.flops_model, m.software, m.hosts,
   m.settings, nullif(a.image_digest, '') AS image_digest, t.code_hash,
   (SELECT cluster FROM sweeps WHERE id = t.sweep_id) AS cluster,
-  t.final_round, nullif((SELECT f.final_set FROM trials AS f WHERE f.id = t.trial_id), 0) AS final_set,
+  t.final_round, t.remeasured, nullif((SELECT f.final_set FROM trials AS f WHERE f.id = t.trial_id), 0) AS final_set,
   (SELECT iif(count(*) = l.nodes AND min(x.switches) <> '', count(DISTINCT x.switches), NULL)
     FROM allocation_nodes AS x JOIN allocations AS l ON l.id = x.allocation
     WHERE x.allocation = a.allocation) AS spread,

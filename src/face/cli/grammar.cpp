@@ -427,6 +427,11 @@ void Grammar::selection() {
 void Grammar::versions() {
   flag("--all-versions", options_.all_versions,
       "Rank runs of all runners, versions and programs, not those of the newest alone.");
+  option("--at", options_.at, "WHEN",
+      "Rank the runs of the sweep itself (`sweep`), or the layouts that were measured again since, "
+      "by their newest runs (`now`).")
+      .one_of({"sweep", "now"})
+      .with_default();
 }
 void Grammar::family(const std::string& help) {
   option("--family", options_.asked.family, "FAMILY", help)

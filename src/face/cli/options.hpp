@@ -74,6 +74,7 @@ struct Options {
   bool all_sweeps = false;    ///< no names mean all sweeps, not the last one
   bool hidden = false;        ///< also trials that were removed from their sweep file
   bool all_versions = false;  ///< rank other runners, versions and programs, too
+  std::string at = "sweep";   ///< RankedAt
 
   // how a cluster is reached, and what is set over a file
   std::vector<std::string> set;

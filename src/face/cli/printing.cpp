@@ -6,6 +6,7 @@
 #include "plan/proof.hpp"
 #include "show/cell_text.hpp"
 #include "show/exit_code.hpp"
+#include "show/status_view.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
@@ -31,7 +32,8 @@ Selection selection_of(const Options& options) {
   return {.names = options.names,
       .where = options.where,
       .hidden = options.hidden,
-      .all_versions = options.all_versions};
+      .all_versions = options.all_versions,
+      .at = *from_word<RankedAt>(options.at)};
 }
 
 void mean_last_sweep(Session& session) {
@@ -178,6 +180,17 @@ Result<void> say_why_empty(Reader& reader, const Options& options) {
   SHARDSWEEP_ASSIGN(const auto why, why_empty(reader, options));
   say(why);
   return {};
+}
+
+Result<std::string> changed_since(Reader& reader, const Selection& selection) {
+  if (selection.at != RankedAt::sweep) return std::string();
+  SHARDSWEEP_ASSIGN(const auto regressions, reader.regressions(selection.names));
+  auto text = regressions_text(regressions);
+  if (!text.empty())
+    text +=
+        "\nThe ranking is by the sweep's own runs. --at now ranks what was measured again; "
+        "`shardsweep history` shows both.";
+  return text;
 }
 
 Result<void> print_result(std::string_view text) {

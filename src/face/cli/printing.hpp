@@ -42,6 +42,9 @@ void drop_nodes_where_none(Table& table);
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);
 
+/// What became slower since the runs that are ranked, and how to see it; empty if nothing did.
+[[nodiscard]] Result<std::string> changed_since(Reader& reader, const Selection& selection);
+
 /// Why a command over results has nothing to show, as one sentence: nothing is there, nothing
 /// matches `--where`, or nothing was measured.
 [[nodiscard]] Result<std::string> why_empty(Reader& reader, const Options& options);

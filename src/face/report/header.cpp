@@ -262,23 +262,28 @@ std::string cost_fact(const ReportView& view) {
 std::string certainty_fact(const ReportView& view) {
   std::int64_t faster = 0;
   std::int64_t all = 0;
+  std::int64_t by_finals = 0;
   std::map<std::string, std::int64_t> others;
   for (const auto& cell : view.cells) {
     if (cell.answer.layouts.empty()) continue;
     ++all;
     const auto style = badge_of(cell.answer).style;
     if (style == "faster") ++faster;
+    if (style == "faster" && cell.answer.by_finals) ++by_finals;
     if (style == "tie") ++others["tie"];
-    if (style == "run") ++others["from one run"];
+    if (style == "run") ++others["winner"];
     if (style == "open") ++others["open"];
   }
   if (all == 0) return {};
-  std::string more;
+  std::vector<std::string> more;
   for (const auto& [word, count] : others)
-    more += fmt::format(
-        "{}{} {}", more.empty() ? "" : ", ", count, word == "tie" && count > 1 ? "ties" : word);
-  return fact("How sure", fmt::format("{} of {} winners faster than the next", faster, all),
-      xml_escaped(more));
+    more.push_back(word == "open" ? fmt::format("{} open", count)
+            : word == "tie"       ? counted(count, "tie")
+                                  : counted(count, "winner") + " measured once");
+  const auto proven =
+      fmt::format("{} of {} proven{}", faster, all, by_finals == faster ? " by finals" : "");
+  return fact("How sure", faster == 0 ? "nothing proven yet" : proven,
+      xml_escaped(fmt::format("{}", fmt::join(more, ", "))));
 }
 
 std::string title_of_page(const ReportView& view) {
@@ -325,6 +330,8 @@ std::string header_section(const ReportView& view) {
            date_fact(view), trials_fact(view), cost_fact(view), certainty_fact(view)})
     out += one;
   out += "</dl>\n";
+  if (!view.input.changed.empty())
+    out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.input.changed));
   if (!view.heatmap().note.empty())
     out += fmt::format("<p class=\"note\">{}</p>\n", xml_escaped(view.heatmap().note));
   return out;

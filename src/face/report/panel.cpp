@@ -88,7 +88,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
   std::string out =
       "<h3>Fastest layouts</h3>\n<table class=\"top\"><thead><tr><th "
       "scope=\"col\">layout</th><th scope=\"col\" class=\"number\">tokens/s/<wbr>GPU</th><th "
-      "scope=\"col\">interval</th><th scope=\"col\" class=\"number\">behind</th><th "
+      "scope=\"col\">interval</th><th scope=\"col\" class=\"number\">first leads by</th><th "
       "scope=\"col\">sure</th></tr></thead>\n"
       "<tbody>\n";
   const std::size_t count = std::min(answer.layouts.size(), most_ranked);
@@ -96,11 +96,10 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
     const auto& layout = answer.layouts[i];
     const auto row = view.row_of(layout);
     const auto runs = counted(static_cast<std::int64_t>(layout.runs.size()), "run");
-    std::string behind;
+    std::string lead;
     std::string sure = runs;
     if (i > 0) {
-      behind = percent_text(
-          1 - layout.tokens_per_s_per_gpu / answer.layouts.front().tokens_per_s_per_gpu);
+      lead = percent_text(layout.verdict.share);
       const auto word = short_form(layout.verdict);
       if (word != "1 run")
         sure = fmt::format("{}, {}", word == "faster" ? "slower" : std::string(word), runs);
@@ -114,7 +113,7 @@ std::string top_table(const ReportView& view, const CellAnswer& answer) {
         "class=\"number\">{}"
         "</td><td>{}</td></tr>\n",
         name, xml_escaped(amount_text(layout.tokens_per_s_per_gpu)), reach.bar(layout),
-        xml_escaped(behind), xml_escaped(sure));
+        xml_escaped(lead), xml_escaped(sure));
   }
   out += "</tbody></table>\n";
   if (answer.layouts.size() > count)

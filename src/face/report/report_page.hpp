@@ -28,6 +28,7 @@ struct ReportInput {
   std::optional<Price> price{};
   std::string made{};                              ///< when, by which version
   std::string warning{};                           ///< what a reader has to know first
+  std::string changed{};                           ///< what became slower since; empty: nothing
   std::map<std::string, std::string> log_tails{};  ///< by sweep/trial
   int refresh_s = 0;  ///< the page loads itself again after so long; 0: never
 

@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 43> order{// The answer.
     "certainty", "against_the_fastest", "against_the_cheaper", "reason", "mark", "state",
     // What it costs.
     "train_step_ms", "peak_memory_bytes", "mfu", "tokens_per_s", "efficiency_share",
-    "gpu_hours_per_billion_tokens", "gap_share", "behind_share", "doubts", "to_settle", "verdict",
+    "gpu_hours_per_billion_tokens", "lead_share", "behind_share", "doubts", "to_settle", "verdict",
     // How it came about.
     "runner_up", "repeats", "measured", "repeat_spread", "train_step_ms_spread", "cause",
     "runner_up_runs", "runner_up_spread", "verdict_reason", "trial", "sweep", "software", "runner",

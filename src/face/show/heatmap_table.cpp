@@ -82,14 +82,12 @@ Table heatmap_matrix(const Heatmap& heatmap) {
 
 namespace {
 
-/// gap_share, runner_up, repeats and repeat_spread of a cell.
+/// lead_share, runner_up, repeats and repeat_spread of a cell.
 std::vector<Value> ranking_of(const CellAnswer& answer) {
   const auto* first = answer.winner();
   const auto* second = answer.runner_up();
   if (first == nullptr) return {Value(), Value(), std::int64_t{0}, Value()};
-  return {second == nullptr ? Value()
-                            : Value(1 - second->tokens_per_s_per_gpu / first->tokens_per_s_per_gpu),
-      second == nullptr ? Value() : Value(second->name),
+  return {number_or_null(lead_of(answer)), second == nullptr ? Value() : Value(second->name),
       static_cast<std::int64_t>(first->runs.size()), number_or_null(first->spread)};
 }
 
@@ -111,7 +109,7 @@ Table heatmap_list(const Heatmap& heatmap) {
   Table table;
   table.note = heatmap.note;
   table.columns = {heatmap.row_name, heatmap.column_name, heatmap.value_name, "layout", "status",
-      "trials", "completed", "open", "infeasible", "gap_share", "runner_up", "repeats",
+      "trials", "completed", "open", "infeasible", "lead_share", "runner_up", "repeats",
       "repeat_spread", "predicted", "predicted_layout", "why"};
   const bool published = is_ranked_otherwise(heatmap);
   if (published) {

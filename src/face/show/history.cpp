@@ -29,6 +29,8 @@ SeriesKey key_of(const HistoryRun& run, HistoryOf of) {
       of == HistoryOf::layout ? run.layout : std::string()};
 }
 
+constexpr std::size_t layout_of_key = std::tuple_size_v<SeriesKey> - 1;
+
 bool is_older(const HistoryRun& a, const HistoryRun& b) {
   return std::pair(a.ended_at, a.id) < std::pair(b.ended_at, b.id);
 }
@@ -60,17 +62,45 @@ HistoryPoint best_point(const std::vector<HistoryRun>& runs) {
   return best;
 }
 
+/// Runs that were made to be compared with each other.
+std::string time_of(const HistoryRun& run) {
+  std::string text = fmt::format("{}\x1f{}", run.sweep, run.remeasured);
+  for (const auto& [name, value] : run.software)
+    text += fmt::format("\x1f{}\x1f{}", name, value);
+  return text;
+}
+
 std::vector<HistoryPoint> points_of_cell(const std::vector<HistoryRun>& runs) {
-  std::map<std::pair<std::string, HistoryFacts>, std::vector<HistoryRun>> groups;
+  std::map<std::string, std::vector<HistoryRun>> groups;
   for (const auto& run : runs)
-    groups[{run.sweep, run.software}].push_back(run);
+    groups[time_of(run)].push_back(run);
   std::vector<HistoryPoint> points;
   points.reserve(groups.size());
-  for (const auto& [software, group] : groups)
+  for (const auto& [time, group] : groups)
     points.push_back(best_point(group));
   std::sort(points.begin(), points.end(),
       [](const HistoryPoint& a, const HistoryPoint& b) { return is_older(a.run, b.run); });
   return points;
+}
+
+/// Of cells of which something was measured again: those layouts, and what was the best of them
+/// before.
+std::map<SeriesKey, std::set<std::string>> followed_layouts(const std::vector<HistoryRun>& runs) {
+  std::map<SeriesKey, std::vector<HistoryRun>> before;
+  std::map<SeriesKey, std::set<std::string>> followed;
+  for (const auto& run : runs) {
+    if (run.remeasured > 0) followed[key_of(run, HistoryOf::cell)].insert(run.layout);
+  }
+  if (followed.empty()) return followed;
+  for (const auto& run : runs) {
+    const auto key = key_of(run, HistoryOf::cell);
+    if (run.remeasured == 0 && followed.contains(key)) before[key].push_back(run);
+  }
+  for (const auto& [key, of_cell] : before) {
+    for (const auto& point : points_of_cell(of_cell))
+      followed[key].insert(point.run.layout);
+  }
+  return followed;
 }
 
 /// All that may have changed at a point.
@@ -115,18 +145,19 @@ std::string changed_text(
   std::stable_partition(names.begin(), names.end(), [](const std::string& name) {
     return name != "best layout" && name != "layouts measured" && name != "nodes";
   });
+  std::map<std::string, std::set<std::string>> values;
+  for (auto i = change.from; i < change.first; ++i) {
+    const auto facts = facts_of(points[i], of);
+    for (const auto& name : names)
+      values[name].insert(value_of(facts, name));
+  }
   std::vector<std::string> changed;
   for (const auto& name : names) {
     const auto value = value_of(after, name);
-    bool was_there = false;
-    std::set<std::string> values;
-    for (auto i = change.from; i < change.first; ++i) {
-      values.insert(value_of(facts_of(points[i], of), name));
-      was_there = was_there || values.contains(value);
-    }
     // Nodes that are others each time are not what changed.
-    const bool always_others = name == "nodes" && values.size() > 1;
-    if (was_there || always_others || (name == "nodes" && value.empty())) continue;
+    const bool always_others = name == "nodes" && values[name].size() > 1;
+    if (values[name].contains(value) || always_others || (name == "nodes" && value.empty()))
+      continue;
     changed.push_back(
         fmt::format("{} {} -> {}", name, brief_value(value_of(before, name)), brief_value(value)));
   }
@@ -152,19 +183,6 @@ void doubt_other_layouts(HistorySeries& series) {
   }
 }
 
-/// What is left of the speed that it surely had at its best.
-double loss_of(const SeriesAnswer& answer) {
-  double level = 1;
-  double best = 1;
-  for (const auto& change : answer.changes) {
-    const auto difference = change.verdict.difference;
-    if (difference != Difference::faster && difference != Difference::slower) continue;
-    level *= 1 + change.verdict.share;
-    best = std::max(best, level);
-  }
-  return 1 - level / best;
-}
-
 std::string title_of_series(const HistoryRun& run, HistoryOf of) {
   std::string title = fmt::format(
       "{}, {}", run.model, run.nodes > 0 ? counted(run.nodes, "node") : counted(run.gpus, "GPU"));
@@ -185,25 +203,15 @@ std::vector<SeriesPoint> measured_points(HistorySeries& series, bool by_time) {
   return measured;
 }
 
-/// Of one run, from those of one layout under one software in one sweep.
-Noise noise_of_repeats(const std::vector<HistoryRun>& runs) {
-  std::map<std::tuple<SeriesKey, std::string, HistoryFacts>, std::vector<double>> groups;
+/// Runs of each layout, the oldest first.
+std::vector<std::vector<SeriesPoint>> runs_of_layouts(const std::vector<HistoryRun>& runs) {
+  std::map<SeriesKey, std::vector<SeriesPoint>> layouts;
   for (const auto& run : runs)
-    groups[{key_of(run, HistoryOf::layout), run.sweep, run.software}].push_back(speed_of(run));
-  std::vector<Ranked> repeated;
-  for (auto& [group, speeds] : groups) {
-    if (speeds.size() < 2) continue;
-    std::sort(speeds.begin(), speeds.end());
-    const double middle = speeds[(speeds.size() - 1) / 2];
-    if (!(middle > 0)) continue;
-    repeated.push_back({.value = middle,
-        .runs = std::ssize(speeds),
-        .spread = (speeds.back() - speeds.front()) / middle});
-  }
-  // One pair that differs much would make every interval a hundred times as wide as the speed.
-  constexpr std::int64_t enough_freedom = 2;
-  const auto noise = common_noise(repeated);
-  return noise.freedom < enough_freedom ? Noise() : noise;
+    if (speed_of(run) > 0) layouts[key_of(run, HistoryOf::layout)].push_back(run.measured);
+  std::vector<std::vector<SeriesPoint>> all;
+  for (auto& [key, points] : layouts)
+    all.push_back(std::move(points));
+  return all;
 }
 
 std::string when_text(const HistoryRun& run) {
@@ -251,41 +259,52 @@ std::string HistorySeries::reason() const {
                            : reasons[static_cast<std::size_t>(change - answer.changes.data())];
 }
 
-History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double resolve) {
+History history_of(std::vector<HistoryRun> runs, HistoryOf of, double resolve) {
   History history{.of = of};
   history.by_time =
       std::all_of(runs.begin(), runs.end(), [](const HistoryRun& run) { return run.ended_at > 0; });
+  std::sort(runs.begin(), runs.end(), is_older);
+  for (auto& run : runs)
+    run.measured.time = time_of(run);
+  const auto followed = followed_layouts(runs);
   std::map<SeriesKey, std::vector<HistoryRun>> by_key;
   for (const auto& run : runs) {
-    if (speed_of(run) > 0) by_key[key_of(run, of)].push_back(run);
+    if (speed_of(run) <= 0) continue;
+    // A cell of which layouts were measured again is followed by these, each for itself.
+    const auto found = followed.find(key_of(run, HistoryOf::cell));
+    if (of == HistoryOf::layout || found == followed.end()) {
+      by_key[key_of(run, of)].push_back(run);
+    } else if (found->second.contains(run.layout)) {
+      by_key[key_of(run, HistoryOf::layout)].push_back(run);
+    }
   }
   std::vector<std::vector<SeriesPoint>> measured;
   for (auto& [key, of_key] : by_key) {
-    std::sort(of_key.begin(), of_key.end(), is_older);
     auto& series = history.series.emplace_back();
-    if (of == HistoryOf::cell) {
+    // Without a layout the key is a cell's.
+    series.of = std::get<layout_of_key>(key).empty() ? HistoryOf::cell : HistoryOf::layout;
+    if (series.of == HistoryOf::cell) {
       series.points = points_of_cell(of_key);
     } else {
       for (auto& run : of_key)
         series.points.push_back({std::move(run)});
     }
-    series.title = title_of_series(series.points.back().run, of);
+    series.title = title_of_series(series.points.back().run, series.of);
     measured.push_back(measured_points(series, history.by_time));
   }
-  SeriesSettings settings{resolve, common_noise_of_series(measured)};
-  if (!settings.elsewhere.known()) settings.elsewhere = noise_of_repeats(runs);
+  const SeriesSettings settings{resolve, noise_of_others(measured, runs_of_layouts(runs))};
   for (std::size_t i = 0; i < measured.size(); ++i) {
     auto& series = history.series[i];
     series.answer = answer_of_series(measured[i], settings);
-    if (of == HistoryOf::cell) doubt_other_layouts(series);
+    if (series.of == HistoryOf::cell) doubt_other_layouts(series);
     for (const auto& change : series.answer.changes)
-      series.reasons.push_back(changed_text(series.points, of, change));
+      series.reasons.push_back(changed_text(series.points, series.of, change));
     const auto newest = series.points.size() - 1;
     const auto from = series.answer.changes.empty() ? 0 : series.answer.changes.back().first;
     if (newest > 0 && newest == from) series.newest_reason = series.reasons.back();
     if (newest > from)
-      series.newest_reason = changed_text(series.points, of, {newest, from, newest + 1});
-    series.loss = loss_of(series.answer);
+      series.newest_reason = changed_text(series.points, series.of, {newest, from, newest + 1});
+    series.loss = series.answer.loss();
   }
   std::stable_sort(history.series.begin(), history.series.end(),
       [](const auto& a, const auto& b) { return a.loss > b.loss; });

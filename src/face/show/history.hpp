@@ -43,9 +43,10 @@ struct HistoryRun {
   std::string layout{};
   std::string sweep{};
   std::string trial{};
-  std::int64_t id = 0;     ///< of its trial: later ones were submitted later
-  Timestamp ended_at = 0;  ///< 0: not known
-  SeriesPoint measured{};  ///< `at` is set by history_of()
+  std::int64_t remeasured = 0;  ///< at which time after its sweep's end (remeasure.hpp); 0: in it
+  std::int64_t id = 0;          ///< of its trial: later ones were submitted later
+  Timestamp ended_at = 0;       ///< 0: not known
+  SeriesPoint measured{};       ///< `at` and `time` are set by history_of()
   HistoryFacts software{};
 };
 
@@ -56,6 +57,7 @@ struct HistoryPoint {
 };
 
 struct HistorySeries {
+  HistoryOf of = HistoryOf::cell;
   std::string title{};                 ///< "tiny, 2 GPUs"; with the layout if it is of one
   std::vector<HistoryPoint> points{};  ///< the oldest first; one at least
   SeriesAnswer answer{};
@@ -79,7 +81,8 @@ struct History {
   std::vector<HistorySeries> series{};  ///< the largest loss first
 };
 
-[[nodiscard]] History history_of(const std::vector<HistoryRun>& runs, HistoryOf of, double resolve);
+/// A cell of which layouts were measured again has a series for each of these, as of layouts.
+[[nodiscard]] History history_of(std::vector<HistoryRun> runs, HistoryOf of, double resolve);
 
 /// A row for each series, with a line of its speeds.
 [[nodiscard]] Table history_table(const History& history, bool utf8);

@@ -122,6 +122,18 @@ std::string ago_text(Timestamp at, Timestamp now) {
 
 }  // namespace
 
+std::string regressions_text(const std::vector<Regression>& regressions) {
+  constexpr std::size_t most_told = 3;
+  std::vector<std::string> told;
+  for (std::size_t i = 0; i < std::min(regressions.size(), most_told); ++i)
+    told.push_back(fmt::format("{}: slower since {}: {}.", regressions[i].sweep,
+        local_time_text(regressions[i].since), regressions[i].text));
+  if (regressions.size() > most_told)
+    told.push_back(fmt::format("{} more became slower.",
+        counted(std::ssize(regressions) - static_cast<std::ptrdiff_t>(most_told), "layout")));
+  return fmt::format("{}", fmt::join(told, "\n"));
+}
+
 std::string state_text(const SweepStatus& status) {
   if (status.state != "active") return status.state;
   if (status.trials > 0 && is_over(status)) return "done";

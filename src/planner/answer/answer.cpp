@@ -485,6 +485,11 @@ const Doubt* steps_doubt(const CellAnswer& answer) {
 
 }  // namespace
 
+std::optional<double> lead_of(const CellAnswer& answer) {
+  if (answer.runner_up() == nullptr) return std::nullopt;
+  return answer.winner()->verdict.share;
+}
+
 std::string certainty_text(const CellAnswer& answer) {
   const auto* winner = answer.winner();
   if (winner == nullptr) return {};

@@ -99,6 +99,10 @@ void doubt_scaling(std::vector<SizedAnswer> cells, std::string_view noun);
 /// winner of a cell stays before its other layouts.
 [[nodiscard]] CellAnswer joined(const std::vector<CellAnswer>& cells);
 
+/// Share by which the first layout is faster than the second: first / second - 1, by pairs of
+/// finals if there are some; none: there is no second.
+[[nodiscard]] std::optional<double> lead_of(const CellAnswer& answer);
+
 /// The certainty of an answer in one phrase: `fastest so far (1 run): 17.2 % ahead, step times
 /// vary by 70.8 %: may be chance`, `faster by 3.0 % +/- 1.0 % (12 pairs)`, `tie: …`, `the only
 /// layout measured (1 run)`; empty if nothing is ranked.

@@ -23,6 +23,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <utility>
 
 namespace shardsweep {
@@ -35,6 +36,9 @@ constexpr std::size_t enough_of_node = 3;
 constexpr std::size_t no_node = std::numeric_limits<std::size_t>::max();
 constexpr double clip_at = 3;  ///< standard deviations
 constexpr double discount = 0.8;
+/// Noise of a program whose runs are equal: small beside any change that matters, and large
+/// beside the rounding of sums of squares.
+constexpr double exact = 1e-5;
 
 double median_of(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -68,11 +72,20 @@ struct SeriesNumbers {
   std::vector<double> at;
   std::vector<std::size_t> node;  ///< no_node: none of its own
   std::size_t nodes = 0;
+  bool first_alone = false;  ///< the first point may be a level
   [[nodiscard]] std::size_t size() const { return log_speed.size(); }
 };
 
+/// The first point is all of its time, and those of the next time agree that it was no chance.
+bool may_stand_alone(const std::vector<SeriesPoint>& points) {
+  constexpr std::ptrdiff_t enough = 3;
+  if (points.size() < 2 || points[0].time == points[1].time) return false;
+  return std::count_if(points.begin() + 1, points.end(),
+             [&](const auto& one) { return one.time == points[1].time; }) >= enough;
+}
+
 SeriesNumbers numbers_of(const std::vector<SeriesPoint>& points) {
-  SeriesNumbers numbers;
+  SeriesNumbers numbers{.first_alone = may_stand_alone(points)};
   std::map<std::string, std::size_t> counts;
   for (const auto& point : points)
     ++counts[point.nodes];
@@ -123,11 +136,13 @@ double middle_of(double a, double b, double c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
 }
 
-/// A point that is far from both of its neighbours is brought to `clip_at` deviations.
-std::vector<double> without_spikes(const std::vector<double>& values, double sigma) {
+/// A point that is far from both of its neighbours is brought to `clip_at` deviations; the points
+/// before `first` stay as they are.
+std::vector<double> without_spikes(
+    const std::vector<double>& values, double sigma, std::size_t first = 0) {
   if (values.size() < 3) return values;
   auto clipped = values;
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = first; i < values.size(); ++i) {
     const auto middle = std::clamp<std::size_t>(i, 1, values.size() - 2);
     const double usual = middle_of(values[middle - 1], values[middle], values[middle + 1]);
     clipped[i] = std::clamp(values[i], usual - clip_at * sigma, usual + clip_at * sigma);
@@ -135,42 +150,116 @@ std::vector<double> without_spikes(const std::vector<double>& values, double sig
   return clipped;
 }
 
-/// First points of the levels, of which each has `least` points or more: the exact minimum of
-/// the sum of squares, in variances, and the prices by length.
-std::vector<std::size_t> levels_of(const std::vector<double>& values, double sigma,
-    const std::vector<double>& prices, std::size_t least) {
-  const auto count = values.size();
-  std::vector<double> sums(count + 1);
-  std::vector<double> squares(count + 1);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double value = values[i] - values.front();
-    sums[i + 1] = sums[i] + value;
-    squares[i + 1] = squares[i] + value * value;
+/// Where levels may begin: everywhere among the newest points, and the further back the coarser,
+/// in blocks of 2, 4, 8 … points. A day's figures are looked at for years.
+std::vector<std::size_t> borders_of(std::size_t count) {
+  constexpr std::size_t newest = 512;
+  constexpr std::size_t of_each_size = 128;
+  std::vector<std::size_t> borders{count};
+  std::size_t block = 1;
+  std::size_t left = newest;
+  while (borders.back() > 0) {
+    if (left-- == 0) {
+      block *= 2;
+      left = of_each_size;
+    }
+    borders.push_back(borders.back() - std::min(block, borders.back()));
   }
-  const auto cost = [&](std::size_t from, std::size_t end) {
-    const double sum = sums[end] - sums[from];
-    return (squares[end] - squares[from] - sum * sum / static_cast<double>(end - from)) /
-        (sigma * sigma);
-  };
-  constexpr double never = std::numeric_limits<double>::infinity();
-  std::vector<double> best(count + 1, never);
-  std::vector<std::size_t> begins(count + 1, 0);
-  best[0] = 0;
-  for (std::size_t end = least; end <= count; ++end) {
-    for (std::size_t from = 0; from + least <= end; ++from) {
-      const double total = best[from] + cost(from, end) + price_at(prices, from, end);
-      if (total < best[end]) {
-        best[end] = total;
-        begins[end] = from;
-      }
+  std::reverse(borders.begin(), borders.end());
+  return borders;
+}
+
+/// Finds levels of `least` points or more each: the minimum of the sum of squares, in variances,
+/// and the prices by length.
+class LevelFinder {
+ public:
+  LevelFinder(const std::vector<double>& values, double sigma, const std::vector<double>& prices,
+      std::size_t least, bool first_alone)
+      : sums_(values.size() + 1),
+        squares_(values.size() + 1),
+        variance_(sigma * sigma),
+        prices_(prices),
+        least_(least),
+        first_alone_(first_alone) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double value = values[i] - values.front();
+      sums_[i + 1] = sums_[i] + value;
+      squares_[i + 1] = squares_[i] + value * value;
     }
   }
-  std::vector<std::size_t> firsts;
-  for (std::size_t end = count; end > 0; end = begins[end])
-    firsts.push_back(begins[end]);
-  std::reverse(firsts.begin(), firsts.end());
-  return firsts;
-}
+
+  /// First points of the levels. In a long series exact among borders_of(), and then once more
+  /// with the places around these that are better.
+  [[nodiscard]] std::vector<std::size_t> find() const {
+    auto borders = borders_of(sums_.size() - 1);
+    auto firsts = among(borders);
+    if (borders.size() == sums_.size()) return firsts;
+    std::vector<std::size_t> better;
+    for (std::size_t level = 1; level < firsts.size(); ++level) {
+      const auto end = level + 1 < firsts.size() ? firsts[level + 1] : sums_.size() - 1;
+      const auto place = std::lower_bound(borders.begin(), borders.end(), firsts[level]);
+      better.push_back(
+          between(*std::prev(place), *std::next(place), firsts[level - 1], firsts[level], end));
+    }
+    borders.insert(borders.end(), better.begin(), better.end());
+    std::sort(borders.begin(), borders.end());
+    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+    return among(borders);
+  }
+
+ private:
+  [[nodiscard]] bool is_level(std::size_t from, std::size_t end) const {
+    return end - from >= least_ || (first_alone_ && from == 0 && end == 1);
+  }
+
+  [[nodiscard]] double price(std::size_t from, std::size_t end) const {
+    const double sum = sums_[end] - sums_[from];
+    const double squares =
+        squares_[end] - squares_[from] - sum * sum / static_cast<double>(end - from);
+    return squares / variance_ + price_at(prices_, from, end);
+  }
+
+  [[nodiscard]] std::vector<std::size_t> among(const std::vector<std::size_t>& borders) const {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    std::vector<double> best(borders.size(), never);
+    std::vector<std::size_t> begins(borders.size(), 0);
+    best[0] = 0;
+    for (std::size_t end = 1; end < borders.size(); ++end) {
+      for (std::size_t from = 0; from < end; ++from) {
+        if (!is_level(borders[from], borders[end])) continue;
+        const double total = best[from] + price(borders[from], borders[end]);
+        if (total < best[end]) {
+          best[end] = total;
+          begins[end] = from;
+        }
+      }
+    }
+    std::vector<std::size_t> firsts;
+    for (std::size_t end = borders.size() - 1; end > 0; end = begins[end])
+      firsts.push_back(borders[begins[end]]);
+    std::reverse(firsts.begin(), firsts.end());
+    return firsts;
+  }
+
+  /// Of the places above `low` and below `high`, and `first` itself, the best one for a change
+  /// between two levels.
+  [[nodiscard]] std::size_t between(std::size_t low, std::size_t high, std::size_t from,
+      std::size_t first, std::size_t end) const {
+    const auto total = [&](std::size_t at) { return price(from, at) + price(at, end); };
+    auto best = first;
+    for (auto at = std::max(low, from) + 1; at < std::min(high, end); ++at) {
+      if (is_level(from, at) && is_level(at, end) && total(at) < total(best)) best = at;
+    }
+    return best;
+  }
+
+  std::vector<double> sums_;
+  std::vector<double> squares_;
+  double variance_;
+  const std::vector<double>& prices_;
+  std::size_t least_;
+  bool first_alone_;
+};
 
 /// What explains a series.
 struct SeriesFit {
@@ -208,7 +297,8 @@ class SeriesFitter {
     if (model.nodes) start.of_node.assign(numbers_.nodes, 0);
     solve(model, start);
     for (int turn = 0; turn < turns; ++turn) {
-      auto firsts = levels_of(without_spikes(explained(start), sigma_), sigma_, prices_, least_);
+      auto firsts =
+          LevelFinder(clipped(start), sigma_, prices_, least_, numbers_.first_alone).find();
       const bool same = firsts == start.firsts;
       start.firsts = std::move(firsts);
       solve(model, start);
@@ -250,6 +340,10 @@ class SeriesFitter {
   }
 
  private:
+  [[nodiscard]] std::vector<double> clipped(const SeriesFit& fit) const {
+    return without_spikes(explained(fit), sigma_, numbers_.first_alone ? 1 : 0);
+  }
+
   template <class Do>
   void each_level(const SeriesFit& fit, Do&& act) const {
     for (std::size_t level = 0; level < fit.firsts.size(); ++level)
@@ -269,7 +363,7 @@ class SeriesFitter {
   /// The common slope within the levels.
   void solve_drift(SeriesFit& fit) const {
     fit.drift = 0;
-    const auto rest = without_spikes(explained(fit), sigma_);
+    const auto rest = clipped(fit);
     double across = 0;
     double along = 0;
     each_level(fit, [&](std::size_t, std::size_t from, std::size_t end) {
@@ -290,7 +384,7 @@ class SeriesFitter {
   }
 
   void solve_levels(SeriesFit& fit) const {
-    const auto rest = without_spikes(explained(fit), sigma_);
+    const auto rest = clipped(fit);
     fit.levels.assign(fit.firsts.size(), 0);
     each_level(fit, [&](std::size_t level, std::size_t from, std::size_t end) {
       for (std::size_t i = from; i < end; ++i)
@@ -324,7 +418,7 @@ class SeriesFitter {
   }
 
   void score(FitModel model, SeriesFit& fit) const {
-    const auto rest = without_spikes(explained(fit), sigma_);
+    const auto rest = clipped(fit);
     fit.squares = 0;
     fit.score = 0;
     each_level(fit, [&](std::size_t level, std::size_t from, std::size_t end) {
@@ -359,9 +453,14 @@ double step_noise_of_series(const std::vector<SeriesPoint>& points) {
   return median_of(std::move(known));
 }
 
-/// Points `from` to `end` as one side of a comparison.
-Ranked side_of_series(
-    const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end, double log_level) {
+/// Points `from` to `end` as one side of a comparison, with the state of the machine in those
+/// that are nearest to `near`.
+Ranked side_of_series(const std::vector<SeriesPoint>& points, std::size_t from, std::size_t end,
+    std::size_t near, double log_level) {
+  constexpr std::size_t most_near = 256;
+  const auto runs = static_cast<std::int64_t>(end - from);
+  if (near == from) end = std::min(end, from + most_near);
+  if (near == end && end - from > most_near) from = end - most_near;
   std::vector<double> clocks;
   std::vector<double> loads;
   double resolution = 0;
@@ -372,7 +471,7 @@ Ranked side_of_series(
   }
   const bool all_clocks = *std::min_element(clocks.begin(), clocks.end()) > 0;
   return {.value = std::exp(log_level),
-      .runs = static_cast<std::int64_t>(end - from),
+      .runs = runs,
       .resolution = resolution,
       .sm_clock_mhz = all_clocks ? median_of(std::move(clocks)) : 0,
       .others_cpu = median_of(std::move(loads)),
@@ -398,8 +497,10 @@ SpeedVerdict undecided_because(SpeedVerdict verdict, Open open, std::string reas
 class SeriesJudge {
  public:
   SeriesJudge(const std::vector<SeriesPoint>& points, const SeriesFit& fit,
-      std::vector<double> rest, const SeriesSettings& settings, const Noise& noise)
-      : points_(points), fit_(fit), rest_(std::move(rest)), settings_(settings), noise_(noise) {}
+      const std::vector<double>& rest, const SeriesSettings& settings, const Noise& noise)
+      : points_(points), fit_(fit), sums_(rest.size() + 1), settings_(settings), noise_(noise) {
+    std::partial_sum(rest.begin(), rest.end(), sums_.begin() + 1);
+  }
 
   void judge(SeriesAnswer& answer) const {
     for (std::size_t level = 0; level < fit_.firsts.size(); ++level) {
@@ -415,16 +516,14 @@ class SeriesJudge {
 
  private:
   [[nodiscard]] double mean(std::size_t from, std::size_t end) const {
-    double sum = 0;
-    for (auto i = from; i < end; ++i)
-      sum += rest_[i];
-    return sum / static_cast<double>(end - from);
+    return (sums_[end] - sums_[from]) / static_cast<double>(end - from);
   }
 
   [[nodiscard]] SpeedVerdict between(std::size_t from, std::size_t first, std::size_t end) const {
     const double at = fit_.drift * points_[first].at;
-    return compared(side_of_series(points_, first, end, mean(first, end) + at),
-        side_of_series(points_, from, first, mean(from, first) + at), noise_, settings_.resolve);
+    return compared(side_of_series(points_, first, end, first, mean(first, end) + at),
+        side_of_series(points_, from, first, first, mean(from, first) + at), noise_,
+        settings_.resolve);
   }
 
   static SpeedVerdict first_point() {
@@ -474,7 +573,7 @@ class SeriesJudge {
 
   const std::vector<SeriesPoint>& points_;
   const SeriesFit& fit_;
-  std::vector<double> rest_;
+  std::vector<double> sums_;  ///< of what is left for levels, up to each point
   const SeriesSettings& settings_;
   const Noise& noise_;
 };
@@ -488,20 +587,15 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
   Noise noise = settings.elsewhere;
   if (tells) noise = {noise_of_neighbours(numbers), static_cast<std::int64_t>(count) - 1};
   noise.of_run = std::max(noise.of_run, floor);
-  if (!noise.known() || noise.of_run <= 0) {
-    // Not one value differs from another, or nothing is known of the noise: one level.
+  if (!noise.known()) {
     SeriesFit flat;
-    if (noise.known()) {
-      constexpr double exact = 1e-9;
-      noise.of_run = exact;
-    } else {
-      double sum = 0;
-      for (const double one : numbers.log_speed)
-        sum += one;
-      flat.levels = {sum / static_cast<double>(count)};
-      return {flat, noise};
-    }
+    double sum = 0;
+    for (const double one : numbers.log_speed)
+      sum += one;
+    flat.levels = {sum / static_cast<double>(count)};
+    return {flat, noise};
   }
+  noise.of_run = std::max(noise.of_run, exact);
   const std::size_t least = count >= 4 ? 2 : 1;
   const auto freedom = static_cast<double>(noise.freedom);
   if (!tells) return {SeriesFitter(numbers, noise.of_run, freedom, least).best(), noise};
@@ -511,11 +605,11 @@ std::pair<SeriesFit, Noise> fitted(const std::vector<SeriesPoint>& points,
   noise.freedom = std::max<std::int64_t>(
       freedom_of(fit, count) - static_cast<std::int64_t>(fit.firsts.size()) + 1, 1);
   noise.of_run =
-      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, 1e-9});
+      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, exact});
   fit = SeriesFitter(numbers, noise.of_run, static_cast<double>(noise.freedom), least).best();
   noise.freedom = freedom_of(fit, count);
   noise.of_run =
-      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, 1e-9});
+      std::max({std::sqrt(fit.squares / static_cast<double>(noise.freedom)), floor, exact});
   return {fit, noise};
 }
 
@@ -527,6 +621,18 @@ const SeriesChange* SeriesAnswer::last_sure() const {
         one.verdict.difference == Difference::slower;
   });
   return found == changes.rend() ? nullptr : &*found;
+}
+
+double SeriesAnswer::loss() const {
+  double level = 1;
+  double best = 1;
+  for (const auto& change : changes) {
+    const auto difference = change.verdict.difference;
+    if (difference != Difference::faster && difference != Difference::slower) continue;
+    level *= 1 + change.verdict.share;
+    best = std::max(best, level);
+  }
+  return 1 - level / best;
 }
 
 SeriesAnswer answer_of_series(
@@ -545,12 +651,39 @@ SeriesAnswer answer_of_series(
           std::exp(fit.levels[level] + fit.drift * points[i].at + by.effect(fit, i)));
   }
   auto rest = by.explained(fit);
-  if (noise.of_run > 0) rest = without_spikes(rest, noise.of_run);
-  SeriesJudge(points, fit, std::move(rest), settings, noise).judge(answer);
+  if (noise.of_run > 0) rest = without_spikes(rest, noise.of_run, numbers.first_alone ? 1 : 0);
+  SeriesJudge(points, fit, rest, settings, noise).judge(answer);
   return answer;
 }
 
-Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series) {
+namespace {
+
+/// By runs of one time within a series.
+Noise noise_of_times(const std::vector<std::vector<SeriesPoint>>& series) {
+  std::vector<Ranked> repeated;
+  for (const auto& points : series) {
+    std::map<std::string, std::vector<double>> times;
+    for (const auto& point : points)
+      if (!point.time.empty()) times[point.time].push_back(point.speed);
+    for (auto& [time, speeds] : times) {
+      if (speeds.size() < 2) continue;
+      std::sort(speeds.begin(), speeds.end());
+      const double middle = speeds[(speeds.size() - 1) / 2];
+      repeated.push_back({.value = middle,
+          .runs = std::ssize(speeds),
+          .spread = (speeds.back() - speeds.front()) / middle});
+    }
+  }
+  // One pair that differs much would make every interval a hundred times as wide as the speed.
+  constexpr std::int64_t enough_freedom = 2;
+  const auto noise = common_noise(repeated);
+  return noise.freedom < enough_freedom ? Noise() : noise;
+}
+
+}  // namespace
+
+Noise noise_of_others(const std::vector<std::vector<SeriesPoint>>& series,
+    const std::vector<std::vector<SeriesPoint>>& runs) {
   std::vector<double> known;
   Noise noise;
   for (const auto& points : series) {
@@ -560,7 +693,7 @@ Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series
     noise.freedom += own.freedom;
   }
   noise.of_run = median_of(std::move(known));
-  return noise;
+  return noise.known() ? noise : noise_of_times(runs);
 }
 
 }  // namespace shardsweep

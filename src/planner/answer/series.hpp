@@ -18,8 +18,11 @@ namespace shardsweep {
 
 /// One measurement; those of a series stand in the order of `at`.
 struct SeriesPoint {
-  double speed = 0;         ///< above 0; higher is faster
-  double at = 0;            ///< when, in any unit
+  double speed = 0;  ///< above 0; higher is faster
+  double at = 0;     ///< when, in any unit
+  /// Runs of one time were measured to be compared with each other: those of one sweep, or
+  /// those of one remeasurement. Empty: not known.
+  std::string time{};
   std::string nodes{};      ///< on which it ran; empty: not known
   double resolution = 0;    ///< share of the speed that its log rounds away
   double step_noise = 0;    ///< step_noise_of(); 0: not known
@@ -54,14 +57,19 @@ struct SeriesAnswer {
 
   /// The last change that is FASTER or SLOWER; null: there is none.
   [[nodiscard]] const SeriesChange* last_sure() const;
+  /// Share by which it is now slower than it surely was at its best; 0: it is not.
+  [[nodiscard]] double loss() const;
 };
 
 /// `points` in the order of `at`. A change needs two points on each side if there are four or
-/// more: one run that is off is no change, however far off it is.
+/// more: one run that is off is no change, however far off it is. The first point may stand
+/// alone if it was the only run of its time and the next time has three or more.
 [[nodiscard]] SeriesAnswer answer_of_series(
     const std::vector<SeriesPoint>& points, const SeriesSettings& settings = {});
 
-/// Noise of one measurement, over series that are long enough to tell their own: the median.
-[[nodiscard]] Noise common_noise_of_series(const std::vector<std::vector<SeriesPoint>>& series);
+/// Noise of one measurement, for series that are too short to tell their own: the median of those
+/// that tell theirs; if none does, by `runs` of one layout at one time.
+[[nodiscard]] Noise noise_of_others(const std::vector<std::vector<SeriesPoint>>& series,
+    const std::vector<std::vector<SeriesPoint>>& runs);
 
 }  // namespace shardsweep

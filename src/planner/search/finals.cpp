@@ -16,6 +16,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace shardsweep {
@@ -384,7 +385,7 @@ std::string final_text(
 namespace {
 
 struct Gathered {
-  std::vector<std::pair<double, TrialId>> layouts;  ///< by -speed
+  std::vector<std::tuple<double, TrialId, double>> layouts;  ///< by -speed; with the step spread
   std::vector<FinalRun> runs;
 };
 
@@ -406,14 +407,14 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
   for (const FinalRun& run : gathered.runs)
     have_run.insert(run.layout);
   std::sort(gathered.layouts.begin(), gathered.layouts.end());
-  std::vector<double> speeds;
-  speeds.reserve(gathered.layouts.size());
-  for (const auto& [negative, layout] : gathered.layouts)
-    speeds.push_back(-negative);
-  const std::size_t count = finalists_among(speeds, most);
+  std::vector<Contender> contenders;
+  contenders.reserve(gathered.layouts.size());
+  for (const auto& [negative, layout, spread] : gathered.layouts)
+    contenders.push_back({-negative, spread});
+  const std::size_t count = finalists_among(contenders, most);
   FinalCell cell{.cell = std::move(name)};
   std::size_t missed = 0;
-  for (const auto& [negative, layout] : gathered.layouts) {
+  for (const auto& [negative, layout, spread] : gathered.layouts) {
     const bool chosen = most > 0 ? cell.finalists.size() < count : have_run.contains(layout);
     if (!chosen) {
       ++missed;
@@ -432,11 +433,15 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
 
 }  // namespace
 
-std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most) {
+std::size_t finalists_among(const std::vector<Contender>& contenders, std::size_t most) {
   std::size_t count = 0;
-  while (count < std::min(most, speeds.size()) &&
-      speeds[count] >= (1 - Measure::slower_at_most) * speeds.front())
+  while (count < std::min(most, contenders.size())) {
+    const Contender& first = contenders.front();
+    const Contender& one = contenders[count];
+    const double chance = std::max({Measure::slower_at_most, first.step_spread, one.step_spread});
+    if (one.speed < (1 - chance) * first.speed) break;
     ++count;
+  }
   return count;
 }
 
@@ -448,7 +453,7 @@ std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size
     if (row.final_of != 0) {
       cell.runs.push_back(run_of(row));
     } else if (row.tokens_per_s_per_gpu > 0) {
-      cell.layouts.emplace_back(-row.tokens_per_s_per_gpu, row.id);
+      cell.layouts.emplace_back(-row.tokens_per_s_per_gpu, row.id, row.step_spread);
     }
   }
   std::vector<FinalCell> all;

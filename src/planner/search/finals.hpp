@@ -108,9 +108,15 @@ struct Finals {
 [[nodiscard]] std::string final_text(
     const FinalVerdict& verdict, const FinalsSettings& settings, double pair_gpu_hours = 0);
 
-/// So many of a cell's layouts take part, by their speeds, the highest first: at most `most`,
-/// none that was measured slower than the fastest by more than chance.
-[[nodiscard]] std::size_t finalists_among(const std::vector<double>& speeds, std::size_t most);
+/// A layout that may take part in finals.
+struct Contender {
+  double speed = 0;
+  double step_spread = 0;  ///< (p95 - min) / median of its train steps; 0: not known
+};
+/// So many take part, the fastest first: at most `most`, none that was measured slower than the
+/// fastest by more than 10 %, or by more than the train steps of one of both vary.
+[[nodiscard]] std::size_t finalists_among(
+    const std::vector<Contender>& contenders, std::size_t most);
 
 /// The finals of one cell, from rows: who takes part, and what has been run.
 struct FinalCell {

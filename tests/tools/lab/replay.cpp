@@ -479,11 +479,12 @@ class CellReplay {
         measured.emplace_back(speed, hours_of(row, options_.steps));
     }
     std::sort(measured.begin(), measured.end(), std::greater<>());
-    std::vector<double> speeds;
-    speeds.reserve(measured.size());
+    std::vector<Contender> contenders;
+    contenders.reserve(measured.size());
     for (const auto& [speed, hours] : measured)
-      speeds.push_back(speed);
-    const auto finalists = finalists_among(speeds, static_cast<std::size_t>(options_.finalists));
+      contenders.push_back({speed});
+    const auto finalists =
+        finalists_among(contenders, static_cast<std::size_t>(options_.finalists));
     double all = 0;
     for (std::size_t i = 0; finalists > 1 && i < finalists; ++i)
       all += measured[i].second;

@@ -118,6 +118,41 @@ TEST_CASE("a lone slow run is no change and a second one makes it one") {
   CHECK(back.changes.empty());
 }
 
+TEST_CASE("equal speeds have no noise, and another speed beside them is a change") {
+  std::vector<SeriesPoint> points;
+  for (int i = 0; i < 13; ++i)
+    points.push_back({.speed = i < 5 ? 100.0 : 60.0, .at = static_cast<double>(i)});
+  const auto answer = answer_of_series(points);
+  REQUIRE(answer.changes.size() == 1);
+  CHECK(answer.changes.front().first == 5);
+  CHECK(answer.changes.front().verdict.difference == Difference::slower);
+  CHECK(answer.loss() == doctest::Approx(0.4).epsilon(0.001));
+}
+
+TEST_CASE("a first run alone is a level if three of the next time contradict it") {
+  std::vector<SeriesPoint> points{{.speed = 100, .at = 0, .time = "own"}};
+  for (int i = 1; i < 4; ++i)
+    points.push_back({.speed = 90 + 0.1 * i, .at = static_cast<double>(i), .time = "again"});
+  const SeriesSettings settings{.elsewhere = noise_of_others({points}, {points})};
+  const auto answer = answer_of_series(points, settings);
+  REQUIRE(answer.changes.size() == 1);
+  CHECK(answer.changes.front().first == 1);
+  CHECK(answer.changes.front().verdict.difference == Difference::slower);
+  for (auto& point : points)
+    point.time = "own";
+  CHECK(answer_of_series(points, settings).changes.empty());
+}
+
+TEST_CASE("a change is found at its place however long the series is") {
+  for (const std::size_t place : {700, 2900, 3990}) {
+    auto points = joined(around(1000, place, 0.01), around(960, 4000 - place, 0.01));
+    const auto answer = answer_of_series(points);
+    REQUIRE(answer.changes.size() == 1);
+    CHECK(answer.changes.front().first == doctest::Approx(static_cast<double>(place)).epsilon(0.001));
+    CHECK(answer.changes.front().verdict.share == doctest::Approx(-0.04).epsilon(0.1));
+  }
+}
+
 TEST_CASE("a drift is no staircase of changes") {
   auto points = joined(around(1000, 60, 0.01), {});
   for (auto& point : points)
@@ -175,9 +210,9 @@ TEST_CASE("two points are judged by the noise of others or not at all") {
   const auto among = answer_of_series(points, {.elsewhere = {0.005, 20}});
   REQUIRE(among.changes.size() == 1);
   CHECK(among.changes.front().verdict.difference == Difference::slower);
-  CHECK(common_noise_of_series({points}).known() == false);
-  CHECK(common_noise_of_series({around(1000, 20, 0.01)}).of_run ==
-      doctest::Approx(0.0058).epsilon(0.5));
+  CHECK(noise_of_others({points}, {points}).known() == false);
+  CHECK(
+      noise_of_others({around(1000, 20, 0.01)}, {}).of_run == doctest::Approx(0.0058).epsilon(0.5));
 }
 
 TEST_CASE("no points and equal points have answers too") {

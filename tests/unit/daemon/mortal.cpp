@@ -62,6 +62,9 @@ Result<std::vector<std::string>> MortalStore::nodes_of(
 Result<std::vector<FinalsRow>> MortalStore::finals_rows(SweepId sweep, std::int32_t nodes) {
   return mortal([&] { return store_->finals_rows(sweep, nodes); });
 }
+Result<std::set<TrialId>> MortalStore::slower_layouts(SweepId sweep) {
+  return mortal([&] { return store_->slower_layouts(sweep); });
+}
 Result<std::vector<std::int32_t>> MortalStore::node_counts(SweepId sweep) {
   return mortal([&] { return store_->node_counts(sweep); });
 }

@@ -94,6 +94,7 @@ class MortalStore final : public Store {
   Result<std::vector<CellBest>> best_of_cells(SweepId sweep) override;
   Result<std::vector<std::string>> nodes_of(const std::vector<AllocationId>& allocations) override;
   Result<std::vector<FinalsRow>> finals_rows(SweepId sweep, std::int32_t nodes) override;
+  Result<std::set<TrialId>> slower_layouts(SweepId sweep) override;
   Result<std::vector<std::int32_t>> node_counts(SweepId sweep) override;
   Result<std::vector<TrialRow>> add_finals(
       SweepId sweep, const std::vector<NewFinal>& finals) override;

@@ -33,6 +33,7 @@ struct PlayedAgain {
   RemeasureInput input;
   RemeasurePlan plan{};
   int runs = 0;
+  double others_cpu = 0;
 
   void play(const std::function<double(const NewFinal&)>& speed) {
     for (int round = 0; round < 40; ++round) {
@@ -58,7 +59,8 @@ struct PlayedAgain {
         .cell = base->cell,
         .layout = base->layout,
         .allocation = 7,
-        .tokens_per_s_per_gpu = speed});
+        .tokens_per_s_per_gpu = speed,
+        .others_cpu = others_cpu});
   }
 };
 
@@ -111,6 +113,34 @@ TEST_CASE("a drop that stays is said with its evidence after three runs") {
   CHECK(played.plan.found[0].of == 1);
   CHECK(played.plan.found[0].text.find("dp2: slower by") == 0);
   CHECK(played.plan.found[0].text.find("3 runs now, 3 runs before") != std::string::npos);
+}
+
+TEST_CASE("a machine that became slower is said once and stands until it is as fast again") {
+  PlayedAgain played{{ranked_run(1, 100), ranked_run(2, 100), ranked_run(3, 100)}, {}};
+  const auto time = [&](double speed) {
+    played.play([&](const NewFinal&) { return speed; });
+    REQUIRE(played.plan.found.size() == 1);
+    ++played.input.number;
+    return played.plan.found[0];
+  };
+  const auto first = time(60);
+  CHECK(first.kind == EventKind::regressed);
+  CHECK(first.text == "dp2: slower by 40.0 % +/- 0.0 % (3 runs each) (3 runs now, 3 runs before)");
+  played.input.slower = {1};
+  const auto second = time(60);
+  CHECK(second.kind == EventKind::still_regressed);
+  // Slow runs are none of those before.
+  CHECK(second.text.find("dp2: slower by 40.0 % +/- 0.0 %") == 0);
+  CHECK(time(30).kind == EventKind::regressed);
+  CHECK(time(100).kind == EventKind::remeasured);
+}
+
+TEST_CASE("a drop beside load is no regression") {
+  PlayedAgain played{{ranked_run(1, 100), ranked_run(2, 100), ranked_run(3, 100)}, {}};
+  played.others_cpu = 0.5;
+  played.play([](const NewFinal&) { return 60; });
+  CHECK(played.plan.found[0].kind == EventKind::remeasured);
+  CHECK(played.plan.found[0].text.find("others used the CPUs") != std::string::npos);
 }
 
 TEST_CASE("a layout that fails now and was measured before is a regression") {

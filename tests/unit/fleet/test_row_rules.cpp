@@ -50,7 +50,7 @@ TEST_CASE("the innermost sweep is blamed, and an exception that nobody expected 
   const auto broken =
       broken_by([] { in_work_of(1, [] { in_work_of(2, [] { INVARIANT(false, "never"); }); }); });
   CHECK(broken.sweep == 2);
-  const int line = __LINE__ + 2;
+  const int line = __LINE__ + 1;
   const auto unexpected = broken_by([] { in_work_of(3, [] { (void)std::vector<int>().at(7); }); });
   CHECK(unexpected.sweep == 3);
   CHECK_FALSE(unexpected.condition.empty());

@@ -68,7 +68,7 @@ TEST_CASE("csv is a matrix with a status where there is no value") {
 
 TEST_CASE("the list has one line per cell") {
   CHECK(heatmap_text(sample(), {.format = Format::csv, .list = true}) ==
-      "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,gap_"
+      "model,nodes,tokens_per_s_per_gpu,layout,status,trials,completed,open,infeasible,lead_"
       "share,runner_up,repeats,repeat_spread,predicted,predicted_layout,why,verdict,"
       "verdict_reason,certainty,doubts,to_settle\n"
       "tiny,1,1234.5,dp8 tp1,completed,4,2,1,0,,,0,,,,,,,,,\n"

@@ -77,6 +77,28 @@ TEST_CASE("the best of a cell has a point for each software and sweep") {
   CHECK(history.series.front().verdict().reason.find("dp1 tp2 was not measured before") == 0);
 }
 
+TEST_CASE("a cell is followed by the layouts that were measured again") {
+  std::vector<HistoryRun> runs{nightly_run(1, 20480, "1"), nightly_run(2, 17067, "1")};
+  runs[1].layout = "dp1 tp2";
+  for (std::int64_t night = 3; night < 7; ++night) {
+    runs.push_back(nightly_run(night, night == 3 ? 20480 : 10240, "1"));
+    runs.back().sweep = runs.front().sweep;
+    runs.back().remeasured = night == 3 ? 1 : 2;
+  }
+  runs[1].sweep = runs.front().sweep;
+  const auto by_cell = history_of(runs, HistoryOf::cell, 0.01);
+  REQUIRE(by_cell.series.size() == 1);
+  const auto& series = by_cell.series.front();
+  CHECK(series.of == HistoryOf::layout);
+  CHECK(series.points.size() == 5);
+  CHECK(series.since() == 2);
+  CHECK(series.verdict().difference == Difference::slower);
+  CHECK(series.loss == doctest::Approx(0.5).epsilon(0.01));
+  const auto by_layout = history_of(runs, HistoryOf::layout, 0.01);
+  REQUIRE(by_layout.series.size() == 2);
+  CHECK(by_layout.series.front().verdict().reason == series.verdict().reason);
+}
+
 TEST_CASE("a series too short for a noise of its own has that of repeated runs") {
   std::vector<HistoryRun> runs{nightly_run(1, 1000, "1"), nightly_run(2, 900, "2")};
   const auto unknown = history_of(runs, HistoryOf::layout, 0.01);

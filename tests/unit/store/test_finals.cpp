@@ -53,8 +53,9 @@ struct Played {
       play_round(first + noise, second - noise);
     }
   }
-  std::string best(const std::string& column) {
-    const auto table = must(must(Reader::open(file))->best({.where = "model = 'tiny'"}));
+  std::string best(const std::string& column, RankedAt ranked = RankedAt::sweep) {
+    const auto table =
+        must(must(Reader::open(file))->best({.where = "model = 'tiny'", .at = ranked}));
     const auto at = std::find(table.columns.begin(), table.columns.end(), column);
     REQUIRE(at != table.columns.end());
     REQUIRE(table.rows.size() == 1);
@@ -140,7 +141,9 @@ TEST_CASE("finals and single runs in one database have one winner in all views")
   const Selection tiny{.names = {}, .where = "model = 'tiny'"};
   const auto winner = c.best("layout");
   CHECK(winner.find("mb2") != std::string::npos);
-  CHECK(std::stod(c.best("gap_share")) > 0);
+  // One number for the lead: that of the pairs, which the certainty says too.
+  CHECK(std::stod(c.best("lead_share")) == doctest::Approx(-0.207).epsilon(0.001));
+  CHECK(c.best("certainty").find("20.7 %") != std::string::npos);
   CHECK(c.best("verdict") == "UNDECIDED");
   HeatmapRequest request{.selection = tiny};
   for (const std::size_t layouts : {std::size_t{2}, std::size_t{0}}) {
@@ -154,4 +157,62 @@ TEST_CASE("finals and single runs in one database have one winner in all views")
   REQUIRE(bests.size() == 1);
   CHECK(bests[0].layout == winner);
   CHECK(certainty_text(bests[0].answer) == c.best("certainty"));
+}
+
+TEST_CASE("best ranks runs of one time: the sweep's own, or those of now") {
+  for (const bool with_finals : {false, true}) {
+    CAPTURE(with_finals);
+    Played c;
+    if (with_finals) c.play(8, 131, 121);
+    const auto winner = c.best("layout");
+    const auto lead = c.best("lead_share");
+    CHECK(winner.find("mb1") != std::string::npos);
+    const auto asked = must(Reader::open(c.file))->best({.at = RankedAt::now});
+    REQUIRE_FALSE(asked);
+    CHECK(asked.error().what ==
+        "no layout was measured again: the key 'remeasure' of a sweep file does that");
+    // The machine becomes half as fast, and of three layouts the first two are measured again.
+    for (int round = 1; round <= 3; ++round) {
+      const auto rows = must(c.daemon.store->add_finals(c.sweep,
+          {{.of = c.layouts[0], .round = round, .again = 1},
+              {.of = c.layouts[1], .round = round, .again = 1}}));
+      REQUIRE(rows.size() == 2);
+      (void)c.daemon.run(rows[0].id, Outcome::completed, 60 + 0.1 * round);
+      (void)c.daemon.run(rows[1].id, Outcome::completed, 66 + 0.1 * round);
+    }
+    CHECK(c.best("layout") == winner);
+    CHECK(c.best("lead_share") == lead);
+    CHECK(c.best("layout", RankedAt::now).find("mb2") != std::string::npos);
+    CHECK(c.best("measured", RankedAt::now) == "6\n");
+    const auto reader = must(Reader::open(c.file));
+    const auto now = must(reader->best({.where = "model = 'tiny'", .at = RankedAt::now}));
+    CHECK(now.note.find("Not measured again, so not ranked: dp1 tp1 pp1 mb4") == 0);
+    CHECK(must(reader->best({})).note.empty());
+    const auto cells = must(reader->cells(
+        {.selection = {.where = "model = 'tiny'"}, .rows = "model", .columns = "gpus"}));
+    REQUIRE(cells.answers.size() == 1);
+    CHECK(cells.answers.front().answer.winner()->name == winner);
+  }
+}
+
+TEST_CASE("what became slower stands until it no longer is") {
+  Played c;
+  const auto rows =
+      must(c.daemon.store->add_finals(c.sweep, {{.of = c.layouts[0], .round = 1, .again = 1}}));
+  const auto told = [&](EventKind kind, Timestamp at, const std::string& detail) {
+    c.daemon.commit({AddEvent{
+        .at = at, .sweep = c.sweep, .trial = c.layouts[0], .kind = kind, .detail = detail}});
+    sqlite::Database(c.file, sqlite::OpenMode::existing, 1000)
+        .execute("UPDATE sweeps SET remeasured = remeasured + 1");
+    return must(must(Reader::open(c.file))->regressions({}));
+  };
+  CHECK(told(EventKind::remeasured, 100, "tie").empty());
+  CHECK(told(EventKind::regressed, 200, "slower by 5 %").size() == 1);
+  const auto standing = told(EventKind::still_regressed, 300, "slower by 6 %");
+  REQUIRE(standing.size() == 1);
+  CHECK(standing.front().since == 200);
+  CHECK(standing.front().text == "slower by 6 %");
+  CHECK(must(c.daemon.store->slower_layouts(c.sweep)) == std::set<TrialId>{c.layouts[0]});
+  CHECK(must(must(Reader::open(c.file))->status({})).front().regressions.size() == 1);
+  CHECK(told(EventKind::remeasured, 400, "tie").empty());
 }

@@ -259,7 +259,7 @@ TEST_CASE("best is the fastest per cell and leaves marked measurements out") {
   REQUIRE(table.rows.size() == 2);
   CHECK(table.columns[15] == "runner_up");
   CHECK(std::get<std::string>(table.rows[0][15]) == "dp1 tp1 pp1 mb1 ga1 z0");
-  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 100.0 / 120));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(120.0 / 100 - 1));
   CHECK(std::get<std::int64_t>(table.rows[0][16]) == 1);
   CHECK(table.rows[1][16] == Value());
   CHECK(table.columns[24] == "profile");
@@ -318,11 +318,11 @@ TEST_CASE("no layout is the runner-up of itself, though two sweeps measured it")
   REQUIRE(table.rows.size() == 1);
   CHECK(std::get<std::string>(table.rows[0][4]) == "dp1 tp1 pp1 mb2 ga1 z0");
   CHECK(std::get<std::string>(table.rows[0][15]) == "dp1 tp1 pp1 mb1 ga1 z0");
-  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 90.0 / 110));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(110.0 / 90 - 1));
   // The other layout comes last, and is second all the same.
   run("second", 1, 105);
   table = must(must(Reader::open(dir / "a.db"))->best({}));
-  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(1 - 105.0 / 110));
+  CHECK(std::get<double>(table.rows[0][18]) == doctest::Approx(110.0 / 105 - 1));
 }
 
 TEST_CASE("a layout that is repeated is worth its median") {
@@ -367,8 +367,8 @@ TEST_CASE("runner versions are not mixed unasked") {
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 100);
   CHECK(best.note ==
-      "Partial ranking, of shardbench 2.0: 1 run of other software is left out: shardbench "
-      "1.0 (1). --all-versions ranks them too.");
+      "Ranked: shardbench 2.0. Not ranked: 1 run of other software (shardbench 1.0). "
+      "--all-versions ranks them too.");
   CHECK(must(reader->best({.hidden = true, .all_versions = true})).rows.size() == 2);
   CHECK(must(reader->best({.hidden = true, .all_versions = true})).note.empty());
   const auto old = must(reader->best({.where = "runner_version = '1.0'", .hidden = true}));
@@ -400,8 +400,8 @@ TEST_CASE("two runners are not mixed unasked, whatever their versions") {
   CHECK(std::get<double>(best.rows[0][5]) == 100);
   CHECK(std::get<std::string>(best.rows[0][13]) == "mine");
   CHECK(best.note ==
-      "Partial ranking, of mine 1.0: 1 run of other software is left out: shardbench 1.0 "
-      "(1). --all-versions ranks them too.");
+      "Ranked: mine 1.0. Not ranked: 1 run of other software (shardbench 1.0). --all-versions "
+      "ranks them too.");
   const auto cells = must(reader->cells({.selection = {.hidden = true}, .columns = "gpus"}));
   CHECK(cell(cells, "tiny", "1") == "ended:completed:100:dp1 tp1 pp1 mb1 ga1 z0x1");
   CHECK(cells.runners == std::vector<std::string>{"mine 1.0"});
@@ -484,10 +484,30 @@ TEST_CASE("naming a runner does not mix its versions") {
   REQUIRE(best.rows.size() == 1);
   CHECK(std::get<double>(best.rows[0][5]) == 90);
   CHECK(best.note ==
-      "Partial ranking, of mine 1.1: 1 run of other software is left out: mine 1.0 (1). "
-      "--all-versions ranks them too.");
+      "Ranked: mine 1.1. Not ranked: 1 run of other software (mine 1.0). --all-versions ranks "
+      "them too.");
   const auto both = must(reader->best({.where = "runner_version <> ''", .hidden = true}));
   CHECK(both.rows.size() == 2);
+}
+
+TEST_CASE("of many versions the newest is ranked, and the three before it are named") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  for (int version = 1; version <= 6; ++version) {
+    daemon.submit(dir,
+        {.gpus = {1}, .micro_batch = {1}, .runner_version = fmt::format("nightly-{}", version)});
+    daemon.run(daemon.trial("model = 'tiny'"), Outcome::completed, 100 - version);
+  }
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const auto best = must(reader->best({.hidden = true}));
+  REQUIRE(best.rows.size() == 1);
+  CHECK(std::get<double>(best.rows[0][5]) == 94);
+  CHECK(best.note ==
+      "Ranked: shardbench nightly-6. Not ranked: 5 runs of other software (shardbench nightly-3, "
+      "shardbench nightly-4, shardbench nightly-5 and 2 more). --all-versions ranks them too.");
+  const auto all = must(reader->best({.hidden = true, .all_versions = true}));
+  CHECK(all.rows.size() == 6);
+  CHECK(all.note.empty());
 }
 
 TEST_CASE("status counts and tells how long the rest takes") {

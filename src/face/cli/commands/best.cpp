@@ -23,7 +23,10 @@ Result<ExitCode> run_best(const Session& session) {
   if (!session.options.trainer.emit.empty()) return emit_best(session);
   if (!session.options.trainer.from_args.empty()) return rank_among_results(session);
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(Table table, reader->best(selection_of(session.options)));
+  const auto selection = selection_of(session.options);
+  SHARDSWEEP_ASSIGN(Table table, reader->best(selection));
+  SHARDSWEEP_ASSIGN(const auto changed, changed_since(*reader, selection));
+  if (!changed.empty()) table.note += (table.note.empty() ? "" : "\n") + changed;
   if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, session.options));
   if (session.options.format == Format::table) drop_nodes_where_none(table);
   std::vector<std::string_view> important{"layout", "tokens_per_s_per_gpu"};

@@ -130,6 +130,8 @@ Result<ExitCode> run_heatmap(const Session& session) {
             : fmt::format("{} {}: {}", heatmap.facet_name,
                   humanised(heatmap.facet_name, heatmap.facet_value), heatmap.note));
   }
+  SHARDSWEEP_ASSIGN(const auto changed, changed_since(*reader, selection_of(options)));
+  if (!changed.empty()) say(changed);
   SHARDSWEEP_ASSIGN(const auto text, text_of(session, options, *reader, heatmaps));
   return deliver(text, options.out);
 }

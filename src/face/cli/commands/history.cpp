@@ -140,6 +140,7 @@ HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::str
   run.layout = rows.text(row, "layout");
   run.sweep = rows.text(row, "sweep");
   run.trial = rows.text(row, "trial");
+  run.remeasured = rows.integer(row, "remeasured");
   run.id = rows.integer(row, "trial_id");
   run.ended_at = rows.integer(row, "ended_at");
   // The vars of an imported table are labels: they set nothing.
@@ -160,8 +161,8 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
   SHARDSWEEP_ASSIGN(const Table table,
       reader.results({.selection = selection,
           .columns = {"model", "seq_len", "nodes", "gpus", "cluster", "vars", "runner",
-              "runner_version", "layout", "sweep", "trial", "trial_id", "ended_at", "software",
-              "hosts", "settings", "code_hash", "image_digest", "resolution",
+              "runner_version", "layout", "sweep", "trial", "remeasured", "trial_id", "ended_at",
+              "software", "hosts", "settings", "code_hash", "image_digest", "resolution",
               "train_step_ms_spread", "steps", "sm_clock_mhz", "others_cpu", "mark",
               "tokens_per_s_per_gpu"},
           .measured_only = true}));
@@ -185,7 +186,7 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
 Result<History> history_asked_for(const Session& session, const Options& options, double resolve) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_ASSIGN(const auto asked, history_asked(*reader, options));
-  SHARDSWEEP_ASSIGN(const auto runs, history_runs(*reader, asked.selection));
+  SHARDSWEEP_ASSIGN(auto runs, history_runs(*reader, asked.selection));
   if (runs.empty()) {
     Options meant = options;
     meant.names = asked.selection.names;
@@ -195,7 +196,7 @@ Result<History> history_asked_for(const Session& session, const Options& options
     SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, meant));
     return fault(FaultKind::invalid_input, why);
   }
-  return history_of(runs, asked.of, resolve);
+  return history_of(std::move(runs), asked.of, resolve);
 }
 
 Result<ExitCode> run_history(const Session& session) {

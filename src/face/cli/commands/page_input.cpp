@@ -43,6 +43,7 @@ Result<ReportInput> page_input(const Session& session, Reader& reader, const Sel
   ReportInput input;
   SHARDSWEEP_ASSIGN(input.facts, reader.facts(selection));
   input.clusters = clusters_of(session, input.facts.sweeps);
+  SHARDSWEEP_ASSIGN(input.changed, changed_since(reader, selection));
   input.made =
       fmt::format("Made by shardsweep {} on {}.", version, local_time_text(session.clock.now()));
   return input;

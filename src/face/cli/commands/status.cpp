@@ -169,6 +169,9 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
     if (sweep.remeasure_at != 0 && is_over(sweep))
       sentences.push_back(remeasure_text(sweep, look.daemon_runs));
   }
+  for (const SweepStatus& sweep : look.sweeps) {
+    if (!sweep.regressions.empty()) sentences.push_back(regressions_text(sweep.regressions));
+  }
   if (look.one) return sentences;
   for (const SweepStatus& sweep : look.current) {
     if (!sweep.waiting.empty())
