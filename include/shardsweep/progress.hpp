@@ -3,6 +3,7 @@
 #pragma once
 
 #include <shardsweep/answer.hpp>
+#include <shardsweep/cell_key.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/evidence.hpp>
 #include <shardsweep/library_gaps.hpp>
@@ -11,31 +12,15 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace shardsweep {
 
-/// Trials of one cell are alternatives: they differ in their layout alone.
-struct CellName {
-  std::string sweep;
-  std::string model;
-  std::int64_t nodes = 0;  ///< 0: a world smaller than a node
-  std::int64_t gpus = 0;
-  std::int64_t seq_len = 0;
-  std::string vars;  ///< JSON object
-
-  [[nodiscard]] auto tied() const { return std::tie(sweep, model, nodes, gpus, seq_len, vars); }
-  friend bool operator==(const CellName&, const CellName&) = default;
-  friend auto operator<=>(const CellName& a, const CellName& b) {
-    return compared(a.tied(), b.tied());
-  }
-};
-
 /// One attempt's end, or a trial that ended without one.
 struct FinishedTrial {
   Timestamp at = 0;
-  CellName cell;
+  std::string sweep;
+  CellKey cell;
   std::string trial;         ///< slug
   std::string layout;        ///< "dp4 tp2 pp1 mb2 ga4 z1"
   std::int64_t attempt = 0;  ///< 0: none
@@ -58,7 +43,8 @@ struct Finished {
 
 /// The winner of a cell, as its answer says.
 struct CellBest {
-  CellName cell;
+  std::string sweep;
+  CellKey cell;
   std::string trial;
   std::string layout;
   double tokens_per_s_per_gpu = 0;

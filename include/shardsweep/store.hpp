@@ -3,6 +3,7 @@
 #pragma once
 
 #include <shardsweep/capabilities.hpp>
+#include <shardsweep/cell_key.hpp>
 #include <shardsweep/change.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/progress.hpp>
@@ -84,7 +85,7 @@ struct FinalsRow {
   std::string software{};  ///< the snapshot that it runs from; empty: its sweep's
   std::int32_t final_round = 0;
   std::int32_t final_set = 0;
-  std::string cell;      ///< the same for all trials of a cell
+  CellKey cell;
   std::string layout{};  ///< the same for all repeats of a layout within a cell
   bool out_of_memory = false;
   bool open = false;

@@ -27,7 +27,7 @@ constexpr std::int64_t least_runs = 3;
 constexpr std::int32_t rounds_of_broken = 2;
 
 using RowsOfLayout = std::vector<const FinalsRow*>;
-using Layouts = std::map<std::pair<std::string, std::string>, RowsOfLayout>;
+using Layouts = std::map<std::pair<CellKey, std::string>, RowsOfLayout>;
 
 double median_of_speeds(std::vector<SeriesPoint> points) {
   std::sort(
@@ -237,7 +237,7 @@ TrialId first_of(const RowsOfLayout& rows) {
 /// The best layouts of each cell, by their medians; those of this time, if it has begun.
 std::map<TrialId, RowsOfLayout> chosen(const Layouts& layouts, const RemeasureInput& input) {
   std::map<TrialId, RowsOfLayout> begun;
-  std::map<std::string, std::vector<std::pair<double, const RowsOfLayout*>>> cells;
+  std::map<CellKey, std::vector<std::pair<double, const RowsOfLayout*>>> cells;
   for (const auto& [key, rows] : layouts) {
     for (const FinalsRow* row : rows)
       if (row->again == input.number) begun[row->final_of] = rows;

@@ -45,10 +45,9 @@ bool is_made(const CellRows& cell, SideRun side, TrialId of) {
       [&](const FinalsRow* row) { return row->side == side && row->final_of == of; });
 }
 
-/// The winners of finals, by the name of their cell.
-std::map<std::string, TrialId> won_finals(
-    const std::vector<FinalsRow>& rows, const Measure& measure) {
-  std::map<std::string, TrialId> winners;
+/// The winners of finals, by their cell.
+std::map<CellKey, TrialId> won_finals(const std::vector<FinalsRow>& rows, const Measure& measure) {
+  std::map<CellKey, TrialId> winners;
   if (measure.finalists == 0) return winners;
   const FinalsSettings settings{measure.final_rounds, measure.resolve, measure.node_sets};
   for (const FinalCell& cell : final_cells(rows, static_cast<std::size_t>(measure.finalists))) {
@@ -74,7 +73,7 @@ void add_snapshots(const CellRows& cell, std::vector<NewFinal>& due) {
 
 std::vector<NewFinal> due_side_runs(
     const std::vector<FinalsRow>& rows, const Measure& measure, const SideRuns& wanted) {
-  std::map<std::string, CellRows> cells;
+  std::map<CellKey, CellRows> cells;
   for (const FinalsRow& row : rows)
     cells[row.cell].push_back(&row);
   const auto winners = won_finals(rows, measure);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/answers.hpp"
 
+#include "store/cell_sql.hpp"
+
 #include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
@@ -46,9 +48,8 @@ bool is_finalist(const std::vector<Run>& runs, const FinalStanding* standing) {
 
 LayoutNames::LayoutNames(Database& database, const std::string& label)
     : key_(database,
-          "SELECT lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT "
-          "m.settings FROM measurements AS m WHERE m.attempt = counted_attempt), '') FROM "
-          "trials WHERE id = ?"),
+          fmt::format("SELECT {} FROM trials WHERE id = ?",
+              layout_and_settings_sql("", "counted_attempt"))),
       name_(database, fmt::format("SELECT {} FROM all_results WHERE trial_id = ?", label)) {}
 
 std::string LayoutNames::key(TrialId trial) {
@@ -117,11 +118,10 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
           "t.id = ? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL AND "
           "o.hidden = 0 ORDER BY s.id"),
       ranked_twin_(database,
-          "SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
-          "t.sweep AND o.lane = t.lane AND o.micro_batch = t.micro_batch AND "
-          "o.grad_accum = t.grad_accum AND o.again = t.again WHERE t.id = ? AND o.counted_speed IS "
-          "NOT NULL "
-          "AND o.counted_mark IS NULL)"),
+          fmt::format("SELECT EXISTS (SELECT 1 FROM trials AS t JOIN trials AS o ON o.sweep = "
+                      "t.sweep AND o.lane = t.lane AND {} = {} AND o.again = t.again WHERE t.id = "
+                      "? AND o.counted_speed IS NOT NULL AND o.counted_mark IS NULL)",
+              layout_key_sql("o."), layout_key_sql("t."))),
       most_(most),
       several_sweeps_(database.integer("SELECT count(*) FROM sweeps") > 1) {}
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/finals.hpp"
 
+#include "store/cell_sql.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
 
@@ -11,11 +12,6 @@
 
 namespace shardsweep::sqlite {
 namespace {
-
-/// As `best` names a cell.
-constexpr const char* cell_name =
-    "t.model || char(31) || t.seq_len || char(31) || t.nodes || char(31) || t.gpus || char(31) "
-    "|| t.vars";
 
 /// What a run is called behind its layout's name: f1 of the first round, again3.1 of the first
 /// round of the third time, else its tool.
@@ -73,7 +69,7 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
                   "WHERE t.sweep = ? AND max(t.nodes, 1) = ? AND t.hidden = 0 AND "
                   "(t.final_of IS NOT NULL OR t.counted_speed IS NOT NULL OR "
                   "t.state <> 'ended' OR t.outcome = 'oom') ORDER BY t.position, t.id",
-          cell_name));
+          cell_columns("t.")));
   auto row = select.use(sweep, nodes);
   std::vector<FinalsRow> rows;
   while (row.next()) {
@@ -86,7 +82,8 @@ std::vector<FinalsRow> read_finals(Database& database, SweepId sweep, std::int32
     row.read(column++, one.software);
     row.read(column++, one.final_round);
     row.read(column++, one.final_set);
-    row.read(column++, one.cell);
+    one.cell = read_cell(row, column);
+    column += cell_column_count;
     row.read(column++, one.layout);
     row.read(column++, one.out_of_memory);
     row.read(column++, one.open);
@@ -155,14 +152,12 @@ FinalStandings::FinalStandings(Database& database) : database_(database) {
 const FinalStanding* FinalStandings::of(TrialId trial) {
   if (!any_) return nullptr;
   Statement select(database_,
-      fmt::format("SELECT t.sweep, max(t.nodes, 1), {} FROM trials AS t WHERE "
-                  "t.id = ?",
-          cell_name));
+      fmt::format("SELECT t.sweep, {} FROM trials AS t WHERE t.id = ?", cell_columns("t.")));
   auto row = select.use(trial);
   if (!row.next()) return nullptr;
   const SweepId sweep = row.integer(0);
-  const auto nodes = static_cast<std::int32_t>(row.integer(1));
-  const Place place{sweep, row.text(2)};
+  const Place place{sweep, read_cell(row, 1)};
+  const auto nodes = static_cast<std::int32_t>(std::max<std::int64_t>(place.second.nodes, 1));
   row.run();
   if (known_.try_emplace({sweep, nodes}, true).second) read(sweep, nodes);
   const auto found = standings_.find(place);

@@ -43,7 +43,7 @@ class FinalStandings {
   [[nodiscard]] const FinalStanding* of(TrialId trial);
 
  private:
-  using Place = std::pair<SweepId, std::string>;
+  using Place = std::pair<SweepId, CellKey>;
   void read(SweepId sweep, std::int32_t nodes);
 
   Database& database_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a follower sees happen. Events are read from the last one on, so that a look costs what
 // is new, however long the sweep is.
+#include "store/cell_sql.hpp"
 #include "store/ranking.hpp"
 #include "store/reader.hpp"
 #include "store/row_sql.hpp"
@@ -36,10 +37,10 @@ struct ProgressSql {
       "SELECT ifnull(min(last), 0) FROM (SELECT max(id) AS last FROM events WHERE sweep IN "
       "(SELECT value FROM json_each(?)) AND trial IS NULL AND allocation IS NULL AND "
       "kind = 'submitted' GROUP BY sweep)";
-  // A cell's columns are the first six of each statement.
+  // The sweep and a cell's columns come first.
   std::string finished = fmt::format(
       R"sql(
-    SELECT r.sweep, r.model, r.nodes, r.gpus, r.seq_len, r.vars, r.trial, r.layout, e.id, e.at,
+    SELECT r.sweep, {1}, r.trial, r.layout, e.id, e.at,
       e.kind, e.detail, ifnull(a.number, 0), r.state, r.outcome,
       (SELECT attempts FROM trials WHERE id = e.trial), m.tokens_per_s_per_gpu, m.mfu,
       m.peak_memory_bytes, coalesce(m.mark, iif(m.cut_short, 'cut_short', NULL), ''),
@@ -47,11 +48,11 @@ struct ProgressSql {
     FROM events AS e JOIN all_results AS r ON r.trial_id = e.trial
     LEFT JOIN attempts AS a ON a.id = e.attempt
     LEFT JOIN measurements AS m ON m.attempt = e.attempt
-    WHERE e.id > ?1 AND e.id <= ?2 AND e.trial IS NOT NULL AND e.kind IN ({}) AND r.in_file
+    WHERE e.id > ?1 AND e.id <= ?2 AND e.trial IS NOT NULL AND e.kind IN ({0}) AND r.in_file
       AND r.trial_id NOT IN (SELECT id FROM trials WHERE side <> '')
       AND r.sweep_id IN (SELECT value FROM json_each(?3))
     ORDER BY e.id LIMIT ?4)sql",
-      outcome_words());
+      outcome_words(), cell_columns("r."));
   const char* allocations =
       "SELECT s.name, l.job_name, l.claimed_at > 0, (SELECT count(*) FROM attempts AS e WHERE "
       "e.allocation = l.id AND e.state = 'ended'), (SELECT count(*) FROM attempts AS e WHERE "
@@ -64,9 +65,10 @@ struct ProgressSql {
       "SELECT s.name, t.slug, a.number, a.state, a.outcome, a.dir FROM attempts AS a JOIN "
       "trials AS t ON t.id = a.trial JOIN sweeps AS s ON s.id = t.sweep WHERE a.trial IN "
       "(SELECT value FROM json_each(?)) ORDER BY a.trial, a.number";
-  const char* winner =
-      "SELECT sweep, model, nodes, gpus, seq_len, vars, trial, layout, tokens_per_s_per_gpu, "
-      "ifnull(ended_at, 0) FROM all_results WHERE trial_id = ?";
+  std::string winner = fmt::format(
+      "SELECT sweep, {}, trial, layout, tokens_per_s_per_gpu, "
+      "ifnull(ended_at, 0) FROM all_results WHERE trial_id = ?",
+      cell_columns(""));
   const char* trials =
       "SELECT s.name, t.slug FROM trials AS t JOIN sweeps AS s ON s.id = t.sweep WHERE t.id IN "
       "(SELECT value FROM json_each(?1)) ORDER BY t.id LIMIT ?2";
@@ -75,15 +77,6 @@ struct ProgressSql {
 const ProgressSql& progress_sql() {
   static const ProgressSql statements;
   return statements;
-}
-
-CellName read_cell(const Statement::Use& row) {
-  return {.sweep = row.text(0),
-      .model = row.text(1),
-      .nodes = row.integer(2),
-      .gpus = row.integer(3),
-      .seq_len = row.integer(4),
-      .vars = row.text(5)};
 }
 
 std::optional<double> read_real(const Statement::Use& row, int column) {
@@ -98,7 +91,8 @@ Outcome outcome_of(const std::string& kind) {
 
 FinishedTrial read_finished(const Statement::Use& row) {
   FinishedTrial one;
-  one.cell = read_cell(row);
+  one.sweep = row.text(0);
+  one.cell = read_cell(row, 1);
   one.trial = row.text(6);
   one.layout = row.text(7);
   one.at = row.integer(9);
@@ -167,7 +161,8 @@ std::vector<CellBest> best_of_cells(Database& database, const std::vector<SweepI
     for (auto& cell : answered_cells(database, source, selection.at, runners, maker)) {
       auto row = winner.use(cell.answer.winner()->trial);
       if (!row.next()) continue;
-      all.push_back({.cell = read_cell(row),
+      all.push_back({.sweep = row.text(0),
+          .cell = read_cell(row, 1),
           .trial = row.text(6),
           .layout = row.text(7),
           .tokens_per_s_per_gpu = row.real(8),

@@ -4,6 +4,7 @@
 #include "store/ranking.hpp"
 
 #include "filter/filter.hpp"
+#include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
 #include "store/hardware.hpp"
 #include "sweep/vars_text.hpp"
@@ -14,10 +15,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <iterator>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 
 namespace shardsweep::sqlite {
@@ -30,27 +29,35 @@ constexpr const char* measured_now_sql =
     "o.counted_speed IS NOT NULL) AND t.software IN ('', iif(s.remeasuring, s.remeasured_is, "
     "s.remeasured_was))";
 
+enum RankedColumn : std::uint8_t {
+  ranked_trial,
+  ranked_speed,
+  ranked_runner,
+  ranked_version,
+  ranked_code,
+  ranked_sweep,
+  ranked_group,
+  ranked_cell,
+};
+
 std::string best_sql(
     const Source& source, const std::string& group, const char* mark, const std::string& only) {
   return fmt::format(
-      "SELECT trial_id, model, runner, runner_version, tokens_per_s_per_gpu, seq_len, nodes, "
-      "gpus, sweep_id, vars, code_hash, {} FROM {} WHERE {} AND mark {} AND "
-      "tokens_per_s_per_gpu IS NOT NULL{}",
-      group, source.rows, source.where, mark, only);
+      "SELECT trial_id, tokens_per_s_per_gpu, runner, runner_version, code_hash, sweep_id, {}, {} "
+      "FROM {} WHERE {} AND mark {} AND tokens_per_s_per_gpu IS NOT NULL{}",
+      group, cell_columns(""), source.rows, source.where, mark, only);
 }
 
-/// The cell of a run.
-struct CellKey {
-  std::string family;  ///< without its size
-  std::string name;
-  std::string vars;
+/// The cell of a run, with what must not be mixed in it.
+struct RankedCell {
+  CellKey cell;
   std::size_t runner = 0;
   std::size_t hardware = 0;
-  auto operator<=>(const CellKey&) const = default;  // NOLINT(modernize-use-nullptr)
+  auto operator<=>(const RankedCell&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Finds the cell of each row of best_sql(). Rows of one cell mostly follow each other: then no
-/// name is made.
+/// key is made.
 class RankedCells {
  public:
   explicit RankedCells(Database& database) {
@@ -60,39 +67,31 @@ class RankedCells {
       imported_.push_back(row.integer(0));
   }
   RunsOfCell& of(const Statement::Use& row, std::size_t runner, std::size_t hardware) {
-    const std::array<std::int64_t, 3> numbers{row.integer(5), row.integer(6), row.integer(7)};
     // A search looks at each value of the vars by itself; the labels of an imported table are
     // none.
     const bool labels = !imported_.empty() &&
-        std::find(imported_.begin(), imported_.end(), row.integer(8)) != imported_.end();
-    const std::string_view vars = labels ? std::string_view() : row.view(9);
-    const std::string_view model = row.view(1);
-    if (last_ != nullptr && numbers == numbers_ && model == model_ && vars == vars_ &&
-        runner == runner_ && hardware == hardware_)
-      return *last_;
-    numbers_ = numbers;
-    model_ = model;
-    vars_ = vars;
-    runner_ = runner;
-    hardware_ = hardware;
-    last_ = &cells_[{fmt::format("{}\x1f{}", model, numbers[0]),
-        fmt::format("{}\x1f{}", model, fmt::join(numbers, "\x1f")), vars_, runner, hardware}];
-    sizes_[last_] = numbers[2];
-    return *last_;
+        std::find(imported_.begin(), imported_.end(), row.integer(ranked_sweep)) != imported_.end();
+    const std::string_view vars = labels ? std::string_view() : row.view(ranked_cell + 4);
+    const auto is_last = [&] {
+      const CellKey& last = last_.cell;
+      return runner == last_.runner && hardware == last_.hardware &&
+          last.seq_len == row.integer(ranked_cell + 1) &&
+          last.nodes == row.integer(ranked_cell + 2) && last.gpus == row.integer(ranked_cell + 3) &&
+          last.model == row.view(ranked_cell) && last.vars == vars;
+    };
+    if (runs_ != nullptr && is_last()) return *runs_;
+    last_ = {read_cell(row, ranked_cell), runner, hardware};
+    last_.cell.vars = vars;
+    runs_ = &cells_[last_];
+    return *runs_;
   }
-  [[nodiscard]] std::int64_t gpus_of(const RunsOfCell& runs) const { return sizes_.at(&runs); }
-  [[nodiscard]] const std::map<CellKey, RunsOfCell>& all() const { return cells_; }
+  [[nodiscard]] const std::map<RankedCell, RunsOfCell>& all() const { return cells_; }
 
  private:
-  std::map<CellKey, RunsOfCell> cells_;
-  std::map<const RunsOfCell*, std::int64_t> sizes_;  ///< GPUs
+  std::map<RankedCell, RunsOfCell> cells_;
   std::vector<std::int64_t> imported_;
-  std::array<std::int64_t, 3> numbers_{};  ///< seq_len, nodes, gpus
-  std::string model_;
-  std::string vars_;
-  std::size_t runner_ = 0;
-  std::size_t hardware_ = 0;
-  RunsOfCell* last_ = nullptr;
+  RankedCell last_;
+  RunsOfCell* runs_ = nullptr;
 };
 
 /// Of the layout that has won: its row, with the answer around it.
@@ -182,20 +181,24 @@ std::vector<std::string> vars_of_cells(Database& database, const Source& source)
 
 namespace {
 
+RunnerOfRow runner_of(const Statement::Use& row, std::size_t hardware) {
+  return {row.view(ranked_cell), row.view(ranked_runner), row.view(ranked_version),
+      row.view(ranked_code), hardware};
+}
+
 void take_runs(Database& database, const Source& source, const std::string& only,
     const Hardware& hardware, Runners& runners, AnswerMaker& maker, RankedCells& cells) {
   Statement select(database, best_sql(source, group_expression(database), "IS NULL", only));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
-    const Run run{row.integer(0), row.real(4)};
-    const auto on = hardware.of(row.integer(8));
-    const auto runner =
-        runners.see({row.view(1), row.view(2), row.view(3), row.view(10), on}, true, run.trial);
+    const Run run{row.integer(ranked_trial), row.real(ranked_speed)};
+    const auto on = hardware.of(row.integer(ranked_sweep));
+    const auto runner = runners.see(runner_of(row, on), true, run.trial);
     RunsOfCell& cell = cells.of(row, runner, on);
-    if (row.null(11)) {
+    if (row.null(ranked_group)) {
       cell.take(run, maker.most(), maker.names());
     } else {
-      cell.take(row.text(11), run);
+      cell.take(row.text(ranked_group), run);
     }
   }
 }
@@ -206,18 +209,18 @@ void take_contaminated(Database& database, const Source& source, const std::stri
   Statement select(database, best_sql(source, "NULL", "= 'contaminated'", only));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   while (row.next()) {
-    const auto on = hardware.of(row.integer(8));
-    const auto runner =
-        runners.find({row.view(1), row.view(2), row.view(3), row.view(10), on}, true);
+    const auto on = hardware.of(row.integer(ranked_sweep));
+    const auto runner = runners.find(runner_of(row, on), true);
     if (runner < runners.size())
-      cells.of(row, runner, on).take_contaminated({row.integer(0), row.real(4)});
+      cells.of(row, runner, on)
+          .take_contaminated({row.integer(ranked_trial), row.real(ranked_speed)});
   }
 }
 
 /// A cell without its software.
-using AnySoftware = std::tuple<std::string, std::string, std::size_t>;
-AnySoftware any_software(const CellKey& key) {
-  return {key.name, key.vars, key.hardware};
+using AnySoftware = std::pair<CellKey, std::size_t>;
+AnySoftware any_software(const RankedCell& key) {
+  return {key.cell, key.hardware};
 }
 using LeftOutOfCells = std::map<AnySoftware, LeftOutRuns>;
 
@@ -252,12 +255,12 @@ std::string not_ranked_now(Database& database, const Source& source, RankedAt at
   if (at != RankedAt::now) return {};
   constexpr std::int64_t most_named = 3;
   Statement select(database,
-      fmt::format("SELECT layout, count(*) OVER () FROM {0} WHERE {1} AND mark IS NULL AND "
-                  "tokens_per_s_per_gpu IS NOT NULL AND remeasured IS NULL AND lane || '/' || "
-                  "micro_batch || '/' || grad_accum NOT IN (SELECT lane || '/' || micro_batch || "
-                  "'/' || grad_accum FROM trials WHERE id IN ({2})) GROUP BY layout ORDER BY "
-                  "max(tokens_per_s_per_gpu) DESC LIMIT {3}",
-          source.rows, source.where, measured_now_sql, most_named));
+      fmt::format(
+          "SELECT layout, count(*) OVER () FROM {0} WHERE {1} AND mark IS NULL AND "
+          "tokens_per_s_per_gpu IS NOT NULL AND remeasured IS NULL AND {4} NOT IN (SELECT {4} "
+          "FROM trials WHERE id IN ({2})) GROUP BY layout ORDER BY "
+          "max(tokens_per_s_per_gpu) DESC LIMIT {3}",
+          source.rows, source.where, measured_now_sql, most_named, layout_key_sql("")));
   auto row = select.use(source.chosen.sweeps, source.chosen.trials);
   std::vector<std::string> names;
   std::int64_t all = 0;
@@ -281,20 +284,20 @@ std::vector<AnsweredCell> answered_cells(
   const auto left_out = left_out_of(cells, runners);
   std::vector<AnsweredCell> answered;
   answered.reserve(cells.all().size());
-  std::map<std::tuple<std::string, std::string, std::size_t, std::size_t>, std::vector<SizedAnswer>>
-      sizes;
+  std::map<RankedCell, std::vector<SizedAnswer>> sizes;
   for (const auto& [key, runs] : cells.all()) {
     if (!runners.counts(key.runner)) continue;
-    auto& cell = answered.emplace_back(
-        AnsweredCell{maker.answer(runs), key.name, key.vars, key.runner, key.hardware});
+    auto& cell =
+        answered.emplace_back(AnsweredCell{maker.answer(runs), key.cell, key.runner, key.hardware});
     if (cell.answer.winner() == nullptr) {
       answered.pop_back();
       continue;
     }
     if (const auto found = left_out.find(any_software(key)); found != left_out.end())
       add_left_out(cell.answer, found->second);
-    sizes[{key.family, key.vars, key.runner, key.hardware}].push_back(
-        {cells.gpus_of(runs), &cell.answer});
+    auto of_any_size = key;
+    of_any_size.cell.nodes = of_any_size.cell.gpus = 0;
+    sizes[of_any_size].push_back({key.cell.gpus, &cell.answer});
   }
   for (auto& [family, all] : sizes)
     doubt_scaling(std::move(all), "GPU");
@@ -440,34 +443,23 @@ std::string group_expression(Database& database) {
   // A lane is what differs in micro_batch, grad_accum and repeat alone. Runs under other
   // settings of NCCL or of the allocator, as ranks found them, or of other programs, are no
   // repeats of each other.
-  return "iif(sweep_id IN (SELECT sweep FROM trials WHERE repeat > 1), sweep_id || '/' || "
-         "lane || '/' || micro_batch || '/' || grad_accum || '/' || ifnull((SELECT m.settings "
-         "FROM "
-         "measurements AS m WHERE m.attempt = attempt_id), '') || '/' || code_hash, NULL)";
+  return fmt::format(
+      "iif(sweep_id IN (SELECT sweep FROM trials WHERE repeat > 1), sweep_id || '/' || {} || '/' "
+      "|| code_hash, NULL)",
+      layout_and_settings_sql("", "attempt_id"));
 }
 
 namespace {
 
-/// The parts of a cell's name.
-std::vector<std::string> split_name(const std::string& name) {
-  std::vector<std::string> parts{""};
-  for (const char c : name) {
-    if (c == '\x1f') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 /// Cells of one name differ in the vars alone: which of their values is the best one?
 std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
   constexpr std::size_t most_told = 6;
-  std::map<std::tuple<std::string, std::size_t, std::size_t>, std::vector<const AnsweredCell*>>
-      by_name;
-  for (const auto& cell : cells)
-    by_name[{cell.name, cell.runner, cell.hardware}].push_back(&cell);
+  std::map<RankedCell, std::vector<const AnsweredCell*>> by_name;
+  for (const auto& cell : cells) {
+    RankedCell name{cell.cell, cell.runner, cell.hardware};
+    name.cell.vars.clear();
+    by_name[std::move(name)].push_back(&cell);
+  }
   std::vector<std::string> told;
   for (const auto& [name, all] : by_name) {
     if (all.size() < 2) continue;
@@ -481,10 +473,9 @@ std::string best_vars_text(const std::vector<AnsweredCell>& cells) {
       };
       if (speed(cell) > speed(best)) best = cell;
     }
-    const auto parts = split_name(std::get<std::string>(name));
     const auto answer = joined(winners);
-    told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", parts.front(),
-        counted(std::atoll(parts.back().c_str()), "GPU"), vars_text(best->vars),
+    told.push_back(fmt::format("{}, {}: {} {} {} values: {}.", name.cell.model,
+        counted(name.cell.gpus, "GPU"), vars_text(best->cell.vars),
         short_form(answer) == "tie" ? "comes first of" : "is the best of", all.size(),
         certainty_text(answer)));
   }

@@ -90,8 +90,7 @@ class Runners {
 /// A cell of `best`: model, sequence length, size, vars, hardware, and software.
 struct AnsweredCell {
   CellAnswer answer;
-  std::string name;  ///< without the vars: cells of one name differ in these alone
-  std::string vars;  ///< JSON; empty: an imported table's are labels
+  CellKey cell;
   std::size_t runner = 0;
   std::size_t hardware = 0;  ///< number of its cluster
 };

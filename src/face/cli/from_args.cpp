@@ -4,6 +4,7 @@
 #include "cli/printing.hpp"
 #include "predict/family.hpp"
 #include "predict/predictor.hpp"
+#include "search/sweep_search.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
@@ -21,7 +22,6 @@
 #include <cstddef>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -78,10 +78,6 @@ std::int64_t only_world(const Plan& plan) {
   return world;
 }
 
-auto cell_of_point(const Point& point) {
-  return std::tuple(point.model, point.seq_len, point.nodes, point.gpus, point.vars);
-}
-
 /// Rank among values of a cell: 1 is the fastest.
 std::int64_t rank_of(double value, const std::vector<double>& all) {
   return 1 + std::count_if(all.begin(), all.end(), [&](double one) { return one > value; });
@@ -96,8 +92,11 @@ void add_predicted(Table& table, const Planned& planned, const Point& point, con
     const std::string& state) {
   std::vector<double> speeds;
   const PlannedTrial* fastest = nullptr;
+  const auto cell_at = [&](const Point& one) {
+    return cell_of(planned.sweep.models.at(static_cast<std::size_t>(one.model)), one);
+  };
   for (const auto& trial : planned.plan.trials) {
-    if (cell_of_point(trial.point) != cell_of_point(point)) continue;
+    if (cell_at(trial.point) != cell_at(point)) continue;
     const double speed = trial.prediction.tokens_per_s_per_gpu;
     if (speed <= 0) continue;
     speeds.push_back(speed);
@@ -118,7 +117,7 @@ void add_predicted(Table& table, const Planned& planned, const Point& point, con
 struct KnownTrial {
   ResultRow row;
   Point point;
-  std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string, std::string> cell;
+  std::pair<CellKey, std::string> cell;  ///< and the cluster
   double speed = 0;
 };
 
@@ -130,12 +129,13 @@ std::vector<KnownTrial> known_trials(const Table& rows) {
     for (const AxisInfo& axis : axes()) {
       if (const auto value = axis_value(axis, {}, row)) axis.set(point, *value);
     }
-    // A rank that ran alone is no trial of its layout.
-    if (point.gpus != point.layout.world()) continue;
+    // A rank that ran alone is no trial of its layout, and what was measured again is of another
+    // time.
+    if (point.gpus != point.layout.world() || row.number("remeasured") != 0) continue;
     point.repeat = 1;
     all.push_back({row, point,
-        {row.text("model"), row.number("seq_len"), row.number("nodes"), point.layout.world(),
-            row.text("vars"), row.text("cluster")},
+        {{row.text("model"), row.number("seq_len"), point.nodes, point.gpus, row.text("vars")},
+            row.text("cluster")},
         row.text("mark").empty() ? row.real("tokens_per_s_per_gpu") : 0});
   }
   return all;

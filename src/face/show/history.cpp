@@ -21,12 +21,11 @@ namespace {
 
 constexpr double microseconds_per_day = 86400e6;
 
-using SeriesKey = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::string,
-    std::string, std::string, std::string>;
+/// Cell, cluster, runner, layout.
+using SeriesKey = std::tuple<CellKey, std::string, std::string, std::string>;
 
 SeriesKey key_of(const HistoryRun& run, HistoryOf of) {
-  return {run.model, run.seq_len, run.nodes, run.gpus, run.cluster, run.vars, run.runner,
-      of == HistoryOf::layout ? run.layout : std::string()};
+  return {run.cell, run.cluster, run.runner, of == HistoryOf::layout ? run.layout : std::string()};
 }
 
 constexpr std::size_t layout_of_key = std::tuple_size_v<SeriesKey> - 1;
@@ -184,10 +183,10 @@ void doubt_other_layouts(HistorySeries& series) {
 }
 
 std::string title_of_series(const HistoryRun& run, HistoryOf of) {
-  std::string title = fmt::format(
-      "{}, {}", run.model, run.nodes > 0 ? counted(run.nodes, "node") : counted(run.gpus, "GPU"));
-  if (run.seq_len > 0) title += fmt::format(", seq_len {}", run.seq_len);
-  if (!run.vars.empty()) title += ", " + run.vars;
+  std::string title = fmt::format("{}, {}", run.cell.model,
+      run.cell.nodes > 0 ? counted(run.cell.nodes, "node") : counted(run.cell.gpus, "GPU"));
+  if (run.cell.seq_len > 0) title += fmt::format(", seq_len {}", run.cell.seq_len);
+  if (!run.cell.vars.empty()) title += ", " + run.cell.vars;
   return of == HistoryOf::layout ? title + ": " + run.layout : title;
 }
 
@@ -219,8 +218,8 @@ std::string when_text(const HistoryRun& run) {
 }
 
 std::vector<Value> cell_values(const HistoryRun& run) {
-  return {run.model, run.seq_len, run.nodes, run.gpus, run.cluster,
-      run.vars.empty() ? Value() : Value(run.vars), run.runner};
+  return {run.cell.model, run.cell.seq_len, run.cell.nodes, run.cell.gpus, run.cluster,
+      run.cell.vars.empty() ? Value() : Value(run.cell.vars), run.runner};
 }
 
 constexpr std::array<const char*, 7> cell_names{

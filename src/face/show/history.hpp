@@ -5,6 +5,7 @@
 
 #include "answer/series.hpp"
 
+#include <shardsweep/cell_key.hpp>
 #include <shardsweep/clock.hpp>
 #include <shardsweep/table.hpp>
 #include <shardsweep/words.hpp>
@@ -33,12 +34,8 @@ using HistoryFacts = std::map<std::string, std::string>;
 
 /// A run that is ranked.
 struct HistoryRun {
-  std::string model{};
-  std::int64_t seq_len = 0;
-  std::int64_t nodes = 0;
-  std::int64_t gpus = 0;
+  CellKey cell{};  ///< vars as words: "nvls 1"
   std::string cluster{};
-  std::string vars{};  ///< "nvls 1"; empty: there are none, or they are labels
   std::string runner{};
   std::string layout{};
   std::string sweep{};

@@ -226,7 +226,7 @@ std::string time_text(Timestamp at, bool date) {
 
 std::string name_text(const FinishedLine& line, const Columns& columns, bool with_sweep) {
   const FinishedTrial& trial = line.trial;
-  const std::string sweep = with_sweep ? trial.cell.sweep + (columns.slug ? "/" : " ") : "";
+  const std::string sweep = with_sweep ? trial.sweep + (columns.slug ? "/" : " ") : "";
   if (line.trials > 1) return sweep + counted(line.trials, "trial");
   return sweep + (columns.slug ? trial.trial : trial.cell.model + " " + trial.layout);
 }
@@ -258,7 +258,7 @@ void add_numbers(StyledLine& text, const FinishedLine& line, const Columns& colu
 /// Of trials that a search skips the event says what holds for all of them.
 bool same_reason(const FinishedTrial& one, const FinishedTrial& other) {
   return one.attempt == 0 && other.attempt == 0 && one.outcome == other.outcome &&
-      one.cell.sweep == other.cell.sweep && one.again == other.again &&
+      one.sweep == other.sweep && one.again == other.again &&
       (one.outcome == Outcome::cancelled || one.cause == other.cause);
 }
 
@@ -337,22 +337,23 @@ std::vector<StyledLine> progress_block(
 void BestSoFar::begin(const std::vector<CellBest>& cells) {
   told_.clear();
   for (const CellBest& cell : cells)
-    told_[cell.cell] = cell.layout;
+    told_[{cell.sweep, cell.cell}] = cell.layout;
   update(cells);
 }
 
 void BestSoFar::update(const std::vector<CellBest>& cells) {
   cells_.clear();
   for (const CellBest& cell : cells)
-    cells_[cell.cell] = cell;
+    cells_[{cell.sweep, cell.cell}] = cell;
 }
 
 std::optional<CellAnswer> BestSoFar::take(const FinishedTrial& trial) {
   if (trial.outcome != Outcome::completed || !trial.tokens_per_s_per_gpu ||
       trial.mark != Mark::none || trial.again)
     return std::nullopt;
-  const auto [told, first] = told_.try_emplace(trial.cell, trial.layout);
-  const auto found = cells_.find(trial.cell);
+  const std::pair place(trial.sweep, trial.cell);
+  const auto [told, first] = told_.try_emplace(place, trial.layout);
+  const auto found = cells_.find(place);
   if (first || found == cells_.end()) return std::nullopt;
   const CellBest& best = found->second;
   if (best.layout != trial.layout || best.layout == told->second) return std::nullopt;
@@ -363,7 +364,7 @@ std::optional<CellAnswer> BestSoFar::take(const FinishedTrial& trial) {
 std::vector<CellBest> BestSoFar::of(const std::string& sweep) const {
   std::vector<CellBest> cells;
   for (const auto& [key, cell] : cells_) {
-    if (key.sweep == sweep) cells.push_back(cell);
+    if (key.first == sweep) cells.push_back(cell);
   }
   return cells;
 }

@@ -61,8 +61,9 @@ class BestSoFar {
   [[nodiscard]] std::vector<CellBest> of(const std::string& sweep) const;
 
  private:
-  std::map<CellName, CellBest> cells_;
-  std::map<CellName, std::string> told_;  ///< the layout that was named last
+  using Place = std::pair<std::string, CellKey>;  ///< in which sweep
+  std::map<Place, CellBest> cells_;
+  std::map<Place, std::string> told_;  ///< the layout that was named last
 };
 
 /// A trial that has ended, or several that were skipped for the same reason.

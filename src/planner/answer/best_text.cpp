@@ -13,17 +13,17 @@
 
 namespace shardsweep {
 
-std::string cell_text(const CellName& cell, const std::vector<CellBest>& among) {
+std::string cell_text(const CellKey& cell, const std::vector<CellBest>& among) {
   const auto varies = [&](auto member) {
     return std::any_of(among.begin(), among.end(),
         [&](const CellBest& other) { return other.cell.*member != cell.*member; });
   };
   std::vector<std::string> parts;
-  if (varies(&CellName::model)) parts.push_back(cell.model);
-  if (cell.nodes > 0 && varies(&CellName::nodes)) parts.push_back(counted(cell.nodes, "node"));
-  if (cell.nodes == 0 && varies(&CellName::gpus)) parts.push_back(counted(cell.gpus, "GPU"));
-  if (varies(&CellName::seq_len)) parts.push_back(fmt::format("seq_len {}", cell.seq_len));
-  if (varies(&CellName::vars)) parts.push_back(vars_text(cell.vars));
+  if (varies(&CellKey::model)) parts.push_back(cell.model);
+  if (cell.nodes > 0 && varies(&CellKey::nodes)) parts.push_back(counted(cell.nodes, "node"));
+  if (cell.nodes == 0 && varies(&CellKey::gpus)) parts.push_back(counted(cell.gpus, "GPU"));
+  if (varies(&CellKey::seq_len)) parts.push_back(fmt::format("seq_len {}", cell.seq_len));
+  if (varies(&CellKey::vars)) parts.push_back(vars_text(cell.vars));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 

@@ -12,7 +12,7 @@
 namespace shardsweep {
 
 /// "mini, 4 GPUs": what tells a cell from the others of its sweep; empty: there are no others.
-[[nodiscard]] std::string cell_text(const CellName& cell, const std::vector<CellBest>& among);
+[[nodiscard]] std::string cell_text(const CellKey& cell, const std::vector<CellBest>& among);
 
 /// "best of mini: 8,012 tokens/s/GPU with dp2 tp1 (mini-g2-…): faster by 3.0 % (2 runs each)".
 [[nodiscard]] std::string best_text(const CellBest& best, const std::vector<CellBest>& among);

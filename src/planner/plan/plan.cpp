@@ -41,7 +41,7 @@ std::vector<std::size_t> best_first_order(const SweepSpec& sweep, const Predicto
   const auto model_of = [&](const Point& point) -> const ModelSpec& {
     return sweep.models.at(static_cast<std::size_t>(point.model));
   };
-  std::map<CellKey, std::vector<std::size_t>> cells;
+  std::map<CellInOrder, std::vector<std::size_t>> cells;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& point = read(entries[i]);
     cells[cell_of(model_of(point), point)].push_back(i);

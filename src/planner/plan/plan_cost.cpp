@@ -17,8 +17,8 @@ namespace shardsweep {
 namespace {
 
 /// GPU-hours of the trials of each cell.
-std::map<CellKey, std::vector<double>> hours_by_cell(const SweepSpec& sweep, const Plan& plan) {
-  std::map<CellKey, std::vector<double>> cells;
+std::map<CellInOrder, std::vector<double>> hours_by_cell(const SweepSpec& sweep, const Plan& plan) {
+  std::map<CellInOrder, std::vector<double>> cells;
   for (const auto& trial : plan.trials) {
     const auto& model = sweep.models[static_cast<std::size_t>(trial.point.model)];
     cells[cell_of(model, trial.point)].push_back(trial.prediction.attempt_s *
@@ -57,7 +57,7 @@ FinalsCost finals_cost(const SweepSpec& sweep, const Plan& plan) {
   if (most == 0) return cost;
   cost.rounds_at_most = sweep.measure.final_rounds > 0 ? sweep.measure.final_rounds : most_rounds;
   cost.further_sets = sweep.measure.node_sets - 1;
-  std::map<CellKey, std::vector<const PlannedTrial*>> cells;
+  std::map<CellInOrder, std::vector<const PlannedTrial*>> cells;
   for (const PlannedTrial& trial : plan.trials)
     cells[cell_of(sweep.models[static_cast<std::size_t>(trial.point.model)], trial.point)]
         .push_back(&trial);

@@ -29,8 +29,8 @@ class Story {
       : sweep_(sweep), plan_(plan), predictor_(sweep.cluster, family_of(sweep.runner)) {}
 
   [[nodiscard]] std::vector<PlannedCell> tell() {
-    std::map<CellKey, PlannedCell> cells;
-    std::map<CellKey, std::vector<const PlannedTrial*>> trials;
+    std::map<CellInOrder, PlannedCell> cells;
+    std::map<CellInOrder, std::vector<const PlannedTrial*>> trials;
     for (const auto& trial : plan_.trials)
       trials[cell_at(cells, trial.point)].push_back(&trial);
     for (const auto& left : plan_.left_out)
@@ -48,11 +48,11 @@ class Story {
     return sweep_.models.at(static_cast<std::size_t>(point.model));
   }
 
-  CellKey cell_at(std::map<CellKey, PlannedCell>& cells, const Point& point) const {
+  CellInOrder cell_at(std::map<CellInOrder, PlannedCell>& cells, const Point& point) const {
     auto key = cell_of(model_of(point), point);
     const auto [found, fresh] = cells.try_emplace(key);
     if (fresh) {
-      found->second.model = key.model;
+      found->second.model = key.second.model;
       found->second.seq_len = point.seq_len;
       found->second.nodes = point.nodes;
       found->second.gpus = point.gpus;

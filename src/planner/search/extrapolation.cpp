@@ -105,7 +105,7 @@ std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster, const Pred
   auto search = search_with(cluster, predictor, known);
   for (std::size_t i = 0; i < targets.size(); ++i)
     search.add({.id = static_cast<TrialId>(i), .point = targets[i]});
-  std::map<CellKey, ExtrapolatedCell> cells;
+  std::map<CellInOrder, ExtrapolatedCell> cells;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const auto outlook = search.outlook_of(static_cast<TrialId>(i));
     if (!(outlook->tokens_per_s_per_gpu > 0)) continue;
@@ -115,9 +115,10 @@ std::vector<ExtrapolatedCell> extrapolate(const ClusterSpec& cluster, const Pred
   std::map<std::int32_t, Backtest> tests;
   std::vector<ExtrapolatedCell> all;
   for (auto& [key, cell] : cells) {
-    const auto found = tests.try_emplace(key.gpus);
+    const auto found = tests.try_emplace(static_cast<std::int32_t>(key.second.gpus));
     if (found.second)
-      found.first->second = backtest(cluster, predictor, known, 1.0 * key.gpus / *worlds.rbegin());
+      found.first->second = backtest(
+          cluster, predictor, known, 1.0 * static_cast<double>(key.second.gpus) / *worlds.rbegin());
     cell.test = found.first->second;
     std::stable_sort(cell.layouts.begin(), cell.layouts.end(),
         [](const auto& a, const auto& b) { return a.promise() > b.promise(); });

@@ -402,7 +402,7 @@ FinalRun run_of(const FinalsRow& row) {
       .skipped = row.skipped};
 }
 
-FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
+FinalCell cell_of(const CellKey& key, Gathered gathered, std::size_t most) {
   std::set<TrialId> have_run;
   for (const FinalRun& run : gathered.runs)
     have_run.insert(run.layout);
@@ -412,7 +412,7 @@ FinalCell cell_of(std::string name, Gathered gathered, std::size_t most) {
   for (const auto& [negative, layout, spread] : gathered.layouts)
     contenders.push_back({-negative, spread});
   const std::size_t count = finalists_among(contenders, most);
-  FinalCell cell{.cell = std::move(name)};
+  FinalCell cell{.cell = key};
   std::size_t missed = 0;
   for (const auto& [negative, layout, spread] : gathered.layouts) {
     const bool chosen = most > 0 ? cell.finalists.size() < count : have_run.contains(layout);
@@ -446,7 +446,7 @@ std::size_t finalists_among(const std::vector<Contender>& contenders, std::size_
 }
 
 std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size_t most) {
-  std::map<std::string, Gathered> cells;
+  std::map<CellKey, Gathered> cells;
   for (const FinalsRow& row : rows) {
     if (row.side != SideRun::none || row.again > 0) continue;
     Gathered& cell = cells[row.cell];
@@ -458,8 +458,8 @@ std::vector<FinalCell> final_cells(const std::vector<FinalsRow>& rows, std::size
   }
   std::vector<FinalCell> all;
   all.reserve(cells.size());
-  for (auto& [name, gathered] : cells)
-    all.push_back(cell_of(name, std::move(gathered), most));
+  for (auto& [key, gathered] : cells)
+    all.push_back(cell_of(key, std::move(gathered), most));
   return all;
 }
 

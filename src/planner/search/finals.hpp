@@ -120,7 +120,7 @@ struct Contender {
 
 /// The finals of one cell, from rows: who takes part, and what has been run.
 struct FinalCell {
-  std::string cell;
+  CellKey cell;
   std::vector<TrialId> finalists;  ///< the fastest first
   std::vector<FinalRun> runs;      ///< of these
   /// No layout beside the finalists was measured faster than the slowest of them.

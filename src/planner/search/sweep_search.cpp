@@ -27,8 +27,11 @@ constexpr double microsecond = 1e-6;
 
 }  // namespace
 
-CellKey cell_of(const ModelSpec& model, const Point& point) {
-  return {parameters(model), model.name, point.seq_len, point.nodes, point.gpus, point.vars};
+CellInOrder cell_of(const ModelSpec& model, const Point& point) {
+  // No model knows what the values of free axes do.
+  return {parameters(model),
+      {model.name, point.seq_len, point.nodes, point.gpus,
+          fmt::format("{}", fmt::join(point.vars, ","))}};
 }
 
 SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,

@@ -5,6 +5,7 @@
 
 #include "search/cell_search.hpp"
 
+#include <shardsweep/cell_key.hpp>
 #include <shardsweep/change.hpp>
 #include <shardsweep/library_gaps.hpp>
 
@@ -14,31 +15,15 @@
 #include <set>
 #include <span>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace shardsweep {
 
-/// model x sequence length x nodes (or GPUs), and the values of free axes, of which no model
-/// knows what they do. Cells are searched in the order of growing models and nodes.
-struct CellKey {
-  std::int64_t parameters = 0;
-  std::string model;
-  std::int32_t seq_len = 0;
-  std::int32_t nodes = 0;
-  std::int32_t gpus = 0;
-  std::vector<std::int32_t> vars;
-  [[nodiscard]] auto tied() const {
-    return std::tie(parameters, model, seq_len, nodes, gpus, vars);
-  }
-  friend bool operator==(const CellKey&, const CellKey&) = default;
-  friend auto operator<=>(const CellKey& a, const CellKey& b) {
-    return compared(a.tied(), b.tied());
-  }
-};
-[[nodiscard]] CellKey cell_of(const ModelSpec& model, const Point& point);
+/// Cells are searched in the order of growing models and nodes.
+using CellInOrder = std::pair<std::int64_t, CellKey>;  ///< parameters of the model first
+[[nodiscard]] CellInOrder cell_of(const ModelSpec& model, const Point& point);
 
 /// A trial as a search sees it, from the database or a plan.
 struct SearchTrial {
@@ -135,7 +120,7 @@ class SweepSearch {
   ClusterSpec cluster_;
   Predictor predictor_;
   LaunchCost cost_;
-  std::map<CellKey, Cell> cells_;
+  std::map<CellInOrder, Cell> cells_;
   std::map<TrialId, Place> places_;
   std::map<TrialId, SearchPoint> points_;
   std::map<TrialId, SearchNews> ended_;

@@ -38,7 +38,7 @@ std::vector<SweepProgress> two_sweeps() {
   busy.status.remaining_s = 5400;
   busy.status.corrected = true;
   busy.status.running = "a-trial";
-  busy.best = CellBest{{}, "slug", "dp8 tp2 pp1 mb4 ga4 z1", 23456.7, noon};
+  busy.best = CellBest{{}, {}, "slug", "dp8 tp2 pp1 mb4 ga4 z1", 23456.7, noon};
   busy.best_of = "llama-1b, 2 nodes";
   busy.now = noon;
   busy.allocations = {job("llama-1b-up-to-8-nodes-n8_3f9a01", 3, 12, "dp8 tp4 pp2 mb1 ga32 z1"),

@@ -57,7 +57,7 @@ std::optional<HistoryRun> run_of_figure(const std::string& name, const BenchJson
   if (!(value > 0) || !std::isfinite(value) || (*kind != "time" && *kind != "rate"))
     return std::nullopt;
   HistoryRun run;
-  run.model = name;
+  run.cell.model = name;
   run.measured.speed = *kind == "rate" ? value : 1 / value;
   const double noise = figure.value("noise", 0.0);
   const double rounds = figure.value("rounds", 1.0);
@@ -108,7 +108,7 @@ Result<History> history_of_bench(const std::string& text, const std::string& fil
   auto history = history_of(runs, HistoryOf::layout, resolve);
   for (auto& series : history.series) {
     const auto& last = series.points.back().run;
-    series.title = fmt::format("{} on {}", last.model, last.runner);
+    series.title = fmt::format("{} on {}", last.cell.model, last.runner);
     series.unit = "per second";
   }
   return history;

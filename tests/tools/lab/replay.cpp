@@ -591,10 +591,10 @@ Result<void> check_worlds(const RecordedSweep& sweep, const ClusterSpec& cluster
 Result<ReplayReport> replay(const RecordedSweep& sweep, const ReplayOptions& options) {
   SHARDSWEEP_TRY(check_worlds(sweep, options.cluster));
   // Rows of one name may differ in shape: layouts of two shapes do not compete.
-  std::map<std::pair<CellKey, std::int32_t>, std::vector<const RecordedRun*>> cells;
+  std::map<std::pair<CellInOrder, std::int32_t>, std::vector<const RecordedRun*>> cells;
   for (const auto& run : sweep.runs) {
     auto key = cell_of(sweep.model_of(run), run.point);
-    key.nodes = run.nodes;
+    key.second.nodes = run.nodes;
     cells[{std::move(key), run.point.model}].push_back(&run);
   }
   ReplayReport report;

@@ -11,7 +11,7 @@ using namespace shardsweep;
 namespace {
 
 CellBest best(std::int64_t gpus, double speed) {
-  CellBest one{{"s", "mini", 0, gpus, 32, "{}"}, "slug", "dp" + std::to_string(gpus), speed, 1};
+  CellBest one{"s", {"mini", 32, 0, gpus, "{}"}, "slug", "dp" + std::to_string(gpus), speed, 1};
   auto& layout = one.answer.layouts.emplace_back();
   layout.name = one.layout;
   layout.runs = {1};

@@ -17,7 +17,7 @@ namespace {
 
 FinalsRow ranked_run(
     TrialId id, double speed, const std::string& layout = "dp2", const std::string& cell = "a") {
-  return {.id = id, .cell = cell, .layout = layout, .tokens_per_s_per_gpu = speed};
+  return {.id = id, .cell = {cell}, .layout = layout, .tokens_per_s_per_gpu = speed};
 }
 
 std::vector<TrialId> layouts_due(const RemeasurePlan& plan) {
@@ -81,7 +81,7 @@ TEST_CASE("the best layouts of each cell are measured again by their medians") {
       .final_of = 2,
       .again = 1,
       .final_round = 1,
-      .cell = "a",
+      .cell = {"a"},
       .layout = "y",
       .open = true});
   const auto plan = plan_remeasure(rows, input);
@@ -166,7 +166,7 @@ TEST_CASE("a changed program runs in pairs with the one before it in alternating
         .again = 1,
         .software = one.software,
         .final_round = 1,
-        .cell = "a",
+        .cell = {"a"},
         .layout = "dp2",
         .allocation = 7,
         .tokens_per_s_per_gpu = 100});
@@ -210,7 +210,7 @@ TEST_CASE("what is cancelled says nothing") {
           .final_of = 1,
           .again = 1,
           .final_round = 1,
-          .cell = "a",
+          .cell = {"a"},
           .layout = "dp2",
           .cancelled = true}};
   const auto plan = plan_remeasure(rows, {});

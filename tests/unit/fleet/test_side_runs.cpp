@@ -14,7 +14,7 @@ namespace {
 
 FinalsRow measured(TrialId id, double speed, const std::string& cell = "a") {
   return {.id = id,
-      .cell = cell,
+      .cell = {cell},
       .layout = fmt::format("layout {}", id),
       .tokens_per_s_per_gpu = speed};
 }
@@ -29,11 +29,11 @@ FinalsRow run_in_finals(TrialId id, TrialId of, std::int32_t round, double speed
 }
 
 FinalsRow beside(TrialId id, TrialId of, SideRun side, bool open = false) {
-  return {.id = id, .final_of = of, .side = side, .cell = "a", .open = open};
+  return {.id = id, .final_of = of, .side = side, .cell = {"a"}, .open = open};
 }
 
 FinalsRow without_memory(TrialId id) {
-  return {.id = id, .cell = "a", .out_of_memory = true};
+  return {.id = id, .cell = {"a"}, .out_of_memory = true};
 }
 
 /// "profile 2, memory 3"

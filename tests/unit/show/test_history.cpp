@@ -16,9 +16,9 @@ constexpr std::int64_t day = 86'400'000'000;
 HistoryRun nightly_run(
     std::int64_t night, double speed, const std::string& version, const std::string& image = "a") {
   HistoryRun run;
-  run.model = "tiny";
-  run.gpus = 2;
-  run.seq_len = 32;
+  run.cell.model = "tiny";
+  run.cell.gpus = 2;
+  run.cell.seq_len = 32;
   run.layout = "dp2 tp1";
   run.sweep = "nightly";
   run.trial = "t" + std::to_string(night);
@@ -116,12 +116,12 @@ TEST_CASE("a series too short for a noise of its own has that of repeated runs")
 TEST_CASE("the largest loss stands first") {
   auto runs = ten_nights(1000);
   for (auto run : ten_nights(900)) {
-    run.model = "other";
+    run.cell.model = "other";
     runs.push_back(run);
   }
   const auto history = history_of(runs, HistoryOf::layout, 0.01);
   REQUIRE(history.series.size() == 2);
-  CHECK(history.series[0].points[0].run.model == "other");
+  CHECK(history.series[0].points[0].run.cell.model == "other");
   CHECK(history.series[1].loss == 0);
   CHECK(history_table(history, true).rows.size() == 2);
   CHECK(history_points(history).rows.size() == 20);

@@ -37,13 +37,14 @@ SweepStatus quickstart() {
   return status;
 }
 
-CellName cell(const std::string& model, std::int64_t gpus) {
-  return {"quickstart", model, 0, gpus, 32, "{}"};
+CellKey cell(const std::string& model, std::int64_t gpus) {
+  return {model, 32, 0, gpus, "{}"};
 }
 
 SweepProgress running() {
   SweepProgress sweep{quickstart()};
-  sweep.best = CellBest{cell("mini", 4), "slug", "dp2 tp1 pp1 mb4 ga16 z0", 12345.6, noon};
+  sweep.best =
+      CellBest{"quickstart", cell("mini", 4), "slug", "dp2 tp1 pp1 mb4 ga16 z0", 12345.6, noon};
   sweep.best_of = "mini, 4 GPUs";
   return sweep;
 }
@@ -65,6 +66,7 @@ std::string block(const std::vector<SweepProgress>& sweeps, std::size_t width,
 FinishedTrial measured(double tokens) {
   FinishedTrial trial;
   trial.at = noon;
+  trial.sweep = "quickstart";
   trial.cell = cell("mini", 4);
   trial.trial = "mini-g4-dp4tp1pp1-mb16ga1-s32-fp32-6e0b14";
   trial.layout = "dp4 tp1 pp1 mb16 ga1 z0";
@@ -77,7 +79,7 @@ FinishedTrial measured(double tokens) {
 
 /// Its cell, in which its layout leads.
 CellBest won(const FinishedTrial& trial, double speed, double second) {
-  CellBest best{trial.cell, trial.trial, trial.layout, speed, trial.at};
+  CellBest best{trial.sweep, trial.cell, trial.trial, trial.layout, speed, trial.at};
   for (const double one : {speed, second}) {
     auto& layout = best.answer.layouts.emplace_back();
     layout.name = trial.layout;
@@ -205,7 +207,7 @@ TEST_CASE("time left: unknown, paused, over") {
 
 TEST_CASE("a finished trial is a line that fits, with its columns at the same place") {
   BestSoFar best;
-  best.begin({{cell("mini", 4), "other", "dp1", 10'000, noon}});
+  best.begin({{"quickstart", cell("mini", 4), "other", "dp1", 10'000, noon}});
   const FinishedTrial trial = measured(12'345);
   best.update({won(trial, 12'345, 10'000)});
   const auto at = [&](std::optional<std::size_t> width) {

@@ -81,7 +81,7 @@ TEST_CASE("one sweep is a line per fact") {
   one.running = "llama-70b-n8-dp4tp8pp2-mb1ga16-s4096-bf16-6e0b14";
   one.waiting = "job 42: Priority\x1b[2J";
   one.spared = {{"search.until.runs (1) of this cell are used", 5}};
-  const std::vector<CellBest> best{{{"llama-70b", "llama-70b", 8, 64, 4096, "{}"}, "slug",
+  const std::vector<CellBest> best{{"llama-70b", {"llama-70b", 4096, 8, 64, "{}"}, "slug",
       "dp4 tp8 pp2 mb1 ga16 z1", 412.4, noon}};
   ::setenv("TZ", "UTC", 1);
   ::tzset();

@@ -34,7 +34,7 @@ TEST_CASE("a follower sees each end once, from the submission or from now on") {
   CHECK(found.trials[0].outcome == Outcome::completed);
   CHECK(found.trials[0].tokens_per_s_per_gpu.value() == 100);
   CHECK(found.trials[0].layout == "dp1 tp1 pp1 mb1 ga1 z0");
-  CHECK(found.trials[0].cell == CellName{"demo", "tiny", 0, 1, 128, "{}"});
+  CHECK(found.trials[0].cell == CellKey{"tiny", 128, 0, 1, "{}"});
   CHECK_FALSE(found.trials[0].again);
   CHECK_FALSE(found.more);
   CHECK(must(reader->finished({sweep}, found.last_event)).trials.empty());

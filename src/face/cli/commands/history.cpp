@@ -131,10 +131,10 @@ HistoryFacts software_of(const Rows& rows, std::size_t row) {
 
 HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::string>& imported) {
   HistoryRun run;
-  run.model = rows.text(row, "model");
-  run.seq_len = rows.integer(row, "seq_len");
-  run.nodes = rows.integer(row, "nodes");
-  run.gpus = rows.integer(row, "gpus");
+  run.cell.model = rows.text(row, "model");
+  run.cell.seq_len = rows.integer(row, "seq_len");
+  run.cell.nodes = rows.integer(row, "nodes");
+  run.cell.gpus = rows.integer(row, "gpus");
   run.cluster = rows.text(row, "cluster");
   run.runner = rows.text(row, "runner");
   run.layout = rows.text(row, "layout");
@@ -144,7 +144,7 @@ HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::str
   run.id = rows.integer(row, "trial_id");
   run.ended_at = rows.integer(row, "ended_at");
   // The vars of an imported table are labels: they set nothing.
-  if (!imported.contains(run.sweep)) run.vars = vars_text(rows.text(row, "vars"));
+  if (!imported.contains(run.sweep)) run.cell.vars = vars_text(rows.text(row, "vars"));
   run.software = software_of(rows, row);
   auto& measured = run.measured;
   measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
