@@ -148,7 +148,8 @@ TEST_CASE("a change is found at its place however long the series is") {
     auto points = joined(around(1000, place, 0.01), around(960, 4000 - place, 0.01));
     const auto answer = answer_of_series(points);
     REQUIRE(answer.changes.size() == 1);
-    CHECK(answer.changes.front().first == doctest::Approx(static_cast<double>(place)).epsilon(0.001));
+    CHECK(
+        answer.changes.front().first == doctest::Approx(static_cast<double>(place)).epsilon(0.001));
     CHECK(answer.changes.front().verdict.share == doctest::Approx(-0.04).epsilon(0.1));
   }
 }
