@@ -29,7 +29,7 @@
 
 namespace shardsweep {
 
-/// Which runs a ranking compares: all of one time, because a machine changes.
+/// The time whose runs a ranking compares: a machine changes, so all are of one.
 enum class RankedAt : std::uint8_t {
   sweep,  ///< the sweep's own: its search, repeats and finals
   now     ///< the layouts that were measured again, when that was done last
@@ -171,7 +171,7 @@ class Reader {
   /// Behind `runner_version` stand the vars.
   [[nodiscard]] virtual Result<Table> layouts(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<Cells> cells(const HeatmapRequest& request) = 0;
-  /// What is slower now, of these sweeps; it stands until it is no longer so.
+  /// Layouts of these sweeps that are slower than they were; each stands until it is as fast.
   [[nodiscard]] virtual Result<std::vector<Regression>> regressions(
       const std::vector<std::string>& names) = 0;
   /// All that a report says, at one moment.

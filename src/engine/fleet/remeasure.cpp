@@ -150,7 +150,7 @@ class OneLayout {
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
     if (sure.within(input_.resolve)) {
-      // What the last program lost this one has not brought back.
+      // The loss of the program before stays: this one is as slow.
       say(was_slower(), fmt::format("SAME ({})", evidence()));
     } else if (sure.above(0)) {
       say(EventKind::regressed, fmt::format("SLOWER by {} ({})", change(), evidence()));
@@ -205,7 +205,7 @@ class OneLayout {
     say(slower && was_slower() ? EventKind::still_regressed : EventKind::remeasured, text);
   }
 
-  /// What was measured this time is slower than the time before; or faster, if it was slow.
+  /// True if this time is slower than the time before; or faster, if the layout was slow.
   [[nodiscard]] bool moves(std::vector<SeriesPoint>::const_iterator first) const {
     const auto& time = std::prev(first)->time;
     const auto begin = std::find_if(

@@ -462,7 +462,7 @@ std::map<std::string, OrderedJson> trials_of_lines(
         {"hidden", "predicted_memory_bytes", "predicted_train_step_s", "predicted_attempt_s",
             "predicted_tokens_per_s_per_gpu", "again", "software", "final_avoid"})
       json.erase(changes);
-    // Of lines of earlier versions they are not known.
+    // Lines of earlier versions do not have them.
     if (json.contains("attempts")) {
       for (auto& attempt : json["attempts"])
         attempt.erase("allocation");

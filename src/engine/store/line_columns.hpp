@@ -45,7 +45,7 @@ inline constexpr std::array<NotInLines, 19> not_in_lines{{
 
 /// Of how a trial ended, beside the columns that a submission has.
 [[nodiscard]] const std::vector<std::string>& trial_fact_columns();
-/// Of an attempt that is over.
+/// Columns of an attempt that is over.
 [[nodiscard]] const std::vector<std::string>& attempt_fact_columns();
 /// Of a measurement: metrics and what they were measured with.
 [[nodiscard]] const std::vector<std::string>& measured_columns();
