@@ -59,6 +59,7 @@ const std::vector<NotHere> not_here{
     {{"event", "node probation"}, "begins with an allocation, whose event tells it"},
     {{"event", "remeasured"}, "needs a date to come: test_remeasure"},
     {{"event", "regressed"}, "the same"},
+    {{"event", "still regressed"}, "the same"},
     {{"event", "node slow"}, "needs busy times of ranks: unit_fleet, test_stragglers"},
     {{"event", "look failed"}, "the daemon tells it as a trouble"},
     {{"event", "next"}, "what is handed out is told as started"},
