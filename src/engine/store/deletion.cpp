@@ -15,23 +15,6 @@
 
 namespace shardsweep::sqlite {
 
-// Events are append-only while their sweep is there. The lookups are what deleting an attempt
-// or an allocation costs: SQLite searches every table that refers to it.
-const char* const deletion_sql = R"sql(
-DROP TRIGGER events_are_not_removed;
-CREATE TRIGGER events_are_not_removed BEFORE DELETE ON events
-WHEN EXISTS (SELECT 1 FROM sweeps WHERE id = old.sweep AND deleting = 0) OR
-  (old.sweep IS NULL AND old.trial IS NULL AND old.allocation IS NULL)
-BEGIN SELECT raise(ABORT, 'events are append-only'); END;
--- 0 | 1: parts of it are gone already; only `delete` may go on with it
-ALTER TABLE sweeps ADD COLUMN deleting INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX events_by_attempt ON events (attempt) WHERE attempt IS NOT NULL;
-CREATE INDEX node_evidence_by_attempt ON node_evidence (attempt) WHERE attempt IS NOT NULL;
-CREATE INDEX node_evidence_by_trial ON node_evidence (trial) WHERE trial IS NOT NULL;
-CREATE INDEX controls_by_sweep ON controls (sweep);
-CREATE INDEX allocations_by_sweep ON allocations (sweep) WHERE sweep IS NOT NULL;
-)sql";
-
 namespace {
 
 using Json = nlohmann::json;

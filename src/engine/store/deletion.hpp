@@ -10,9 +10,6 @@
 
 namespace shardsweep::sqlite {
 
-/// The migration that lets events go with their sweep.
-extern const char* const deletion_sql;
-
 [[nodiscard]] SweepContents contents(Database& database, SweepId sweep);
 
 /// One piece of at most `rows` rows, in a transaction of its own; true when the sweep is gone.

@@ -8,22 +8,7 @@
 
 namespace shardsweep::sqlite {
 
-/// The migration that brings the ledger's tables.
-extern const char* const ledger_sql;
-extern const char* const lead_nodes_sql;
-/// How nodes do beside their peers.
-extern const char* const paces_sql;
-/// What allocations made of their sweep's control.
-extern const char* const controls_sql;
-/// What they say of the network.
-extern const char* const network_sql;
-
-/// The time since when the control of an allocation runs.
-extern const char* const control_time_sql;
-
-/// The checks of nodes, beside them.
-extern const char* const checks_sql;
-/// Of a row c of them and its allocation l: what people read.
+/// Of a row c of the checks of nodes and its allocation l: what people read.
 extern const char* const check_columns;
 
 /// What is not over yet, or still counts, into `world`, whose allocations are there already.

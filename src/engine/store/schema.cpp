@@ -11,9 +11,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace shardsweep::sqlite {
 namespace {
@@ -31,11 +31,17 @@ void refuse_strangers(Database& database, std::int64_t version, std::int64_t kno
                     "knows {}): use that version, or another --db",
             database.name(), version, known));
   }
+  if (version > 0 && version < first_format) {
+    fail(FaultKind::rejected,
+        fmt::format("{} has database format {}, of a program that was never released; this program "
+                    "reads {} to {}: use the program that wrote it, or another --db",
+            database.name(), version, first_format, known));
+  }
 }
 
-}  // namespace
-
-namespace {
+std::int64_t format_after(std::span<const std::string> steps) {
+  return first_format - 1 + static_cast<std::int64_t>(steps.size());
+}
 
 /// Of `trials` or of a view: in the table a model's hidden size has a name of its own.
 std::string shape_list(bool of_table) {
@@ -77,7 +83,7 @@ void drop_views(Database& database) {
 }  // namespace
 
 void migrate(Database& database, std::span<const std::string> steps) {
-  const auto known = static_cast<std::int64_t>(steps.size());
+  const auto known = format_after(steps);
   refuse_strangers(database, database.integer("PRAGMA user_version"), known);
   if (database.integer("PRAGMA user_version") >= known) return;
   // All of them or none: on a disk that is full no half of a database remains.
@@ -86,8 +92,9 @@ void migrate(Database& database, std::span<const std::string> steps) {
   const auto version = database.integer("PRAGMA user_version");
   if (version >= known) return;
   drop_views(database);
-  for (auto step = version; step < known; ++step)
-    database.execute(steps[static_cast<std::size_t>(step)]);
+  const auto missing = std::min(known - version, static_cast<std::int64_t>(steps.size()));
+  for (const auto& step : steps.last(static_cast<std::size_t>(missing)))
+    database.execute(step);
   database.execute(views());
   database.execute(fmt::format("PRAGMA application_id = {}", application_id));
   database.execute(fmt::format("PRAGMA user_version = {}", known));
@@ -99,11 +106,11 @@ void migrate(Database& database, std::span<const std::string> steps) {
 void migrate_new(Database& database) {
   const auto version = database.integer("PRAGMA user_version");
   if (version == 0) return migrate(database);
-  refuse_strangers(database, version, static_cast<std::int64_t>(migrations().size()));
+  refuse_strangers(database, version, database_format());
 }
 
 void require_current(Database& database, const std::filesystem::path& lock) {
-  const auto known = static_cast<std::int64_t>(migrations().size());
+  const auto known = database_format();
   const auto version = database.integer("PRAGMA user_version");
   refuse_strangers(database, version, known);
   if (version == 0) {
@@ -145,7 +152,7 @@ void set_journal(Database& database, const std::filesystem::path& file) {
 namespace shardsweep {
 
 std::int64_t database_format() {
-  return static_cast<std::int64_t>(sqlite::migrations().size());
+  return sqlite::format_after(sqlite::migrations());
 }
 
 }  // namespace shardsweep

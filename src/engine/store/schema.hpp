@@ -4,6 +4,7 @@
 
 #include "store/sqlite.hpp"
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -19,13 +20,17 @@ extern const char* const schema_sql;
 extern const char* const views_sql;
 [[nodiscard]] std::string views();
 
-/// `migrations[i]` brings version i to version i + 1 (PRAGMA user_version); the first makes the
-/// schema in an empty file. A new version is one more element, and never another text of an old
-/// one: databases that have run it exist.
+/// The format (PRAGMA user_version) of schema.sql. Programs of before were never released, and
+/// their databases are refused.
+inline constexpr std::int64_t first_format = 30;
+
+/// `migrations[i]` brings a database to format first_format + i; the first makes the schema in an
+/// empty file. A new format is one more element, and never another text of an old one: databases
+/// that have run it exist.
 [[nodiscard]] std::span<const std::string> migrations();
 
-/// Each missing migration in a transaction of its own. A database of a newer version, or one
-/// that is not ours, is refused.
+/// All missing migrations in one transaction. A database of a newer or of an unreleased format, or
+/// one that is not ours, is refused.
 void migrate(Database& database, std::span<const std::string> steps = migrations());
 
 /// The same for an empty file. An older database stays as it is: its daemon may be running.

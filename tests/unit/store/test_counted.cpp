@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 using namespace shardsweep;
 using namespace shardsweep::testing;
 
@@ -27,41 +25,6 @@ std::string counted(const std::filesystem::path& file) {
   return rows_of(file,
       "SELECT counted_attempt, ifnull(counted_mark, '-'), counted_speed FROM trials "
       "WHERE counted_attempt IS NOT NULL ORDER BY id");
-}
-
-std::vector<std::string> names_of(sqlite::Database& database, const char* kind) {
-  sqlite::Statement select(database,
-      "SELECT name FROM main.sqlite_schema WHERE type = ? AND name NOT "
-      "LIKE 'sqlite_%'");
-  std::vector<std::string> names;
-  auto row = select.use(kind);
-  while (row.next())
-    names.push_back(row.text(0));
-  return names;
-}
-
-/// What a program that knew so many migrations would have stored.
-void go_back(const std::filesystem::path& file, std::size_t steps) {
-  auto older = file;
-  older += ".older";
-  {
-    sqlite::Database database(older, sqlite::OpenMode::create, 1000);
-    sqlite::migrate(database, sqlite::migrations().first(steps));
-    // They are of this program.
-    for (const auto& view : names_of(database, "view"))
-      database.execute("DROP VIEW " + view);
-    database.execute("PRAGMA foreign_keys = OFF");
-    database.execute(fmt::format("ATTACH {} AS newer", sqlite::literal(file.string())));
-    for (const auto& table : names_of(database, "table")) {
-      const auto columns = database.text(
-          fmt::format("SELECT group_concat(o.name) FROM pragma_table_info('{0}', 'main') AS o JOIN "
-                      "pragma_table_info('{0}', 'newer') AS n ON n.name = o.name",
-              table));
-      database.execute(fmt::format(
-          "INSERT OR REPLACE INTO main.{0} ({1}) SELECT {1} FROM newer.{0}", table, columns));
-    }
-  }
-  std::filesystem::rename(older, file);
 }
 
 /// The steps of a question's plan, a line each.
@@ -112,26 +75,6 @@ TEST_CASE("a trial says by what it is ranked, whoever writes its measurement") {
   database.execute(fmt::format("DELETE FROM attempts WHERE id = {}", second));
   CHECK(wrong(file).empty());
   CHECK(counted(file).empty());
-}
-
-TEST_CASE("a database from before says by what its trials are ranked") {
-  const TempDir dir;
-  const auto file = dir / "a.db";
-  AttemptId measured = 0;
-  {
-    Daemon daemon(file);
-    daemon.submit(dir, {.gpus = {1}});
-    measured = daemon.run(daemon.trial("model = 'tiny' AND micro_batch = 1"), Outcome::completed,
-        50, Mark::implausible);
-  }
-  {
-    constexpr std::size_t steps_before = 15;
-    go_back(file, steps_before);
-    sqlite::Database database(file, sqlite::OpenMode::existing, 1000);
-    sqlite::migrate(database, sqlite::migrations());
-  }
-  CHECK(wrong(file).empty());
-  CHECK(counted(file) == fmt::format("{}|implausible|50\n", measured));
 }
 
 namespace {

@@ -148,15 +148,3 @@ TEST_CASE("losses of other layouts are those of the same model and batch and tra
   const TrialId trial = daemon.trial("model = 'tiny' AND gpus = 1 AND micro_batch = 1");
   CHECK(must(daemon.store->losses_of_others(trial, 13)).empty());
 }
-
-TEST_CASE("a database of the first version gets its ledger") {
-  const TempDir dir;
-  const auto file = dir / "old.db";
-  {
-    sqlite::Database old(file, sqlite::OpenMode::create, 1000);
-    sqlite::migrate(old, sqlite::migrations().first(1));
-    CHECK(old.integer("SELECT count(*) FROM sqlite_schema WHERE name = 'node_states'") == 0);
-  }
-  Daemon daemon(file);
-  CHECK(must(daemon.store->load_world()).nodes.empty());
-}

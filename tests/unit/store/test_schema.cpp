@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/rows.hpp"
 #include "store/schema.hpp"
-#include "sweep/layout_text.hpp"
 #include "unit/store/support.hpp"
 
 #include <shardsweep/database_format.hpp>
@@ -84,7 +83,7 @@ TEST_CASE("a database of an older version is brought up and its rows stay") {
   sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
   database.execute("INSERT INTO nodes VALUES ('n1', 'h1', 1, 2)");
   sqlite::migrate(database, steps);
-  CHECK(database.integer("PRAGMA user_version") == static_cast<std::int64_t>(steps.size()));
+  CHECK(database.integer("PRAGMA user_version") == database_format() + 1);
   CHECK(database.text("SELECT node || rack || last_seen FROM nodes") == "n12");
   sqlite::migrate(database, steps);  // nothing to do
 }
@@ -98,7 +97,7 @@ TEST_CASE("an older database stays as it is until a daemon has its lease") {
   const auto before = database_format() - 1;
   {
     sqlite::Database old(dir / "a.db", sqlite::OpenMode::create, 1000);
-    sqlite::migrate(old, sqlite::migrations().first(static_cast<std::size_t>(before)));
+    sqlite::migrate(old, sqlite::migrations().first(sqlite::migrations().size() - 1));
     old.execute("UPDATE lease SET held = 1, host = 'login2', pid = 7, epoch = 4");
   }
   const auto store = must(Store::open(dir / "a.db"));
@@ -115,63 +114,6 @@ TEST_CASE("an older database stays as it is until a daemon has its lease") {
   must(store->take_lease({.host = "login1"}));
   CHECK(format() == database_format());
   must(Reader::open(dir / "a.db"));
-}
-
-TEST_CASE("what an older database kept of a log's rounding becomes a column") {
-  const TempDir dir;
-  sqlite::Database database(dir / "a.db", sqlite::OpenMode::create, 1000);
-  constexpr std::size_t before = 20;
-  for (const auto& step : sqlite::migrations().first(before))
-    database.execute(step);
-  database.execute(fmt::format("PRAGMA application_id = {}", sqlite::application_id));
-  database.execute(fmt::format("PRAGMA user_version = {}", before));
-  database.execute("PRAGMA foreign_keys = OFF");
-  for (const char* detail : {R"({"resolution":0.004})", R"({"resolution":"much"})", "torn", "{}"})
-    database.execute(
-        fmt::format("INSERT INTO measurements (attempt, trial, flops_model, "
-                    "runner_version, software, hosts, detail) SELECT ifnull(max(attempt), 0) + 1, "
-                    "1, '', '', '{{}}', '[]', '{}' FROM measurements",
-            detail));
-  sqlite::migrate(database);
-  CHECK(database.text("SELECT group_concat(ifnull(resolution, 'none')) FROM measurements") ==
-      "0.004,none,none,none");
-}
-
-TEST_CASE("a trial of an older database gets the text of its layout that a new one gets") {
-  const TempDir dir;
-  Daemon daemon(dir / "a.db");
-  daemon.submit(dir, {.repeats = 3});
-  sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
-  // A trial for each axis that layouts had then, with another value than its default.
-  constexpr std::int32_t axes_of_layouts_then = 17;
-  std::vector<std::string> expected;
-  for (const auto& axis : axes()) {
-    if (!axis.of_layout() || axis.place > axes_of_layouts_then) continue;
-    Point point;
-    axis.set(point, axis.default_value == axis.maximum ? axis.minimum : axis.maximum);
-    expected.push_back(layout_text(point));
-    std::string values;
-    for (const auto& column : axes()) {
-      if (!column.of_layout()) continue;
-      const auto value = column.get(point);
-      const auto* quote = column.kind == AxisKind::word ? "'" : "";
-      const auto text =
-          column.kind == AxisKind::word ? axis_text(column, value) : std::to_string(value);
-      values +=
-          fmt::format("{}{} = {}{}{}", values.empty() ? "" : ", ", column.name, quote, text, quote);
-    }
-    database.execute(fmt::format("UPDATE trials SET {} WHERE id = {}", values, expected.size()));
-  }
-  REQUIRE(database.integer("SELECT count(*) FROM trials") >=
-      static_cast<std::int64_t>(expected.size()));
-  for (const auto* view : {"results", "side_runs", "all_results", "trial_results", "node_ledger"})
-    database.execute(fmt::format("DROP VIEW {}", view));
-  database.execute("ALTER TABLE trials DROP COLUMN layout");
-  constexpr std::size_t version_before = 26;
-  database.execute(sqlite::migrations()[version_before]);
-  for (std::size_t i = 0; i < expected.size(); ++i)
-    CHECK(database.text(fmt::format("SELECT layout FROM trials WHERE id = {}", i + 1)) ==
-        expected[i]);
 }
 
 TEST_CASE("a disk that is full leaves no half of a database") {
@@ -197,9 +139,31 @@ TEST_CASE("a migration that fails half-way leaves the older version whole") {
   steps.emplace_back("CREATE TABLE extra (a); INSERT INTO missing VALUES (1)");
   sqlite::Database database(dir / "a.db", sqlite::OpenMode::existing, 1000);
   CHECK_THROWS_AS(sqlite::migrate(database, steps), sqlite::SqliteError);
-  CHECK(database.integer("PRAGMA user_version") + 1 == static_cast<std::int64_t>(steps.size()));
+  CHECK(database.integer("PRAGMA user_version") == database_format());
   CHECK_FALSE(columns_of(database, "extra").contains("a"));
   sqlite::migrate(database);
+}
+
+TEST_CASE("a database of a format that was never released is refused and stays as it is") {
+  const TempDir dir;
+  {
+    auto database = fresh(dir / "old.db");
+    database.execute("PRAGMA user_version = 29");
+  }
+  const Fault refused{FaultKind::rejected,
+      fmt::format(
+          "old.db has database format 29, of a program that was never released; this program "
+          "reads 30 to {}: use the program that wrote it, or another --db",
+          database_format())};
+  const auto store = Store::open(dir / "old.db");
+  REQUIRE_FALSE(store);
+  CHECK(store.error() == refused);
+  const auto reader = Reader::open(dir / "old.db");
+  REQUIRE_FALSE(reader);
+  CHECK(reader.error() == refused);
+  sqlite::Database database(dir / "old.db", sqlite::OpenMode::existing, 1000);
+  CHECK_THROWS_AS(sqlite::migrate(database), sqlite::SqliteError);
+  CHECK(database.integer("PRAGMA user_version") == 29);
 }
 
 TEST_CASE("a newer database and a stranger's are refused with the reason") {
@@ -216,7 +180,7 @@ TEST_CASE("a newer database and a stranger's are refused with the reason") {
       Fault{FaultKind::rejected,
           fmt::format("newer.db was written by a newer shardsweep (database format 99, this "
                       "program knows {}): use that version, or another --db",
-              sqlite::migrations().size())});
+              database_format())});
   const auto other = Store::open(dir / "other.db");
   REQUIRE_FALSE(other);
   CHECK(other.error().what == "other.db is a database, but not one of shardsweep's");
