@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/node_verdict.hpp"
 
+#include "text/median.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -119,10 +122,7 @@ void suspect_both(CheckVerdict& all) {
 }  // namespace
 
 double usual_of(std::vector<double> values) {
-  if (values.size() < least_checked) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+  return values.size() < least_checked ? 0 : median_of(std::move(values), Even::mean);
 }
 
 bool CheckVerdict::passed() const {

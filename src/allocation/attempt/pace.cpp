@@ -4,7 +4,8 @@
 // lowest clock counts, since the others wait for it, as a median over the looks.
 #include "attempt/pace.hpp"
 
-#include <algorithm>
+#include "text/median.hpp"
+
 #include <array>
 #include <cstddef>
 #include <string_view>
@@ -27,13 +28,6 @@ constexpr int bits = 64;
 // The driver answers within a millisecond; tools that watch GPUs ask as often.
 constexpr double pace_look_s = 1;
 
-double middle_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 void PaceOfNode::add(int gpu, const GpuPace& look) {
@@ -51,7 +45,7 @@ void PaceOfNode::add(int gpu, const GpuPace& look) {
 Pace PaceOfNode::pace() const {
   std::vector<Pace> gpus;
   for (const auto& [number, looks] : gpus_) {
-    Pace one{middle_of(looks.clocks), middle_of(looks.powers), 0};
+    Pace one{median_of(looks.clocks, Even::upper), median_of(looks.powers, Even::upper), 0};
     for (const auto& [bit, count] : looks.held_back) {
       if (2 * count > looks.count) one.held_back |= bit;
     }

@@ -5,6 +5,7 @@
 #include "daemon/sweeps.hpp"
 #include "plan/knowledge_file.hpp"
 #include "predict/family.hpp"
+#include "text/median.hpp"
 
 #include <shardsweep/load.hpp>
 #include <shardsweep/log.hpp>
@@ -79,9 +80,7 @@ ClusterSpec as_fast_as(
   }
   ClusterSpec cluster = spec.cluster;
   if (slower.empty()) return cluster;
-  const auto middle = slower.begin() + static_cast<std::ptrdiff_t>(slower.size() / 2);
-  std::nth_element(slower.begin(), middle, slower.end());
-  const double factor = std::clamp(*middle, 1 / most, most);
+  const double factor = std::clamp(median_of(std::move(slower), Even::upper), 1 / most, most);
   cluster.gemm_efficiency = std::min(1.0, cluster.gemm_efficiency / factor);
   cluster.attention_efficiency = std::min(1.0, cluster.attention_efficiency / factor);
   cluster.memory_bandwidth /= factor;

@@ -8,6 +8,7 @@
 #include "fleet/nodes.hpp"
 #include "fleet/trial_change.hpp"
 #include "plan/grid.hpp"
+#include "text/median.hpp"
 
 #include <shardsweep/duration.hpp>
 
@@ -56,11 +57,6 @@ std::vector<double> values_like(const World& world, const ControlRow& row, const
   return values;
 }
 
-double median_of_sorted(const std::vector<double>& sorted) {
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
-}
-
 /// Layouts differ by some percent, networks by several times.
 bool is_beyond(const Figure& figure, double ratio, const Policy& policy) {
   if (figure.value == &ControlRow::tokens_per_s_per_gpu)
@@ -83,7 +79,7 @@ void put_ratios(World& world, ControlRow& fresh, const Figure& figure) {
   auto values = values_like(world, fresh, figure);
   values.insert(
       std::upper_bound(values.begin(), values.end(), fresh.*figure.value), fresh.*figure.value);
-  const double usual = median_of_sorted(values);
+  const double usual = median_of(values, Even::mean);
   fresh.*figure.ratio = fresh.*figure.value / usual;
   for (const ControlRow& row : world.controls()) {
     const double ratio = row.*figure.value / usual;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/plausible.hpp"
 
+#include "text/median.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,8 +36,7 @@ std::string loss_alone(std::optional<double> loss, std::vector<double> others) {
   if (!loss) return "";
   if (!std::isfinite(*loss)) return "the loss is not a number";
   if (others.size() < least_others) return "";
-  std::sort(others.begin(), others.end());
-  const double middle = others[others.size() / 2];
+  const double middle = median_of(others, Even::upper);
   const auto with_middle =
       std::count_if(others.begin(), others.end(), [&](double one) { return agree(one, middle); });
   // They do not agree among themselves: nobody can be called wrong.

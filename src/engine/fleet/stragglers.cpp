@@ -4,6 +4,7 @@
 #include "fleet/stragglers.hpp"
 
 #include "fleet/nodes.hpp"
+#include "text/median.hpp"
 
 #include <shardsweep/duration.hpp>
 
@@ -19,12 +20,6 @@ namespace {
 
 constexpr std::size_t most_peers_kept = 8;  // of one attempt: two tell that it is not the peer
 constexpr std::size_t least_peers = 2;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 /// By stage and node: the own time of the slowest rank, which is what the others wait for.
 using Times = std::map<std::int32_t, std::map<std::size_t, double>>;
@@ -117,7 +112,7 @@ std::vector<NodePace> paces(const OwnWork& work, const std::vector<std::string>&
         others_ms.push_back(ms);
         pace.peers.push_back(nodes[other]);
       }
-      const double usual_ms = median(std::move(others_ms));
+      const double usual_ms = median_of(std::move(others_ms), Even::mean);
       if (!(usual_ms > 0)) continue;
       pace.ratio = own_ms / usual_ms;
       const auto [known, fresh] = worst.try_emplace(node, pace);
@@ -147,7 +142,7 @@ std::optional<Slowness> slowness(const NodeRow& node, const Policy& policy, Time
   const bool enough = slow.attempts >= policy.slow_node_after &&
       2 * slow.attempts > slow.compared && peers.size() >= least_peers;
   if (!enough) return std::nullopt;
-  slow.ratio = median(std::move(ratios));
+  slow.ratio = median_of(std::move(ratios), Even::mean);
   slow.peers.assign(peers.begin(), peers.end());
   return slow;
 }

@@ -2,6 +2,7 @@
 // Completion scripts of bash, zsh and fish. Names of sweeps and presets are asked of the
 // program itself when they are needed.
 #include "cli/command_line.hpp"
+#include "text/shell.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,14 +21,6 @@ std::string_view names_kind(std::string_view value) {
     if (word == value) return kind;
   }
   return {};
-}
-
-/// For single quotes of a shell.
-std::string shell_quoted(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 std::string names_call(const CommandLine& line, std::string_view kind) {

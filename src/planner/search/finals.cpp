@@ -4,6 +4,7 @@
 // Lai), so that one may look after each pair. In simulation 1 % takes 6 pairs.
 #include "search/finals.hpp"
 
+#include "text/median.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/sweep.hpp>
@@ -143,10 +144,7 @@ double median_speed(const Rounds& rounds, TrialId layout) {
     const FinalRun* run = run_of(round, layout);
     if (run != nullptr && run->speed > 0) speeds.push_back(run->speed);
   }
-  if (speeds.empty()) return 0;
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>((speeds.size() - 1) / 2);
-  std::nth_element(speeds.begin(), middle, speeds.end());
-  return *middle;
+  return median_of(std::move(speeds), Even::lower);
 }
 
 /// How many of the others a finalist beats in the mean of their pairs.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/residuals.hpp"
 
+#include "text/median.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -86,10 +88,7 @@ void ResidualModel::add(const ResidualSite& site, double residual) {
 /// The median of what was measured, where the scale is unknown; else what is predicted.
 double ResidualModel::centre() const {
   if (prior_.scale <= 0 || residuals_.empty()) return 0;
-  auto sorted = residuals_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
+  return median_of(residuals_, Even::upper);
 }
 
 void ResidualModel::weigh_anew() {

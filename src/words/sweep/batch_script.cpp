@@ -7,6 +7,7 @@
 #include "sweep/launch.hpp"
 #include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
+#include "text/shell.hpp"
 
 #include <fmt/format.h>
 
@@ -34,11 +35,7 @@ bool is_plain(std::string_view text) {
 }
 
 std::string single_quoted(std::string_view text) {
-  if (is_plain(text)) return std::string(text);
-  std::string out = "'";
-  for (const char c : text)
-    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
+  return is_plain(text) ? std::string(text) : shell_quoted(text);
 }
 
 /// A word for bash. What only the job knows becomes a variable.

@@ -2,6 +2,7 @@
 #include "tools/lab/memory_score.hpp"
 
 #include "predict/units.hpp"
+#include "text/median.hpp"
 
 #include <algorithm>
 #include <array>
@@ -47,8 +48,7 @@ RelativeError error_over(std::vector<double> errors) {
   if (errors.empty()) return error;
   std::sort(errors.begin(), errors.end());
   const auto count = errors.size();
-  error.median =
-      count % 2 == 1 ? errors[count / 2] : (errors[count / 2 - 1] + errors[count / 2]) / 2;
+  error.median = median_of(errors, Even::mean);
   error.p90 = errors[(9 * count + 9) / 10 - 1];
   return error;
 }

@@ -3,6 +3,7 @@
 
 #include "predict/units.hpp"
 #include "show/table_view.hpp"
+#include "text/median.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/table.hpp>
@@ -20,9 +21,8 @@ namespace {
 /// The middle one, or the mean of the middle two; none of nothing.
 std::optional<double> quantile(std::vector<double> values, double share) {
   if (values.empty()) return std::nullopt;
+  if (share == 0.5) return median_of(values, Even::mean);
   std::sort(values.begin(), values.end());
-  if (share == 0.5 && values.size() % 2 == 0)
-    return (values[values.size() / 2 - 1] + values[values.size() / 2]) / 2;
   // Nearest rank.
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
   return values[std::max<std::size_t>(rank, 1) - 1];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/script.hpp"
 
+#include "text/shell.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -148,15 +150,7 @@ std::string shell_quote(std::string_view word) {
   if (!word.empty() && word.find_first_not_of(plain_characters) == std::string_view::npos) {
     return std::string(word);
   }
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
+  return shell_quoted(word);
 }
 
 std::string shell_command(const std::vector<std::string>& argv) {

@@ -6,6 +6,7 @@
 
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
+#include "text/shell.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
@@ -66,18 +67,6 @@ std::string end_of_file(const fs::path& file) {
   if (rest.size() > shown_of_log) rest.remove_prefix(rest.size() - shown_of_log);
   const auto line = rest.rfind('\n');
   return std::string(line == std::string_view::npos ? rest : rest.substr(line + 1));
-}
-
-std::string in_shell_quotes(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
 }
 
 }  // namespace
@@ -275,7 +264,7 @@ Result<void> BisectWorkshop::prepare(std::size_t place) {
 Result<fs::path> BisectWorkshop::starter() const {
   const auto file = folder_ / "start";
   const std::string text = fmt::format("#!/bin/sh\nexec {}/\"${{BISECT:-{}}}\"/{} \"$@\"\n",
-      in_shell_quotes(folder_.string()), versions_.front().name, in_shell_quotes(hook_.product));
+      shell_quoted(folder_.string()), versions_.front().name, shell_quoted(hook_.product));
   // An attempt of an earlier call may be starting it at this moment.
   SHARDSWEEP_TRY(write_file_durably(file, text, Readers::owner_starts));
   return file;

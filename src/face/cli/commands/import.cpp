@@ -6,6 +6,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "table/imported_trials.hpp"
+#include "text/characters.hpp"
 
 #include <shardsweep/imported.hpp>
 #include <shardsweep/load.hpp>
@@ -13,8 +14,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -49,14 +48,7 @@ Result<std::string> sweep_name_of(const Options& options) {
   const auto& own = options.of<ImportAsked>();
   const bool said = !own.name.empty();
   std::string name = said ? own.name : std::filesystem::path(options.file).stem().string();
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
-  };
-  constexpr std::size_t longest = 64;
-  const bool good = !name.empty() && name.size() <= longest &&
-      std::isalnum(static_cast<unsigned char>(name.front())) != 0 &&
-      std::all_of(name.begin(), name.end(), plain);
-  if (good) return name;
+  if (is_name(name)) return name;
   return fault(FaultKind::invalid_input,
       fmt::format("{} '{}': a sweep's name has letters, digits and '._-', begins with "
                   "a letter or digit, and has at most 64 characters{}",

@@ -3,6 +3,7 @@
 
 #include "predict/family.hpp"
 #include "sweep/layout_text.hpp"
+#include "text/median.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>
@@ -33,7 +34,6 @@ LearntRun as_one(const Point& point, const std::vector<const SearchNews*>& all) 
     speeds.push_back(news->tokens_per_s_per_gpu);
     peak = std::max(peak, news->peak_bytes);
   }
-  std::sort(speeds.begin(), speeds.end());
   const bool ran = !speeds.empty();
   const auto& dtype = *find_axis("dtype");
   return {.model = point.model,
@@ -42,7 +42,7 @@ LearntRun as_one(const Point& point, const std::vector<const SearchNews*>& all) 
       .dtype = axis_text(dtype, dtype.get(point)),
       .layout = layout_text(point),
       .outcome = std::string(word_of(ran ? Outcome::completed : Outcome::oom)),
-      .tokens_per_s_per_gpu = ran ? speeds[speeds.size() / 2] : 0,
+      .tokens_per_s_per_gpu = median_of(speeds, Even::upper),
       .peak_bytes = peak,
       .runs = static_cast<std::int32_t>(ran ? speeds.size() : all.size())};
 }
