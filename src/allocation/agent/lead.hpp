@@ -81,4 +81,11 @@ class Lead final : private LeadOutside {
   LeadMachine machine_;
 };
 
+// The body of `shardsweep-agent lead`: claim first, then start the node agents.
+
+inline constexpr int exit_not_claimed = 75;  // EX_TEMPFAIL: somebody else runs this allocation
+
+/// The exit code.
+[[nodiscard]] int run_lead(const std::string& dir, const Clock& clock);
+
 }  // namespace shardsweep::agent

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/leftovers.hpp"
+#include "agent/lead.hpp"
 #include "agent/log.hpp"
 #include "agent/options.hpp"
+#include "agent/reap.hpp"
+#include "agent/slurm_step.hpp"
 #include "agent/spawn.hpp"
-#include "agent/start_lead.hpp"
-#include "agent/step_rank.hpp"
 
 #include <signal.h>
 #include <unistd.h>

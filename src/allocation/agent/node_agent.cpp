@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/node_agent.hpp"
 
-#include "agent/container_rank.hpp"
+#include "agent/containers.hpp"
 #include "agent/gpu_models.hpp"
 #include "agent/guard.hpp"
 #include "agent/reap.hpp"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "agent/channel.hpp"
-#include "agent/container_maker.hpp"
+#include "agent/containers.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/node_check.hpp"
 #include "agent/signals.hpp"

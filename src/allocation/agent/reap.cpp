@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/reap.hpp"
 
+#include "agent/log.hpp"
 #include "machine/processes.hpp"
+
+#include <fmt/format.h>
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -10,6 +13,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 
 namespace shardsweep::agent {
 
@@ -54,6 +58,35 @@ std::optional<int> exit_status(pid_t child, const Clock& clock, double limit_s) 
 
 double seconds_of(const Clock& clock) {
   return std::chrono::duration<double>(clock.steady().time_since_epoch()).count();
+}
+
+namespace {
+
+constexpr double limit_s = 20;  // for processes that fork themselves faster than we look
+constexpr int leftover_wait_ms = 2000;
+
+}  // namespace
+
+int sweep_leftovers(const std::string& token, const Clock& clock) {
+  const std::string prefix = token + "/";
+  const double deadline_s = seconds_of(clock) + limit_s;
+  while (true) {
+    const auto marked =
+        find_marked([&](std::string_view value) { return value.starts_with(prefix); });
+    if (marked.found.empty()) {
+      if (marked.unreadable > 0)
+        Log(clock, "sweep-leftovers")
+            .line(fmt::format(
+                "{} processes of other users could not be inspected", marked.unreadable));
+      return 0;
+    }
+    for (const auto& process : marked.found) {
+      const bool ended = end_process(process, leftover_wait_ms);
+      std::puts(encode(process, ended).c_str());
+    }
+    std::fflush(stdout);
+    if (seconds_of(clock) > deadline_s) return 1;
+  }
 }
 
 }  // namespace shardsweep::agent

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include <optional>
+#include <string>
 
 namespace shardsweep::agent {
 
@@ -27,5 +28,11 @@ void become_subreaper();
 
 /// Seconds of the monotonic clock.
 [[nodiscard]] double seconds_of(const Clock& clock);
+
+// The body of `shardsweep-agent sweep-leftovers`: after lead, guard and node agent were killed
+// at once, what carries the allocation's marker on this machine is ended.
+
+/// Prints a JSON line per process. 0 when a last look found none, 1 otherwise.
+[[nodiscard]] int sweep_leftovers(const std::string& token, const Clock& clock);
 
 }  // namespace shardsweep::agent

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/running_attempt.hpp"
 
-#include "agent/container_rank.hpp"
+#include "agent/containers.hpp"
 #include "agent/reap.hpp"
 #include "agent/side_run.hpp"
 #include "agent/spawn.hpp"

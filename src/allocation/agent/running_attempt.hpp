@@ -8,7 +8,7 @@
 #pragma once
 
 #include "agent/attempt_here.hpp"
-#include "agent/environment_record.hpp"
+#include "agent/environment_reading.hpp"
 #include "agent/evidence.hpp"
 #include "agent/gpu_watch.hpp"
 #include "agent/program_check.hpp"

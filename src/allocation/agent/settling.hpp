@@ -6,7 +6,10 @@
 
 #include "agent/log.hpp"
 #include "attempt/ended_attempt.hpp"
+#include "attempt/hang.hpp"
 #include "machine/descriptor.hpp"
+
+#include <shardsweep/allocation_files.hpp>
 
 #include <optional>
 #include <thread>
@@ -30,5 +33,12 @@ class Settling {
   std::optional<Settled> settled_;
   std::thread thread_;
 };
+
+// What the flight recorders of an ended attempt say together. The runner that wrote them reads
+// them: a program of ours beside this one.
+
+/// Takes at most half a minute. The copies that were made before the ranks were ended, where
+/// there are any; what was read is kept beside them as recorder.json.
+[[nodiscard]] Result<RecorderReading> read_recorders(const AttemptPaths& attempt);
 
 }  // namespace shardsweep::agent

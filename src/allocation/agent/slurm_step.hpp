@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An attempt whose ranks are the tasks of one Slurm step (`launch: srun`). One srun stands in
-// the ranks' place; its tasks become them (agent/step_rank.cpp). They are slurmstepd's children
+// the ranks' place; its tasks become them (run_step_rank). They are slurmstepd's children
 // on all nodes, and this node agent is the only one: what it knows of them is what srun and
 // they have printed. A step without a single rank has asked nothing of the layout.
 #pragma once
@@ -46,5 +46,11 @@ class SlurmStep {
   const AttemptHere& here_;
   double looked_at_s_ = 0;
 };
+
+// `shardsweep-agent rank`: a task of a Slurm step turns into a rank, where an attempt is one
+// srun and there are no node agents to start it.
+
+/// Only returns, with an exit code, where the rank can't be started.
+[[nodiscard]] int run_step_rank(const std::string& dir, const Environment& own);
 
 }  // namespace shardsweep::agent

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <vector>
 
 namespace shardsweep {
@@ -65,6 +66,39 @@ std::string masked(std::string text, const std::map<std::string, std::string>& s
       text.replace(at, value.size(), value.size(), '*');
   }
   return text;
+}
+
+std::string MaskedPieces::take(std::string_view piece) {
+  std::string text = masked(std::exchange(held_, {}).append(piece), secrets_);
+  std::size_t held = 0;
+  for (const auto& [name, value] : secrets_) {
+    if (value.size() < shortest_masked) continue;
+    std::size_t length = std::min(text.size(), value.size() - 1);
+    while (length > held && !text.ends_with(std::string_view(value).substr(0, length)))
+      --length;
+    held = std::max(held, length);
+  }
+  held_ = text.substr(text.size() - held);
+  text.resize(text.size() - held);
+  return text;
+}
+
+std::string without_assigned_secrets(std::string_view line) {
+  constexpr std::string_view of_names =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  for (std::size_t at = line.find_first_of(of_names); at != std::string_view::npos;) {
+    const std::size_t end = std::min(line.find_first_not_of(of_names, at), line.size());
+    const std::string_view name = line.substr(at, end - at);
+    at = line.find_first_of(of_names, end);
+    const std::size_t sign = line.find_first_not_of("\"' \t", end);
+    if (sign == std::string_view::npos || (line[sign] != '=' && line[sign] != ':')) continue;
+    // "AuthenticationError: …" is what a bug report is for.
+    if (name.ends_with("Error") || name.ends_with("Exception")) continue;
+    const std::size_t value = line.find_first_not_of(" \t", sign + 1);
+    if (value == std::string_view::npos || !may_be_secret(name)) continue;
+    return std::string(line.substr(0, value)).append(hidden_value);
+  }
+  return std::string(line);
 }
 
 }  // namespace shardsweep

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace shardsweep {
 
@@ -25,5 +26,30 @@ inline constexpr std::size_t shortest_masked = 4;
 /// The text with a star for each byte of these values. Its length stays.
 [[nodiscard]] std::string masked(
     std::string text, const std::map<std::string, std::string>& secrets);
+
+// Secrets in a text that comes in pieces, as a log that is followed.
+
+/// A text that comes in pieces, masked: what may be the beginning of a value is held back until
+/// the next piece tells.
+class MaskedPieces {
+ public:
+  explicit MaskedPieces(std::map<std::string, std::string> secrets)
+      : secrets_(std::move(secrets)) {}
+
+  [[nodiscard]] std::string take(std::string_view piece);
+  /// What was held back to the last.
+  [[nodiscard]] std::string rest() { return std::exchange(held_, {}); }
+
+ private:
+  std::map<std::string, std::string> secrets_;
+  std::string held_;
+};
+
+// Lines that others have written, in which a variable's name says that a secret follows.
+
+/// The line without what follows `NAME=` or `NAME:` if NAME may be the name of a secret
+/// (may_be_secret): `export HF_TOKEN=(hidden)`, `"api_key": (hidden)`. All of the rest goes,
+/// because a value may have spaces.
+[[nodiscard]] std::string without_assigned_secrets(std::string_view line);
 
 }  // namespace shardsweep

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/characters.hpp"
-#include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/bundle.hpp>

@@ -6,7 +6,6 @@
 #include "store/reader.hpp"
 #include "store/rows.hpp"
 #include "text/checked_line.hpp"
-#include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/words.hpp>

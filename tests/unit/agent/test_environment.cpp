@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "agent/container_rank.hpp"
+#include "agent/containers.hpp"
 #include "agent/environment.hpp"
 #include "agent/options.hpp"
 #include "agent/trainer_rank.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A gdb that does not come back is ended, with what it has started, when its time is over.
-#include "agent/gdb_look.hpp"
+#include "agent/evidence.hpp"
 #include "machine/processes.hpp"
 #include "tools/lib/wait_until.hpp"
 #include "unit/folder.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/calibrate.hpp"
 #include "predict/links.hpp"
+#include "predict/rates.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>

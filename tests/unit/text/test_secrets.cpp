@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "text/masked_pieces.hpp"
-#include "text/secret_lines.hpp"
 #include "text/secrets.hpp"
 
 #include <doctest/doctest.h>

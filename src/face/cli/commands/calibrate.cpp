@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // calibrate: the runner's microbenchmarks as trials of a sweep of their own, by the way that
 // all trials go, and a cluster file from what they measured.
-#include "predict/calibrate.hpp"
-
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "predict/predictor.hpp"
+#include "predict/rates.hpp"
 #include "show/rows.hpp"
 
 #include <shardsweep/allocation_files.hpp>

@@ -9,8 +9,8 @@
 #include "cli/terminal.hpp"
 #include "show/log_text.hpp"
 #include "show/table_view.hpp"
-#include "text/masked_pieces.hpp"
 #include "text/numbers.hpp"
+#include "text/secrets.hpp"
 
 #include <shardsweep/attempt_files.hpp>
 #include <shardsweep/secrets_file.hpp>
