@@ -2,10 +2,10 @@
 #include "agent/options.hpp"
 
 #include "text/node_list.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,15 +14,6 @@ namespace shardsweep::agent {
 namespace {
 
 using Flags = std::map<std::string, std::string, std::less<>>;
-
-template <class T>
-std::optional<T> number(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
 
 tl::unexpected<Fault> wrong(std::string what) {
   return fault(FaultKind::invalid_input, std::move(what));
@@ -50,7 +41,7 @@ Result<std::string> required(const Flags& flags, std::string_view name) {
 
 Result<double> seconds(const Flags& flags, std::string_view name) {
   SHARDSWEEP_ASSIGN(const std::string text, required(flags, name));
-  const auto value = number<double>(text);
+  const auto value = number_from<double>(text);
   if (!value || !(*value > 0) || *value > 1e6)
     return wrong(fmt::format("option '{}' needs seconds, got '{}'", name, text));
   return *value;
@@ -65,7 +56,7 @@ Result<void> find_place(const Flags& flags, const Environment& environment, Node
     return {};
   }
   const auto slurm_name = value_in(environment, "SLURMD_NODENAME");
-  const auto index = number<int>(value_in(environment, "SLURM_NODEID").value_or(""));
+  const auto index = number_from<int>(value_in(environment, "SLURM_NODEID").value_or(""));
   if (!slurm_name || !index || *index < 0)
     return wrong("without --name this runs under srun: SLURMD_NODENAME and SLURM_NODEID");
   node.name = *slurm_name;
@@ -76,7 +67,7 @@ Result<void> find_place(const Flags& flags, const Environment& environment, Node
 Result<NodeOptions> parse_node(const Flags& flags, const Environment& environment) {
   NodeOptions options;
   SHARDSWEEP_ASSIGN(const std::string slots, required(flags, "--slots"));
-  const auto count = number<int>(slots);
+  const auto count = number_from<int>(slots);
   if (!count || *count < 1 || *count > 4096)
     return wrong(fmt::format("option '--slots' needs a count, got '{}'", slots));
   options.node.slots = *count;
@@ -134,7 +125,7 @@ Result<Options> parse_options(
           fmt::format("option '--time' can be 'before', 'after' or 'pairs', got '{}'", word));
     options.check.time = *time;
     if (const auto text = flags.find("--round"); text != flags.end()) {
-      const auto round = number<std::int32_t>(text->second);
+      const auto round = number_from<std::int32_t>(text->second);
       if (!round || *round < 0)
         return wrong(fmt::format("option '--round' needs a count, got '{}'", text->second));
       options.check.round = *round;

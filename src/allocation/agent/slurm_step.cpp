@@ -10,6 +10,7 @@
 #include "agent/trainer_rank.hpp"
 #include "attempt/step_output.hpp"
 #include "machine/processes.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/secrets_file.hpp>
@@ -18,7 +19,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <utility>
 
@@ -142,13 +142,10 @@ namespace {
 constexpr int exit_not_started = 127;
 
 Result<int> number_in(const Environment& own, const std::string& name) {
-  const std::string text = value_in(own, name).value_or("");
-  int value = -1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0)
+  const auto value = number_from<int>(value_in(own, name).value_or(""));
+  if (!value || *value < 0)
     return fault(FaultKind::invalid_input, "no number in " + name + ": not a task of a step");
-  return value;
+  return *value;
 }
 
 Result<RankProcess> rank_of(const AttemptPaths& paths, const Environment& own) {

@@ -3,6 +3,7 @@
 #include "rundir/durable.hpp"
 #include "rundir/tar.hpp"
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/attempt_files.hpp>
 #include <shardsweep/storage.hpp>
@@ -13,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -101,11 +101,9 @@ std::vector<AttemptFile> kept_files_of(const AttemptPaths& attempt) {
 
 std::optional<int> rank_of_log(const std::string& name) {
   if (!name.starts_with(rank_prefix) || !name.ends_with(rank_suffix)) return std::nullopt;
-  int rank = -1;
-  const char* end = name.data() + name.size() - rank_suffix.size();
-  const auto read = std::from_chars(name.data() + rank_prefix.size(), end, rank);
-  if (read.ec != std::errc() || read.ptr != end || rank < 0) return std::nullopt;
-  return rank;
+  const auto digits = std::string_view(name).substr(rank_prefix.size());
+  const auto rank = number_from<int>(digits.substr(0, digits.size() - rank_suffix.size()));
+  return rank && *rank >= 0 ? rank : std::nullopt;
 }
 
 Result<AttemptFileReader> AttemptFileReader::open(const AttemptFile& file) {

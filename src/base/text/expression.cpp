@@ -4,12 +4,12 @@
 #include "text/expression.hpp"
 
 #include "text/characters.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <variant>
@@ -27,18 +27,10 @@ bool begins_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-std::optional<std::int64_t> integer_of(std::string_view text) {
-  std::int64_t value = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
-}
-
 Computed value_of(std::string_view text) {
   if (text == "true") return std::int64_t{1};
   if (text == "false") return std::int64_t{0};
-  if (const auto integer = integer_of(text)) return *integer;
+  if (const auto integer = number_from<std::int64_t>(text)) return *integer;
   return std::string(text);
 }
 
@@ -202,7 +194,7 @@ class Reader {
     return word;
   }
   Result<Computed> literal(std::string_view word) {
-    const auto value = integer_of(word);
+    const auto value = number_from<std::int64_t>(word);
     if (!value) return refuse(fmt::format("{} is no integer of 64 bits", in_quotes(word)));
     at_ += word.size();
     if (at_ < text_.size() && text_[at_] == '.')

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/node_list.hpp"
 
+#include "text/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 
@@ -15,19 +16,12 @@ namespace {
 constexpr std::size_t most_nodes = std::size_t{1} << 16;
 using Names = std::vector<std::string>;
 
-std::optional<std::uint32_t> number_in(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 /// "7", "1-4", "08-11": the numbers as they stand in names. False where it is no range.
 bool add_range(std::string_view range, Names& numbers) {
   const std::string_view low = range.substr(0, range.find('-'));
   const std::string_view high = low.size() == range.size() ? low : range.substr(low.size() + 1);
-  const auto first = number_in(low);
-  const auto last = number_in(high);
+  const auto first = number_from<std::uint32_t>(low);
+  const auto last = number_from<std::uint32_t>(high);
   if (!first || !last || *last < *first || *last - *first >= most_nodes) return false;
   for (std::uint32_t number = *first; number <= *last; ++number)
     numbers.push_back(fmt::format("{:0{}}", number, low.size()));

@@ -2,7 +2,10 @@
 // Text taken apart.
 #pragma once
 
+#include <charconv>
+#include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace shardsweep {
@@ -12,5 +15,15 @@ namespace shardsweep {
 
 /// What lies between the marks: one piece more than there are marks.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
+
+/// All of the text as a number in its plain form; none if it is anything else, or too large.
+template <class Number>
+[[nodiscard]] std::optional<Number> number_from(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
+  return number;
+}
 
 }  // namespace shardsweep

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -39,14 +38,6 @@ Result<Json> parse(std::string_view text) {
         fmt::format("slurmrestd's answer is not a JSON object: '{}'", one_line(text, 100)));
   }
   return json;
-}
-
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != text.data() + text.size())
-    return std::nullopt;
-  return number;
 }
 
 /// 0 for what is no number, or none that a double holds exactly.
@@ -127,7 +118,7 @@ std::optional<std::int64_t> minutes_of(std::string_view text) {
   const std::size_t dash = text.find('-');
   std::int64_t days = 0;
   if (dash != std::string_view::npos) {
-    const auto number = number_in(text.substr(0, dash));
+    const auto number = number_from<std::int64_t>(text.substr(0, dash));
     if (!number) return std::nullopt;
     days = *number;
     text.remove_prefix(dash + 1);
@@ -135,7 +126,7 @@ std::optional<std::int64_t> minutes_of(std::string_view text) {
   std::vector<std::int64_t> parts;
   for (std::size_t at = 0;;) {
     const std::size_t colon = text.find(':', at);
-    const auto number = number_in(text.substr(at, colon - at));
+    const auto number = number_from<std::int64_t>(text.substr(at, colon - at));
     if (!number) return std::nullopt;
     parts.push_back(*number);
     if (colon == std::string_view::npos) break;
@@ -226,7 +217,7 @@ Result<void> put_switches(
     std::string_view line, std::string_view value, const RestApi& api, Json& job) {
   constexpr std::int64_t minute = 60;
   const std::size_t mark = value.find('@');
-  const auto switches = number_in(value.substr(0, mark));
+  const auto switches = number_from<std::int64_t>(value.substr(0, mark));
   if (!switches) return untranslatable(line);
   job["required_switches"] = number_value(*switches, api);
   if (mark == std::string_view::npos) return {};
@@ -240,7 +231,7 @@ Result<void> put_valued(std::string_view line, std::string_view option, const st
     const RestApi& api, Json& job) {
   if (option == "job-name") return {};
   if (option == "nodes") {
-    const auto nodes = number_in(value);
+    const auto nodes = number_from<std::int64_t>(value);
     if (!nodes) return untranslatable(line);
     // As text: of the list [2, 2], which its document names, 22.05 makes one node.
     job["nodes"] = fmt::format("{0}-{0}", *nodes);
@@ -271,7 +262,7 @@ Result<void> put_valued(std::string_view line, std::string_view option, const st
     job[known->key] = value;
     return {};
   }
-  const auto number = number_in(value);
+  const auto number = number_from<std::int64_t>(value);
   if (!number) return untranslatable(line);
   const bool structured = option == "mem" || option == "mem-per-cpu";
   job[known->key] = structured ? number_value(*number, api) : Json(*number);

@@ -7,6 +7,7 @@
 #include "cli/version.hpp"
 #include "show/table_view.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 #include "text/units.hpp"
 
 #include <shardsweep/database_format.hpp>
@@ -16,11 +17,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iostream>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 namespace shardsweep {
@@ -288,14 +287,10 @@ const Declared& Declared::offers(Words words) const {
 }
 const Declared& Declared::whole_number(std::int64_t first, std::int64_t last) const {
   return check([first, last](const std::string& text) {
-    std::int64_t number = 0;
-    const auto* end = text.data() + text.size();
-    const auto read = std::from_chars(text.data(), end, number);
-    const bool fits =
-        read.ec == std::errc() && read.ptr == end && number >= first && number <= last;
-    return fits ? std::string()
-                : "'" + text + "' is not a whole number from " + std::to_string(first) + " to " +
-            std::to_string(last);
+    const auto number = number_from<std::int64_t>(text);
+    return number && *number >= first && *number <= last ? std::string()
+                                                         : "'" + text +
+            "' is not a whole number from " + std::to_string(first) + " to " + std::to_string(last);
   });
 }
 const Declared& Declared::check(std::function<std::string(const std::string&)> wrong) const {

@@ -26,7 +26,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -477,14 +476,11 @@ Result<std::vector<const PlannedTrial*>> points_meant(
     const Planned& planned, const std::string& text) {
   const auto& trials = planned.plan.trials;
   std::vector<const PlannedTrial*> found;
-  std::size_t number = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
-  if (!text.empty() && read.ec == std::errc() && read.ptr == end) {
-    if (number < 1 || number > trials.size())
+  if (const auto number = number_from<std::size_t>(text)) {
+    if (*number < 1 || *number > trials.size())
       return fault(FaultKind::invalid_input,
-          fmt::format("the plan has trials 1 to {}, and no {}", trials.size(), number));
-    return std::vector<const PlannedTrial*>{&trials[number - 1]};
+          fmt::format("the plan has trials 1 to {}, and no {}", trials.size(), *number));
+    return std::vector<const PlannedTrial*>{&trials[*number - 1]};
   }
   std::vector<Fits> wanted;
   if (!text.empty()) {

@@ -11,6 +11,7 @@
 #include "slurm/words/array.hpp"
 #include "slurm/words/script.hpp"
 #include "sweep/identity.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -22,7 +23,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
@@ -186,10 +186,8 @@ Result<std::string> submit_anew(const Session& session) {
 
 Result<std::int32_t> asked_nodes(const Options& options) {
   if (options.asked.nodes.empty()) return 1;
-  std::int32_t nodes = 0;
-  const char* const last = options.asked.nodes.data() + options.asked.nodes.size();
-  const auto parsed = std::from_chars(options.asked.nodes.data(), last, nodes);
-  if (parsed.ptr == last && nodes >= 1 && nodes <= 4096) return nodes;
+  const auto nodes = number_from<std::int32_t>(options.asked.nodes);
+  if (nodes && *nodes >= 1 && *nodes <= 4096) return *nodes;
   return fault(FaultKind::invalid_input,
       fmt::format("--nodes takes a number from 1 to 4096; got '{}'", options.asked.nodes));
 }

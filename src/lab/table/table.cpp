@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -22,11 +21,8 @@ using config::refuse;
 using config::YamlNode;
 
 std::optional<double> number_in(std::string_view text) {
-  double value = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(value)) return std::nullopt;
-  return value;
+  const auto value = number_from<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 }  // namespace
@@ -119,11 +115,7 @@ Result<std::size_t> read_word(
 Value value_of(const YamlNode& cell) {
   if (cell.kind == YamlNode::Kind::null) return {};
   const auto& text = cell.text;
-  std::int64_t integer = 0;
-  const auto* end = text.data() + text.size();
-  if (const auto read = std::from_chars(text.data(), end, integer);
-      read.ec == std::errc() && read.ptr == end)
-    return integer;
+  if (const auto integer = number_from<std::int64_t>(text)) return *integer;
   if (const auto real = number_in(text)) return *real;
   return text;
 }

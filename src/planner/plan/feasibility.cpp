@@ -6,12 +6,12 @@
 #include "plan/feasibility.hpp"
 
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -59,10 +59,7 @@ std::optional<std::int64_t> axis_value(const AxisInfo& axis, std::string_view te
   }
   if (text == "true") return 1;
   if (text == "false") return 0;
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  return number_from<std::int64_t>(text);
 }
 
 std::string runner_name(const SweepSpec& sweep, const Capabilities& runner) {

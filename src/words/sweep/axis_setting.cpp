@@ -3,6 +3,7 @@
 
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -10,7 +11,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -19,14 +19,6 @@ namespace {
 
 tl::unexpected<Fault> refuse(std::string what) {
   return fault(FaultKind::invalid_input, std::move(what));
-}
-
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t value = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, value);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return value;
 }
 
 const AxisInfo* axis_called(std::string_view name) {
@@ -72,7 +64,7 @@ std::optional<std::pair<const AxisInfo*, std::int64_t>> of_label(std::string_vie
     }
     if (axis.kind == AxisKind::integer && !axis.short_name.empty() &&
         piece.starts_with(axis.short_name)) {
-      if (const auto value = whole_number(piece.substr(axis.short_name.size())))
+      if (const auto value = number_from<std::int64_t>(piece.substr(axis.short_name.size())))
         return std::pair(&axis, *value);
     }
   }
@@ -174,7 +166,7 @@ Result<std::int64_t> axis_value_from(const AxisInfo& axis, std::string_view text
   }
   if (axis.kind == AxisKind::toggle && (text == "true" || text == "false"))
     return text == "true" ? 1 : 0;
-  const auto value = whole_number(text);
+  const auto value = number_from<std::int64_t>(text);
   if (!value || *value < axis.minimum || *value > axis.maximum) {
     return refuse(axis.kind == AxisKind::toggle
             ? fmt::format("{} is true or false, not {}", axis.name, in_quotes(text))

@@ -2,20 +2,18 @@
 #include "slurm/words/array.hpp"
 
 #include "slurm/words/script.hpp"
+#include "text/pieces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace shardsweep::slurm {
 namespace {
 
 std::optional<std::int64_t> index_in(std::string_view text) {
-  std::int64_t index = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), index);
-  const bool whole = parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
-  return whole && index >= 0 ? std::optional(index) : std::nullopt;
+  const auto index = number_from<std::int64_t>(text);
+  return index && *index >= 0 ? index : std::nullopt;
 }
 
 /// "4" of "12_4".

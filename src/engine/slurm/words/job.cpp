@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace shardsweep::slurm {
 namespace {
@@ -40,14 +39,6 @@ std::vector<std::string_view> rows_of(std::string_view text, std::size_t columns
     text.remove_prefix(std::min(line_end, text.size()));
   }
   return rows;
-}
-
-template <class Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number{};
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 /// 123, 123_4, 123+1 and 123_[5-9]: it begins with a digit and holds nothing odd.
@@ -124,7 +115,7 @@ std::optional<std::int64_t> canceller(std::string_view state) {
   constexpr std::string_view by = " by ";
   const std::size_t at = state.find(by);
   if (at == std::string_view::npos) return std::nullopt;
-  return number_of<std::int64_t>(state.substr(at + by.size()));
+  return number_from<std::int64_t>(state.substr(at + by.size()));
 }
 
 /// squeue prints the text with spaces, scontrol and REST with underscores.
@@ -221,8 +212,8 @@ Result<std::vector<Job>> parse_accounting(std::string_view text) {
       return garbage("sacct", line);
     }
     const auto code = split(part[4], ':');
-    const auto exit_code = number_of<int>(code[0]);
-    const auto signal = code.size() == 2 ? number_of<int>(code[1]) : std::nullopt;
+    const auto exit_code = number_from<int>(code[0]);
+    const auto signal = code.size() == 2 ? number_from<int>(code[1]) : std::nullopt;
     if (!exit_code || !signal) return garbage("sacct", line);
     // Elements that never started share a line.
     for (const std::string& id : element_ids(part[0])) {

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 namespace shardsweep::slurm {
@@ -17,10 +16,8 @@ namespace {
 constexpr char bar = '|';
 
 std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const auto number = number_from<std::int64_t>(text);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 /// For every line `take(parts)`, which is false where the line is no such thing.

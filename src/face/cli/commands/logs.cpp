@@ -10,6 +10,7 @@
 #include "show/log_text.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/attempt_files.hpp>
@@ -20,7 +21,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <thread>
 #include <utility>
@@ -76,11 +76,9 @@ Result<LogChoice> choice_of(const Options& options) {
   choice.file = options.file;
   if (own.rank.empty()) return choice;
   choice.all = own.rank == "all";
-  int rank = -1;
-  const char* end = own.rank.data() + own.rank.size();
-  const auto read = std::from_chars(own.rank.data(), end, rank);
-  const bool number = read.ec == std::errc() && read.ptr == end && rank >= 0;
-  if (number) choice.rank = rank;
+  const auto rank = number_from<int>(own.rank);
+  const bool number = rank && *rank >= 0;
+  if (number) choice.rank = *rank;
   if (!number && !choice.all) {
     return fault(FaultKind::invalid_input,
         fmt::format("--rank {}: not a rank. Give a number from 0, or all.", own.rank));

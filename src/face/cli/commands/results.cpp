@@ -4,17 +4,16 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/overtime.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace shardsweep {
@@ -71,10 +70,7 @@ Result<ExitCode> run_query(const Session& session) {
 }
 
 std::string wrong_limit(const std::string& text) {
-  std::int64_t limit = 0;
-  const auto* end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, limit);
-  if (read.ec == std::errc() && read.ptr == end && limit >= 1) return "";
+  if (number_from<std::int64_t>(text).value_or(0) >= 1) return "";
   return "'" + text +
       "' is not a number of rows; write 1 or more, or leave --limit out for all rows";
 }
