@@ -348,6 +348,14 @@ void LeadMachine::lose_nodes(const NodeLoss& loss) {
 void LeadMachine::keep_wall_time() {
   if (leaving_) return;
   const WallTime time = wall_time_of(spec_, senses_.left_s);
+  // Slurm ends a job within minutes of its limit: one that still begins has not reached it.
+  constexpr double wrong_clock_s = 600;
+  const bool looked = std::exchange(end_was_seen_, end_was_seen_ || time.left_s.has_value());
+  if (!looked && time.left_s && *time.left_s < -wrong_clock_s && !is_busy())
+    return leave(
+        fmt::format("wrong clock: at the lead's first look the job's time is over since "
+                    "{:.0f} s; set the clock of this node",
+            -*time.left_s));
   for (const AttemptId attempt : assignments_.give_back_unfit(time)) {
     outside_.log(fmt::format(
         "attempt {} does not fit into the {:.0f} s that are left", attempt, *time.left_s));

@@ -182,6 +182,7 @@ class LeadMachine {
     std::optional<NetworkCheck> network{};  ///< its last part, between two nodes each
   };
   std::optional<Checking> checking_;
+  bool end_was_seen_ = false;   ///< when the job ends
   bool short_of_time_ = false;  ///< something was given back for want of it
   bool nodes_lost_ = false;
   Stage stage_ = Stage::working;

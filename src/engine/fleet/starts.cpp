@@ -64,11 +64,16 @@ std::string reason(std::int64_t failures, const std::string& why, const std::str
       failures, failures == 1 ? "" : "s", why, node.empty() ? "" : ", on node ", node, log);
 }
 
-/// The node on which a job began and no lead started, though nobody has ended the job; empty:
-/// it is not known, or it says nothing of the node.
-std::string node_without_lead(const AllocationRow& allocation, const World& world) {
-  const bool ended_by_others = allocation.end_outcome && !allocation.own_cancel;
-  return allocation.claimed_at != 0 || ended_by_others ? "" : world.begun_on(allocation);
+/// The node on which a job began and no lead started, or, of a job of one node, no agent ever
+/// answered its lead, though nobody has ended the job; empty: it is not known, or it says
+/// nothing of the node.
+std::string node_without_agents(const AllocationRow& allocation, const World& world) {
+  if (allocation.end_outcome && !allocation.own_cancel) return "";
+  if (allocation.claimed_at == 0) return world.begun_on(allocation);
+  const bool unanswered = allocation.nodes == 1 &&
+      (allocation.end_reason == "node lost" || allocation.end_reason.starts_with("wrong clock"));
+  const std::string node = unanswered ? world.lead_node(allocation.id) : "";
+  return node == local_node ? "" : node;
 }
 
 /// Its lead has ended without a word, and nothing that it had started came to an end: agents
@@ -113,7 +118,7 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   Start start = judge_start(allocation, fold.world, fold.now);
   if (known == nullptr || start == Start::unwanted) return std::nullopt;
   std::string node;
-  if (start == Start::failed) node = node_without_lead(allocation, fold.world);
+  if (start == Start::failed) node = node_without_agents(allocation, fold.world);
   // One node that fails again says nothing new of the site: an idle one takes each new job.
   if (!node.empty() && has_failed_before(fold.world, node)) start = Start::failed_node;
   add_evidence(fold, node, {.at = fold.now, .kind = EvidenceKind::unstarted, .detail = why});

@@ -111,6 +111,27 @@ TEST_CASE("a node that takes an allocation with it is not a refusal") {
   }
 }
 
+TEST_CASE("a node whose agents never answer its lead is named, and the sweep goes on") {
+  for (const char* why : {"node lost", "wrong clock: 6301 s"}) {
+    Starts c;
+    AllocationRow row = c.made();
+    row.claimed_at = 5;
+    row.end_reason = why;
+    c.world.see_node({"n2", "h2", 5, row.id, true});
+    for (int i = 0; i < 3; ++i)
+      CHECK_FALSE(c.count(row));
+    CHECK(c.sweep().failed_starts == 1);
+    REQUIRE(c.world.node("n2") != nullptr);
+    CHECK(c.world.node("n2")->state == NodeState::quarantined);
+    // Of two nodes it is not known which.
+    Starts two;
+    row.nodes = 2;
+    two.world.see_node({"n2", "h2", 5, row.id, true});
+    CHECK_FALSE(two.count(row));
+    CHECK((two.world.node("n2") == nullptr || two.world.node("n2")->evidence.empty()));
+  }
+}
+
 TEST_CASE("an allocation that has started something begins the count anew") {
   Starts c;
   (void)c.count(ended());
