@@ -62,7 +62,9 @@ RecorderReading::Wait wait_in(const PlainJson& object) {
 }  // namespace
 
 std::optional<std::uint64_t> RecorderFile::read() {
-  if (!descriptor_.valid()) descriptor_ = Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+  // A fifo of that name must not block: nobody may ever write into it.
+  if (!descriptor_.valid())
+    descriptor_ = Descriptor(::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor_.valid()) return std::nullopt;
   std::array<char, largest_file> bytes;
   const ssize_t got = ::pread(descriptor_.get(), bytes.data(), bytes.size(), 0);
