@@ -223,6 +223,13 @@ bool tells_nothing(const Evidence& one) {
 }
 
 void take_over(Evidence& one, int rank, const LogFinding& finding) {
+  if (finding.rule.empty()) {  // another rank's log may still explain a step
+    const std::string end = one.ending.signal != 0
+        ? "was ended by " + signal_name(one.ending.signal)
+        : fmt::format("exited with {}", one.ending.exit_code);
+    one.ending.cause = fmt::format("{} {}: {}", who(rank), end, finding.line);
+    return;
+  }
   if (one.rank < 0) one.rank = rank;
   one.ending.outcome = finding.outcome;
   one.ending.fragmented = !finding.fragmentation.empty();
@@ -233,6 +240,7 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
   if (one.ending.fragmented)
     one.ending.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
         finding.fragmentation, finding.line);
+  add_clause(one.ending.cause, finding.remedy);
 }
 
 Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
@@ -282,14 +290,10 @@ void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<Log
     Timestamp now, bool alone) {
   if (std::any_of(evidence.begin(), evidence.end(), ended_on_purpose)) return;
   Evidence* known = evidence_about(evidence, rank);
+  if (!finding) return;
   const bool open = known != nullptr && tells_nothing(*known);
-  if (!finding) {
-    if (open && known->rank == rank && known->ending.signal == 0)
-      known->ending.cause += " (no rule of `classify` matches its log)";
-    return;
-  }
   if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);
-  if (finding->strength != Strength::cause) return;
+  if (finding->strength > Strength::end) return;
   if (known != nullptr && known->ending.outcome == finding->outcome) return;
   Evidence found = evidence_of_log(rank, *finding, time_unnoticed(evidence, now));
   found.aside = known != nullptr || (evidence.empty() && !alone);

@@ -58,7 +58,7 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
 
 /// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of
-/// it, which is then said. An exit code or signal that means nothing by itself gets its meaning
+/// it. An exit code or signal that means nothing by itself gets its meaning
 /// from the log; in a rank that was ended because of another's failure or of a watch's verdict,
 /// a cause in the log is older than that; what contradicts a record stays beside it. A rule of
 /// the user's own is right against all of them. `alone`: where nothing else says that anything

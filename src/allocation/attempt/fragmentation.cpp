@@ -64,6 +64,17 @@ std::optional<Fragmentation> fragmentation_in(std::string_view line) {
   return Fragmentation{static_cast<std::int64_t>(*tried), static_cast<std::int64_t>(*unused)};
 }
 
+bool other_memory_in(std::string_view line) {
+  const auto total = bytes_behind(line, "total capacity of ");
+  const auto free = bytes_before(line, " is free");
+  const auto own = bytes_behind(line, "this process has ");
+  const auto tried = bytes_behind(line, "Tried to allocate ");
+  if (!total || !free || !own || !tried) return false;
+  constexpr double noticed = 0.1;
+  const double others = *total - *free - *own;
+  return others >= noticed * *total && others > *tried;
+}
+
 std::string describe(const Fragmentation& fragmentation) {
   return fmt::format(
       "PyTorch held {:.2f} GiB that nobody used, in pieces, and {:.2f} GiB were "

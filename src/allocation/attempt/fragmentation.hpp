@@ -20,6 +20,10 @@ struct Fragmentation {
 /// not tell.
 [[nodiscard]] std::optional<Fragmentation> fragmentation_in(std::string_view line);
 
+/// True where PyTorch tells of a GPU that another process has a tenth of it or more, and more
+/// than was asked for: what is neither free nor this process's.
+[[nodiscard]] bool other_memory_in(std::string_view line);
+
 /// "PyTorch held 3.1 GiB that nobody used, and 2.0 GiB were asked for".
 [[nodiscard]] std::string describe(const Fragmentation& fragmentation);
 

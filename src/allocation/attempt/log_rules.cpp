@@ -9,110 +9,17 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <map>
+#include <tuple>
 
 namespace shardsweep {
 namespace {
 
-using enum Outcome;
-using enum Strength;
-using enum LineSource;
+constexpr auto npos = std::string_view::npos;
 
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
-
-// What each says, and where it was seen: tests/data/cases/logs holds a log for each name.
-// clang-format off
-constexpr std::array rule_table{
-    // Hardware, before whatever the driver says in its wake.
-    BuiltInRule{"gpu-ecc", cuda, "ncorrectable ECC error", node_failure, cause},
-    BuiltInRule{"gpu-nvlink", cuda, "ncorrectable NVLink error", node_failure, cause},
-    BuiltInRule{"gpu-xid", system, "NVRM: Xid (", node_failure, cause},
-    BuiltInRule{"gpu-fell-off", system, "GPU has fallen off the bus", node_failure, cause},
-    BuiltInRule{"gpu-lost", system, "GPU is lost", node_failure, cause},
-    BuiltInRule{"gpu-requires-reset", system, "GPU requires reset", node_failure, cause},
-    BuiltInRule{"gpu-hardware-stack", cuda, "CUDA error: hardware stack error", node_failure, cause},
-    BuiltInRule{"gpu-busy", cuda, "CUDA-capable device(s) is/are busy or unavailable", node_failure, cause},
-    BuiltInRule{"gpu-absent", cuda, "no CUDA-capable device is detected", node_failure, cause},
-    BuiltInRule{"gpu-none", torch, "No CUDA GPUs are available", node_failure, cause},
-    BuiltInRule{"gpu-fabric", cuda, "CUDA error: system not yet initialized", node_failure, cause},
-    BuiltInRule{"gpu-driver-mismatch", system, "Driver/library version mismatch", node_failure, exception},
-    BuiltInRule{"gpu-driver-old", cuda, "CUDA driver version is insufficient for CUDA runtime version", node_failure, cause},
-    BuiltInRule{"shm-full", nccl, "Error while creating shared memory segment", node_failure, cause},
-    BuiltInRule{"disk-full", system, "No space left on device", node_failure, exception},
-    BuiltInRule{"file-system-read-only", system, "Read-only file system", node_failure, exception},
-    BuiltInRule{"file-system-gone", system, "Stale file handle", node_failure, exception},
-    BuiltInRule{"file-system-not-connected", system, "Transport endpoint is not connected", node_failure, symptom},
-    // Memory. A size that no machine has is what a failed collective left in a tensor.
-    BuiltInRule{"oom-of-nonsense-size", torch, "out of memory*Tried to allocate more than 1EB", comm_error, cause},
-    BuiltInRule{"torch-oom", torch, "OutOfMemoryError: CUDA out of memory", oom, cause},
-    BuiltInRule{"torch-oom-old", torch, "RuntimeError: CUDA out of memory", oom, cause},
-    BuiltInRule{"hip-oom", torch, "HIP out of memory", oom, cause},
-    BuiltInRule{"cuda-oom", cuda, "CUDA error: out of memory", oom, cause},
-    BuiltInRule{"cuda-oom-name", cuda, "cudaErrorMemoryAllocation", oom, cause},
-    BuiltInRule{"cuda-driver-oom", cuda, "CUDA_ERROR_OUT_OF_MEMORY", oom, cause},
-    BuiltInRule{"nccl-oom", nccl, "NCCL WARN*Cuda failure*out of memory", oom, cause},
-    BuiltInRule{"cublas-alloc", cuda, "CUBLAS_STATUS_ALLOC_FAILED", oom, cause},
-    BuiltInRule{"cudnn-alloc", cuda, "CUDNN_STATUS_ALLOC_FAILED", oom, cause},
-    BuiltInRule{"host-oom-torch", torch, "DefaultCPUAllocator: *memory", oom, cause},
-    BuiltInRule{"host-oom-cpp", system, "std::bad_alloc", oom, cause},
-    BuiltInRule{"host-oom-fork", system, "Cannot allocate memory", oom, exception},
-    BuiltInRule{"slurm-oom-kill", slurm, "slurmstepd: error: Detected * oom", oom, cause},
-    BuiltInRule{"slurm-oom-limit", slurm, "slurmstepd: error: *xceeded*memory limit", oom, cause},
-    BuiltInRule{"slurm-oom-task", slurm, "srun: error: *: task*: Out Of Memory", oom, cause},
-    // What the layout asks of a kernel, and is no memory: bench_cluster filed the first as oom.
-    BuiltInRule{"illegal-access", cuda, "an illegal memory access was encountered", crashed, cause},
-    BuiltInRule{"illegal-instruction", cuda, "an illegal instruction was encountered", crashed, cause},
-    BuiltInRule{"misaligned-address", cuda, "misaligned address", crashed, cause},
-    BuiltInRule{"device-assert", cuda, "device-side assert triggered", crashed, cause},
-    BuiltInRule{"launch-failure", cuda, "unspecified launch failure", crashed, cause},
-    BuiltInRule{"invalid-configuration", cuda, "CUDA error: invalid configuration argument", crashed, cause},
-    BuiltInRule{"no-kernel-image", cuda, "no kernel image is available for execution on the device", rejected, cause},
-    BuiltInRule{"cublas-failed", cuda, "CUBLAS_STATUS_EXECUTION_FAILED", crashed, cause},
-    BuiltInRule{"glibc-corruption", system, "malloc(): ", crashed, cause},
-    BuiltInRule{"glibc-double-free", system, "double free or corruption", crashed, cause},
-    // Communication.
-    BuiltInRule{"nccl-watchdog", nccl, "Watchdog caught collective operation timeout", comm_error, cause},
-    BuiltInRule{"nccl-heartbeat", nccl, "ProcessGroupNCCL's watchdog got stuck", comm_error, cause},
-    BuiltInRule{"nccl-ib-completion", nccl, "NCCL WARN*Got completion from peer*with status=", comm_error, cause},
-    BuiltInRule{"nccl-ib-call", nccl, "NCCL WARN Call to ibv_", comm_error, cause},
-    BuiltInRule{"nccl-mismatch", nccl, "NCCL WARN*Mismatched", crashed, cause},
-    BuiltInRule{"gloo-timeout", torch, "gloo/transport/*Timed out waiting", comm_error, cause},
-    BuiltInRule{"store-clients-timeout", torch, "Timed out after * seconds waiting for clients", comm_error, cause},
-    BuiltInRule{"port-in-use", torch, "The server socket has failed to listen on any local network address", comm_error, cause},
-    BuiltInRule{"nccl-system", nccl, "ncclSystemError: ", comm_error, exception},
-    BuiltInRule{"nccl-internal", nccl, "ncclInternalError: ", comm_error, exception},
-    BuiltInRule{"nccl-remote", nccl, "ncclRemoteError: ", comm_error, symptom},
-    BuiltInRule{"nccl-failed", nccl, "Some NCCL operations have failed or timed out", comm_error, symptom},
-    BuiltInRule{"nccl-unhandled-cuda", nccl, "ncclUnhandledCudaError: ", crashed, symptom},
-    BuiltInRule{"dist-network", torch, "DistNetworkError: ", comm_error, symptom},
-    BuiltInRule{"dist-store", torch, "DistStoreError: ", comm_error, symptom},
-    BuiltInRule{"dist-backend", torch, "DistBackendError: ", comm_error, symptom},
-    BuiltInRule{"connection-reset", system, "Connection reset by peer", comm_error, symptom},
-    BuiltInRule{"connection-closed", system, "Connection closed by remote peer", comm_error, symptom},
-    BuiltInRule{"connection-closed-peer", system, "Connection closed by peer", comm_error, symptom},
-    BuiltInRule{"connection-refused", system, "Connection refused", comm_error, symptom},
-    BuiltInRule{"broken-pipe", system, "Broken pipe", comm_error, symptom},
-    // What Slurm says in the log of a job or step.
-    BuiltInRule{"slurm-time-limit", slurm, "CANCELLED AT * DUE TO TIME LIMIT", timeout, cause},
-    BuiltInRule{"slurm-node-failure", slurm, "CANCELLED AT * DUE TO NODE FAILURE", node_failure, cause},
-    BuiltInRule{"srun-node-failure", slurm, "srun: error: Node failure on ", node_failure, cause},
-    BuiltInRule{"slurm-preemption", slurm, "CANCELLED AT * DUE TO PREEMPTION", preempted, cause},
-    BuiltInRule{"slurm-cancelled", slurm, "slurmstepd: error: *** * CANCELLED AT ", reaped, symptom},
-    // What the trainer refuses: the same on every node and at every try.
-    BuiltInRule{"not-divisible", trainer, "Error: *divisible by", rejected, exception},
-    BuiltInRule{"not-equal-world", trainer, "Error: *orld size*equal", rejected, exception},
-    BuiltInRule{"module-missing", trainer, "ModuleNotFoundError: ", rejected, exception},
-    BuiltInRule{"import-failed", trainer, "ImportError: ", rejected, exception},
-    BuiltInRule{"syntax", trainer, "SyntaxError: ", rejected, exception},
-    BuiltInRule{"unknown-flag", trainer, "error: unrecognized arguments: ", rejected, exception},
-    BuiltInRule{"wrong-flag-value", trainer, "error: argument *: invalid ", rejected, exception},
-    BuiltInRule{"flag-missing", trainer, "error: the following arguments are required: ", rejected, exception},
-    BuiltInRule{"library-missing", system, "error while loading shared libraries: ", rejected, exception},
-    BuiltInRule{"not-a-number", trainer, "loss is nan", crashed, exception},
-    BuiltInRule{"nanotron-nan", trainer, "Loss is NaN or Inf", crashed, exception},
-    BuiltInRule{"megatron-nan", trainer, "found NaN in local", crashed, exception},
-};
-// clang-format on
 
 /// Takes the next line off `text`. A progress bar's lines end with a carriage return.
 std::string_view next_line(std::string_view& text) {
@@ -122,10 +29,225 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
-const BuiltInRule* built_in_for(std::string_view line) {
-  const auto rule = std::find_if(rule_table.begin(), rule_table.end(),
-      [line](const BuiltInRule& one) { return matches(line, one.pattern); });
-  return rule == rule_table.end() ? nullptr : &*rule;
+std::string without_colours(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = text.find("\x1b["); at != npos; at = text.find("\x1b[")) {
+    plain += text.substr(0, at);
+    text.remove_prefix(
+        std::min(text.find_first_not_of("0123456789;", at + 2), text.size() - 1) + 1);
+  }
+  return plain.append(text);
+}
+
+/// Who printed a line: a rank, or the process of one. -1: nobody says.
+struct Said {
+  int by = -1;
+  std::string_view text;
+};
+
+int number_at(std::string_view text) {
+  int number = -1;
+  (void)std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+/// "[rank3]: …", "[default3]:…", "[1,3]<stderr>:…", "3: …" (srun --label), "(name pid=7) …".
+Said said_in(std::string_view line) {
+  constexpr std::size_t longest_label = 60;
+  const std::string_view head = line.substr(0, longest_label);
+  if (head.starts_with('[')) {
+    const std::size_t close = head.find(']');
+    const std::size_t colon = head.find(':', close == npos ? 0 : close);
+    const std::size_t digits = head.find_last_not_of("0123456789", close - 1) + 1;
+    const bool label = close != npos && colon != npos && digits < close &&
+        (colon == close + 1 || head.substr(close + 1).starts_with("<std"));
+    if (!label) return {-1, line};
+    const std::size_t from = colon + (line.substr(colon).starts_with(": ") ? 2 : 1);
+    return {number_at(line.substr(digits)), line.substr(from)};
+  } else if (const std::size_t pid = head.find("pid="); head.starts_with('(') && pid != npos) {
+    const std::size_t close = line.find(") ");
+    if (close != npos) return {number_at(line.substr(pid + 4)), line.substr(close + 2)};
+  } else if (const std::size_t digits = head.find_first_not_of(" 0123456789"); digits != npos) {
+    const std::size_t first = head.find_first_not_of(' ');
+    if (digits > first && digits < 8 && head.substr(digits).starts_with(": "))
+      return {number_at(line.substr(first)), line.substr(digits + 2)};
+  }
+  return {-1, line};
+}
+
+/// "torch.OutOfMemoryError: …", "MemoryError". Below a traceback other names may end it too.
+bool is_exception(std::string_view text, bool traced) {
+  constexpr std::string_view letters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  constexpr std::array<std::string_view, 6> ends{
+      "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout"};
+  const std::size_t end = std::min(text.find_first_not_of(letters), text.size());
+  const std::string_view name = text.substr(0, end);
+  const std::string_view rest = text.substr(end);
+  const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ");
+  if (name.empty() || !alone || (name.front() >= '0' && name.front() <= '9')) return false;
+  const std::size_t dot = name.rfind('.');
+  const char first = name[dot == npos ? 0 : std::min(dot + 1, name.size() - 1)];
+  return std::any_of(ends.begin(), ends.end(),
+             [name](std::string_view word) { return name.ends_with(word); }) ||
+      (traced && dot != npos && first >= 'A' && first <= 'Z');
+}
+
+bool is_warning(std::string_view text) {
+  const bool glog = text.starts_with("[W") ||
+      (text.starts_with('W') && text.size() > 1 && text[1] >= '0' && text[1] <= '9');
+  return glog || text.find("Warning: ") != npos || text.starts_with("WARNING") ||
+      text.find(" WARNING") != npos;
+}
+
+/// One thing that the output says, and how it stands against others.
+struct Event {
+  const Cause* cause = nullptr;  ///< none: an error that no rule knows
+  std::string_view line{};
+  bool exception = false;
+  int by = -1;
+
+  [[nodiscard]] bool symptom() const {
+    return cause != nullptr && cause->weight == Strength::symptom;
+  }
+  /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
+  /// knows is stronger than what is said of the network.
+  [[nodiscard]] int tier() const {
+    if (cause == nullptr) return 2;
+    if (cause->weight == Strength::fact) return 0;
+    if (cause->weight == Strength::end) return 5;
+    if (cause->weight == Strength::symptom) return 6;
+    if (cause->outcome == Outcome::comm_error) return 4;
+    return exception ? 1 : 3;
+  }
+};
+
+/// What one rank, or nobody by name, has printed.
+struct Printer {
+  std::optional<Event> error;  ///< the last one that counts
+  std::string_view frame{};
+  bool traced = false;   ///< within a traceback
+  bool chained = false;  ///< the next error was raised because of the last one
+  bool aside = false;    ///< the next error is of a thread, or was ignored
+};
+
+class Reading {
+ public:
+  void take(std::string_view line);
+  [[nodiscard]] std::optional<Event> verdict() const;
+
+ private:
+  void take_error(Printer& printer, const Said& said);
+  void take_line(const Said& said);
+  void keep(const Event& event) {
+    if (!best_line_ || stronger(event, *best_line_)) best_line_ = event;
+  }
+  /// The launcher's word decides between ranks, then the order of the causes, then the rank.
+  [[nodiscard]] bool stronger(const Event& one, const Event& other) const {
+    const auto key = [this](const Event& event) {
+      return std::tuple(event.tier(), event.by < 0 || event.by != root_,
+          event.cause == nullptr ? built_in_causes().data() : event.cause, event.by);
+    };
+    return key(one) < key(other);
+  }
+
+  std::map<int, Printer> printers_;
+  std::optional<Event> best_line_;
+  std::optional<Event> aside_;
+  bool trained_ = false;
+  bool root_next_ = false;  ///< torchrun's table: its root cause stands below
+  int root_ = -1;
+};
+
+void Reading::take_error(Printer& printer, const Said& said) {
+  Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by};
+  const bool network = error.cause != nullptr && error.cause->outcome == Outcome::comm_error;
+  if (network) {
+    if (const Cause* frame = cause_for(printer.frame, LinePlace::frame)) error.cause = frame;
+  }
+  const bool aside = printer.aside;
+  const bool chained = printer.chained;
+  printer.frame = {};
+  printer.traced = printer.chained = printer.aside = false;
+  if (aside) {
+    if (error.cause != nullptr && !aside_) aside_ = error;
+    return;
+  }
+  if (printer.error) {
+    const bool explains = chained && printer.error->cause != nullptr && error.cause == nullptr;
+    if (explains || (error.symptom() && !printer.error->symptom())) return;
+  }
+  printer.error = error;
+}
+
+void Reading::take_line(const Said& said) {
+  const Cause* cause = cause_for(said.text, LinePlace::line);
+  if (cause == nullptr) return;
+  if (cause->where == LinePlace::progress) {
+    trained_ = true;
+  } else if (cause->weight == Strength::fact || !is_warning(said.text)) {
+    keep({cause, said.text, false, said.by});
+  }
+}
+
+void Reading::take(std::string_view line) {
+  const Said said = said_in(line);
+  if (said.text.empty()) return;
+  Printer& printer = printers_[said.by];
+  if (said.text.find("Traceback (most recent call last)") != npos) {
+    printer.traced = true;
+    printer.frame = {};
+  } else if (said.text.starts_with("  File \"")) {
+    printer.frame = said.text;
+  } else if (said.text.starts_with("During handling of the above exception") ||
+      said.text.starts_with("The above exception was the direct cause")) {
+    printer.chained = true;
+  } else if (said.text.starts_with("Exception ignored in") ||
+      said.text.starts_with("Exception in ")) {
+    printer.aside = true;
+  } else if (said.text.starts_with("Root Cause (first observed failure)")) {
+    root_next_ = true;
+  } else if (root_next_ && said.text.starts_with("  rank ")) {
+    root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
+    root_next_ = false;
+  } else if (is_exception(said.text, printer.traced)) {
+    take_error(printer, said);
+  } else {
+    take_line(said);
+  }
+}
+
+std::optional<Event> Reading::verdict() const {
+  std::optional<Event> best = best_line_;
+  bool same = true;
+  std::optional<const Cause*> refusal;  // of the first rank
+  for (const auto& [by, printer] : printers_) {
+    if (!printer.error) continue;
+    if (!printer.error->symptom()) {
+      const Cause* cause = printer.error->cause;
+      same = same && refusal.value_or(cause) == cause;
+      refusal = cause;
+    }
+    if (!best || stronger(*printer.error, *best)) best = printer.error;
+  }
+  if (!best) return aside_;
+  // A refusal is the same at all ranks, before anything was trained.
+  const bool refuses = best->cause != nullptr && best->cause->when == When::untrained;
+  if (refuses && (trained_ || !same)) best->cause = nullptr;
+  return best;
+}
+
+LogFinding finding_of(const Event& event) {
+  LogFinding finding{.strength = Strength::late, .line = one_line(event.line, longest_quote)};
+  if (event.cause == nullptr) return finding;
+  finding.rule = event.cause->name;
+  finding.outcome = event.cause->outcome;
+  finding.strength = event.cause->weight;
+  finding.whose = event.cause->whose;
+  finding.remedy = event.cause->remedy;
+  if (finding.outcome != Outcome::oom) return finding;
+  if (const auto pieces = fragmentation_in(event.line)) finding.fragmentation = describe(*pieces);
+  return finding;
 }
 
 std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRule> own) {
@@ -133,16 +255,13 @@ std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRul
   while (!text.empty()) {
     const std::string_view line = next_line(text);
     if (const LogRule* rule = own_rule_for(line, own))
-      return LogFinding{rule->name, rule->outcome, cause, one_line(line, longest_quote), true};
+      return LogFinding{
+          rule->name, rule->outcome, Strength::cause, one_line(line, longest_quote), true};
   }
   return std::nullopt;
 }
 
 }  // namespace
-
-std::span<const BuiltInRule> built_in_rules() {
-  return rule_table;
-}
 
 const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own) {
   const auto rule = std::find_if(own.begin(), own.end(),
@@ -152,21 +271,13 @@ const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own)
 
 std::optional<LogFinding> find_cause(std::string_view text, std::span<const LogRule> own) {
   if (auto finding = find_own(text, own)) return finding;
-  std::optional<LogFinding> best;
-  while (!text.empty()) {
-    const std::string_view line = next_line(text);
-    const BuiltInRule* rule = built_in_for(line);
-    if (rule == nullptr) continue;
-    LogFinding finding{
-        std::string(rule->name), rule->outcome, rule->strength, one_line(line, longest_quote)};
-    if (const auto pieces = rule->outcome == oom ? fragmentation_in(line) : std::nullopt)
-      finding.fragmentation = describe(*pieces);
-    if (rule->strength == cause) return finding;
-    const bool better = !best || rule->strength < best->strength ||
-        (rule->strength == exception && best->strength == exception);
-    if (better) best = std::move(finding);
-  }
-  return best;
+  std::string plain;
+  if (text.find("\x1b[") != npos) text = plain = without_colours(text);
+  Reading reading;
+  while (!text.empty())
+    reading.take(next_line(text));
+  const auto event = reading.verdict();
+  return event ? std::optional(finding_of(*event)) : std::nullopt;
 }
 
 }  // namespace shardsweep

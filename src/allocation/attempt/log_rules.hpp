@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What texts of CUDA, NCCL, PyTorch, trainers and Slurm mean, as a table of rules. Records and
-// exit codes have their table in outcome.hpp, the scheduler's states in slurm/words/job.cpp;
-// whether an outcome is tried again stands with the outcome.
+// What the output of a failed run says of its cause. It is read as events: errors by which a
+// traceback of a rank ends, lines of the driver, the kernel, NCCL and Slurm, the launcher's own
+// record. The last error of a rank beats a word elsewhere, and facts of hardware, kernel and
+// Slurm beat both; which of two sources printed first never decides. What lines mean is data
+// (causes.hpp). Records and exit codes have their table in outcome.hpp, the scheduler's states
+// in slurm/words/job.cpp; whether an outcome is tried again stands with the outcome.
 #pragma once
+
+#include "attempt/causes.hpp"
 
 #include <shardsweep/rule.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,44 +19,23 @@
 
 namespace shardsweep {
 
-/// How much a line says. Of the causes of one log the first in time wins, and no other line
-/// against a cause.
-enum class Strength : std::uint8_t {
-  cause,      ///< names what went wrong
-  exception,  ///< may have been caught and gone on from: the last one wins, without a cause
-  symptom,    ///< follows from somebody else's failure: the first one, without the others
-};
-
-/// Who wrote the line.
-enum class LineSource : std::uint8_t { cuda, nccl, torch, trainer, system, slurm };
-
-struct BuiltInRule {
-  std::string_view name;
-  LineSource source;
-  std::string_view pattern;  ///< as in pattern.hpp
-  Outcome outcome;
-  Strength strength;
-};
-
-/// In order: of two rules for one line the first counts.
-[[nodiscard]] std::span<const BuiltInRule> built_in_rules();
-
 /// Bytes of a line that a cause quotes.
 inline constexpr std::size_t longest_quote = 200;
 
 struct LogFinding {
-  std::string rule;
+  std::string rule;  ///< empty: an error that no rule knows
   Outcome outcome = Outcome::crashed;
   Strength strength = Strength::cause;
   std::string line;  ///< shortened
   bool own = false;  ///< by a rule of the user's
   /// Out of memory, with enough of it in pieces: which, as a clause. Empty: it is not.
   std::string fragmentation{};
+  std::string whose{}, remedy{};
   friend bool operator==(const LogFinding&, const LogFinding&) = default;
 };
 
-/// The first cause that a rank's output tells; none where no rule knows a line of it. Rules of
-/// the user's own go first: one of them that fits any line wins over all others.
+/// The cause that an output tells; none where no line of it is an error or known. Rules of the
+/// user's own go first: one of them that fits any line wins over all others.
 [[nodiscard]] std::optional<LogFinding> find_cause(
     std::string_view text, std::span<const LogRule> own);
 

@@ -141,8 +141,7 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   const Ended ended = outcome_of(allocation, {"0:say=no such option", "0:exit=3", "hang"});
   CHECK(ended.ending.outcome == Outcome::crashed);
   CHECK(ended.ending.exit_code == 3);
-  CHECK(ended.ending.cause ==
-      "rank 0 exited with 3: no such option (no rule of `classify` matches its log)");
+  CHECK(ended.ending.cause == "rank 0 exited with 3: no such option");
 }
 
 TEST_CASE("what a rank printed explains an exit code that says nothing") {

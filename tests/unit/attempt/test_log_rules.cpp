@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/data/cases/logs/RULE.log: a log for every rule, rebuilt after what its writer prints.
+// Each cause has a sample. tests/data/cases/logs/CAUSE.log: whole logs, rebuilt after what their
+// writers print.
 // tests/data/cases/logs_published/OUTCOME.RULE.what-happened.log: logs that other tools are
 // known to have read wrongly.
 #include "attempt/classify.hpp"
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <stdexcept>
 
 using namespace shardsweep;
 namespace fs = std::filesystem;
@@ -44,24 +46,97 @@ Evidence hung(Timestamp at) {
 
 }  // namespace
 
-TEST_CASE("every rule has a log and knows it") {
+TEST_CASE("every cause judges its sample, and every log is judged by the cause of its name") {
   std::set<std::string> names;
-  for (const BuiltInRule& rule : built_in_rules()) {
-    CAPTURE(std::string(rule.name));
-    CHECK(names.insert(std::string(rule.name)).second);
-    CHECK(rule.pattern.size() <= most_pattern_bytes);
-    const fs::path file = cases / "logs" / (std::string(rule.name) + ".log");
-    REQUIRE(fs::exists(file));
-    const std::string log = text_of(file);
+  for (const Cause& cause : built_in_causes()) {
+    CAPTURE(cause.name);
+    CHECK(names.insert(cause.name).second);
+    CHECK(cause.pattern.size() <= most_pattern_bytes);
+    CHECK(cause.source.starts_with("https://"));
+    CHECK(!cause.whose.empty());
+    const auto finding = find_cause(cause.sample, {});
+    CHECK(finding.has_value() == (cause.where != LinePlace::progress));
+    if (!finding) continue;
+    CHECK(finding->rule == cause.name);
+    CHECK(finding->outcome == cause.outcome);
+    CHECK(cause.sample.find(finding->line.substr(0, 40)) != std::string::npos);
+  }
+  for (const auto& file : fs::directory_iterator(cases / "logs")) {
+    const std::string name = file.path().stem().string();
+    CAPTURE(name);
+    CHECK(names.count(name) == 1);
+    const std::string log = text_of(file.path());
     const auto finding = find_cause(log, {});
     REQUIRE(finding);
-    CHECK(finding->rule == rule.name);
-    CHECK(finding->outcome == rule.outcome);
-    CHECK(finding->strength == rule.strength);
+    CHECK(finding->rule == name);
     CHECK(log.find(finding->line) != std::string::npos);
   }
-  for (const auto& file : fs::directory_iterator(cases / "logs"))
-    CHECK(names.count(file.path().stem().string()) == 1);
+}
+
+TEST_CASE("noise and the order of two sources never decide") {
+  const std::vector<std::string> noise{"wandb: Currently logged in as: user",
+      "/opt/x.py:1: UserWarning: Failed to import apex: ModuleNotFoundError: No module named 'a'",
+      "[W socket.cpp:464] [c10d] Broken pipe", " 10%|#         | 1/10 [00:01<00:09,  1.01s/it]",
+      "W1102 03:12:44.118000 281377 api.py:897] Sending process 281401 closing signal SIGTERM",
+      "n1:1:2 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM", "", "done: 3 of 4",
+      "[1203482.118820] usb 1-1: new device", "OMP_NUM_THREADS is set to 1"};
+  const std::vector<std::string> others{
+      "[rank9]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 9.",
+      "srun: error: n1: task 0: Exited with exit code 1"};
+  for (const Cause& cause : built_in_causes()) {
+    CAPTURE(cause.name);
+    if (cause.where == LinePlace::progress) continue;
+    std::string mixed;
+    std::size_t line = 0;
+    for (std::string_view rest = cause.sample; !rest.empty(); ++line) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      mixed += noise[line % noise.size()] + "\n" + std::string(rest.substr(0, end)) + "\n";
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    for (; line < noise.size(); ++line)
+      mixed += noise[line] + "\n";
+    REQUIRE(find_cause(mixed, {}));
+    CHECK(find_cause(mixed, {})->rule == cause.name);
+    for (const std::string& other : others) {
+      const auto before = find_cause(other + "\n" + mixed, {});
+      const auto after = find_cause(mixed + other + "\n", {});
+      CHECK(before == after);
+      CHECK((cause.weight == Strength::symptom || before->rule == cause.name));
+    }
+  }
+}
+
+TEST_CASE("entries of causes are read strictly") {
+  const auto read = read_causes(
+      "# a comment\n- name: a\n  pattern: 'it''s *: full'\n  outcome: oom\n"
+      "  sample: |-\n    one\n    two\n");
+  REQUIRE(read.size() == 1);
+  CHECK(read[0].pattern == "it's *: full");
+  CHECK(read[0].sample == "one\ntwo");
+  for (const char* wrong : {"- name: a\n  outcome: wet\n", "- name: a\n  where: there\n",
+           "- name: a\nnothing\n", "name: a\n"})
+    CHECK_THROWS_AS((void)read_causes(wrong), std::invalid_argument);
+}
+
+TEST_CASE("the last error counts, but not one of a thread, and not what reports another's") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const std::string memory = trace + "torch.OutOfMemoryError: CUDA out of memory. Tried\n";
+  const std::string unknown = trace + "AttributeError: 'NoneType' has no 'shape'\n";
+  const std::string chain = "\nDuring handling of the above exception, another one occurred:\n\n";
+  CHECK(find_cause(memory + unknown, {})->line.starts_with("AttributeError"));
+  CHECK(find_cause(memory + chain + unknown, {})->rule == "torch-oom");
+  CHECK(find_cause(memory + "Exception in thread T:\n" + unknown, {})->rule == "torch-oom");
+  CHECK(find_cause(memory + trace + "a.b.ChildFailedError: \n", {})->rule == "torch-oom");
+  CHECK(find_cause("\x1b[31mMemoryError\x1b[0m\n", {})->rule == "python-memory");
+}
+
+TEST_CASE("an assertion is a refusal before training, if all ranks say the same") {
+  const std::string refused = "[rank0]: AssertionError: 3 layers on 2 stages\n";
+  CHECK(find_cause(refused, {})->outcome == Outcome::rejected);
+  CHECK(find_cause(refused + "lm loss: 9.1\n", {})->outcome == Outcome::crashed);
+  CHECK(find_cause(refused + "[rank1]: IndexError: 7\n", {})->outcome == Outcome::crashed);
+  CHECK(find_cause("[rank0]: IndexError: 7\n[rank1]: AssertionError: 3\n", {})->outcome ==
+      Outcome::crashed);
 }
 
 TEST_CASE("what others are known to have read wrongly is read rightly") {
@@ -113,7 +188,8 @@ TEST_CASE("in one log the first cause wins over all exceptions and symptoms") {
   const std::string refused = "AssertionError: 3 is not divisible by 2\n";
   const std::string oom = "RuntimeError: CUDA error: out of memory\n";
   const std::string ecc = "CUDA error: uncorrectable ECC error encountered\n";
-  CHECK(find_cause(symptom + caught + oom + ecc, {})->rule == "cuda-oom");
+  CHECK(find_cause(symptom + caught + oom + ecc, {})->rule == "gpu-ecc");
+  CHECK(find_cause(symptom + caught + oom, {})->rule == "cuda-oom");
   CHECK(find_cause(ecc + oom, {})->rule == "gpu-ecc");
   CHECK(find_cause(symptom + caught + refused + symptom, {})->rule == "not-divisible");
   CHECK(find_cause(symptom + "Broken pipe\n", {})->rule == "connection-reset");
@@ -163,13 +239,15 @@ TEST_CASE("the log explains an exit code that says nothing and a signal") {
   CHECK(classify(aborted, false).ending.signal == SIGABRT);
 }
 
-TEST_CASE("an exit that no rule explains says so") {
+TEST_CASE("an exit that no rule explains has the error of its log, else its last words") {
   std::vector<Evidence> evidence{crash(3, 5)};
   join_log(evidence, 3, std::nullopt, 9, true);
   const auto verdict = classify(evidence, false);
   CHECK(verdict.ending.outcome == Outcome::crashed);
-  CHECK(verdict.ending.cause ==
-      "rank 3 exited with 1: last words (no rule of `classify` matches its log)");
+  CHECK(verdict.ending.cause == "rank 3 exited with 1: last words");
+  std::vector<Evidence> told{crash(3, 5)};
+  join_log(told, 3, find_cause("KeyError: 'tp'\nbye\n", {}), 9, true);
+  CHECK(classify(told, false).ending.cause == "rank 3 exited with 1: KeyError: 'tp'");
 }
 
 TEST_CASE("a record is believed and what its log says besides is shown") {

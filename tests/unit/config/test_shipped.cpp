@@ -32,7 +32,7 @@ TEST_CASE("every preset, sweep and template of the checkout is built in, byte by
            {PresetKind::cluster, "sweeps/clusters"}, {PresetKind::sweep, "sweeps"}}) {
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(source / folder)) {
-      if (entry.path().extension() != ".yaml") continue;
+      if (entry.path().extension() != ".yaml" || entry.path().stem() == "causes") continue;
       ++files;
       const auto found = read_preset(nowhere, kind, entry.path().stem().string());
       REQUIRE_MESSAGE(found.has_value(), entry.path().string());

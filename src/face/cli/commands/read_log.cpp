@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // read-log: a trainer's log as a measurement, or the reasons why it is none.
+#include "attempt/log_rules.hpp"
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -13,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -168,6 +170,32 @@ void say_resolution(const LogMeasurement& found) {
       200 * found.resolution));
 }
 
+/// What the ends of the logs say of a run that failed: its outcome, whose fault it was, the line
+/// and what to do. Empty: no error was found.
+std::string failure_in(const std::vector<std::string>& files) {
+  constexpr std::streamoff most = std::streamoff{4} << 20;
+  std::string text;
+  for (const std::string& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    in.seekg(0, std::ios::end);
+    const std::streamoff size = in.tellg();
+    const std::streamoff from = std::max<std::streamoff>(0, size - most);
+    std::string part(static_cast<std::size_t>(std::max<std::streamoff>(0, size - from)), '\0');
+    in.clear();
+    in.seekg(from);
+    in.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text += part.substr(0, static_cast<std::size_t>(in.gcount())) + "\n";
+  }
+  const auto finding = find_cause(text, {});
+  if (!finding) return "";
+  std::string told = fmt::format("the run failed: {}", name(finding->outcome));
+  if (!finding->rule.empty())
+    told += fmt::format(" ({}; fault of the {})", finding->rule, finding->whose);
+  told += "\n  " + finding->line;
+  if (!finding->remedy.empty()) told += "\n  next: " + finding->remedy;
+  return told;
+}
+
 Result<ExitCode> run_read_log(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ReadLogOptions>();
@@ -181,9 +209,12 @@ Result<ExitCode> run_read_log(const Session& session) {
     SHARDSWEEP_TRY(read_file_into(file, all));
   const auto [trainer, log] = best_reading(all);
   const JudgedLog judged = judge_log(log, expected);
+  const std::string failure = failure_in(options.names);
   if (!judged.faults.empty())
-    return fault(
-        FaultKind::rejected, fmt::format("no measurement: {}", fmt::join(judged.faults, "\n")));
+    return fault(FaultKind::rejected,
+        fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
+            fmt::join(judged.faults, "\n")));
+  if (!failure.empty()) say(failure);
   for (const std::string& note : judged.notes)
     say(note);
   say_resolution(judged.measurement);
@@ -196,7 +227,7 @@ Result<ExitCode> run_read_log(const Session& session) {
 
 extern const Command command_read_log{.name = "read-log",
     .heading = Heading::other,
-    .help = "Read speed and memory out of a trainer's log.",
+    .help = "Read speed and memory out of a trainer's log, or why the run failed.",
     .examples =
         "shardsweep read-log train.log --gpus 64\n"
         "shardsweep read-log --list",

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lines of failed runs mean: sweeps/causes.yaml, which is built in. Its head says what each
+// key means. Pure.
+#pragma once
+
+#include <shardsweep/outcome.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Where the words of a cause count. `progress`: they tell that a train step was done.
+enum class LinePlace : std::uint8_t { line, exception, frame, progress };
+
+/// How much a line says against others, the most first.
+enum class Strength : std::uint8_t {
+  fact,     ///< of hardware, kernel or Slurm: stands above every exception
+  cause,    ///< names what went wrong
+  end,      ///< how it ended, if nothing else tells why
+  late,     ///< may have been survived: the last one counts
+  symptom,  ///< follows from another failure
+};
+
+/// What else has to hold.
+enum class When : std::uint8_t { always, untrained, other_memory };
+
+struct Cause {
+  std::string name, pattern;  ///< the pattern as in pattern.hpp
+  LinePlace where = LinePlace::line;
+  Strength weight = Strength::cause;
+  When when = When::always;
+  Outcome outcome = Outcome::crashed;
+  std::string whose, remedy, source, since, sample;
+};
+
+/// In order: of two causes for one line the first counts.
+[[nodiscard]] std::span<const Cause> built_in_causes();
+
+/// Reads entries as causes.yaml has them: `key: value` one a line, in single quotes or plain, and
+/// samples of several lines as blocks. Throws std::invalid_argument, which names the line.
+[[nodiscard]] std::vector<Cause> read_causes(std::string_view yaml);
+
+/// The first built-in cause for a line that stands there; null: none. An exception is a line
+/// as well, and a line may tell of progress.
+[[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place);
+
+}  // namespace shardsweep
