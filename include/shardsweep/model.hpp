@@ -15,8 +15,9 @@
 
 namespace shardsweep {
 
-/// Shape of a Llama-like transformer (RMSNorm, RoPE, GQA, SwiGLU), dense or with a mixture of
-/// experts in each layer but the first ones.
+/// Shape of a decoder, as a list of kinds of layers: how many layers have attention, a
+/// state-space mixer, a dense feed-forward part, or experts. A number that is 0 says that the
+/// model is as Llama there (RMSNorm, RoPE, GQA, SwiGLU), so that later numbers change no identity.
 struct ModelSpec {
   std::string name;
   std::int64_t layers = 0;
@@ -39,12 +40,50 @@ struct ModelSpec {
   std::int64_t qk_rope_head_dim = 0;  ///< of head_dim, what the rotary embedding turns
   std::int64_t v_head_dim = 0;        ///< values of a head's values; 0: head_dim
   std::int64_t mtp_layers = 0;        ///< that predict tokens beyond the next one
-  std::string note;                   ///< what predictions leave out of it; empty: nothing
+  std::int64_t ffn_matrices = 0;      ///< 2: a feed-forward part without gate; 0: three
+  std::int64_t expert_layers = 0;     ///< spread evenly behind the dense ones; 0: all of those
+  std::int64_t shared_ffn = 0;        ///< width of all shared experts; 0: by their number
+  std::int64_t window = 0;            ///< tokens before it that a token sees; 0: all
+  std::int64_t window_layers = 0;     ///< that have the window; 0: all layers
+  // Hybrids, whose layers do not all have attention and a feed-forward part. A mixer of w values
+  // and keys of k has matrices of h (3 w + 2 k): input, gate and output; what writes and reads
+  // its state.
+  std::int64_t attention_layers = 0;  ///< 0: all without a state-space mixer
+  std::int64_t ffn_layers = 0;        ///< with a feed-forward part or experts; 0: all
+  std::int64_t state_layers = 0;      ///< with a state-space or linear-attention mixer
+  std::int64_t state_width = 0;
+  std::int64_t state_keys = 0;
+  std::string note;  ///< what predictions leave out of it; empty: nothing
 
   /// Values of one head, and of all heads' queries.
   [[nodiscard]] std::int64_t head_size() const { return head_dim > 0 ? head_dim : hidden / heads; }
   [[nodiscard]] std::int64_t query_width() const { return heads * head_size(); }
   [[nodiscard]] bool is_latent() const { return kv_lora_rank > 0; }
+  /// Layers by what they have.
+  [[nodiscard]] std::int64_t with_attention() const {
+    return attention_layers > 0 ? attention_layers : layers - state_layers;
+  }
+  [[nodiscard]] std::int64_t with_experts() const {
+    if (experts == 0) return 0;
+    return expert_layers > 0 ? expert_layers : layers - dense_layers;
+  }
+  [[nodiscard]] std::int64_t with_dense() const {
+    return (ffn_layers > 0 ? ffn_layers : layers) - with_experts();
+  }
+  [[nodiscard]] std::int64_t with_window() const {
+    return window == 0 ? 0 : window_layers > 0 ? window_layers : with_attention();
+  }
+  /// All shared experts of a layer.
+  [[nodiscard]] std::int64_t shared_width() const {
+    return shared_ffn > 0 ? shared_ffn : shared_experts * expert_ffn;
+  }
+  [[nodiscard]] std::int64_t matrices_of_ffn() const { return ffn_matrices == 2 ? 2 : 3; }
+  /// The kind of layers that no prediction knows; empty: all are predicted.
+  [[nodiscard]] std::string_view unpredicted() const {
+    if (state_layers > 0) return "state-space or linear-attention layers";
+    if (attention_layers > 0 && attention_layers < layers) return "layers without attention";
+    return ffn_layers > 0 && ffn_layers < layers ? "layers without a feed-forward part" : "";
+  }
   /// Of what attention puts out, before its last product.
   [[nodiscard]] std::int64_t value_width() const {
     return heads * (v_head_dim > 0 ? v_head_dim : head_size());
@@ -76,6 +115,16 @@ inline constexpr auto described<ModelSpec> = [] {
       Key{"qk_rope_head_dim", &M::qk_rope_head_dim, {count, "of a head's values those that the rotary embedding turns, one key for all heads", 0, 1 << 16, {}, {}, "0"}, optional},
       Key{"v_head_dim", &M::v_head_dim, {count, "values of one head's values; 0: head_dim", 0, 1 << 16, {}, {}, "head_dim"}, optional},
       Key{"mtp_layers", &M::mtp_layers, {count, "layers that predict tokens beyond the next one", 0, 64, "num_nextn_predict_layers", {}, "0"}, optional},
+      Key{"ffn_matrices", &M::ffn_matrices, {count, "matrices of a feed-forward part: 2 without a gate; 0: three", 0, 3, {}, {}, "0"}, optional},
+      Key{"expert_layers", &M::expert_layers, {count, "layers with experts, spread evenly behind the dense ones; 0: all but those", 0, 1 << 14, {}, {}, "0"}, optional},
+      Key{"shared_ffn", &M::shared_ffn, {count, "width of all shared experts of a layer; 0: shared_experts x expert_ffn", 0, 1 << 22, "shared_expert_intermediate_size", {}, "0"}, optional},
+      Key{"window", &M::window, {count, "tokens that attention looks back; 0: all", 0, 1 << 26, "sliding_window", {}, "0"}, optional},
+      Key{"window_layers", &M::window_layers, {count, "layers that have the window; 0: all", 0, 1 << 14, {}, {}, "0"}, optional},
+      Key{"attention_layers", &M::attention_layers, {count, "layers with attention; 0: all without a state-space mixer", 0, 1 << 14, {}, {}, "0"}, optional},
+      Key{"ffn_layers", &M::ffn_layers, {count, "layers with a feed-forward part or experts; 0: all", 0, 1 << 14, {}, {}, "0"}, optional},
+      Key{"state_layers", &M::state_layers, {count, "layers with a state-space or linear-attention mixer", 0, 1 << 14, {}, {}, "0"}, optional},
+      Key{"state_width", &M::state_width, {count, "values that such a mixer puts out", 0, 1 << 20, {}, {}, "0"}, optional},
+      Key{"state_keys", &M::state_keys, {count, "values of its keys: groups x state size", 0, 1 << 20, {}, {}, "0"}, optional},
       Key{"tied_embeddings", &M::tied_embeddings, {.type = KeyType::boolean, .meaning = "input and output embeddings are one matrix", .alias = "tie_word_embeddings"}, optional},
       Key{"note", &M::note, {KeyType::text, "what predictions leave out of the model, in a sentence", 0, 400}, optional},
   };

@@ -85,11 +85,24 @@ UPDATE sweeps SET resolved = replace(resolved,
 // Rankings leave out what was measured again, mostly nothing.
 constexpr const char* again_index = "CREATE INDEX trials_again ON trials (sweep) WHERE again > 0;";
 
+/// Kinds of layers in a model's shape.
+std::string kinds_of_layers() {
+  std::string text;
+  for (const auto* table : {"trials", "left_out"}) {
+    for (const auto* column :
+        {"ffn_matrices", "expert_layers", "shared_ffn", "window", "window_layers",
+            "attention_layers", "ffn_layers", "state_layers", "state_width", "state_keys"})
+      text +=
+          fmt::format("ALTER TABLE {} ADD COLUMN {} INTEGER NOT NULL DEFAULT 0;\n", table, column);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::span<const std::string> migrations() {
-  static const std::array<std::string, 7> steps{
-      schema_sql, side_sql, remeasure_sql, knowledge_sql, today_sql, whole_runs_sql, again_index};
+  static const std::array<std::string, 7> steps{schema_sql, side_sql, remeasure_sql, knowledge_sql,
+      today_sql, whole_runs_sql, again_index + kinds_of_layers()};
   return steps;
 }
 

@@ -166,7 +166,7 @@ bool has_modules(const ModelSpec& model, const Point& point) {
   const auto modules = recomputed_modules(point.layout.recompute);
   if (!modules.any()) return true;
   const bool sparse = model.experts > 0;
-  const bool dense = !sparse || model.dense_layers > 0;
+  const bool dense = model.with_dense() > 0;
   const bool sparse_alone = modules.has(Module::moe) || modules.has(Module::moe_act);
   const bool dropped_output = modules.has(Module::layernorm) || modules.has(Module::moe_act);
   return (sparse || !sparse_alone) && (dense || !modules.has(Module::mlp)) &&
@@ -181,13 +181,24 @@ std::string why_modules(const ModelSpec& model, const Point& point) {
   if (sparse_alone && model.experts == 0)
     return fmt::format(
         "recompute {} needs a model with experts, and {} has none", word, model.name);
-  if (modules.has(Module::mlp) && model.experts > 0 && model.dense_layers == 0)
+  if (modules.has(Module::mlp) && model.with_dense() == 0)
     return fmt::format(
         "recompute {} needs layers without experts, and {} has none", word, model.name);
   if (modules.has(Module::mla_up_proj) && !model.is_latent())
     return fmt::format(
         "recompute {} needs multi-head latent attention, and {} has none", word, model.name);
   return fmt::format("recompute {} drops what delayed scaling of FP8 has to keep", word);
+}
+
+/// What the benchmark's own model lacks; empty: it has all of it.
+std::string_view unknown_to_shardbench(const ModelSpec& model) {
+  if (model.is_latent()) return "multi-head latent attention";
+  if (model.mtp_layers > 0) return "multi-token prediction";
+  if (model.ffn_matrices == 2) return "feed-forward part without a gate";
+  if (model.expert_layers > 0) return "layers without experts between those with experts";
+  if (model.shared_ffn > 0) return "shared experts of another width";
+  if (model.window > 0) return "sliding window";
+  return model.unpredicted();
 }
 
 /// The optimizer's state can leave the device if ZeRO has split it, weights if it splits
@@ -308,7 +319,7 @@ int Judge::find_shape(const Point& point) const {
   if (shardbench_ && layout.dp_replicate > 1 && !shards) return dp_replicate;
   if (layout.sequence_parallel && (layout.tp == 1 || point.seq_len % layout.tp != 0))
     return sequence_parallel;
-  if (shardbench_ && (model.is_latent() || model.mtp_layers > 0)) return latent;
+  if (shardbench_ && !unknown_to_shardbench(model).empty()) return latent;
   const auto most_nodes = sweep_.policy.max_nodes;
   if (most_nodes > 0 && point.nodes > most_nodes) return max_nodes;
   return none;
@@ -428,8 +439,8 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return fmt::format("offload {} needs ZeRO {} or more",
           offload_words[static_cast<std::size_t>(layout.offload)], least_zero(layout.offload));
     case latent:
-      return fmt::format("shardbench has no {}, which {} has",
-          model.is_latent() ? "multi-head latent attention" : "multi-token prediction", model.name);
+      return fmt::format(
+          "shardbench has no {}, which {} has", unknown_to_shardbench(model), model.name);
     case grad_accum:
       return fmt::format("grad_accum {} is less than pp - 1 = {}; the pipeline never fills",
           layout.grad_accum, layout.pp - 1);

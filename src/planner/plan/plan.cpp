@@ -237,6 +237,13 @@ void warn(const SweepSpec& sweep, const Judge& judge, Plan& plan) {
     warnings.push_back(fmt::format(
         "Predictions ignore the variable{} {}.", sweep.vars.size() == 1 ? "" : "s", vars));
   }
+  for (const auto& model : sweep.models) {
+    if (const auto kind = model.unpredicted(); !kind.empty())
+      warnings.push_back(
+          fmt::format("{} has {}: neither its time nor its memory is predicted, so "
+                      "no layout is left out for its memory.",
+              model.name, kind));
+  }
   if (plan.trials.empty() && plan.points > 0)
     warnings.push_back(fmt::format("{} run: {}.",
         plan.points == 1 ? std::string("The only point cannot")

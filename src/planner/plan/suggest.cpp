@@ -5,6 +5,7 @@
 // rules are checked afterwards and cited; they choose nothing.
 #include "plan/suggest.hpp"
 
+#include "plan/card.hpp"
 #include "plan/feasibility.hpp"
 #include "plan/plan.hpp"
 #include "sweep/layout_text.hpp"
@@ -162,6 +163,11 @@ class LayoutJudge {
   }
 
   [[nodiscard]] Result<void> check() const {
+    if (const auto kind = request_.model.unpredicted(); !kind.empty())
+      return fault(FaultKind::invalid_input,
+          fmt::format("{} ({}) has {}, whose time and memory are not predicted. A sweep can "
+                      "measure its layouts: shardsweep new.",
+              request_.model.name, parameters_sentence(request_.model), kind));
     const auto tokens = request_.global_batch_tokens;
     if (tokens % request_.seq_len == 0) return {};
     const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);

@@ -36,6 +36,20 @@ struct LatentAttention {
       model.hidden * model.value_width()};
 }
 
+/// Matrices of a state-space or linear-attention mixer.
+[[nodiscard]] inline std::int64_t state_mixer(const ModelSpec& model) {
+  return model.hidden * (3 * model.state_width + 2 * model.state_keys);
+}
+
+/// Pairs of tokens that attention multiplies, as a share of all causal ones: a window of w of s
+/// tokens leaves 2 w / s - (w / s)^2 of its layers'.
+[[nodiscard]] inline double attended_share(const ModelSpec& model, double seq_len) {
+  const double windowed = real(model.with_window());
+  if (windowed == 0 || real(model.window) >= seq_len) return 1;
+  const double seen = real(model.window) / seq_len;
+  return 1 - windowed / real(model.with_attention()) * (1 - seen) * (1 - seen);
+}
+
 /// Of a layer that predicts later tokens (MTP), beside a transformer layer: the projection of
 /// the states and the embedding of the next token to one row, and norms before and after.
 [[nodiscard]] inline std::int64_t mtp_projection(const ModelSpec& model) {
@@ -61,7 +75,9 @@ struct Shape {
   double latents, rope;                                // values of latents, of the shared key
   double down, norms, up, output;                      // as in LatentAttention
   double mtp, projection, mtp_norms;  // layers that predict later tokens, and of each of them
-  double experts, chosen, expert_ffn, shared_ffn, dense_layers, ep, expert_replicas;
+  double experts, chosen, expert_ffn, shared_ffn, ep, expert_replicas;
+  double dense_layers, dense_share;                 // the first ones; of those behind them
+  double matrices;                                  // of a feed-forward part
   double expert_tp;                                 // ranks that split each expert
   double seq, whole_seq, batch, tp, pp, dp, accum;  // seq: of a rank of cp
   double head;                                      // the stage that has it
@@ -90,10 +106,13 @@ struct Shape {
         experts(real(model.experts)),
         chosen(real(model.experts_per_token)),
         expert_ffn(real(model.expert_ffn)),
-        shared_ffn(real(model.shared_experts * model.expert_ffn)),
-        dense_layers(model.experts > 0 ? real(model.dense_layers) : layers),
+        shared_ffn(real(model.shared_width())),
         ep(point.layout.ep),
         expert_replicas(point.layout.expert_replicas()),
+        dense_layers(model.experts > 0 ? real(model.dense_layers) : layers),
+        dense_share(
+            dense_layers < layers ? 1 - real(model.with_experts()) / (layers - dense_layers) : 0),
+        matrices(real(model.matrices_of_ffn())),
         expert_tp(point.layout.expert_shards()),
         seq(real(point.seq_len) / point.layout.cp),
         whole_seq(point.seq_len),
@@ -108,9 +127,8 @@ struct Shape {
         middle_layers(point.layout.has_uneven_stages() ? layers_of_middle(model, point.layout) : 0),
         element(real(bytes_of(point.dtype))) {}
 
-  /// Without a gate a layer has two matrices of h f instead of three.
   [[nodiscard]] double layer_matrices(bool plain = false) const {
-    return attention_matrices() + (plain ? 2 : 3) * hidden * ffn;
+    return attention_matrices() + (plain ? 2 : matrices) * hidden * ffn;
   }
   [[nodiscard]] double attention_matrices() const {
     return latent ? up + output : 2 * hidden * query * (1 + kv_share);
@@ -128,11 +146,11 @@ struct Shape {
   /// Of a layer with experts: what tp divides beside them, its router, and what a rank has of
   /// them.
   [[nodiscard]] double beside_experts() const {
-    return attention_matrices() + 3 * hidden * shared_ffn;
+    return attention_matrices() + matrices * hidden * shared_ffn;
   }
   [[nodiscard]] double router() const { return hidden * experts; }
   [[nodiscard]] double own_experts() const {
-    return 3 * hidden * expert_ffn * experts / ep / expert_tp;
+    return matrices * hidden * expert_ffn * experts / ep / expert_tp;
   }
   /// Ranks that divide the rows on their way to experts: where no tp splits an expert, each has
   /// those of its own part of the sequence. Below 1: ranks that split an expert have each
@@ -140,9 +158,11 @@ struct Shape {
   [[nodiscard]] double row_parts(bool sequence_parallel) const {
     return sequence_parallel || expert_tp > tp ? tp / expert_tp : 1;
   }
-  /// Of the layers of a stage, those without experts: the first ones of the model.
+  /// Of the layers of a stage, those without experts: the first ones of the model, and those
+  /// between layers with experts, which lie evenly.
   [[nodiscard]] double dense_of(double before, double here) const {
-    return std::clamp(dense_layers - before, 0.0, here);
+    const double first = std::clamp(dense_layers - before, 0.0, here);
+    return first + dense_share * (here - first);
   }
   [[nodiscard]] double tokens() const { return seq * batch; }
   [[nodiscard]] double token_row() const { return seq * batch * hidden; }

@@ -85,21 +85,26 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
   return (habits.plain ? gpt_probability_bytes : bytes) * rows * shape.whole_seq;
 }
 
+// Without a gate there is no product beside what goes into the activation and comes out of it.
+double ffn_rows_of(const Shape& shape, const MemoryFamily& family) {
+  return shape.matrices == 2 ? family.ffn_rows * 2 / 3 : family.ffn_rows;
+}
+
 // What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
 // outputs of two norms; all that a feed-forward part makes; the product between an expert's
 // matrices; queries, keys and values of heads that come from latents, and the latents' norms.
 void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits, Modules modules,
     bool experts) {
   const auto& family = habits.family;
+  const double ffn_rows = ffn_rows_of(shape, family);
   const double row = shape.element * shape.token_row();
   const double query = shape.element * shape.tokens() * shape.query;
   const double chosen = shape.element * shape.tokens() * shape.chosen * shape.expert_ffn;
   if (modules.has(Module::layernorm)) all.kept_between -= 2 * row;
   if (modules.has(Module::mlp) && !experts)
-    all.kept_inside -= family.ffn_rows * shape.element * shape.tokens() * shape.ffn;
+    all.kept_inside -= ffn_rows * shape.element * shape.tokens() * shape.ffn;
   if (modules.has(Module::moe) && experts) {
-    all.kept_inside -=
-        family.ffn_rows * (chosen + shape.element * shape.tokens() * shape.shared_ffn);
+    all.kept_inside -= ffn_rows * (chosen + shape.element * shape.tokens() * shape.shared_ffn);
     all.kept_routed = 0;
   } else if (modules.has(Module::moe_act) && experts) {
     all.kept_inside -= chosen;
@@ -123,8 +128,8 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits, Rec
   const double latents = shape.element * shape.tokens() * shape.latents;
   const double shared_key = shape.element * shape.tokens() * shape.rope;
   LayerActivations all{family.between_rows * row + (2 * latents + shared_key),
-      query * shape.attention_rows(family.query_rows, family.key_rows) + family.ffn_rows * ffn +
-          attention,
+      query * shape.attention_rows(family.query_rows, family.key_rows) +
+          ffn_rows_of(shape, family) * ffn + attention,
       0, 0};
   if (experts) {
     // Probabilities, weights, choices and places; each row as it comes and as it goes.
@@ -339,7 +344,7 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
 double layers_before(const Shape& shape, double stage) {
   if (stage <= 0) return 0;
   if (stage >= shape.pp) return shape.layers;
-  const double layer = 4 * shape.hidden * shape.hidden + 3 * shape.hidden * shape.ffn;
+  const double layer = 4 * shape.hidden * shape.hidden + shape.matrices * shape.hidden * shape.ffn;
   const double all = shape.layers * layer + shape.vocab * shape.hidden;
   constexpr double rounding = 1e-9;
   return std::min(shape.layers, std::floor(all * stage / shape.pp / layer + rounding) + 1);
@@ -488,12 +493,13 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
   const auto recompute = point.layout.recompute;
   const auto dense = layer_activations(shape, habits, recompute, 0);
   const auto sparse = layer_activations(shape, habits, recompute, 0, true);
-  const double with_experts = shape.layers - shape.dense_layers + shape.mtp;
-  const double kept = shape.dense_layers * (dense.kept_between + dense.kept_inside) +
+  const double dense_layers = shape.dense_of(0, shape.layers);
+  const double with_experts = shape.layers - dense_layers + shape.mtp;
+  const double kept = dense_layers * (dense.kept_between + dense.kept_inside) +
       with_experts * (sparse.kept_between + sparse.kept_inside);
   const double split = shape.tp * shape.pp;
   const double shared =
-      (shape.dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
+      (dense_layers * shape.layer_matrices() + with_experts * shape.beside_experts() +
           (model.tied_embeddings ? 1 : 2) * shape.vocab * shape.hidden +
           (shape.layers + shape.mtp) * shape.down + shape.mtp * shape.projection) /
       split;
@@ -528,8 +534,8 @@ MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
     return estimate_stage(model, values, family, traits, stage);
   }
   const bool has_arenas = family.arenas && model.experts == 0 && !model.is_latent() &&
-      model.mtp_layers == 0 && is_half(point.dtype) && point.layout.vpp == 1 &&
-      point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
+      model.ffn_matrices == 0 && model.mtp_layers == 0 && is_half(point.dtype) &&
+      point.layout.vpp == 1 && point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
   if (!has_arenas) {
     ModelSpec padded = model;
     padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
@@ -596,8 +602,10 @@ std::int32_t stage_between(const Layout& layout) {
 
 std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {
   if (model.experts == 0 || model.dense_layers == 0) return 0;
+  ModelSpec without_spread = model;
+  without_spread.expert_layers = 0;
   std::int32_t stage = 0;
-  while (stage + 1 < layout.pp && dense_layers_of_stage(model, layout, split, stage) > 0)
+  while (stage + 1 < layout.pp && dense_layers_of_stage(without_spread, layout, split, stage) > 0)
     ++stage;
   return stage;
 }

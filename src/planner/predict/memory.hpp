@@ -21,7 +21,9 @@ namespace shardsweep {
 /// width w has 3hw (E + S) + hE in place of 3hf. Latent attention (MLA) has the sum of
 /// LatentAttention (layer_shape.hpp) in place of 2hq (1 + g/a). A layer that predicts later
 /// tokens (MTP) is one more of the last kind, with 2h^2 + 3h; embedding and head are the
-/// model's own. The same in every layout.
+/// model's own. Without a gate 3 is 2. A hybrid has each part as often as it has layers of that
+/// kind, and h (3 w + 2 k) for a state-space mixer. Biases and learnt positions, less than 1 %,
+/// are left out. The same in every layout.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
 /// Of the experts those that a token goes through, in MTP's layers too. (Megatron-LM's
 /// estimator counts MTP as we do in N, and here with all of its experts.)

@@ -16,15 +16,17 @@ std::int64_t all_of_attention(const ModelSpec& model) {
 
 // Of each layer with experts, `experts` of them.
 std::int64_t parameters_with(const ModelSpec& model, std::int64_t experts) {
-  const auto attention = all_of_attention(model) + 2 * model.hidden;
-  const auto dense = 3 * model.hidden * model.ffn;
-  const auto sparse = 3 * model.hidden * model.expert_ffn * (experts + model.shared_experts) +
-      model.hidden * model.experts;
-  const auto dense_layers = model.experts > 0 ? model.dense_layers : model.layers;
+  const auto attention = all_of_attention(model);
+  const auto norms = 2 * model.hidden;
+  const auto matrices = model.matrices_of_ffn() * model.hidden;
+  const auto dense = matrices * model.ffn;
+  const auto sparse =
+      matrices * (model.expert_ffn * experts + model.shared_width()) + model.hidden * model.experts;
   const auto embeddings = model.tied_embeddings ? 1 : 2;
-  const auto mtp =
-      attention + (model.experts > 0 ? sparse : dense) + mtp_projection(model) + mtp_norms(model);
-  return model.layers * attention + dense_layers * dense + (model.layers - dense_layers) * sparse +
+  const auto mtp = attention + norms + (model.experts > 0 ? sparse : dense) +
+      mtp_projection(model) + mtp_norms(model);
+  return model.layers * norms + model.with_attention() * attention + model.with_dense() * dense +
+      model.with_experts() * sparse + model.state_layers * state_mixer(model) +
       embeddings * model.vocab * model.hidden + model.hidden + model.mtp_layers * mtp;
 }
 

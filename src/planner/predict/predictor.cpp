@@ -150,7 +150,7 @@ Prediction Predictor::predict(
     const ModelSpec& model, const Measure& measure, const Point& point) const {
   const auto guessed = guess(model, point);
   Prediction prediction;
-  prediction.memory_bytes = guessed.memory.estimate.total();
+  if (model.unpredicted().empty()) prediction.memory_bytes = guessed.memory.estimate.total();
   const double start_s = cluster_.gpu.empty() ? cpu_start_s : gpu_start_s;
   prediction.attempt_s = start_s + (measure.warmup + measure.steps_of_trial()) * guessed.step_s;
   if (!guessed.time.nominal) {
@@ -179,7 +179,8 @@ MemoryGuess Predictor::guess_memory(
   const auto total = memory.estimate.total();
   memory.lower_bytes = std::min(total, least_memory(model, point, traits).total());
   memory.upper_bytes = total + static_cast<std::int64_t>(fragmented * static_cast<double>(total));
-  if (cluster_.memory_bytes > 0) {
+  // Layers that no formula knows are counted as attention: good for an order, not for a verdict.
+  if (cluster_.memory_bytes > 0 && model.unpredicted().empty()) {
     if (memory.lower_bytes > cluster_.memory_bytes) {
       memory.fit = Fit::never;
     } else if (memory.upper_bytes > cluster_.memory_bytes) {
@@ -191,6 +192,7 @@ MemoryGuess Predictor::guess_memory(
 
 MemoryEstimate Predictor::certain_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (!model.unpredicted().empty()) return {};
   const auto certain = [&](MemoryEstimate bytes) {
     auto& optimizer = bytes.bytes[static_cast<std::size_t>(MemoryClass::optimizer)];
     if (is_half(point.dtype))

@@ -46,18 +46,15 @@ double attention_parameters(const ModelSpec& model) {
 }
 
 double layer_gemm_parameters(const ModelSpec& model, bool plain = false) {
-  return attention_parameters(model) + (plain ? 2 : 3) * real(model.hidden) * real(model.ffn);
+  const double matrices = plain ? 2 : real(model.matrices_of_ffn());
+  return attention_parameters(model) + matrices * real(model.hidden) * real(model.ffn);
 }
 
 // Of a layer with experts: its attention, router, shared experts and `experts` others.
 double sparse_layer_parameters(const ModelSpec& model, double experts) {
-  const double expert = 3 * real(model.hidden) * real(model.expert_ffn);
+  const double matrices = real(model.matrices_of_ffn()) * real(model.hidden);
   return attention_parameters(model) + real(model.hidden) * real(model.experts) +
-      expert * (experts + real(model.shared_experts));
-}
-
-double dense_layers(const ModelSpec& model) {
-  return real(model.experts > 0 ? model.dense_layers : model.layers);
+      matrices * (real(model.expert_ffn) * experts + real(model.shared_width()));
 }
 
 // Products of one token with all tokens before it, in forward: scores over what queries and
@@ -101,7 +98,7 @@ class TimeModel {
         matrices_(layer_gemm_parameters(model, is_plain(model, memory))),
         down_(real(latent_attention(model).down)) {
     const auto& peak = cluster.peak(point.dtype);
-    nominal_ = !peak.has_value();
+    nominal_ = !peak.has_value() || !model.unpredicted().empty();
     const double gemm = nominal_ ? 1 : cluster.gemm_efficiency * family.gemm_share;
     rate_ = peak.value_or(nominal_flops) * gemm;
     // Of FP8 it is the layers' products alone.
@@ -265,7 +262,8 @@ class TimeModel {
     const double tp = layout_.tp;
     const double chosen = real(model_.experts_per_token);
     const double router = real(model_.hidden) * real(model_.experts);
-    const double expert = 3 * real(model_.hidden) * real(model_.expert_ffn);
+    const double expert =
+        real(model_.matrices_of_ffn()) * real(model_.hidden) * real(model_.expert_ffn);
     const double beside = (sparse_layer_parameters(model_, 0) - router) / tp + router;
     const double expert_tp = layout_.expert_shards();
     const double own = real(model_.experts) / layout_.ep * expert / expert_tp;
@@ -273,7 +271,7 @@ class TimeModel {
         .narrow = chosen * expert / tp,
         .held = beside + own + down_,
         .experts = true});
-    const bool splits = expert_tp > 1 || model_.shared_experts > 0;
+    const bool splits = expert_tp > 1 || model_.shared_width() > 0;
     if (!splits && layout_.sequence_parallel) slot.tp -= tp_layer_s(is_full(), 1) / 2;
     const double exchanges = is_full() || modules_.has(Module::moe) ? 6 : 4;
     const double sent =
@@ -322,7 +320,7 @@ class TimeModel {
     Slot slot;
     // Forward two products, backward five: four of them over queries, three over values.
     const double attention_s = tokens_ * (3 * score_width(model_) + real(model_.query_width())) *
-        point_.seq_len / tp / attention_rate_;
+        point_.seq_len * attended_share(model_, point_.seq_len) / tp / attention_rate_;
     const bool selective = layout_.recompute == Recompute::selective;
     const double products_again = selective ? (3 + family_.selective_again) / 3 : again;
     slot.products = products_again * 6 * tokens_ * multiplied / rate_ + again * attention_s;
@@ -351,13 +349,12 @@ class TimeModel {
   /// Parameters that a token meets once more for modules that are computed again.
   [[nodiscard]] double again_in_modules(const Matrices& of) const {
     const double tp = layout_.tp;
+    const double matrices = real(model_.matrices_of_ffn()) * real(model_.hidden);
     double parameters = 0;
     if (modules_.has(Module::mla_up_proj)) parameters += real(latent_attention(model_).up) / tp;
-    if (modules_.has(Module::mlp) && !of.experts)
-      parameters += 3 * real(model_.hidden) * real(model_.ffn) / tp;
+    if (modules_.has(Module::mlp) && !of.experts) parameters += matrices * real(model_.ffn) / tp;
     if (modules_.has(Module::moe) && of.experts) {
-      const double shared = real(model_.shared_experts) * real(model_.expert_ffn);
-      parameters += of.narrow * narrowness() + 3 * real(model_.hidden) * shared / tp +
+      parameters += of.narrow * narrowness() + matrices * real(model_.shared_width()) / tp +
           real(model_.hidden) * real(model_.experts);
     }
     return parameters;
@@ -408,13 +405,13 @@ class TimeModel {
         ? 2 * real(model_.query_width()) + values - real(model_.heads) * rope
         : (1 + 2 * real(model_.kv_heads) / real(model_.heads)) * values;
     const double routed = of.experts ? real(model_.experts_per_token) : 0;
-    const double rows = of.experts ? routed / tp + (model_.shared_experts > 0 ? 1 : 0) : 1;
-    const double ffn = of.experts ? (routed + real(model_.shared_experts)) * real(model_.expert_ffn)
+    const double rows = of.experts ? routed / tp + (model_.shared_width() > 0 ? 1 : 0) : 1;
+    const double ffn = of.experts ? routed * real(model_.expert_ffn) + real(model_.shared_width())
                                   : real(model_.ffn);
     // Latents are inputs too, and products' outputs beside the shared key.
     const double norms = tokens_ * (1 + rows) * hidden + tokens_ * latents / between;
     const double inputs = norms + tokens_ * (values + ffn) / tp;
-    const double gate_up = tokens_ * 2 * ffn / tp;
+    const double gate_up = tokens_ * real(model_.matrices_of_ffn() - 1) * ffn / tp;
     const double shared_key = tokens_ * rope / between;
     const double into_layer = norms + tokens_ * qkv / tp + shared_key;  // but for gate_up
     if (family_.fused_quantization)
@@ -516,8 +513,9 @@ class TimeModel {
   [[nodiscard]] double experts_of(std::int32_t stage) const {
     const double mtp = stage == head_stage(layout_) ? real(model_.mtp_layers) : 0;
     const double sparse = sparse_layers(stage) + (model_.experts > 0 ? mtp : 0);
-    return sparse * 3 * real(model_.hidden) * real(model_.expert_ffn) * real(model_.experts) /
-        layout_.ep / layout_.expert_shards();
+    const double matrices = real(model_.matrices_of_ffn()) * real(model_.hidden);
+    return sparse * matrices * real(model_.expert_ffn) * real(model_.experts) / layout_.ep /
+        layout_.expert_shards();
   }
 
   [[nodiscard]] double gradient_bytes() const {
@@ -622,14 +620,17 @@ class TimeModel {
 
 double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
   const double mtp = real(model.mtp_layers);
-  const double layers = real(model.layers) + mtp;
-  const double dense = dense_layers(model) + (model.experts > 0 ? 0 : mtp);
-  const double sparse = layers - dense;
+  const double attended = real(model.with_attention()) + mtp;
+  const double dense = real(model.with_dense()) + (model.experts > 0 ? 0 : mtp);
+  const double sparse = real(model.with_experts()) + (model.experts > 0 ? mtp : 0);
+  // Of a hybrid's layers some have a feed-forward part and no attention, or the other way.
+  const double alone = attended - dense - sparse;
   const double gemm = dense * layer_gemm_parameters(model) +
       sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +
-      layers * real(latent_attention(model).down) + mtp * real(mtp_projection(model)) +
+      alone * attention_parameters(model) + attended * real(latent_attention(model).down) +
+      real(model.state_layers) * real(state_mixer(model)) + mtp * real(mtp_projection(model)) +
       (1 + mtp) * real(model.vocab) * real(model.hidden);
-  return 6 * gemm + 3 * layers * score_width(model) * seq_len;
+  return 6 * gemm + 3 * attended * score_width(model) * attended_share(model, seq_len) * seq_len;
 }
 
 TimeEstimate estimate_time(const ModelSpec& model, const ClusterSpec& cluster, const Point& point,

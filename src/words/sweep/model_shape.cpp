@@ -61,8 +61,9 @@ Found mistake_of_latents(const ModelSpec& model) {
 Found mistake_of_experts(const ModelSpec& model) {
   using M = ModelSpec;
   if (model.experts == 0)
-    return mistake_without<4>(model,
-        {&M::experts_per_token, &M::expert_ffn, &M::shared_experts, &M::dense_layers},
+    return mistake_without<6>(model,
+        {&M::experts_per_token, &M::expert_ffn, &M::shared_experts, &M::dense_layers,
+            &M::expert_layers, &M::shared_ffn},
         "'experts', the number of experts of each layer");
   if (model.experts_per_token < 1 || model.experts_per_token > model.experts)
     return ShapeMistake{{},
@@ -78,6 +79,45 @@ Found mistake_of_experts(const ModelSpec& model) {
   return std::nullopt;
 }
 
+/// Counts of layers of a kind, and what each kind needs.
+Found mistake_of_kinds(const ModelSpec& model) {
+  using M = ModelSpec;
+  if (model.ffn_matrices != 0 && model.ffn_matrices != 2)
+    return ShapeMistake{"ffn_matrices",
+        fmt::format("'ffn_matrices' is {}; write 2 for a feed-forward part without a gate, or "
+                    "leave it out",
+            model.ffn_matrices)};
+  for (const auto& field : shape_fields) {
+    constexpr std::array counts{&M::attention_layers, &M::ffn_layers, &M::state_layers,
+        &M::window_layers, &M::expert_layers};
+    if (std::find(counts.begin(), counts.end(), field.member) == counts.end()) continue;
+    if (model.*field.member > model.layers)
+      return ShapeMistake{field.name,
+          fmt::format("'{}' ({}) is more than 'layers' ({})", field.name, model.*field.member,
+              model.layers)};
+  }
+  if (model.expert_layers > model.layers - model.dense_layers ||
+      model.with_experts() + model.with_dense() < model.with_experts())
+    return ShapeMistake{"expert_layers",
+        fmt::format("'expert_layers' ({}) is more than the layers that can have experts",
+            model.expert_layers)};
+  if (model.shared_ffn > 0 && model.shared_experts > 0)
+    return ShapeMistake{"shared_ffn",
+        "'shared_ffn' is all shared experts' width: leave "
+        "'shared_experts' out beside it"};
+  if (model.state_layers > 0 && model.state_width == 0)
+    return ShapeMistake{
+        "state_layers", "'state_layers' needs 'state_width', what a mixer puts out"};
+  if (model.with_attention() == 0)
+    return ShapeMistake{"state_layers", "no layer has attention: such a model is not described"};
+  if (model.window_layers > 0 && model.window == 0)
+    return ShapeMistake{"window_layers", "'window_layers' needs 'window', the tokens of it"};
+  if (model.state_layers == 0)
+    return mistake_without<2>(
+        model, {&M::state_width, &M::state_keys}, "'state_layers', the number of such layers");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model) {
@@ -85,6 +125,7 @@ std::vector<ShapeMistake> shape_mistakes(const ModelSpec& model) {
   if (auto found = mistake_of_heads(model)) all.push_back(*std::move(found));
   if (auto found = mistake_of_latents(model)) all.push_back(*std::move(found));
   if (auto found = mistake_of_experts(model)) all.push_back(*std::move(found));
+  if (auto found = mistake_of_kinds(model)) all.push_back(*std::move(found));
   return all;
 }
 

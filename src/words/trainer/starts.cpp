@@ -44,14 +44,16 @@ runner:
      "{kv_lora_rank>0?--qk-head-dim={head_dim-qk_rope_head_dim}}",
      "{kv_lora_rank>0?--qk-pos-emb-head-dim={qk_rope_head_dim}}",
      "{v_head_dim>0?--v-head-dim={v_head_dim}}", "{mtp_layers>0?--mtp-num-layers={mtp_layers}}",
-     --position-embedding-type, rope, --swiglu,
+     --position-embedding-type, rope, "{ffn_matrices=0?--swiglu}",
      --normalization, RMSNorm, --untie-embeddings-and-output-weights, --disable-bias-linear,
      --attention-dropout, "0", --hidden-dropout, "0",
      "{experts>0?--num-experts={experts}}", "{experts>0?--moe-router-topk={experts_per_token}}",
      "{experts>0?--moe-ffn-hidden-size={expert_ffn}}", "{experts>0?--moe-grouped-gemm}",
      "{experts>0?--moe-token-dispatcher-type=alltoall}",
      "{shared_experts>0?--moe-shared-expert-intermediate-size={shared_experts*expert_ffn}}",
+     "{shared_ffn>0?--moe-shared-expert-intermediate-size={shared_ffn}}",
      "{dense_layers>0?--moe-layer-freq=([0]*{dense_layers}+[1]*{layers-dense_layers})}",
+     "{expert_layers>0 and dense_layers=0?--moe-layer-freq=([0]*{layers/expert_layers-1}+[1])*{expert_layers}}",
      --max-position-embeddings, "{seq_len}",
      # the layout
      @LAYOUT@
@@ -289,10 +291,10 @@ runner:
     config.yml: |
       num_layers: {layers}
       hidden_size: {hidden}
-      intermediate_size: {ffn*3}             # a gated one has a third of it
+      intermediate_size: {ffn*(3-ffn_matrices)} # a gated one has a third of it
       num_attention_heads: {heads}
       num_kv_heads: {kv_heads}
-      activation: swiglu
+      activation: {ffn_matrices=2?gelu:swiglu}
       norm: rmsnorm
       pos_emb: rotary
       rotary_pct: 1
