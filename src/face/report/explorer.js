@@ -137,11 +137,10 @@ function readConfig(text) {
     const read = answer.config || {why: answer.error};
     if (read.why) return say('#config-says', read.why);
     state.numbers = read.model;
-    const unknown = read.unknown.length > 0 ? ` Unknown keys, which change no number: ${read.unknown.join(', ')}.` : '';
     changed('numbers');
     // The form is new.
     $('#config-box').open = true;
-    say('#config-says', `Read: ${read.parameters}.${unknown}`);
+    say('#config-says', `Read: ${read.parameters}. ${read.note}`);
   });
 }
 

@@ -2,10 +2,10 @@
 #include "explore/explore.hpp"
 
 #include "explore/answer.hpp"
-#include "explore/model_config.hpp"
 #include "explore/question.hpp"
 #include "plan/card.hpp"
 #include "plan/suggested_sweep.hpp"
+#include "published/model_config.hpp"
 #include "trainer/point_words.hpp"
 
 #include <fmt/format.h>
@@ -49,8 +49,8 @@ Answered config_of(const Json& question) {
   SHARDSWEEP_ASSIGN(const auto read,
       model_of_config(text->get<std::string>(),
           name != question.end() && name->is_string() ? name->get<std::string>() : "model"));
-  return Json{{"model", question_of(read.model)}, {"parameters", parameters_sentence(read.model)},
-      {"note", read.model.note}, {"unknown", read.unknown}};
+  return Json{
+      {"model", question_of(read)}, {"parameters", parameters_sentence(read)}, {"note", read.note}};
 }
 
 /// One question; the suggestion is made once, for whoever needs it.

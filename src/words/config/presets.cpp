@@ -6,6 +6,7 @@
 
 #include "builtin/files.hpp"
 #include "config/keys.hpp"
+#include "published/model_config.hpp"
 #include "sweep/model_shape.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
@@ -117,7 +118,23 @@ std::optional<ClusterSpec> read_cluster_map(
 
 /// As a file is written and no preset's name: with a folder, or NAME.yaml.
 bool is_file_name(std::string_view text) {
-  return text.find('/') != std::string_view::npos || text.ends_with(".yaml");
+  return text.find('/') != std::string_view::npos || text.ends_with(".yaml") ||
+      text.ends_with(".json");
+}
+
+/// Of a config.json the name is its folder's, as a model's repository is called.
+std::string name_of_model(const fs::path& file) {
+  const auto stem = file.stem().string();
+  if (stem != "config" && stem != "params") return stem;
+  const auto folder = fs::absolute(file).parent_path().filename().string();
+  return folder.empty() ? "model" : folder;
+}
+
+/// Beside the file that names it; of a flag, from here.
+fs::path path_of(const YamlNode& node) {
+  const fs::path file = node.text;
+  if (file.is_absolute() || !node.source->is_file()) return file;
+  return fs::path(node.source->name()).parent_path() / file;
 }
 
 /// A model of which each layer has experts has no other feed-forward part.
@@ -215,21 +232,24 @@ std::optional<YamlNodePtr> Presets::open(const YamlNode& node, std::string_view 
 }
 
 std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
+  if (node.text.ends_with(".json")) {
+    const auto file = path_of(node);
+    const auto text = mistakes_.take(node, read_text_file(file, most_yaml_bytes));
+    if (!text) return std::nullopt;
+    return mistakes_.take(node, model_of_config(*text, name_of_model(file)));
+  }
   if (is_file_name(node.text)) {
     const auto inside = file_root(node, "a model file");
     if (!inside) return std::nullopt;
-    return read_model(**inside, std::filesystem::path(node.text).stem().string(), mistakes_);
+    return read_model(**inside, name_of_model(node.text), mistakes_);
   }
   const auto root = open(node, "models");
   if (!root) return std::nullopt;
   return read_model(**root, node.text, mistakes_);
 }
 
-/// Beside the file that names it; of a flag, from here.
 std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node, std::string_view what) const {
-  std::filesystem::path file = node.text;
-  if (file.is_relative() && node.source->is_file())
-    file = std::filesystem::path(node.source->name()).parent_path() / file;
+  const auto file = path_of(node);
   auto text = read_text_file(file, most_yaml_bytes);
   if (!text) {
     mistakes_.add(node, fault_at(node, text.error().what));

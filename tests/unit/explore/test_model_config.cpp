@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models as their config.json has them, written by hand after their published numbers.
-#include "explore/model_config.hpp"
 #include "predict/memory.hpp"
+#include "published/model_config.hpp"
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ using namespace shardsweep;
 
 namespace {
 
-ModelOfConfig read(std::string_view json) {
+ModelSpec read(std::string_view json) {
   auto model = model_of_config(json, "model");
   INFO(json);
   REQUIRE_MESSAGE(model, (model ? "" : model.error().what));
@@ -25,8 +25,8 @@ std::string wrong(std::string_view json) {
 }
 
 /// Billions of parameters.
-double size_of(const ModelOfConfig& read) {
-  return static_cast<double>(parameters(read.model)) / 1e9;
+double size_of(const ModelSpec& read) {
+  return static_cast<double>(parameters(read)) / 1e9;
 }
 
 }  // namespace
@@ -35,9 +35,8 @@ TEST_CASE("dense models: Llama 3 8B and 70B, Mistral 7B, Qwen3 8B, Gemma 2 9B, Q
   const auto llama = read(R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,
     "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"vocab_size":128256,
     "rope_theta":500000.0,"torch_dtype":"bfloat16","tie_word_embeddings":false})");
-  CHECK(parameters(llama.model) == 8030261248);
-  CHECK(llama.model.note.empty());
-  CHECK(llama.unknown.empty());
+  CHECK(parameters(llama) == 8030261248);
+  CHECK(llama.note.empty());
   const auto large = read(R"({"model_type":"llama","hidden_size":8192,"intermediate_size":28672,
     "num_attention_heads":64,"num_hidden_layers":80,"num_key_value_heads":8,"vocab_size":128256})");
   CHECK(size_of(large) == doctest::Approx(70.55).epsilon(0.001));
@@ -45,17 +44,19 @@ TEST_CASE("dense models: Llama 3 8B and 70B, Mistral 7B, Qwen3 8B, Gemma 2 9B, Q
     "intermediate_size":14336,"num_attention_heads":32,"num_hidden_layers":32,
     "num_key_value_heads":8,"vocab_size":32000,"sliding_window":4096})");
   CHECK(size_of(mistral) == doctest::Approx(7.24).epsilon(0.001));
-  CHECK(mistral.model.note.find("sliding window of 4096") != std::string::npos);
+  CHECK(mistral.window == 4096);
+  CHECK(mistral.with_window() == 32);
+  CHECK(mistral.note.empty());
   const auto qwen = read(R"({"model_type":"qwen3","hidden_size":4096,"intermediate_size":12288,
     "num_attention_heads":32,"num_hidden_layers":36,"num_key_value_heads":8,"head_dim":128,
     "vocab_size":151936,"sliding_window":null,"use_sliding_window":false})");
   CHECK(size_of(qwen) == doctest::Approx(8.19).epsilon(0.002));
-  CHECK(qwen.model.head_dim == 0);
-  CHECK(qwen.model.note.empty());
+  CHECK(qwen.head_dim == 0);
+  CHECK(qwen.note.empty());
   const auto gemma = read(R"({"model_type":"gemma2","hidden_size":3584,"intermediate_size":14336,
     "num_attention_heads":16,"num_hidden_layers":42,"num_key_value_heads":8,"head_dim":256,
     "vocab_size":256000})");
-  CHECK(gemma.model.tied_embeddings);
+  CHECK(gemma.tied_embeddings);
   CHECK(size_of(gemma) == doctest::Approx(9.24).epsilon(0.002));
   const auto tiny = read(R"({"model_type":"qwen2","hidden_size":896,"intermediate_size":4864,
     "num_attention_heads":14,"num_hidden_layers":24,"num_key_value_heads":2,"vocab_size":151936,
@@ -73,28 +74,26 @@ TEST_CASE("experts: Mixtral, Qwen3 30B-A3B, DeepSeek-V3, GPT-OSS 120B") {
     "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"num_experts":128,
     "num_experts_per_tok":8,"decoder_sparse_step":1,"mlp_only_layers":[]})");
   CHECK(size_of(qwen) == doctest::Approx(30.5).epsilon(0.002));
-  CHECK(static_cast<double>(active_parameters(qwen.model)) / 1e9 ==
-      doctest::Approx(3.35).epsilon(0.01));
-  CHECK(qwen.model.note.empty());
+  CHECK(static_cast<double>(active_parameters(qwen)) / 1e9 == doctest::Approx(3.35).epsilon(0.01));
+  CHECK(qwen.note.empty());
   const auto deepseek = read(R"({"model_type":"deepseek_v3","hidden_size":7168,
     "intermediate_size":18432,"moe_intermediate_size":2048,"num_attention_heads":128,
     "num_key_value_heads":128,"num_hidden_layers":61,"vocab_size":129280,"n_routed_experts":256,
     "n_shared_experts":1,"num_experts_per_tok":8,"first_k_dense_replace":3,"kv_lora_rank":512,
     "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
     "num_nextn_predict_layers":1})");
-  CHECK(deepseek.model.note.empty());
+  CHECK(deepseek.note.empty());
   // By its report (arXiv 2412.19437) 671 B, and 11.5 B of the layer that predicts a second
   // token.
   CHECK(size_of(deepseek) == doctest::Approx(671 + 11.5).epsilon(0.001));
-  CHECK(deepseek.model.dense_layers == 3);
-  CHECK(deepseek.model.shared_experts == 1);
-  CHECK(deepseek.unknown.empty());
+  CHECK(deepseek.dense_layers == 3);
+  CHECK(deepseek.shared_experts == 1);
   const auto gpt = read(R"({"model_type":"gpt_oss","hidden_size":2880,"intermediate_size":2880,
     "num_attention_heads":64,"num_key_value_heads":8,"head_dim":64,"num_hidden_layers":36,
     "vocab_size":201088,"num_local_experts":128,"num_experts_per_tok":4,"experts_per_token":4,
     "sliding_window":128,"swiglu_limit":7.0})");
   CHECK(size_of(gpt) == doctest::Approx(116.8).epsilon(0.005));
-  CHECK(gpt.model.expert_ffn == 2880);
+  CHECK(gpt.expert_ffn == 2880);
 }
 
 // Keys and values as arXiv 2405.04434 has them: "DeepSeek-V2-Lite", 15.7 B parameters, 2.4 of
@@ -107,7 +106,7 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
   const auto read_lite = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,
     "q_lora_rank":null,"head_dim":64,"qk_head_dim":192,"num_key_value_heads":16,)" +
       lite + "}");
-  const auto& model = read_lite.model;
+  const auto& model = read_lite;
   CHECK(model.kv_lora_rank == 512);
   CHECK(model.q_lora_rank == 0);
   CHECK(model.head_dim == 192);
@@ -116,24 +115,23 @@ TEST_CASE("latent attention is read as it is, with and without a latent of the q
   CHECK(model.kv_heads == 16);
   CHECK(model.mtp_layers == 0);
   CHECK(model.note.empty());
-  CHECK(read_lite.unknown.empty());
   CHECK(size_of(read_lite) == doctest::Approx(15.7).epsilon(0.003));
   CHECK(static_cast<double>(active_parameters(model)) / 1e9 - 0.21 ==  // without the embedding
       doctest::Approx(2.4).epsilon(0.03));
   const auto large = read(R"({"model_type":"deepseek_v2","kv_lora_rank":512,"q_lora_rank":1536,
     "num_nextn_predict_layers":2,)" +
       lite + "}");
-  CHECK(large.model.q_lora_rank == 1536);
-  CHECK(large.model.kv_heads == 16);
-  CHECK(large.model.mtp_layers == 2);
+  CHECK(large.q_lora_rank == 1536);
+  CHECK(large.kv_heads == 16);
+  CHECK(large.mtp_layers == 2);
   // Without kv_lora_rank the other words say nothing of attention.
   const auto plain = read("{" + lite + R"(,"q_lora_rank":1536,"head_dim":128})");
-  CHECK(!plain.model.is_latent());
-  CHECK(plain.model.q_lora_rank == 0);
-  CHECK(plain.model.v_head_dim == 0);
-  CHECK(plain.model.note.empty());
+  CHECK(!plain.is_latent());
+  CHECK(plain.q_lora_rank == 0);
+  CHECK(plain.v_head_dim == 0);
+  CHECK(plain.note.empty());
   const auto narrow = read("{" + lite + R"(,"head_dim":192})");
-  CHECK(narrow.model.note.find("values of 128 in each head, counted as 192") != std::string::npos);
+  CHECK(narrow.note.find("values of 128 in each head, counted as 192") != std::string::npos);
 }
 
 TEST_CASE("a model that also sees is read by its text_config; unknown keys are named") {
@@ -141,9 +139,11 @@ TEST_CASE("a model that also sees is read by its text_config; unknown keys are n
     "text_config":{"model_type":"gemma3_text","hidden_size":2560,"intermediate_size":10240,
     "num_attention_heads":8,"num_hidden_layers":34,"num_key_value_heads":4,"head_dim":256,
     "vocab_size":262208,"sliding_window":1024,"new_trick":3,"other_trick":{}}})");
-  CHECK(seeing.model.layers == 34);
-  CHECK(seeing.model.note.find("text_config alone") != std::string::npos);
-  CHECK(seeing.unknown == std::vector<std::string>{"new_trick", "other_trick"});
+  CHECK(seeing.layers == 34);
+  CHECK(seeing.note.find("its text part alone is read") != std::string::npos);
+  CHECK(seeing.note.find("Not understood, and not counted: new_trick, other_trick.") !=
+      std::string::npos);
+  CHECK(seeing.with_window() == 29);  // each sixth layer sees all
 }
 
 TEST_CASE("mistakes of a config.json") {
@@ -158,9 +158,83 @@ TEST_CASE("mistakes of a config.json") {
   CHECK(wrong(latent + R"(16,"qk_nope_head_dim":33,"v_head_dim":32,"qk_rope_head_dim":7})")
             .find("'qk_rope_head_dim' is 7; it is even") != std::string::npos);
   CHECK(wrong("not json") == "config.json: it is no JSON object");
-  CHECK(wrong("{}") == "config.json: it has no 'num_hidden_layers' (layers)");
+  CHECK(wrong("{}") ==
+      "config.json: it has no 'num_hidden_layers', and no 'model_type', whose defaults would tell");
+  CHECK(wrong(R"({"model_type":"quux"})").find("no default is known of model_type 'quux'") !=
+      std::string::npos);
+  CHECK(wrong(R"({"model_type":"t5"})").find("an encoder beside the decoder") != std::string::npos);
+  CHECK(wrong(R"({"model_type":"llama","intermediate_size":[8,16]})").find("layer to layer") !=
+      std::string::npos);
   CHECK(wrong(R"({"num_hidden_layers":"32"})").find("no whole number") != std::string::npos);
   CHECK(wrong(R"({"num_hidden_layers":2,"hidden_size":100,"num_attention_heads":3,
     "vocab_size":10,"intermediate_size":8})")
             .find("multiple") != std::string::npos);
+}
+
+TEST_CASE(
+    "a feed-forward part without a gate has two matrices; a class says so, and what is tied") {
+  const auto tiny = read(R"({"model_type":"gpt2","n_embd":64,"n_head":4,"n_layer":2,
+    "vocab_size":100})");
+  CHECK(tiny.ffn == 256);
+  CHECK(tiny.ffn_matrices == 2);
+  CHECK(tiny.tied_embeddings);
+  CHECK(parameters(tiny) == 2 * (4 * 64 * 64 + 2 * 64 * 256 + 2 * 64) + 100 * 64 + 64);
+  CHECK(read(R"({"model_type":"gpt_neox"})").tied_embeddings == false);
+  CHECK(read(R"({"model_type":"cohere"})").tied_embeddings);
+  CHECK(size_of(read(R"({"model_type":"falcon"})")) == doctest::Approx(6.92).epsilon(0.001));
+}
+
+TEST_CASE("key-value heads in the words of Falcon and BigCode") {
+  CHECK(read(R"({"model_type":"gpt_bigcode"})").kv_heads == 1);
+  CHECK(read(R"({"model_type":"gpt_bigcode","multi_query":false})").kv_heads == 12);
+  CHECK(read(R"({"model_type":"falcon","new_decoder_architecture":true,"num_kv_heads":71})")
+            .kv_heads == 71);
+  CHECK(read(R"({"model_type":"falcon","multi_query":false})").kv_heads == 71);
+}
+
+TEST_CASE("values that a file leaves out are its class's; of Meta's file they are computed") {
+  const auto text = read(R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text",
+    "hidden_size":640,"num_hidden_layers":6}})");
+  CHECK(text.heads == 8);
+  CHECK(text.kv_heads == 4);
+  CHECK(text.vocab == 262208);
+  CHECK(text.tied_embeddings);
+  const auto meta = read(R"({"dim":8192,"multiple_of":4096,"ffn_dim_multiplier":1.3,"n_heads":64,
+    "n_kv_heads":8,"n_layers":80,"norm_eps":1e-5,"vocab_size":-1})");
+  CHECK(parameters(meta) == 68976648192);
+}
+
+TEST_CASE("layers with experts between dense ones, and lists for one value per layer") {
+  const auto apart = read(R"({"model_type":"llama4_text","num_hidden_layers":4,
+    "interleave_moe_layer_step":2})");
+  CHECK(apart.with_experts() == 2);
+  CHECK(apart.with_dense() == 2);
+  CHECK(apart.ffn == 16384);
+  CHECK(apart.expert_ffn == 8192);
+  CHECK(apart.shared_width() == 8192);
+  const auto listed = read(R"({"model_type":"hunyuan_v1_moe","num_hidden_layers":2,
+    "num_experts":4,"moe_topk":[2,2],"moe_intermediate_size":[64,64],"num_shared_expert":[1,1],
+    "hidden_size":64,"num_attention_heads":4,"vocab_size":100})");
+  CHECK(listed.experts_per_token == 2);
+  CHECK(listed.expert_ffn == 64);
+}
+
+TEST_CASE("a hybrid's layers are counted by kind") {
+  const auto hybrid = read(R"({"model_type":"nemotron_h","hybrid_override_pattern":"M-M*-",
+    "num_hidden_layers":5,"hidden_size":64,"intermediate_size":96,"num_attention_heads":4,
+    "num_key_value_heads":2,"head_dim":16,"vocab_size":100,"mamba_num_heads":8,
+    "mamba_head_dim":16,"n_groups":1,"ssm_state_size":32})");
+  CHECK(hybrid.with_attention() == 1);
+  CHECK(hybrid.with_dense() == 2);
+  CHECK(hybrid.state_layers == 2);
+  CHECK(parameters(hybrid) ==
+      5 * 2 * 64 + 2 * 64 * (64 + 32) + 2 * (2 * 64 * 96) + 2 * 64 * (3 * 128 + 2 * 36) +
+          2 * 100 * 64 + 64);
+  CHECK(hybrid.unpredicted() == "state-space or linear-attention layers");
+  const auto parallel = read(R"({"model_type":"falcon_h1","num_hidden_layers":3})");
+  CHECK(parallel.with_attention() == 3);
+  CHECK(parallel.state_layers == 3);
+  const auto every = read(R"({"model_type":"qwen3_next"})");
+  CHECK(every.with_attention() == 12);
+  CHECK(size_of(every) == doctest::Approx(79.6).epsilon(0.005));
 }

@@ -2,6 +2,7 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "sweep/key_text.hpp"
 #include "trainer/starts.hpp"
 
 #include <shardsweep/load.hpp>
@@ -20,7 +21,8 @@ namespace {
 struct NewSweep {
   std::string name;
   ClusterSpec cluster;
-  std::vector<ModelSpec> models;          ///< presets, one at least
+  std::vector<ModelSpec> models;          ///< one at least
+  std::string own_model;                  ///< as a section of the file, if it is no preset
   bool whole_nodes = true;                ///< `worlds` counts nodes, else GPUs of one node
   std::vector<std::int64_t> worlds;       ///< one at least
   const TrainerStart* trainer = nullptr;  ///< null: shardbench
@@ -174,6 +176,11 @@ Result<NewSweep> sweep_to_write(const Session& session) {
           options.asked.cluster.empty() ? "this-machine" : options.asked.cluster, presets));
   if (!options.asked.model.empty()) {
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model(options.asked.model, presets));
+    const auto& model = sweep.models.front();
+    const auto known = preset_names(presets, PresetKind::model);
+    if (std::find(known.begin(), known.end(), options.asked.model) == known.end())
+      sweep.own_model = fmt::format("# Its shape, from {}.\nmodels:\n  {}: {}\n\n",
+          options.asked.model, model.name, config::map_text(model));
   } else if (sweep.cluster.gpu.empty()) {
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model("tiny", presets));
     SHARDSWEEP_ASSIGN(sweep.models.emplace_back(), load_model("mini", presets));
@@ -199,7 +206,7 @@ std::string new_sweep_text(const NewSweep& sweep) {
              "# Preset of the hardware. 'shardsweep presets' lists them.\n"
              "cluster: {}\n\n",
              sweep.name, sweep.cluster.name) +
-      constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
+      sweep.own_model + constants_text(sweep, gpus) + axes_text(sweep, gpus) + std::string(rest) +
       fmt::format(
           "\n# Train steps per trial. The first ones warm up and do not count. With "
           "'finalists: {}'\n"
@@ -250,7 +257,8 @@ extern const Command command_new{.name = "new",
           grammar.option("sweep", options.file, "FILE",
               "File to write, such as SWEEP.yaml; - prints it. An existing file is kept.");
           grammar.option("--model", options.asked.model, "MODEL",
-              "Preset of the model. Default: tiny and mini.");
+              "Preset of the model, a YAML file, or Hugging Face's config.json. Default: tiny and "
+              "mini.");
           grammar.option("--cluster", options.asked.cluster, "PRESET",
               "Preset of the cluster. Default: this-machine.");
           grammar.option("--trainer", options.asked.trainer, "TRAINER",

@@ -4,7 +4,6 @@
 #include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "explore/model_config.hpp"
 #include "explore/question.hpp"
 #include "plan/advice.hpp"
 #include "plan/suggested_sweep.hpp"
@@ -73,30 +72,8 @@ struct SuggestOptions {
   bool explain = false;
 };
 
-bool is_config(std::string_view model) {
-  return model.ends_with(".json");
-}
-
 bool is_file(std::string_view model) {
-  return is_config(model) || model.ends_with(".yaml") || model.find('/') != model.npos;
-}
-
-/// Of a config.json the name is its folder's, as a model's repository is called.
-std::string name_of_config(const std::filesystem::path& file) {
-  if (file.stem() != "config") return file.stem().string();
-  const auto folder = std::filesystem::absolute(file).parent_path().filename().string();
-  return folder.empty() ? "model" : folder;
-}
-
-Result<ModelSpec> model_in_file(const Session& session, const std::string& file) {
-  if (!is_config(file)) return load_model(file, session.installation.presets);
-  SHARDSWEEP_ASSIGN(const auto text, read_sweep_text(file));
-  auto read = model_of_config(text, name_of_config(file));
-  if (!read) return tl::unexpected<Fault>(read.error().in(file));
-  if (!read->unknown.empty())
-    say(fmt::format("{}: these keys are unknown here, and change no number: {}.", file,
-        fmt::join(read->unknown, ", ")));
-  return read->model;
+  return model.ends_with(".json") || model.ends_with(".yaml") || model.find('/') != model.npos;
 }
 
 /// What no preset describes.
@@ -142,7 +119,7 @@ Result<OwnSpecs> own_specs(const Session& session) {
         fmt::format("Give {}, or --from with a sweep that has measured some.", missing));
   }
   if (is_file(model)) {
-    SHARDSWEEP_ASSIGN(own.model, model_in_file(session, model));
+    SHARDSWEEP_ASSIGN(own.model, load_model(model, session.installation.presets));
   }
   return own;
 }

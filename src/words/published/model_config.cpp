@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a published file leaves out is in a data file (sweeps/model_types.json): for each
+// `model_type` its class's defaults, its names of keys, and what the planner cannot count. So a
+// model is counted by the class that its file names, and never by a guess. A value becomes one
+// of a few canonical keys first; only these are read here. A key that neither the class nor the
+// list of harmless ones knows is named as not understood.
+#include "published/model_config.hpp"
+
+#include "builtin/files.hpp"
+#include "sweep/model_shape.hpp"
+#include "text/characters.hpp"
+#include "text/expression.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct NumberOfConfig {
+  std::int64_t ModelSpec::*member;
+  std::string_view key;
+  bool required = false;
+};
+constexpr std::array<NumberOfConfig, 21> config_numbers{{
+    {&ModelSpec::layers, "num_hidden_layers", true},
+    {&ModelSpec::hidden, "hidden_size", true},
+    {&ModelSpec::heads, "num_attention_heads", true},
+    {&ModelSpec::vocab, "vocab_size", true},
+    {&ModelSpec::ffn, "intermediate_size"},
+    {&ModelSpec::kv_heads, "num_key_value_heads"},
+    {&ModelSpec::head_dim, "head_dim"},
+    {&ModelSpec::experts, "num_experts"},
+    {&ModelSpec::experts_per_token, "num_experts_per_tok"},
+    {&ModelSpec::expert_ffn, "moe_intermediate_size"},
+    {&ModelSpec::shared_experts, "n_shared_experts"},
+    {&ModelSpec::shared_ffn, "shared_expert_intermediate_size"},
+    {&ModelSpec::dense_layers, "first_k_dense_replace"},
+    {&ModelSpec::kv_lora_rank, "kv_lora_rank"},
+    {&ModelSpec::q_lora_rank, "q_lora_rank"},
+    {&ModelSpec::qk_rope_head_dim, "qk_rope_head_dim"},
+    {&ModelSpec::v_head_dim, "v_head_dim"},
+    {&ModelSpec::mtp_layers, "num_nextn_predict_layers"},
+    {&ModelSpec::ffn_matrices, "ffn_matrices"},
+    {&ModelSpec::state_width, "state_width"},
+    {&ModelSpec::state_keys, "state_keys"},
+}};
+
+tl::unexpected<Fault> refuse_config(std::string what) {
+  return fault(FaultKind::invalid_input, "config.json: " + std::move(what));
+}
+
+/// A section of the data file.
+const Json& section(std::string_view name) {
+  static const Json all = [] {
+    constexpr bool throws = true;
+    constexpr bool comments = true;
+    const auto text = builtin::text_of("sweeps/model_types.json");
+    return Json::parse(text.value_or("{}"), nullptr, throws, comments);
+  }();
+  return all.at(std::string(name));
+}
+
+bool lists(const Json& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+/// A class, over the class that it is like.
+Json class_of(std::string_view type) {
+  const auto& types = section("types");
+  const auto found = types.find(std::string(type));
+  if (found == types.end()) return Json::object();
+  Json row = Json::object();
+  if (found->contains("like")) row = class_of(found->at("like").get<std::string>());
+  for (const auto& [key, value] : found->items()) {
+    // What a class says anew is computed after what it takes over.
+    row.erase(key);
+    row[key] = value;
+  }
+  return row;
+}
+
+std::string text_at(const Json& map, std::string_view key) {
+  const auto found = map.find(key);
+  return found != map.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+/// The names, in files, of canonical keys.
+std::string canonical(const Json& row, const std::string& key) {
+  if (const auto own = row.find("names"); own != row.end() && own->contains(key))
+    return own->at(key).get<std::string>();
+  for (const auto& [name, aliases] : section("keys").items()) {
+    if (name == key || lists(aliases, key)) return name;
+  }
+  return key;
+}
+
+/// A file's values by canonical keys, with its class's defaults.
+class Config {
+ public:
+  explicit Config(std::string type) : type_(std::move(type)), row_(class_of(type_)) {}
+
+  [[nodiscard]] bool is_known() const { return !row_.empty(); }
+  [[nodiscard]] const std::string& type() const { return type_; }
+  [[nodiscard]] const Json& row() const { return row_; }
+  /// Keys that are neither read nor known to change no number, in the file's order.
+  [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_; }
+
+  void take(const Json& part, const std::string& before = "") {
+    for (const auto& [key, value] : part.items()) {
+      const std::string path = before + key;
+      if (value.is_null() || value == "auto") continue;
+      if (value.is_object() && lists(section("nested"), path)) {
+        take(value, path + ".");
+        continue;
+      }
+      const auto name = canonical(row_, path);
+      if (!knows(name)) {
+        if (!lists(section("harmless"), key)) unknown_.push_back(path);
+      } else if (!values_.contains(name)) {
+        values_[name] = value;
+      }
+    }
+  }
+
+  /// Texts that begin with '=' are computed from what is there; of 'set' in place of it.
+  Result<void> complete() {
+    for (const auto& [key, value] : row_.items())
+      SHARDSWEEP_TRY(put(key, value, false));
+    if (const auto set = row_.find("set"); set != row_.end()) {
+      for (const auto& [key, value] : set->items())
+        SHARDSWEEP_TRY(put(key, value, true));
+    }
+    return {};
+  }
+
+  /// 0: not there. A list of one value for each layer is that value, if all are equal.
+  [[nodiscard]] Result<std::int64_t> number(std::string_view key) const {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return 0;
+    const Json* value = &*found;
+    if (value->is_array() && !value->empty()) {
+      if (std::any_of(
+              value->begin(), value->end(), [&](const Json& one) { return one != value->front(); }))
+        return refuse_config(
+            fmt::format("{} differs from layer to layer ({}), and a model here has one "
+                        "kind of it",
+                in_quotes(key), value->dump()));
+      value = &value->front();
+    }
+    constexpr double most = std::int64_t{1} << 26;
+    const double read = value->is_number() ? value->get<double>()
+        : value->is_boolean()              ? (value->get<bool>() ? 1 : 0)
+                                           : -1;
+    if (read < 0 || read > most || read != std::floor(read))
+      return refuse_config(fmt::format(
+          "{} is {}, and no whole number from 0 to {:.0f}", in_quotes(key), value->dump(), most));
+    return static_cast<std::int64_t>(read);
+  }
+
+  [[nodiscard]] bool flag(std::string_view key, bool otherwise) const {
+    const auto found = values_.find(key);
+    return found != values_.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+  }
+
+  [[nodiscard]] const Json* list(std::string_view key) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? nullptr : &*found;
+  }
+
+ private:
+  [[nodiscard]] bool knows(const std::string& name) const {
+    return section("keys").contains(name) || row_.contains(name) ||
+        (row_.contains("reads") && lists(row_.at("reads"), name));
+  }
+
+  Result<void> put(const std::string& key, const Json& value, bool over) {
+    if (lists(section("words"), key) || (values_.contains(key) && !over)) return {};
+    const auto* text = value.get_ptr<const std::string*>();
+    if (text == nullptr || !text->starts_with('=')) {
+      values_[key] = value;
+      return {};
+    }
+    std::map<std::string, std::string, std::less<>> held;
+    const auto text_of = [&](std::string_view name) -> std::optional<std::string_view> {
+      const auto found = values_.find(name);
+      std::string written = "0";
+      if (found != values_.end() && found->is_number())
+        written = fmt::to_string(std::llround(found->get<double>()));
+      if (found != values_.end() && found->is_boolean()) written = found->get<bool>() ? "1" : "0";
+      return held.insert_or_assign(std::string(name), std::move(written)).first->second;
+    };
+    auto result = computed(std::string_view(*text).substr(1), text_of);
+    if (!result)
+      return refuse_config(fmt::format(
+          "{} of model_type {}: {}", in_quotes(key), in_quotes(type_), result.error().what));
+    values_[key] = std::stoll(*result);
+    return {};
+  }
+
+  std::string type_;
+  Json row_;
+  Json values_ = Json::object();
+  std::vector<std::string> unknown_;
+};
+
+/// How many layers have what.
+struct Kinds {
+  std::int64_t attention = 0;
+  std::int64_t window = 0;  ///< of those
+  std::int64_t state = 0;
+  std::int64_t dense = 0;
+  std::int64_t experts = 0;
+};
+
+/// Of lists of words, of numbers or one letter for each layer; a shorter list goes on from its
+/// start.
+Result<Kinds> counted_kinds(const Json& list, std::int64_t layers) {
+  std::vector<std::string> words;
+  if (const auto* letters = list.get_ptr<const std::string*>()) {
+    for (const char letter : *letters) {
+      if (letter != '|') words.emplace_back(1, letter);
+    }
+  } else if (list.is_array()) {
+    for (const auto& one : list)
+      words.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  Kinds kinds;
+  if (words.empty()) return kinds;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const auto& word = words[static_cast<std::size_t>(layer) % words.size()];
+    const auto kind = text_at(section("kinds"), word);
+    if (kind.empty())
+      return refuse_config(
+          fmt::format("a layer is {}, which is no kind known here", in_quotes(word)));
+    if (kind == "attention" || kind == "window" || kind == "both") ++kinds.attention;
+    if (kind == "window") ++kinds.window;
+    if (kind == "state" || kind == "both") ++kinds.state;
+    if (kind == "dense") ++kinds.dense;
+    if (kind == "experts") ++kinds.experts;
+  }
+  return kinds;
+}
+
+/// Which layers have attention, and which of them a window: by a list, or each n-th.
+Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
+  SHARDSWEEP_ASSIGN(const auto window, config.number("sliding_window"));
+  const auto between = text_at(config.row(), "between");
+  Kinds kinds;
+  if (const auto* list = config.list("layer_types")) {
+    SHARDSWEEP_ASSIGN(kinds, counted_kinds(*list, model.layers));
+  } else {
+    std::int64_t every = 0;
+    if (const auto* letters = config.list("attention_every");
+        letters != nullptr && letters->is_string()) {
+      every = static_cast<std::int64_t>(letters->get<std::string>().size());  // "LLLG"
+    } else {
+      SHARDSWEEP_ASSIGN(every, config.number("attention_every"));
+    }
+    std::int64_t apart = every > 0 ? model.layers / every : model.layers;
+    if (const auto* places = config.list("attention_at"); places != nullptr && places->is_array())
+      apart = static_cast<std::int64_t>(places->size());
+    kinds.attention = apart;
+    if (between == "state") {
+      kinds.state = model.layers - apart;
+    } else if (between == "both") {
+      kinds.state = model.layers;
+    } else {
+      kinds.attention = model.layers;
+      kinds.window = every > 0 ? model.layers - apart : model.layers;
+    }
+  }
+  const bool single = kinds.dense + kinds.experts > 0;
+  if (single) {
+    model.ffn_layers = kinds.dense + kinds.experts;
+    model.expert_layers = kinds.experts;
+    // One feed-forward part of a kind that no layer has says nothing.
+    if (kinds.experts == 0) model.experts = 0;
+  }
+  if (kinds.attention == 0)
+    return refuse_config("no layer has attention: nothing here describes such a model");
+  model.state_layers = kinds.state;
+  if (kinds.attention != model.layers - kinds.state) model.attention_layers = kinds.attention;
+  if (window > 0 && kinds.window > 0 && config.flag("use_sliding_window", true)) {
+    model.window = window;
+    SHARDSWEEP_ASSIGN(const auto full, config.number("max_window_layers"));
+    const auto windowed = full > 0 ? std::max<std::int64_t>(model.layers - full, 0) : kinds.window;
+    if (windowed == 0) model.window = 0;
+    if (windowed < kinds.attention) model.window_layers = windowed;
+  }
+  if (model.state_layers == 0) model.state_width = model.state_keys = 0;
+  return {};
+}
+
+/// Which layers have experts: by a list, or each n-th between a first and a last one.
+Result<void> read_expert_layers(const Config& config, ModelSpec& model) {
+  if (model.ffn_layers > 0) return {};
+  std::int64_t sparse = 0;
+  const auto* list = config.list("mlp_layer_types");
+  if (list == nullptr || !list->is_array()) list = config.list("moe_every");
+  if (list != nullptr && list->is_array()) {
+    const auto has_experts = [](const Json& layer) {
+      return layer.is_string() ? text_at(section("kinds"), layer.get<std::string>()) == "experts"
+                               : layer != 0;
+    };
+    const auto first = std::find_if(list->begin(), list->end(), has_experts);
+    model.dense_layers = first - list->begin();
+    sparse = std::count_if(first, list->end(), has_experts);
+  } else {
+    SHARDSWEEP_ASSIGN(auto every, config.number("moe_every"));
+    SHARDSWEEP_ASSIGN(const auto last, config.number("moe_layer_end_index"));
+    every = std::max<std::int64_t>(every, 1);
+    const auto end = last > 0 ? std::min(last + 1, model.layers) : model.layers;
+    sparse = end / every - model.dense_layers / every;
+    if (const auto* dense = config.list("mlp_only_layers"); dense != nullptr && dense->is_array())
+      sparse -= static_cast<std::int64_t>(dense->size());
+  }
+  if (sparse <= 0) return refuse_config("it has experts, and no layer that has them");
+  if (sparse != model.layers - model.dense_layers) model.expert_layers = sparse;
+  return {};
+}
+
+/// Multi-head latent attention: heads have keys of their own, and 'head_dim' may be there and
+/// mean the rotary part.
+Result<void> complete_attention(const Config& config, ModelSpec& model) {
+  if (model.kv_lora_rank == 0) {
+    model.q_lora_rank = model.qk_rope_head_dim = model.v_head_dim = 0;
+    if (model.kv_heads == 0) model.kv_heads = model.heads;
+  } else {
+    for (const std::string_view key : {"qk_nope_head_dim", "v_head_dim"}) {
+      SHARDSWEEP_ASSIGN(const auto values, config.number(key));
+      if (values == 0)
+        return refuse_config(
+            fmt::format("it has 'kv_lora_rank' (latent attention) and no {}", in_quotes(key)));
+    }
+    SHARDSWEEP_ASSIGN(const auto nope, config.number("qk_nope_head_dim"));
+    model.head_dim = nope + model.qk_rope_head_dim;
+    model.kv_heads = model.heads;
+  }
+  if (model.head_dim > 0 && model.head_dim * model.heads == model.hidden) model.head_dim = 0;
+  return read_attention_layers(config, model);
+}
+
+Result<void> complete_ffn(const Config& config, ModelSpec& model) {
+  // Mixtral and GPT-OSS call an expert's width that of the layer.
+  if (model.experts > 0 && model.expert_ffn == 0) model.expert_ffn = model.ffn;
+  if (model.experts == 1) model.experts = 0;
+  if (model.ffn == 0) model.ffn = model.expert_ffn;
+  if (model.ffn == 0) return refuse_config("it has no 'intermediate_size'");
+  if (model.ffn_matrices != 2) model.ffn_matrices = 0;
+  if (model.experts == 0) {
+    model.experts_per_token = model.expert_ffn = model.expert_layers = 0;
+    model.shared_experts = model.shared_ffn = model.dense_layers = 0;
+    return {};
+  }
+  if (model.expert_ffn > 0 && model.shared_ffn % model.expert_ffn == 0) {
+    if (model.shared_ffn > 0) model.shared_experts = model.shared_ffn / model.expert_ffn;
+    model.shared_ffn = 0;
+  }
+  if (model.shared_ffn > 0) model.shared_experts = 0;
+  return read_expert_layers(config, model);
+}
+
+/// What no formula of the planner knows, as sentences.
+Result<std::string> note_of(const Config& config, const ModelSpec& model, bool sees) {
+  std::vector<std::string> parts;
+  SHARDSWEEP_ASSIGN(const auto values, config.number("v_head_dim"));
+  if (!model.is_latent() && values > 0 && values != model.head_size())
+    parts.push_back(
+        fmt::format("values of {} in each head, counted as {}", values, model.head_size()));
+  if (auto own = text_at(config.row(), "note"); !own.empty()) parts.push_back(std::move(own));
+  if (sees) parts.emplace_back("what is not text (its text part alone is read)");
+  std::vector<std::string> sentences;
+  if (!parts.empty())
+    sentences.push_back(fmt::format("Predictions leave out: {}.", fmt::join(parts, "; ")));
+  if (!config.type().empty() && !config.is_known())
+    sentences.push_back(
+        fmt::format("model_type {} is unknown: read as Llama.", in_quotes(config.type())));
+  constexpr std::size_t most = 8;
+  const auto& unknown = config.unknown();
+  if (!unknown.empty()) {
+    const std::vector<std::string> first(unknown.begin(),
+        unknown.begin() + static_cast<std::ptrdiff_t>(std::min(most, unknown.size())));
+    sentences.push_back(
+        fmt::format("Not understood, and not counted: {}{}.", fmt::join(first, ", "),
+            unknown.size() > most ? fmt::format(" and {} more", unknown.size() - most) : ""));
+  }
+  return fmt::format("{}", fmt::join(sentences, " ")).substr(0, 400);
+}
+
+Result<void> check_ranges(const ModelSpec& model) {
+  for (const auto& field : shape_fields) {
+    if (model.*field.member > field.most)
+      return refuse_config(fmt::format("{} is {}, more than {}",
+          field.alias.empty() ? field.name : field.alias, model.*field.member, field.most));
+  }
+  const auto mistakes = shape_mistakes(model);
+  if (!mistakes.empty()) return refuse_config(mistakes.front().what);
+  return {};
+}
+
+Result<void> read_numbers(const Config& config, ModelSpec& model) {
+  for (const auto& number : config_numbers) {
+    SHARDSWEEP_ASSIGN(model.*number.member, config.number(number.key));
+    if (!number.required || model.*number.member > 0) continue;
+    const auto defaults = config.type().empty()
+        ? "no 'model_type', whose defaults would tell"
+        : fmt::format("no default is known of model_type {}", in_quotes(config.type()));
+    return refuse_config(fmt::format("it has no {}, and {}", in_quotes(number.key), defaults));
+  }
+  return {};
+}
+
+/// Meta's params.json has a factor in place of the width [llama's model.py: two thirds of 4 h,
+/// times that, in multiples].
+void complete_meta(Json& config) {
+  if (config.contains("hidden_dim") || !config["dim"].is_number_integer()) return;
+  const auto number = [&](std::string_view key, double otherwise) {
+    const auto found = config.find(key);
+    return found != config.end() && found->is_number() ? found->get<double>() : otherwise;
+  };
+  const double narrow = std::floor(8 * number("dim", 0) / 3);
+  const double width = std::floor(number("ffn_dim_multiplier", 1) * narrow);
+  const double step = std::max(1.0, number("multiple_of", 256));
+  const double whole = std::ceil(width / step) * step;
+  if (whole > 0 && whole < 1e9) config["hidden_dim"] = static_cast<std::int64_t>(whole);
+  if (number("vocab_size", -1) < 0) config["vocab_size"] = 32000;
+}
+
+/// The part of a model that also sees or hears which is text.
+const Json* text_part(const Json& whole) {
+  for (const auto& name : section("text_parts")) {
+    const auto part = whole.find(name.get<std::string>());
+    if (part != whole.end() && part->is_object()) {
+      const auto* inner = text_part(*part);
+      return inner != nullptr ? inner : &*part;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
+  auto whole = Json::parse(json, nullptr, false);
+  if (!whole.is_object()) return refuse_config("it is no JSON object");
+  auto type = text_at(whole, "model_type");
+  if (type.empty() && whole.contains("dim") && whole.contains("n_layers")) {
+    type = "params.json";
+    complete_meta(whole);
+  }
+  const Json* text = text_part(whole);
+  if (text != nullptr && !text_at(*text, "model_type").empty()) type = text_at(*text, "model_type");
+  Config config(type);
+  if (const auto why = text_at(config.row(), "refuse"); !why.empty())
+    return refuse_config(fmt::format("model_type {}: {}", in_quotes(type), why));
+  config.take(text != nullptr ? *text : whole);
+  if (text != nullptr && whole.contains("tie_word_embeddings"))
+    config.take(Json{{"tie_word_embeddings", whole["tie_word_embeddings"]}});
+  SHARDSWEEP_TRY(config.complete());
+  ModelSpec model;
+  model.name = std::move(name);
+  SHARDSWEEP_TRY(read_numbers(config, model));
+  SHARDSWEEP_TRY(complete_attention(config, model));
+  SHARDSWEEP_TRY(complete_ffn(config, model));
+  // As the base class of all configurations has it.
+  model.tied_embeddings = config.flag("tie_word_embeddings", true);
+  SHARDSWEEP_ASSIGN(model.note, note_of(config, model, text != nullptr));
+  SHARDSWEEP_TRY(check_ranges(model));
+  return model;
+}
+
+}  // namespace shardsweep
