@@ -65,6 +65,8 @@ Result<std::shared_ptr<const Learnt>> read_learnt(
   SHARDSWEEP_ASSIGN(knowledge.name, text_of(*found, "name"));
   SHARDSWEEP_ASSIGN(knowledge.family, text_of(*found, "family"));
   if (knowledge.family != request.family->name) return nullptr;
+  if (found->contains("cluster"))
+    SHARDSWEEP_TRY(read_map(*found, "cluster", knowledge.cluster, {"gpus_per_node", "memory"}));
   constexpr std::size_t most_models = 200;
   SHARDSWEEP_TRY(read_list(*found, "models", most_models, [&](const Json& entry) -> Result<void> {
     SHARDSWEEP_ASSIGN(auto model, read_model(entry));
@@ -76,7 +78,8 @@ Result<std::shared_ptr<const Learnt>> read_learnt(
         return read_object(entry, "a measured run", knowledge.runs.emplace_back(),
             {"model", "gpus", "seq_len", "dtype", "layout", "outcome"});
       }));
-  SHARDSWEEP_ASSIGN(auto learnt, learn(knowledge, request.cluster, *request.family));
+  SHARDSWEEP_ASSIGN(
+      auto learnt, learn(knowledge, request.cluster, *request.family, dtype_of(request)));
   return std::make_shared<const Learnt>(std::move(learnt));
 }
 
@@ -100,7 +103,10 @@ Result<Question> read_question(const Json& question) {
   SHARDSWEEP_ASSIGN(request.model, read_model(model == question.end() ? Json() : *model));
   SHARDSWEEP_TRY(read_map(question, "cluster", request.cluster, {"gpus_per_node", "memory"}));
   SHARDSWEEP_ASSIGN(const auto family, text_of(question, "family"));
-  SHARDSWEEP_ASSIGN(request.family, find_family(family.empty() ? "shardbench" : family));
+  request.family = &default_family(request.cluster);
+  if (!family.empty()) {
+    SHARDSWEEP_ASSIGN(request.family, find_family(family));
+  }
   SHARDSWEEP_ASSIGN(const auto gpus, number_of(question, "gpus", most_gpus));
   SHARDSWEEP_ASSIGN(request, on_gpus(std::move(request), static_cast<std::int32_t>(gpus)));
   SHARDSWEEP_ASSIGN(const auto length, number_of(question, "seq_len", 1 << 24));

@@ -25,6 +25,8 @@ std::string spread_text(const RatioSpread& spread) {
 
 /// How far the predictor was off where it was measured.
 void append_errors(const Learnt& learnt, std::vector<std::string>& lines) {
+  if (!learnt.unused.empty()) lines.push_back(learnt.unused);
+  if (learnt.runs.empty()) return;
   const auto runs = counted(static_cast<std::int64_t>(learnt.runs.size()), "layout");
   lines.push_back(fmt::format("Learnt from {} of '{}'.", runs, learnt.name));
   if (learnt.speed.count > 0)
@@ -56,9 +58,12 @@ std::string asked_sentence(const SuggestRequest& request) {
   const auto nodes = request.nodes > 0 && per_node > 0
       ? fmt::format(" ({} of {})", counted(request.nodes, "node"), per_node)
       : std::string();
-  return fmt::format("{}: {} on {}{} of {}, {} tokens per sample, {} per train step",
-      request.model.name, parameters_sentence(request.model), counted(request.gpus, "GPU"), nodes,
-      request.cluster.name, grouped(request.seq_len), grouped(request.global_batch_tokens));
+  const auto& family = *request.family;
+  const bool doubtful = !family.measured_on_gpus && !request.cluster.gpu.empty();
+  return fmt::format("{} for {}{}: {} on {}{} of {}, {} tokens per sample, {} per train step",
+      request.model.name, family.title, doubtful ? " (never measured on a GPU)" : "",
+      parameters_sentence(request.model), counted(request.gpus, "GPU"), nodes, request.cluster.name,
+      grouped(request.seq_len), grouped(request.global_batch_tokens));
 }
 
 std::string headline(const SuggestRequest& request, const SuggestedLayout& layout) {
@@ -108,8 +113,9 @@ std::vector<std::string> trust(const SuggestRequest& request, const SuggestedLay
           : fmt::format("Train step: {} {}; the time model expects two of three measurements "
                         "within that.",
                 sigma_text(layout),
-                request.learnt ? "with what was learnt"
-                               : "before anything is measured on the cluster"));
+                request.learnt && !request.learnt->runs.empty()
+                    ? "with what was learnt"
+                    : "before anything is measured on the cluster"));
   if (request.learnt) append_errors(*request.learnt, lines);
   lines.push_back(
       fmt::format("Memory: {} by the optimistic estimate, {} by the pessimistic "

@@ -3,6 +3,7 @@
 
 #include "sweep/axis_setting.hpp"
 #include "text/numbers.hpp"
+#include "text/units.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -30,6 +31,13 @@ bool is_of(const MeasuredLayout& measured, const ModelSpec& model, const Point& 
 
 bool has_run(const MeasuredLayout& measured) {
   return measured.seen.outcome == Outcome::completed;
+}
+
+std::string hardware_text(const ClusterSpec& cluster) {
+  return fmt::format("{} of {}",
+      cluster.gpu.empty() ? counted(cluster.gpus_per_node, "CPU slot")
+                          : fmt::format("{} {} per node", cluster.gpus_per_node, cluster.gpu),
+      size_text(cluster.memory_bytes));
 }
 
 }  // namespace
@@ -92,13 +100,25 @@ const MeasuredLayout* Learnt::of(const ModelSpec& model, const Point& point) con
   return found == runs.end() ? nullptr : &*found;
 }
 
-Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family) {
+Result<Learnt> learn(
+    const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype) {
   const Predictor before(cluster, family);
-  Learnt learnt{.name = knowledge.name, .predictor = before, .runs = {}, .speed = {}, .memory = {}};
+  Learnt learnt{.name = knowledge.name, .predictor = before};
+  const bool known_hardware = knowledge.cluster.memory_bytes > 0;
+  if (known_hardware && !same_hardware(knowledge.cluster, cluster)) {
+    learnt.unused = fmt::format("Nothing is learnt from '{}': it ran on {}, and {} has {}.",
+        knowledge.name, hardware_text(knowledge.cluster), cluster.name, hardware_text(cluster));
+    return learnt;
+  }
+  std::int64_t of_other_dtype = 0;
   std::vector<double> speeds;
   std::vector<double> peaks;
   for (const auto& run : knowledge.runs) {
     SHARDSWEEP_ASSIGN(auto seen, observation_of(knowledge.models, run, cluster.gpus_per_node));
+    if (seen.point.dtype != dtype) {
+      ++of_other_dtype;
+      continue;
+    }
     if (seen.tokens_per_s_per_gpu > 0) {
       const auto guess = before.guess(seen.model, seen.point);
       if (!guess.time.nominal)
@@ -114,6 +134,10 @@ Result<Learnt> learn(const Knowledge& knowledge, const ClusterSpec& cluster, con
     if (has_run(a) != has_run(b)) return has_run(a);
     return a.seen.tokens_per_s_per_gpu > b.seen.tokens_per_s_per_gpu;
   });
+  if (of_other_dtype > 0)
+    learnt.unused = fmt::format("{} of '{}' in another dtype than {} {} not used.",
+        counted(of_other_dtype, "layout"), knowledge.name,
+        dtype_words[static_cast<std::size_t>(dtype)], of_other_dtype == 1 ? "is" : "are");
   learnt.speed = spread_of(std::move(speeds));
   learnt.memory = spread_of(std::move(peaks));
   return learnt;

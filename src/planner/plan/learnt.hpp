@@ -88,9 +88,10 @@ struct MeasuredLayout {
 struct Learnt {
   std::string name;
   Predictor predictor;
-  std::vector<MeasuredLayout> runs;  ///< fastest first, those out of memory last
-  RatioSpread speed;
-  RatioSpread memory;  ///< of the peak that the trainer reports
+  std::vector<MeasuredLayout> runs{};  ///< fastest first, those out of memory last
+  RatioSpread speed{};
+  RatioSpread memory{};  ///< of the peak that the trainer reports
+  std::string unused{};  ///< a sentence: what was measured and says nothing of the question
 
   /// The fastest completed run with this model, precision and length on so many GPUs that is
   /// as `wanted` says. Null: there is none.
@@ -100,10 +101,11 @@ struct Learnt {
   [[nodiscard]] const MeasuredLayout* of(const ModelSpec& model, const Point& point) const;
 };
 
-/// For a cluster with these rates: those of the knowledge, or others. Faults (invalid_input): a
-/// run of no such model, or whose layout, dtype or outcome nobody can read.
+/// For a cluster with these rates: those of the knowledge, or others. Runs on other hardware or
+/// in another dtype are not used. Faults (invalid_input): a run of no such model, or whose
+/// layout, dtype or outcome nobody can read.
 [[nodiscard]] Result<Learnt> learn(
-    const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family);
+    const Knowledge& knowledge, const ClusterSpec& cluster, const Family& family, Dtype dtype);
 
 /// "measured: 9,300 tokens/s per GPU in 3 runs", or "ran out of memory when it was measured".
 [[nodiscard]] std::string measured_sentence(const MeasuredLayout& measured);

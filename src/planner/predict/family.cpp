@@ -205,12 +205,15 @@ std::span<const Family> families() {
   static const std::array<Family, 4> all{{
       {.name = "shardbench",
           .trainer = "the benchmark that comes with shardsweep",
+          .title = "shardbench",
           .fitted_to = "its own plan of memory, which is exact, and no run on a GPU",
           .memory = shardbench_gpu(),
           .constants_off_by = 0,
-          .time = shardbench_time()},
+          .time = shardbench_time(),
+          .measured_on_gpus = false},
       {.name = "nanotron",
           .trainer = "Hugging Face nanotron, as in the Ultra-Scale Playbook",
+          .title = "nanotron",
           .words = "nanotron",
           .fitted_to = "1,020 runs of 1B to 469B models on 8 to 512 H100",
           .memory = nanotron(),
@@ -221,6 +224,7 @@ std::span<const Family> families() {
           .retries_near_the_limit = true},
       {.name = "megatron",
           .trainer = "Megatron-LM and what is built on Megatron core",
+          .title = "Megatron-LM",
           .words = "megatron",
           .memory = megatron(),
           .least = megatron_least(),
@@ -229,6 +233,7 @@ std::span<const Family> families() {
           .usual_zero = 1},
       {.name = "fsdp",
           .trainer = "PyTorch FSDP: torchtitan, llm-foundry",
+          .title = "PyTorch FSDP",
           .words = "torchtitan",
           .fitted_to = "torchtitan's 8B tables on 8 and 128 H100",
           .memory = fsdp(),
@@ -274,16 +279,25 @@ Family shardbench_with(std::string_view profile) {
 
 }  // namespace
 
+const Family& default_family(const ClusterSpec& cluster) {
+  const auto all = families();
+  const std::string_view name = cluster.gpu.empty() ? "shardbench" : "megatron";
+  return *std::find_if(
+      all.begin(), all.end(), [&](const Family& family) { return family.name == name; });
+}
+
+bool same_hardware(const ClusterSpec& a, const ClusterSpec& b) {
+  return std::tie(a.gpu, a.gpus_per_node, a.memory_bytes) ==
+      std::tie(b.gpu, b.gpus_per_node, b.memory_bytes);
+}
+
 bool is_kin(const SweepSpec& a, const SweepSpec& b) {
-  const auto hardware = [](const ClusterSpec& cluster) {
-    return std::tuple(cluster.name, cluster.gpu, cluster.gpus_per_node, cluster.memory_bytes);
-  };
   const Family& family = family_of(a.runner);
   // Programs of no known family have nothing in common but that.
   const bool same_trainer =
       find_family(family.name).has_value() || a.runner.known_as() == b.runner.known_as();
-  return hardware(a.cluster) == hardware(b.cluster) && a.proof_of.empty() && b.proof_of.empty() &&
-      &family == &family_of(b.runner) && same_trainer;
+  return a.cluster.name == b.cluster.name && same_hardware(a.cluster, b.cluster) &&
+      a.proof_of.empty() && b.proof_of.empty() && &family == &family_of(b.runner) && same_trainer;
 }
 
 const Family& family_of(const RunnerSpec& runner) {

@@ -18,6 +18,7 @@ namespace shardsweep {
 struct Family {
   std::string_view name;
   std::string_view trainer;  ///< which programs, in a sentence
+  std::string_view title{};  ///< the trainer's own name
   /// The trainer of configuration.hpp in whose words its layouts are written; empty: none.
   std::string_view words{};
   std::string_view fitted_to = "formulas and sources, no runs";  ///< what its constants are from
@@ -40,6 +41,7 @@ struct Family {
   /// Its allocator gives cached blocks back and asks again where little is left: such runs end,
   /// four times as slow (30 of 1,765 in the playbook's sweep, whose log holds an OOM).
   bool retries_near_the_limit = false;
+  bool measured_on_gpus = true;
 };
 
 /// shardbench, nanotron, megatron, fsdp.
@@ -47,6 +49,14 @@ struct Family {
 
 /// By its exact name. Faults: invalid_input, which lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
+
+/// Of a question that names none: Megatron-LM's on GPUs. The benchmark's without them, where no
+/// other family runs.
+[[nodiscard]] const Family& default_family(const ClusterSpec& cluster);
+
+/// Whether speeds and memory on one say something of the other: the same devices, as many to a
+/// node.
+[[nodiscard]] bool same_hardware(const ClusterSpec& a, const ClusterSpec& b);
 
 /// That of a sweep's runner; shardbench's has the habits of its profile.
 [[nodiscard]] const Family& family_of(const RunnerSpec& runner);

@@ -49,7 +49,7 @@ Knowledge knowledge(std::vector<LearntRun> runs) {
 }
 
 SuggestRequest with(SuggestRequest request, const Knowledge& known) {
-  auto learnt = learn(known, request.cluster, *request.family);
+  auto learnt = learn(known, request.cluster, *request.family, Dtype::bf16);
   REQUIRE(learnt);
   request.learnt = std::make_shared<const Learnt>(*std::move(learnt));
   return request;
@@ -140,4 +140,20 @@ TEST_CASE("mistakes of what a question has learnt") {
   run = run_of(best, 1);
   run.dtype = "int3";
   CHECK(!asked(run).empty());
+}
+
+TEST_CASE("nothing is learnt from other hardware or another dtype, and that is said") {
+  const SuggestRequest request = eight_gpus();
+  const Suggestion before = *suggest(request);
+  auto known = knowledge({run_of(before.layouts.front(), 0.1)});
+  known.cluster.gpu = "another";
+  const auto other = with(request, known);
+  CHECK(other.learnt->runs.empty());
+  CHECK(other.learnt->unused.find("Nothing is learnt from 'first'") != std::string::npos);
+  const auto after = *suggest(other);
+  CHECK(after.layouts.front().tokens_per_s_per_gpu == before.layouts.front().tokens_per_s_per_gpu);
+  CHECK(after.layouts.front().guess.log_sigma == before.layouts.front().guess.log_sigma);
+  known.cluster = h100();
+  known.runs.front().dtype = "fp8";
+  CHECK(with(request, known).learnt->unused.find("another dtype than bf16") != std::string::npos);
 }

@@ -153,9 +153,10 @@ Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
 }
 
 /// Of another trainer nothing is learnt from what this one has shown.
-Result<std::string> family_asked(const Session& session, const OwnSpecs& own) {
+Result<std::string> family_asked(
+    const Session& session, const OwnSpecs& own, const ClusterSpec& cluster) {
   const auto& family = session.options.asked.family;
-  if (!own.measured) return family.empty() ? "shardbench" : family;
+  if (!own.measured) return family.empty() ? std::string(default_family(cluster).name) : family;
   if (family.empty() || family == own.measured->family) return own.measured->family;
   return fault(FaultKind::invalid_input,
       fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
@@ -168,7 +169,7 @@ Result<SuggestRequest> request_of(const Session& session) {
   const auto& own = options.of<SuggestOptions>();
   SHARDSWEEP_ASSIGN(const auto specs, own_specs(session));
   SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session, specs));
-  SHARDSWEEP_ASSIGN(const auto family, family_asked(session, specs));
+  SHARDSWEEP_ASSIGN(const auto family, family_asked(session, specs, sweep.cluster));
   SuggestRequest request;
   SHARDSWEEP_ASSIGN(request.family, find_family(family));
   request.model = sweep.models.at(0);
@@ -183,7 +184,8 @@ Result<SuggestRequest> request_of(const Session& session) {
     request.dtype = static_cast<Dtype>(dtype);
   }
   if (specs.measured) {
-    SHARDSWEEP_ASSIGN(auto learnt, learn(*specs.measured, request.cluster, *request.family));
+    SHARDSWEEP_ASSIGN(
+        auto learnt, learn(*specs.measured, request.cluster, *request.family, dtype_of(request)));
     request.learnt = std::make_shared<const Learnt>(std::move(learnt));
   }
   const auto nodes = constant(sweep, "nodes");
@@ -275,7 +277,7 @@ extern const Command command_suggest{.name = "suggest",
               "Show the three steps behind the answer, and rules of thumb.");
           grammar.option("--write", options.out, "FILE",
               "Write a sweep file of these layouts and their neighbours.");
-          grammar.family("Family of the trainer. Default: shardbench.");
+          grammar.family("Family of the trainer. Default: megatron, or shardbench without GPUs.");
           grammar.format();
         },
     .run = run_suggest};
