@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "picture/heatmap_picture.hpp"
 
-#include "picture/share_steps.hpp"
 #include "picture/text_box.hpp"
 #include "show/cell_text.hpp"
 #include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
+#include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 
 #include <fmt/format.h>

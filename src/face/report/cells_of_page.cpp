@@ -2,8 +2,8 @@
 #include "report/cells_of_page.hpp"
 
 #include "answer/answer.hpp"
-#include "picture/share_steps.hpp"
 #include "picture/svg.hpp"
+#include "show/share_steps.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 

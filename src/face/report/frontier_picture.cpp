@@ -2,9 +2,9 @@
 #include "report/frontier_picture.hpp"
 
 #include "picture/heatmap_picture.hpp"
-#include "picture/share_steps.hpp"
 #include "report/charts.hpp"
 #include "show/cell_text.hpp"
+#include "show/share_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

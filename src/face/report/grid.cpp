@@ -2,12 +2,12 @@
 #include "report/grid.hpp"
 
 #include "picture/heatmap_picture.hpp"
-#include "picture/share_steps.hpp"
 #include "picture/svg.hpp"
 #include "report/cells_of_page.hpp"
 #include "report/outcomes.hpp"
 #include "show/cell_text.hpp"
 #include "show/heatmap_cell.hpp"
+#include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a page shows over all cells: scaling, how the best was found, what the nodes were used
 // for.
-#include "picture/share_steps.hpp"
 #include "picture/svg.hpp"
 #include "report/charts.hpp"
 #include "report/outcomes.hpp"
 #include "report/page.hpp"
 #include "report/sections.hpp"
 #include "show/cell_text.hpp"
+#include "show/share_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>

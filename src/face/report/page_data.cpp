@@ -2,9 +2,9 @@
 #include "report/page_data.hpp"
 
 #include "picture/heatmap_picture.hpp"
-#include "picture/share_steps.hpp"
 #include "show/cell_text.hpp"
 #include "show/format.hpp"
+#include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 
 #include <shardsweep/axis_table.hpp>

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scale of heatmaps: viridis, whose lightness grows from step to step, also for those who
-// do not see red and green; and the text colour that can be read on it.
+// The text colour that can be read on another one, and the scale of values.
 #pragma once
 
 #include <shardsweep/drawing.hpp>
 
 namespace shardsweep {
-
-/// `share` from 0 (dark violet) to 1 (yellow); what lies outside is the nearest end.
-[[nodiscard]] Colour viridis(double share);
 
 /// Contrast of WCAG 2.1: 1 to 21.
 [[nodiscard]] double contrast(Colour a, Colour b);

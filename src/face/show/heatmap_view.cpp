@@ -5,6 +5,7 @@
 #include "show/colour.hpp"
 #include "show/heatmap_cell.hpp"
 #include "show/heatmap_table.hpp"
+#include "show/share_steps.hpp"
 #include "show/table_view.hpp"
 #include "text/numbers.hpp"
 
@@ -27,27 +28,25 @@ namespace {
 constexpr char more_to_run = '+';
 constexpr char ranked_otherwise = '*';
 
-// Viridis in the 256 colours of xterm: lightness grows from step to step, also for those who do
-// not see red and green. Text is white on the two dark ones, else black: contrast above 5:1.
+// The steps in the 256 colours of xterm. Text on them has a contrast above 5:1.
 struct Shade {
   int background;
   int foreground;
 };
 constexpr int white = 231;
 constexpr int black = 16;
-constexpr std::array<Shade, 6> ramp{
-    {{53, white}, {24, white}, {31, black}, {36, black}, {113, black}, {220, black}}};
+constexpr std::array<Shade, most_steps> shades{{{255, black}, {189, black}, {152, black},
+    {110, black}, {74, black}, {25, white}, {24, white}, {17, white}}};
 
-/// The codes of a background and of the text that can be read on it.
-std::string shade(double share, bool truecolour) {
+/// The codes of a step's background and of the text that can be read on it.
+std::string shade(int step, bool truecolour) {
   if (truecolour) {
-    const Colour back = viridis(share);
+    const Colour back = step_colour(step);
     const Colour front = readable_on(back);
     return fmt::format("\x1b[48;2;{};{};{};38;2;{};{};{}m", back.red, back.green, back.blue,
         front.red, front.green, front.blue);
   }
-  const auto step = static_cast<std::size_t>(share * static_cast<double>(ramp.size()));
-  const Shade& found = ramp[std::min(step, ramp.size() - 1)];
+  const Shade& found = shades.at(static_cast<std::size_t>(step - 1));
   return fmt::format("\x1b[48;5;{};38;5;{}m", found.background, found.foreground);
 }
 
@@ -83,7 +82,7 @@ struct Block {
 struct Grid {
   std::size_t labels = 0;  ///< width of the rows' labels
   std::vector<Block> blocks;
-  ColourScale scale;
+  std::vector<std::vector<int>> steps;  ///< of each cell; 0: no colour
   Terminal terminal;
 };
 
@@ -117,7 +116,7 @@ std::size_t column_width(const Heatmap& heatmap, std::size_t column) {
 
 Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
   constexpr std::size_t least_cell = 8;
-  Grid grid{width_of_labels(heatmap), {}, colour_scale(heatmap), terminal};
+  Grid grid{width_of_labels(heatmap), {}, steps_of(heatmap), terminal};
   if (terminal.width) {
     const auto most = *terminal.width - least_cell - blanks_of_cell - 1;
     grid.labels = std::min(grid.labels, most);
@@ -138,13 +137,10 @@ Grid grid_of(const Heatmap& heatmap, const Terminal& terminal) {
 }
 
 /// A cell's text, in its colour and with a blank on either side.
-std::string painted(const Grid& grid, const HeatmapCell& cell, const std::string& text) {
-  if (!grid.terminal.colour) return " " + text + " ";
-  if (cell.value && std::isfinite(*cell.value)) {
-    return fmt::format(
-        "{} {} \x1b[0m", shade(grid.scale.share(*cell.value), grid.terminal.truecolour), text);
-  }
-  return fmt::format("\x1b[2m {} \x1b[0m", text);
+std::string painted(const Terminal& terminal, int step, const std::string& text) {
+  if (!terminal.colour) return " " + text + " ";
+  const auto codes = step > 0 ? shade(step, terminal.truecolour) : "\x1b[2m";
+  return fmt::format("{} {} \x1b[0m", codes, text);
 }
 
 void append_trimmed(std::string& out, std::string line) {
@@ -180,7 +176,7 @@ void append_row(std::string& out, const Heatmap& heatmap, const Grid& grid, cons
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const auto text =
           padded(at < cells[i].size() ? cells[i][at] : "", block.widths[i], Align::left);
-      line += painted(grid, heatmap.cells[row][block.first + i], text);
+      line += painted(grid.terminal, grid.steps[row][block.first + i], text);
     }
     append_trimmed(out, line);
   }
@@ -253,16 +249,17 @@ void append_legend(std::string& out, const Heatmap& heatmap) {
   if (more) out += fmt::format("{}  this cell has trials that have not run yet\n", more_to_run);
 }
 
-/// From the lowest to the highest colour.
-std::string colour_bar(const Heatmap& heatmap, const Grid& grid) {
-  const auto& scale = grid.scale;
-  if (!grid.terminal.colour || !scale.any || heatmap.value_name == "outcome") return {};
-  constexpr int steps = 12;
+/// What the colours mean, as the legend of a picture says it.
+std::string colour_bar(const Heatmap& heatmap, const Terminal& terminal) {
+  const auto scale = colour_scale(heatmap);
+  if (!terminal.colour || !scale.any || heatmap.value_name == "outcome") return {};
+  const bool rows = by_row(heatmap);
   std::string bar;
-  for (int step = 0; step < steps; ++step)
-    bar += shade((step + 0.5) / steps, grid.terminal.truecolour) + ' ';
-  return fmt::format(
-      "{} {}\x1b[0m {}\n", value_text(heatmap, scale.low), bar, value_text(heatmap, scale.high));
+  for (int step = most_steps; step > 0; --step)
+    bar += painted(terminal, step, rows ? step_name(step) : "");
+  return rows ? fmt::format("share of the row's best, at least:\n{}\n", bar)
+              : fmt::format("{} {} {}\n", value_text(heatmap, scale.high), bar,
+                    value_text(heatmap, scale.low));
 }
 
 constexpr std::size_t legend_indent = 3;
@@ -285,7 +282,7 @@ std::string as_grid(const Heatmap& heatmap, const Terminal& terminal) {
         fmt::format("runner: {}\n", printable(fmt::format("{}", fmt::join(heatmap.runners, ", "))));
   }
   return in_charset(
-      out + colour_bar(heatmap, grid) + fold_lines(below, terminal.width, legend_indent),
+      out + colour_bar(heatmap, terminal) + fold_lines(below, terminal.width, legend_indent),
       terminal.utf8);
 }
 

@@ -38,12 +38,22 @@ TEST_CASE("a heatmap says whose measurements it shows") {
   CHECK(heatmap_text(heatmap, {}).ends_with("\nrunner: mine 1.2, shardbench 0.2.0\n"));
 }
 
-TEST_CASE("colour goes from the lowest to the highest value") {
+TEST_CASE("a row of models has its own scale, as in a picture") {
   const auto text = heatmap_text(sample(), {.terminal = {.colour = true}});
-  CHECK(text.find("\x1b[48;5;220;38;5;16m 1,235 + \x1b[0m") != std::string::npos);
-  CHECK(text.find("\x1b[48;5;53;38;5;231m 99      \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[48;5;17;38;5;231m 1,235 + \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[48;5;17;38;5;231m 99      \x1b[0m") != std::string::npos);
   CHECK(text.find("\x1b[2m M       \x1b[0m") != std::string::npos);
+  CHECK(text.find("share of the row's best, at least:\n\x1b[48;5;17;38;5;231m 97 % \x1b[0m") !=
+      std::string::npos);
   CHECK(heatmap_text(sample(), {}).find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("rows that are no models have one scale, from the lowest to the highest value") {
+  auto heatmap = sample();
+  heatmap.row_name = "tp";
+  const auto text = heatmap_text(heatmap, {.terminal = {.colour = true}});
+  CHECK(text.find("\x1b[48;5;17;38;5;231m 1,235 + \x1b[0m") != std::string::npos);
+  CHECK(text.find("\x1b[48;5;255;38;5;16m 99      \x1b[0m") != std::string::npos);
 }
 
 TEST_CASE("outcomes are words") {
@@ -175,9 +185,7 @@ TEST_CASE("a prediction is no part of the scale") {
 
 TEST_CASE("a terminal of 24 bits gets the scale itself") {
   const auto text = heatmap_text(sample(), {.terminal = {.colour = true, .truecolour = true}});
-  CHECK(text.find("\x1b[48;2;253;231;37;38;2;0;0;0m 1,235 + \x1b[0m") != std::string::npos);
-  CHECK(text.find("\x1b[48;2;68;1;84;38;2;255;255;255m 99      \x1b[0m") != std::string::npos);
-  CHECK(text.find("\n99 \x1b[48;2;") != std::string::npos);
+  CHECK(text.find("\x1b[48;2;8;63;93;38;2;255;255;255m 1,235 + \x1b[0m") != std::string::npos);
 }
 
 TEST_CASE("facets are heatmaps below each other, or one table with their column") {

@@ -23,7 +23,7 @@ inline constexpr int most_steps = 8;
 /// `97 % and more`, …, `below 20 %`.
 [[nodiscard]] std::string step_name(int step);
 
-/// On paper and on a light page; page.css has the same.
+/// On paper, on a light page and on a terminal; page.css has the same.
 [[nodiscard]] Colour step_colour(int step);
 
 /// By share of the row's best: where rows are models and more is better.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "picture/share_steps.hpp"
+#include "show/share_steps.hpp"
 
 #include "show/heatmap_cell.hpp"
 
@@ -77,7 +77,8 @@ std::vector<std::vector<int>> steps_of(const Heatmap& heatmap) {
     auto& own = steps.emplace_back();
     const double best = best_of(row);
     for (const auto& cell : row) {
-      if (!is_measured(cell) || !cell.value || heatmap.value_name == "outcome") {
+      const bool shown = is_measured(cell) && cell.value && std::isfinite(*cell.value);
+      if (!shown || heatmap.value_name == "outcome") {
         own.push_back(0);
       } else if (rows_alone) {
         own.push_back(share_step(best > 0 ? *cell.value / best : 1));
