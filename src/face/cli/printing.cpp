@@ -59,10 +59,12 @@ void mean_last_sweep(Session& session) {
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
+  constexpr std::size_t width_in_a_pipe = 120;
   return {.format = session.options.format,
       .terminal = terminal_of(STDOUT_FILENO),
       .important = std::move(important),
-      .wide = session.options.wide};
+      .wide = session.options.wide,
+      .usual_width = width_in_a_pipe};
 }
 
 void drop_nodes_where_none(Table& table) {

@@ -7,12 +7,14 @@
 #include "show/cell_text.hpp"
 #include "show/column.hpp"
 #include "sweep/identity.hpp"
+#include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/clock.hpp>
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,8 +48,10 @@ bool has_nominal_time(const PlannedTrial& trial) {
   return trial.prediction.attempt_s > 0 && trial.prediction.train_step_s <= 0;
 }
 
-// In a table: which model, world and layout, and of the rest what is not the same everywhere.
+// In a table: which model and world, and of the rest what is not the same everywhere. A layout
+// has one column: of many narrow ones a terminal would drop some that tell rows apart.
 bool is_shown(const AxisInfo& axis, const Plan& plan) {
+  if (axis.of_layout()) return false;
   if (axis.is(AxisUse::named)) return true;
   const auto& trials = plan.trials;
   // Efforts are named by nodes or by gpus.
@@ -99,6 +103,8 @@ PlanView plan_columns(const SweepSpec& sweep, const Plan& plan, const Identifier
     columns.push_back({std::string(axis.name),
         [&axis, value_of](Trial trial) { return value_of(axis, trial.point); },
         if_shown(is_shown(axis, plan))});
+  columns.push_back(
+      {"layout", {}, For::people, "", [](Trial trial) { return layout_text(trial.point); }});
   columns.push_back({"repeat", [](Trial trial) { return std::int64_t{trial.point.repeat}; },
       if_shown(sweep.measure.repeats > 1)});
   columns.push_back({"global_batch", [](Trial trial) { return trial.point.layout.global_batch(); },
@@ -115,13 +121,12 @@ PlanView plan_columns(const SweepSpec& sweep, const Plan& plan, const Identifier
 /// The more important a column is, the narrower a terminal may be that shows it. A var tells
 /// trials apart as the layout does.
 std::vector<std::string_view> important_columns(const SweepSpec& sweep) {
-  std::vector<std::string_view> names{"model"};
+  std::vector<std::string_view> names{"layout"};
   for (const auto& var : sweep.vars)
     names.emplace_back(var.name);
   names.insert(names.end(),
-      {"tp", "pp", "dp", "micro_batch", "predicted_tokens_per_s_per_gpu", "nodes", "gpus",
-          "recompute", "zero", "grad_accum", "predicted_memory_bytes", "predicted_train_step_s",
-          "predicted_gpu_hours"});
+      {"model", "predicted_tokens_per_s_per_gpu", "nodes", "gpus", "predicted_memory_bytes",
+          "predicted_train_step_s", "predicted_gpu_hours"});
   return names;
 }
 
@@ -147,7 +152,12 @@ Efforts efforts_of(const SweepSpec& sweep, const Plan& plan) {
 class PlanWriter {
  public:
   PlanWriter(Buffer& out, const SweepSpec& sweep, const Plan& plan, const PlanText& text)
-      : out_(out), sweep_(sweep), plan_(plan), flush_(text.flush), terminal_(text.terminal) {}
+      : out_(out),
+        sweep_(sweep),
+        plan_(plan),
+        flush_(text.flush),
+        terminal_(text.terminal),
+        usual_width_(text.usual_width) {}
 
   void csv(const Identifier& names) { trials(names, Format::csv); }
 
@@ -396,7 +406,10 @@ class PlanWriter {
 
   void trials(std::size_t shown) {
     write_view(out_, plan_columns(sweep_, plan_, nullptr), std::span(plan_.trials).first(shown),
-        {.terminal = terminal_, .important = important_columns(sweep_)}, flush_);
+        {.terminal = terminal_,
+            .important = important_columns(sweep_),
+            .usual_width = usual_width_},
+        flush_);
     if (shown == plan_.trials.size()) return;
     const auto more = trial_count() - static_cast<std::int64_t>(shown);
     sentence(fmt::format("… and {} more: --all shows them", counted(more, "trial")));
@@ -407,6 +420,7 @@ class PlanWriter {
   const Plan& plan_;
   const Flush& flush_;
   Terminal terminal_;
+  std::optional<std::size_t> usual_width_;
 };
 
 }  // namespace

@@ -10,6 +10,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <optional>
+
 namespace shardsweep {
 
 /// Trials that a table shows where the whole is not asked for.
@@ -19,11 +22,12 @@ struct PlanText {
   Format format = Format::table;
   bool whole = true;  ///< false: of a table the first trials_shown trials
   Flush flush{};
-  Terminal terminal{};  ///< of a table
+  Terminal terminal{};                       ///< of a table
+  std::optional<std::size_t> usual_width{};  ///< TableStyle::usual_width, of the trials
 };
 
-/// table: counts by verdict and constraint with an example each, the trials in order with what
-/// varies in their layout, predicted memory, train step and GPU-hours; `whole` shows all of
+/// table: counts by verdict and constraint with an example each, the trials in order with their
+/// layout, predicted memory, train step and GPU-hours; `whole` shows all of
 /// them. csv and json are always whole: a line per trial; one object {sweep, cluster, points,
 /// duplicates, feasible, left_out: {constraint: count}, examples: {constraint: why}, warnings,
 /// lanes, gpu_hours, excluded: [{when, points}], worlds: [{nodes, gpus, trials, run_time_s,

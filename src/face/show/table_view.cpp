@@ -7,6 +7,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/point.hpp>
+#include <shardsweep/result_columns.hpp>
 
 #include <algorithm>
 #include <array>
@@ -116,7 +117,8 @@ void add_pairs(Lines& lines, const Pairs& pairs) {
 }
 
 std::optional<std::size_t> width_for(const TableStyle& style) {
-  return style.wide ? std::nullopt : style.terminal.width;
+  if (style.wide) return std::nullopt;
+  return style.terminal.width || style.every ? style.terminal.width : style.usual_width;
 }
 
 class TableWriter {
@@ -356,6 +358,19 @@ bool is_turned(const Table& table) {
   return is_turned(table.columns);
 }
 
+namespace {
+
+/// A column that a view has named. Axes and vars are words of sweep files, as users type them.
+bool is_own_name(std::string_view column) {
+  const auto is_it = [column](const ViewColumn& one) { return one.name == column; };
+  return find_axis(column) == nullptr &&
+      (worth_of(column) < columns_of_worth() || is_prose(column) ||
+          std::any_of(result_columns.begin(), result_columns.end(), is_it) ||
+          std::any_of(node_columns.begin(), node_columns.end(), is_it));
+}
+
+}  // namespace
+
 std::string title_of(std::string_view column) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 39> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
@@ -388,7 +403,9 @@ std::string title_of(std::string_view column) {
     std::replace(title.begin(), title.end(), '_', ' ');
     return title;
   }
-  return std::string(column);
+  std::string title(column);
+  if (is_own_name(column)) std::replace(title.begin(), title.end(), '_', ' ');
+  return title;
 }
 
 void write_columns(fmt::memory_buffer& out, std::vector<TextColumn> columns, std::size_t rows,

@@ -31,7 +31,9 @@ struct TableStyle {
   std::vector<std::string_view> important{};
   bool every = false;  ///< the columns were asked for: none is moved above or left out
   bool wide = false;   ///< all columns in lines, whatever the width
-  bool raw = false;    ///< names as titles; stored times in csv and json: the answer to SQL
+  /// Of a table in a pipe, where columns are chosen; none: as wide as it wants to be.
+  std::optional<std::size_t> usual_width{};
+  bool raw = false;  ///< names as titles; stored times in csv and json: the answer to SQL
 };
 
 /// table: a header line, columns two blanks apart, numbers to the right, no blanks at the ends

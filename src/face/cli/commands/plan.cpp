@@ -145,11 +145,13 @@ Result<ExitCode> run_plan(const Session& session) {
     text.clear();
   };
   fmt::memory_buffer out;
+  const auto style = table_style(session);
   write_plan(out, planned.sweep, planned.capabilities, planned.plan,
       {.format = session.options.format,
           .whole = session.options.of<PlanOptions>().all || ::isatty(STDOUT_FILENO) == 0,
           .flush = flush,
-          .terminal = session.options.wide ? Terminal{} : terminal_of(STDOUT_FILENO)});
+          .terminal = session.options.wide ? Terminal{} : style.terminal,
+          .usual_width = session.options.wide ? std::nullopt : style.usual_width});
   flush(out);
   SHARDSWEEP_TRY(written);
   // The notes have said why.
