@@ -7,6 +7,7 @@
 #include "plan/plan.hpp"
 #include "predict/family.hpp"
 #include "search/extrapolation.hpp"
+#include "show/column.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
@@ -17,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,28 +101,60 @@ std::vector<Target> targets_of(const std::vector<Planned>& plans, const KnownRun
   return targets;
 }
 
-Table table_of(const std::vector<ExtrapolatedCell>& cells, const std::vector<Target>& targets,
-    std::size_t most) {
-  Table table;
-  table.columns = {"model", "seq_len", "nodes", "gpus", "layout",
-      "extrapolated_tokens_per_s_per_gpu", "low", "high", "chance_to_fit", "tested_on_runs",
-      "tested_outward"};
+/// A guess, its cell and the layout that it is about.
+struct Guess {
+  const ExtrapolatedCell* cell = nullptr;
+  const Extrapolation* of = nullptr;
+  const Target* target = nullptr;
+
+  [[nodiscard]] const Point& point() const { return target->trial->point; }
+};
+
+/// The first `most` of each cell.
+std::vector<Guess> guesses_of(const std::vector<ExtrapolatedCell>& cells,
+    const std::vector<Target>& targets, std::size_t most) {
+  std::vector<Guess> guesses;
   for (const ExtrapolatedCell& cell : cells) {
-    for (std::size_t i = 0; i < std::min(most, cell.layouts.size()); ++i) {
-      const Extrapolation& one = cell.layouts[i];
-      const Target& target = targets[one.target];
-      const Point& point = target.trial->point;
-      const double factor = cell.factor_of(one);
-      const double speed = one.tokens_per_s_per_gpu;
-      table.rows.push_back(
-          {target.planned->sweep.models.at(static_cast<std::size_t>(point.model)).name,
-              std::int64_t{point.seq_len}, std::int64_t{point.nodes}, std::int64_t{point.gpus},
-              layout_text(point), speed, speed / factor, speed * factor, one.fits,
-              static_cast<std::int64_t>(cell.test.runs),
-              cell.test.runs > 0 ? Value(cell.test.outward) : Value()});
-    }
+    for (const Extrapolation& one :
+        std::span(cell.layouts).first(std::min(most, cell.layouts.size())))
+      guesses.push_back({&cell, &one, &targets[one.target]});
   }
-  return table;
+  return guesses;
+}
+
+const View<Guess>& guess_view() {
+  using One = const Guess&;
+  static const View<Guess> view{{"model",
+                                    [](One guess) {
+                                      return guess.target->planned->sweep.models
+                                          .at(static_cast<std::size_t>(guess.point().model))
+                                          .name;
+                                    }},
+      {"seq_len", [](One guess) { return std::int64_t{guess.point().seq_len}; }},
+      {"nodes", [](One guess) { return std::int64_t{guess.point().nodes}; }},
+      {"gpus", [](One guess) { return std::int64_t{guess.point().gpus}; }},
+      {"layout", [](One guess) { return layout_text(guess.point()); }},
+      {"extrapolated_tokens_per_s_per_gpu",
+          [](One guess) { return guess.of->tokens_per_s_per_gpu; }, For::all,
+          "tokens/s/GPU, guessed"},
+      {"low",
+          [](One guess) {
+            return guess.of->tokens_per_s_per_gpu / guess.cell->factor_of(*guess.of);
+          }},
+      {"high",
+          [](One guess) {
+            return guess.of->tokens_per_s_per_gpu * guess.cell->factor_of(*guess.of);
+          }},
+      {"chance_to_fit", [](One guess) { return guess.of->fits; }, For::all, "chance to fit",
+          [](One guess) { return percent_text(guess.of->fits); }},
+      {"tested_on_runs", [](One guess) { return static_cast<std::int64_t>(guess.cell->test.runs); },
+          For::all, "tested on runs"},
+      {"tested_outward",
+          [](One guess) {
+            return guess.cell->test.runs > 0 ? Value(guess.cell->test.outward) : Value();
+          },
+          For::all, "tested outward"}};
+  return view;
 }
 
 /// The least expensive of the first layouts of all cells: with how much more is known after it.
@@ -193,10 +227,11 @@ Result<ExitCode> run_extrapolate(const Session& session) {
         fmt::format("'{}' has measured every layout of these sizes. 'shardsweep best' "
                     "prints the fastest.",
             known.spec.name));
-  SHARDSWEEP_TRY(print_table(table_of(cells, targets, static_cast<std::size_t>(options.asked.top)),
+  const auto guesses = guesses_of(cells, targets, static_cast<std::size_t>(options.asked.top));
+  SHARDSWEEP_TRY(print_result(view_text(guess_view(), guesses,
       table_style(session,
           {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high", "gpus", "nodes", "model",
-              "seq_len", "chance_to_fit"})));
+              "seq_len", "chance_to_fit"}))));
   say_how_sure(cells);
   const Target& check = cheapest(cells, targets);
   const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;

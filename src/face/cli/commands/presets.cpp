@@ -6,7 +6,7 @@
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "predict/memory.hpp"
-#include "show/table_view.hpp"
+#include "show/column.hpp"
 #include "text/nearest.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep {
@@ -72,101 +73,82 @@ std::string facts_of(const ClusterSpec& cluster) {
       size_text(cluster.memory_bytes), peak);
 }
 
-/// Both kinds in one table: for people a sentence, else a column per fact.
-class PresetTable {
- public:
-  explicit PresetTable(Format format) : facts_(format == Format::table) {
-    if (facts_) {
-      table_.columns = {"kind", "name", "from", "facts"};
-    } else {
-      table_.columns = {"kind", "name", "parameters"};
-      for (const auto& field : shape_fields)
-        table_.columns.emplace_back(field.name);
-      for (const auto* name :
-          {"active_parameters", "gpu", "gpus_per_node", "memory_bytes", "peak_flops_bf16", "from"})
-        table_.columns.emplace_back(name);
-    }
-  }
-  void add(const ModelSpec& model, std::string from) {
-    if (facts_) return add_facts("model", model.name, std::move(from), facts_of(model));
-    std::vector<Value> row(table_.columns.size());
-    row[0] = "model";
-    row[1] = model.name;
-    row[2] = parameters(model);
-    auto cell = row.begin() + 3;
-    for (const auto& field : shape_fields)
-      *cell++ = model.*field.member;
-    *cell = active_parameters(model);
-    row.back() = std::move(from);
-    table_.rows.push_back(std::move(row));
-  }
-  void add(const ClusterSpec& cluster, std::string from) {
-    if (facts_) return add_facts("cluster", cluster.name, std::move(from), facts_of(cluster));
-    const auto& bf16 = cluster.peak(Dtype::bf16);
-    std::vector<Value> row(table_.columns.size());
-    row[0] = "cluster";
-    row[1] = cluster.name;
-    const auto facts = row.end() - 5;
-    if (!cluster.gpu.empty()) facts[0] = cluster.gpu;
-    facts[1] = std::int64_t{cluster.gpus_per_node};
-    facts[2] = cluster.memory_bytes;
-    if (bf16) facts[3] = *bf16;
-    row.back() = std::move(from);
-    table_.rows.push_back(std::move(row));
-  }
-  void add_sweep(const std::string& name, const ShippedFile& sweep) {
-    if (facts_)
-      return add_facts("sweep", name, sweep.where(), shortened(first_comment(sweep.text)));
-    std::vector<Value> row(table_.columns.size());
-    row[0] = "sweep";
-    row[1] = name;
-    row.back() = sweep.where();
-    table_.rows.push_back(std::move(row));
-  }
-  [[nodiscard]] const Table& table() const { return table_; }
-
- private:
-  void add_facts(std::string kind, const std::string& name, std::string from, std::string facts) {
-    table_.rows.push_back({std::move(kind), name, std::move(from), std::move(facts)});
-  }
-  bool facts_;
-  Table table_;
+struct Preset {
+  std::string_view kind;
+  std::string name;
+  std::string from;
+  std::string facts;  ///< for people
+  std::optional<ModelSpec> model{};
+  std::optional<ClusterSpec> cluster{};
 };
 
+Result<Preset> preset_of(
+    const std::filesystem::path& folder, PresetKind kind, const std::string& name) {
+  SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, kind, name));
+  Preset preset{"sweep", name, file.where(), shortened(first_comment(file.text))};
+  if (kind == PresetKind::model) {
+    SHARDSWEEP_ASSIGN(preset.model, load_model(name, folder));
+    preset.kind = "model";
+    preset.facts = facts_of(*preset.model);
+  } else if (kind == PresetKind::cluster) {
+    SHARDSWEEP_ASSIGN(preset.cluster, load_cluster(name, folder));
+    preset.kind = "cluster";
+    preset.facts = facts_of(*preset.cluster);
+  }
+  return preset;
+}
+
+/// Of a model, or of a cluster; NULL of another preset.
+template <class Spec, class ValueOf>
+Column<Preset> fact(
+    std::string name, std::optional<Spec> Preset::*member, const ValueOf& value_of) {
+  return {std::move(name),
+      [member, value_of](const Preset& preset) {
+        return preset.*member ? Value(value_of(*(preset.*member))) : Value();
+      },
+      For::machines};
+}
+
 /// For people it is news where a preset comes from a file.
-void drop_if_all_built_in(Table& table) {
-  constexpr std::size_t from = 2;
-  const bool all = std::all_of(table.rows.begin(), table.rows.end(), [](const auto& row) {
-    const auto* text = std::get_if<std::string>(&row[from]);
-    return text != nullptr && *text == "built in";
+View<Preset> preset_view(const std::vector<Preset>& presets) {
+  const bool all_built_in = std::all_of(presets.begin(), presets.end(),
+      [](const Preset& preset) { return preset.from == "built in"; });
+  View<Preset> view{{"kind", [](const Preset& preset) { return std::string(preset.kind); }},
+      {"name", [](const Preset& preset) { return preset.name; }},
+      fact("parameters", &Preset::model, parameters)};
+  for (const auto& field : shape_fields)
+    view.push_back(fact(std::string(field.name), &Preset::model,
+        [&field](const ModelSpec& model) { return model.*field.member; }));
+  view.push_back(fact("active_parameters", &Preset::model, active_parameters));
+  const auto of_cluster = [&](std::string name, auto value_of) {
+    view.push_back(fact(std::move(name), &Preset::cluster, value_of));
+  };
+  of_cluster(
+      "gpu", [](const ClusterSpec& one) { return one.gpu.empty() ? Value() : Value(one.gpu); });
+  of_cluster(
+      "gpus_per_node", [](const ClusterSpec& one) { return std::int64_t{one.gpus_per_node}; });
+  of_cluster("memory_bytes", [](const ClusterSpec& one) { return one.memory_bytes; });
+  of_cluster("peak_flops_bf16", [](const ClusterSpec& one) {
+    const auto& bf16 = one.peak(Dtype::bf16);
+    return bf16 ? Value(*bf16) : Value();
   });
-  if (!all) return;
-  table.columns.erase(table.columns.begin() + from);
-  for (auto& row : table.rows)
-    row.erase(row.begin() + from);
+  view.push_back({"from", [](const Preset& preset) { return preset.from; },
+      all_built_in ? For::machines : For::all});
+  view.push_back({"facts", {}, For::people, "", [](const Preset& preset) { return preset.facts; }});
+  return view;
 }
 
 Result<ExitCode> list_presets(const Session& session) {
   const auto& folder = session.installation.presets;
-  PresetTable table(session.options.format);
+  std::vector<Preset> presets;
   for (const PresetKind kind : preset_kinds) {
     for (const std::string& name : preset_names(folder, kind)) {
-      SHARDSWEEP_ASSIGN(const ShippedFile file, read_preset(folder, kind, name));
-      if (kind == PresetKind::model) {
-        SHARDSWEEP_ASSIGN(const ModelSpec model, load_model(name, folder));
-        table.add(model, file.where());
-      } else if (kind == PresetKind::cluster) {
-        SHARDSWEEP_ASSIGN(const ClusterSpec cluster, load_cluster(name, folder));
-        table.add(cluster, file.where());
-      } else {
-        table.add_sweep(name, file);
-      }
+      SHARDSWEEP_ASSIGN(Preset preset, preset_of(folder, kind, name));
+      presets.push_back(std::move(preset));
     }
   }
-  Table listed = table.table();
-  if (session.options.format == Format::table) drop_if_all_built_in(listed);
-  SHARDSWEEP_TRY(
-      print_result(table_text(listed, table_style(session, {"kind", "name", "from", "facts"}))));
+  SHARDSWEEP_TRY(print_result(view_text(
+      preset_view(presets), presets, table_style(session, {"kind", "name", "from", "facts"}))));
   return ExitCode::done;
 }
 

@@ -7,9 +7,9 @@
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 #include "show/cell_text.hpp"
+#include "show/column.hpp"
 #include "show/live_view.hpp"
 #include "show/status_view.hpp"
-#include "show/table_view.hpp"
 
 #include <shardsweep/requests.hpp>
 #include <shardsweep/trouble.hpp>
@@ -58,38 +58,35 @@ std::string trouble_of(const std::vector<Trouble>& all, const std::string& sweep
 }
 
 /// For programs: a row per sweep, the same columns whatever happened.
-Table status_rows(const StatusLook& look) {
-  Table table;
-  table.columns = {"sweep", "state", "trials", "planned", "queued", "running", "ended"};
+View<SweepStatus> status_view(const StatusLook& look) {
+  using Sweep = const SweepStatus&;
+  View<SweepStatus> view{{"sweep", [](Sweep one) { return one.name; }},
+      {"state",
+          [](Sweep one) {
+            const bool done = one.state == "active" && state_text(one) == "done";
+            return done ? "done" : one.state;
+          }},
+      {"trials", [](Sweep one) { return one.trials; }}};
+  for (const State state : {State::planned, State::queued, State::running, State::ended})
+    view.push_back({std::string(name(state)),
+        [state](Sweep one) { return count_of(one.by_state, name(state)); }});
   for (const OutcomeInfo& row : outcome_table)
-    table.columns.emplace_back(row.name);
-  for (const char* column : {"undecided", "left_out", "remaining_s", "measured_over_predicted",
-           "running_trial", "removed_running", "waiting", "skipped_by", "trouble", "submitted_at",
-           "last_event_at", "remeasure_at"}) {
-    table.columns.emplace_back(column);
-  }
-  for (const SweepStatus& status : look.sweeps) {
-    const bool done = status.state == "active" && state_text(status) == "done";
-    std::vector<Value> row{status.name, done ? "done" : status.state, status.trials};
-    for (const State state : {State::planned, State::queued, State::running, State::ended})
-      row.emplace_back(count_of(status.by_state, name(state)));
-    for (const OutcomeInfo& outcome : outcome_table)
-      row.emplace_back(count_of(status.by_outcome, outcome.name));
-    row.emplace_back(status.undecided);
-    row.emplace_back(status.left_out);
-    row.emplace_back(status.remaining_s);
-    row.emplace_back(status.measured_over_predicted);
-    row.emplace_back(status.running);
-    row.emplace_back(status.removed_running);
-    row.emplace_back(status.waiting);
-    row.emplace_back(status.spared.empty() ? "" : status.spared.front().first);
-    row.emplace_back(trouble_of(look.trouble, status.name));
-    row.emplace_back(status.submitted_at);
-    row.emplace_back(status.last_event_at);
-    row.emplace_back(status.remeasure_at);
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+    view.push_back(
+        {std::string(row.name), [&row](Sweep one) { return count_of(one.by_outcome, row.name); }});
+  const View<SweepStatus> rest{{"undecided", [](Sweep one) { return one.undecided; }},
+      {"left_out", [](Sweep one) { return one.left_out; }},
+      {"remaining_s", [](Sweep one) { return one.remaining_s; }},
+      {"measured_over_predicted", [](Sweep one) { return one.measured_over_predicted; }},
+      {"running_trial", [](Sweep one) { return one.running; }},
+      {"removed_running", [](Sweep one) { return one.removed_running; }},
+      {"waiting", [](Sweep one) { return one.waiting; }},
+      {"skipped_by", [](Sweep one) { return one.spared.empty() ? "" : one.spared.front().first; }},
+      {"trouble", [&look](Sweep one) { return trouble_of(look.trouble, one.name); }},
+      {"submitted_at", [](Sweep one) { return one.submitted_at; }},
+      {"last_event_at", [](Sweep one) { return one.last_event_at; }},
+      {"remeasure_at", [](Sweep one) { return one.remeasure_at; }}};
+  view.insert(view.end(), rest.begin(), rest.end());
+  return view;
 }
 
 /// The sweeps that somebody has to go on with.
@@ -185,7 +182,8 @@ std::vector<std::string> sentences_of(const StatusLook& look) {
 Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
   const SweepVerdict verdict = verdict_of(look.current);
   if (session.options.format != Format::table) {
-    SHARDSWEEP_TRY(print_result(table_text(status_rows(look), session.options.format)));
+    SHARDSWEEP_TRY(print_result(
+        view_text(status_view(look), look.sweeps, {.format = session.options.format})));
     return verdict.code;
   }
   for (const std::string& sentence : sentences_of(look))
