@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Port: the database, as its many readers see it. Every answer is fetched whole before it is
-// printed, so that a reader that pauses never holds the writer up.
+// printed, in memory or in a file, so that a reader that pauses never holds the writer up.
 #pragma once
 
 #include <shardsweep/answer.hpp>
@@ -19,6 +19,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,12 @@ struct ResultsRequest {
   std::string sort;                  ///< column, `-column` for descending
   std::int64_t limit = 0;            ///< 0: all
   bool measured_only = false;
+};
+
+/// Takes an answer row by row: first the names of its columns.
+struct RowSink {
+  std::function<void(const std::vector<std::string>& columns)> begin;
+  std::function<void(const std::vector<Value>& row)> row;
 };
 
 /// What a cell shows of its layouts.
@@ -162,6 +169,14 @@ class Reader {
   /// authorizer.
   [[nodiscard]] virtual Result<Table> query(const std::string& sql) = 0;
   [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
+  /// The same for any number of rows. The sink must not wait for anybody: while it is given
+  /// rows, a journal other than WAL holds the writer up.
+  [[nodiscard]] virtual Result<void> each_result(
+      const ResultsRequest& request, const RowSink& sink) = 0;
+  /// How many trials are meant.
+  [[nodiscard]] virtual Result<std::int64_t> count(const Selection& selection) = 0;
+  /// All sweeps, in the order of their first submission.
+  [[nodiscard]] virtual Result<std::vector<SweepRow>> sweeps() = 0;
   /// The best measured layout per cell (model x seq_len x nodes|gpus), by tokens_per_s_per_gpu.
   /// As in cells(): a layout's value is the median over its repeats, a marked measurement is
   /// not ranked, and of several runners of one model, or versions of a runner, only the newest

@@ -6,6 +6,7 @@
 #include "store/deadline.hpp"
 #include "store/lease.hpp"
 #include "store/opening.hpp"
+#include "store/row_sql.hpp"
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
 #include "text/nearest.hpp"
@@ -48,6 +49,23 @@ class SqliteReader final : public Reader {
   }
   Result<Table> results(const ResultsRequest& request) override {
     return answer([&] { return sqlite::results(database_, request); });
+  }
+  Result<void> each_result(const ResultsRequest& request, const RowSink& sink) override {
+    return answer([&] { sqlite::each_result(database_, request, sink); }, longest_stream);
+  }
+  Result<std::int64_t> count(const Selection& selection) override {
+    return answer([&] { return sqlite::count(database_, selection); });
+  }
+  Result<std::vector<SweepRow>> sweeps() override {
+    return answer([&] {
+      Statement select(
+          database_, fmt::format("SELECT {} FROM sweeps ORDER BY id", columns_of<SweepRow>()));
+      auto row = select.use();
+      std::vector<SweepRow> all;
+      while (row.next())
+        all.push_back(read_row<SweepRow>(row));
+      return all;
+    });
   }
   Result<Table> best(const Selection& selection) override {
     return answer([&] { return sqlite::best(database_, selection); });
@@ -125,15 +143,16 @@ class SqliteReader final : public Reader {
 
  private:
   template <class Body>
-  auto answer(Body&& body) -> Result<decltype(body())> {
+  auto answer(Body&& body, std::chrono::seconds longest = longest_query)
+      -> Result<decltype(body())> {
     return guarded([&] {
-      const Deadline deadline(database_);
+      const Deadline deadline(database_, longest);
       try {
         return std::forward<Body>(body)();
       } catch (const SqliteError& error) {
         if (error.fault().kind != FaultKind::timed_out) throw;
         fail(FaultKind::timed_out,
-            fmt::format("the answer took longer than {} s: select less", longest_query.count()));
+            fmt::format("the answer took longer than {} s: select less", longest.count()));
       }
     });
   }

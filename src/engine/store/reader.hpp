@@ -16,6 +16,8 @@ namespace shardsweep::sqlite {
 
 [[nodiscard]] Table query(Database& database, const std::string& text);
 [[nodiscard]] Table results(Database& database, const ResultsRequest& request);
+void each_result(Database& database, const ResultsRequest& request, const RowSink& sink);
+[[nodiscard]] std::int64_t count(Database& database, const Selection& selection);
 [[nodiscard]] Table best(Database& database, const Selection& selection);
 [[nodiscard]] Table layouts(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);

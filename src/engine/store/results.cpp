@@ -85,7 +85,19 @@ void require_column(const Source& source, const std::string& column) {
                    : fmt::format("there is no column '{}'{}", column, hint));
 }
 
-Table results(Database& database, const ResultsRequest& request) {
+std::int64_t count(Database& database, const Selection& selection) {
+  const auto source = source_of(database, selection);
+  Statement select(
+      database, fmt::format("SELECT count(*) FROM {} WHERE {}", source.trial_rows, source.where));
+  auto row = select.use(source.chosen.sweeps, source.chosen.trials);
+  return row.next() ? row.integer(0) : 0;
+}
+
+namespace {
+
+/// `take(statement, its rows)`.
+template <class Take>
+auto with_results(Database& database, const ResultsRequest& request, Take&& take) {
   const bool every = request.columns == std::vector<std::string>{"all"};
   auto asked = every ? std::vector<std::string>{} : request.columns;
   asked.push_back(request.sort.substr(request.sort.starts_with('-') ? 1 : 0));
@@ -110,7 +122,28 @@ Table results(Database& database, const ResultsRequest& request) {
   Statement select(database,
       fmt::format("SELECT {} FROM {} WHERE {} ORDER BY {}", selected, source.rows, chosen, order));
   auto use = select.use(source.chosen.sweeps, source.chosen.trials);
-  return fetch(select, use);
+  return take(select, use);
+}
+
+}  // namespace
+
+Table results(Database& database, const ResultsRequest& request) {
+  return with_results(database, request, fetch);
+}
+
+void each_result(Database& database, const ResultsRequest& request, const RowSink& sink) {
+  with_results(database, request, [&](const Statement& select, Statement::Use& use) {
+    std::vector<std::string> columns;
+    for (int column = 0; column < select.columns(); ++column)
+      columns.push_back(select.column_name(column));
+    sink.begin(columns);
+    std::vector<Value> row(columns.size());
+    while (use.next()) {
+      for (int column = 0; column < select.columns(); ++column)
+        row[static_cast<std::size_t>(column)] = use.value(column);
+      sink.row(row);
+    }
+  });
 }
 
 }  // namespace shardsweep::sqlite

@@ -190,14 +190,8 @@ class HowFar {
     next_ = now + 1s;
     const auto reader = Reader::open(session_.home.database);
     if (!reader) return;
-    // A sweep's name holds no quotes.
-    const auto found = (*reader)->query(
-        fmt::format("SELECT count(*) FROM trials WHERE sweep IN (SELECT id FROM sweeps WHERE "
-                    "name = '{}')",
-            expected_.sweep));
-    if (!found || found->rows.empty()) return;
-    const auto* count = std::get_if<std::int64_t>(&found->rows.front().front());
-    if (count == nullptr) return;
+    const auto count = (*reader)->count({.names = {expected_.sweep}, .hidden = true});
+    if (!count) return;
     Ongoing::note_how_far(fmt::format("{} of {} trials {}", grouped(*count),
         grouped(expected_.trials), expected_.go ? "left" : "stored"));
   }

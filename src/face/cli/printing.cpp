@@ -41,21 +41,20 @@ void mean_last_sweep(Session& session) {
   if (!options.names.empty() || !options.where.empty() || options.all_sweeps) return;
   const auto reader = Reader::open(session.home.database);
   if (!reader) return;  // the command says why
-  const auto table =
-      (*reader)->query("SELECT name FROM sweeps ORDER BY submitted_at DESC, id DESC");
-  if (!table) return;
-  std::vector<std::string> sweeps;
-  for (const auto& row : table->rows)
-    sweeps.push_back(std::get<std::string>(row.front()));
-  const auto is_proof = [&](const std::string& name) {
-    return std::any_of(
-        sweeps.begin(), sweeps.end(), [&](const auto& of) { return proof_name(of) == name; });
+  auto sweeps = (*reader)->sweeps();
+  if (!sweeps) return;
+  std::stable_sort(sweeps->begin(), sweeps->end(), [](const SweepRow& a, const SweepRow& b) {
+    return std::pair(a.submitted_at, a.id) > std::pair(b.submitted_at, b.id);
+  });
+  const auto is_proof = [&](const SweepRow& sweep) {
+    return std::any_of(sweeps->begin(), sweeps->end(),
+        [&](const SweepRow& of) { return proof_name(of.name) == sweep.name; });
   };
-  const auto last = std::find_if_not(sweeps.begin(), sweeps.end(), is_proof);
-  if (last == sweeps.end() || sweeps.size() == 1) return;
-  options.names = {*last};
+  const auto last = std::find_if_not(sweeps->begin(), sweeps->end(), is_proof);
+  if (last == sweeps->end() || sweeps->size() == 1) return;
+  options.names = {last->name};
   say(fmt::format(
-      "Sweep '{}' alone, the last of {}. --all-sweeps shows all.", *last, sweeps.size()));
+      "Sweep '{}' alone, the last of {}. --all-sweeps shows all.", last->name, sweeps->size()));
 }
 
 TableStyle table_style(const Session& session, std::vector<std::string_view> important) {
@@ -147,24 +146,13 @@ Result<ExitCode> deliver(std::string_view text, const std::string& file, Readers
   return ExitCode::done;
 }
 
-namespace {
-
-Result<std::int64_t> count_trials(
-    Reader& reader, const Options& options, const std::string& where) {
-  SHARDSWEEP_ASSIGN(const Table all,
-      reader.results(
-          {.selection = {.names = options.names, .where = where, .hidden = options.hidden},
-              .columns = {"trial"}}));
-  return static_cast<std::int64_t>(all.rows.size());
-}
-
-}  // namespace
-
 Result<std::string> why_empty(Reader& reader, const Options& options) {
-  SHARDSWEEP_ASSIGN(const auto matching, count_trials(reader, options, options.where));
+  Selection selection{.names = options.names, .where = options.where, .hidden = options.hidden};
+  SHARDSWEEP_ASSIGN(const auto matching, reader.count(selection));
   if (matching == 0) {
     if (options.where.empty()) return "There is no trial. `shardsweep run SWEEP.yaml` makes some.";
-    SHARDSWEEP_ASSIGN(const auto all, count_trials(reader, options, ""));
+    selection.where.clear();
+    SHARDSWEEP_ASSIGN(const auto all, reader.count(selection));
     return fmt::format("0 of {} match.", counted(all, "trial"));
   }
   std::string outcomes;
@@ -193,6 +181,33 @@ Result<std::string> changed_since(Reader& reader, const Selection& selection) {
         "\nThe ranking is by the sweep's own runs. --at now ranks what was measured again; "
         "`shardsweep history` shows both.";
   return text;
+}
+
+Spool::~Spool() {
+  if (file_ != nullptr) std::fclose(file_);
+}
+
+void Spool::add(fmt::memory_buffer& text) {
+  if (file_ == nullptr) file_ = std::tmpfile();
+  failed_ =
+      failed_ || file_ == nullptr || std::fwrite(text.data(), 1, text.size(), file_) != text.size();
+  text.clear();
+}
+
+Result<void> Spool::print(std::string_view rest) {
+  const auto lost = [] {
+    return fault(FaultKind::unavailable,
+        fmt::format("the answer cannot be kept in a temporary file: {}", std::strerror(errno)));
+  };
+  if (failed_) return lost();
+  if (file_ != nullptr) {
+    std::rewind(file_);
+    std::vector<char> part(std::size_t{64} * 1024);
+    while (const auto count = std::fread(part.data(), 1, part.size(), file_))
+      SHARDSWEEP_TRY(print_result({part.data(), count}));
+    if (std::ferror(file_) != 0) return lost();
+  }
+  return print_result(rest);
 }
 
 Result<void> print_result(std::string_view text) {

@@ -5,6 +5,9 @@
 #include "cli/session.hpp"
 #include "show/table_view.hpp"
 
+#include <fmt/format.h>
+
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +41,24 @@ void drop_nodes_where_none(Table& table);
 [[nodiscard]] Result<bool> create_file(const std::string& file, const std::string& text);
 /// Never over a file that is there.
 [[nodiscard]] Result<void> write_new_file(const std::string& file, const std::string& text);
+
+/// A long answer, kept in a file without a name until all of it is there: who reads standard
+/// output slowly, as a pager does, must not hold the database's writer up.
+class Spool {
+ public:
+  Spool() = default;
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+  ~Spool();
+  /// Takes the text out of the buffer.
+  void add(fmt::memory_buffer& text);
+  /// To standard output: what was added, then `rest`.
+  [[nodiscard]] Result<void> print(std::string_view rest);
+
+ private:
+  std::FILE* file_ = nullptr;
+  bool failed_ = false;
+};
 
 /// The table to standard output, its note to standard error.
 [[nodiscard]] Result<ExitCode> print_table(const Table& table, const TableStyle& style);

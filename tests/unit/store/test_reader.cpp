@@ -220,6 +220,47 @@ TEST_CASE("results are filtered and sorted by columns and vars and nothing else"
             .what.starts_with("there is no column 'mfuu', did you mean 'mfu'?"));
 }
 
+TEST_CASE("results come row by row as they come in a table") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  fill(daemon, dir);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  const ResultsRequest request{.columns = {"all"}, .sort = "-tokens_per_s_per_gpu"};
+  Table streamed;
+  must(reader->each_result(request,
+      {[&](const auto& columns) { streamed.columns = columns; },
+          [&](const auto& row) { streamed.rows.push_back(row); }}));
+  const auto table = must(reader->results(request));
+  CHECK(streamed.columns == table.columns);
+  CHECK(rows_of(streamed) == rows_of(table));
+  CHECK(reader->each_result({.columns = {"mfuu"}}, {}).error().what.starts_with("there is no"));
+}
+
+TEST_CASE("trials are counted without being read") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  fill(daemon, dir);
+  const auto reader = must(Reader::open(dir / "a.db"));
+  CHECK(must(reader->count({})) == 24);
+  CHECK(must(reader->count({.names = {"demo"}, .where = "state <> 'ended'"})) == 18);
+  CHECK(must(reader->count({.where = "tokens_per_s_per_gpu >= 100"})) == 2);
+  CHECK(must(reader->count({.where = "nvls = 0 and outcome = 'oom'"})) == 2);
+  CHECK_FALSE(reader->count({.names = {"nobody"}}));
+}
+
+TEST_CASE("sweeps are rows in the order of their submission") {
+  const TempDir dir;
+  Daemon daemon(dir / "a.db");
+  daemon.submit(dir, {.name = "second"});
+  daemon.submit(dir, {.name = "first"});
+  const auto sweeps = must(must(Reader::open(dir / "a.db"))->sweeps());
+  REQUIRE(sweeps.size() == 2);
+  CHECK(sweeps[0].name == "second");
+  CHECK(sweeps[1].name == "first");
+  CHECK(sweeps[1].backend == Backend::local);
+  CHECK(sweeps[1].resolved == "resolved\n");
+}
+
 TEST_CASE("cells hold what ran and what did not and what can't") {
   const TempDir dir;
   Daemon daemon(dir / "a.db");

@@ -110,7 +110,7 @@ Finding database_state(const Session& session) {
   }
   const auto reader = Reader::open(session.home.database);
   if (!reader) return {"database", "bad", reader.error().what};
-  const auto check = (*reader)->query("SELECT count(*) FROM trials");
+  const auto check = (*reader)->count({});
   if (!check) return {"database", "bad", check.error().what};
   return {"database", "ok", session.home.database.string()};
 }

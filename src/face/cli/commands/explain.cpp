@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -18,7 +19,7 @@
 namespace shardsweep {
 namespace {
 
-constexpr std::size_t most_explained = 20;
+constexpr std::int64_t most_explained = 20;
 
 /// As an imported table has it: its embeddings are not in the database.
 ModelSpec model_of_row(const Rows& trials, std::size_t row) {
@@ -55,16 +56,17 @@ TrialToExplain trial_to_explain(
 Result<ExitCode> run_explain(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   // A trial that an edited file no longer has can be asked for by its name.
-  SHARDSWEEP_ASSIGN(
-      const auto facts, reader->facts({.names = session.options.names, .hidden = true}));
-  const Rows trials(facts.trials);
-  const Rows sweeps(facts.sweeps);
-  if (trials.size() > most_explained) {
+  const Selection selection{.names = session.options.names, .hidden = true};
+  SHARDSWEEP_ASSIGN(const auto count, reader->count(selection));
+  if (count > most_explained) {
     return fault(FaultKind::invalid_input,
         fmt::format("these names mean {} trials, and at most {} are explained at once. "
                     "Name trials: `shardsweep results` and `best` print them.",
-            trials.size(), most_explained));
+            count, most_explained));
   }
+  SHARDSWEEP_ASSIGN(const auto facts, reader->facts(selection));
+  const Rows trials(facts.trials);
+  const Rows sweeps(facts.sweeps);
   std::vector<Reader::Section> sections;
   for (std::size_t row = 0; row < trials.size(); ++row) {
     auto found = explanation(trial_to_explain(session, sweeps, trials, row));

@@ -66,11 +66,14 @@ std::vector<std::string> texts_of(const Table& table) {
 /// A snapshot is kept as long as a sweep file in force names it, or it is the program that the
 /// next one is measured beside.
 bool is_snapshot_of_any(
-    const std::vector<std::string>& sweeps, const Home& home, const fs::path& path) {
+    const std::vector<SweepRow>& sweeps, const Home& home, const fs::path& path) {
   const std::string name = path.filename().string();
   return path.parent_path() == home.snapshots() &&
-      std::any_of(sweeps.begin(), sweeps.end(),
-          [&](const std::string& resolved) { return resolved.find(name) != std::string::npos; });
+      std::any_of(sweeps.begin(), sweeps.end(), [&](const SweepRow& sweep) {
+        return sweep.resolved.find(name) != std::string::npos ||
+            sweep.remeasured_was.find(name) != std::string::npos ||
+            sweep.remeasured_is.find(name) != std::string::npos;
+      });
 }
 
 Result<std::vector<Garbage>> find_garbage(const Session& session) {
@@ -81,11 +84,8 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
   SHARDSWEEP_ASSIGN(const Table alive,
       reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
                     "SELECT dir FROM allocations WHERE state <> 'ended'"));
-  SHARDSWEEP_ASSIGN(const Table files,
-      reader->query("SELECT resolved || ' ' || remeasured_was || ' ' || "
-                    "remeasured_is FROM sweeps"));
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader->sweeps());
   const std::vector<std::string> keep = texts_of(alive);
-  const std::vector<std::string> sweeps = texts_of(files);
   for (const fs::path& folder : {session.home.attempts(), session.home.allocations(),
            session.home.answers(), session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;

@@ -89,18 +89,14 @@ Result<KnownRuns> known_runs(const Session& session, const std::string& name) {
 
 Result<std::vector<EarlierSweep>> earlier_sweeps(
     const Session& session, Reader& reader, const std::function<bool(const SweepSpec&)>& wanted) {
-  SHARDSWEEP_ASSIGN(const Table names,
-      reader.query(fmt::format("SELECT name FROM sweeps WHERE backend <> '{}' "
-                               "ORDER BY id",
-          word_of(Backend::imported))));
+  SHARDSWEEP_ASSIGN(const auto stored, reader.sweeps());
   std::vector<EarlierSweep> sweeps;
-  for (const auto& row : names.rows) {
-    const auto& name = std::get<std::string>(row.front());
-    SHARDSWEEP_ASSIGN(const auto text, reader.resolved(name));
-    auto spec = load_sweep_text(text, name, {session.installation.presets, {}});
+  for (const SweepRow& row : stored) {
+    if (row.backend == Backend::imported) continue;
+    auto spec = load_sweep_text(row.resolved, row.name, {session.installation.presets, {}});
     if (!spec || !wanted(*spec)) continue;
-    SHARDSWEEP_ASSIGN(auto rows, reader.search_rows(name, *spec));
-    sweeps.push_back({name, *std::move(spec), std::move(rows)});
+    SHARDSWEEP_ASSIGN(auto rows, reader.search_rows(row.name, *spec));
+    sweeps.push_back({row.name, *std::move(spec), std::move(rows)});
   }
   return sweeps;
 }

@@ -68,15 +68,22 @@ Result<void> refuse_left_out(Reader& reader, const std::string& list) {
   return {};
 }
 
+Result<std::optional<SweepRow>> sweep_of_preflight(Reader& reader) {
+  SHARDSWEEP_ASSIGN(auto sweeps, reader.sweeps());
+  for (auto& sweep : sweeps) {
+    if (sweep.name == preflight_sweep) return std::move(sweep);
+  }
+  return std::nullopt;
+}
+
 /// The checks of its sweep; of one that is not there, none.
 Result<Table> checks_so_far(const Session& session) {
   std::error_code ignored;
   if (!std::filesystem::exists(session.home.database, ignored)) return Table{};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   SHARDSWEEP_TRY(refuse_left_out(*reader, session.options.asked.nodelist));
-  SHARDSWEEP_ASSIGN(const Table known,
-      reader->query(fmt::format("SELECT name FROM sweeps WHERE name = '{}'", preflight_sweep)));
-  if (known.rows.empty()) return Table{};
+  SHARDSWEEP_ASSIGN(const auto known, sweep_of_preflight(*reader));
+  if (!known) return Table{};
   SHARDSWEEP_ASSIGN(ReportFacts facts, reader->facts({.names = {std::string(preflight_sweep)}}));
   return std::move(facts.checks);
 }
@@ -99,11 +106,9 @@ std::vector<std::string> nodes_with(const Table& checks, std::string_view verdic
 
 /// Whatever is left of it is not wanted any more.
 Result<void> end_sweep(const Session& session, Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table open,
-      reader.query(fmt::format("SELECT 1 FROM results WHERE sweep = '{}' AND state "
-                               "<> 'ended'",
-          preflight_sweep)));
-  if (open.rows.empty()) return {};
+  SHARDSWEEP_ASSIGN(const auto open,
+      reader.count({.names = {std::string(preflight_sweep)}, .where = "state <> 'ended'"}));
+  if (open == 0) return {};
   return ask_daemon(session, {.verb = Verb::cancel, .names = {std::string(preflight_sweep)}})
       .map([](const Answer&) {});
 }
@@ -111,11 +116,8 @@ Result<void> end_sweep(const Session& session, Reader& reader) {
 /// A node that failed in the one before has paused it.
 Result<void> resume_sweep(const Session& session) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Table stopped,
-      reader->query(fmt::format("SELECT 1 FROM sweeps WHERE name = '{}' AND state "
-                                "<> 'active'",
-          preflight_sweep)));
-  if (stopped.rows.empty()) return {};
+  SHARDSWEEP_ASSIGN(const auto sweep, sweep_of_preflight(*reader));
+  if (!sweep || sweep->state == SweepState::active) return {};
   return ask_daemon(session, {.verb = Verb::resume, .names = {std::string(preflight_sweep)}})
       .map([](const Answer&) {});
 }

@@ -209,11 +209,11 @@ std::vector<std::string> sweep_names(const Session& session) {
   std::vector<std::string> names;
   const auto reader = Reader::open(session.home.database);
   if (!reader) return names;
-  const auto table = (*reader)->query("SELECT name FROM sweeps ORDER BY name");
-  if (!table) return names;
-  for (const auto& row : table->rows) {
-    if (const auto* name = std::get_if<std::string>(&row.front())) names.push_back(*name);
-  }
+  const auto sweeps = (*reader)->sweeps();
+  if (!sweeps) return names;
+  for (const auto& sweep : *sweeps)
+    names.push_back(sweep.name);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -13,6 +13,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,30 +31,54 @@ struct QueryOptions {
   std::string sql;
 };
 
+/// Rows as they come, in memory that does not grow with them; how many there are.
+Result<std::int64_t> print_records(
+    Reader& reader, const ResultsRequest& request, std::int64_t most, Format format) {
+  Spool spool;
+  fmt::memory_buffer out;
+  std::optional<RecordWriter> records;
+  std::int64_t rows = 0;
+  SHARDSWEEP_TRY(reader.each_result(request,
+      {[&](const Words& columns) {
+         records.emplace(out, format, columns, [&](auto& text) { spool.add(text); });
+       },
+          [&](const std::vector<Value>& row) {
+            if (++rows <= most || most == 0) records->row(row);
+          }}));
+  records->end();
+  if (format == Format::json) out.push_back('\n');
+  SHARDSWEEP_TRY(spool.print({out.data(), out.size()}));
+  return rows;
+}
+
 Result<ExitCode> run_results(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ResultOptions>();
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   const bool usual = own.columns.empty();
   const bool for_machines = options.format != Format::table;
-  SHARDSWEEP_ASSIGN(Table table,
-      reader->results({.selection = selection_of(options),
-          .columns = usual && for_machines ? Words{"all"} : own.columns,
-          .sort = own.sort,
-          .limit = own.limit > 0 ? own.limit + 1 : 0,
-          .measured_only = own.measured}));
-  const auto most = static_cast<std::size_t>(own.limit);
-  const bool is_cut = most > 0 && table.rows.size() > most;
-  if (is_cut) table.rows.resize(most);
-  auto style = table_style(session, {"trial"});
-  style.every = !usual;
-  if (usual && !for_machines) drop_nodes_where_none(table);
-  if (table.rows.empty()) SHARDSWEEP_TRY(say_why_empty(*reader, options));
-  SHARDSWEEP_ASSIGN(const ExitCode printed, print_table(table, style));
-  if (is_cut)
+  const ResultsRequest request{.selection = selection_of(options),
+      .columns = usual && for_machines ? Words{"all"} : own.columns,
+      .sort = own.sort,
+      .limit = own.limit > 0 ? own.limit + 1 : 0,
+      .measured_only = own.measured};
+  std::int64_t rows = 0;
+  if (is_for_people(options.format)) {
+    SHARDSWEEP_ASSIGN(Table table, reader->results(request));
+    rows = std::ssize(table.rows);
+    if (own.limit > 0 && rows > own.limit) table.rows.pop_back();
+    auto style = table_style(session, {"trial"});
+    style.every = !usual;
+    if (usual && !for_machines) drop_nodes_where_none(table);
+    SHARDSWEEP_TRY(print_table(table, style));
+  } else {
+    SHARDSWEEP_ASSIGN(rows, print_records(*reader, request, own.limit, options.format));
+  }
+  if (rows == 0) SHARDSWEEP_TRY(say_why_empty(*reader, options));
+  if (own.limit > 0 && rows > own.limit)
     say(fmt::format(
         "More than {} match. Without --limit all of them are printed.", counted(own.limit, "row")));
-  return printed;
+  return ExitCode::done;
 }
 
 Result<ExitCode> run_query(const Session& session) {

@@ -137,12 +137,13 @@ Result<void> hold_against(const Session& session, const ReadFolder& read) {
   std::error_code none;
   if (!fs::exists(session.home.database, none)) return {};
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto stored, reader->sweeps());
   for (const auto& sweep : read.sweeps) {
     const auto& name = sweep.imported.name;
-    SHARDSWEEP_ASSIGN(const Table known,
-        reader->query(fmt::format("SELECT backend FROM sweeps WHERE name = {}", literal_of(name))));
-    if (known.rows.empty()) continue;
-    if (std::get<std::string>(known.rows.front().front()) != word_of(Backend::imported))
+    const auto known = std::find_if(
+        stored.begin(), stored.end(), [&](const SweepRow& one) { return one.name == name; });
+    if (known == stored.end()) continue;
+    if (known->backend != Backend::imported)
       return fault(FaultKind::invalid_input,
           fmt::format("{}: '{}' is the name of a sweep that was submitted here: import "
                       "it under another --name, or into another --db",
