@@ -132,6 +132,8 @@ Table results(Database& database, const ResultsRequest& request) {
 }
 
 void each_result(Database& database, const ResultsRequest& request, const RowSink& sink) {
+  // Each page is read once: none is worth being kept.
+  database.execute("PRAGMA cache_size = -4096");
   with_results(database, request, [&](const Statement& select, Statement::Use& use) {
     std::vector<std::string> columns;
     for (int column = 0; column < select.columns(); ++column)

@@ -372,7 +372,7 @@ bool is_own_name(std::string_view column) {
 }  // namespace
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 39> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 44> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
           {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
           {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"}, {"lead_share", "lead"},
@@ -392,7 +392,10 @@ std::string title_of(std::string_view column) {
           {"runner_version", "runner version"}, {"flops_model", "FLOPs counted as"},
           {"own_metrics", "also measured"}, {"resolved_hash", "hash of the sweep file"},
           {"exit_code", "exit code"}, {"job_id", "job id"}, {"job_name", "job name"},
-          {"job_state", "job state"}, {"end_reason", "reason of the end"}}};
+          {"job_state", "job state"}, {"end_reason", "reason of the end"},
+          {"constraint_name", "constraint"}, {"first_tokens_per_s_per_gpu", "first tokens/s/GPU"},
+          {"second_tokens_per_s_per_gpu", "second tokens/s/GPU"}, {"first_loss", "first loss"},
+          {"last_loss", "last loss"}}};
   for (const auto& [name, title] : titles) {
     if (name == column) return std::string(title);
   }
