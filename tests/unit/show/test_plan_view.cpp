@@ -76,7 +76,7 @@ TEST_CASE("a plan's table counts by constraint and lists the trials in order") {
   CHECK(text.find("sweep 'a \"b\"' on h100-8x: 6 points, 4 feasible, 2 left out\n\n"
                   "left out by  points  example\n"
                   "world             2  8 GPUs cannot be divided by tp 3 x pp 1 = 3\n\n"
-                  "lane  model  nodes  layout                     memory  ") == 0);
+                  "lane  model  nodes  layout  ") == 0);
   CHECK_MESSAGE(
       text.find("\n   0  small      1  dp8 tp1 pp1 mb1 ga8 z0 ") != std::string::npos, text);
   CHECK(text.find("\n4 trials in 2 lanes: about ") != std::string::npos);

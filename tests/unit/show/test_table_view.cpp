@@ -144,7 +144,7 @@ TEST_CASE("columns stay by their worth, and one that is empty never does") {
       "layout       tokens/s/GPU  train step  peak memory  certainty\n"
       "dp2 tp1 mb0         8,000     12.5 ms      3.0 MiB  1 run\n"
       "dp2 tp1 mb1         7,999     13.5 ms      6.0 MiB  tie\n"
-      "not shown: runner_up (--wide shows all)\n");
+      "not shown: runner up (--wide shows all)\n");
   table.rows.pop_back();
   CHECK(table_text(table, style)
             .starts_with("profile own, seq_len 32\n"
