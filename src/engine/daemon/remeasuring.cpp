@@ -110,8 +110,10 @@ Result<void> Remeasuring::plan(const SweepRow& sweep) {
     if (!begun) return {};
   }
   const SweepRow& now = *world_.sweep(sweep.id);
+  const Measure& measure = context->spec.measure;
   RemeasureInput input{.asked = context->spec.remeasure,
-      .resolve = context->spec.measure.resolve,
+      .finals = {measure.final_rounds, measure.resolve,
+          now.backend == Backend::local ? 1 : measure.node_sets},
       .number = now.remeasured + 1,
       .was = now.remeasured_was,
       .is = now.remeasured_is};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/remeasure.hpp"
 
+#include "answer/leaders.hpp"
 #include "answer/series.hpp"
-#include "search/finals.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -78,7 +78,7 @@ class OneLayout {
   /// The next round; its order alternates, so that a drift hits both programs alike.
   void add_round(std::vector<NewFinal>& due) const {
     const std::int32_t round = rounds_.empty() ? 1 : rounds_.rbegin()->first + 1;
-    NewFinal now{.of = of_, .round = round, .again = input_.number};
+    NewFinal now{.of = of_, .round = round, .set = 0, .again = input_.number};
     // The image as it was is no longer there.
     if (input_.asked.on == RemeasureOn::runner) now.software = input_.is;
     if (!is_paired()) return due.push_back(now);
@@ -149,7 +149,7 @@ class OneLayout {
           programs_text());
     };
     const auto change = [&] { return percent_text(std::abs(std::expm1(shown.mean))); };
-    if (sure.within(input_.resolve)) {
+    if (sure.within(input_.finals.resolve)) {
       // The loss of the program before stays: this one is as slow.
       say(was_slower(), fmt::format("SAME ({})", evidence()));
     } else if (sure.above(0)) {
@@ -188,9 +188,9 @@ class OneLayout {
       return;
     }
     if (before == 0) return say(false, "measured for the first time");
-    const auto series = answer_of_series(points_, {input_.resolve, noise_});
+    const auto series = answer_of_series(points_, {input_.finals.resolve, noise_});
     const auto* change = series.last_sure();
-    const bool slower = change != nullptr && series.loss() > input_.resolve;
+    const bool slower = change != nullptr && series.loss() > input_.finals.resolve;
     const bool shown =
         change != nullptr && std::cmp_greater_equal(change->first, before) && now >= least_runs;
     if (moves(first) && !last && !shown) return;
@@ -212,7 +212,7 @@ class OneLayout {
         points_.begin(), first, [&](const SeriesPoint& point) { return point.time == time; });
     const double ratio =
         median_of_speeds({first, points_.end()}) / median_of_speeds({begin, first});
-    return ratio < 1 - input_.resolve || (was_slower() && ratio > 1 + input_.resolve);
+    return ratio < 1 - input_.finals.resolve || (was_slower() && ratio > 1 + input_.finals.resolve);
   }
 
   TrialId of_;
@@ -234,28 +234,21 @@ TrialId first_of(const RowsOfLayout& rows) {
   return 0;
 }
 
-/// The best layouts of each cell, by their medians; those of this time, if it has begun.
-std::map<TrialId, RowsOfLayout> chosen(const Layouts& layouts, const RemeasureInput& input) {
-  std::map<TrialId, RowsOfLayout> begun;
-  std::map<CellKey, std::vector<std::pair<double, const RowsOfLayout*>>> cells;
-  for (const auto& [key, rows] : layouts) {
-    for (const FinalsRow* row : rows)
-      if (row->again == input.number) begun[row->final_of] = rows;
-    RowsOfLayout own;
-    std::copy_if(rows.begin(), rows.end(), std::back_inserter(own),
-        [](const FinalsRow* row) { return row->final_of == 0; });
-    const double speed = median_of_speeds(points_of(own));
-    if (speed > 0) cells[key.first].emplace_back(-speed, &rows);
+/// The layouts that lead each cell, as `best` has them; those of this time, if it has begun.
+std::map<TrialId, RowsOfLayout> chosen(
+    const std::vector<FinalsRow>& rows, const Layouts& layouts, const RemeasureInput& input) {
+  std::map<TrialId, RowsOfLayout> chosen;
+  for (const FinalsRow& row : rows)
+    if (row.again == input.number) chosen[row.final_of] = layouts.at({row.cell, row.layout});
+  if (!chosen.empty()) return chosen;
+  for (const auto& [cell, answer] : answers_of(rows, input.finals)) {
+    const auto most = static_cast<std::size_t>(input.asked.layouts);
+    for (std::size_t i = 0; i < std::min(most, answer.layouts.size()); ++i) {
+      const auto& own = layouts.at({cell, answer.layouts[i].name});
+      chosen.emplace(first_of(own), own);
+    }
   }
-  if (!begun.empty()) return begun;
-  for (auto& [cell, ranked] : cells) {
-    std::stable_sort(ranked.begin(), ranked.end(),
-        [](const auto& a, const auto& b) { return a.first < b.first; });
-    ranked.resize(std::min(ranked.size(), static_cast<std::size_t>(input.asked.layouts)));
-    for (const auto& [speed, rows] : ranked)
-      begun.emplace(first_of(*rows), *rows);
-  }
-  return begun;
+  return chosen;
 }
 
 }  // namespace
@@ -269,7 +262,7 @@ RemeasurePlan plan_remeasure(const std::vector<FinalsRow>& rows, const Remeasure
     all.push_back(points_of(own));
   const Noise noise = noise_of_others(all, all);
   RemeasurePlan plan{.over = true};
-  for (const auto& [of, own] : chosen(layouts, input)) {
+  for (const auto& [of, own] : chosen(rows, layouts, input)) {
     const OneLayout layout(own, of, input, noise);
     if (layout.is_over()) {
       plan.found.push_back(layout.found());

@@ -7,6 +7,8 @@
 // is what is said of it here (answer/series.hpp).
 #pragma once
 
+#include "search/finals.hpp"
+
 #include <shardsweep/event.hpp>
 #include <shardsweep/remeasure.hpp>
 #include <shardsweep/store.hpp>
@@ -20,7 +22,7 @@ namespace shardsweep {
 
 struct RemeasureInput {
   Remeasure asked{};
-  double resolve = 0.01;    ///< a difference of less does not matter
+  FinalsSettings finals{};  ///< as `best` ranks by; their `resolve` holds here too
   std::int32_t number = 1;  ///< of this time
   /// Snapshots, or digests of images: of the time before, and now.
   std::string was{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/finals.hpp"
 
+#include "answer/leaders.hpp"
 #include "store/cell_sql.hpp"
 #include "store/row_sql.hpp"
 #include "store/rows.hpp"
@@ -178,17 +179,12 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   if (!one_machine) row.read(1, settings.node_sets);
   row.run();
   for (const FinalCell& cell : final_cells(rows, 0)) {
-    if (!cell.holds || cell.finalists.size() < 2) continue;
-    FinalStanding standing;
-    standing.held = {finals_of(cell.finalists, cell.runs, settings), settings, {}};
-    auto& verdict = standing.held.finals.verdicts.front();
-    if (one_machine) verdict.not_confirmed = "this machine is the only one.";
-    if (verdict.share.pairs == 0) continue;
-    for (const FinalsRow& one : rows) {
-      if (one.final_of == 0 || one.again > 0 || one.tokens_per_s_per_gpu <= 0) continue;
-      standing.held.runs[one.final_of].push_back(one.id);
-      standing.measured.insert(one.id);
-    }
+    auto held = held_finals(cell, rows, settings);
+    if (!held) continue;
+    if (one_machine) held->finals.verdicts.front().not_confirmed = "this machine is the only one.";
+    FinalStanding standing{*std::move(held), {}};
+    for (const auto& [finalist, runs] : standing.held.runs)
+      standing.measured.insert(runs.begin(), runs.end());
     standings_.emplace(Place{sweep, cell.cell}, std::move(standing));
   }
 }

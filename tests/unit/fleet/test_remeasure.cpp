@@ -89,6 +89,26 @@ TEST_CASE("the best layouts of each cell are measured again by their medians") {
   CHECK_FALSE(plan.over);
 }
 
+TEST_CASE("the winner of the finals is measured again, and is no run of theirs") {
+  // The second layout was lucky in the search.
+  std::vector<FinalsRow> rows{ranked_run(1, 100, "x"), ranked_run(2, 105, "y")};
+  for (std::int32_t round = 1; round <= 6; ++round) {
+    for (const auto& base : {rows[0], rows[1]}) {
+      FinalsRow run = base;
+      run.id = 10 * round + base.id;
+      run.final_of = base.id;
+      run.final_round = round;
+      run.final_set = 1;
+      run.allocation = 1;
+      run.tokens_per_s_per_gpu = base.id == 1 ? 100 + 0.1 * round : 95;
+      rows.push_back(run);
+    }
+  }
+  const auto plan = plan_remeasure(rows, {.asked = {.every_s = 1, .layouts = 1}});
+  REQUIRE(layouts_due(plan) == std::vector<TrialId>{1});
+  CHECK(plan.due[0].set == 0);
+}
+
 TEST_CASE("a run as fast as before ends it after one run") {
   PlayedAgain played{{ranked_run(1, 100), ranked_run(2, 101), ranked_run(3, 99)}, {}};
   played.play([](const NewFinal&) { return 100; });

@@ -21,6 +21,7 @@ FinalsRow measured(TrialId id, double speed, const std::string& cell = "a") {
 
 FinalsRow run_in_finals(TrialId id, TrialId of, std::int32_t round, double speed) {
   FinalsRow row = measured(id, speed);
+  row.layout = fmt::format("layout {}", of);
   row.final_of = of;
   row.final_round = round;
   row.final_set = 1;
@@ -84,6 +85,18 @@ TEST_CASE("after finals their winner is profiled, however fast it was before") {
   CHECK(due(rows, {true, false}, measure) == "profile 2");
   rows.back().open = true;
   CHECK(due(rows, {true, false}, measure).empty());
+}
+
+TEST_CASE("of finalists that can't be told apart the one that best names is profiled") {
+  std::vector<FinalsRow> rows{measured(1, 130), measured(2, 120)};
+  const std::vector<double> first{8000, 100, 8100};
+  const std::vector<double> second{8050, 50, 8150};
+  for (std::int32_t round = 1; round <= 3; ++round) {
+    const auto at = static_cast<std::size_t>(round) - 1;
+    rows.push_back(run_in_finals(10 * round + 1, 1, round, first[at]));
+    rows.push_back(run_in_finals(10 * round + 2, 2, round, second[at]));
+  }
+  CHECK(due(rows, {true, false}, {.finalists = 2, .final_rounds = 3}) == "profile 2");
 }
 
 TEST_CASE("of a cell's layouts that ran out of memory the first ones get a snapshot, once") {
