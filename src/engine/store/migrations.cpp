@@ -4,6 +4,8 @@
 // (views.sql): they are made anew after the last one.
 #include "store/schema.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace shardsweep::sqlite {

@@ -75,7 +75,8 @@ std::optional<std::int64_t> axis_value(
     if (found == sweep.models.end()) return std::nullopt;
     return found - sweep.models.begin();
   }
-  if (axis.kind == AxisKind::toggle) return text == "true" || text == "on" || text == "1";
+  if (axis.kind == AxisKind::toggle && !text.empty())
+    return text == "true" || text == "on" || text == "1";
   if (axis.kind != AxisKind::word) return row.number(axis.name);
   const auto word = std::find(axis.words.begin(), axis.words.end(), text);
   if (word == axis.words.end()) return std::nullopt;

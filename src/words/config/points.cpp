@@ -29,10 +29,12 @@ constexpr std::size_t most_vars = 64;
 // A var is a column beside those of the results and these, and a word in the SQL of `exclude` and
 // `--where`.
 constexpr std::array other_columns{
-    "allocation", "attempt", "charged", "constraint", "contaminated", "detail", "elsewhere",
+    "allocation", "attempt", "cancelled_by", "charged", "constraint", "contaminated",
+    "counted_attempt", "counted_code", "counted_mark", "counted_speed", "detail", "elsewhere",
+    "expandable", "final_avoid", "final_of", "final_resolve", "final_sets", "fragmented",
     "global_batch_size", "global_batch_tokens", "hash", "hidden_size", "id", "identity",
-    "implausible", "name", "params", "rowid", "slug", "tied_embeddings", "verdict", "version",
-    "why", "world"};
+    "implausible", "name", "params", "prior", "prior_cause", "rowid", "slug", "tied_embeddings",
+    "verdict", "version", "why", "world"};
 constexpr std::array sql_words{
     "add", "all", "alter", "and", "as", "autoincrement", "between", "by", "case", "cast",
     "check", "collate", "commit", "create", "cross", "default", "deferrable", "delete",

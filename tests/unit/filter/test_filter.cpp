@@ -125,7 +125,9 @@ TEST_CASE("an unknown name is answered with the nearest one, or with all names")
       0);
   CHECK(unknown.find("vocab, head_dim, experts, experts_per_token, expert_ffn, shared_experts, "
                      "dense_layers, kv_lora_rank, q_lora_rank, qk_rope_head_dim, v_head_dim, "
-                     "mtp_layers, nvls, image, alpha)") != std::string::npos);
+                     "mtp_layers, ffn_matrices, expert_layers, shared_ffn, window, window_layers, "
+                     "attention_layers, ffn_layers, state_layers, state_width, state_keys, nvls, "
+                     "image, alpha)") != std::string::npos);
   CHECK(refusal("micro_batches > 8").find("did you mean 'micro_batch'?") != std::string::npos);
   CHECK(refusal("tensor_parallel_size > 8").find("did you mean 'tp'?") != std::string::npos);
   CHECK(refusal("recompute = full").find("did you mean recompute = 'full' in single quotes?") !=
