@@ -110,6 +110,7 @@ Result<std::string> PatientRecords::doubt_of(
   return why_implausible(result.metrics,
       {.n_params = parameters_for(context->spec, point),
           .tokens_per_step = point.layout.global_batch() * point.seq_len,
+          .gpus = static_cast<std::int32_t>(point.layout.world()),
           .losses = std::move(losses)});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fleet/outside.hpp"
 
+#include "fleet/plausible.hpp"
 #include "text/characters.hpp"
 #include "text/numbers.hpp"
 
@@ -144,14 +145,13 @@ Result<void> check(const OutsideResult& result, const OutsidePoint& point) {
   if (!result.evidence.empty()) return wrong("--evidence belongs to --outcome oom or crashed.");
   if (result.tokens_per_s <= 0 && result.step_ms <= 0)
     return wrong("Its speed is missing: --tokens-per-s or --step-ms.");
-  if (result.tokens_per_s <= 0 || result.step_ms <= 0) return {};
-  const double tokens = result.tokens_per_s * result.step_ms / 1e3;
-  const auto asked = static_cast<double>(point.tokens_per_step);
-  if (std::abs(tokens - asked) <= rounding * asked) return {};
+  const auto told = other_tokens(
+      result.tokens_per_s, result.step_ms, static_cast<double>(point.tokens_per_step), rounding);
+  if (!told) return {};
   return wrong(fmt::format(
       "--tokens-per-s and --step-ms are of {} tokens per train step, and this point "
       "has {}. --tokens-per-s is that of all {}.",
-      grouped(std::llround(tokens)), grouped(point.tokens_per_step), counted(point.gpus, "GPU")));
+      grouped(std::llround(*told)), grouped(point.tokens_per_step), counted(point.gpus, "GPU")));
 }
 
 AddMeasurement measurement_of(

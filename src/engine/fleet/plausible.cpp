@@ -2,6 +2,7 @@
 #include "fleet/plausible.hpp"
 
 #include "text/median.hpp"
+#include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
@@ -26,6 +27,29 @@ std::string differs(
     std::string_view what, std::optional<double> got, std::optional<std::int64_t> wanted) {
   if (!got || !wanted || std::llround(*got) == *wanted) return "";
   return fmt::format("{} is {}, but the plan has {}", what, std::llround(*got), *wanted);
+}
+
+/// Speed, time and tokens of a train step: two of them tell the third.
+std::string contradicts_itself(
+    const std::map<std::string, double, std::less<>>& metrics, const Expected& expected) {
+  constexpr double rounding = 0.1;
+  const double step_ms = metric(metrics, "train_step_ms").value_or(0);
+  const double all = metric(metrics, "tokens_per_s").value_or(0);
+  const double of_gpu = metric(metrics, "tokens_per_s_per_gpu").value_or(0);
+  const double tokens = static_cast<double>(expected.tokens_per_step.value_or(0));
+  if (const auto other = other_tokens(all, step_ms, tokens, rounding))
+    return fmt::format("tokens_per_s and train_step_ms are of {} tokens per train step, but the "
+                       "plan has {}",
+        grouped(std::llround(*other)), grouped(std::llround(tokens)));
+  if (const auto other = other_tokens(of_gpu * expected.gpus, step_ms, tokens, rounding))
+    return fmt::format("tokens_per_s_per_gpu and train_step_ms are of {} tokens per train step on "
+                       "{}, but the plan has {}",
+        grouped(std::llround(*other)), counted(expected.gpus, "GPU"),
+        grouped(std::llround(tokens)));
+  if (other_tokens(of_gpu * expected.gpus, 1e3, all, rounding))
+    return fmt::format("tokens_per_s is {:.6g}, but {} with {:.6g} tokens/s each have {:.6g}", all,
+        counted(expected.gpus, "GPU"), of_gpu, of_gpu * expected.gpus);
+  return "";
 }
 
 bool agree(double a, double b) {
@@ -61,6 +85,13 @@ std::string why_other_runner(const RunnerName& trials, const RunnerName& said) {
       said.name, said.version, trials.version);
 }
 
+std::optional<double> other_tokens(
+    double tokens_per_s, double step_ms, double tokens, double rounding) {
+  if (tokens_per_s <= 0 || step_ms <= 0 || tokens <= 0) return std::nullopt;
+  const double told = tokens_per_s * step_ms / 1e3;
+  return std::abs(told - tokens) <= rounding * tokens ? std::nullopt : std::optional(told);
+}
+
 std::string why_implausible(
     const std::map<std::string, double, std::less<>>& metrics, const Expected& expected) {
   const auto mfu = metric(metrics, "mfu");
@@ -73,6 +104,7 @@ std::string why_implausible(
   std::string why = differs("n_params", metric(metrics, "n_params"), expected.n_params);
   if (why.empty())
     why = differs("tokens_per_step", metric(metrics, "tokens_per_step"), expected.tokens_per_step);
+  if (why.empty()) why = contradicts_itself(metrics, expected);
   return why.empty() ? loss_alone(metric(metrics, "loss"), expected.losses) : why;
 }
 

@@ -18,6 +18,7 @@ namespace shardsweep {
 struct Expected {
   std::optional<std::int64_t> n_params;
   std::optional<std::int64_t> tokens_per_step;
+  std::int32_t gpus = 0;  ///< 0: not known
   /// Losses of other layouts after the same train step: same weights, same samples, so the same
   /// loss but for rounding.
   std::vector<double> losses{};
@@ -27,9 +28,15 @@ struct Expected {
 /// not known. A runner of another name is somebody's trainer within a runner.
 [[nodiscard]] std::string why_other_runner(const RunnerName& trials, const RunnerName& said);
 
+/// Tokens of a train step of `step_ms` at this speed of all GPUs, if these are not `tokens` but
+/// for `rounding`, a share; none: they are, or one of the three is not known (0).
+[[nodiscard]] std::optional<double> other_tokens(
+    double tokens_per_s, double step_ms, double tokens, double rounding);
+
 /// Why the metrics of a result (metric.hpp, by name) can't be true; empty where they can. A
 /// model FLOPs utilisation above 1 is faster than the hardware; parameters and tokens of a
-/// train step are exact; a loss is held against the median of at least two others that agree.
+/// train step are exact; speed and time of a train step have to give these tokens, but for a
+/// tenth, since means and medians differ; a loss is held against the median of at least two others that agree.
 [[nodiscard]] std::string why_implausible(
     const std::map<std::string, double, std::less<>>& metrics, const Expected& expected);
 

@@ -150,6 +150,20 @@ std::string contradiction_of(const AddMeasurement& first, const JsonValue& secon
   return "";
 }
 
+/// Why a result's train step can't be one of those that its records give; empty: it can.
+/// Slack is for what the timer of a record leaves out.
+std::string outside_of_steps(
+    const AddMeasurement& result, const std::vector<TrainStepSample>& samples) {
+  constexpr double slack = 1.5;
+  const double step_ms = result.metric("train_step_ms");
+  if (step_ms <= 0 || samples.empty() || samples.size() >= most_samples) return "";
+  const auto [least, most] = std::minmax_element(samples.begin(), samples.end(),
+      [](const auto& a, const auto& b) { return a.step_ms < b.step_ms; });
+  if (least->step_ms <= slack * step_ms && step_ms <= slack * most->step_ms) return "";
+  return fmt::format("train_step_ms is {:.6g}, but the train steps on record took {:.6g} to {:.6g} ms",
+      step_ms, least->step_ms, most->step_ms);
+}
+
 /// Who ends a run early writes the result for it, while the run may be writing its own.
 bool gave_up(const JsonValue& result) {
   return number_of(result, "gave_up_above_ms").value_or(0) > 0;
@@ -344,6 +358,7 @@ RecordsSummary summarise_records(std::string_view text, std::string_view nonce) 
       reader.awaits_code && reader.summary.code_hash.empty() && reader.summary.result;
   if (reader.summary.refusal || reader.summary.code_unknown) reader.summary.result.reset();
   if (reader.summary.result) {
+    reader.note_doubt(outside_of_steps(*reader.summary.result, reader.samples));
     reader.summary.result->samples = std::move(reader.samples);
     reader.summary.result->runner_version = reader.summary.runner_version;
     reader.summary.result->settings = std::move(reader.settings);

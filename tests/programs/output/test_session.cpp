@@ -26,9 +26,10 @@ echo "rank $RANK trains with micro-batch ${flag[--micro-batch]}"
 [ "${flag[--micro-batch]}" = 8 ] && exit 11
 printf '{"type":"%s","run_id":"%s"%s}\n' \
   phase "${flag[--run-id]}" ',"phase":"train"' \
-  result "${flag[--run-id]}" ",\"tokens_per_s_per_gpu\":$((1000 * flag[--micro-batch])),\"train_step_ms\":8,\
-\"peak_memory_bytes\":$((1000000 * flag[--micro-batch])),\"phase_ms\":{\"forward\":2,\"backward\":4,\"reduction\":1,\
-\"optimizer\":1},\"wait_ms\":{\"tp\":0,\"dp\":1.5},\"peak_memory_by_class\":{\"parameters\":600000,\"activations\":400000}" \
+  result "${flag[--run-id]}" ",\"tokens_per_s_per_gpu\":$((1000 * flag[--micro-batch])),\"train_step_ms\":$((256 / flag[--micro-batch])),\
+\"peak_memory_bytes\":$((1000000 * flag[--micro-batch])),\"phase_ms\":{\"forward\":$((64 / flag[--micro-batch])),\
+\"backward\":$((128 / flag[--micro-batch])),\"reduction\":$((32 / flag[--micro-batch])),\"optimizer\":$((32 / flag[--micro-batch]))},\
+\"wait_ms\":{\"tp\":0,\"dp\":$((48 / flag[--micro-batch]))},\"peak_memory_by_class\":{\"parameters\":600000,\"activations\":400000}" \
   >>"${flag[--records]}"
 )";
 

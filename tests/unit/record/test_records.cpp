@@ -4,6 +4,7 @@
 #include <shardsweep/records.hpp>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <string>
@@ -79,6 +80,26 @@ TEST_CASE("a train step without a loss has none") {
   REQUIRE(summary.result->samples.size() == 2);
   CHECK(std::isnan(summary.result->samples[0].loss));
   CHECK(summary.result->samples[1].loss == 0);
+}
+
+TEST_CASE("a train step that no step on record was is a doubt") {
+  const auto doubt = [](const char* result_ms) {
+    std::string text;
+    for (int step = 1; step <= 4; ++step)
+      text += fmt::format(R"({{"type":"train_step","run_id":"n","step":{},"step_ms":{}}})"
+                          "\n",
+          step, step == 1 ? 5000 : 1000);
+    text += fmt::format(
+        R"({{"type":"result","run_id":"n","tokens_per_s_per_gpu":1,"train_step_ms":{}}})"
+        "\n",
+        result_ms);
+    return summarise_records(text, "n").doubt;
+  };
+  CHECK(doubt("1000").empty());
+  CHECK(doubt("1100").empty());
+  CHECK(doubt("0.001") ==
+      "train_step_ms is 0.001, but the train steps on record took 1000 to 5000 ms");
+  CHECK_FALSE(doubt("9000").empty());
 }
 
 TEST_CASE("a start record tells which runner it is") {
