@@ -100,7 +100,7 @@ struct FinalsRow {
   double step_spread = 0;           ///< (p95 - min) / median of its train steps
   std::int64_t steps = 0;
   double others_cpu = 0;   ///< share of the CPUs that others used
-  std::string hosts{};     ///< "n1 n2"; empty: not known
+  std::string hosts{};     ///< JSON array; empty: not known
   Timestamp ended_at = 0;  ///< 0: not known
 };
 /// A run in the finals, a side run, or a run of a layout that is measured again, to be made.

@@ -54,6 +54,8 @@ void take_counted(FinalsRow& row, const AttemptRow& attempt, const Heard& heard)
   row.resolution = measured.metric("resolution");
   row.step_spread = measured.metric("train_step_ms_spread");
   row.steps = static_cast<std::int64_t>(measured.metric("steps"));
+  row.others_cpu = attempt.ending ? attempt.ending->others_cpu : 0;
+  row.hosts = measured.hosts;
   row.ended_at = attempt.ended_at;
 }
 

@@ -3,6 +3,7 @@
 
 #include "answer/leaders.hpp"
 #include "answer/series.hpp"
+#include "sweep/vars_text.hpp"
 #include "text/content_hash.hpp"
 #include "text/numbers.hpp"
 
@@ -48,7 +49,7 @@ std::vector<SeriesPoint> points_of(RowsOfLayout rows) {
     points.push_back({.speed = row->tokens_per_s_per_gpu,
         .at = static_cast<double>(points.size()),
         .time = fmt::to_string(row->again),
-        .nodes = row->hosts,
+        .nodes = hosts_text(row->hosts),
         .resolution = row->resolution,
         .step_noise = step_noise_of(row->step_spread, row->steps),
         .sm_clock_mhz = row->sm_clock_mhz,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vars in words.
+// Vars and hosts of the database's JSON in words.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace shardsweep {
 /// `{"nccl_ib_hca": "mlx5_0:1", "nvls": 1}` as "nccl_ib_hca mlx5_0:1, nvls 1": values as their
 /// sweep file has them. What is no JSON object has none.
 [[nodiscard]] std::string vars_text(const std::string& json);
+
+/// `["n2", "n1"]` as "n1 n2", each host once. What is no JSON array has none.
+[[nodiscard]] std::string hosts_text(const std::string& json);
 
 }  // namespace shardsweep

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is measured again, and when a drop is said: from rows.
+#include "fleet/finals.hpp"
 #include "fleet/remeasure.hpp"
+#include "sweep/vars_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -69,6 +71,29 @@ RemeasureInput new_program() {
 }
 
 }  // namespace
+
+TEST_CASE("what a run of this tick stores is what a later tick reads of it") {
+  std::vector<FinalsRow> rows{{.id = 5, .final_of = 1}};
+  AttemptRow attempt;
+  attempt.id = 9;
+  attempt.trial = 5;
+  attempt.allocation = 7;
+  attempt.counted = true;
+  attempt.ended_at = 11;
+  attempt.ending = Ending{.outcome = Outcome::completed, .others_cpu = 0.25};
+  AddMeasurement measured;
+  measured.attempt = 9;
+  measured.metrics = {{"tokens_per_s_per_gpu", 100}, {"steps", 8}};
+  measured.hosts = R"(["n2","n1","n2"])";
+  const std::vector<Change> changes{PutAttempt{attempt}, measured};
+  hear_changes(rows, changes);
+  CHECK(rows[0].tokens_per_s_per_gpu == 100);
+  CHECK(rows[0].others_cpu == 0.25);
+  CHECK(hosts_text(rows[0].hosts) == "n1 n2");
+  CHECK(rows[0].ended_at == 11);
+  CHECK(hosts_text("").empty());
+  CHECK(hosts_text(R"({"n1": 1})").empty());
+}
 
 TEST_CASE("the best layouts of each cell are measured again by their medians") {
   std::vector<FinalsRow> rows{ranked_run(1, 100, "x"), ranked_run(2, 120, "y"),

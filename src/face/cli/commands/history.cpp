@@ -104,15 +104,6 @@ std::string json_word(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-std::string hosts_of_history(const std::string& text) {
-  const auto json = Json::parse(text, nullptr, false);
-  if (!json.is_array()) return {};
-  std::set<std::string> hosts;
-  for (const auto& host : json)
-    hosts.insert(json_word(host));
-  return fmt::format("{}", fmt::join(hosts, " "));
-}
-
 HistoryFacts software_of(const Rows& rows, std::size_t row) {
   HistoryFacts facts;
   const auto json = Json::parse(rows.text(row, "software"), nullptr, false);
@@ -148,7 +139,7 @@ HistoryRun run_of_row(const Rows& rows, std::size_t row, const std::set<std::str
   run.software = software_of(rows, row);
   auto& measured = run.measured;
   measured.speed = rows.number(row, "tokens_per_s_per_gpu").value_or(0);
-  measured.nodes = hosts_of_history(rows.text(row, "hosts"));
+  measured.nodes = hosts_text(rows.text(row, "hosts"));
   measured.resolution = rows.number(row, "resolution").value_or(0);
   measured.step_noise = step_noise_of(
       rows.number(row, "train_step_ms_spread").value_or(0), rows.integer(row, "steps"));
