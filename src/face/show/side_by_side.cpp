@@ -148,7 +148,7 @@ class Joiner {
             "verdict", "reason", "first_repeats", "second_repeats"});
     both_.winners.columns = columns_;
     both_.winners.columns.insert(both_.winners.columns.end(),
-        {"first_winner", "second_winner", "winner_changes", "first_winner_gap_share", "verdict",
+        {"first_winner", "second_winner", "winner_changes", "second_winner_lead_share", "verdict",
             "reason"});
   }
 
@@ -222,7 +222,7 @@ class Joiner {
     const auto& is = after.second.ranked;
     const SpeedVerdict verdict = compared(is, was, common_, resolve_);
     row.insert(row.end(),
-        {1 - was.value / is.value, std::string(word_of(verdict.difference)), verdict.reason});
+        {is.value / was.value - 1, std::string(word_of(verdict.difference)), verdict.reason});
   }
 
   static std::vector<Value>& add_cell(Table& table, const std::vector<Value>& cell) {

@@ -372,10 +372,11 @@ bool is_own_name(std::string_view column) {
 }  // namespace
 
 std::string title_of(std::string_view column) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 44> titles{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 45> titles{
       {{"tokens_per_s_per_gpu", "tokens/s/GPU"}, {"tokens_per_s", "tokens/s"},
           {"predicted_tokens_per_s_per_gpu", "predicted tokens/s/GPU"},
           {"tflops_per_gpu", "TFLOP/s/GPU"}, {"mfu", "MFU"}, {"lead_share", "lead"},
+          {"second_winner_lead_share", "lead of the second winner"},
           {"change_share", "change"}, {"slower_share", "slower by"}, {"low_share", "at least"},
           {"high_share", "at most"}, {"noise_share", "noise of a pair"}, {"gpu_hours", "GPU-hours"},
           {"gpu_hours_per_billion_tokens", "GPU-hours per billion tokens"},

@@ -96,7 +96,7 @@ Result<std::pair<Side, Side>> sides_of(
 
 std::vector<std::string_view> important_columns(bool winners) {
   if (!winners) return {"layout", "change_share", "verdict"};
-  return {"first_winner", "second_winner", "verdict", "first_winner_gap_share"};
+  return {"first_winner", "second_winner", "verdict", "second_winner_lead_share"};
 }
 
 Result<ExitCode> run_compare(const Session& session) {
