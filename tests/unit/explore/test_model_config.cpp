@@ -238,3 +238,39 @@ TEST_CASE("a hybrid's layers are counted by kind") {
   CHECK(every.with_attention() == 12);
   CHECK(size_of(every) == doctest::Approx(79.6).epsilon(0.005));
 }
+
+TEST_CASE("what a class takes for values that a file leaves out is what its code says") {
+  const auto sparse = read(R"({"model_type":"afmoe"})");
+  CHECK(sparse.hidden == 2048);
+  CHECK(sparse.experts == 64);
+  CHECK(sparse.dense_layers == 1);
+  CHECK(sparse.window == 1024);
+  CHECK(sparse.with_window() == 24);
+  CHECK(read(R"({"model_type":"recurrent_gemma"})").kv_heads == 10);
+  CHECK(read(R"({"model_type":"qwen3_omni_moe_text","head_dim":128})").heads == 28);
+  // ModernBERT: each third layer sees all, from the first one on.
+  const auto local = read(R"({"model_type":"modernbert","global_attn_every_n_layers":3})");
+  CHECK(local.window == 128);
+  CHECK(local.with_window() == 14);
+  const auto listed = read(R"({"model_type":"gpt_neo","num_layers":3,
+    "attention_layers":["global","local","global"]})");
+  CHECK(listed.with_window() == 1);
+  // Two thirds, rounded up to multiples: 4437 becomes 4608, and 4608 stays.
+  CHECK(read(R"({"model_type":"lfm2","block_ff_dim":6656})").ffn == 4608);
+  CHECK(read(R"({"model_type":"lfm2","block_ff_dim":6913})").ffn == 4608);
+  CHECK(read(R"({"model_type":"lfm2","block_ff_dim":6656,"block_multiple_of":128})").ffn == 4480);
+  CHECK(wrong(R"({"model_type":"bamba"})").find("no layer has attention") != std::string::npos);
+  CHECK(wrong(R"({"model_type":"granitemoehybrid"})").find("no layer has attention") !=
+      std::string::npos);
+  CHECK(wrong(R"({"model_type":"pixtral"})").find("it encodes images") != std::string::npos);
+}
+
+TEST_CASE("null is no window, and no latent where a file says so") {
+  CHECK(read(R"({"model_type":"mistral","sliding_window":null})").window == 0);
+  const auto plain = read(R"({"model_type":"deepseek_v2","use_mla":false,"kv_lora_rank":null,
+    "q_lora_rank":null,"qk_nope_head_dim":0,"qk_rope_head_dim":0,"v_head_dim":0,
+    "hidden_size":1280,"num_attention_heads":10,"num_experts_per_tok":6})");
+  CHECK(!plain.is_latent());
+  CHECK(plain.kv_heads == 10);
+  CHECK(plain.note.empty());
+}
