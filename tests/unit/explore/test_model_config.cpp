@@ -274,3 +274,24 @@ TEST_CASE("null is no window, and no latent where a file says so") {
   CHECK(plain.kv_heads == 10);
   CHECK(plain.note.empty());
 }
+
+TEST_CASE("defaults of classes whose code their publishers have") {
+  // MiniCPM3-4B leaves v_head_dim out: its values are as wide as hidden / heads.
+  const auto latent = read(R"({"model_type":"minicpm3","hidden_size":2560,
+    "intermediate_size":6400,"num_hidden_layers":62,"num_attention_heads":40,
+    "vocab_size":73448,"q_lora_rank":768,"kv_lora_rank":256})");
+  CHECK(latent.head_dim == 96);
+  CHECK(latent.v_head_dim == 64);
+  CHECK(size_of(latent) == doctest::Approx(4.07).epsilon(0.01));
+  const auto tied = read(R"({"model_type":"exaone"})");
+  CHECK(tied.tied_embeddings);
+  CHECK(tied.ffn == 8192);
+  CHECK(read(R"({"model_type":"grok-1"})").experts == 8);
+  CHECK(read(R"({"model_type":"arctic"})").with_experts() == 16);
+  CHECK(read(R"({"model_type":"xverse"})").layers == 40);
+  CHECK(read(R"({"model_type":"nemotron_h"})").experts == 0);
+  const auto sparse = read(R"({"model_type":"nemotron_h","hybrid_override_pattern":"ME*E",
+    "num_hidden_layers":4})");
+  CHECK(sparse.with_experts() == 2);
+  CHECK(sparse.shared_width() == 7688);
+}
