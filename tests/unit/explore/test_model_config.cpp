@@ -295,3 +295,28 @@ TEST_CASE("defaults of classes whose code their publishers have") {
   CHECK(sparse.with_experts() == 2);
   CHECK(sparse.shared_width() == 7688);
 }
+
+TEST_CASE("classes without a gate, with windows, experts or latents of their own") {
+  const auto plain = read(R"({"model_type":"nanochat"})");
+  CHECK(plain.ffn_matrices == 2);
+  CHECK(!plain.tied_embeddings);
+  CHECK(read(R"({"model_type":"cwm"})").with_window() == 48);
+  const auto decoder = read(R"({"model_type":"modernbert-decoder"})");
+  CHECK(decoder.window == 64);
+  CHECK(decoder.with_window() == 14);
+  const auto shared = read(R"({"model_type":"aria","vision_config":{},
+    "text_config":{"model_type":"aria_text"}})");
+  CHECK(shared.expert_ffn == 4096);
+  CHECK(shared.shared_width() == 8192);
+  // Solar Open is published with 102 B parameters, GLM-5 with 744 B (0.7 B of them indexers).
+  CHECK(size_of(read(R"({"model_type":"solar_open"})")) == doctest::Approx(102.6).epsilon(0.01));
+  CHECK(read(R"({"model_type":"exaone_moe"})").with_window() == 24);
+  const auto latent = read(R"({"model_type":"glm_moe_dsa","layer_types":
+    ["deepseek_sparse_attention"]})");
+  CHECK(size_of(latent) == doctest::Approx(743.1).epsilon(0.001));
+  CHECK(latent.head_dim == 256);
+  CHECK(latent.window == 0);
+  CHECK(latent.note.find("indexer") != std::string::npos);
+  CHECK(wrong(R"({"model_type":"gemma4","text_config":{"model_type":"gemma4_text"}})")
+            .find("heads of two widths") != std::string::npos);
+}
