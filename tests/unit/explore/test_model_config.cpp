@@ -320,3 +320,11 @@ TEST_CASE("classes without a gate, with windows, experts or latents of their own
   CHECK(wrong(R"({"model_type":"gemma4","text_config":{"model_type":"gemma4_text"}})")
             .find("heads of two widths") != std::string::npos);
 }
+
+TEST_CASE("keys that all configurations may hold, and those of one class that change nothing") {
+  CHECK(read(R"({"model_type":"falcon","activation":"gelu","num_beams":1,"temperature":1.0,
+    "top_k":50,"chunk_size_feed_forward":0,"torchscript":false})")
+            .note.empty());
+  CHECK(read(R"({"model_type":"opt","enable_bias":true,"_remove_final_layer_norm":false})")
+            .note.empty());
+}
