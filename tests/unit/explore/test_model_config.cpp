@@ -289,6 +289,7 @@ TEST_CASE("defaults of classes whose code their publishers have") {
   CHECK(read(R"({"model_type":"grok-1"})").experts == 8);
   CHECK(read(R"({"model_type":"arctic"})").with_experts() == 16);
   CHECK(read(R"({"model_type":"xverse"})").layers == 40);
+  CHECK(read(R"({"model_type":"Yi"})").kv_heads == 4);
   CHECK(read(R"({"model_type":"nemotron_h"})").experts == 0);
   const auto sparse = read(R"({"model_type":"nemotron_h","hybrid_override_pattern":"ME*E",
     "num_hidden_layers":4})");
