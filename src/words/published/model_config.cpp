@@ -20,6 +20,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
@@ -105,6 +106,20 @@ std::string canonical(const Json& row, const std::string& key) {
   return key;
 }
 
+/// Of a list of words or numbers, or of one letter for each layer.
+std::vector<std::string> words_of_layers(const Json& list) {
+  std::vector<std::string> words;
+  if (const auto* letters = list.get_ptr<const std::string*>()) {
+    for (const char letter : *letters) {
+      if (letter != '|') words.emplace_back(1, letter);
+    }
+  } else if (list.is_array()) {
+    for (const auto& one : list)
+      words.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  }
+  return words;
+}
+
 /// A file's values by canonical keys, with its class's defaults.
 class Config {
  public:
@@ -119,13 +134,15 @@ class Config {
   void take(const Json& part, const std::string& before = "") {
     for (const auto& [key, value] : part.items()) {
       const std::string path = before + key;
-      if (value.is_null() || value == "auto") continue;
+      if (value == "auto") continue;
       if (value.is_object() && lists(section("nested"), path)) {
         take(value, path + ".");
         continue;
       }
       const auto name = canonical(row_, path);
-      if (!knows(name)) {
+      if (value.is_null()) {
+        none_.insert(name);
+      } else if (!knows(name)) {
         if (!lists(section("harmless"), key)) unknown_.push_back(path);
       } else if (!values_.contains(name)) {
         values_[name] = value;
@@ -133,8 +150,15 @@ class Config {
     }
   }
 
-  /// Texts that begin with '=' are computed from what is there; of 'set' in place of it.
+  /// Texts that begin with '=' are computed from what is there; of 'set' in place of it. Without a
+  /// number of layers a list of them tells it, if it is too long for a pattern.
   Result<void> complete() {
+    constexpr std::size_t no_pattern = 8;
+    if (const auto* kinds = list("layer_types");
+        kinds != nullptr && !values_.contains("num_hidden_layers")) {
+      const auto named = words_of_layers(*kinds).size();
+      if (named >= no_pattern) values_["num_hidden_layers"] = named;
+    }
     for (const auto& [key, value] : row_.items())
       SHARDSWEEP_TRY(put(key, value, false));
     if (const auto set = row_.find("set"); set != row_.end()) {
@@ -161,7 +185,8 @@ class Config {
     constexpr double most = std::int64_t{1} << 26;
     const double read = value->is_number() ? value->get<double>()
         : value->is_boolean()              ? (value->get<bool>() ? 1 : 0)
-                                           : -1;
+                                           : -2;
+    if (read == -1) return 0;  // as files write that there is none
     if (read < 0 || read > most || read != std::floor(read))
       return refuse_config(fmt::format(
           "{} is {}, and no whole number from 0 to {:.0f}", in_quotes(key), value->dump(), most));
@@ -188,6 +213,7 @@ class Config {
     if (lists(section("words"), key) || (values_.contains(key) && !over)) return {};
     const auto* text = value.get_ptr<const std::string*>();
     if (text == nullptr || !text->starts_with('=')) {
+      if (none_.contains(key) && !over) return {};
       values_[key] = value;
       return {};
     }
@@ -211,6 +237,8 @@ class Config {
   std::string type_;
   Json row_;
   Json values_ = Json::object();
+  std::set<std::string, std::less<>>
+      none_;  ///< null in the file: the class's number does not stand
   std::vector<std::string> unknown_;
 };
 
@@ -223,18 +251,9 @@ struct Kinds {
   std::int64_t experts = 0;
 };
 
-/// Of lists of words, of numbers or one letter for each layer; a shorter list goes on from its
-/// start.
+/// A list shorter than the layers goes on from its start.
 Result<Kinds> counted_kinds(const Json& list, std::int64_t layers) {
-  std::vector<std::string> words;
-  if (const auto* letters = list.get_ptr<const std::string*>()) {
-    for (const char letter : *letters) {
-      if (letter != '|') words.emplace_back(1, letter);
-    }
-  } else if (list.is_array()) {
-    for (const auto& one : list)
-      words.push_back(one.is_string() ? one.get<std::string>() : one.dump());
-  }
+  const auto words = words_of_layers(list);
   Kinds kinds;
   if (words.empty()) return kinds;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
@@ -294,7 +313,9 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   if (window > 0 && kinds.window > 0 && config.flag("use_sliding_window", true)) {
     model.window = window;
     SHARDSWEEP_ASSIGN(const auto full, config.number("max_window_layers"));
-    const auto windowed = full > 0 ? std::max<std::int64_t>(model.layers - full, 0) : kinds.window;
+    const auto windowed = full > 0 && config.list("layer_types") == nullptr
+        ? std::max<std::int64_t>(model.layers - full, 0)
+        : kinds.window;
     if (windowed == 0) model.window = 0;
     if (windowed < kinds.attention) model.window_layers = windowed;
   }

@@ -31,6 +31,18 @@ double size_of(const ModelSpec& read) {
 
 }  // namespace
 
+TEST_CASE("null is no number, -1 none, and a list of layers tells how many there are") {
+  const std::string mistral = R"({"model_type":"mistral","hidden_size":4096,"vocab_size":32000)";
+  CHECK(read(mistral + "}").window == 4096);
+  CHECK(read(mistral + R"(,"sliding_window":null})").window == 0);
+  CHECK(read(mistral + R"(,"sliding_window":-1})").window == 0);
+  CHECK(read(mistral + R"(,"num_key_value_heads":null})").kv_heads == 32);
+  const std::string nemotron = R"({"model_type":"nemotron_h","hidden_size":2048,"vocab_size":1024)";
+  CHECK(read(nemotron + R"(,"layers_block_type":["mamba","attention","mlp","mamba","mlp","mamba",
+      "mlp","mamba","mlp"]})")
+            .layers == 9);
+}
+
 TEST_CASE("dense models: Llama 3 8B and 70B, Mistral 7B, Qwen3 8B, Gemma 2 9B, Qwen2 0.5B") {
   const auto llama = read(R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,
     "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"vocab_size":128256,
