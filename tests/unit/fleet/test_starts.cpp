@@ -121,6 +121,7 @@ TEST_CASE("a node whose agents never answer its lead is named, and the sweep goe
     for (int i = 0; i < 3; ++i)
       CHECK_FALSE(c.count(row));
     CHECK(c.sweep().failed_starts == 1);
+    c.decide();
     REQUIRE(c.world.node("n2") != nullptr);
     CHECK(c.world.node("n2")->state == NodeState::quarantined);
     // Of two nodes it is not known which.

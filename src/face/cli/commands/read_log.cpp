@@ -227,7 +227,7 @@ Result<ExitCode> run_read_log(const Session& session) {
 
 extern const Command command_read_log{.name = "read-log",
     .heading = Heading::other,
-    .help = "Read speed, memory or why it failed out of a trainer's log.",
+    .help = "Read speed and memory out of a log, or why its run failed.",
     .examples =
         "shardsweep read-log train.log --gpus 64\n"
         "shardsweep read-log --list",
