@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lead.hpp"
 
+#include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
+#include "attempt/step_output.hpp"
 #include "machine/free_port.hpp"
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
@@ -200,6 +202,12 @@ bool Lead::agents_were_killed() {
   if (launch_ != LaunchMode::agents) return false;
   const auto status = exit_status(child_.pid, clock_, srun_exit_s);
   return status && WIFEXITED(*status) && WEXITSTATUS(*status) == by_sigkill;
+}
+
+std::optional<Evidence> Lead::lost_by_launcher() {
+  constexpr std::size_t most = std::size_t{1} << 20;
+  if (launch_ != LaunchMode::agents) return std::nullopt;
+  return lost_node_in(read_ends(paths_.log(), most), clock_.now());
 }
 
 bool Lead::end_all() {

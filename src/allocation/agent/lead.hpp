@@ -60,6 +60,7 @@ class Lead final : private LeadOutside {
   [[nodiscard]] bool topology_is_due() const override { return topology_.is_due(); }
   [[nodiscard]] std::string storage_fault(bool doubted) override;
   [[nodiscard]] bool agents_were_killed() override;
+  [[nodiscard]] std::optional<Evidence> lost_by_launcher() override;
   [[nodiscard]] bool end_all() override;
 
   AllocationPaths paths_;

@@ -313,9 +313,15 @@ std::string LeadMachine::judge_check() {
 
 void LeadMachine::watch_nodes() {
   if (nodes_lost_) return;
-  if (senses_.closed) return lose_nodes(nodes_.loss_of_all(outside_.agents_were_killed()));
-  if (const auto loss = nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s))
+  auto loss = senses_.closed
+      ? std::optional(nodes_.loss_of_all(outside_.agents_were_killed()))
+      : nodes_.loss(now_s_, spec_.limits.agents_limit_s, spec_.limits.node_lease_s);
+  if (loss) {
+    // srun ends the agents of all nodes because of one, and says because of which.
+    if (const auto lost = outside_.lost_by_launcher(); lost && nodes_.holds(lost->ending.node))
+      loss = NodeLoss{lost->ending.cause, lost->ending.node};
     return lose_nodes(*loss);
+  }
   if (!running_) return;
   if (const auto others = running_->end_others(now_s_)) outside_.tell(*others);
 }

@@ -128,10 +128,18 @@ NodeLoss NodeRoster::loss_of_all(bool killed) const {
     if (alone && node.leaving.empty())
       return {fmt::format("the node agent of {} has ended", name), name};
     if (alone) return {node.leaving, name};
-    if (!node.leaving.empty()) return {node.leaving + "; the other node agents ended too", name};
+    // srun kills the agents of all nodes if it can't launch that of one.
+    const bool by_srun = node.killed && (killed || !is_complete());
+    if (!node.leaving.empty() && !by_srun)
+      return {node.leaving + "; the other node agents ended too", name};
   }
   return {fmt::format(
       "all node agents have ended; it is not known on which of {} nodes this began", agents_)};
+}
+
+bool NodeRoster::holds(const std::string& node) const {
+  return nodes_.contains(node) || job_nodes_.empty() ||
+      std::find(job_nodes_.begin(), job_nodes_.end(), node) != job_nodes_.end();
 }
 
 std::map<std::int32_t, std::string> NodeRoster::names_by_index() const {

@@ -51,6 +51,9 @@ class NodeRoster {
   [[nodiscard]] bool by_step() const { return by_step_; }
   [[nodiscard]] const std::vector<std::string>& job_nodes() const { return job_nodes_; }
 
+  /// True for a node of the job, as far as its nodes are known.
+  [[nodiscard]] bool holds(const std::string& node) const;
+
   /// Who has to be told another place than Slurm's, once all have come: by what is between
   /// them, while Slurm numbers nodes by their names. Once.
   [[nodiscard]] std::vector<Place> place();

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::string_view complaint = "srun: error: ";
 
-/// The name of a list that has one; empty for several.
 /// What a host's name is made of: a log may put anything in its place.
 bool is_node_name(std::string_view text) {
   constexpr std::string_view letters =
@@ -27,6 +26,7 @@ bool is_node_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(letters) == std::string_view::npos;
 }
 
+/// The name of a list that has one; empty for several.
 std::string only_node(std::string_view slurm_list) {
   const auto nodes = nodes_in(slurm_list);
   return nodes.size() == 1 && is_node_name(nodes.front()) ? nodes.front() : "";
@@ -133,6 +133,15 @@ std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, 
   return first;
 }
 
+std::optional<Evidence> lost_node_in(std::string_view output, Timestamp at) {
+  std::optional<Evidence> lost;
+  each_complaint(output, [&](std::string_view said) {
+    if (const auto node = node_in(said)) lost = evidence_of_lost_node(*node, at);
+    return lost.has_value();
+  });
+  return lost;
+}
+
 Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, bool told) {
   if (auto first = first_failure_in(output, at, told)) return *std::move(first);
   constexpr int killed = 128;
@@ -141,21 +150,15 @@ Evidence evidence_of_step(std::string_view output, int exit_code, Timestamp at, 
 }
 
 Evidence evidence_of_no_step(std::string_view output, const std::string& why, Timestamp at) {
-  Evidence evidence;
-  evidence.at = at;
-  evidence.ending.source = SaidBy::agent;
-  each_complaint(output, [&](std::string_view said) {
-    if (const auto failed = node_in(said)) evidence.ending.node = failed->node;
-    if (!evidence.ending.node.empty())
-      evidence.ending.cause = std::string(complaint) + one_line(said, longest_quote);
-    return !evidence.ending.node.empty();
-  });
-  if (evidence.ending.cause.empty()) evidence.ending.cause = last_line_in(output);
-  if (evidence.ending.cause.empty()) evidence.ending.cause = why;
+  auto lost = lost_node_in(output, at);
+  Evidence evidence = lost ? *std::move(lost) : Evidence{.at = at};
+  if (evidence.ending.node.empty()) {
+    // As a program that can't be started: Slurm had no step to give.
+    const std::string said = last_line_in(output);
+    evidence.ending = {Outcome::lost, said.empty() ? why : said, SaidBy::agent};
+    evidence.ending.start_error = EAGAIN;
+  }
   evidence.ending.cause = "the step did not start: " + evidence.ending.cause;
-  evidence.ending.outcome = evidence.ending.node.empty() ? Outcome::lost : Outcome::node_failure;
-  // As a program that can't be started: Slurm had no step to give.
-  if (evidence.ending.node.empty()) evidence.ending.start_error = EAGAIN;
   return evidence;
 }
 

@@ -17,6 +17,9 @@ namespace shardsweep {
 [[nodiscard]] std::optional<Evidence> first_failure_in(
     std::string_view output, Timestamp at, bool told);
 
+/// The node that srun says it could not launch on, or has lost; none: it names no node.
+[[nodiscard]] std::optional<Evidence> lost_node_in(std::string_view output, Timestamp at);
+
 /// A step whose ranks had begun, and which has ended.
 [[nodiscard]] Evidence evidence_of_step(
     std::string_view output, int exit_code, Timestamp at, bool told);

@@ -19,6 +19,7 @@ class Noted final : public LeadOutside {
   std::vector<ToNodeBody> told;
   std::vector<ToLead> to_read;
   std::optional<EndedAttempt> settled;
+  std::optional<Evidence> by_srun;
   int ends = 0;
 
   [[nodiscard]] Moment now() const override { return {now_s, static_cast<Timestamp>(now_s * 1e6)}; }
@@ -46,6 +47,7 @@ class Noted final : public LeadOutside {
   [[nodiscard]] bool topology_is_due() const override { return false; }
   [[nodiscard]] std::string storage_fault(bool) override { return ""; }
   [[nodiscard]] bool agents_were_killed() override { return false; }
+  [[nodiscard]] std::optional<Evidence> lost_by_launcher() override { return by_srun; }
   [[nodiscard]] bool end_all() override {
     ++ends;
     return true;
@@ -123,4 +125,24 @@ TEST_CASE("a lead that stood still for longer than its agents wait blames none o
   CHECK(one.outside.settled->own->ending.node.empty());
   CHECK(one.outside.settled->own->ending.cause ==
       "the lead stood still for so long that its node agents have left");
+}
+
+TEST_CASE("the node that srun names is lost, if it is one of the job, and no other is blamed") {
+  for (const char* named : {"n2", "n9"}) {
+    Noted outside;
+    LeadMachine lead{"/folder",
+        {.token = "t", .nodes = 2, .launch = LaunchMode::agents, .limits = {}}, {"n1", "n2"},
+        outside};
+    lead.round({.heard = {{"n1", NodeReady{.node = "n1", .host = "n1", .pid = 1, .index = 0}}}});
+    outside.by_srun = Evidence{};
+    outside.by_srun->ending.node = named;
+    outside.now_s += 1;
+    lead.round({.closed = true});
+    std::vector<std::string> blamed;
+    for (const FromLeadBody& one : outside.said) {
+      if (const auto* found = std::get_if<FoundOnNode>(&one)) blamed.push_back(found->node);
+    }
+    CHECK(
+        blamed == (named[1] == '2' ? std::vector<std::string>{"n2"} : std::vector<std::string>{}));
+  }
 }

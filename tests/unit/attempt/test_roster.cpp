@@ -77,6 +77,18 @@ TEST_CASE("of nodes that all end at once the one that had begun to leave is the 
   CHECK(two.loss_of_all(false).node == "n2");
 }
 
+TEST_CASE("an agent that srun kills since another did not start speaks against no node") {
+  NodeRoster nodes(2, {"n1", "n2"}, false, 0);
+  come(nodes, 1, ready("n1", 0));
+  nodes.leave("n1", "the node agent of n1 was ended by SIGKILL", true);
+  CHECK(nodes.loss_of_all(false).node.empty());
+  come(nodes, 2, ready("n2", 1));
+  CHECK(nodes.loss_of_all(false).node == "n1");
+  CHECK(nodes.loss_of_all(true).node.empty());
+  CHECK(nodes.holds("n2"));
+  CHECK_FALSE(nodes.holds("n7"));
+}
+
 TEST_CASE("a node whose agents are killed all at once has not failed") {
   NodeRoster alone(1, {}, false, 0);
   come(alone, 1, ready("n1", 0));

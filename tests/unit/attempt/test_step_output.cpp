@@ -68,7 +68,7 @@ TEST_CASE("a step that did not start is the named node's failure, else nobody's"
   CHECK(named.ending.outcome == Outcome::node_failure);
   CHECK(named.ending.node == "n3");
   CHECK(named.ending.cause ==
-      "the step did not start: srun: error: Task launch for StepId=7.0 failed on node n3: "
+      "the step did not start: srun lost node n3: Task launch for StepId=7.0 failed on node n3: "
       "Invalid job credential");
   CHECK(named.ending.start_error == 0);
   const Evidence nobodys = evidence_of_no_step(

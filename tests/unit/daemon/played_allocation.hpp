@@ -130,6 +130,7 @@ class PlayedAllocation final : private LeadOutside {
   [[nodiscard]] bool topology_is_due() const override { return false; }
   [[nodiscard]] std::string storage_fault(bool doubted) override;
   [[nodiscard]] bool agents_were_killed() override { return false; }
+  [[nodiscard]] std::optional<Evidence> lost_by_launcher() override { return std::nullopt; }
   [[nodiscard]] bool end_all() override;
   void check_blame(const std::string& node);
 
