@@ -129,6 +129,7 @@ struct Printer {
   bool traced = false;   ///< within a traceback
   bool chained = false;  ///< the next error was raised because of the last one
   bool aside = false;    ///< the next error is of a thread, or was ignored
+  bool reason = false;   ///< NCCL's reason for the last error follows
 };
 
 class Reading {
@@ -168,7 +169,7 @@ void Reading::take_error(Printer& printer, const Said& said) {
   const bool aside = printer.aside;
   const bool chained = printer.chained;
   printer.frame = {};
-  printer.traced = printer.chained = printer.aside = false;
+  printer.traced = printer.chained = printer.aside = printer.reason = false;
   if (aside) {
     if (error.cause != nullptr && !aside_) aside_ = error;
     return;
@@ -178,6 +179,17 @@ void Reading::take_error(Printer& printer, const Said& said) {
     if (explains || (error.symptom() && !printer.error->symptom())) return;
   }
   printer.error = error;
+}
+
+/// NCCL ends an error by "Last error:", and a line below it says what it was.
+bool take_reason(Printer& printer, std::string_view line) {
+  if (!printer.reason || !printer.error || is_warning(line)) return false;
+  const Cause* cause = cause_for(line, LinePlace::line);
+  if (cause == nullptr || cause->where == LinePlace::progress) return false;
+  printer.error->cause = cause;
+  printer.error->line = line;
+  printer.reason = false;
+  return true;
 }
 
 void Reading::take_line(const Said& said) {
@@ -194,7 +206,10 @@ void Reading::take(std::string_view line) {
   const Said said = said_in(line);
   if (said.text.empty()) return;
   Printer& printer = printers_[said.by];
-  if (said.text.find("Traceback (most recent call last)") != npos) {
+  if (take_reason(printer, said.text)) return;
+  if (said.text == "Last error:") {
+    printer.reason = true;
+  } else if (said.text.find("Traceback (most recent call last)") != npos) {
     printer.traced = true;
     printer.frame = {};
   } else if (said.text.starts_with("  File \"")) {
@@ -237,8 +252,19 @@ std::optional<Event> Reading::verdict() const {
   return best;
 }
 
+/// The line, from its beginning if what the cause looks for is within reach of a quote.
+std::string quote_of(const Event& event) {
+  if (event.cause == nullptr) return one_line(event.line, longest_quote);
+  const std::string& pattern = event.cause->pattern;
+  const std::size_t at = event.line.find(pattern.substr(0, pattern.find('*')));
+  constexpr std::size_t seen = longest_quote / 2;  // of the words before it, half as much
+  const bool far = at != npos && at > seen && event.line.size() > longest_quote;
+  const std::size_t from = far ? std::min(event.line.find(' ', at - seen / 2) + 1, at) : 0;
+  return one_line(event.line.substr(from), longest_quote);
+}
+
 LogFinding finding_of(const Event& event) {
-  LogFinding finding{.strength = Strength::late, .line = one_line(event.line, longest_quote)};
+  LogFinding finding{.strength = Strength::late, .line = quote_of(event)};
   if (event.cause == nullptr) return finding;
   finding.rule = event.cause->name;
   finding.outcome = event.cause->outcome;

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <stdexcept>
 
@@ -83,25 +84,32 @@ TEST_CASE("noise and the order of two sources never decide") {
   const std::vector<std::string> others{
       "[rank9]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 9.",
       "srun: error: n1: task 0: Exited with exit code 1"};
+  std::map<std::string, std::string> texts;
+  std::set<std::string> symptoms;
   for (const Cause& cause : built_in_causes()) {
-    CAPTURE(cause.name);
-    if (cause.where == LinePlace::progress) continue;
+    if (cause.where != LinePlace::progress) texts[cause.name] = cause.sample;
+    if (cause.weight == Strength::symptom) symptoms.insert(cause.name);
+  }
+  for (const auto& file : fs::directory_iterator(cases / "logs"))
+    texts["a log of " + file.path().stem().string()] = text_of(file.path());
+  for (const auto& [name, text] : texts) {
+    CAPTURE(name);
+    const auto plain = find_cause(text, {});
+    REQUIRE(plain);
     std::string mixed;
     std::size_t line = 0;
-    for (std::string_view rest = cause.sample; !rest.empty(); ++line) {
+    for (std::string_view rest = text; !rest.empty(); ++line) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       mixed += noise[line % noise.size()] + "\n" + std::string(rest.substr(0, end)) + "\n";
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
     for (; line < noise.size(); ++line)
       mixed += noise[line] + "\n";
-    REQUIRE(find_cause(mixed, {}));
-    CHECK(find_cause(mixed, {})->rule == cause.name);
+    CHECK(find_cause(mixed, {}) == plain);
     for (const std::string& other : others) {
       const auto before = find_cause(other + "\n" + mixed, {});
-      const auto after = find_cause(mixed + other + "\n", {});
-      CHECK(before == after);
-      CHECK((cause.weight == Strength::symptom || before->rule == cause.name));
+      CHECK(before == find_cause(mixed + other + "\n", {}));
+      CHECK((symptoms.count(plain->rule) == 1 || before == plain));
     }
   }
 }
@@ -128,6 +136,17 @@ TEST_CASE("the last error counts, but not one of a thread, and not what reports 
   CHECK(find_cause(memory + "Exception in thread T:\n" + unknown, {})->rule == "torch-oom");
   CHECK(find_cause(memory + trace + "a.b.ChildFailedError: \n", {})->rule == "torch-oom");
   CHECK(find_cause("\x1b[31mMemoryError\x1b[0m\n", {})->rule == "python-memory");
+}
+
+TEST_CASE("NCCL's last error is the reason of its error") {
+  const auto finding = find_cause(
+      "torch.distributed.DistBackendError: NCCL error in: x.hpp:275, unhandled system error\n"
+      "ncclSystemError: System call or external library call failed or device error.\n"
+      "Last error:\nsocketStartConnect: Connect to 10.0.0.1<4081> failed : Connection aborted\n",
+      {});
+  REQUIRE(finding);
+  CHECK(finding->line.starts_with("socketStartConnect"));
+  CHECK(finding->outcome == Outcome::comm_error);
 }
 
 TEST_CASE("an assertion is a refusal before training, if all ranks say the same") {
@@ -200,6 +219,8 @@ TEST_CASE("in one log the first cause wins over all exceptions and symptoms") {
 TEST_CASE("a line shown is short and whole UTF-8 and a carriage return ends a line") {
   const std::string log = "CUDA error: out of memory " + std::string(250, 'x') + "\n";
   CHECK(find_cause(log, {})->line.size() == 200);
+  const std::string far = std::string(250, 'x') + " CUDA error: out of memory\n";
+  CHECK(find_cause(far, {})->line == "CUDA error: out of memory");
   CHECK(find_cause("10 %\r20 %\rstd::bad_alloc\r", {})->line == "std::bad_alloc");
 }
 
