@@ -144,7 +144,7 @@ inline constexpr auto table = std::to_array<AxisInfo>({
      "expert parallel degree: ranks of dp x cp that share the experts of each layer",
      get_layout<&Layout::ep>, set_layout<&Layout::ep>},
     {"vpp", AxisKind::integer, {}, vpp_aliases, 1, widest, 1, false, keyed, 10, "vpp",
-     Use::structural,
+     Use::structural | Use::suggested,
      "virtual pipeline stages per rank, which 1f1b interleaves and zb-v folds",
      get_layout<&Layout::vpp>, set_layout<&Layout::vpp>},
     {"dp_replicate", AxisKind::integer, {}, replicate_aliases, 1, widest, 1, false, keyed, 15, "dpr",

@@ -115,6 +115,19 @@ std::string_view verdict_on(const RuleCheck& check) {
   return check.holds ? "holds" : "does not hold";
 }
 
+/// Axes of a layout that keep their default unless somebody holds them.
+std::string untried_text(const SuggestRequest& request) {
+  std::string names;
+  for (const auto& axis : axes()) {
+    const bool is_told = axis.name == "first_stage_layers" || axis.name == "last_stage_layers";
+    const bool is_held = std::any_of(request.locks.begin(), request.locks.end(),
+        [&](const AxisValues& lock) { return lock.axis == &axis; });
+    if (axis.of_layout() && !axis.is(AxisUse::suggested) && !is_told && !is_held)
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", axis.name);
+  }
+  return fmt::format("Not tried: other values of {}. --lock AXIS=VALUE tries one.", names);
+}
+
 /// The answer in a few lines: what to use, what it gives, what comes close, how sure that is.
 std::string card_text(
     const SuggestRequest& request, const Suggestion& suggestion, const SuggestionView& view) {
@@ -136,7 +149,7 @@ std::string card_text(
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
     out += line + "\n";
-  return out;
+  return out + untried_text(request) + "\n";
 }
 
 std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion,

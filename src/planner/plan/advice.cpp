@@ -63,21 +63,6 @@ std::vector<std::int32_t> powers_up_to(std::int64_t most) {
   return values;
 }
 
-/// Of a heatmap's row or column.
-std::vector<std::int32_t> values_of(const SuggestRequest& request, const AxisInfo& axis) {
-  constexpr std::int64_t most_samples = 16;
-  if (axis.name == "tp")
-    return powers_up_to(
-        std::min<std::int64_t>(2 * std::int64_t{request.cluster.gpus_per_node}, request.gpus));
-  if (axis.name == "pp")
-    return powers_up_to(std::min<std::int64_t>(request.model.layers, request.gpus));
-  if (axis.name == "micro_batch") return powers_up_to(most_samples);
-  std::vector<std::int32_t> all;
-  for (auto value = axis.minimum; value <= axis.maximum; ++value)
-    all.push_back(static_cast<std::int32_t>(value));
-  return all;
-}
-
 }  // namespace
 
 Result<WhyNot> why_not(const SuggestRequest& request, const std::vector<AxisValues>& layout) {
@@ -172,23 +157,28 @@ Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request) {
 }
 
 Result<BatchVerdict> judge_batch(const SuggestRequest& request) {
+  SHARDSWEEP_ASSIGN(const auto now, judge_layouts(request));
+  return judge_batch(request, now.fitting);
+}
+
+Result<BatchVerdict> judge_batch(
+    const SuggestRequest& request, std::span<const SuggestedLayout> now) {
   constexpr std::int64_t times = 4;
   constexpr double worth_having = 0.1;
   SuggestRequest larger = request;
   larger.global_batch_tokens *= times;
-  SHARDSWEEP_ASSIGN(const auto now, judge_layouts(request));
   SHARDSWEEP_ASSIGN(const auto then, judge_layouts(larger));
   BatchVerdict verdict;
   verdict.tokens_per_gpu = request.global_batch_tokens / request.gpus;
-  if (!now.fitting.empty() && !then.fitting.empty())
-    verdict.gain = times * now.fitting.front().guess.step_s / then.fitting.front().guess.step_s - 1;
-  verdict.too_few = verdict.gain > worth_having || (now.fitting.empty() && !then.fitting.empty());
+  if (!now.empty() && !then.fitting.empty())
+    verdict.gain = times * now.front().guess.step_s / then.fitting.front().guess.step_s - 1;
+  verdict.too_few = verdict.gain > worth_having || (now.empty() && !then.fitting.empty());
   const auto text = config::binary_count_text(larger.global_batch_tokens);
   const auto more = text.empty() ? grouped(larger.global_batch_tokens) : text;
   const auto each =
       fmt::format("{} tokens are {} for each of {}", grouped(request.global_batch_tokens),
           grouped(verdict.tokens_per_gpu), counted(request.gpus, "GPU"));
-  if (now.fitting.empty()) {
+  if (now.empty()) {
     verdict.text = then.fitting.empty()
         ? each + "."
         : fmt::format("{}: too few. A batch of {} fits.", each, more);
@@ -215,10 +205,10 @@ Result<std::vector<PairCell>> over_pairs(const SuggestRequest& asked, const Axis
   for (const auto& layout : all.fitting)
     best.try_emplace({down.get(layout.point), across.get(layout.point)}, &layout);
   std::vector<PairCell> cells;
-  for (const auto row : values_of(request, down)) {
-    for (const auto column : values_of(request, across)) {
-      if (across.is(AxisUse::degree) && column * row > request.gpus) continue;
-      PairCell cell{column, row, std::nullopt, {}};
+  for (const auto row : tried_values(request, down)) {
+    for (const auto column : tried_values(request, across)) {
+      if (across.is(AxisUse::degree) && request.gpus % (column * row) != 0) continue;
+      PairCell cell{static_cast<std::int32_t>(column), static_cast<std::int32_t>(row), {}, {}};
       if (const auto found = best.find({row, column}); found != best.end()) {
         cell.best = *found->second;
       } else {

@@ -66,6 +66,9 @@ struct BatchVerdict {
 /// Whether the request's batch keeps its GPUs busy: held against four times as many tokens.
 /// Faults as suggest().
 [[nodiscard]] Result<BatchVerdict> judge_batch(const SuggestRequest& request);
+/// The same if its fitting layouts are known, fastest first.
+[[nodiscard]] Result<BatchVerdict> judge_batch(
+    const SuggestRequest& request, std::span<const SuggestedLayout> now);
 
 /// The best layout with one value of each of two axes.
 struct PairCell {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The request becomes a sweep of powers of two, which make_plan() judges as it judges a user's:
-// a suggestion can't contradict a plan. Of what certainly fits, the fastest is shown for each
-// split into dp, tp and pp, since variants of one split tell a person little. The playbook's
+// The request becomes a sweep of all degrees that divide, which make_plan() judges as it judges a
+// user's: a suggestion can't contradict a plan. Of what certainly fits, the fastest is shown for
+// each split into dp, tp and pp, since variants of one split tell a person little. The playbook's
 // rules are checked afterwards and cited; they choose nothing.
 #include "plan/suggest.hpp"
 
@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -66,10 +67,10 @@ StepLimit limit_of(std::string_view part, const Layout& layout) {
   return found == limits.end() ? StepLimit{part, part, ""} : *found;
 }
 
-std::vector<std::int64_t> powers_of_two(std::int64_t most) {
+std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
   std::vector<std::int64_t> values;
-  for (std::int64_t value = 1; value <= most; value *= 2)
-    values.push_back(value);
+  for (std::int64_t value = 1; value <= std::min(of, most); ++value)
+    if (of % value == 0) values.push_back(value);
   return values;
 }
 
@@ -103,11 +104,6 @@ class LayoutJudge {
     std::optional<MemoryEstimate> least;  // of those that are too large, as their trainer is used
     for (const auto& trial : plan.trials) {
       if (is_no_plan(trial.point.layout)) continue;
-      if (auto refusal = refusal_of(trial.point); !refusal.empty()) {
-        ++found.left_out_by_constraint["trainer"];
-        if (why_refused.empty()) why_refused = std::move(refusal);
-        continue;
-      }
       ++found.judged;
       SuggestedLayout layout{.point = trial.point,
           .guess = predictor_.guess(request_.model, trial.point),
@@ -120,18 +116,55 @@ class LayoutJudge {
         if (!least || bound.total() < least->total()) least = bound;
         continue;
       }
+      if (const auto& refusal = refusal_of(trial.point); !refusal.empty()) {
+        --found.judged;
+        ++found.left_out_by_constraint["trainer"];
+        if (why_refused.empty()) why_refused = refusal;
+        continue;
+      }
       describe(layout);
       auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
       list.push_back(std::move(layout));
     }
-    if (found.judged == 0 && !why_refused.empty()) found.why_left_out = why_refused;
-    if (least && found.fitting.empty() && found.doubtful.empty())
-      found.why_left_out = too_large(*least, request_.cluster);
+    if (found.fitting.empty() && found.doubtful.empty()) {
+      if (least) found.why_left_out = too_large(*least, request_.cluster);
+      if (!why_refused.empty()) found.why_left_out = why_refused;
+    }
     for (auto* list : {&found.fitting, &found.doubtful}) {
       std::stable_sort(list->begin(), list->end(),
           [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
     }
     return found;
+  }
+
+  /// Values of a suggested axis; none: it stays at its default.
+  [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const {
+    constexpr std::int64_t most_tp = 64;
+    constexpr std::int64_t most_samples = 16;
+    constexpr std::int64_t most_virtual_stages = 8;
+    constexpr std::int32_t shortest_share = 2 << 10;  // of a sample
+    // Over more than two nodes tp waits for its links.
+    const std::int64_t near = 2 * std::int64_t{request_.cluster.gpus_per_node};
+    const std::int64_t gpus = request_.gpus;
+    if (axis.name == "tp") return divisors(std::gcd(gpus, near), most_tp);
+    if (axis.name == "pp") return divisors(gpus, request_.model.layers);
+    if (axis.name == "vpp" && !has_virtual_stages()) return {};
+    if (axis.name == "vpp") return divisors(request_.model.layers, most_virtual_stages);
+    if (axis.name == "cp") return divisors(gpus, request_.seq_len / shortest_share);
+    if (axis.name == "ep" && request_.model.experts == 0) return {};
+    if (axis.name == "ep") return divisors(std::gcd(gpus, request_.model.experts), gpus);
+    if (axis.name == "micro_batch")
+      return divisors(request_.global_batch_tokens / request_.seq_len, most_samples);
+    // Experts whole, or split as all else is: what lies between is seldom better.
+    if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
+    if (axis.name == "expert_tp") return {};
+    if (axis.name == "recompute") return recompute_worth_a_thought();
+    // tell_stages() says how many; without it a pipeline is even.
+    if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {0};
+    std::vector<std::int64_t> all;
+    for (auto value = axis.minimum; value <= axis.maximum; ++value)
+      all.push_back(value);
+    return all;
   }
 
  private:
@@ -144,22 +177,41 @@ class LayoutJudge {
     return lock_of(*find_axis(name)) != nullptr;
   }
 
-  /// A pipeline that gathers in every micro-batch is no plan, nor is a stage of ZeRO that the
-  /// trainer has in another mode alone, nor tp without its rows:
-  /// unless somebody asks for it. Virtual stages without a pipeline start in no trainer.
+  /// Virtual stages without a pipeline start in no trainer, and tp without its rows saves
+  /// neither memory nor time: no plan, unless somebody asks for it.
   [[nodiscard]] bool is_no_plan(const Layout& at) const {
     if (at.vpp > 1 && at.pp == 1) return true;
-    const bool gathers = at.zero >= 2 && at.pp > 1;
-    if ((gathers || at.zero > request_.family->usual_zero) && !locks("zero")) return true;
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }
 
-  /// What the trainer, told of a layout, has no words for; empty: it can run it.
-  [[nodiscard]] std::string refusal_of(const Point& point) const {
+  /// What the trainer, told of a layout, has no words for; empty: it can run it. Words are of axes
+  /// and of what they are combined with, not of how large a size is, but for the layers that a
+  /// stage has: asked once for each combination, since writing a configuration costs more than
+  /// predicting a hundred.
+  [[nodiscard]] const std::string& refusal_of(Point point) {
+    const auto& is = point.layout;
+    std::vector<std::int64_t> form{request_.model.layers % (is.pp * is.vpp) == 0};
+    point.layout.micro_batch = point.layout.grad_accum = 1;
+    for (const auto& axis : axes()) {
+      const auto value = axis.get(point);
+      const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
+      form.push_back(is_size ? std::min(value, axis.minimum + 1) : value);
+    }
+    const auto [known, is_new] = refusals_.try_emplace(std::move(form));
     const auto trainer = request_.family->words;
-    if (trainer.empty()) return {};
-    const auto written = configuration_of(trainer, layout_of_point(point, request_.model));
-    return written ? std::string() : written.error().what;
+    if (is_new && !trainer.empty()) {
+      const auto written = configuration_of(trainer, layout_of_point(point, request_.model));
+      if (!written) known->second = written.error().what;
+    }
+    return known->second;
+  }
+
+  [[nodiscard]] bool has_virtual_stages() const {
+    const auto trainer = request_.family->words;
+    if (trainer.empty()) return true;
+    Point point = world_of(request_);
+    point.layout.pp = point.layout.vpp = 2;
+    return configuration_of(trainer, layout_of_point(point, request_.model)).has_value();
   }
 
   [[nodiscard]] Result<void> check() const {
@@ -177,38 +229,6 @@ class LayoutJudge {
             grouped((samples + 1) * request_.seq_len)));
   }
 
-  /// Values of a suggested axis; none: it stays at its default.
-  [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const {
-    constexpr std::int64_t most_tp = 64;
-    constexpr std::int64_t most_of_a_size = 16;
-    // Shorter ones fit without ranks that share them, and a rank's share is no shorter than a
-    // quarter of that.
-    constexpr std::int32_t long_sequence = 16 << 10;
-    constexpr std::int32_t shortest_share = long_sequence / 4;
-    // Over more than two nodes tp waits for its links.
-    const std::int64_t near = 2 * std::int64_t{request_.cluster.gpus_per_node};
-    const auto up_to = [this](std::int64_t most) {
-      return powers_of_two(std::min<std::int64_t>(request_.gpus, most));
-    };
-    if (axis.name == "tp") return up_to(std::min(most_tp, near));
-    if (axis.name == "pp") return up_to(request_.model.layers);
-    if (axis.name == "cp" && request_.seq_len < long_sequence) return {};
-    if (axis.name == "cp") return up_to(request_.seq_len / shortest_share);
-    if (axis.name == "ep" && request_.model.experts == 0) return {};
-    if (axis.name == "ep") return up_to(request_.model.experts);
-    // Experts whole, or split as all else is: what lies between is seldom better.
-    if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
-    if (axis.name == "expert_tp") return {};
-    if (axis.name == "recompute") return recompute_worth_a_thought();
-    // tell_stages() says how many; without it a pipeline is even.
-    if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {0};
-    if (axis.maximum - axis.minimum > most_of_a_size) return powers_of_two(most_of_a_size);
-    std::vector<std::int64_t> all;
-    for (auto value = axis.minimum; value <= axis.maximum; ++value)
-      all.push_back(value);
-    return all;
-  }
-
   /// Modules for models with experts alone: of a dense one whole layers cost as little.
   [[nodiscard]] std::vector<std::int64_t> recompute_worth_a_thought() const {
     std::vector<std::int64_t> values{0, 1, 2};
@@ -224,8 +244,8 @@ class LayoutJudge {
   /// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
   /// that the plan tells.
   [[nodiscard]] ZipGroup split_rows() const {
-    constexpr std::array<std::string_view, 9> names{"tp", "pp", "cp", "ep", "expert_tp", "zero",
-        "sequence_parallel", "first_stage_layers", "last_stage_layers"};
+    constexpr std::array<std::string_view, 10> names{"tp", "pp", "vpp", "cp", "ep", "expert_tp",
+        "zero", "sequence_parallel", "first_stage_layers", "last_stage_layers"};
     if (locks("dp")) return {};
     Point point = world_of(request_);
     for (const auto& lock : request_.locks)
@@ -268,8 +288,9 @@ class LayoutJudge {
     const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
     const auto experts =
         is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
-    if (request_.gpus % (split * is.cp) != 0 || request_.gpus / is.pp % experts != 0 ||
-        is_no_plan(is) || said_twice)
+    const bool cut_evenly = is.vpp == 1 || request_.model.layers % (is.pp * is.vpp) == 0;
+    if (!cut_evenly || request_.gpus % (split * is.cp) != 0 ||
+        request_.gpus / is.pp % experts != 0 || is_no_plan(is) || said_twice)
       return;
     for (auto& axis : rows.axes)
       axis.values.push_back(axis.axis->get(point));
@@ -341,6 +362,7 @@ class LayoutJudge {
 
   const SuggestRequest& request_;
   Predictor predictor_;
+  std::map<std::vector<std::int64_t>, std::string> refusals_;  ///< by values of all axes
 };
 
 class Suggester {
@@ -425,8 +447,8 @@ class Suggester {
     }
   }
 
-  /// Degrees are powers of two: what is odd in the number of GPUs is left to dp, which divides
-  /// the samples. 1: nothing is.
+  /// What is odd in the number of GPUs has to divide the samples, unless a pipeline takes it. 1:
+  /// nothing is.
   [[nodiscard]] std::int64_t odd_ranks() const {
     std::int64_t odd = std::max(request_.gpus, 1);
     while (odd % 2 == 0)
@@ -437,7 +459,7 @@ class Suggester {
   /// Memory only if a layout got as far as being judged by it.
   [[nodiscard]] std::string why_none() {
     const auto& left_out = all_.left_out_by_constraint;
-    const bool refused = suggestion_.layouts_judged == 0 && left_out.contains("trainer");
+    const bool refused = left_out.contains("trainer") && all_.doubtful.empty();
     if (!refused && (suggestion_.layouts_judged > 0 || left_out.contains("memory")))
       return "Nothing fits. Use more GPUs, a shorter seq_len or a smaller model.";
     const auto samples = request_.global_batch_tokens / request_.seq_len;
@@ -614,6 +636,10 @@ Result<SuggestRequest> on_gpus(SuggestRequest request, std::int32_t gpus) {
   return fault(FaultKind::invalid_input,
       fmt::format("{} are no whole nodes of {}; use {} or {}", counted(gpus, "GPU"), per_node,
           grouped(std::max(below, 1)), grouped(below + per_node)));
+}
+
+std::vector<std::int64_t> tried_values(const SuggestRequest& request, const AxisInfo& axis) {
+  return LayoutJudge(request).worth_a_thought(axis);
 }
 
 Result<JudgedLayouts> judge_layouts(const SuggestRequest& request) {

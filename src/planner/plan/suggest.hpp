@@ -73,6 +73,9 @@ struct JudgedLayouts {
   std::map<std::string, std::int64_t, std::less<>> left_out_by_constraint;  ///< the others
   std::string why_left_out;  ///< most of those, with the numbers of the first: Plan's words
 };
+/// Values of an axis that are tried if nobody holds it; none: its default alone.
+[[nodiscard]] std::vector<std::int64_t> tried_values(
+    const SuggestRequest& request, const AxisInfo& axis);
 /// Faults as suggest().
 [[nodiscard]] Result<JudgedLayouts> judge_layouts(const SuggestRequest& request);
 

@@ -35,9 +35,6 @@ struct Family {
   TimeFamily time;
   /// What a trainer reports is its first rank's: the first stage.
   bool reports_first_stage = false;
-  /// Stages of ZeRO beyond it are another mode of the trainer, whose speed this row doesn't
-  /// tell.
-  std::int32_t usual_zero = 3;
   /// Its allocator gives cached blocks back and asks again where little is left: such runs end,
   /// four times as slow (30 of 1,765 in the playbook's sweep, whose log holds an OOM).
   bool retries_near_the_limit = false;

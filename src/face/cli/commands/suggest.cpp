@@ -219,7 +219,7 @@ Result<ExitCode> run_suggest(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto suggestion, suggest(request));
   SHARDSWEEP_ASSIGN(const auto least, least_gpus(request));
-  SHARDSWEEP_ASSIGN(const auto batch, judge_batch(request));
+  SHARDSWEEP_ASSIGN(const auto batch, judge_batch(request, suggestion.layouts));
   SHARDSWEEP_TRY(print_result(suggestion_text(request, suggestion,
       {.least_gpus = least, .batch = batch.text, .explain = own.explain}, table_style(session))));
   if (suggestion.layouts.empty()) return ExitCode::failed;
