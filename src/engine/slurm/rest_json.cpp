@@ -275,8 +275,13 @@ Result<void> put_directive(std::string_view line, const RestApi& api, Json& job)
   const std::size_t equals = line.find('=');
   const std::string_view option =
       line.substr(2, equals == std::string_view::npos ? std::string_view::npos : equals - 2);
-  if (equals != std::string_view::npos)
-    return put_valued(line, option, std::string(line.substr(equals + 1)), api, job);
+  if (equals != std::string_view::npos) {
+    std::string_view value = line.substr(equals + 1);
+    // Quotes that keep blanks together are sbatch's.
+    if (value.size() > 1 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
+    return put_valued(line, option, std::string(value), api, job);
+  }
   if (std::find(flags.begin(), flags.end(), option) == flags.end()) return untranslatable(line);
   put_flag(option, api, job);
   return {};

@@ -174,6 +174,22 @@ bool stands_in_directive(std::string_view value) {
   });
 }
 
+/// A value of the site's own: no shell sees a #SBATCH line, so [a|b] and a&b are plain text, and
+/// quotes keep what blanks would end.
+Result<std::string> site_option_value(std::string_view option, const std::string& value) {
+  const bool ends_blank = value.empty() || value.front() == ' ' || value.back() == ' ';
+  const bool stands = !ends_blank && std::all_of(value.begin(), value.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte < 0x7f &&
+        std::string_view("\"'\\#").find(c) == std::string_view::npos;
+  });
+  if (stands) return value.find(' ') == std::string::npos ? value : fmt::format("\"{}\"", value);
+  return fault(FaultKind::invalid_input,
+      fmt::format("site option {} '{}' cannot stand in a #SBATCH line: no quotes, control "
+                  "characters, \\ or #, and no blank at its ends",
+          option, value));
+}
+
 /// A job has no login shell's functions. /etc/profile is not written for `set -u`.
 constexpr const char* define_module =
     "type module >/dev/null 2>&1 || { set +eu; . /etc/profile; set -eu; }";
@@ -188,8 +204,7 @@ Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t
         options.push_back("--" + option);
         continue;
       }
-      SHARDSWEEP_ASSIGN(
-          const std::string word, directive_value("site option " + option, value.value));
+      SHARDSWEEP_ASSIGN(const std::string word, site_option_value(option, value.value));
       options.push_back(fmt::format("--{}={}", option, word));
     }
   }

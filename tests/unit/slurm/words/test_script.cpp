@@ -44,6 +44,25 @@ TEST_CASE("what would end or escape a directive line is refused and named") {
   }
 }
 
+TEST_CASE("a value that sbatch parses stands as it is: no shell sees it") {
+  for (const char* good :
+      {"[rack1|rack2]", "a|b", "a&b", "[rack1*2&rack2*4]", "intel&!old", "x;y", "$A"}) {
+    SiteSpec site;
+    site.slurm["constraint"] = {{.value = good}};
+    const auto values = script_values({.name = "sweep"}, site, context());
+    REQUIRE(values);
+    CHECK(values->lists.at("slurm_options").front() == std::string("--constraint=") + good);
+  }
+  SiteSpec site;
+  site.slurm["comment"] = {{.value = "my sweep"}};
+  CHECK(script_values({.name = "sweep"}, site, context())->lists.at("slurm_options").front() ==
+      "--comment=\"my sweep\"");
+  for (const char* bad : {"a#b", "a\\b", "a\nb", "it's", " a"}) {
+    site.slurm["comment"] = {{.value = bad}};
+    CHECK_FALSE(script_values({.name = "sweep"}, site, context()));
+  }
+}
+
 TEST_CASE("a folder with % in its name keeps it: Slurm would take it for a field") {
   ScriptContext odd = context();
   odd.paths.dir = "/home/100%j/TOKEN";
