@@ -4,6 +4,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/axis_table.hpp>
+#include <shardsweep/model.hpp>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,8 @@ namespace {
 constexpr std::int64_t fewest_timed = 2;
 constexpr double megatron_fsdp = 1;  // a value of the fact fsdp
 constexpr double speed_slack = 0.03;
+constexpr double clock_doubt = 0.1;  // of a step time and the clock of its lines
+constexpr double clock_contradiction = 1.0 / 3;
 constexpr double loss_slack = 0.02;  // of layouts of one trainer: 1.3 % at the first train step
 
 double quantile(std::vector<double> values, double share) {
@@ -55,9 +58,12 @@ class Judge {
     if (!all.empty()) left_out_ = left_out_before(all.front().iteration, expected.unprinted);
     const auto warmup = static_cast<std::size_t>(
         std::max<std::int64_t>(left_out_ > 0 ? 0 : 1, expected.warmup - left_out_));
-    timed_ = all.subspan(std::min(warmup, all.size()));
+    window_ = all.subspan(std::min(warmup, all.size()));
     if (expected.steps > 0)
-      timed_ = timed_.first(std::min(timed_.size(), static_cast<std::size_t>(expected.steps)));
+      window_ = window_.first(std::min(window_.size(), static_cast<std::size_t>(expected.steps)));
+    for (const LoggedStep& step : window_)
+      if (!is_skipped(step)) timed_.push_back(&step);
+    batch_is_samples_ = counts_samples();
   }
 
   std::vector<std::string> judge_facts() {
@@ -68,6 +74,7 @@ class Judge {
   JudgedLog judge() {
     if (log_.steps.empty()) {
       fault("The log has no train step that this reader knows.");
+      judged_.will_repeat = true;
       measure_memory();
       return std::move(judged_);
     }
@@ -78,6 +85,7 @@ class Judge {
     check_first_loss();
     measure_time();
     measure_speed();
+    check_clock();
     measure_rest();
     return std::move(judged_);
   }
@@ -86,6 +94,8 @@ class Judge {
   void fault(std::string sentence) { judged_.faults.push_back(std::move(sentence)); }
 
   [[nodiscard]] double fact(std::string_view key) const {
+    if (batch_is_samples_ && key == "tokens_per_step") return 0;
+    if (batch_is_samples_ && key == "global_batch") key = "tokens_per_step";
     const auto found = log_.facts.find(key);
     return found == log_.facts.end() ? 0 : found->second.value;
   }
@@ -96,6 +106,20 @@ class Judge {
   /// Of the run: what is expected, else what the log says.
   [[nodiscard]] double known(std::int64_t expected, std::string_view key) const {
     return expected > 0 ? static_cast<double>(expected) : fact(key);
+  }
+
+  /// What a trainer calls a batch of tokens was one of samples in its older versions: no sample
+  /// is that short, or so few tokens a train step make no such speed.
+  [[nodiscard]] bool counts_samples() const {
+    const double batch = fact("tokens_per_step");
+    if (batch <= 0 || fact("global_batch") > 0) return false;
+    if (const double length = known(expected_.seq_len, "seq_len"); length > 0)
+      return batch < length;
+    auto speeds = series("tokens_per_s");
+    auto ms = series("step_ms");
+    if (speeds.empty() || ms.empty()) return false;
+    constexpr double far = 2;
+    return batch * far < quantile(std::move(speeds), 0.5) * quantile(std::move(ms), 0.5) * 1e-3;
   }
 
   void check_one(std::string_view what, std::int64_t expected, std::string_view key) {
@@ -125,12 +149,19 @@ class Judge {
   /// Of an axis that no other check names.
   void check_axis(const std::string& name, const std::string& asked) {
     const auto value = echoed(name);
+    const bool is_shape = std::any_of(shape_fields.begin(), shape_fields.end(),
+        [&](const ShapeField& field) { return field.name == name; });
+    if (value && is_shape && fmt::format("{:.0f}", *value) != asked)
+      return contradict(name, *value, asked);
     const auto* axis = std::find_if(axis_table.begin(), axis_table.end(),
         [&](const AxisInfo& one) { return one.name == name; });
     if (!value || axis == axis_table.end()) return;
     if (*value > static_cast<double>(axis->maximum)) return;
     const std::string logged = echo_text(*axis, *value);
     if (logged == asked || means_asked(*axis, asked, *value)) return;
+    contradict(name, logged, asked);
+  }
+  void contradict(std::string_view name, const auto& logged, std::string_view asked) {
     fault(
         fmt::format("It ran with {} {}, and {} was asked for. If this is right, write "
                     "'unchecked: [axes]'.",
@@ -223,10 +254,24 @@ class Judge {
     return {low, high};
   }
 
+  /// Some print those of the whole model, which its shape gives.
+  void check_all_parameters() {
+    constexpr double slack = 0.05;  // padding, biases
+    const double printed = fact("all_parameters");
+    const auto expected = static_cast<double>(expected_.parameters);
+    if (!wants("parameters") || printed <= 0 || expected <= 0) return;
+    if (std::abs(printed - expected) <= slack * expected + rounding_of("all_parameters")) return;
+    fault(
+        fmt::format("Its model has {:.0f} parameters, and that of the sweep has {:.0f}. "
+                    "Where this is right, write 'unchecked: [parameters]'.",
+            printed, expected));
+  }
+
   /// Each model parallel rank prints its own. Architectures of one shape differ by less than a
   /// factor of two, and another number of layers by more.
   void check_parameters() {
     constexpr double slack = 2;
+    check_all_parameters();
     const double ranks = known(expected_.tp, "tp") * known(expected_.pp, "pp");
     const auto expected = static_cast<double>(expected_.parameters);
     const bool whole = ranks > 0 && static_cast<double>(log_.parameter_lines) == ranks;
@@ -270,12 +315,22 @@ class Judge {
         tokens > 0 ? 0 : rounding_of("tokens_per_step"));
   }
 
-  static std::string steps_text(double count) {
-    return counted(static_cast<std::int64_t>(count), "timed train step");
-  }
   void check_count() {
     const auto timed = static_cast<std::int64_t>(timed_.size());
+    const auto skipped = static_cast<std::int64_t>(window_.size()) - timed;
+    const auto all_skipped = std::count_if(log_.steps.begin(), log_.steps.end(),
+        [this](const LoggedStep& step) { return is_skipped(step); });
+    if (skipped > 0)
+      judged_.notes.push_back(fmt::format("{} of {} skipped and left out.", all_skipped,
+          counted(static_cast<std::int64_t>(log_.steps.size()), "train step")));
     if (!wants("count") || timed >= fewest_timed) return;
+    judged_.will_repeat = judged_.will_repeat || skipped > 0;
+    if (skipped > 0)
+      return fault(
+          fmt::format("{} of its {} skipped, and at least {} others are needed: raise 'warmup' of "
+                      "'measure' to {} or more.",
+              skipped, counted(static_cast<std::int64_t>(window_.size()), "timed train step"),
+              fewest_timed, std::max<std::int64_t>(1, expected_.warmup) + skipped));
     if (left_out_ > expected_.warmup)
       return fault(
           fmt::format("It does not print its first {} train steps, and has {} timed one{}. At "
@@ -288,35 +343,85 @@ class Judge {
   }
   void check_steps() {
     check_count();
-    double skipped = 0;
+    if (!wants("losses")) return;
     double nans = 0;
     bool finite = true;
-    for (const LoggedStep& step : timed_) {
-      skipped += value(step, "skipped").value_or(0);
-      nans += value(step, "nans").value_or(0);
-      finite = finite && std::isfinite(value(step, "loss").value_or(0));
+    for (const LoggedStep* step : timed_) {
+      nans += value(*step, "nans").value_or(0);
+      finite = finite && std::isfinite(value(*step, "loss").value_or(0));
     }
-    skipped += grown("skipped_total");
-    if (skipped > 0)
-      fault(fmt::format("{} skipped: they changed no weight, and are faster than real ones.",
-          steps_text(skipped)));
-    if (!wants("losses")) return;
     judged_.has_nan = nans > 0 || !finite;
-    if (nans > 0) fault(fmt::format("{} with a loss that is no number.", steps_text(nans)));
+    if (nans > 0)
+      fault(fmt::format("{} with a loss that is no number.",
+          counted(static_cast<std::int64_t>(nans), "timed train step")));
     if (!finite && nans == 0) fault("The loss of a timed train step is not finite.");
   }
 
-  /// How much a count of the whole run grew over the timed train steps.
-  [[nodiscard]] double grown(std::string_view key) const {
-    std::optional<double> first;
-    std::optional<double> last;
-    for (const LoggedStep& step : log_.steps) {
-      if (const auto count = value(step, key)) {
-        if (!first) first = count;
-        last = count;
-      }
+  /// By its own line, or by a count of the whole run that has grown since the one before.
+  [[nodiscard]] bool is_skipped(const LoggedStep& step) const {
+    if (value(step, "skipped").value_or(0) > 0) return true;
+    const auto total = value(step, "skipped_total");
+    if (!total || &step == log_.steps.data()) return false;
+    const auto before = value(*(&step - 1), "skipped_total");
+    return before && *total > *before;
+  }
+
+  /// From one line to the next, over the timed train steps: the median if lines were read often
+  /// enough, else the mean. None: too coarse, or lines that came in bursts.
+  struct LineClock {
+    double step_ms = 0, resolution = 0;
+  };
+  [[nodiscard]] std::optional<LineClock> line_clock() const {
+    const auto first = static_cast<std::size_t>(window_.data() - log_.steps.data());
+    const auto lines =
+        std::span(log_.steps)
+            .subspan(first > 0 ? first - 1 : 0)
+            .first(std::min(window_.size() + (first > 0 ? 1 : 0), log_.steps.size()));
+    std::vector<double> gaps;
+    double span_s = 0;
+    double unit_s = expected_.look_s;
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      if (!lines[i - 1].at_s || !lines[i].at_s) return std::nullopt;
+      const double gap = seconds_between(lines[i - 1].at_s->value, lines[i].at_s->value);
+      unit_s = std::max(unit_s, 2 * lines[i].at_s->half_unit);
+      span_s += gap;
+      gaps.push_back(gap / static_cast<double>(lines[i].iteration - lines[i - 1].iteration));
     }
-    return first ? *last - *first : 0;
+    constexpr std::size_t fewest = 2;
+    if (gaps.size() < fewest || !(span_s > 0)) return std::nullopt;
+    const double mean =
+        span_s / static_cast<double>(lines.back().iteration - lines.front().iteration);
+    const double median = quantile(gaps, 0.5);
+    const bool is_fine = unit_s <= clock_doubt * median;
+    // Stamps of whole seconds are trusted for train steps of ten.
+    if (!is_fine && expected_.look_s <= 0) return std::nullopt;
+    const LineClock clock{
+        1e3 * (is_fine ? median : mean), is_fine ? unit_s / median : unit_s / span_s};
+    const auto at_once = std::count_if(
+        gaps.begin(), gaps.end(), [&](double gap) { return gap < clock_doubt * mean; });
+    const bool bursts = unit_s < mean && 4 * static_cast<std::size_t>(at_once) > gaps.size();
+    if (clock.resolution > clock_doubt || bursts) return std::nullopt;
+    return clock;
+  }
+  /// Stamps of lines may have no day.
+  static double seconds_between(double from, double to) {
+    constexpr double day = 86400;
+    return to >= from ? to - from : to + day - from;
+  }
+  /// What a trainer prints may hold a part of a train step, or all since the start.
+  void check_clock() {
+    const auto& found = judged_.measurement;
+    const auto clock = line_clock();
+    if (!found.train_step_ms || !clock || !judged_.faults.empty()) return;
+    const double gap = std::abs(clock->step_ms / *found.train_step_ms - 1);
+    const double slack = clock->resolution + found.resolution;
+    if (gap <= clock_doubt + slack) return;
+    std::string said = fmt::format(
+        "By what it prints a train step takes {:.1f} ms, and by the clock of its lines {:.1f} ms",
+        *found.train_step_ms, clock->step_ms);
+    if (gap <= clock_contradiction + slack) return judged_.notes.push_back(said + ".");
+    judged_.will_repeat = true;
+    fault(said + ": the printed number leaves out a part of the step, or is an average.");
   }
 
   /// A model that has learnt nothing finds every entry of its vocabulary equally likely.
@@ -342,9 +447,9 @@ class Judge {
   /// Values of the timed train steps under one key; the coarsest rounding goes to `resolution`.
   std::vector<double> series(std::string_view key, double* resolution = nullptr) const {
     std::vector<double> values;
-    for (const LoggedStep& step : timed_) {
-      const auto found = step.values.find(key);
-      if (found == step.values.end() || !(found->second.value > 0)) continue;
+    for (const LoggedStep* step : timed_) {
+      const auto found = step->values.find(key);
+      if (found == step->values.end() || !(found->second.value > 0)) continue;
       values.push_back(found->second.value);
       if (resolution != nullptr)
         *resolution = std::max(*resolution, found->second.half_unit / found->second.value);
@@ -419,12 +524,21 @@ class Judge {
           "The log alone does not tell tokens/s. Give {}.", fmt::join(options, " and ")));
     }
   }
-  std::optional<double> printed_speed(double gpus, double* resolution) const {
+  std::optional<double> printed_speed(double gpus, double* resolution) {
     if (auto per_gpu = series("tokens_per_s_per_gpu", resolution); !per_gpu.empty())
       return quantile(std::move(per_gpu), 0.5);
-    auto all = series("tokens_per_s", resolution);
-    if (all.empty() || gpus <= 0) return std::nullopt;
-    return quantile(std::move(all), 0.5) / gpus;
+    if (gpus <= 0) return std::nullopt;
+    if (auto all = series("tokens_per_s", resolution); !all.empty())
+      return quantile(std::move(all), 0.5) / gpus;
+    const double length = known(expected_.seq_len, "seq_len");
+    if (judged_.measurement.train_step_ms || length <= 0) return std::nullopt;
+    auto samples = series("samples_per_s", resolution);
+    if (samples.empty()) return std::nullopt;
+    if (tokens_per_step() <= 0)
+      judged_.notes.emplace_back(
+          "The log does not say its batch: its speed can't be held against the clock of its "
+          "lines.");
+    return quantile(std::move(samples), 0.5) * length / gpus;
   }
   /// A log that prints both speeds says by them how many GPUs there are.
   [[nodiscard]] bool speeds_agree(double gpus) {
@@ -474,7 +588,9 @@ class Judge {
 
   const TrainerLog& log_;
   const ExpectedRun& expected_;
-  std::span<const LoggedStep> timed_;
+  std::span<const LoggedStep> window_;    ///< all train steps behind the warm-up that count
+  std::vector<const LoggedStep*> timed_;  ///< of them those that were not skipped
+  bool batch_is_samples_ = false;
   std::int64_t left_out_ = 0;  ///< train steps of the warm-up that were not printed
   JudgedLog judged_;
 };

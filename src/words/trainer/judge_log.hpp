@@ -24,6 +24,7 @@ struct ExpectedRun {
   std::int64_t parameters = 0;  ///< of the whole model, about
   std::int64_t warmup = 1;      ///< train steps that are not timed, at least the first
   std::int64_t unprinted = 0;   ///< first train steps that its trainer may not print
+  double look_s = 0;            ///< how often its lines were read, if they were stamped then
   std::int64_t steps = 0;       ///< timed ones; what comes after them does not count; 0: all
   std::vector<std::string> unchecked{};       ///< truth checks that are left out, by their names;
                                               ///< losses: what it trains on is nothing;

@@ -40,6 +40,35 @@ std::optional<double> exact_number(std::string_view text) {
   return value;
 }
 
+/// The time of day, 14:02:16,722, near the beginning of a line, in seconds.
+std::optional<Printed> stamp_of(std::string_view line) {
+  constexpr std::size_t longest_head = 48;
+  constexpr std::size_t length = 8;
+  line = line.substr(0, longest_head);
+  const auto two = [&](std::size_t at) {
+    return is_digit(line[at]) && is_digit(line[at + 1])
+        ? std::optional((line[at] - '0') * 10 + line[at + 1] - '0')
+        : std::nullopt;
+  };
+  for (auto at = line.find(':'); at != std::string_view::npos; at = line.find(':', at + 1)) {
+    if (at < 2 || at - 2 + length > line.size() || line[at + 3] != ':') continue;
+    if (at > 2 && is_digit(line[at - 3])) continue;
+    const auto hours = two(at - 2);
+    const auto minutes = two(at + 1);
+    const auto seconds = two(at + 4);
+    if (!hours || !minutes || !seconds) continue;
+    Printed stamp{*hours * 3600.0 + *minutes * 60.0 + *seconds, 0.5};
+    auto rest = line.substr(at - 2 + length);
+    if (rest.size() < 2 || (rest.front() != ',' && rest.front() != '.')) return stamp;
+    for (rest.remove_prefix(1); !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1)) {
+      stamp.half_unit /= 10;
+      stamp.value += (rest.front() - '0') * 2 * stamp.half_unit;
+    }
+    return stamp;
+  }
+  return std::nullopt;
+}
+
 Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
   std::vector<std::string_view> names;
   for (const LogKey& key : log_keys())
@@ -66,7 +95,7 @@ Result<LogReader> LogReader::make(std::span<const std::string_view> patterns) {
   return reader;
 }
 
-void LogReader::read(std::string_view line) {
+void LogReader::read(std::string_view line, std::optional<double> now_s) {
   const std::string clean = clean_line(line);
   std::vector<std::pair<std::string_view, Printed>> numbers;
   for (const auto& pattern : patterns_) {
@@ -81,6 +110,7 @@ void LogReader::read(std::string_view line) {
     const auto iteration = static_cast<std::int64_t>(number.value);
     auto& step = steps_[iteration];
     step.iteration = iteration;
+    if (!step.at_s) step.at_s = now_s ? std::optional(Printed{*now_s, 0}) : stamp_of(clean);
     current_ = &step;
   }
   for (const auto& [key, number] : numbers)

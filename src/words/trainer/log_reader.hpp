@@ -18,6 +18,7 @@ namespace shardsweep {
 struct LoggedStep {
   std::int64_t iteration = 0;
   std::map<std::string, Printed, std::less<>> values{};  ///< by key
+  std::optional<Printed> at_s{};  ///< when its first line was read, or by that line's own stamp
 };
 
 struct TrainerLog {
@@ -32,8 +33,8 @@ class LogReader {
   /// A pattern with an unknown key is a fault that names the nearest one.
   [[nodiscard]] static Result<LogReader> make(std::span<const std::string_view> patterns);
 
-  /// One line, as a rank printed it.
-  void read(std::string_view line);
+  /// One line, as a rank printed it, and when; none: by the time of day that it begins with.
+  void read(std::string_view line, std::optional<double> now_s = std::nullopt);
   /// The train step that was named last; null before the first.
   [[nodiscard]] const LoggedStep* current() const { return current_; }
   [[nodiscard]] std::size_t steps() const { return steps_.size(); }

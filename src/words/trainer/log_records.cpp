@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 namespace shardsweep {
 namespace {
@@ -49,6 +50,8 @@ Result<LogRecords> LogRecords::make(const TrainerRun& run, std::int64_t gpus) {
       .parameters = run.parameters,
       .warmup = run.warmup,
       .unprinted = records.trainer_ == nullptr ? 0 : records.trainer_->unprinted,
+      // Until finish() knows it, when lines were read says nothing.
+      .look_s = std::numeric_limits<double>::infinity(),
       .steps = run.steps,
       .unchecked = run.unchecked,
       .axes = run.axes};
@@ -94,7 +97,7 @@ Result<void> LogRecords::add_facts(std::string_view text) {
 }
 
 std::vector<WrittenRecord> LogRecords::read(std::string_view line, double now_s) {
-  reader_.read(line);
+  reader_.read(line, now_s);
   const LoggedStep* step = reader_.current();
   // What trainers print of a train step may be on several lines; the first one tells it.
   if (step == nullptr || !read_at_s_.try_emplace(step->iteration, now_s).second) return {};
@@ -119,12 +122,14 @@ std::int64_t LogRecords::more_than_asked() const {
       expected_.steps;
 }
 
-void LogRecords::put_version(WrittenRecord& record) const {
+void LogRecords::put_version(WrittenRecord& record, std::vector<std::string> notes) const {
   if (!version_.empty()) record.texts["trainer_version"] = version_;
-  if (auto note = version_note(); !note.empty()) record.texts["trainer_note"] = std::move(note);
+  if (auto note = version_note(); !note.empty()) notes.insert(notes.begin(), std::move(note));
+  if (!notes.empty()) record.texts["trainer_note"] = fmt::format("{}", fmt::join(notes, " "));
 }
 
-WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
+WrittenRecord LogRecords::result_of(
+    const LogMeasurement& measured, std::vector<std::string> notes) const {
   WrittenRecord record{"result", {}, {}};
   put(record, "tokens_per_s_per_gpu", measured.tokens_per_s_per_gpu);
   put(record, "tokens_per_s", *measured.tokens_per_s_per_gpu * static_cast<double>(expected_.gpus));
@@ -140,7 +145,7 @@ WrittenRecord LogRecords::result_of(const LogMeasurement& measured) const {
   put(record, "steps", static_cast<double>(measured.steps));
   put(record, "warmup", static_cast<double>(expected_.warmup));
   put(record, "resolution", measured.resolution);
-  put_version(record);
+  put_version(record, std::move(notes));
   return record;
 }
 
@@ -258,14 +263,17 @@ std::optional<WrittenRecord> LogRecords::contradiction() const {
 
 WrittenRecord LogRecords::finish(double look_s) const {
   if (alone_) return proof();
-  JudgedLog judged = judge_log(reader_.finish(), expected_);
+  ExpectedRun expected = expected_;
+  expected.look_s = look_s;
+  JudgedLog judged = judge_log(reader_.finish(), expected);
   if (reader_.steps() == 0 && trainer_ != nullptr && !trainer_->advice.empty())
     judged.faults.push_back(
         fmt::format("{} prints each if you set {}.", trainer_->title, trainer_->advice));
   if (judged.faults.empty()) time_by_reading(judged, look_s);
   if (!judged.measurement.tokens_per_s_per_gpu)
     judged.faults.insert(judged.faults.end(), judged.notes.begin(), judged.notes.end());
-  if (judged.faults.empty() && check_found_version()) return result_of(judged.measurement);
+  if (judged.faults.empty() && check_found_version())
+    return result_of(judged.measurement, judged.notes);
   return error_of("its log is no measurement", std::move(judged));
 }
 

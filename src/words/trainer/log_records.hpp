@@ -70,8 +70,9 @@ class LogRecords {
   };
   [[nodiscard]] std::optional<ReadTime> read_time(double look_s) const;
   void time_by_reading(JudgedLog& judged, double look_s) const;
-  void put_version(WrittenRecord& record) const;
-  [[nodiscard]] WrittenRecord result_of(const LogMeasurement& measured) const;
+  void put_version(WrittenRecord& record, std::vector<std::string> notes = {}) const;
+  [[nodiscard]] WrittenRecord result_of(
+      const LogMeasurement& measured, std::vector<std::string> notes) const;
 
   LogReader reader_;
   const Trainer* trainer_ = nullptr;  ///< none: patterns alone

@@ -50,11 +50,13 @@ constexpr auto keys = std::to_array<LogKey>({
     {"layers", "layers of the model", true},
     {"hidden", "hidden size of the model", true},
     {"ffn", "width of a feed-forward layer", true},
+    {"heads", "attention heads of the model", true},
     {"experts", "experts of a layer", true},
     {"expert_ffn", "width of an expert", true},
     {"expert_period", "layers for each one that has experts", true},
     {"micro_batch", "samples per micro-batch", true},
     {"parameters", "parameters of one model parallel rank"},
+    {"all_parameters", "parameters of the whole model", true},
     {"allocated_bytes", "largest memory that tensors had, bytes", true},
     {"allocated_mib", "the same in MiB", true},
     {"allocated_gib", "the same in GiB", true},
@@ -72,6 +74,11 @@ constexpr auto megatron = std::to_array<std::string_view>({
     "| consumed samples: {consumed_samples} |",
     "elapsed time per iteration (ms): {step_ms} |",
     "throughput per GPU (TFLOP/s/GPU): {tflops_per_gpu} |",
+    // AMD's Primus prints a value of this step, and a mean behind a slash; its memory in GiB.
+    "elapsed time per iteration (ms): {step_ms}/",
+    "throughput per GPU (TFLOP/s/GPU): {tflops_per_gpu}/",
+    "tokens per GPU (tokens/s/GPU): {tokens_per_s_per_gpu}/",
+    "hip mem usage/free/total/usage_ratio: {reserved_gib}GB/",
     "| global batch size: {global_batch} |",
     "| lm loss: {loss} |",
     "number of skipped iterations: {skipped} |",
@@ -103,6 +110,7 @@ constexpr auto megatron = std::to_array<std::string_view>({
     " num_layers ..* {layers}",
     " hidden_size ..* {hidden}",
     " ffn_hidden_size ..* {ffn}",
+    " num_attention_heads ..* {heads}",
     " num_experts ..* {experts}",
     " moe_ffn_hidden_size ..* {expert_ffn}",
     " moe_layer_freq ..* {expert_period}",
@@ -155,6 +163,11 @@ constexpr auto nanotron = std::to_array<std::string_view>({
     " batch_accumulation_per_replica={grad_accum},",
     " zero_stage={zero},",
     " recompute_layer={recompute:False||True}",
+    " num_hidden_layers={layers},",
+    " hidden_size={hidden},",
+    " intermediate_size={ffn},",
+    " num_attention_heads={heads},",
+    "Total number of parameters: {all_parameters:human} (",
 });
 
 constexpr auto torchtitan = std::to_array<std::string_view>({
@@ -188,6 +201,22 @@ constexpr auto deepspeed = std::to_array<std::string_view>({
     " gradient_accumulation_steps ..* {grad_accum}",
     " zero_optimization_stage ..* {zero}",
     " world_size ..* {data_ranks}",
+    // Of Megatron-DeepSpeed, in its form and in that of its fork at Argonne. Their time counts:
+    // CurrSamplesPerSec begins anew at each forward pass, so with several micro-batches for one
+    // step() it holds the last one alone (engine.py:2764).
+    " iteration {iteration}/ * | consumed samples",
+    "iteration={iteration}/",
+    "elapsed time per iteration (ms): {step_ms} |",
+    "elapsed_time_per_iteration_ms={step_ms} |",
+    "tokens_per_gpu_per_second_tgs={tokens_per_s_per_gpu} |",
+    "| global batch size: {global_batch} |",
+    "| global_batch_size={global_batch} |",
+    "number of skipped iterations: {skipped} |",
+    "number_of_skipped_iterations={skipped} |",
+    "number of nan iterations: {nans} |",
+    "number_of_nan_iterations={nans} |",
+    "using world size: {gpus}, data-parallel-size: {dp}",
+    "tensor-model-parallel size: {tp}",
 });
 
 constexpr auto gpt_neox = std::to_array<std::string_view>({
@@ -214,6 +243,7 @@ constexpr auto picotron = std::to_array<std::string_view>({
     "| Tokens/s: {tokens_per_s:human} |",
     "| Tokens/s/GPU: {tokens_per_s_per_gpu:human} |",
     "| Memory usage: {reserved_gb}GB",
+    "Number of parameters: {all_parameters:human}",
 });
 
 constexpr auto llm_foundry = std::to_array<std::string_view>({

@@ -69,7 +69,7 @@ TEST_CASE("train steps become records, the timed ones a result") {
   CHECK(log.read(megatron(1, 4000), 2).empty());  // of another rank
   CHECK(log.read(megatron(2, 3000), 3).size() == 1);
   for (int i = 3; i < 5; ++i)
-    CHECK(log.read(megatron(i, 100), i).size() == 1);
+    CHECK(log.read(megatron(i, 100), 0.1 * i).size() == 1);
   CHECK_FALSE(log.is_complete());
   (void)log.read(megatron(5, 100), 5);
   CHECK(log.is_complete());
@@ -88,7 +88,7 @@ TEST_CASE("a log that contradicts the layout is an error, and no result") {
     auto log = reader_of(run_of("megatron"));
     (void)log.read("using world size: 4, data-parallel size: 4", 0);
     for (int i = 1; i < 6; ++i)
-      (void)log.read(megatron(i, 100), i);
+      (void)log.read(megatron(i, 100), 0.1 * i);
     const auto said = message_of(log.finish(0.1));
     CHECK(said ==
         "its log is no measurement: It ran with gpus 4, and 2 was asked for. It ran with dp 4, "
@@ -99,7 +99,7 @@ TEST_CASE("a log that contradicts the layout is an error, and no result") {
     run.tokens_per_step = 1600;
     auto log = reader_of(run);
     for (int i = 1; i < 6; ++i)
-      (void)log.read(megatron(i, 100), i);
+      (void)log.read(megatron(i, 100), 0.1 * i);
     CHECK(message_of(log.finish(0.1))
               .find("a global batch of 8 samples of 100 tokens, and 1600 "
                     "tokens per train step were asked for") != std::string::npos);
@@ -119,7 +119,7 @@ TEST_CASE("a log that contradicts the layout is an error, and no result") {
   SUBCASE("a loss that is no number") {
     auto log = reader_of(run_of("megatron"));
     for (int i = 1; i < 6; ++i)
-      (void)log.read(megatron(i, 100, i > 2 ? std::nan("") : 6), i);
+      (void)log.read(megatron(i, 100, i > 2 ? std::nan("") : 6), 0.1 * i);
     const auto error = log.finish(0.1);
     CHECK(error.texts.at("class") == "nan");
   }
@@ -144,7 +144,7 @@ TEST_CASE("what another start would print again is final, the rest is tried once
     auto log = reader_of(run);
     (void)log.read(facts, 0);
     for (int i = 1; i <= steps; ++i)
-      (void)log.read(megatron(i, 100, i > 2 ? loss : 6), i);
+      (void)log.read(megatron(i, 100, i > 2 ? loss : 6), 0.1 * i);
     const auto error = log.finish(0.1);
     CHECK(error.type == "error");
     return error.texts.at("class");
@@ -192,7 +192,7 @@ TEST_CASE("facts of one node and train steps of another meet") {
       "900.5 | reserved: 2.0 | max reserved: 1000.0",
       0);
   for (int i = 1; i < 6; ++i)
-    (void)last.read(megatron(i, 100), i);
+    (void)last.read(megatron(i, 100), 0.1 * i);
   CHECK(last.finish(0.1).type == "result");  // what it has not heard it can't check
   REQUIRE(last.add_facts(first.facts_text() + "complete\n"));
   CHECK(message_of(last.finish(0.1)).find("It ran with gpus 4, and 2 was asked for.") !=
@@ -204,7 +204,7 @@ TEST_CASE("facts of one node and train steps of another meet") {
       "800.0 | reserved: 2.0 | max reserved: 1200.0",
       0);
   for (int i = 1; i < 6; ++i)
-    (void)own.read(megatron(i, 100), i);
+    (void)own.read(megatron(i, 100), 0.1 * i);
   auto memory = reader_of(run_of("megatron"));
   (void)memory.read("memory (MB) | allocated: 1.0 | max allocated: 900.5 |", 0);
   REQUIRE(own.add_facts(memory.facts_text()));
@@ -228,9 +228,12 @@ TEST_CASE("where a log rounds its times the finer time of reading counts") {
   CHECK(number(fine, "train_step_ms") == doctest::Approx(1234.5));
   CHECK(number(fine, "resolution") < 0.001);
   // Something else than train steps was between the lines.
-  const auto other = measured(2);
+  const auto other = measured(1.5);
   CHECK(number(other, "train_step_ms") == doctest::Approx(1230));
   CHECK(number(other, "resolution") > 0.002);
+  CHECK(other.texts.at("trainer_note") ==
+      "By what it prints a train step takes 1230.0 ms, and by the clock of its lines 1500.0 ms.");
+  CHECK(message_of(measured(2)).find("by the clock of its lines 2000.0 ms") != std::string::npos);
 }
 
 TEST_CASE("a rank alone tells its memory, and neither speed nor loss") {
@@ -254,7 +257,7 @@ TEST_CASE("a rank alone tells its memory, and neither speed nor loss") {
   auto timed = reader_of(run);
   (void)timed.read(memory, 0);
   for (int i = 1; i < 6; ++i)
-    (void)timed.read(megatron(i, 100, std::nan("")), i);
+    (void)timed.read(megatron(i, 100, std::nan("")), 0.1 * i);
   const auto with_time = timed.finish(0.1);
   CHECK(with_time.type == "result");
   CHECK(number(with_time, "train_step_ms") == 100);
@@ -287,7 +290,7 @@ LogRecords after_deepspeed(std::int64_t warmup, std::int64_t steps, int trained)
   auto log = reader_of(run);
   (void)log.read("  train_batch_size ............. 8", 0);
   for (int i = 3; i <= trained; ++i)
-    (void)log.read(deepspeed_line(i), i);
+    (void)log.read(deepspeed_line(i), 0.1 * i);
   return log;
 }
 

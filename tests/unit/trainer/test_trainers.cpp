@@ -121,9 +121,92 @@ TEST_CASE("the log of each trainer gives its measurement") {
   }
 }
 
+TEST_CASE("a skipped train step is left out and said, unless too few are left") {
+  const auto judged = [](const std::vector<int>& skipped, std::int64_t steps) {
+    std::string text;
+    for (int i = 1; i <= 8; ++i) {
+      const bool is_skipped = std::find(skipped.begin(), skipped.end(), i) != skipped.end();
+      text += fmt::format(
+          " iteration {}/ 8 | elapsed time per iteration (ms): {} | lm loss: 6.0 | number of "
+          "skipped iterations: {} |\n",
+          i, is_skipped ? 10 : 500, is_skipped ? 1 : 0);
+    }
+    return judge_log(read_text("megatron", text), {.warmup = 2, .steps = steps});
+  };
+  const JudgedLog late = judged({1, 5}, 0);
+  CHECK(late.faults.empty());
+  CHECK(late.measurement.steps == 5);
+  CHECK(late.measurement.train_step_ms == 500);
+  CHECK(late.notes.front() == "2 of 8 train steps skipped and left out.");
+  CHECK(judged({1, 2}, 0).faults.empty());
+  const JudgedLog few = judged({3, 4}, 3);
+  REQUIRE(few.faults.size() == 1);
+  CHECK(few.faults.front() ==
+      "2 of its 3 timed train steps skipped, and at least 2 others are needed: raise 'warmup' of "
+      "'measure' to 4 or more.");
+}
+
+TEST_CASE("a speed is held against the clock of its own lines") {
+  // DeepSpeed's rate of the last micro-batch, beside the time between its lines.
+  const auto judged = [](double rate, std::string_view clock) {
+    std::string text = "[config.py:1004:print]   train_batch_size ..... 64\n";
+    for (int i = 1; i <= 6; ++i)
+      text += fmt::format(
+          "[2026-11-28 23:59:{}] [INFO] [timer.py:260:stop] epoch=0/micro_step={}/global_step={}, "
+          "RunningAvgSamplesPerSec=1.0, CurrSamplesPerSec={}, MemAllocated=0.1GB,\n",
+          fmt::format(fmt::runtime(clock), 50 + i), i, i, rate);
+    return judge_log(read_text("deepspeed", text), {.gpus = 1, .seq_len = 32});
+  };
+  CHECK(judged(64, "{},125").faults.empty());
+  CHECK(judged(64, "{},125").notes.empty());
+  CHECK(judged(56, "{},125").notes.size() == 1);
+  for (const double rate : {32.0, 128.0, 560.0}) {
+    const JudgedLog other = judged(rate, "{},125");
+    REQUIRE(other.faults.size() == 1);
+    CHECK(other.will_repeat);
+    CHECK(other.faults.front().find("by the clock of its lines 1000.0 ms") != std::string::npos);
+  }
+  // Whole seconds say nothing of steps of one.
+  CHECK(judged(560, "{}").faults.empty());
+}
+
+TEST_CASE("Megatron-DeepSpeed's own line counts before DeepSpeed's rate") {
+  const std::string head = "[config.py:1004:print]   train_batch_size ..... 256\n";
+  std::string lines;
+  for (int i = 3; i < 7; ++i)
+    lines += fmt::format(
+        "[timer.py:260:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec=74.7, "
+        "CurrSamplesPerSec=74.8, MemAllocated=4.75GB, MaxMemAllocated=15.59GB\n"
+        "[training:1251] -  iteration=       {0}/  317892 | elapsed_time_per_iteration_ms=16071.8 "
+        "| "
+        "global_batch_size=  256 | lm loss=11.2 | number_of_skipped_iterations=  0 | "
+        "tokens_per_gpu_per_second_tgs=8155.393 | TFLOPs=159.66 |\n",
+        i);
+  const JudgedLog both =
+      judge_log(read_text("deepspeed", head + lines), {.gpus = 8, .seq_len = 4096});
+  CHECK(both.faults.empty());
+  CHECK(both.measurement.tokens_per_s_per_gpu == doctest::Approx(8155.3).epsilon(1e-4));
+}
+
+TEST_CASE("a batch of samples under the name of tokens is read as samples") {
+  std::string text;
+  for (int i = 991; i < 995; ++i)
+    text += fmt::format(
+        "iteration: {} / 1000 | consumed_tokens: {}K | elapsed_time_per_iteration_ms: 272 | "
+        "tokens_per_sec: 2.35K | tokens_per_sec_per_gpu: 294 | global_batch_size: 20 | lm_loss: "
+        "9.63 |\n",
+        i, i - 357);
+  for (const std::int64_t length : {0, 32}) {
+    const JudgedLog old = judge_log(read_text("nanotron", text), {.seq_len = length});
+    CHECK(old.faults.empty());
+    CHECK(old.measurement.tokens_per_s_per_gpu == 294);
+  }
+  const JudgedLog told =
+      judge_log(read_text("nanotron", text), {.gpus = 8, .seq_len = 32, .tokens_per_step = 1280});
+  CHECK_FALSE(told.faults.empty());
+}
+
 TEST_CASE("a log that can't be believed gives no measurement") {
-  CHECK(fault_of("megatron", "megatron-skipped") ==
-      "1 timed train step skipped: they changed no weight, and are faster than real ones.");
   CHECK(
       fault_of("megatron", "megatron-nan") == "2 timed train steps with a loss that is no number.");
   CHECK(fault_of("megatron", "megatron-other-layout") ==
@@ -166,7 +249,7 @@ WrittenRecord record_of(const Wrong& one, const std::string& text, std::int64_t 
   std::istringstream lines(text);
   double now_s = 0;
   for (std::string line; std::getline(lines, line);)
-    (void)log->read(line, now_s += 0.1);
+    (void)log->read(line, now_s += 0.001);
   return log->finish(0.05);
 }
 

@@ -214,6 +214,10 @@ Result<ExitCode> run_read_log(const Session& session) {
     return fault(FaultKind::rejected,
         fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
             fmt::join(judged.faults, "\n")));
+  if (!judged.measurement.train_step_ms && !judged.measurement.tokens_per_s_per_gpu)
+    return fault(FaultKind::rejected,
+        fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
+            fmt::join(judged.notes, "\n")));
   if (!failure.empty()) say(failure);
   for (const std::string& note : judged.notes)
     say(note);
