@@ -7,6 +7,7 @@
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
+#include "text/pieces.hpp"
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
 
@@ -102,7 +103,17 @@ std::string head_of(const Emitted& one) {
   return fmt::format("{}: {} on {}", one.name, one.model, counted(one.point.layout.world(), "GPU"));
 }
 
-Result<std::string> block_of(const Session& session, const Emitted& one) {
+/// JSON without the blanks that begin its lines.
+std::string on_one_line(std::string_view json) {
+  std::string text;
+  for (const std::string_view line : split(json, '\n')) {
+    const std::string_view words = trimmed(line);
+    if (!words.empty()) text += (text.empty() ? "" : " ") + std::string(words);
+  }
+  return text;
+}
+
+Result<std::string> block_of(const Session& session, const Emitted& one, bool several) {
   const std::string& words = session.options.trainer.emit;
   const std::string head = head_of(one);
   if (words == as_batch_script && !one.sweep->container.empty())
@@ -119,11 +130,14 @@ Result<std::string> block_of(const Session& session, const Emitted& one) {
     return fault(FaultKind::invalid_input, fmt::format("{} has no words for {}", words, axis));
   const auto& models = one.sweep->models;
   const auto model = static_cast<std::size_t>(one.point.model);
-  auto block = configuration_of(
-      words, layout_of_point(one.point, model < models.size() ? models[model] : ModelSpec{}));
+  auto block =
+      configuration_of_point(words, one.point, model < models.size() ? models[model] : ModelSpec{});
   if (!block) return block;
-  // JSON has no comments: what a block is stands on standard error.
+  // JSON has no comments: one of several is a line with its trial's name, and what a single one is
+  // stands on standard error.
   const bool comments = words != "deepspeed" && words != "picotron";
+  if (block && !comments && several)
+    return fmt::format("{{\"trial\": \"{}\", \"config\": {}}}\n", one.name, on_one_line(*block));
   if (!comments) say(head);
   return comments ? fmt::format("# {}\n{}", head, *block) : *std::move(block);
 }
@@ -147,7 +161,7 @@ Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& al
   std::string text;
   LeftOut left_out;
   for (const Emitted& one : all) {
-    const auto block = block_of(session, one);
+    const auto block = block_of(session, one, all.size() > 1);
     if (block)
       text += *block;
     else if (leaves_out)

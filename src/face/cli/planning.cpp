@@ -11,6 +11,7 @@
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/backends.hpp>
@@ -86,10 +87,13 @@ Capabilities unknown_runner(const SweepSpec& sweep) {
   return unknown;
 }
 
-/// A trainer as it is can't be asked: its sweep file says what it is.
+/// A trainer as it is can't be asked: its sweep file says what it is, and ours what it starts.
 Capabilities trainer_capabilities(const SweepSpec& sweep) {
   Capabilities said = unknown_runner(sweep);
-  if (!sweep.runner.trainer.version.empty()) said.version = sweep.runner.trainer.version;
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  if (!trainer.version.empty()) said.version = trainer.version;
+  for (const TrainerRule& rule : trainer_file(trainer.log).rules)
+    said.rules.push_back({"runner:" + trainer.log, rule.when, rule.why});
   return said;
 }
 
@@ -261,6 +265,7 @@ Result<Planned> plan_sweep(const Session& session, SweepSpec sweep) {
     planned.refusal = uncomputed_text(planned.sweep, planned.plan.trials);
   if (planned.refusal.empty())
     planned.refusal = untold_text(planned.sweep, untold_axes(planned.sweep, planned.plan.trials));
+  if (planned.refusal.empty()) planned.refusal = untold_model_text(planned.sweep);
   return planned;
 }
 

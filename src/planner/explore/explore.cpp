@@ -36,8 +36,8 @@ Answered flags_of(const Question& question) {
   if (const auto axis = axis_without_words(point); !axis.empty())
     return fault(
         FaultKind::invalid_input, fmt::format("{} has no words for {}", question.trainer, axis));
-  SHARDSWEEP_ASSIGN(auto text,
-      configuration_of(question.trainer, layout_of_point(point, question.request.model)));
+  SHARDSWEEP_ASSIGN(
+      auto text, configuration_of_point(question.trainer, point, question.request.model));
   return Json{{"text", std::move(text)}};
 }
 

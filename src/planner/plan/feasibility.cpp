@@ -7,6 +7,7 @@
 
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <fmt/format.h>
 
@@ -108,6 +109,15 @@ std::int64_t expert_ranks(const Layout& layout) {
 /// Of those, what one copy of the experts takes.
 std::int64_t expert_block(const Layout& layout) {
   return layout.expert_tp > 0 ? std::int64_t{layout.ep} * layout.expert_tp : layout.ep;
+}
+
+/// expert_tp 0 stands for tp: a sweep that has both has one layout twice.
+bool is_twin(const SweepSpec& sweep, const Layout& layout) {
+  if (layout.expert_tp == 0 || layout.expert_tp != layout.tp) return false;
+  return std::any_of(sweep.axes.begin(), sweep.axes.end(), [](const AxisValues& one) {
+    return one.axis->name == "expert_tp" &&
+        std::find(one.values.begin(), one.values.end(), 0) != one.values.end();
+  });
 }
 
 bool spreads_experts(const ModelSpec& model, const Layout& layout) {
@@ -217,6 +227,7 @@ Judge::Judge(const SweepSpec& sweep, const Capabilities& runner, PointFilter* ex
       runner_rules_(runner_rules),
       predictor_(sweep.cluster, family_of(sweep.runner)),
       shardbench_(sweep.runner.is_shardbench()),
+      copies_kv_heads_(trainer_file(family_of(sweep.runner).words).copies_kv_heads),
       names_(fixed_names.begin(), fixed_names.end()),
       removed_(sweep.excludes.size(), 0) {
   add_limits();
@@ -302,11 +313,12 @@ int Judge::find_shape(const Point& point) const {
   const auto& model = model_of(point);
   const auto& layout = point.layout;
   if (model.heads % layout.tp != 0) return heads;
-  if (model.kv_heads % layout.tp != 0) return kv_heads;
+  const bool copied = copies_kv_heads_ && layout.tp % model.kv_heads == 0;
+  if (model.kv_heads % layout.tp != 0 && !copied) return kv_heads;
   if (model.ffn % layout.tp != 0) return ffn;
   if (!shares_heads(model, layout)) return cp_mode;
   if (names_cp(layout.rank_order) && layout.cp == 1) return rank_order;
-  if (!spreads_experts(model, layout)) return experts;
+  if (!spreads_experts(model, layout) || is_twin(sweep_, layout)) return experts;
   if (!has_modules(model, point)) return recompute;
   if (layout.cuda_graphs && layout.recompute == Recompute::full) return cuda_graphs;
   if (layout.zero < least_zero(layout.offload)) return offload;
@@ -425,6 +437,8 @@ std::string Judge::why_shape(const Point& point, int constraint) const {
       return fmt::format("rank_order {} needs cp above 1",
           rank_order_words[static_cast<std::size_t>(layout.rank_order)]);
     case experts:
+      if (spreads_experts(model, layout))
+        return fmt::format("expert_tp {0} with tp {0} is the layout of expert_tp 0", layout.tp);
       return why_experts(model, layout);
     case layers:
       return fmt::format("pp {}{} is more than the {} layers of {}", layout.pp,

@@ -81,6 +81,7 @@ class Judge {
   PointFilter* runner_rules_;
   Predictor predictor_;
   bool shardbench_;
+  bool copies_kv_heads_;
   std::vector<std::string> names_;
   std::vector<Limit> limits_;
   int first_rule_ = 0;  // names_ index of the runner's first rule

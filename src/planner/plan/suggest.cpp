@@ -13,6 +13,7 @@
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -184,11 +185,18 @@ class LayoutJudge {
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }
 
-  /// What the trainer, told of a layout, has no words for; empty: it can run it. Words are of axes
-  /// and of what they are combined with, not of how large a size is, but for the layers that a
-  /// stage has: asked once for each combination, since writing a configuration costs more than
-  /// predicting a hundred.
-  [[nodiscard]] const std::string& refusal_of(Point point) {
+  /// What the trainer, told of a layout, has no words for or does not start; empty: it runs it.
+  [[nodiscard]] const std::string& refusal_of(const Point& point) {
+    static const std::string none;
+    if (request_.family->words.empty()) return none;
+    const auto& wordless = words_missing(point);
+    return wordless.empty() ? rule_broken(point) : wordless;
+  }
+
+  /// Words are of axes and of what they are combined with, not of how large a size is, but for
+  /// the layers that a stage has: asked once for each combination, since writing a configuration
+  /// costs more than predicting a hundred.
+  [[nodiscard]] const std::string& words_missing(Point point) {
     const auto& is = point.layout;
     std::vector<std::int64_t> form{request_.model.layers % (is.pp * is.vpp) == 0};
     point.layout.micro_batch = point.layout.grad_accum = 1;
@@ -197,12 +205,27 @@ class LayoutJudge {
       const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
       form.push_back(is_size ? std::min(value, axis.minimum + 1) : value);
     }
-    const auto [known, is_new] = refusals_.try_emplace(std::move(form));
-    const auto trainer = request_.family->words;
-    if (is_new && !trainer.empty()) {
-      const auto written = configuration_of(trainer, layout_of_point(point, request_.model));
+    const auto [known, is_new] = words_.try_emplace(std::move(form));
+    if (is_new) {
+      const auto written =
+          configuration_of(request_.family->words, layout_of_point(point, request_.model));
       if (!written) known->second = written.error().what;
     }
+    return known->second;
+  }
+
+  /// Asked once for the same values of the axes that rules name.
+  [[nodiscard]] const std::string& rule_broken(const Point& point) {
+    std::vector<std::int64_t> values;
+    for (const auto& axis : axes()) {
+      for (const auto& rule : trainer_file(request_.family->words).rules) {
+        if (rule.when.find(axis.name) == std::string::npos) continue;
+        values.push_back(axis.get(point));
+        break;
+      }
+    }
+    const auto [known, is_new] = rules_.try_emplace(std::move(values));
+    if (is_new) known->second = rule_against_point(request_.family->words, point, request_.model);
     return known->second;
   }
 
@@ -362,7 +385,8 @@ class LayoutJudge {
 
   const SuggestRequest& request_;
   Predictor predictor_;
-  std::map<std::vector<std::int64_t>, std::string> refusals_;  ///< by values of all axes
+  std::map<std::vector<std::int64_t>, std::string> words_;  ///< by kinds of values of all axes
+  std::map<std::vector<std::int64_t>, std::string> rules_;  ///< by values of the axes they name
 };
 
 class Suggester {

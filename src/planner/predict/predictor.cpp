@@ -125,7 +125,22 @@ RunTraits traits_of_kernel(std::string_view kernel) {
 Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
     : cluster_(with_nominal_rates(cluster)), family_(&family) {}
 
+namespace {
+
+/// Of fewer key and value heads than ranks of tp each lies on several, with its weights.
+bool copies_heads(const ModelSpec& model, const Point& point) {
+  return point.layout.tp > model.kv_heads && !model.is_latent();
+}
+
+ModelSpec with_copies(ModelSpec model, const Point& point) {
+  model.kv_heads = point.layout.tp;
+  return model;
+}
+
+}  // namespace
+
 Guess Predictor::guess(const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point)) return guess(with_copies(model, point), point, traits);
   Guess guess;
   guess.memory = guess_memory(model, point, traits);
   guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
@@ -167,6 +182,7 @@ const MemoryFamily& Predictor::memory_family() const {
 
 MemoryEstimate Predictor::least_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point)) return least_memory(with_copies(model, point), point, traits);
   if (family_->least.name.empty() || cluster_.gpu.empty())
     return optimistic_memory(model, point, traits);
   return estimate_memory(model, point, family_->least, traits);
@@ -174,6 +190,7 @@ MemoryEstimate Predictor::least_memory(
 
 MemoryGuess Predictor::guess_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point)) return guess_memory(with_copies(model, point), point, traits);
   MemoryGuess memory;
   memory.estimate = estimate_memory(model, point, memory_family(), traits);
   const auto total = memory.estimate.total();
@@ -192,6 +209,7 @@ MemoryGuess Predictor::guess_memory(
 
 MemoryEstimate Predictor::certain_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point)) return certain_memory(with_copies(model, point), point, traits);
   if (!model.unpredicted().empty()) return {};
   const auto certain = [&](MemoryEstimate bytes) {
     auto& optimizer = bytes.bytes[static_cast<std::size_t>(MemoryClass::optimizer)];
@@ -213,6 +231,8 @@ MemoryEstimate Predictor::certain_memory(
 
 std::int64_t Predictor::reported_peak_bytes(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point))
+    return reported_peak_bytes(with_copies(model, point), point, traits);
   const auto& family = memory_family();
   constexpr auto of_any_rank = RecordedRun::of_any_rank;
   const auto stage = traits.peak_stage.value_or(family_->reports_first_stage ? 0 : of_any_rank);
@@ -224,6 +244,11 @@ std::int64_t Predictor::reported_peak_bytes(
 void Predictor::learn(const Observation& seen) {
   const double measured = measured_step_s(seen);
   if (measured <= 0) return;
+  if (copies_heads(seen.model, seen.point)) {
+    Observation held = seen;
+    held.model = with_copies(seen.model, seen.point);
+    return learn(held);
+  }
   const auto time =
       estimate_time(seen.model, cluster_, seen.point, family_->time, memory_family(), seen.traits);
   const auto memory = guess_memory(seen.model, seen.point, seen.traits);

@@ -8,6 +8,7 @@
 #include "trainer/point_words.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/point.hpp>
@@ -159,6 +160,7 @@ std::string titan_options(
   if (layout.pp > 1) {
     add("parallelism.pipeline_parallel_schedule", schedule);
     add("parallelism.num_pp_microbatches", layout.grad_accum);
+    text += "#   --training.disable_cuda_graphs\n";
     add(fmt::format("parallelism.{}", titan_first), stages.first);
     add(fmt::format("parallelism.{}", titan_last), stages.last);
   }
@@ -308,8 +310,32 @@ Result<std::string> deepspeed_offload(const Settings& json) {
         fmt::format(
             "{}: offload is to the host's memory, device cpu, not {}", section, in_quotes(device)));
   }
-  if (of("offload_param") == "cpu") return "all";
-  return of("offload_optimizer") == "cpu" ? "optimizer" : "none";
+  // Its names of before 0.3.16, which it still takes.
+  const auto was_on = [&](std::string_view name) { return json.is_true(name); };
+  if (of("offload_param") == "cpu" || was_on("cpu_offload_params")) return "all";
+  const bool optimizer = of("offload_optimizer") == "cpu" || was_on("cpu_offload");
+  return optimizer ? "optimizer" : "none";
+}
+
+/// A batch, micro-batches and their number: any one of them follows from the two others.
+Result<void> read_batch(TrainerLayout& layout, const Settings& settings) {
+  SHARDSWEEP_ASSIGN(const std::int64_t batch, settings.number("train_batch_size", 0));
+  SHARDSWEEP_ASSIGN(layout.grad_accum, degree(settings, "gradient_accumulation_steps"));
+  if (batch == 0) return {};
+  const bool has_steps = settings.has("gradient_accumulation_steps");
+  const bool has_size = settings.has("train_micro_batch_size_per_gpu");
+  SHARDSWEEP_ASSIGN(const std::int64_t shares,
+      product({layout.dp, has_size ? layout.micro_batch : layout.grad_accum}));
+  const bool divides = batch % shares == 0;
+  if (divides && !has_size) layout.micro_batch = batch / shares;
+  if (divides && has_size && !has_steps) layout.grad_accum = batch / shares;
+  if (divides && layout.global_batch() == batch) return {};
+  return fault(FaultKind::invalid_input,
+      fmt::format("{} samples per train step do not divide into dp {} x {}", batch, layout.dp,
+          !has_size       ? fmt::format("{} accumulation steps", layout.grad_accum)
+              : has_steps ? fmt::format("micro-batch {} x {} accumulation steps",
+                                layout.micro_batch, layout.grad_accum)
+                          : fmt::format("micro-batch {}", layout.micro_batch)));
 }
 
 Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
@@ -319,23 +345,8 @@ Result<TrainerLayout> read_deepspeed(std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(json, "train_micro_batch_size_per_gpu"));
   SHARDSWEEP_ASSIGN(layout.zero, json.number("stage", 0));
   SHARDSWEEP_ASSIGN(layout.offload, deepspeed_offload(json));
-  SHARDSWEEP_ASSIGN(const std::int64_t steps, json.number("gradient_accumulation_steps", 0));
-  SHARDSWEEP_ASSIGN(std::int64_t batch, json.number("train_batch_size", 0));
-  const std::int64_t dp = gpus / layout.tp;
-  if (batch == 0 && gpus > 0 && steps > 0) {
-    SHARDSWEEP_ASSIGN(batch, product({dp, layout.micro_batch, steps}));
-  }
-  if (batch > 0 && dp > 0 && !json.has("train_micro_batch_size_per_gpu")) {
-    const std::int64_t accumulated = std::max<std::int64_t>(1, steps);
-    SHARDSWEEP_ASSIGN(const std::int64_t shares, product({dp, accumulated}));
-    if (batch % shares != 0)
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} samples per train step do not divide into dp {} x {} "
-                      "accumulation steps",
-              batch, dp, accumulated));
-    layout.micro_batch = batch / shares;
-  }
-  SHARDSWEEP_TRY(derive(layout, gpus, batch));
+  SHARDSWEEP_TRY(derive(layout, gpus, 0));
+  SHARDSWEEP_TRY(read_batch(layout, json));
   return layout;
 }
 
@@ -358,7 +369,8 @@ Result<std::string> write_neox(const TrainerLayout& layout) {
       "checkpoint_activations: {}\ncheckpoint_num_layers: 1\n",
       without_engine ? 0 : layout.pp, layout.tp, layout.sequence_parallel, layout.micro_batch,
       layout.grad_accum, layout.recompute == "full");
-  if (layout.seq_len > 0) text += fmt::format("seq_length: {}\n", layout.seq_len);
+  if (layout.seq_len > 0)
+    text += fmt::format("seq_length: {0}\nmax_position_embeddings: {0}\n", layout.seq_len);
   return text + fmt::format("zero_optimization:\n  stage: {}\n", layout.zero);
 }
 
@@ -369,11 +381,11 @@ Result<TrainerLayout> read_neox(std::string_view text, std::int64_t gpus) {
   layout.pp = std::max<std::int64_t>(1, stages);
   SHARDSWEEP_ASSIGN(layout.tp, degree(yaml, "model_parallel_size"));
   SHARDSWEEP_ASSIGN(layout.micro_batch, degree(yaml, "train_micro_batch_size_per_gpu"));
-  SHARDSWEEP_ASSIGN(const std::int64_t steps, degree(yaml, "gradient_accumulation_steps"));
   SHARDSWEEP_ASSIGN(layout.seq_len, yaml.number("seq_length", 0));
   SHARDSWEEP_ASSIGN(layout.zero, yaml.number("stage", 0));
+  SHARDSWEEP_ASSIGN(layout.offload, deepspeed_offload(yaml));
   SHARDSWEEP_TRY(derive(layout, gpus, 0));
-  layout.grad_accum = steps;
+  SHARDSWEEP_TRY(read_batch(layout, yaml));
   layout.sequence_parallel = yaml.is_true("sequence_parallel");
   if (yaml.is_true("checkpoint_activations")) layout.recompute = "full";
   return layout;
@@ -532,6 +544,23 @@ Result<void> check_whose(const Configurable& trainer, std::string_view text) {
   return {};
 }
 
+/// With a word that no axis says the layout is another one than what would be read.
+Result<void> check_unread(const Configurable& trainer, std::string_view text) {
+  const Settings all = settings_of(trainer.name, text);
+  const Settings settings = trainer.name == "gpt-neox" ? all.with_underscores() : all;
+  constexpr std::array<std::string_view, 9> off{
+      "false", "False", "none", "None", "null", "0", "1", "[]", "-1"};
+  for (const RefusedWord& one : trainer_file(trainer.name).refuses) {
+    if (!settings.has(one.word)) continue;
+    const std::string_view value = settings.text(one.word);
+    if (std::find(off.begin(), off.end(), value) != off.end()) continue;
+    return fault(FaultKind::invalid_input,
+        fmt::format("{}{}{}: it {}, which no axis says; a layout without it is another", one.word,
+            value.empty() ? "" : " ", value, one.why));
+  }
+  return {};
+}
+
 /// Axes that each writer looks at by itself; of recompute those words that name no modules.
 constexpr std::array<std::string_view, 12> of_all{"dp", "tp", "pp", "cp", "ep", "dp_replicate",
     "micro_batch", "grad_accum", "seq_len", "zero", "schedule", "sequence_parallel"};
@@ -574,8 +603,11 @@ Result<TrainerLayout> layout_of(
     std::string_view trainer, std::string_view text, std::int64_t gpus) {
   SHARDSWEEP_ASSIGN(const Configurable* found, find_configurable(trainer));
   SHARDSWEEP_TRY(check_whose(*found, text));
+  SHARDSWEEP_TRY(check_unread(*found, text));
   auto layout = found->read(text, gpus);
   if (!layout) return layout;
+  // One rank splits no sequence, whatever it is told; trainers switch it off by themselves.
+  if (layout->tp == 1) layout->sequence_parallel = false;
   // Whoever counts its GPUs or samples need not think of numbers that are none.
   SHARDSWEEP_TRY(product({layout->dp, layout->tp, layout->pp, layout->cp}));
   SHARDSWEEP_TRY(product({layout->dp, layout->micro_batch, layout->grad_accum}));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/point_words.hpp"
 
+#include "trainer/trainer_file.hpp"
+
 #include <shardsweep/axis_table.hpp>
+#include <shardsweep/model.hpp>
 
 #include <fmt/format.h>
 
@@ -90,6 +93,26 @@ TrainerLayout layout_of_point(const Point& point, const ModelSpec& model) {
   layout.layers = model.layers;
   layout.experts = model.experts;
   return layout;
+}
+
+std::string rule_against_point(
+    std::string_view trainer, const Point& point, const ModelSpec& model) {
+  Placeholders values{{"global_batch", std::to_string(point.layout.global_batch())}};
+  for (const AxisInfo& axis : axis_table) {
+    if (axis.kind != AxisKind::model) values.emplace(axis.name, axis_text(axis, axis.get(point)));
+  }
+  for (const auto& field : shape_fields)
+    values.emplace(field.name, std::to_string(model.*field.member));
+  return std::string(rule_against(trainer, values));
+}
+
+Result<std::string> configuration_of_point(
+    std::string_view trainer, const Point& point, const ModelSpec& model) {
+  auto text = configuration_of(trainer, layout_of_point(point, model));
+  if (!text) return text;
+  auto why = rule_against_point(trainer, point, model);
+  if (!why.empty()) return fault(FaultKind::invalid_input, std::move(why));
+  return text;
 }
 
 std::optional<std::string> axis_text_of(const TrainerLayout& layout, const AxisInfo& axis) {

@@ -8,11 +8,21 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace shardsweep {
 
 /// `model`: some trainers have other words for it, or none, by its layers and experts.
 [[nodiscard]] TrainerLayout layout_of_point(const Point& point, const ModelSpec& model = {});
+
+/// Why the trainer does not start a point, by the rules of its file; empty: it does.
+[[nodiscard]] std::string rule_against_point(
+    std::string_view trainer, const Point& point, const ModelSpec& model = {});
+
+/// What configuration_of() writes for its layout; a point that the trainer does not start, by the
+/// rules of its file, is a fault.
+[[nodiscard]] Result<std::string> configuration_of_point(
+    std::string_view trainer, const Point& point, const ModelSpec& model = {});
 
 /// What a trainer's layout says of an axis, as axis_text() writes it; none: nothing.
 [[nodiscard]] std::optional<std::string> axis_text_of(

@@ -259,8 +259,9 @@ std::string_view Settings::text_in(std::string_view section, std::string_view na
 }
 
 Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallback) const {
-  if (!has(name)) return fallback;
   const auto value = text(name);
+  // How trainers write out that they take their default.
+  if (!has(name) || value == "-1" || value == "null" || value == "None") return fallback;
   std::int64_t number = 0;
   const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
   constexpr std::int64_t most = 1'000'000'000;

@@ -31,7 +31,8 @@ class Settings {
   [[nodiscard]] bool has(std::string_view name) const { return values_.contains(name); }
   /// Empty where it is missing.
   [[nodiscard]] std::string_view text(std::string_view name) const;
-  /// `fallback` where it is missing; a value that is no whole number from 0 is a fault.
+  /// `fallback` where it is missing, -1, null or None; a value that is no whole number from 0 is
+  /// a fault.
   [[nodiscard]] Result<std::int64_t> number(std::string_view name, std::int64_t fallback) const;
   [[nodiscard]] bool is_true(std::string_view name) const;
   /// Of lines: of a name in the section that it stands in; empty where it is missing.

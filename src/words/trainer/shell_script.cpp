@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 9> passing{
     "then", "else", "elif", "do", "!", "{", "}", "time", "exec"};
 constexpr std::array<std::string_view, 5> declaring{
     "export", "local", "declare", "readonly", "typeset"};
-constexpr std::array<std::string_view, 6> harmless{"echo", "printf", "[", "[[", "test", "set"};
+constexpr std::array<std::string_view, 7> harmless{":", "echo", "printf", "[", "[[", "test", "set"};
 
 class Reader {
  public:
@@ -225,9 +225,17 @@ class Reader {
       if (!rest.starts_with(mark)) continue;
       if (const auto known = variables_.find(name); known != variables_.end())
         return value_of(name);
-      return filled(rest.substr(mark.size()), depth + 1);
+      Words words = filled(rest.substr(mark.size()), depth + 1);
+      if (mark.ends_with('=')) keep(std::string(name), words);
+      return words;
     }
     return unknown(name);
+  }
+  /// What a default with := leaves in its variable.
+  void keep(const std::string& name, Words words) {
+    for (ScriptWord& word : words)
+      word.unsure = word.unsure || branches_ > 0 || loops_ > 0 || after_condition_;
+    variables_.insert_or_assign(name, std::move(words));
   }
 
   /// A default, which may name variables itself.

@@ -328,6 +328,46 @@ TEST_CASE("experts that are split otherwise than the rest spread over the ranks 
       "experts: expert_tp 1 needs a model with experts, and small has none");
 }
 
+TEST_CASE(
+    "where Megatron-LM copies key and value heads tp may exceed them, and costs their memory") {
+  auto sweep = sweep_64();
+  sweep.runner.name.clear();
+  sweep.runner.trainer.argv = {"train"};
+  const auto at = laid_out(1, 8, 1);
+  for (const char* log : {"nanotron", "torchtitan", "gpt-neox"}) {
+    sweep.runner.trainer.log = log;
+    CHECK(verdict(sweep, at) == "kv_heads: tp 8 does not divide the 4 kv heads of small");
+  }
+  for (const char* log : {"megatron", "megatron-bridge"}) {
+    sweep.runner.trainer.log = log;
+    CHECK(verdict(sweep, at) == "feasible");
+    const Predictor predictor(sweep.cluster, family_of(sweep.runner));
+    auto whole = sweep.models[0];
+    whole.kv_heads = 8;
+    const auto bytes = [&](const ModelSpec& model) {
+      return predictor.certain_memory(model, at.point).total();
+    };
+    CHECK(bytes(sweep.models[0]) == bytes(whole));
+  }
+  sweep.models[0].kv_heads = 1;
+  CHECK(verdict(sweep, at) == "feasible");
+  sweep.models[0].heads = 24;
+  sweep.models[0].kv_heads = 3;
+  CHECK(verdict(sweep, at) == "kv_heads: tp 8 does not divide the 3 kv heads of small");
+}
+
+TEST_CASE("a layout under two labels is one point") {
+  auto sweep = sweep_64();
+  sweep.models[0] = sparse_model();
+  auto at = laid_out(2, 4, 1);
+  at.point.layout.expert_tp = 4;
+  CHECK(verdict(sweep, at) == "feasible");
+  sweep.axes.push_back({find_axis("expert_tp"), false, {0, 4}});
+  CHECK(verdict(sweep, at) == "experts: expert_tp 4 with tp 4 is the layout of expert_tp 0");
+  at.point.layout.expert_tp = 0;
+  CHECK(verdict(sweep, at) == "feasible");
+}
+
 TEST_CASE("modules that a model has not are not computed again") {
   const auto modules = [](const ModelSpec& model, std::string_view word,
                            Dtype dtype = Dtype::bf16) {

@@ -41,6 +41,7 @@ TrainerLayout as_told(std::string_view trainer, TrainerLayout layout) {
   if (trainer == "deepspeed" || trainer == "llm-foundry" ||
       (trainer == "torchtitan" && layout.pp == 1))
     layout.schedule = "1f1b";
+  if (layout.tp == 1) layout.sequence_parallel = false;
   return layout;
 }
 

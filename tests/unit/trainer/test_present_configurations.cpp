@@ -57,6 +57,7 @@ std::vector<std::string> words_of(const TrainerLayout& one) {
       fmt::format("z{}", one.zero), fmt::format("seq{}", one.seq_len), one.recompute, one.schedule,
       one.cp_mode, one.rank_order};
   if (one.sequence_parallel) words.emplace_back("sp");
+  if (one.offload != "none") words.push_back("offload-" + one.offload);
   return words;
 }
 

@@ -132,6 +132,7 @@ NEOX = {
     "checkpoint_activations": bool,
     "checkpoint_num_layers": int,
     "seq_length": int,
+    "max_position_embeddings": int,
     "zero_optimization": {"stage": int},
 }
 FOUNDRY = {
@@ -158,6 +159,9 @@ def documents(text):
     while text[at:].strip():
         at += len(text[at:]) - len(text[at:].lstrip())
         value, at = decoder.raw_decode(text, at)
+        if "config" in value:
+            assert value["trial"] and "\n" not in text[:at].splitlines()[-1]
+            value = value["config"]
         yield value
 
 

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trainer's file says of it: sweeps/trainers/NAME.yaml, which is built in.
+#pragma once
+
+#include "text/placeholders.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+struct TrainerRule {
+  std::string when;  ///< expression that is true where it does not start
+  std::string why;
+  std::string source;  ///< where it says so: file, line, commit
+};
+
+/// A word that changes memory or speed, and that no axis says.
+struct RefusedWord {
+  std::string word, why;
+};
+
+struct TrainerFile {
+  bool copies_kv_heads = false;  ///< where tp has more ranks than there are such heads
+  std::vector<TrainerRule> rules;
+  std::vector<RefusedWord> refuses;
+};
+
+/// Throws std::invalid_argument with the line: the file is built in, and a test reads each.
+[[nodiscard]] TrainerFile read_trainer_file(std::string_view yaml);
+
+/// Of a trainer without a file: nothing.
+[[nodiscard]] const TrainerFile& trainer_file(std::string_view trainer);
+
+/// Why it does not start with these values, by its first rule that holds; empty: it does. A rule
+/// that names what has no value does not hold.
+[[nodiscard]] std::string_view rule_against(std::string_view trainer, const Placeholders& values);
+
+}  // namespace shardsweep

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "text/expression.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/point_words.hpp"
+#include "trainer/trainer_file.hpp"
+
+#include <shardsweep/axis_table.hpp>
+#include <shardsweep/model.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace shardsweep {
+namespace {
+
+bool is_known(std::string_view name) {
+  return find_axis(name) != nullptr || name == "global_batch" ||
+      std::any_of(shape_fields.begin(), shape_fields.end(),
+          [&](const ShapeField& field) { return field.name == name; });
+}
+
+std::string refusal(std::string_view trainer, const Layout& layout, const ModelSpec& model) {
+  Point point;
+  point.layout = layout;
+  point.seq_len = 4096;
+  const auto text = configuration_of_point(trainer, point, model);
+  return text ? std::string() : text.error().what;
+}
+
+}  // namespace
+
+TEST_CASE("rules of the trainers that are built in name what points have, and say why") {
+  int rules = 0;
+  for (const std::string_view trainer : configurable_trainers()) {
+    const TrainerFile& file = trainer_file(trainer);
+    for (const TrainerRule& rule : file.rules) {
+      CAPTURE(rule.when);
+      ++rules;
+      const auto names = names_of_expression(rule.when);
+      REQUIRE(names);
+      for (const std::string_view name : *names)
+        CHECK_MESSAGE(is_known(name), name);
+      CHECK_FALSE(rule.why.empty());
+      CHECK_FALSE(rule.source.empty());
+    }
+    for (const RefusedWord& one : file.refuses) {
+      CHECK_FALSE(one.word.empty());
+      CHECK_FALSE(one.why.empty());
+    }
+  }
+  CHECK(rules >= 10);
+  CHECK(trainer_file("nobody").rules.empty());
+}
+
+TEST_CASE("a point that a trainer does not start is printed for none") {
+  ModelSpec model;
+  model.layers = 48;
+  model.hidden = 2048;
+  model.heads = 32;
+  model.kv_heads = 4;
+  model.experts = 128;
+  Layout layout;
+  layout.tp = 2;
+  for (const std::string_view trainer : {"megatron", "megatron-bridge"}) {
+    CAPTURE(trainer);
+    CHECK(refusal(trainer, layout, model) ==
+        "Megatron trains experts with tp only with sequence parallelism");
+    layout.sequence_parallel = true;
+    CHECK(refusal(trainer, layout, model).empty());
+    layout.vpp = 2;
+    CHECK(refusal(trainer, layout, model).find("has no words for vpp 2 with pp 1") !=
+        std::string::npos);
+    layout.pp = 4;
+    layout.grad_accum = 6;
+    CHECK(refusal(trainer, layout, model) ==
+        "its interleaved schedule needs grad_accum to be a multiple of pp");
+    layout.grad_accum = 8;
+    CHECK(refusal(trainer, layout, model).empty());
+    layout = {.tp = 2};
+  }
+  layout = {.pp = 8, .grad_accum = 6};
+  CHECK(refusal("nanotron", layout, {}) == "nanotron's 1F1B needs pp - 1 micro-batches or more");
+  layout.grad_accum = 7;
+  CHECK(refusal("nanotron", layout, {}).empty());
+}
+
+TEST_CASE("a file that can't be read names the line") {
+  for (const std::string text : {"rules:\n- when tp\n", "laws:\n", "rules:\n- where: tp\n"})
+    CHECK_THROWS_AS((void)read_trainer_file(text), std::invalid_argument);
+  const TrainerFile file = read_trainer_file(
+      "rules_of: nanotron\nrules:\n- when: tp > 1\n  why: none\n  source: here\n");
+  CHECK(file.rules.size() == trainer_file("nanotron").rules.size() + 1);
+  CHECK(file.rules.back().why == "none");
+}
+
+}  // namespace shardsweep
