@@ -425,6 +425,17 @@ std::string uncomputed_text(const SweepSpec& sweep, std::span<const PlannedTrial
   return {};
 }
 
+std::string untold_model_text(const SweepSpec& sweep) {
+  const std::string what = untold_shape(sweep);
+  if (what.empty()) return {};
+  const std::string name = what.substr(0, what.find(' '));
+  return fmt::format(
+      "Nothing tells the trainer {}: it would train another model under that name. Put {{{}}} into "
+      "'argv' or one of 'files', or write 'told: [{}]' if the program does it by itself; a trainer "
+      "that has no word for it can't train this model.",
+      what, name, name);
+}
+
 std::vector<Untold> untold_axes(const SweepSpec& sweep, std::span<const PlannedTrial> trials) {
   if (!sweep.runner.is_trainer() || trials.empty()) return {};
   return Telling(sweep, trials).find();

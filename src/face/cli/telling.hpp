@@ -31,6 +31,10 @@ struct Untold {
 [[nodiscard]] std::string uncomputed_text(
     const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 
+/// What a model has and its trainer is not told, though it is told the model's size: experts,
+/// tied embeddings; empty: nothing.
+[[nodiscard]] std::string untold_model_text(const SweepSpec& sweep);
+
 /// In the order of axes. Of a runner that keeps to our contract: none.
 [[nodiscard]] std::vector<Untold> untold_axes(
     const SweepSpec& sweep, std::span<const PlannedTrial> trials);

@@ -2,6 +2,8 @@
 #include "plan/suggested_sweep.hpp"
 
 #include "sweep/key_text.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/placeholders.hpp"
 #include "trainer/starts.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -123,7 +125,11 @@ std::string runner_text(const SuggestRequest& request) {
   const auto trainer = request.family->words;
   if (trainer.empty()) return {};
   const auto start = find_trainer_start(trainer);
-  if (start && !(*start)->has_recipes) return "\n" + *rest_of(**start, request.model.name);
+  if (start && !(*start)->has_recipes) {
+    std::string rest = *rest_of(**start, request.model.name);
+    if (untold_shape(placeholders_in(rest), {}, request.model).empty())
+      return "\n" + std::move(rest);
+  }
   return fmt::format(
       "# Add how {} is started: 'shardsweep new --trainer {}' writes it.\n", trainer, trainer);
 }

@@ -76,7 +76,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "cwd", Type::text, "a folder", "the sweep file's", "where 'argv' runs; \"{attempt_dir}\" is the attempt's folder"},
     {"runner", "version", Type::text, "a text", "unknown", "version of the trainer; another one makes all trials new"},
     {"runner", "unchecked", Type::texts, "a list of names", "none", "truth checks of its log to leave out: first_loss, parameters, version, axes"},
-    {"runner", "told", Type::texts, "a list of axes", "none", "axes of one value that the program sets by itself: they need not stand in 'argv' or 'files'"},
+    {"runner", "told", Type::texts, "a list of axes and parts of a model", "none", "axes of one value, and parts of a model, that the program sets by itself: they need not stand in 'argv' or 'files'"},
     {"runner", "gives_up", Type::boolean, "true or false", "as it says itself", "whether it takes --give-up-above; submitting fills it in"},
     {"runner", "snapshot", Type::special, "none, copy or git", "none", "run from a copy of the tree, made when the sweep is submitted: all of it, or what git tracks with its changes; another tree makes all trials new"},
     {"runner", "snapshot_hash", Type::text, "a hash", "", "of that copy; submitting fills it in"},

@@ -269,14 +269,19 @@ void SweepReader::read_told(const YamlNode& map) {
   std::vector<std::string_view> all;
   for (const AxisInfo& axis : axes())
     all.push_back(axis.name);
+  for (const ShapeField& field : shape_fields)
+    all.push_back(field.name);
+  all.emplace_back("tied_embeddings");
   for (std::string& name : names) {
     if (const AxisInfo* axis = find_axis(name)) {
       name = axis->name;
       continue;
     }
+    if (std::find(all.begin(), all.end(), name) != all.end()) continue;
     mistakes_.add(*told,
         fault_at(*told,
-            fmt::format("no axis is called {}{}", in_quotes(name), did_you_mean(name, all))));
+            fmt::format("no axis and no part of a model is called {}{}", in_quotes(name),
+                did_you_mean(name, all))));
   }
 }
 

@@ -5,6 +5,8 @@
 // them alone.
 #include "sweep/trainer_command.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr auto of_run = std::to_array<PlaceholderInfo>({
     {"global_batch", "samples of a train step: dp x micro_batch x grad_accum"},
+    {"tied_embeddings", "true if input and output embeddings are one matrix"},
     {"gpus_per_node", "ranks on each node"},
     {"warmup", "train steps before the timed ones (measure.warmup)"},
     {"steps", "timed train steps (measure.steps)"},
@@ -54,6 +57,7 @@ Placeholders placeholder_values(const SweepSpec& sweep, const Point& point,
   const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
   for (const auto& field : shape_fields)
     values.insert_or_assign(std::string(field.name), std::to_string(model.*field.member));
+  values.insert_or_assign("tied_embeddings", model.tied_embeddings ? "true" : "false");
   put("global_batch", point.layout.global_batch());
   // A world that is smaller than a node has nodes 0 as an axis.
   put("nodes", nodes_of(point, ranks_per_node));
@@ -80,6 +84,56 @@ std::vector<PlaceholderInfo> placeholder_table() {
 bool is_of_rank(std::string_view placeholder) {
   return std::any_of(of_rank.begin(), of_rank.end(),
       [&](const PlaceholderInfo& one) { return one.name == placeholder; });
+}
+
+namespace {
+
+/// All that has placeholders.
+std::vector<std::string_view> texts_of(const SweepSpec& sweep) {
+  const TrainerSpec& trainer = sweep.runner.trainer;
+  std::vector<std::string_view> texts(trainer.argv.begin(), trainer.argv.end());
+  for (const auto* named : {&trainer.files, &sweep.env}) {
+    for (const auto& [name, text] : *named)
+      texts.push_back(text);
+  }
+  texts.push_back(sweep.container.image);
+  texts.push_back(trainer.directory);
+  return texts;
+}
+
+}  // namespace
+
+std::string untold_shape(const std::vector<std::string_view>& placeholders,
+    const std::vector<std::string>& told, const ModelSpec& model) {
+  const auto stands_in = [](std::string_view name, const auto& names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (!stands_in("hidden", placeholders)) return {};  // a recipe holds the model
+  const auto is_untold = [&](std::string_view name) {
+    return !stands_in(name, placeholders) && !stands_in(name, told);
+  };
+  if (model.tied_embeddings && is_untold("tied_embeddings")) return "tied_embeddings";
+  for (const ShapeField& field : shape_fields) {
+    const bool is_usual = model.*field.member == 0 ||
+        (field.name == "head_dim" && model.head_dim * model.heads == model.hidden);
+    if (field.optional && !is_usual && is_untold(field.name))
+      return fmt::format("{} {}", field.name, model.*field.member);
+  }
+  return {};
+}
+
+std::string untold_shape(const SweepSpec& sweep) {
+  if (!sweep.runner.is_trainer()) return {};
+  std::vector<std::string_view> names;
+  for (const std::string_view text : texts_of(sweep)) {
+    const auto more = placeholders_in(text);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  for (const ModelSpec& model : sweep.models) {
+    const std::string what = untold_shape(names, sweep.runner.trainer.told, model);
+    if (!what.empty()) return fmt::format("{} of {}", what, model.name);
+  }
+  return {};
 }
 
 std::vector<std::string> placeholder_names(const SweepSpec& sweep, PlaceholderScope scope) {
@@ -113,7 +167,7 @@ bool is_told(const SweepSpec& sweep, std::string_view placeholder) {
       std::any_of(sweep.env.begin(), sweep.env.end(), has_in);
 }
 
-/// Of those that TrainerRun has no field for.
+/// Axes that TrainerRun has no field for, and what the model's shape is told by.
 std::map<std::string, std::string> told_axes(const SweepSpec& sweep, const Point& point) {
   std::map<std::string, std::string> told;
   for (const AxisInfo& axis : axes()) {
@@ -121,6 +175,11 @@ std::map<std::string, std::string> told_axes(const SweepSpec& sweep, const Point
         axis.name == "dp" || axis.name == "tp" || axis.name == "pp" || axis.name == "cp";
     if (axis.of_layout() && !has_field && is_told(sweep, axis.name))
       told.emplace(axis.name, axis_text(axis, axis.get(point)));
+  }
+  const ModelSpec& model = sweep.models.at(static_cast<std::size_t>(point.model));
+  for (const ShapeField& field : shape_fields) {
+    if (is_told(sweep, field.name) && model.*field.member > 0)
+      told.emplace(field.name, std::to_string(model.*field.member));
   }
   return told;
 }
@@ -165,23 +224,6 @@ std::map<std::string, std::string> point_env(const SweepSpec& sweep, const Point
     env.emplace(name, filled(text, values, DoubleBraces::make_single));
   return env;
 }
-
-namespace {
-
-/// All that has placeholders.
-std::vector<std::string_view> texts_of(const SweepSpec& sweep) {
-  const TrainerSpec& trainer = sweep.runner.trainer;
-  std::vector<std::string_view> texts(trainer.argv.begin(), trainer.argv.end());
-  for (const auto* named : {&trainer.files, &sweep.env}) {
-    for (const auto& [name, text] : *named)
-      texts.push_back(text);
-  }
-  texts.push_back(sweep.container.image);
-  texts.push_back(trainer.directory);
-  return texts;
-}
-
-}  // namespace
 
 bool computes(const SweepSpec& sweep) {
   const auto texts = texts_of(sweep);

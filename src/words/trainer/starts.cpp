@@ -45,7 +45,8 @@ runner:
      "{kv_lora_rank>0?--qk-pos-emb-head-dim={qk_rope_head_dim}}",
      "{v_head_dim>0?--v-head-dim={v_head_dim}}", "{mtp_layers>0?--mtp-num-layers={mtp_layers}}",
      --position-embedding-type, rope, "{ffn_matrices=0?--swiglu}",
-     --normalization, RMSNorm, --untie-embeddings-and-output-weights, --disable-bias-linear,
+     --normalization, RMSNorm, "{not tied_embeddings?--untie-embeddings-and-output-weights}",
+     --disable-bias-linear,
      --attention-dropout, "0", --hidden-dropout, "0",
      "{experts>0?--num-experts={experts}}", "{experts>0?--moe-router-topk={experts_per_token}}",
      "{experts>0?--moe-ffn-hidden-size={expert_ffn}}", "{experts>0?--moe-grouped-gemm}",
@@ -62,11 +63,12 @@ runner:
      --lr, "1e-4", --lr-decay-style, constant, --train-iters, "{train_steps}",
      --eval-iters, "0", --eval-interval, "1000000", --log-interval, "1", --log-throughput]
 
-# It asserts the first with tensor or context parallelism.
-env: {CUDA_DEVICE_MAX_CONNECTIONS: "{tp>1 or cp>1?1:8}", NCCL_DEBUG: WARN}
+# It asserts 1 with tensor or context parallelism, and more than that with FSDP.
+env: {CUDA_DEVICE_MAX_CONNECTIONS: "{(tp>1 or cp>1) and zero<2?1:8}", NCCL_DEBUG: WARN}
 # It compiles and connects in its first train step.
 watch: {init_limit: 20min}
-)"};
+)",
+    .spreads_experts = true};
 
 constexpr TrainerStart start_of_torchtitan{.name = "torchtitan",
     .written_for = "since August 2026, whose options count tokens",
@@ -96,6 +98,8 @@ runner:
      "--parallelism.pipeline_parallel_degree={pp}",
      # a pipeline takes all micro-batches of a train step at once
      "--parallelism.num_pp_microbatches={pp>1?{grad_accum}:1}",
+     # its CUDA graphs take no pipeline: off for all, or the others would have an advantage
+     --training.disable_cuda_graphs,
      # each train step printed, and its configuration, which is held against the layout
      --metrics.log_freq=1, --metrics.disable_color_printing, --debug.print_config,
      --metrics.no_enable_tensorboard, --profiler.no_enable_profiling]
@@ -128,8 +132,8 @@ runner:
      checkpoint.save=null, checkpoint.load=null,
      logger.log_interval=1, logger.log_throughput=true]
 
-# It asserts the first with tensor or context parallelism.
-env: {CUDA_DEVICE_MAX_CONNECTIONS: "{tp>1 or cp>1?1:8}", NCCL_DEBUG: WARN}
+# It asserts 1 with tensor or context parallelism, and more than that with FSDP.
+env: {CUDA_DEVICE_MAX_CONNECTIONS: "{(tp>1 or cp>1) and zero<2?1:8}", NCCL_DEBUG: WARN}
 # It compiles and connects in its first train step.
 watch: {init_limit: 20min}
 )",
@@ -143,11 +147,7 @@ constexpr TrainerStart start_of_nanotron{.name = "nanotron",
     .recompute = "[none, full]",
     .axes = "  sequence_parallel: [false, true]           # needs tp above 1\n",
     .rest =
-        R"(# It wants a key and value head for each rank of tp.
-exclude:
-  - {when: "tp > kv_heads", why: "nanotron does not copy key and value heads"}
-
-# nanotron's own program, a process for each rank. Each axis above stands in its configuration as a
+        R"(# nanotron's own program, a process for each rank. Each axis above stands in its configuration as a
 # placeholder: 'shardsweep help placeholders'. runner/TRAINERS.md says what is checked in its log.
 runner:
   log: nanotron
@@ -161,7 +161,8 @@ runner:
         init_method: {std: 0.025}
         make_vocab_size_divisible_by: 1
         model_config:
-          is_llama_config: true
+          # at 2411b022 its Llama does not start (models/llama.py:1095), and Qwen2 not with pp
+          is_qwen2_config: true
           num_hidden_layers: {layers}
           hidden_size: {hidden}
           intermediate_size: {ffn}
@@ -169,7 +170,7 @@ runner:
           num_key_value_heads: {kv_heads}
           vocab_size: {vocab}
           max_position_embeddings: {seq_len}
-          tie_word_embeddings: false
+          tie_word_embeddings: {tied_embeddings}
       # the layout
       parallelism:
         dp: {dp}
@@ -191,7 +192,7 @@ runner:
         zero_stage: {zero}
         weight_decay: 0.01
         clip_grad: 1.0
-        accumulate_grad_in_fp32: true
+        accumulate_grad_in_fp32: {dtype=bf16?true:false}
         optimizer_factory: {name: adamW, adam_beta1: 0.9, adam_beta2: 0.95, adam_eps: 1.0e-8, torch_adam_is_fused: true}
         learning_rate_scheduler: {learning_rate: 1.0e-4, lr_warmup_steps: 0, lr_warmup_style: constant, lr_decay_style: linear, min_decay_lr: 1.0e-4}
       # tokens of its own, no tokenizer, no evaluation, no checkpoints, each train step printed
@@ -202,7 +203,8 @@ runner:
 env: {CUDA_DEVICE_MAX_CONNECTIONS: "1", NCCL_DEBUG: WARN}
 # It compiles and connects in its first train step.
 watch: {init_limit: 20min}
-)"};
+)",
+    .has_pp = false};
 
 constexpr TrainerStart start_of_deepspeed{.name = "deepspeed",
     .written_for = "Megatron-DeepSpeed of July 2025, without a pipeline",
@@ -225,7 +227,7 @@ runner:
      --num-layers, "{layers}", --hidden-size, "{hidden}", --ffn-hidden-size, "{ffn}",
      --num-attention-heads, "{heads}", --num-key-value-heads, "{kv_heads}",
      --use-rotary-position-embeddings, --swiglu, --normalization, rmsnorm, --disable-bias-linear,
-     --untie-embeddings-and-output-weights, --attention-dropout, "0", --hidden-dropout, "0",
+     "{not tied_embeddings?--untie-embeddings-and-output-weights}", --attention-dropout, "0", --hidden-dropout, "0",
      --seq-length, "{seq_len}", --max-position-embeddings, "{seq_len}", "{dtype=bf16?--bf16}",
      # the layout
      --tensor-model-parallel-size, "{tp}", --micro-batch-size, "{micro_batch}",
@@ -265,11 +267,7 @@ constexpr TrainerStart start_of_neox{.name = "gpt-neox",
     .recompute = "[none, full]",
     .axes = "  sequence_parallel: [false, true]           # needs tp above 1\n",
     .rest =
-        R"(# It splits key and value heads over the ranks of tp.
-exclude:
-  - {when: "kv_heads % tp <> 0", why: "gpt-neox does not copy key and value heads"}
-
-# GPT-NeoX, a process for each rank: start.py stands in for its launcher. It has no data of its own: DATA is
+        R"(# GPT-NeoX, a process for each rank: start.py stands in for its launcher. It has no data of its own: DATA is
 # what its tools/datasets/preprocess_data.py has written, with CharLevelTokenizer. Each axis above stands
 # in its configuration as a placeholder: 'shardsweep help placeholders'. runner/TRAINERS.md says what is
 # checked in its log.
@@ -298,7 +296,7 @@ runner:
       norm: rmsnorm
       pos_emb: rotary
       rotary_pct: 1
-      no_weight_tying: true
+      no_weight_tying: {not tied_embeddings?true:false}
       use_bias_in_norms: false
       use_bias_in_attn_linear: false
       hidden_dropout: 0
@@ -306,6 +304,7 @@ runner:
       seq_length: {seq_len}
       max_position_embeddings: {seq_len}
       precision: {dtype=bf16?bfloat16:fp32}
+      data_types: {grad_accum_dtype: fp32} # without it bf16 with ZeRO 1 breaks (arguments.py:1004)
       # the layout
       global_num_gpus: {gpus}
       pipe_parallel_size: {pp}
@@ -357,8 +356,8 @@ runner:
     config.json: |
       {
         "distributed": {
-          "dp_size": {dp}, "tp_size": {tp}, "pp_size": {pp}, "cp_size": 1,
-          "pp_engine": "1f1b", "backend": "nccl", "use_cpu": false
+          "dp_size": {dp}, "tp_size": {tp}, "pp_size": {pp}, "cp_size": {cp},
+          "pp_engine": "{schedule}", "backend": "nccl", "use_cpu": false
         },
         "model": {
           "name": "@RECIPE@",
@@ -418,7 +417,7 @@ runner:
         vocab_size: {vocab}
         no_bias: true
         norm_type: rmsnorm
-        tie_word_embeddings: false
+        tie_word_embeddings: {tied_embeddings}
         learned_pos_emb: false
         ffn_config: {ffn_type: mptglu, ffn_hidden_size: {ffn}}
         attn_config: {attn_type: grouped_query_attention, kv_n_heads: {kv_heads}, attn_impl: flash, rope: true}

@@ -24,6 +24,7 @@ struct TrainerStart {
   /// itself, and @LAYOUT@ where its words of a layout have a table (megatron_words.hpp).
   std::string_view rest;
   bool has_recipes = false;
+  bool spreads_experts = false;  ///< a model with experts gets the axes ep, expert_tp and cp
   // Degrees that it has.
   bool has_tp = true;
   bool has_pp = true;

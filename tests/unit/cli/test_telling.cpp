@@ -310,3 +310,28 @@ TEST_CASE("a runner of the contract is told every axis") {
   sweep.runner.trainer.argv.clear();
   CHECK(untold_axes(sweep, product_of({{"zero", {0, 1}}})).empty());
 }
+
+TEST_CASE(
+    "what a model has and its trainer is not told is named, if the trainer is told its size") {
+  SweepSpec sweep = sweep_of_trainer("nanotron");
+  auto& trainer = sweep.runner.trainer;
+  ModelSpec& model = sweep.models.front();
+  model.experts = 8;
+  model.tied_embeddings = true;
+  CHECK(untold_shape(sweep).empty());  // a recipe holds the model
+  trainer.files["config"] = "hidden_size: {hidden}\nnum_hidden_layers: {layers}\n";
+  CHECK(untold_shape(sweep) == "tied_embeddings of small");
+  trainer.files["config"] += "tie_word_embeddings: {tied_embeddings}\n";
+  CHECK(untold_shape(sweep) == "experts 8 of small");
+  CHECK(untold_model_text(sweep).find("would train another model under that name") !=
+      std::string::npos);
+  trainer.told = {"experts"};
+  CHECK(untold_shape(sweep).empty());
+  trainer.told.clear();
+  trainer.argv.emplace_back("{experts>0?--num-experts={experts}}");
+  CHECK(untold_shape(sweep).empty());
+  model.head_dim = model.hidden / model.heads;
+  CHECK(untold_model_text(sweep).empty());
+  model.head_dim *= 2;
+  CHECK(untold_shape(sweep) == "head_dim 16 of small");
+}

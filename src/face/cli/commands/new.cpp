@@ -3,6 +3,8 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "sweep/key_text.hpp"
+#include "sweep/trainer_command.hpp"
+#include "text/placeholders.hpp"
 #include "trainer/starts.hpp"
 
 #include <shardsweep/load.hpp>
@@ -113,6 +115,14 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   if (!recompute.empty())
     line("recompute", recompute, "recompute activations: none, selective, full");
   if (trainer != nullptr) out += trainer->axes;
+  const std::int64_t experts = sweep.models.front().experts;
+  if (trainer != nullptr && trainer->spreads_experts && experts > 0) {
+    constexpr std::int64_t most_ep = 8;
+    line("ep", fmt::format("[{}]", fmt::join(powers(most_ep, {experts}), ", ")),
+        "expert parallel degree");
+    line("expert_tp", "[0, 1]", "ranks that split each expert; 0: as many as tp");
+    line("cp", "[1, 2]", "context parallel degree");
+  }
   line("micro_batch", gpus ? "[1, 2, 4, 8]" : "[2, 8, 16]", "samples per micro-batch");
   line("dp", "auto", "data parallel degree: auto takes the remaining GPUs");
   line("grad_accum", "auto", "micro-batches per train step: auto follows the global batch");
@@ -192,6 +202,13 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   if (!options.asked.trainer.empty()) {
     SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
     SHARDSWEEP_ASSIGN(sweep.trainer_rest, rest_of(*sweep.trainer, sweep.models.front().name));
+    const ModelSpec& model = sweep.models.front();
+    const std::string what = untold_shape(placeholders_in(sweep.trainer_rest), {}, model);
+    if (!what.empty())
+      return fault(FaultKind::invalid_input,
+          fmt::format("{} as it is written here can't be told {} of {}: it would train another "
+                      "model under that name",
+              sweep.trainer->name, what, model.name));
   }
   return sweep;
 }

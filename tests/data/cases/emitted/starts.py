@@ -13,7 +13,7 @@ import yaml
 NUMBER = (int, float)
 
 # huggingface/nanotron 2411b022, src/nanotron/config/: config.py, parallelism_config.py,
-# models_config.py (LlamaConfig). dacite is strict: a key that no dataclass has is refused.
+# models_config.py (Qwen2Config). dacite is strict: a key that no dataclass has is refused.
 NANOTRON = {
     "general": {"project": str, "run": str, "seed": int, "ignore_sanity_checks": bool},
     "model": {
@@ -21,7 +21,7 @@ NANOTRON = {
         "init_method": {"std": float},
         "make_vocab_size_divisible_by": int,
         "model_config": {
-            "is_llama_config": bool, "num_hidden_layers": int, "hidden_size": int, "intermediate_size": int,
+            "is_qwen2_config": bool, "num_hidden_layers": int, "hidden_size": int, "intermediate_size": int,
             "num_attention_heads": int, "num_key_value_heads": int, "vocab_size": int,
             "max_position_embeddings": int, "tie_word_embeddings": bool,
         },
@@ -95,7 +95,7 @@ NEOX = {
     "pos_emb": ("learned", "rotary", "sinusoidal", "rpe", "alibi", "none"), "rotary_pct": NUMBER,
     "no_weight_tying": bool, "use_bias_in_norms": bool, "use_bias_in_attn_linear": bool, "hidden_dropout": NUMBER,
     "attention_dropout": NUMBER, "seq_length": int, "max_position_embeddings": int,
-    "precision": ("fp16", "fp32", "bfloat16"), "global_num_gpus": int, "pipe_parallel_size": int,
+    "precision": ("fp16", "fp32", "bfloat16"), "data_types": {"grad_accum_dtype": ("fp32",)}, "global_num_gpus": int, "pipe_parallel_size": int,
     "model_parallel_size": int, "sequence_parallel": bool, "train_micro_batch_size_per_gpu": int,
     "gradient_accumulation_steps": int, "zero_optimization": {"stage": int}, "checkpoint_activations": bool,
     "checkpoint_num_layers": int, "tokenizer_type": ("CharLevelTokenizer",),
