@@ -125,7 +125,7 @@ std::string runner_text(const SuggestRequest& request) {
   const auto trainer = request.family->words;
   if (trainer.empty()) return {};
   const auto start = find_trainer_start(trainer);
-  if (start && !(*start)->has_recipes) {
+  if (start && !(*start)->has_recipes()) {
     std::string rest = *rest_of(**start, request.model.name);
     if (untold_shape(placeholders_in(rest), {}, request.model).empty())
       return "\n" + std::move(rest);

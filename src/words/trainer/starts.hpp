@@ -12,22 +12,30 @@
 
 namespace shardsweep {
 
+/// What a trainer that holds models itself calls one of ours.
+struct StartRecipe {
+  std::string model, name;
+};
+
+/// The section `start` of a trainer's file.
 struct TrainerStart {
-  std::string_view name;         ///< as in `log`
-  std::string_view written_for;  ///< versions
-  std::string_view data;         ///< where its samples come from
-  std::string_view constants;    ///< lines of their own beside dtype, length and batch
-  std::string_view zero;         ///< values of the axis
-  std::string_view recompute;    ///< values of the axis; empty: it is none of its axes
-  std::string_view axes;         ///< lines of their own
+  std::string name;         ///< as in `log`
+  std::string written_for;  ///< versions
+  std::string data;         ///< where its samples come from
+  std::string constants;    ///< lines of their own beside dtype, length and batch
+  std::string zero;         ///< values of the axis
+  std::string recompute;    ///< values of the axis; empty: it is none of its axes
+  std::string axes;         ///< lines of their own
   /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
   /// itself, and @LAYOUT@ where its words of a layout have a table (megatron_words.hpp).
-  std::string_view rest;
-  bool has_recipes = false;
+  std::string rest;
+  std::vector<StartRecipe> recipes;
   bool spreads_experts = false;  ///< a model with experts gets the axes ep, expert_tp and cp
   // Degrees that it has.
   bool has_tp = true;
   bool has_pp = true;
+
+  [[nodiscard]] bool has_recipes() const { return !recipes.empty(); }
 };
 
 /// Those that `new --trainer` knows.

@@ -22,13 +22,14 @@ void append(std::vector<Item>& to, const std::vector<Item>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// One entry of a section's list: `- key: value`, and further keys below it.
+/// Sections at the margin: lists of entries (`- key: value`, further keys below), or keys with
+/// values, which may be blocks of text (`key: |`).
 class FileReader {
  public:
   TrainerFile read(std::string_view yaml) {
     for (const std::string_view line : split(yaml, '\n')) {
       ++number_;
-      if (line.empty() || line.front() == '#') continue;
+      if (goes_on_block(line) || line.empty() || line.front() == '#') continue;
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) refuse_line(number_, "no 'key: value'");
       const auto value = trimmed(line.substr(colon + 1));
@@ -37,10 +38,38 @@ class FileReader {
       else
         begin(line.substr(0, colon), value);
     }
+    end_block();
     return std::move(file_);
   }
 
  private:
+  bool goes_on_block(std::string_view line) {
+    constexpr std::string_view indent = "    ";
+    if (block_ == nullptr) return false;
+    if (!line.empty() && !line.starts_with(indent)) {
+      end_block();
+      return false;
+    }
+    *block_ += std::string(line.empty() ? line : line.substr(indent.size())) + '\n';
+    return true;
+  }
+  /// What a block says is known at its end; empty lines behind it are none of it.
+  void end_block() {
+    if (block_ == nullptr) return;
+    while (block_->ends_with("\n\n"))
+      block_->pop_back();
+    if (block_ == &recipes_) read_recipes();
+    block_ = nullptr;
+  }
+  void read_recipes() {
+    for (const std::string_view line : split(recipes_, '\n')) {
+      const auto colon = line.find(": ");
+      if (colon != std::string_view::npos)
+        file_.start.recipes.push_back(
+            {std::string(line.substr(0, colon)), std::string(line.substr(colon + 2))});
+    }
+  }
+
   void begin(std::string_view key, std::string_view value) {
     section_ = key;
     if (key == "rules_of")
@@ -49,31 +78,51 @@ class FileReader {
       append(file_.refuses, trainer_file(value).refuses);
     else if (key == "copies_kv_heads")
       file_.copies_kv_heads = value == "true";
-    else if (key != "rules" && key != "refuses")
+    else if (key != "rules" && key != "refuses" && key != "start")
       refuse_line(number_, "no such section");
   }
 
   void set(std::string_view key, std::string_view value, bool fresh) {
-    const bool is_rule = section_ == "rules";
-    if (fresh && is_rule) file_.rules.emplace_back();
-    if (fresh && !is_rule) file_.refuses.emplace_back();
-    std::string* field =
-        is_rule ? field_of(file_.rules.back(), key) : field_of(file_.refuses.back(), key);
+    if (fresh && section_ == "rules") file_.rules.emplace_back();
+    if (fresh && section_ == "refuses") file_.refuses.emplace_back();
+    if (section_ == "start" && set_flag(key, value)) return;
+    std::string* field = field_of(key);
     if (field == nullptr) refuse_line(number_, "no such key");
-    *field = value;
+    if (value == "|")
+      block_ = field;
+    else
+      *field = value;
   }
-  static std::string* field_of(TrainerRule& rule, std::string_view key) {
-    return key == "when"  ? &rule.when
-        : key == "why"    ? &rule.why
-        : key == "source" ? &rule.source
-                          : nullptr;
+  bool set_flag(std::string_view key, std::string_view value) {
+    TrainerStart& start = file_.start;
+    if (key == "spreads_experts") start.spreads_experts = value == "true";
+    if (key == "without") {
+      start.has_tp = value.find("tp") == std::string_view::npos;
+      start.has_pp = value.find("pp") == std::string_view::npos;
+    }
+    return key == "spreads_experts" || key == "without";
   }
-  static std::string* field_of(RefusedWord& word, std::string_view key) {
-    return key == "word" ? &word.word : key == "why" ? &word.why : nullptr;
+  std::string* field_of(std::string_view key) {
+    using Fields = std::map<std::string_view, std::string*>;
+    TrainerStart& start = file_.start;
+    const Fields fields = section_ == "start"
+        ? Fields{{"written_for", &start.written_for}, {"data", &start.data}, {"zero", &start.zero},
+              {"recompute", &start.recompute}, {"constants", &start.constants},
+              {"axes", &start.axes}, {"recipes", &recipes_}, {"text", &start.rest}}
+        : section_ == "rules" && !file_.rules.empty()
+        ? Fields{{"when", &file_.rules.back().when}, {"why", &file_.rules.back().why},
+              {"source", &file_.rules.back().source}}
+        : section_ == "refuses" && !file_.refuses.empty()
+        ? Fields{{"word", &file_.refuses.back().word}, {"why", &file_.refuses.back().why}}
+        : Fields{};
+    const auto found = fields.find(key);
+    return found == fields.end() ? nullptr : found->second;
   }
 
   TrainerFile file_;
   std::string section_;
+  std::string recipes_;
+  std::string* block_ = nullptr;  ///< the value that the next lines are of
   int number_ = 0;
 };
 
@@ -88,6 +137,7 @@ const TrainerFile& trainer_file(std::string_view trainer) {
   if (const auto known = files.find(trainer); known != files.end()) return known->second;
   const auto text = builtin::text_of(fmt::format("sweeps/trainers/{}.yaml", trainer));
   TrainerFile file = read_trainer_file(text.value_or(""));
+  file.start.name = trainer;
   return files.emplace(std::string(trainer), std::move(file)).first->second;
 }
 

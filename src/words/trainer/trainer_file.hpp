@@ -3,6 +3,7 @@
 #pragma once
 
 #include "text/placeholders.hpp"
+#include "trainer/starts.hpp"
 
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct TrainerFile {
   bool copies_kv_heads = false;  ///< where tp has more ranks than there are such heads
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
+  TrainerStart start;
 };
 
 /// Throws std::invalid_argument with the line: the file is built in, and a test reads each.

@@ -55,13 +55,13 @@ TEST_CASE("a new sweep says for which versions it is, and where its samples come
     // It names a folder of the user's if and only if it asks for one.
     CHECK((start.rest.find("DATA") != std::string_view::npos) ==
         (start.data.find("DATA") != std::string_view::npos));
-    CHECK(start.has_recipes == !models_of(start).empty());
+    CHECK(start.has_recipes() == !models_of(start).empty());
     for (const std::string_view model : models_of(start)) {
       const auto rest = rest_of(start, model);
       REQUIRE(rest);
       CHECK(rest->find('@') == std::string::npos);
     }
-    if (start.has_recipes) CHECK_FALSE(rest_of(start, "tiny"));
+    if (start.has_recipes()) CHECK_FALSE(rest_of(start, "tiny"));
   }
   CHECK_FALSE(find_trainer_start("nobody"));
 }

@@ -88,7 +88,9 @@ std::string constants_text(const NewSweep& sweep, bool gpus) {
       "  seq_len: {}\n"
       "  {:<26} # {} per train step\n{}\n",
       gpus ? "bf16" : "fp32", gpus ? 4096 : 32, size, unit,
-      sweep.trainer == nullptr ? "" : sweep.trainer->constants);
+      sweep.trainer == nullptr || sweep.trainer->constants.empty()
+          ? ""
+          : "  " + sweep.trainer->constants);
 }
 
 std::string axes_text(const NewSweep& sweep, bool gpus) {
@@ -114,7 +116,7 @@ std::string axes_text(const NewSweep& sweep, bool gpus) {
   const std::string recompute(trainer == nullptr ? "[none, full]" : trainer->recompute);
   if (!recompute.empty())
     line("recompute", recompute, "recompute activations: none, selective, full");
-  if (trainer != nullptr) out += trainer->axes;
+  if (trainer != nullptr && !trainer->axes.empty()) out += "  " + trainer->axes;
   const std::int64_t experts = sweep.models.front().experts;
   if (trainer != nullptr && trainer->spreads_experts && experts > 0) {
     constexpr std::int64_t most_ep = 8;
