@@ -23,7 +23,8 @@ Result<std::vector<std::string_view>> patterns_of(const TrainerRun& run) {
   if (trainer == nullptr)
     return fault(
         FaultKind::invalid_input, fmt::format("no trainer is called {}", in_quotes(run.log)));
-  patterns.insert(patterns.end(), trainer->patterns.begin(), trainer->patterns.end());
+  const auto own = log_patterns(run.log);
+  patterns.insert(patterns.end(), own.begin(), own.end());
   return patterns;
 }
 

@@ -17,6 +17,25 @@ namespace {
   throw std::invalid_argument(fmt::format("line {}: {}", line, what));
 }
 
+constexpr std::string_view folder = "sweeps/trainers/";
+constexpr std::string_view ending = ".yaml";
+
+TrainerFile read_built_in(std::string_view trainer) {
+  const auto text = builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending));
+  return read_trainer_file(text.value_or(""));
+}
+
+/// 'it''s' without its quotes.
+std::string unquoted(std::string_view text) {
+  if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return std::string(text);
+  std::string plain;
+  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
+    plain += text[i];
+    if (text[i] == '\'') ++i;
+  }
+  return plain;
+}
+
 template <class Item>
 void append(std::vector<Item>& to, const std::vector<Item>& more) {
   to.insert(to.end(), more.begin(), more.end());
@@ -30,6 +49,10 @@ class FileReader {
     for (const std::string_view line : split(yaml, '\n')) {
       ++number_;
       if (goes_on_block(line) || line.empty() || line.front() == '#') continue;
+      if (section_ == "log" && line.starts_with("- ")) {
+        file_.patterns.push_back(unquoted(trimmed(line.substr(2))));
+        continue;
+      }
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) refuse_line(number_, "no 'key: value'");
       const auto value = trimmed(line.substr(colon + 1));
@@ -73,12 +96,12 @@ class FileReader {
   void begin(std::string_view key, std::string_view value) {
     section_ = key;
     if (key == "rules_of")
-      append(file_.rules, trainer_file(value).rules);
+      append(file_.rules, read_built_in(value).rules);
     else if (key == "refuses_of")
-      append(file_.refuses, trainer_file(value).refuses);
+      append(file_.refuses, read_built_in(value).refuses);
     else if (key == "copies_kv_heads")
       file_.copies_kv_heads = value == "true";
-    else if (key != "rules" && key != "refuses" && key != "start")
+    else if (key != "rules" && key != "refuses" && key != "start" && key != "log")
       refuse_line(number_, "no such section");
   }
 
@@ -133,12 +156,21 @@ TrainerFile read_trainer_file(std::string_view yaml) {
 }
 
 const TrainerFile& trainer_file(std::string_view trainer) {
-  thread_local std::map<std::string, TrainerFile, std::less<>> files;
-  if (const auto known = files.find(trainer); known != files.end()) return known->second;
-  const auto text = builtin::text_of(fmt::format("sweeps/trainers/{}.yaml", trainer));
-  TrainerFile file = read_trainer_file(text.value_or(""));
-  file.start.name = trainer;
-  return files.emplace(std::string(trainer), std::move(file)).first->second;
+  static const auto files = [] {
+    std::map<std::string, TrainerFile, std::less<>> all;
+    for (const builtin::File& file : builtin::files()) {
+      std::string_view name = file.path;
+      if (!name.starts_with(folder) || !name.ends_with(ending)) continue;
+      name.remove_prefix(folder.size());
+      name.remove_suffix(ending.size());
+      TrainerFile& read = all[std::string(name)] = read_trainer_file(file.text);
+      read.start.name = name;
+    }
+    return all;
+  }();
+  static const TrainerFile none;
+  const auto found = files.find(trainer);
+  return found == files.end() ? none : found->second;
 }
 
 std::string_view rule_against(std::string_view trainer, const Placeholders& values) {

@@ -23,7 +23,8 @@ struct RefusedWord {
 };
 
 struct TrainerFile {
-  bool copies_kv_heads = false;  ///< where tp has more ranks than there are such heads
+  bool copies_kv_heads = false;       ///< where tp has more ranks than there are such heads
+  std::vector<std::string> patterns;  ///< of its log, as in capture.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
   TrainerStart start;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/trainers.hpp"
 
+#include "trainer/trainer_file.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -67,210 +69,6 @@ constexpr auto keys = std::to_array<LogKey>({
     {"reserved_gb", "the same in GB of 10^9 bytes", true},
 });
 
-// One line per train step; the rest of it is optional and differs between versions. The dump of
-// the arguments before the first one gives what the line leaves out.
-constexpr auto megatron = std::to_array<std::string_view>({
-    "iteration {iteration}/",
-    "| consumed samples: {consumed_samples} |",
-    "elapsed time per iteration (ms): {step_ms} |",
-    "throughput per GPU (TFLOP/s/GPU): {tflops_per_gpu} |",
-    // AMD's Primus prints a value of this step, and a mean behind a slash; its memory in GiB.
-    "elapsed time per iteration (ms): {step_ms}/",
-    "throughput per GPU (TFLOP/s/GPU): {tflops_per_gpu}/",
-    "tokens per GPU (tokens/s/GPU): {tokens_per_s_per_gpu}/",
-    "hip mem usage/free/total/usage_ratio: {reserved_gib}GB/",
-    "| global batch size: {global_batch} |",
-    "| lm loss: {loss} |",
-    "number of skipped iterations: {skipped} |",
-    "number of nan iterations: {nans} |",
-    "using world size: {gpus}, data-parallel size: {dp}",
-    "tensor-model-parallel size: {tp}",
-    " pipeline-model-parallel size: {pp}",
-    " context-parallel size: {cp}",
-    " seq_length ..* {seq_len}",
-    " micro_batch_size ..* {micro_batch}",
-    " padded_vocab_size ..* {vocab}",
-    " expert_model_parallel_size ..* {ep}",
-    " virtual_pipeline_model_parallel_size ..* {vpp}",
-    " virtual_pipeline_model_parallel_size ..* {vpp:|None}",
-    " use_distributed_optimizer ..* {distributed_optimizer:False|True}",
-    // Printed without FSDP too, where it means nothing.
-    " data_parallel_sharding_strategy ..* "
-    "{fsdp_stage:no_shard|optim|optim_grads|optim_grads_params}",
-    " use_custom_fsdp ..* {fsdp:False|True}",
-    " use_megatron_fsdp ..* {fsdp:False|True}",
-    " use_torch_fsdp2 ..* {fsdp:False||True}",
-    " recompute_granularity ..* {recompute:None|selective|full}",
-    " sequence_parallel ..* {sequence_parallel:False|True}",
-    " expert_tensor_parallel_size ..* {expert_tp}",
-    " decoder_first_pipeline_num_layers ..* {first_stage_layers}",
-    " decoder_last_pipeline_num_layers ..* {last_stage_layers}",
-    " cuda_graph_impl ..* {cuda_graphs:none|local|transformer_engine}",
-    " optimizer_cpu_offload ..* {offload:False|True}",
-    " num_layers ..* {layers}",
-    " hidden_size ..* {hidden}",
-    " ffn_hidden_size ..* {ffn}",
-    " num_attention_heads ..* {heads}",
-    " num_experts ..* {experts}",
-    " moe_ffn_hidden_size ..* {expert_ffn}",
-    " moe_layer_freq ..* {expert_period}",
-    " > number of parameters on (tensor, *) model parallel rank (*): {parameters}",
-    "memory (MB) |*| max allocated: {allocated_mib} |",
-    "memory (MB) |*| max reserved: {reserved_mib}",
-});
-
-constexpr auto bridge = std::to_array<std::string_view>({
-    "iteration {iteration}/",
-    "| consumed samples: {consumed_samples} |",
-    "elapsed time per iteration (ms): {step_ms} |",
-    "throughput per GPU (TFLOP/s/GPU): {tflops_per_gpu} |",
-    "| global batch size: {global_batch} |",
-    "| lm loss: {loss} |",
-    "number of skipped iterations: {skipped} |",
-    "number of nan iterations: {nans} |",
-    "Step Time : * GPU utilization: {tflops_per_gpu}MODEL_TFLOP/s/GPU",
-    "memory (GB) |*mem-max-allocated-gigabytes: {allocated_gb} |",
-    "memory (GB) |*mem-max-reserved-gigabytes: {reserved_gb}",
-});
-
-constexpr auto nemo = std::to_array<std::string_view>({
-    "Training epoch *, iteration {iteration}/",
-    "train_step_timing in s: {step_s}",
-    "reduced_train_loss: {loss} |",
-    "| global_batch_size: {global_batch} |",
-    "| consumed_samples: {consumed_samples}",
-    "TFLOPS_per_GPU: {tflops_per_gpu}",
-    "| tokens_per_sec_per_gpu: {tokens_per_s_per_gpu}",
-    "| max_memory_allocated: {allocated_bytes} |",
-    "| max_memory_reserved: {reserved_bytes} |",
-});
-
-constexpr auto nanotron = std::to_array<std::string_view>({
-    "iteration: {iteration} /",
-    "| consumed_tokens: {consumed_tokens:human} |",
-    "time_per_iteration_ms: {step_ms:human} |",
-    "tokens_per_sec: {tokens_per_s:human} |",
-    "tokens_per_sec_per_gpu: {tokens_per_s_per_gpu:human} |",
-    "| global_batch_size: {tokens_per_step:human} |",
-    "| lm_loss: {loss:human} |",
-    "model_tflops_per_gpu: {tflops_per_gpu:human} |",
-    "Memory usage: * Peak allocated {allocated_mib}MiB",
-    "Memory usage: * Peak reserved: {reserved_mib}MiB",
-    // Of the configuration that it prints. Its dp, tp and pp have names that a nested part for
-    // evaluation has too.
-    " tokens=TokensArgs(sequence_length={seq_len},",
-    " micro_batch_size={micro_batch},",
-    " batch_accumulation_per_replica={grad_accum},",
-    " zero_stage={zero},",
-    " recompute_layer={recompute:False||True}",
-    " num_hidden_layers={layers},",
-    " hidden_size={hidden},",
-    " intermediate_size={ffn},",
-    " num_attention_heads={heads},",
-    "Total number of parameters: {all_parameters:human} (",
-});
-
-constexpr auto torchtitan = std::to_array<std::string_view>({
-    "validate step: {validation}  loss:",
-    "step: {iteration}  loss:",
-    "  loss: {loss}  ",
-    "  memory: {reserved_gib}GiB(",
-    "  tps: {tokens_per_s_per_gpu}  ",
-    "  tflops: {tflops_per_gpu}  ",
-    "tokens per DP rank, {tokens_per_step} tokens per train step",
-    // Of structured_logs/*.jsonl, which each rank writes since 2026-05-04: a span for a train
-    // step.
-    R"("step": {iteration}*"log_type_name": "step_end"*"value": {step_ms})",
-    // With debug.print_config, JSON. Batch and length stand in its part for validation too.
-    R"("tensor_parallel_degree": {tp})",
-    R"("pipeline_parallel_degree": {pp})",
-    R"("context_parallel_degree": {cp})",
-    R"("expert_parallel_degree": {ep})",
-    R"("mode": "{recompute:none|selective|full}")",
-});
-
-constexpr auto deepspeed = std::to_array<std::string_view>({
-    "steps: {iteration} loss: {loss} iter time (s): {step_s} samples/sec:",
-    "/global_step={iteration}, RunningAvgSamplesPerSec=*, CurrSamplesPerSec={samples_per_s},",
-    ", MaxMemAllocated={allocated_gib}GB",
-    "] step=*, skipped={skipped_total}, lr=",
-    "Max_MA {allocated_gib} GB",
-    "Max_CA {reserved_gib} GB",
-    " train_batch_size ..* {global_batch}",
-    " train_micro_batch_size_per_gpu ..* {micro_batch}",
-    " gradient_accumulation_steps ..* {grad_accum}",
-    " zero_optimization_stage ..* {zero}",
-    " world_size ..* {data_ranks}",
-    // Of Megatron-DeepSpeed, in its form and in that of its fork at Argonne. Their time counts:
-    // CurrSamplesPerSec begins anew at each forward pass, so with several micro-batches for one
-    // step() it holds the last one alone (engine.py:2764).
-    " iteration {iteration}/ * | consumed samples",
-    "iteration={iteration}/",
-    "elapsed time per iteration (ms): {step_ms} |",
-    "elapsed_time_per_iteration_ms={step_ms} |",
-    "tokens_per_gpu_per_second_tgs={tokens_per_s_per_gpu} |",
-    "| global batch size: {global_batch} |",
-    "| global_batch_size={global_batch} |",
-    "number of skipped iterations: {skipped} |",
-    "number_of_skipped_iterations={skipped} |",
-    "number of nan iterations: {nans} |",
-    "number_of_nan_iterations={nans} |",
-    "using world size: {gpus}, data-parallel-size: {dp}",
-    "tensor-model-parallel size: {tp}",
-});
-
-constexpr auto gpt_neox = std::to_array<std::string_view>({
-    "| iteration {iteration}/",
-    "elapsed time per iteration (ms): {step_ms} |",
-    "samples/sec: {samples_per_s} |",
-    "approx flops per GPU: {tflops_per_gpu}TFLOPS",
-    "| lm_loss: {loss} |",
-    "number of skipped iterations: {skipped} |",
-    "number of nan iterations: {nans} |",
-    "iterations memory (MB) |*| max allocated: {allocated_mib} |",
-    "iterations memory (MB) |*| max reserved: {reserved_mib}",
-    " seq_length ..* {seq_len}",
-    " train_batch_size ..* {global_batch}",
-});
-
-// Its memory is what the allocator holds at that moment.
-constexpr auto picotron = std::to_array<std::string_view>({
-    "] Step: {iteration} *| Loss:",
-    "| Loss: {loss} |",
-    "| Tokens: {consumed_tokens:human} |",
-    "| Tokens: {consumed_tokens:human}/",
-    "| Global batch size: {tokens_per_step:human} |",
-    "| Tokens/s: {tokens_per_s:human} |",
-    "| Tokens/s/GPU: {tokens_per_s_per_gpu:human} |",
-    "| Memory usage: {reserved_gb}GB",
-    "Number of parameters: {all_parameters:human}",
-});
-
-constexpr auto llm_foundry = std::to_array<std::string_view>({
-    "[batch={iteration}/",
-    "Train throughput/batches_per_sec: {steps_per_s}",
-    "Train throughput/device/tokens_per_sec: {tokens_per_s_per_gpu}",
-    "Train memory/peak_allocated_mem: {allocated_gb}",
-    "Train memory/peak_reserved_mem: {reserved_gb}",
-    "Train loss/train/total: {loss}",
-});
-
-// JSON lines of a runner of ours, on the output instead of in a file.
-constexpr auto records = std::to_array<std::string_view>({
-    R"("train_step"*"step":{iteration})",
-    R"("step":{iteration}*"train_step")",
-    R"("step_ms":{step_ms},)",
-    R"("step_ms":{step_ms}})",
-    R"("loss":{loss},)",
-    R"("loss":{loss}})",
-    R"("tokens_per_s_per_gpu":{tokens_per_s_per_gpu},)",
-    R"("tokens_per_s_per_gpu":{tokens_per_s_per_gpu}})",
-    R"("tokens_per_step":{tokens_per_step})",
-    R"("allocated_bytes":{allocated_bytes})",
-    R"("reserved_bytes":{reserved_bytes})",
-    R"("world":{gpus})",
-});
-
 constexpr std::string_view in_its_code = "its process groups are made in its own code";
 
 // Each writes it from PyTorch's observer of failed allocations, or as it leaves its train loop.
@@ -300,8 +98,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "0.1 ms",
         .advice = "--log-interval 1 --log-throughput",
         .fake = {.flag = "--fake-process-group"},
-        .snapshot = {.words = megatron_snapshot},
-        .patterns = megatron},
+        .snapshot = {.words = megatron_snapshot}},
     {.name = "megatron-bridge",
         .title = "Megatron-Bridge",
         .from = "0.2",
@@ -311,8 +108,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "0.1 ms",
         .advice = "logger.log_interval=1 logger.log_throughput=true",
         .fake = {.why_not = "its recipes take no fake process group"},
-        .snapshot = {.why_not = "writes one after train steps, and none when memory runs out"},
-        .patterns = bridge},
+        .snapshot = {.why_not = "writes one after train steps, and none when memory runs out"}},
     {.name = "nemo",
         .title = "NeMo",
         .from = "2.0",
@@ -322,8 +118,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "4 digits",
         .advice = "log_every_n_steps: 1",
         .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written},
-        .patterns = nemo},
+        .snapshot = {.why_not = never_written}},
     {.name = "nanotron",
         .title = "nanotron",
         .from = "0.4",
@@ -333,8 +128,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "3 digits",
         .advice = "logging.iteration_step_info_interval: 1",
         .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written},
-        .patterns = nanotron},
+        .snapshot = {.why_not = never_written}},
     {.name = "torchtitan",
         .title = "torchtitan",
         .from = "0.1",
@@ -348,8 +142,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
             .world = "NGPU"},
         .snapshot = {.words = torchtitan_snapshot,
             .older_word = "--job.config_file",
-            .older_words = toml_snapshot},
-        .patterns = torchtitan},
+            .older_words = toml_snapshot}},
     {.name = "deepspeed",
         .title = "DeepSpeed",
         .from = "0.9",
@@ -361,8 +154,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .advice = "\"steps_per_print\": 1, \"log_level\": \"info\"",
         .fake = {.why_not = in_its_code},
         .snapshot = {.why_not = never_written},
-        .unprinted = 2,
-        .patterns = deepspeed},
+        .unprinted = 2},
     {.name = "gpt-neox",
         .title = "GPT-NeoX",
         .from = "2023.9",
@@ -373,8 +165,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .advice = "log_interval: 1",
         .fake = {.why_not = in_its_code},
         .snapshot = {.why_not = "writes one at a train step that has to be "
-                                "reached"},
-        .patterns = gpt_neox},
+                                "reached"}},
     {.name = "picotron",
         .title = "picotron",
         .from = "2024.12",
@@ -384,8 +175,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "0.001 to 0.1 %",
         .advice = "",
         .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written},
-        .patterns = picotron},
+        .snapshot = {.why_not = never_written}},
     {.name = "llm-foundry",
         .title = "llm-foundry",
         .from = "0.10",
@@ -395,8 +185,7 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "4 decimals of train steps per second",
         .advice = "console_log_interval: 1ba, callbacks.speed_monitor.window_size: 1",
         .fake = {.why_not = in_its_code},
-        .snapshot = {.words = foundry_snapshot},
-        .patterns = llm_foundry},
+        .snapshot = {.words = foundry_snapshot}},
     {.name = "records",
         .title = "JSON lines as in OWN_RUNNER.md",
         .from = "",
@@ -406,14 +195,18 @@ constexpr auto known_trainers = std::to_array<Trainer>({
         .resolution = "all digits",
         .advice = R"({"type": "train_step", "step": 1, "step_ms": 12.5, "loss": 10.8})",
         .fake = {.why_not = "it is a program of your own"},
-        .snapshot = {.why_not = "are of a program of your own"},
-        .patterns = records},
+        .snapshot = {.why_not = "are of a program of your own"}},
 });
 
 }  // namespace
 
 std::span<const LogKey> log_keys() {
   return keys;
+}
+
+std::vector<std::string_view> log_patterns(std::string_view trainer) {
+  const auto& patterns = trainer_file(trainer).patterns;
+  return {patterns.begin(), patterns.end()};
 }
 
 std::span<const Trainer> trainers() {

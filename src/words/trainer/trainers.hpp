@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
@@ -58,9 +59,10 @@ struct Trainer {
   FakeWorld fake;
   MemorySnapshot snapshot;
   std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
-  std::span<const std::string_view> patterns;  ///< as in capture.hpp
 };
 [[nodiscard]] std::span<const Trainer> trainers();
+/// As in capture.hpp: the section `log` of its file.
+[[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);
 /// Null where there is none of that name.
 [[nodiscard]] const Trainer* find_trainer(std::string_view name);
 

@@ -94,6 +94,8 @@ TEST_CASE("a file that can't be read names the line") {
       "rules_of: nanotron\nrules:\n- when: tp > 1\n  why: none\n  source: here\n");
   CHECK(file.rules.size() == trainer_file("nanotron").rules.size() + 1);
   CHECK(file.rules.back().why == "none");
+  CHECK(read_trainer_file("log:\n- ' a: {loss} '\n- 'it''s {step_s}'\n").patterns ==
+      std::vector<std::string>{" a: {loss} ", "it's {step_s}"});
 }
 
 }  // namespace shardsweep

@@ -38,7 +38,7 @@ std::string text_of(const std::string& file) {
 TrainerLog read_text(std::string_view trainer, const std::string& text) {
   const Trainer* found = find_trainer(trainer);
   REQUIRE(found != nullptr);
-  auto reader = LogReader::make(found->patterns);
+  auto reader = LogReader::make(log_patterns(found->name));
   REQUIRE(reader);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
@@ -461,7 +461,7 @@ void read_in_pieces(LogReader& reader, std::string line) {
 TEST_CASE("a line cut anywhere, and bytes of any kind, harm nobody") {
   for (const Trainer& trainer : trainers()) {
     CAPTURE(trainer.name);
-    auto reader = LogReader::make(trainer.patterns);
+    auto reader = LogReader::make(log_patterns(trainer.name));
     REQUIRE(reader);
     for (const auto& file : std::filesystem::directory_iterator(logs)) {
       std::istringstream lines(text_of(file.path().stem().string()));

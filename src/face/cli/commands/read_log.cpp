@@ -49,7 +49,7 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
   }
   for (const Trainer& trainer : trainers()) {
     if (!own.log.empty() && trainer.name != own.log) continue;
-    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(trainer.patterns));
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(log_patterns(trainer.name)));
     all.push_back({trainer.name, std::move(reader)});
   }
   return all;
