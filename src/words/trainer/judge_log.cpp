@@ -323,6 +323,8 @@ class Judge {
     if (skipped > 0)
       judged_.notes.push_back(fmt::format("{} of {} skipped and left out.", all_skipped,
           counted(static_cast<std::int64_t>(log_.steps.size()), "train step")));
+    if (!wants("count") && skipped > 0)  // a run cut short has none to spare
+      fault(fmt::format("{} skipped.", counted(skipped, "timed train step")));
     if (!wants("count") || timed >= fewest_timed) return;
     judged_.will_repeat = judged_.will_repeat || skipped > 0;
     if (skipped > 0)
