@@ -38,12 +38,14 @@ std::string contradicts_itself(
   const double of_gpu = metric(metrics, "tokens_per_s_per_gpu").value_or(0);
   const double tokens = static_cast<double>(expected.tokens_per_step.value_or(0));
   if (const auto other = other_tokens(all, step_ms, tokens, rounding))
-    return fmt::format("tokens_per_s and train_step_ms are of {} tokens per train step, but the "
-                       "plan has {}",
+    return fmt::format(
+        "tokens_per_s and train_step_ms are of {} tokens per train step, but the "
+        "plan has {}",
         grouped(std::llround(*other)), grouped(std::llround(tokens)));
   if (const auto other = other_tokens(of_gpu * expected.gpus, step_ms, tokens, rounding))
-    return fmt::format("tokens_per_s_per_gpu and train_step_ms are of {} tokens per train step on "
-                       "{}, but the plan has {}",
+    return fmt::format(
+        "tokens_per_s_per_gpu and train_step_ms are of {} tokens per train step on "
+        "{}, but the plan has {}",
         grouped(std::llround(*other)), counted(expected.gpus, "GPU"),
         grouped(std::llround(tokens)));
   if (other_tokens(of_gpu * expected.gpus, 1e3, all, rounding))

@@ -36,7 +36,8 @@ struct Expected {
 /// Why the metrics of a result (metric.hpp, by name) can't be true; empty where they can. A
 /// model FLOPs utilisation above 1 is faster than the hardware; parameters and tokens of a
 /// train step are exact; speed and time of a train step have to give these tokens, but for a
-/// tenth, since means and medians differ; a loss is held against the median of at least two others that agree.
+/// tenth, since means and medians differ; a loss is held against the median of at least two others
+/// that agree.
 [[nodiscard]] std::string why_implausible(
     const std::map<std::string, double, std::less<>>& metrics, const Expected& expected);
 

@@ -160,8 +160,9 @@ std::string outside_of_steps(
   const auto [least, most] = std::minmax_element(samples.begin(), samples.end(),
       [](const auto& a, const auto& b) { return a.step_ms < b.step_ms; });
   if (least->step_ms <= slack * step_ms && step_ms <= slack * most->step_ms) return "";
-  return fmt::format("train_step_ms is {:.6g}, but the train steps on record took {:.6g} to {:.6g} ms",
-      step_ms, least->step_ms, most->step_ms);
+  return fmt::format(
+      "train_step_ms is {:.6g}, but the train steps on record took {:.6g} to {:.6g} ms", step_ms,
+      least->step_ms, most->step_ms);
 }
 
 /// Who ends a run early writes the result for it, while the run may be writing its own.

@@ -14,10 +14,10 @@ void PlayedAttempts::write_result(const std::string& nonce, const std::string& d
   if (attempt.result) return;
   attempt.result = speed > 0 ? speed : 1000.0 + static_cast<double>(by_nonce.size());
   attempt.late = booked && booked(nonce);
-  std::ofstream(AttemptPaths{dir}.records(), std::ios::app) << fmt::format(
-      R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{}}})"
-      "\n",
-      nonce, *attempt.result);
+  std::ofstream(AttemptPaths{dir}.records(), std::ios::app)
+      << fmt::format(R"({{"type":"result","run_id":"{}","tokens_per_s_per_gpu":{}}})"
+                     "\n",
+             nonce, *attempt.result);
 }
 
 void PlayedAttempts::tear_result(const std::string& nonce, const std::string& dir) const {

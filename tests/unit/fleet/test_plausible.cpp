@@ -57,8 +57,8 @@ TEST_CASE("another model or another batch than planned is implausible") {
 TEST_CASE("a result whose speed and time are not of the plan's tokens is implausible") {
   const Expected two_gpus{.n_params = {}, .tokens_per_step = 4096, .gpus = 2};
   const auto said = [&](double all, double of_gpu, double step_ms) {
-    return why_implausible({{"tokens_per_s", all}, {"tokens_per_s_per_gpu", of_gpu},
-                               {"train_step_ms", step_ms}},
+    return why_implausible(
+        {{"tokens_per_s", all}, {"tokens_per_s_per_gpu", of_gpu}, {"train_step_ms", step_ms}},
         two_gpus);
   };
   CHECK(said(4096, 2048, 1000).empty());
@@ -71,7 +71,8 @@ TEST_CASE("a result whose speed and time are not of the plan's tokens is implaus
   CHECK_FALSE(said(4096, 2048, 0.001).empty());
   CHECK(why_implausible({{"tokens_per_s", 4096}, {"tokens_per_s_per_gpu", 4096}}, two_gpus) ==
       "tokens_per_s is 4096, but 2 GPUs with 4096 tokens/s each have 8192");
-  CHECK(why_implausible({{"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812}}, expected).empty());
+  CHECK(
+      why_implausible({{"tokens_per_s_per_gpu", 9000}, {"train_step_ms", 812}}, expected).empty());
 }
 
 TEST_CASE("a loss that two others contradict is implausible") {
