@@ -144,17 +144,17 @@ TEST_CASE("an unknown exit code quotes what the rank printed last") {
   CHECK(ended.ending.cause == "rank 0 exited with 3: no such option");
 }
 
-TEST_CASE("what a rank printed explains an exit code that says nothing") {
+TEST_CASE("the last error of the rank that failed explains an exit code that says nothing") {
   Allocation allocation;
   const Ended ended = outcome_of(allocation,
       {"1:say=NCCL WARN Call to ibv_modify_qp failed with 110",
           "1:say=torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",
           "0:say=RuntimeError: Connection reset by peer", "exit=1"});
-  CHECK(ended.ending.outcome == Outcome::comm_error);
+  CHECK(ended.ending.outcome == Outcome::oom);
   CHECK(ended.ending.source == SaidBy::log);
   CHECK(ended.ending.exit_code == 1);
   CHECK(ended.ending.cause ==
-      "rank 1: nccl-ib-call: NCCL WARN Call to ibv_modify_qp failed with 110");
+      "rank 1: torch-oom: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate");
   CHECK(ended.ending.node == "local");
 }
 
