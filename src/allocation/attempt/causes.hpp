@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lines of failed runs mean: sweeps/causes.yaml, which is built in. Its head says what each
+// Meanings of lines of failed runs: sweeps/causes.yaml, which is built in. Its head says what each
 // key means. Pure.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace shardsweep {
 
-/// Where the words of a cause count. `progress`: they tell that a train step was done.
+/// Places in which the words of a cause count. `progress`: they tell that a train step was done.
 enum class LinePlace : std::uint8_t { line, exception, frame, progress };
 
 /// How much a line says against others, the most first.
@@ -25,7 +25,7 @@ enum class Strength : std::uint8_t {
   symptom,  ///< follows from another failure
 };
 
-/// What else has to hold.
+/// Conditions besides the words.
 enum class When : std::uint8_t { always, untrained, other_memory };
 
 struct Cause {

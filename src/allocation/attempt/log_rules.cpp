@@ -39,7 +39,7 @@ std::string without_colours(std::string_view text) {
   return plain.append(text);
 }
 
-/// Who printed a line: a rank, or the process of one. -1: nobody says.
+/// Speaker of a line: a rank, or the process of one. -1: nobody says.
 struct Said {
   int by = -1;
   std::string_view text;
@@ -100,7 +100,7 @@ bool is_warning(std::string_view text) {
       text.find(" WARNING") != npos;
 }
 
-/// One thing that the output says, and how it stands against others.
+/// Thing that the output says, and its weight against others.
 struct Event {
   const Cause* cause = nullptr;  ///< none: an error that no rule knows
   std::string_view line{};
@@ -122,7 +122,7 @@ struct Event {
   }
 };
 
-/// What one rank, or nobody by name, has printed.
+/// Output of one rank, or of nobody by name.
 struct Printer {
   std::optional<Event> error;  ///< the last one that counts
   std::string_view frame{};

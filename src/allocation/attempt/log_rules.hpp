@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the output of a failed run says of its cause. It is read as events: errors by which a
+// Cause of a failed run by its output. It is read as events: errors by which a
 // traceback of a rank ends, lines of the driver, the kernel, NCCL and Slurm, the launcher's own
 // record. The last error of a rank beats a word elsewhere, and facts of hardware, kernel and
 // Slurm beat both; which of two sources printed first never decides. What lines mean is data

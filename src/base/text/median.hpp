@@ -8,7 +8,7 @@
 
 namespace shardsweep {
 
-/// Which of the two middle values of an even number counts.
+/// Middle value that counts of an even number of values.
 enum class Even : std::uint8_t { lower, mean, upper };
 
 /// 0 of no values.

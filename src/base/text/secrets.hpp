@@ -37,7 +37,7 @@ class MaskedPieces {
       : secrets_(std::move(secrets)) {}
 
   [[nodiscard]] std::string take(std::string_view piece);
-  /// What was held back to the last.
+  /// Text that was held back to the last.
   [[nodiscard]] std::string rest() { return std::exchange(held_, {}); }
 
  private:

@@ -31,7 +31,7 @@ struct Untold {
 [[nodiscard]] std::string uncomputed_text(
     const SweepSpec& sweep, std::span<const PlannedTrial> trials);
 
-/// What a model has and its trainer is not told, though it is told the model's size: experts,
+/// Parts of a model that its trainer is not told, though it is told the model's size: experts,
 /// tied embeddings; empty: nothing.
 [[nodiscard]] std::string untold_model_text(const SweepSpec& sweep);
 

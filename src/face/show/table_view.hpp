@@ -31,7 +31,7 @@ struct TableStyle {
   std::vector<std::string_view> important{};
   bool every = false;  ///< the columns were asked for: none is moved above or left out
   bool wide = false;   ///< all columns in lines, whatever the width
-  /// Of a table in a pipe, where columns are chosen; none: as wide as it wants to be.
+  /// Width of a table in a pipe, in which columns are chosen; none: as wide as it wants to be.
   std::optional<std::size_t> usual_width{};
   bool raw = false;  ///< names as titles; stored times in csv and json: the answer to SQL
 };

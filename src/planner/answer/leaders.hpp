@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who leads the cells of a sweep, from the rows that its further runs are decided over: what
+// Leaders of the cells of a sweep, from the rows that its further runs are decided over: what
 // `best` names is measured again and profiled. Pure.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace shardsweep {
 [[nodiscard]] std::optional<HeldFinals> held_finals(
     const FinalCell& cell, const std::vector<FinalsRow>& rows, const FinalsSettings& settings);
 
-/// Of each cell, by the sweep's own runs. Layouts have the names of the rows; runs with a profiler
-/// and those that were measured again are left out.
+/// Answers of each cell, by the sweep's own runs. Layouts have the names of the rows; runs with a
+/// profiler and those that were measured again are left out.
 [[nodiscard]] std::map<CellKey, CellAnswer> answers_of(
     const std::vector<FinalsRow>& rows, const FinalsSettings& settings);
 

@@ -200,7 +200,7 @@ std::string why_modules(const ModelSpec& model, const Point& point) {
   return fmt::format("recompute {} drops what delayed scaling of FP8 has to keep", word);
 }
 
-/// What the benchmark's own model lacks; empty: it has all of it.
+/// Parts that the benchmark's own model lacks; empty: it has all of it.
 std::string_view unknown_to_shardbench(const ModelSpec& model) {
   if (model.is_latent()) return "multi-head latent attention";
   if (model.mtp_layers > 0) return "multi-token prediction";

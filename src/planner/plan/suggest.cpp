@@ -185,7 +185,7 @@ class LayoutJudge {
     return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
   }
 
-  /// What the trainer, told of a layout, has no words for or does not start; empty: it runs it.
+  /// Reason why the trainer has no words for a layout or does not start it; empty: it runs it.
   [[nodiscard]] const std::string& refusal_of(const Point& point) {
     static const std::string none;
     if (request_.family->words.empty()) return none;
@@ -471,8 +471,7 @@ class Suggester {
     }
   }
 
-  /// What is odd in the number of GPUs has to divide the samples, unless a pipeline takes it. 1:
-  /// nothing is.
+  /// Odd part of the number of GPUs, which has to divide the samples unless a pipeline takes it.
   [[nodiscard]] std::int64_t odd_ranks() const {
     std::int64_t odd = std::max(request_.gpus, 1);
     while (odd % 2 == 0)

@@ -47,8 +47,8 @@ struct Family {
 /// By its exact name. Faults: invalid_input, which lists the names there are.
 [[nodiscard]] Result<const Family*> find_family(std::string_view name);
 
-/// Of a question that names none: Megatron-LM's on GPUs. The benchmark's without them, where no
-/// other family runs.
+/// Family of a question that names none: Megatron-LM's on GPUs. The benchmark's without them, where
+/// no other family runs.
 [[nodiscard]] const Family& default_family(const ClusterSpec& cluster);
 
 /// Whether speeds and memory on one say something of the other: the same devices, as many to a

@@ -127,7 +127,7 @@ Predictor::Predictor(const ClusterSpec& cluster, const Family& family)
 
 namespace {
 
-/// Of fewer key and value heads than ranks of tp each lies on several, with its weights.
+/// Heads of keys and values that a rank holds: of fewer than ranks of tp each lies on several.
 bool copies_heads(const ModelSpec& model, const Point& point) {
   return point.layout.tp > model.kv_heads && !model.is_latent();
 }

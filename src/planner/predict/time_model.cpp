@@ -623,7 +623,7 @@ double flops_per_token(const ModelSpec& model, std::int32_t seq_len) {
   const double attended = real(model.with_attention()) + mtp;
   const double dense = real(model.with_dense()) + (model.experts > 0 ? 0 : mtp);
   const double sparse = real(model.with_experts()) + (model.experts > 0 ? mtp : 0);
-  // Of a hybrid's layers some have a feed-forward part and no attention, or the other way.
+  // Some layers of a hybrid have a feed-forward part and no attention, or the other way.
   const double alone = attended - dense - sparse;
   const double gemm = dense * layer_gemm_parameters(model) +
       sparse * sparse_layer_parameters(model, real(model.experts_per_token)) +

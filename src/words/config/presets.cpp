@@ -122,7 +122,7 @@ bool is_file_name(std::string_view text) {
       text.ends_with(".json");
 }
 
-/// Of a config.json the name is its folder's, as a model's repository is called.
+/// Name of a config.json: its folder's, as a model's repository is called.
 std::string name_of_model(const fs::path& file) {
   const auto stem = file.stem().string();
   if (stem != "config" && stem != "params") return stem;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a published file leaves out is in a data file (sweeps/model_types.json): for each
+// Values that a published file leaves out stand in a data file (sweeps/model_types.json): for each
 // `model_type` its class's defaults, its names of keys, and what the planner cannot count. So a
 // model is counted by the class that its file names, and never by a guess. A value becomes one
 // of a few canonical keys first; only these are read here. A key that neither the class nor the
@@ -84,7 +84,7 @@ Json class_of(std::string_view type) {
   Json row = Json::object();
   if (found->contains("like")) row = class_of(found->at("like").get<std::string>());
   for (const auto& [key, value] : found->items()) {
-    // What a class says anew is computed after what it takes over.
+    // Values that a class says anew are computed after those that it takes over.
     row.erase(key);
     row[key] = value;
   }
@@ -106,7 +106,7 @@ std::string canonical(const Json& row, const std::string& key) {
   return key;
 }
 
-/// Of a list of words or numbers, or of one letter for each layer.
+/// Words of a list of words or numbers, or of one letter for each layer.
 std::vector<std::string> words_of_layers(const Json& list) {
   std::vector<std::string> words;
   if (const auto* letters = list.get_ptr<const std::string*>()) {
@@ -271,7 +271,7 @@ Result<Kinds> counted_kinds(const Json& list, std::int64_t layers) {
   return kinds;
 }
 
-/// Which layers have attention, and which of them a window: by a list, or each n-th.
+/// Layers that have attention, and those of them with a window: by a list, or each n-th.
 Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   SHARDSWEEP_ASSIGN(const auto window, config.number("sliding_window"));
   const auto between = text_at(config.row(), "between");
@@ -303,7 +303,7 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   if (single) {
     model.ffn_layers = kinds.dense + kinds.experts;
     model.expert_layers = kinds.experts;
-    // One feed-forward part of a kind that no layer has says nothing.
+    // A feed-forward part of a kind that no layer has says nothing.
     if (kinds.experts == 0) model.experts = 0;
   }
   if (kinds.attention == 0)
@@ -323,7 +323,7 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   return {};
 }
 
-/// Which layers have experts: by a list, or each n-th between a first and a last one.
+/// Layers that have experts: by a list, or each n-th between a first and a last one.
 Result<void> read_expert_layers(const Config& config, ModelSpec& model) {
   if (model.ffn_layers > 0) return {};
   std::int64_t sparse = 0;
@@ -392,7 +392,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   return read_expert_layers(config, model);
 }
 
-/// What no formula of the planner knows, as sentences.
+/// Parts that no formula of the planner knows, as sentences.
 Result<std::string> note_of(const Config& config, const ModelSpec& model, bool sees) {
   std::vector<std::string> parts;
   SHARDSWEEP_ASSIGN(const auto values, config.number("v_head_dim"));

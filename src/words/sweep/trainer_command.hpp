@@ -44,8 +44,8 @@ struct PlaceholderInfo {
 /// `env` of the sweep at a point.
 [[nodiscard]] std::map<std::string, std::string> point_env(const SweepSpec& sweep,
     const Point& point, const std::string& attempt_dir, std::int32_t ranks_per_node);
-/// What a model has off its default and none of these placeholders tells, "experts 8", if they
-/// tell its hidden size; empty: nothing. `told`: what its program does by itself.
+/// Parts of a model that are off their default and that none of these placeholders tells, "experts
+/// 8", if they tell its hidden size; empty: nothing. `told`: what its program does by itself.
 [[nodiscard]] std::string untold_shape(const std::vector<std::string_view>& placeholders,
     const std::vector<std::string>& told, const ModelSpec& model);
 /// The same of the first such model of a sweep, "experts 8 of mixtral-8x7b".

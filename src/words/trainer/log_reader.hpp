@@ -33,7 +33,7 @@ class LogReader {
   /// A pattern with an unknown key is a fault that names the nearest one.
   [[nodiscard]] static Result<LogReader> make(std::span<const std::string_view> patterns);
 
-  /// One line, as a rank printed it, and when; none: by the time of day that it begins with.
+  /// A line, as a rank printed it, and when; none: by the time of day that it begins with.
   void read(std::string_view line, std::optional<double> now_s = std::nullopt);
   /// The train step that was named last; null before the first.
   [[nodiscard]] const LoggedStep* current() const { return current_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trainer's file says of it: sweeps/trainers/NAME.yaml, which is built in.
+// Knowledge of a trainer as data: sweeps/trainers/NAME.yaml, which is built in.
 #pragma once
 
 #include "text/placeholders.hpp"
@@ -33,7 +33,7 @@ struct TrainerFile {
 /// Throws std::invalid_argument with the line: the file is built in, and a test reads each.
 [[nodiscard]] TrainerFile read_trainer_file(std::string_view yaml);
 
-/// Of a trainer without a file: nothing.
+/// The file of a trainer; one without a file has an empty one.
 [[nodiscard]] const TrainerFile& trainer_file(std::string_view trainer);
 
 /// Why it does not start with these values, by its first rule that holds; empty: it does. A rule

@@ -170,7 +170,7 @@ void say_resolution(const LogMeasurement& found) {
       200 * found.resolution));
 }
 
-/// What the ends of the logs say of a run that failed: its outcome, whose fault it was, the line
+/// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
 /// and what to do. Empty: no error was found.
 std::string failure_in(const std::vector<std::string>& files) {
   constexpr std::streamoff most = std::streamoff{4} << 20;
