@@ -198,7 +198,7 @@ class LayoutJudge {
   /// costs more than predicting a hundred.
   [[nodiscard]] const std::string& words_missing(Point point) {
     const auto& is = point.layout;
-    std::vector<std::int64_t> form{request_.model.layers % (is.pp * is.vpp) == 0};
+    std::vector<std::int64_t> form{request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0};
     point.layout.micro_batch = point.layout.grad_accum = 1;
     for (const auto& axis : axes()) {
       const auto value = axis.get(point);
@@ -311,7 +311,8 @@ class LayoutJudge {
     const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
     const auto experts =
         is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
-    const bool cut_evenly = is.vpp == 1 || request_.model.layers % (is.pp * is.vpp) == 0;
+    const bool cut_evenly =
+        is.vpp == 1 || request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0;
     if (!cut_evenly || request_.gpus % (split * is.cp) != 0 ||
         request_.gpus / is.pp % experts != 0 || is_no_plan(is) || said_twice)
       return;
