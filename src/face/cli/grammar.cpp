@@ -82,11 +82,13 @@ std::string none_of_words(const std::string& text) {
 }
 
 std::string mistake(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+  const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+      (is_missing && &app == &command)) {
     const std::vector<std::string> words = app.remaining(true);
     if (!words.empty()) return not_taken(words.front(), command);
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+  if (is_missing) {
     if (std::string missing = missing_from(command); !missing.empty()) return missing;
   }
   return none_of_words(error.what());
@@ -160,7 +162,7 @@ class Parser {
     if (command == nullptr) return;
     CLI::App* sub = app_.add_subcommand(std::string(command->name), std::string(command->help));
     sub->set_help_flag("-h,--help", "Print this help and exit.");
-    Grammar grammar(*sub, options_, choices_);
+    Grammar grammar(*sub, options_, choices_, program_);
     if (command->database)
       grammar.option("--db", options_.db, "FILE",
           "Database file. Default: SHARDSWEEP_DB, else shardsweep.db under "
@@ -169,6 +171,11 @@ class Parser {
   }
 
   Parsed parse(std::span<const Command* const> commands, int argc, char** argv) {
+    const auto end = std::find(argv, argv + argc, std::string_view("--"));
+    if (program_ != nullptr && end != argv + argc) {
+      program_->assign(end + 1, argv + argc);
+      argc = static_cast<int>(end - argv);
+    }
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
@@ -208,6 +215,7 @@ class Parser {
   CLI::App app_{"Find the fastest training layout for a model on your nodes."};
   Options options_;
   Choices choices_;
+  Words* program_ = nullptr;  ///< of the command, where it takes one
 };
 
 /// CLI11 would only say that a subcommand is required.
@@ -334,6 +342,10 @@ Declared Grammar::option(
 Declared Grammar::option(
     const char* name, std::int64_t& target, const char* value, const std::string& help) {
   return {command_, command_.add_option(name, target, help)->type_name(value), choices_};
+}
+void Grammar::program(const char* name, Words& target, const char* value, const std::string& help) {
+  option(name, target, value, help);
+  program_ = &target;
 }
 void Grammar::flag(const char* name, bool& target, const std::string& help) {
   command_.add_flag(name, target, help);

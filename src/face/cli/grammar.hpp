@@ -61,8 +61,8 @@ class Declared {
 /// The options of one command. Values go into `options`, which outlives the parsing.
 class Grammar {
  public:
-  Grammar(CLI::App& command, Options& options, Choices& choices)
-      : command_(command), options_(options), choices_(choices) {}
+  Grammar(CLI::App& command, Options& options, Choices& choices, Words*& program)
+      : command_(command), options_(options), choices_(choices), program_(program) {}
 
   Options& options() { return options_; }
   /// What this command alone is asked, made here; Options::of() reads it.
@@ -78,6 +78,8 @@ class Grammar {
   Declared option(
       const char* name, std::int64_t& target, const char* value, const std::string& help);
   void flag(const char* name, bool& target, const std::string& help);
+  /// A program and its words. All that stands behind `--` is theirs, whatever it looks like.
+  void program(const char* name, Words& target, const char* value, const std::string& help);
 
   // What several commands have.
   /// --format of tables and of those pictures, and --wide.
@@ -102,6 +104,7 @@ class Grammar {
   CLI::App& command_;
   Options& options_;
   Choices& choices_;
+  Words*& program_;
 };
 
 /// 1% or 0.01, the value of an option; the fault names the option.

@@ -174,8 +174,14 @@ int print_help(const CommandLine& line, const std::string& command) {
   std::vector<std::string_view> topics(help_topics.begin(), help_topics.end());
   for (const CommandHelp& each : line.commands)
     topics.push_back(each.name);
-  std::cerr << "shardsweep: there is no help about '" << command << "'"
-            << did_you_mean(command, {topics.begin(), topics.end()})
+  std::string hint = did_you_mean(command, {topics.begin(), topics.end()});
+  for (const CommandHelp& each : line.commands) {
+    const bool has = std::any_of(each.options.begin(), each.options.end(),
+        [&](const OptionHelp& option) { return option.name == "--" + command; });
+    if (hint.empty() && has)
+      hint = fmt::format("; 'shardsweep help {}' has the option --{}", each.name, command);
+  }
+  std::cerr << "shardsweep: there is no help about '" << command << "'" << hint
             << "\n'shardsweep help' lists the commands.\n";
   return static_cast<int>(ExitCode::wrong);
 }

@@ -492,7 +492,7 @@ extern const Command command_bisect{.name = "bisect",
                   "Whose layout is measured: a sweep file, a trial, or a sweep of the "
                   "database, which means its best layout.")
               .required();
-          grammar.option("hook", own.hook, "HOOK",
+          grammar.program("hook", own.hook, "HOOK",
               "Behind --: a program and its words, which makes a commit ready to be run. It "
               "starts in a clone with the commit checked out and leaves the program 'runner' "
               "there, which is run in place of the sweep's program. SHARDSWEEP_COMMIT and "

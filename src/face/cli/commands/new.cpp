@@ -258,6 +258,9 @@ Result<ExitCode> run_new(const Session& session) {
     return fault(
         FaultKind::invalid_input, fmt::format("'{}' exists already; name another file", file));
   say(fmt::format("Wrote {0}. 'shardsweep plan {0}' shows what would run.", file));
+  if (sweep.trainer != nullptr && session.options.asked.model.empty())
+    say(fmt::format("{} is to train {} on {}: --model and --cluster name yours.",
+        sweep.trainer->name, sweep.models.front().name, sweep.cluster.name));
   return ExitCode::done;
 }
 

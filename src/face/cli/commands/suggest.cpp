@@ -128,7 +128,9 @@ Result<OwnSpecs> own_specs(const Session& session) {
 Result<SweepSpec> asked(const Session& session, const OwnSpecs& own) {
   const Options& options = session.options;
   if (options.asked.nodes.empty() == options.asked.gpus.empty())
-    return fault(FaultKind::invalid_input, "Give --nodes or --gpus, and not both.");
+    return fault(FaultKind::invalid_input,
+        options.asked.gpus.empty() ? "How many GPUs? Give --gpus N or --nodes N."
+                                   : "Give --nodes or --gpus, not both.");
   const bool whole_nodes = !options.asked.nodes.empty();
   const std::string model = own.model ? "own" : options.asked.model;
   const std::string cluster = own.cluster ? config::map_text(*own.cluster) : options.asked.cluster;
