@@ -38,6 +38,21 @@ bool is_part(std::string_view word, std::string_view whole) {
   return word.empty();
 }
 
+/// The shortest candidate that goes on where `word` ends, by another word; the last of these:
+/// h100 begins h100-8x.
+std::string_view continued(std::string_view word, const std::vector<std::string_view>& candidates) {
+  constexpr std::size_t shortest_word = 4;
+  std::string_view best;
+  for (const auto candidate : candidates) {
+    const bool goes_on = candidate.size() > word.size() && candidate.starts_with(word) &&
+        std::string_view("-_.").find(candidate[word.size()]) != std::string_view::npos;
+    if (goes_on && word.size() >= shortest_word &&
+        (best.empty() || candidate.size() <= best.size()))
+      best = candidate;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -57,7 +72,8 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
     best = candidate;
     best_distance = distance;
   }
-  return best;
+  const auto longer = best_distance <= 1 ? std::string_view() : continued(word, candidates);
+  return longer.empty() ? best : longer;
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {

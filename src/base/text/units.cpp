@@ -2,6 +2,7 @@
 #include "text/units.hpp"
 
 #include "text/characters.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/library_gaps.hpp>
 
@@ -227,10 +228,27 @@ std::string hexadecimal(std::string_view text) {
   return fmt::format("{} is not written as a decimal number{}", in_quotes(text), hint);
 }
 
+/// The list that somebody meant who wrote 1-8, 1..8 or 1:8, in powers of two as degrees are; empty:
+/// nobody meant one.
+std::string range_as_list(std::string_view text) {
+  const auto between = text.find_first_not_of("0123456789");
+  const auto behind = text.find_last_not_of("0123456789") + 1;
+  if (between == std::string_view::npos || between == 0 || behind == text.size()) return {};
+  const auto sign = text.substr(between, behind - between);
+  if (sign != "-" && sign != ".." && sign != ":") return {};
+  const auto last = number_from<std::int64_t>(text.substr(behind)).value_or(0);
+  std::string list;
+  for (auto value = number_from<std::int64_t>(text.substr(0, between)).value_or(0);
+       value > 0 && value <= std::min(last, std::int64_t{kibi}); value *= 2)
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", value);
+  return list.empty() ? list : fmt::format("{} is not a list; write [{}]", in_quotes(text), list);
+}
+
 Parsed<std::int64_t> parse_scaled(std::string_view text, const Scale& scale) {
   const auto quantity = split(text);
   if (std::none_of(quantity.number.begin(), quantity.number.end(), is_digit))
     return wrong(fmt::format("{} is {}", in_quotes(text), scale.otherwise));
+  if (auto list = range_as_list(text); !list.empty()) return wrong(std::move(list));
   if (quantity.unit.empty()) return whole(text, quantity, 1, scale);
   if (quantity.number == "0" && quantity.unit.front() == 'x') return wrong(hexadecimal(text));
   const auto* unit = find_unit(scale.units, quantity.unit);
@@ -309,7 +327,7 @@ Parsed<double> parse_duration(std::string_view text) {
   const auto quantity = split(text);
   if (quantity.number.empty() || !is_digit(quantity.number.front())) {
     return wrong(
-        fmt::format("{} is not a duration; write '15min', '250ms' or '2h'", in_quotes(text)));
+        fmt::format("{} is not a duration; write '15min', '250ms', '2h' or '1d'", in_quotes(text)));
   }
   if (quantity.unit.empty()) return wrong(missing_unit(text, "s", "min"));
   if (quantity.unit == "m") {
@@ -319,7 +337,7 @@ Parsed<double> parse_duration(std::string_view text) {
   const auto* unit = find_unit(duration_units, quantity.unit);
   if (unit == nullptr) {
     return wrong(
-        fmt::format("{} is not a duration; write '15min', '250ms' or '2h'", in_quotes(text)));
+        fmt::format("{} is not a duration; write '15min', '250ms', '2h' or '1d'", in_quotes(text)));
   }
   const auto us = exact_product(quantity.number, unit->factor);
   if (!us) {

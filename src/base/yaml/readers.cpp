@@ -102,9 +102,15 @@ Result<void> expect_list(const YamlNode& node, std::string_view what) {
 }
 
 void check_keys(const YamlNode& map, std::string_view what,
-    const std::vector<std::string_view>& known, Mistakes& mistakes) {
+    const std::vector<std::string_view>& known, Mistakes& mistakes,
+    std::string (*elsewhere)(std::string_view)) {
   for (const auto& key : map.keys) {
     if (std::find(known.begin(), known.end(), key->text) != known.end()) continue;
+    if (const auto place = elsewhere == nullptr ? std::string() : elsewhere(key->text);
+        !place.empty()) {
+      mistakes.add(*key, fault_at(*key, place));
+      continue;
+    }
     const auto meant = nearest(key->text, known);
     const auto all = known.size() > most_keys_listed
         ? std::string("'shardsweep help keys' lists the keys")

@@ -24,9 +24,11 @@ enum class Lines : std::uint8_t { one, many };
 /// Faults where `node` is no map or no list; `what` names it: "'axes'".
 [[nodiscard]] Result<void> expect_map(const YamlNode& node, std::string_view what);
 [[nodiscard]] Result<void> expect_list(const YamlNode& node, std::string_view what);
-/// Notes every key that is not in `known`, with the one that was probably meant.
+/// Notes every key that is not in `known`, with the one that was probably meant. `elsewhere` says
+/// of a key where it belongs, if that is another file or place; empty: nowhere.
 void check_keys(const YamlNode& map, std::string_view what,
-    const std::vector<std::string_view>& known, Mistakes& mistakes);
+    const std::vector<std::string_view>& known, Mistakes& mistakes,
+    std::string (*elsewhere)(std::string_view) = nullptr);
 /// The value at `key`; nullptr where there is none.
 [[nodiscard]] const YamlNode* find(const YamlNode& map, std::string_view key);
 /// True where a key of the map is nearly written so: check_keys() has noted that one.

@@ -36,6 +36,8 @@ struct KeyInfo {
 /// What a site file may hold; `special` values have keys of their own.
 [[nodiscard]] std::span<const KeyInfo> site_keys();
 [[nodiscard]] std::vector<std::string_view> site_keys_of(std::string_view section);
+/// Of a key that a sweep file does not have: that it belongs in the site file; empty if not.
+[[nodiscard]] std::string belongs_to_the_site(std::string_view key);
 
 // Values of described keys.
 

@@ -258,7 +258,7 @@ void SweepReader::check_top_keys(const YamlNode& root) {
                         "varies, else under 'constants'",
                 axis->name)));
   }
-  check_keys(rest, the_file, known, mistakes_);
+  check_keys(rest, the_file, known, mistakes_, belongs_to_the_site);
 }
 
 void SweepReader::read_models(const YamlNode& root) {

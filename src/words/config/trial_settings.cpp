@@ -6,6 +6,7 @@
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
+#include "text/nearest.hpp"
 #include "text/placeholders.hpp"
 #include "text/secrets.hpp"
 #include "yaml/readers.hpp"
@@ -185,6 +186,19 @@ Result<void> read_policy_field(const YamlNode& node, const PolicyField& field, P
   return {};
 }
 
+/// Of a key under 'slurm' that is like none of the policy's.
+std::string belongs_to_sbatch(std::string_view key) {
+  std::vector<std::string_view> keys;
+  for (const auto& field : policy_fields()) {
+    if (field.section == "slurm") keys.push_back(field.key);
+  }
+  if (!nearest(key, keys).empty()) return {};
+  return fmt::format(
+      "{} is no key of 'slurm' in a sweep; options of sbatch belong under 'slurm' in the site "
+      "file, ~/.config/shardsweep/site.yaml, which 'shardsweep init' writes",
+      in_quotes(key));
+}
+
 void read_policy_section(
     const YamlNode& map, std::string_view section, Policy& into, Mistakes& mistakes) {
   const auto what = fmt::format("'{}'", section);
@@ -194,7 +208,8 @@ void read_policy_section(
     if (field.section == section) keys.push_back(field.key);
   }
   if (section == hours_section) keys.push_back(hours_key);
-  check_keys(map, what, keys, mistakes);
+  check_keys(
+      map, what, keys, mistakes, section == "slurm" ? belongs_to_sbatch : belongs_to_the_site);
   for (const auto& field : policy_fields()) {
     const auto* node = field.section == section ? find(map, field.key) : nullptr;
     if (node != nullptr) mistakes.take(*node, read_policy_field(*node, field, into));
