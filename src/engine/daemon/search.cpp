@@ -4,6 +4,7 @@
 // hears what is committed.
 #include "daemon/sweeps.hpp"
 #include "plan/knowledge_file.hpp"
+#include "plan/rehearsal.hpp"
 #include "predict/family.hpp"
 #include "text/median.hpp"
 
@@ -27,18 +28,6 @@ SearchTrial trial_of(const SearchRow& row, const SweepSpec& spec) {
       .gpu_hours = row.gpu_seconds / hour_s,
       .running = row.running,
       .running_since = row.running_since};
-}
-
-/// Until attempts of the sweep have shown what they take.
-LaunchCost launch_cost(const SweepSpec& spec) {
-  constexpr double process_s = 1;
-  constexpr double gpu_job_s = 60;
-  const double start_s = spec.cluster.gpu.empty() ? process_s : gpu_job_s;
-  return {.start_s = start_s,
-      .oom_s = start_s,
-      .steps = spec.measure.warmup + spec.measure.steps_of_trial(),
-      .warmup = spec.measure.warmup,
-      .cut_short = spec.search.cuts_short() ? spec.search.cut_short : 0};
 }
 
 /// Of a trial with one attempt; 0: not known.

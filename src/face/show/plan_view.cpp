@@ -3,6 +3,7 @@
 #include "show/plan_view.hpp"
 
 #include "plan/plan_cost.hpp"
+#include "plan/rehearsal.hpp"
 #include "predict/time_model.hpp"
 #include "show/cell_text.hpp"
 #include "show/column.hpp"
@@ -180,6 +181,9 @@ class PlanWriter {
         plan_.gpu_hours, plan_.gpu_hours_before_pruning());
     const auto bound = search_bound(sweep_, plan_);
     put(out_, "\"runs_at_most\":{},\"gpu_hours_at_most\":{},", bound.runs, bound.gpu_hours);
+    if (const Rehearsal is = rehearse(sweep_, plan_); is.played())
+      put(out_, "\"likely\":{{\"runs\":[{},{}],\"gpu_hours\":[{},{}]}},", is.least_runs,
+          is.most_runs, is.least_gpu_hours, is.most_gpu_hours);
     if (const FinalsCost cost = finals_cost(sweep_, plan_); cost.cells > 0)
       put(out_,
           "\"finals\":{{\"cells\":{},\"runs_per_round\":{},\"gpu_hours_per_round\":{},"
@@ -268,6 +272,12 @@ class PlanWriter {
       node_s += world.run_time_s * std::max(size.first, 1);
     }
     if (worlds.size() > 1) world_table(worlds);
+    if (const Rehearsal is = rehearse(sweep_, plan_); is.played())
+      sentence(fmt::format(
+          "The search likely takes {} to {} and {} to {} GPU-hours, if predictions are off by what "
+          "it expects.",
+          is.least_runs, counted(is.most_runs, "run"), amount_text(is.least_gpu_hours),
+          amount_text(is.most_gpu_hours)));
     std::string text = fmt::format("{} in {}: about {} GPU-hours, {} one after the other",
         counted(trial_count(), "trial"), counted(plan_.lanes, "lane"), amount_text(plan_.gpu_hours),
         duration_text(all.run_time_s));

@@ -108,6 +108,16 @@ TEST_CASE("a plan says what pruning saves and where a search ends") {
   CHECK(text.find("Each cell (model × seq_len × nodes) runs best first until it is 95 % sure that "
                   "nothing untested is 1 % faster or 5 runs. The rest is skipped.\n") !=
       std::string::npos);
+  // What a search likely takes is no more than its plan, and the same at each call.
+  sweep.search.until = {.regret = 0.01};
+  const auto likely = nlohmann::json::parse(text_of(sweep, Format::json))["likely"];
+  CHECK(likely["runs"][0] > 0);
+  CHECK(likely["runs"][0] <= likely["runs"][1]);
+  CHECK(likely["runs"][1] <= object["feasible"]);
+  CHECK(likely["gpu_hours"][0] > 0.0);
+  CHECK(likely == nlohmann::json::parse(text_of(sweep, Format::json))["likely"]);
+  CHECK(text_of(sweep, Format::table).find("The search likely takes ") != std::string::npos);
+  sweep.search.until = {.regret = 0.01, .runs = 5};
   sweep.search.until.runs = 1;
   text = text_of(sweep, Format::table);
   CHECK_MESSAGE(text.find("At most 1 run, at most about ") != std::string::npos, text);
