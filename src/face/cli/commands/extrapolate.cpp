@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,6 +109,12 @@ struct Guess {
   const Target* target = nullptr;
 
   [[nodiscard]] const Point& point() const { return target->trial->point; }
+  /// An interval with ends that far apart answers no question.
+  [[nodiscard]] bool tells() const {
+    constexpr double most_span = 3;
+    const double factor = cell->factor_of(*of);
+    return factor * factor <= most_span;
+  }
 };
 
 /// The first `most` of each cell.
@@ -136,7 +143,11 @@ const View<Guess>& guess_view() {
       {"layout", [](One guess) { return layout_text(guess.point()); }},
       {"extrapolated_tokens_per_s_per_gpu",
           [](One guess) { return guess.of->tokens_per_s_per_gpu; }, For::all,
-          "tokens/s/GPU, guessed"},
+          "tokens/s/GPU, guessed",
+          [](One guess) {
+            return guess.tells() ? grouped(std::llround(guess.of->tokens_per_s_per_gpu))
+                                 : std::string("cannot tell");
+          }},
       {"low",
           [](One guess) {
             return guess.of->tokens_per_s_per_gpu / guess.cell->factor_of(*guess.of);
@@ -232,6 +243,8 @@ Result<ExitCode> run_extrapolate(const Session& session) {
       table_style(session,
           {"layout", "extrapolated_tokens_per_s_per_gpu", "low", "high", "gpus", "nodes", "model",
               "seq_len", "chance_to_fit"}))));
+  if (!std::all_of(guesses.begin(), guesses.end(), [](const Guess& one) { return one.tells(); }))
+    say("Cannot tell where the interval's ends are more than a factor of 3 apart: measure.");
   say_how_sure(cells);
   const Target& check = cheapest(cells, targets);
   const double gpu_hours = check.trial->prediction.attempt_s * check.trial->point.gpus / hour_s;
