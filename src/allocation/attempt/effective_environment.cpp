@@ -36,8 +36,9 @@ bool is_of_the_loader(std::string_view name) {
       name.starts_with("NVIDIA_") || name.starts_with("TRITON_") || name.starts_with("MALLOC_");
 }
 
-bool is_hidden(std::string_view name, const std::vector<std::string>& secrets) {
-  return may_be_secret(name) || std::find(secrets.begin(), secrets.end(), name) != secrets.end();
+bool is_hidden(
+    std::string_view name, std::string_view value, const std::vector<std::string>& secrets) {
+  return is_secret(name, value) || std::find(secrets.begin(), secrets.end(), name) != secrets.end();
 }
 
 std::string_view base_name(std::string_view path) {
@@ -120,7 +121,7 @@ std::string describe(const std::vector<Overridden>& changes, const std::string& 
   for (std::size_t i = 0; i < changes.size() && i < most_named; ++i) {
     const Overridden& one = changes[i];
     text += text.empty() ? "" : "; ";
-    if (is_hidden(one.name, secrets)) {
+    if (is_hidden(one.name, one.found, secrets) || is_hidden(one.name, one.wanted, secrets)) {
       text += fmt::format("{} is another one than was given", one.name);
     } else {
       text += fmt::format("{} is '{}', and '{}' was given", one.name,
@@ -142,8 +143,8 @@ Variables for_keeping(const Variables& variables, const Variables& wanted, Keepi
     const bool of_the_rank = wanted.contains(name) || is_of_the_world(name) ||
         is_of_the_libraries(name) || is_of_the_loader(name);
     if (keeping == Keeping::of_the_rank && !of_the_rank) continue;
-    const std::string text =
-        is_hidden(name, secrets) ? std::string(hidden_value) : one_line(value, longest_value);
+    const std::string text = is_hidden(name, value, secrets) ? std::string(hidden_value)
+                                                             : one_line(value, longest_value);
     bytes += name.size() + text.size();
     if (bytes > most_environment_bytes) break;
     kept.emplace(name, text);

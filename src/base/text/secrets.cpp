@@ -31,6 +31,85 @@ bool may_be_secret(std::string_view name) {
   });
 }
 
+namespace {
+
+constexpr std::string_view of_tokens =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/// What stands from `at` on in characters of this kind.
+std::string_view run_of(std::string_view text, std::size_t at, std::string_view kind) {
+  text.remove_prefix(std::min(at, text.size()));
+  return text.substr(0, text.find_first_not_of(kind));
+}
+
+std::string_view password_of_address(std::string_view text) {
+  for (auto at = text.find("://"); at != std::string_view::npos; at = text.find("://", at + 3)) {
+    std::string_view user = text.substr(at + 3);
+    user = user.substr(0, user.find_first_of("/?# \t\"'"));
+    const auto host = user.rfind('@');
+    if (host == std::string_view::npos) continue;
+    user = user.substr(0, host);
+    const auto colon = std::min(user.find(':'), user.size());
+    if (colon + 1 < user.size()) return user.substr(colon + 1);
+  }
+  return {};
+}
+
+std::string_view private_key(std::string_view text) {
+  const auto begin = text.find("-----BEGIN ");
+  if (begin == std::string_view::npos) return {};
+  return text.find("PRIVATE KEY", begin) == std::string_view::npos ? std::string_view()
+                                                                   : text.substr(begin);
+}
+
+/// `least` bytes of a token follow this beginning.
+struct TokenForm {
+  std::string_view beginning;
+  std::size_t least;
+  std::string_view more{};  ///< characters beside letters and digits
+};
+
+// As their issuers document them: HTTP (RFC 6750, 7617), Hugging Face, GitHub, GitLab, AWS, Slack.
+constexpr std::array<TokenForm, 14> token_forms{
+    {{"Bearer ", 16, "-._~+/="}, {"bearer ", 16, "-._~+/="}, {"Basic ", 16, "-._~+/="}, {"hf_", 30},
+        {"ghp_", 36}, {"gho_", 36}, {"ghu_", 36}, {"ghs_", 36}, {"github_pat_", 22, "_"},
+        {"glpat-", 20, "-_"}, {"AKIA", 16}, {"ASIA", 16}, {"xoxb-", 20, "-"}, {"xoxp-", 20, "-"}}};
+
+std::string_view token(std::string_view text) {
+  for (const auto& form : token_forms) {
+    const auto kind = std::string(of_tokens).append(form.more);
+    for (auto at = text.find(form.beginning); at != std::string_view::npos;
+         at = text.find(form.beginning, at + 1)) {
+      const auto found = run_of(text, at + form.beginning.size(), kind);
+      const bool begins = at == 0 || of_tokens.find(text[at - 1]) == std::string_view::npos;
+      // Prose has long words, too, but no digits in them.
+      const bool has_digit = found.find_first_of("0123456789") != std::string_view::npos;
+      if (begins && has_digit && found.size() >= form.least) return found;
+    }
+  }
+  return {};
+}
+
+std::string without_forms(std::string_view line) {
+  std::string hidden;
+  for (auto secret = secret_by_form(line); !secret.empty(); secret = secret_by_form(line)) {
+    const auto at = static_cast<std::size_t>(secret.data() - line.data());
+    hidden.append(line.substr(0, at)).append(hidden_value);
+    line.remove_prefix(at + secret.size());
+  }
+  return hidden.append(line);
+}
+
+}  // namespace
+
+std::string_view secret_by_form(std::string_view text) {
+  std::string_view first = text.substr(text.size());
+  for (const auto find : {password_of_address, private_key, token}) {
+    if (const auto found = find(text); !found.empty() && found.data() < first.data()) first = found;
+  }
+  return first;
+}
+
 std::string without_secret_values(std::string_view yaml) {
   constexpr std::string_view of_names =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -43,7 +122,7 @@ std::string without_secret_values(std::string_view yaml) {
     const std::size_t end = std::min(line.find_first_not_of(of_names, begin), line.size());
     const bool is_entry = begin > 0 && end > begin && line.substr(end).starts_with(": ");
     if (is_entry && line.substr(end + 2) != "''" &&
-        may_be_secret(line.substr(begin, end - begin))) {
+        is_secret(line.substr(begin, end - begin), line.substr(end + 2))) {
       hidden.append(line.substr(0, end)).append(": \"").append(hidden_value).append("\"\n");
     } else {
       hidden.append(line).append("\n");
@@ -83,7 +162,9 @@ std::string MaskedPieces::take(std::string_view piece) {
   return text;
 }
 
-std::string without_assigned_secrets(std::string_view line) {
+std::string without_assigned_secrets(std::string_view whole) {
+  const std::string shown = without_forms(whole);
+  const std::string_view line = shown;
   constexpr std::string_view of_names =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   for (std::size_t at = line.find_first_of(of_names); at != std::string_view::npos;) {
@@ -98,7 +179,7 @@ std::string without_assigned_secrets(std::string_view line) {
     if (value == std::string_view::npos || !may_be_secret(name)) continue;
     return std::string(line.substr(0, value)).append(hidden_value);
   }
-  return std::string(line);
+  return shown;
 }
 
 }  // namespace shardsweep

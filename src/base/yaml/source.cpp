@@ -58,8 +58,15 @@ bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/// Stars in place of all that stands behind a key which says that it is a secret.
+/// Stars in place of secrets that their form tells, and of all that stands behind a key which
+/// says that it is a secret.
 std::string without_values(std::string line) {
+  std::string_view rest = line;
+  for (auto secret = secret_by_form(rest); !secret.empty(); secret = secret_by_form(rest)) {
+    const auto at = static_cast<std::size_t>(secret.data() - line.data());
+    line.replace(at, secret.size(), secret.size(), '*');
+    rest = std::string_view(line).substr(at + secret.size());
+  }
   for (std::size_t at = 0; at < line.size();) {
     const std::size_t begin = at;
     while (at < line.size() && is_of_name(line[at]))

@@ -77,9 +77,9 @@ std::map<std::string, std::string> take_secrets(SiteSpec& site) {
   std::map<std::string, std::string> secrets;
   for (auto* plain : {&site.env, &site.container.env}) {
     for (const auto& [name, value] : *plain) {
-      if (may_be_secret(name)) secrets.emplace(name, value);
+      if (is_secret(name, value)) secrets.emplace(name, value);
     }
-    std::erase_if(*plain, [](const auto& entry) { return may_be_secret(entry.first); });
+    std::erase_if(*plain, [](const auto& entry) { return is_secret(entry.first, entry.second); });
   }
   return secrets;
 }

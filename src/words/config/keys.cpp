@@ -44,7 +44,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"", "exclude", Type::special, "a list", "", "points to leave out, see exclude"},
     {"", "measure", Type::special, "a map", "", "how a trial is measured, see measure"},
     {"", "runner", Type::special, "a name or a map", "shardbench", "the program to measure, see runner"},
-    {"", "env", Type::special, "a map of texts", "", "environment variables of the ranks, with placeholders such as {tp}; one whose name says key, token, secret, password or credential counts as one of 'secrets'"},
+    {"", "env", Type::special, "a map of texts", "", "environment variables of the ranks, with placeholders such as {tp}; one whose name or form says that it is a secret counts as one of 'secrets'"},
     {"", "secrets", Type::special, "a map of texts", "", "environment variables of the ranks whose values are shown and stored nowhere but in a file of yours; an empty text is taken from the shell that submits; trials are known by the names alone"},
     {"", "pass_env", Type::texts, "a list of names", "", "variables of the shell that submits, or their beginnings with a star (WANDB_*), that ranks get as they get 'secrets'; 'resume' and 'rerun' take them anew"},
     {"", "container", Type::special, "a map", "", "the container that ranks run in, see container; a key here wins over the site file's"},

@@ -6,6 +6,7 @@
 #include "config/container.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
+#include "text/secrets.hpp"
 #include "yaml/csv.hpp"
 #include "yaml/readers.hpp"
 
@@ -174,6 +175,12 @@ VarValues SweepReader::read_var(const YamlNode& key, const YamlNode& value) {
   for (const auto* item : items_of(value)) {
     auto text = mistakes_.take(*item, read_text(*item, var.name, most_var_bytes));
     if (!text) continue;
+    if (!secret_by_form(*text).empty())
+      mistakes_.add(*item,
+          fault_at(*item,
+              fmt::format("a value of '{}' has a password or a token in it, and results show all "
+                          "values; write it under 'secrets'",
+                  var.name)));
     if (!seen.insert(*text).second)
       mistakes_.add(*item,
           fault_at(*item, fmt::format("{} appears twice in '{}'", in_quotes(*text), var.name)));

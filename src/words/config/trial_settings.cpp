@@ -44,9 +44,9 @@ Result<std::string> read_sentence(const YamlNode& node, std::string_view what) {
 void move_secrets(
     std::map<std::string, std::string>& plain, std::map<std::string, std::string>& secrets) {
   for (auto entry = plain.begin(); entry != plain.end();) {
-    const bool is_secret = may_be_secret(entry->first);
-    if (is_secret) secrets.emplace(entry->first, entry->second);
-    entry = is_secret ? plain.erase(entry) : std::next(entry);
+    const bool hidden = is_secret(entry->first, entry->second);
+    if (hidden) secrets.emplace(entry->first, entry->second);
+    entry = hidden ? plain.erase(entry) : std::next(entry);
   }
 }
 
@@ -240,7 +240,7 @@ void SweepReader::read_env(const YamlNode& map) {
   sweep_.env = read_environment(map, mistakes_);
   // They are set before there are ranks; a secret's text is shown nowhere.
   for (const auto& [name, text] : sweep_.env) {
-    const YamlNode* value = may_be_secret(name) ? nullptr : find(map, name);
+    const YamlNode* value = is_secret(name, text) ? nullptr : find(map, name);
     if (value != nullptr) check_placeholders_in(*value, text, PlaceholderScope::point);
   }
 }

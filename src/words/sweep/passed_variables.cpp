@@ -139,6 +139,7 @@ std::vector<std::string> secrets_in_words(
       });
       std::string what = telling_option(word, next);
       if (what.empty() && known != values.end()) what = "the value of " + known->first;
+      if (what.empty() && !secret_by_form(word).empty()) what = "a password or token";
       if (!what.empty()) found.push_back(std::move(what));
     }
   }

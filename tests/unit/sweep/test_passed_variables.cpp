@@ -86,6 +86,8 @@ TEST_CASE("a secret in the runner's command line is named, and counts and switch
   sweep.runner.trainer.argv.clear();
   sweep.runner.args = {"--private-key", "abcd"};
   CHECK(secrets_in_words(sweep, {}) == std::vector<std::string>{"--private-key"});
+  sweep.runner.args = {"--db", "postgres://me:pw@host/runs"};
+  CHECK(secrets_in_words(sweep, {}) == std::vector<std::string>{"a password or token"});
   CHECK(secrets_in_words_text({}).empty());
   CHECK(secrets_in_words_text({"--a-key"}).find("(--a-key)") != std::string::npos);
 }

@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -16,6 +19,29 @@ TEST_CASE("a variable's name says whether its value is a secret") {
   for (const auto* name : {"TOKENIZERS_PARALLELISM", "BATCH_TOKENS", "NCCL_IB_PKEY", "PATH",
            "NCCL_ALGO", "MONKEY", "HF_TOKEN_PATH", "token_file"})
     CHECK_MESSAGE(!may_be_secret(name), name);
+}
+
+TEST_CASE("a value's form says that it is a secret, whatever it is called") {
+  const std::string token(36, '7');
+  for (const auto& [text, secret] : std::vector<std::pair<std::string, std::string>>{
+           {"postgres://me:p%40ss@db.lab:5432/runs?sslmode=off", "p%40ss"},
+           {"redis://:pw@cache", "pw"}, {"see https://a.org/x:1@2, then s3://k:v@b/", "v"},
+           {"Authorization: Bearer abcdef0123456789abcdef", "abcdef0123456789abcdef"},
+           {"-----BEGIN RSA PRIVATE KEY----- MII", "-----BEGIN RSA PRIVATE KEY----- MII"},
+           {"x=hf_" + token, token}, {"ghp_" + token, token},
+           {"glpat-0123456789_abcdefgh-ij", "0123456789_abcdefgh-ij"},
+           {"ghp_" + token + " of a://b:early@c", token}})
+    CHECK(secret_by_form(text) == secret);
+  for (const auto* text : {"", "https://host:8080/path", "tcp://10.0.0.1:29500",
+           "ssh://git@host/repository", "http://user@host:80", "http://user:@host",
+           "Bearer of good news and misunderstandings", "hf_llama_3_8b_instruct_checkpoint_v2",
+           "-----BEGIN CERTIFICATE-----", "s3://bucket/a:b@c", "SHAKIA0123456789ABCDEF"})
+    CHECK_MESSAGE(secret_by_form(text).empty(), text);
+  CHECK(is_secret("DATABASE_URL", "postgres://u:pw@h/db"));
+  CHECK_FALSE(is_secret("DATABASE_URL", "postgres://h/db"));
+  CHECK(without_secret_values("env:\n  URL: redis://:pw@cache\n") == "env:\n  URL: \"(hidden)\"\n");
+  CHECK(without_assigned_secrets("to a://u:one@h and a://u:two@h") ==
+      "to a://u:(hidden)@h and a://u:(hidden)@h");
 }
 
 TEST_CASE("a text keeps its length when values in it are masked") {

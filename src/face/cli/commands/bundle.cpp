@@ -147,8 +147,9 @@ Result<Secrets> known_secrets(const Session& session, const std::string& sweep) 
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::string_view name = text.substr(0, text.find('='));
-    if (name.size() < text.size() && may_be_secret(name))
-      secrets.emplace(name, text.substr(name.size() + 1));
+    if (name.size() == text.size()) continue;
+    const std::string_view value = text.substr(name.size() + 1);
+    if (is_secret(name, value)) secrets.emplace(name, value);
   }
   return secrets;
 }
