@@ -43,6 +43,12 @@ struct LoadOptions {
 [[nodiscard]] Result<ModelSpec> load_model(
     const std::string& name, const std::filesystem::path& presets);
 
+struct TrainerFile;
+/// A trainer's file of the user (`./mine.yaml`), with the patterns of the trainer that it extends.
+[[nodiscard]] Result<TrainerFile> load_trainer(const std::string& file);
+/// Whether a text names a file, and nothing that is built in.
+[[nodiscard]] bool is_file_name(std::string_view text);
+
 enum class PresetKind : std::uint8_t { model, cluster, sweep };
 /// Names of the presets that are built in and of those in that folder, sorted.
 [[nodiscard]] std::vector<std::string> preset_names(

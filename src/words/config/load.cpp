@@ -6,6 +6,8 @@
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
 #include "text/units.hpp"
+#include "trainer/trainer_file.hpp"
+#include "trainer/trainers.hpp"
 #include "yaml/readers.hpp"
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
@@ -311,6 +313,25 @@ Result<ModelSpec> load_model(const std::string& name, const std::filesystem::pat
   auto model = Presets(presets, sources, mistakes).model(node);
   SHARDSWEEP_TRY(mistakes.verdict());
   return *std::move(model);
+}
+
+bool is_file_name(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".yaml") ||
+      text.ends_with(".json");
+}
+
+Result<TrainerFile> load_trainer(const std::string& file) {
+  Sources sources;
+  const auto node = flag_value(sources, "--trainer", file);
+  Mistakes mistakes(*node.source);
+  auto own = Presets({}, sources, mistakes).trainer(node);
+  SHARDSWEEP_TRY(mistakes.verdict());
+  if (!own->log_of.empty()) {
+    const auto its = log_patterns(own->log_of);
+    own->file.patterns.insert(own->file.patterns.begin(), its.begin(), its.end());
+  }
+  own->file.start.name = file;
+  return std::move(own->file);
 }
 
 std::vector<std::string> preset_names(const std::filesystem::path& presets, PresetKind kind) {

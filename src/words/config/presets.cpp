@@ -14,6 +14,8 @@
 #include "yaml/source.hpp"
 #include "yaml/yaml_tree.hpp"
 
+#include <shardsweep/load.hpp>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -117,11 +119,6 @@ std::optional<ClusterSpec> read_cluster_map(
 }
 
 /// As a file is written and no preset's name: with a folder, or NAME.yaml.
-bool is_file_name(std::string_view text) {
-  return text.find('/') != std::string_view::npos || text.ends_with(".yaml") ||
-      text.ends_with(".json");
-}
-
 /// Name of a config.json: its folder's, as a model's repository is called.
 std::string name_of_model(const fs::path& file) {
   const auto stem = file.stem().string();
@@ -246,6 +243,11 @@ std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
   const auto root = open(node, "models");
   if (!root) return std::nullopt;
   return read_model(**root, node.text, mistakes_);
+}
+
+std::optional<OwnTrainer> Presets::trainer(const YamlNode& node) const {
+  const auto root = file_root(node, "a trainer's file");
+  return root ? read_own_trainer(**root, mistakes_) : std::nullopt;
 }
 
 std::optional<YamlNodePtr> Presets::file_root(const YamlNode& node, std::string_view what) const {

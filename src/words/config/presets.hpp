@@ -4,6 +4,7 @@
 // name in the user's folder goes before them.
 #pragma once
 
+#include "config/own_trainer.hpp"
 #include "yaml/yaml_tree.hpp"
 
 #include <shardsweep/load.hpp>
@@ -41,6 +42,8 @@ class Presets {
   [[nodiscard]] std::optional<ModelSpec> model(const YamlNode& node) const;
   /// Or a file that holds what a `cluster:` map may hold: `calibrated/h100.yaml`.
   [[nodiscard]] std::optional<ClusterSpec> cluster(const YamlNode& node) const;
+  /// A file as those of sweeps/trainers: `./mine.yaml`.
+  [[nodiscard]] std::optional<OwnTrainer> trainer(const YamlNode& node) const;
   [[nodiscard]] Mistakes& mistakes() const { return mistakes_; }
 
  private:

@@ -14,6 +14,7 @@
 #include "yaml/readers.hpp"
 
 #include <shardsweep/command.hpp>
+#include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
@@ -294,11 +295,31 @@ std::string SweepReader::trainer_program(const std::string& word) const {
   return fs::absolute(beside).lexically_normal().string();
 }
 
+void SweepReader::read_own_trainer(const YamlNode& node) {
+  const auto own = presets_.trainer(node);
+  if (!own) return;
+  TrainerSpec& trainer = sweep_.runner.trainer;
+  trainer.log = own->log_of;
+  trainer.patterns = own->file.patterns;
+  // Known by its file, unless it is a kind of a trainer that is served.
+  const auto stem = fs::path(node.text).stem().string();
+  if (own->log_of.empty() && is_name(stem)) sweep_.runner.name = stem;
+  for (std::size_t i = 0; i < own->file.rules.size(); ++i) {
+    const TrainerRule& rule = own->file.rules[i];
+    sweep_.excludes.push_back(
+        {rule.when, rule.source.empty() ? rule.why : fmt::format("{} ({})", rule.why, rule.source),
+            own->positions[i]});
+  }
+}
+
 void SweepReader::read_trainer_log(const YamlNode& map) {
   TrainerSpec& trainer = sweep_.runner.trainer;
   const YamlNode* log = find(map, "log");
   const YamlNode* patterns = find(map, "patterns");
-  if (log != nullptr) {
+  if (log != nullptr && is_file_name(log->text)) {
+    read_own_trainer(*log);
+    if (trainer.log.empty() && trainer.patterns.empty()) return;
+  } else if (log != nullptr) {
     mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
     if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
       const auto hint = did_you_mean(trainer.log, trainer_names());
@@ -310,8 +331,10 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
       return;
     }
   }
-  if (patterns != nullptr)
-    mistakes_.assign(trainer.patterns, *patterns, read_texts(*patterns, "patterns"));
+  if (patterns != nullptr) {
+    const auto more = mistakes_.take(*patterns, read_texts(*patterns, "patterns"));
+    if (more) trainer.patterns.insert(trainer.patterns.end(), more->begin(), more->end());
+  }
   if (trainer.log.empty() && trainer.patterns.empty()) {
     const auto& at = *find(map, "argv");
     mistakes_.add(at,

@@ -156,6 +156,7 @@ class SweepReader {
   void read_trainer(const YamlNode& map);
   [[nodiscard]] std::string trainer_program(const std::string& word) const;
   void read_told(const YamlNode& map);
+  void read_own_trainer(const YamlNode& node);
   void read_trainer_log(const YamlNode& map);
   void read_trainer_files(const YamlNode& map);
   [[nodiscard]] Result<std::string> read_template(const YamlNode& node);

@@ -6,6 +6,7 @@
 #include "sweep/trainer_command.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/starts.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -15,7 +16,9 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -23,12 +26,13 @@ namespace {
 struct NewSweep {
   std::string name;
   ClusterSpec cluster;
-  std::vector<ModelSpec> models;          ///< one at least
-  std::string own_model;                  ///< as a section of the file, if it is no preset
-  bool whole_nodes = true;                ///< `worlds` counts nodes, else GPUs of one node
-  std::vector<std::int64_t> worlds;       ///< one at least
-  const TrainerStart* trainer = nullptr;  ///< null: shardbench
-  std::string trainer_rest;               ///< how it is started
+  std::vector<ModelSpec> models;           ///< one at least
+  std::string own_model;                   ///< as a section of the file, if it is no preset
+  bool whole_nodes = true;                 ///< `worlds` counts nodes, else GPUs of one node
+  std::vector<std::int64_t> worlds;        ///< one at least
+  const TrainerStart* trainer = nullptr;   ///< null: shardbench
+  std::shared_ptr<const TrainerFile> own;  ///< of a trainer that is not built in
+  std::string trainer_rest;                ///< how it is started
 };
 
 /// 1, 2, 4, … up to `most`, as far as each divides all of `numbers`.
@@ -202,7 +206,17 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   SHARDSWEEP_TRY(choose_worlds(options, sweep));
   sweep.name = sweep_name(options, sweep.models.front().name);
   if (!options.asked.trainer.empty()) {
-    SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
+    if (is_file_name(options.asked.trainer)) {
+      SHARDSWEEP_ASSIGN(auto own, load_trainer(options.asked.trainer));
+      if (own.start.rest.empty())
+        return fault(FaultKind::invalid_input,
+            fmt::format("{} does not say how it is started: 'start: {{text: …}}' does",
+                options.asked.trainer));
+      sweep.own = std::make_shared<const TrainerFile>(std::move(own));
+      sweep.trainer = &sweep.own->start;
+    } else {
+      SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
+    }
     SHARDSWEEP_ASSIGN(sweep.trainer_rest, rest_of(*sweep.trainer, sweep.models.front().name));
     const ModelSpec& model = sweep.models.front();
     const std::string what = untold_shape(placeholders_in(sweep.trainer_rest), {}, model);
@@ -284,8 +298,8 @@ extern const Command command_new{.name = "new",
           grammar.option("--cluster", options.asked.cluster, "PRESET",
               "Preset of the cluster. Default: this-machine.");
           grammar.option("--trainer", options.asked.trainer, "TRAINER",
-              fmt::format("Start this trainer in place of shardbench: {}. The file tells it "
-                          "every axis.",
+              fmt::format("Start this trainer in place of shardbench: {}, or a trainer's file of "
+                          "yours (./mine.yaml). The sweep tells it every axis.",
                   trainer_names()));
           grammar.option(
               "--nodes", options.asked.nodes, "N", "Number of nodes, or several: 1,2,4.");

@@ -5,11 +5,14 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "text/nearest.hpp"
 #include "text/units.hpp"
 #include "trainer/clean_line.hpp"
 #include "trainer/judge_log.hpp"
+#include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
+#include <shardsweep/load.hpp>
 #include <shardsweep/table.hpp>
 
 #include <fmt/format.h>
@@ -35,7 +38,7 @@ struct ReadLogOptions {
 };
 
 struct Candidate {
-  std::string_view name;
+  std::string name;
   LogReader reader;
 };
 
@@ -47,12 +50,26 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
     all.push_back({"patterns", std::move(reader)});
     return all;
   }
+  if (is_file_name(own.log)) {
+    SHARDSWEEP_ASSIGN(const auto file, load_trainer(own.log));
+    const std::vector<std::string_view> patterns(file.patterns.begin(), file.patterns.end());
+    SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
+    all.push_back({own.log, std::move(reader)});
+    return all;
+  }
   for (const Trainer& trainer : trainers()) {
     if (!own.log.empty() && trainer.name != own.log) continue;
     SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(log_patterns(trainer.name)));
-    all.push_back({trainer.name, std::move(reader)});
+    all.push_back({std::string(trainer.name), std::move(reader)});
   }
-  return all;
+  if (!all.empty()) return all;
+  std::vector<std::string_view> names;
+  for (const Trainer& trainer : trainers())
+    names.push_back(trainer.name);
+  return fault(FaultKind::invalid_input,
+      fmt::format("no trainer is called '{}'{} `shardsweep read-log --list` names all; a file of "
+                  "yours is ./mine.yaml.",
+          own.log, did_you_mean(own.log, names).empty() ? "." : did_you_mean(own.log, names)));
 }
 
 /// What is longer than a line that is read is passed over: a log may be one endless line.
@@ -95,8 +112,8 @@ std::size_t numbers_in(const TrainerLog& log) {
 }
 
 /// The reader that understood most of it.
-std::pair<std::string_view, TrainerLog> best_reading(const std::vector<Candidate>& all) {
-  std::pair<std::string_view, TrainerLog> best{all.front().name, all.front().reader.finish()};
+std::pair<std::string, TrainerLog> best_reading(const std::vector<Candidate>& all) {
+  std::pair<std::string, TrainerLog> best{all.front().name, all.front().reader.finish()};
   for (const auto& [name, reader] : all) {
     TrainerLog log = reader.finish();
     if (numbers_in(log) > numbers_in(best.second)) best = {name, std::move(log)};
@@ -245,9 +262,10 @@ extern const Command command_read_log{.name = "read-log",
               "Logs of one run, such as those of its ranks.");
           grammar.flag("--list", own.list, "List the trainers that are known, and what to set.");
           grammar
-              .option(
-                  "--log", own.log, "TRAINER", "Trainer that wrote the log. Default: found out.")
-              .one_of(names);
+              .option("--log", own.log, "TRAINER",
+                  "Trainer that wrote the log, or a trainer's file of yours (./mine.yaml). "
+                  "Default: found out.")
+              .offers(names);
           grammar
               .option("--pattern", own.patterns, "PATTERN",
                   "Your own pattern, such as 'step {iteration} took {step_ms} ms'; * is "

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer that is not built in: a file as those of sweeps/trainers, which a sweep names in `log`.
+// What it says becomes the sweep's own patterns and exclusions, so that a sweep that is stored
+// needs the file no more.
+#pragma once
+
+#include "trainer/trainer_file.hpp"
+#include "yaml/mistakes.hpp"
+#include "yaml/yaml_tree.hpp"
+
+#include <shardsweep/sweep.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep::config {
+
+struct OwnTrainer {
+  /// A served trainer whose lines it prints too (`log_of`); empty: none.
+  std::string log_of;
+  TrainerFile file;
+  std::vector<SourcePosition> positions;  ///< of file.rules
+};
+
+/// None where it has mistakes.
+[[nodiscard]] std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mistakes);
+
+}  // namespace shardsweep::config
