@@ -125,8 +125,11 @@ struct OutsideAttempt {
   SweepId sweep = 0;
   std::string slug;
   bool counted = false;
+  bool revoked = false;            ///< its trial was asked for once more
   SaidBy source = SaidBy::nobody;  ///< who has ended it
   std::string cause;
+  std::string host;       ///< of its allocation: the worker
+  bool measured = false;  ///< a late result is kept beside
 };
 
 /// What a request names.

@@ -2,6 +2,7 @@
 #include "daemon/outside.hpp"
 
 #include "fleet/allocation.hpp"
+#include "fleet/trial_change.hpp"
 #include "sweep/launch.hpp"
 #include "sweep/passed_variables.hpp"
 #include "sweep/trainer_command.hpp"
@@ -73,11 +74,12 @@ Result<void> check_asked(const HandOut& asked) {
 
 }  // namespace
 
-void Outside::take_back() {
+void Outside::take_back(AllocationId recorded) {
   std::map<AllocationId, std::string> over;
   const Timestamp now = parts_.clock.now();
   for (const auto& [id, row] : world_.allocations()) {
     if (!is_outside(row) || !live(row) || sweeps_.is_apart(row.sweep)) continue;
+    if (id == recorded && why_unwanted(world_, row).empty()) continue;
     if (std::string why = why_taken_back(world_, row, now); !why.empty())
       over.emplace(id, std::move(why));
   }
@@ -126,7 +128,7 @@ Result<Answer> Outside::next(const Request& request) {
   std::vector<AllocationId> given;
   for (const AllocationId id : before) {
     const bool held =
-        !asked.worker.empty() && worker_of(world_.allocations().at(id)) == asked.worker;
+        !asked.worker.empty() && worker_of(world_.allocations().at(id).host) == asked.worker;
     if (held && static_cast<std::int64_t>(given.size()) < asked.points) given.push_back(id);
   }
   HandOut wanted = asked;
@@ -218,77 +220,127 @@ Result<RecordsSummary> Outside::records_of(const OutsideResult& result, const Ou
   return records;
 }
 
-Result<Answer> Outside::record(const Request& request) {
-  if (request.names.size() != 1)
-    return fault(FaultKind::invalid_input, "record: name one point, by its id.");
-  const std::string& id = request.names.front();
-  take_back();
+const AttemptRow* Outside::open_attempt(const std::string& id) const {
   const auto found =
       std::find_if(world_.attempts().begin(), world_.attempts().end(), [&](const auto& entry) {
         return entry.second.nonce == id && entry.second.state != State::ended;
       });
-  if (found == world_.attempts().end()) return record_late(id, request.result);
-  const AttemptRow& attempt = found->second;
+  return found == world_.attempts().end() ? nullptr : &found->second;
+}
+
+Result<Answer> Outside::record(const Request& request) {
+  if (request.names.size() != 1)
+    return fault(FaultKind::invalid_input, "record: name one point, by its id.");
+  const std::string& id = request.names.front();
+  const AttemptRow* attempt = open_attempt(id);
+  take_back(attempt == nullptr ? 0 : attempt->allocation);
+  attempt = open_attempt(id);
+  return attempt == nullptr ? record_late(id, request.result)
+                            : record_open(*attempt, request.result);
+}
+
+Result<Answer> Outside::record_open(const AttemptRow& attempt, const OutsideResult& result) {
   const AllocationRow& allocation = world_.allocations().at(attempt.allocation);
   const SweepRow* sweep = world_.sweep(allocation.sweep);
   if (!is_outside(allocation) || sweep == nullptr)
     return fault(
         FaultKind::invalid_input, "record: this attempt is measured by shardsweep itself.");
   SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, attempt.trial));
-  SHARDSWEEP_TRY(check(request.result, point));
-  SHARDSWEEP_ASSIGN(const RecordsSummary records,
-      records_of(request.result, point, attempt, worker_of(allocation)));
+  SHARDSWEEP_TRY(check(result, point));
+  SHARDSWEEP_ASSIGN(
+      const RecordsSummary records, records_of(result, point, attempt, worker_of(allocation.host)));
   const AttemptId attempt_id = attempt.id;
   const TrialId trial_id = attempt.trial;
-  Ending ending{.outcome = request.result.outcome, .source = SaidBy::request};
-  if (request.result.outcome != Outcome::completed)
-    ending.cause = one_line(request.result.evidence, most_evidence);
+  const bool late = allocation.deadline <= parts_.clock.now();
+  Ending ending{.outcome = result.outcome, .source = SaidBy::request};
+  if (result.outcome != Outcome::completed) ending.cause = one_line(result.evidence, most_evidence);
   close_outside(
       {world_, parts_.clock.now()}, sweeps_.policy_of(sweep->id), allocation.id, ending, records);
   const TrialRow& trial = world_.trials().at(trial_id);
   const bool counted = world_.attempts().at(attempt_id).counted;
   Answer answer;
-  answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(request.result.outcome));
+  answer.text = fmt::format("{}: {}, recorded.", trial.slug, word_of(result.outcome));
+  if (late) answer.text += " Its lease was over, but nobody else has measured it.";
   if (!records.doubt.empty()) answer.text += fmt::format(" It is not ranked: {}.", records.doubt);
   if (trial.state != State::ended) answer.text += " It is tried once more.";
-  answer.counts = {{"counted", counted ? 1 : 0}, {"late", 0}, {"again", 0}};
+  answer.counts = {{"counted", counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 0}};
   return answer;
 }
 
-/// Its attempt has ended: it was recorded before, or its lease was over.
+Result<std::optional<OutsideAttempt>> Outside::known_attempt(const std::string& id) {
+  for (const auto& [number, attempt] : world_.attempts()) {
+    if (attempt.nonce != id || !attempt.ending) continue;
+    const AllocationRow& allocation = world_.allocations().at(attempt.allocation);
+    const TrialRow* trial = world_.trial(attempt.trial);
+    if (!is_outside(allocation) || trial == nullptr) break;
+    return OutsideAttempt{.attempt = number,
+        .trial = attempt.trial,
+        .sweep = trial->sweep,
+        .slug = trial->slug,
+        .counted = attempt.counted,
+        .revoked = attempt.revoked,
+        .source = attempt.ending->source,
+        .cause = attempt.ending->cause,
+        .host = allocation.host};
+  }
+  return parts_.store.outside_attempt(id);
+}
+
+/// Its attempt has ended: it was recorded before, or it was taken back.
 Result<Answer> Outside::record_late(const std::string& id, const OutsideResult& result) {
-  SHARDSWEEP_ASSIGN(const auto known, parts_.store.outside_attempt(id));
+  SHARDSWEEP_ASSIGN(const auto known, known_attempt(id));
   if (!known)
     return fault(FaultKind::invalid_input,
         fmt::format("no point that was handed out has the id {}", in_quotes(id)));
-  Answer answer;
-  if (known->source != SaidBy::daemon) {
-    answer.text = fmt::format("{}: it has its result already, which stays.", known->slug);
-    answer.counts = {{"counted", known->counted ? 1 : 0}, {"late", 0}, {"again", 1}};
-    return answer;
-  }
+  const bool late = known->source == SaidBy::daemon;
+  if (!late || known->measured)
+    return Answer{.text = fmt::format("{}: it has its result already, which stays.", known->slug),
+        .counts = {{"counted", known->counted ? 1 : 0}, {"late", late ? 1 : 0}, {"again", 1}}};
   const SweepRow* sweep = world_.sweep(known->sweep);
   if (sweep == nullptr) return fault(FaultKind::corrupt, "a trial without its sweep");
   SHARDSWEEP_ASSIGN(const OutsidePoint point, expected(*sweep, known->trial));
   SHARDSWEEP_TRY(check(result, point));
-  if (result.outcome == Outcome::completed) {
-    AddMeasurement late = measurement_of(result, point, {});
-    late.attempt = known->attempt;
-    late.trial = known->trial;
-    late.detail = encode_record(record_of(result, {}), id, parts_.clock.now());
-    world_.record(std::move(late));
+  if (is_still_wanted(world_, *known)) return record_anew(*known, result);
+  const TrialRow* trial = world_.trial(known->trial);
+  const std::string why = trial != nullptr && trial->outcome == Outcome::completed
+      ? "Its trial was measured meanwhile."
+      : known->cause;
+  keep_beside(id, *known, result, point, why);
+  return Answer{.text = fmt::format("{}: kept, and not counted: {}", known->slug, why),
+      .counts = {{"counted", 0}, {"late", 1}, {"again", 0}}};
+}
+
+/// Its trial waits: it is handed out to the same worker again, who is done with it.
+Result<Answer> Outside::record_anew(const OutsideAttempt& late, const OutsideResult& result) {
+  const TrialRow& trial = world_.trials().at(late.trial);
+  if (trial.state == State::ended) plan_again(*world_.edit(trial));
+  deciding_.hand_out(
+      late.sweep, {.points = 1, .lease_s = 0, .worker = worker_of(late.host), .trial = late.slug});
+  for (const AttemptId id : world_.index().attempts_at(late.trial)) {
+    const AttemptRow& attempt = world_.attempts().at(id);
+    if (attempt.state != State::ended) return record_open(attempt, result);
   }
-  answer.text = fmt::format("{}: kept, and not counted: {}", known->slug, known->cause);
-  answer.counts = {{"counted", 0}, {"late", 1}, {"again", 0}};
+  return fault(FaultKind::unavailable,
+      fmt::format("{} could not be handed out again; record it once more", in_quotes(late.slug)));
+}
+
+void Outside::keep_beside(const std::string& id, const OutsideAttempt& late,
+    const OutsideResult& result, const OutsidePoint& point, const std::string& why) {
+  if (result.outcome == Outcome::completed) {
+    AddMeasurement measured = measurement_of(result, point, worker_of(late.host));
+    measured.attempt = late.attempt;
+    measured.trial = late.trial;
+    measured.detail =
+        encode_record(record_of(result, worker_of(late.host)), id, parts_.clock.now());
+    world_.record(std::move(measured));
+  }
   world_.record(AddEvent{.at = parts_.clock.now(),
-      .sweep = known->sweep,
-      .trial = known->trial,
-      .attempt = known->attempt,
+      .sweep = late.sweep,
+      .trial = late.trial,
+      .attempt = late.attempt,
       .kind = EventKind::record,
       .detail = fmt::format("{}, kept and not counted: {}", word_of(result.outcome),
-          result.outcome == Outcome::completed ? known->cause
-                                               : one_line(result.evidence, most_evidence))});
-  return answer;
+          result.outcome == Outcome::completed ? why : one_line(result.evidence, most_evidence))});
 }
 
 }  // namespace shardsweep

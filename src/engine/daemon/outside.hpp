@@ -18,11 +18,12 @@ class Outside {
       Deciding& deciding)
       : parts_(parts), world_(world), sweeps_(sweeps), records_(records), deciding_(deciding) {}
 
-  /// What nobody waits for any more.
-  void take_back();
+  /// What nobody waits for any more, but for a wanted point whose result has just come.
+  void take_back(AllocationId recorded = 0);
   /// The points that the worker still holds, then new ones.
   [[nodiscard]] Result<Answer> next(const Request& request);
-  /// A second result of a point changes nothing; one that comes too late is kept beside.
+  /// A second result of a point changes nothing. One that comes after its lease counts if it
+  /// is still the first, else it is kept beside.
   [[nodiscard]] Result<Answer> record(const Request& request);
 
  private:
@@ -33,7 +34,14 @@ class Outside {
   [[nodiscard]] Result<OutsidePoint> expected(const SweepRow& sweep, TrialId trial);
   [[nodiscard]] Result<RecordsSummary> records_of(const OutsideResult& result,
       const OutsidePoint& point, const AttemptRow& attempt, const std::string& worker);
+  [[nodiscard]] const AttemptRow* open_attempt(const std::string& id) const;
+  [[nodiscard]] Result<Answer> record_open(const AttemptRow& attempt, const OutsideResult& result);
+  /// As it will be committed, else as it is stored.
+  [[nodiscard]] Result<std::optional<OutsideAttempt>> known_attempt(const std::string& id);
   [[nodiscard]] Result<Answer> record_late(const std::string& id, const OutsideResult& result);
+  [[nodiscard]] Result<Answer> record_anew(const OutsideAttempt& late, const OutsideResult& result);
+  void keep_beside(const std::string& id, const OutsideAttempt& late, const OutsideResult& result,
+      const OutsidePoint& point, const std::string& why);
 
   const DaemonParts& parts_;
   World& world_;

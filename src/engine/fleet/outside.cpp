@@ -93,12 +93,11 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row) {
   fold.world.edit(row)->draining = true;
 }
 
-std::string worker_of(const AllocationRow& row) {
-  return row.host.starts_with(named_worker) ? row.host.substr(named_worker.size()) : std::string();
+std::string worker_of(const std::string& host) {
+  return host.starts_with(named_worker) ? host.substr(named_worker.size()) : std::string();
 }
 
-std::string why_taken_back(const World& world, const AllocationRow& row, Timestamp now) {
-  if (row.deadline <= now) return "Its lease is over, and nobody has recorded a result.";
+std::string why_unwanted(const World& world, const AllocationRow& row) {
   const SweepRow* sweep = world.sweep(row.sweep);
   if (sweep == nullptr || sweep->state == SweepState::cancelled) return "Its sweep was cancelled.";
   for (const AttemptId id : open_attempts(world, row.id)) {
@@ -108,6 +107,19 @@ std::string why_taken_back(const World& world, const AllocationRow& row, Timesta
     if (trial == nullptr || trial->state == State::ended) return "Its trial was cancelled.";
   }
   return "";
+}
+
+std::string why_taken_back(const World& world, const AllocationRow& row, Timestamp now) {
+  if (std::string why = why_unwanted(world, row); !why.empty()) return why;
+  return row.deadline <= now ? "Its lease is over, and nobody has recorded a result." : "";
+}
+
+bool is_still_wanted(const World& world, const OutsideAttempt& late) {
+  const SweepRow* sweep = world.sweep(late.sweep);
+  const TrialRow* trial = world.trial(late.trial);
+  if (late.revoked || trial == nullptr || sweep == nullptr) return false;
+  if (sweep->state != SweepState::active) return false;
+  return trial->state == State::planned || trial->outcome == Outcome::lost;
 }
 
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,

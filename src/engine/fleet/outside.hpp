@@ -3,13 +3,16 @@
 //
 // Decision: A point is out in an allocation of its own that was claimed when it was made. So
 // what holds for all attempts holds for it: one counted result, retries, the search, deletion.
-// Nobody takes a point back before its lease is over or its trial is no longer wanted.
+// Nobody takes a point back before its lease is over or its trial is no longer wanted. A result
+// that comes after its lease counts if it is still the first: the point's own attempt if nobody
+// has noticed the end of the lease, else a new one, since an attempt that has ended stays so.
 #pragma once
 
 #include "fleet/fold.hpp"
 
 #include <shardsweep/outside.hpp>
 #include <shardsweep/records.hpp>
+#include <shardsweep/store.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -30,13 +33,17 @@ void hold_outside(Fold fold, const Policy& policy, const AllocationRow& row);
 /// A letter or digit, then at most 31 of these, '.', '_' and '-': it becomes part of a job's
 /// name.
 [[nodiscard]] bool is_worker_name(std::string_view name);
-/// Who was given a point; empty: somebody who has said no name.
-[[nodiscard]] std::string worker_of(const AllocationRow& row);
+/// Who was given a point, by its allocation's host; empty: somebody who has said no name.
+[[nodiscard]] std::string worker_of(const std::string& host);
 
-/// Why nobody waits for it any more: its lease is over, or its trial is not wanted. Empty: it
-/// is out.
+/// Why its trial is not wanted any more, whatever its lease says. Empty: it is.
+[[nodiscard]] std::string why_unwanted(const World& world, const AllocationRow& row);
+/// Why nobody waits for it any more: it is not wanted, or its lease is over. Empty: it is out.
 [[nodiscard]] std::string why_taken_back(
     const World& world, const AllocationRow& row, Timestamp now);
+/// Whether a result of an attempt that was taken back is still the first: nobody else has the
+/// point or has measured it, and nobody has asked for less or for a newer one.
+[[nodiscard]] bool is_still_wanted(const World& world, const OutsideAttempt& late);
 /// Its attempt ends so, and the allocation with it.
 void close_outside(Fold fold, const Policy& policy, AllocationId id, const Ending& ending,
     const std::optional<RecordsSummary>& records);

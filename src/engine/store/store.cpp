@@ -243,15 +243,17 @@ class SqliteStore final : public Store {
   Result<std::optional<OutsideAttempt>> outside_attempt(const std::string& nonce) override {
     return guarded([&]() -> std::optional<OutsideAttempt> {
       Statement select(database_,
-          "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.source, a.cause "
-          "FROM attempts AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
+          "SELECT a.id, a.trial, t.sweep, t.slug, a.counted, a.revoked, a.source, "
+          "a.cause, l.host, EXISTS (SELECT 1 FROM measurements WHERE attempt = a.id) FROM attempts "
+          "AS a JOIN trials AS t ON t.id = a.trial JOIN allocations "
           "AS l ON l.id = a.allocation WHERE a.nonce = ? AND l.backend = "
           "'outside'");
       auto row = select.use(nonce);
       if (!row.next()) return std::nullopt;
       return OutsideAttempt{row.integer(0), row.integer(1), row.integer(2), row.text(3),
-          row.integer(4) != 0, from_word<SaidBy>(row.text(5)).value_or(SaidBy::nobody),
-          row.text(6)};
+          row.integer(4) != 0, row.integer(5) != 0,
+          from_word<SaidBy>(row.text(6)).value_or(SaidBy::nobody), row.text(7), row.text(8),
+          row.integer(9) != 0};
     });
   }
   Result<std::vector<StopEvent>> stop_events() override {

@@ -108,8 +108,8 @@ extern const Command command_next{.name = "next",
               .whole_number(1, most_handed_out);
           grammar
               .option("--lease", own.lease, "DURATION",
-                  "For how long nobody else is given them. A result that comes later is "
-                  "kept, and not counted.")
+                  "For how long nobody else is given them. A result that comes later "
+                  "counts if nobody else has the point, and is kept beside otherwise.")
               .with_default();
           grammar.option("--as", own.worker, "NAME",
               "Who asks. The points that NAME still holds come first, so nothing is "
