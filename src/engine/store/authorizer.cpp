@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/authorizer.hpp"
 
+#include "filter/filter.hpp"
+
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -90,9 +92,10 @@ std::string Authorizer::refusal(int action, const char* first, const char* secon
     case SQLITE_RECURSIVE:
       return allowed_ == Allowed::query ? "" : "a sub-query";
     case SQLITE_FUNCTION:
-      return contains(functions_with_effect, text(second))
-          ? fmt::format("the function {}()", text(second))
-          : "";
+      if (allowed_ == Allowed::expression ? filter::knows_function(filter::Over::rows, text(second))
+                                          : !contains(functions_with_effect, text(second)))
+        return {};
+      return fmt::format("the function {}()", text(second));
     case SQLITE_UPDATE:
       // What SQLite says when it makes a table-valued function known (json_each,
       // pragma_table_info). Real updates of it need writable_schema, which is refused.

@@ -11,7 +11,7 @@ namespace shardsweep::sqlite {
 
 enum class Allowed : std::uint8_t {
   query,       ///< reading: SELECT with all that belongs to it, PRAGMAs that only tell
-  expression,  ///< one expression within one SELECT of ours: no sub-query
+  expression,  ///< one within one SELECT of ours: no sub-query, and the filter's functions
 };
 
 /// In force while it lives.

@@ -119,6 +119,9 @@ void try_expression(const std::string& where, const std::vector<std::string>& na
   try {
     const Statement compiled(scratch, "SELECT 1 FROM candidate WHERE (" + where + ")");
   } catch (const SqliteError& error) {
+    if (authorizer.refused().starts_with("the function"))
+      refuse(fmt::format("{} is not allowed (functions: {}). `shardsweep query` has all.",
+          authorizer.refused(), filter::functions_of(filter::Over::rows)));
     if (!authorizer.refused().empty())
       refuse(authorizer.refused() + " is not allowed, only an expression");
     auto words = error.fault().what;

@@ -35,12 +35,18 @@ Column axis_column(const AxisInfo& axis, const SweepSpec& sweep) {
   return column;
 }
 
-/// The same for the same arguments, no effect, and no result much longer than its arguments:
-/// what is cached and what a million points can afford.
 constexpr std::array<std::string_view, 27> known_functions{"abs", "ceil", "ceiling", "coalesce",
     "exp", "floor", "glob", "ifnull", "iif", "instr", "length", "like", "ln", "log", "log10",
     "log2", "lower", "max", "min", "mod", "nullif", "pow", "power", "round", "sign", "sqrt",
     "substr"};
+constexpr std::array<std::string_view, 22> functions_of_rows{"->", "->>", "current_date",
+    "current_time", "current_timestamp", "date", "datetime", "json_array_length", "json_extract",
+    "json_type", "json_valid", "julianday", "ltrim", "rtrim", "strftime", "substring", "time",
+    "trim", "typeof", "unicode", "unixepoch", "upper"};
+
+bool contains(const auto& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 /// Virtual-machine instructions between two looks, and looks per evaluation: an expression of
 /// 4096 bytes needs some thousands.
@@ -60,10 +66,7 @@ int authorize(void* /*self*/, int action, const char* /*first*/, const char* sec
     const char* /*database*/, const char* /*trigger*/) {
   if (action == SQLITE_SELECT) return SQLITE_OK;
   if (action != SQLITE_FUNCTION || second == nullptr) return SQLITE_DENY;
-  const auto name = lower(second);
-  const bool known =
-      std::find(known_functions.begin(), known_functions.end(), name) != known_functions.end();
-  return known ? SQLITE_OK : SQLITE_DENY;
+  return knows_function(Over::points, second) ? SQLITE_OK : SQLITE_DENY;
 }
 
 void set_limits(sqlite3* handle) {
@@ -266,7 +269,7 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
   }
   if (words.rfind(no_use, 0) == 0 || words.rfind(no_function, 0) == 0) {
     return fmt::format("unknown function '{}' (functions: {})",
-        rest(words.rfind(no_use, 0) == 0 ? no_use : no_function), fmt::join(known_functions, ", "));
+        rest(words.rfind(no_use, 0) == 0 ? no_use : no_function), functions_of(Over::points));
   }
   const bool prohibited = words.find("prohibited") != std::string::npos ||
       words.find("not authorized") != std::string::npos || words.rfind("no such table", 0) == 0 ||
@@ -275,6 +278,18 @@ std::string explain(std::string words, const std::vector<Column>& columns) {
 }
 
 }  // namespace
+
+bool knows_function(Over over, std::string_view name) {
+  const std::string word = lower(name);
+  return contains(known_functions, word) ||
+      (over == Over::rows && contains(functions_of_rows, word));
+}
+
+std::string functions_of(Over over) {
+  const auto text = fmt::format("{}", fmt::join(known_functions, ", "));
+  return over == Over::points ? text
+                              : fmt::format("{}, {}", text, fmt::join(functions_of_rows, ", "));
+}
 
 Result<std::unique_ptr<PointFilter>> compile(
     const std::vector<Column>& known, const std::vector<std::string>& expressions) {

@@ -40,6 +40,15 @@ inline constexpr std::size_t longest_expression = 4096;
 /// Lower case, ASCII alone, as SQLite compares names.
 [[nodiscard]] std::string lower(std::string_view text);
 
+/// What an expression is about: points of a plan, or rows of results (`--where`), which have
+/// texts, lists and times besides.
+enum class Over : std::uint8_t { points, rows };
+/// Functions that are the same for the same arguments, have no effect and no result much longer
+/// than their arguments, so that no evaluation runs long: SQLite looks at no clock within one.
+[[nodiscard]] bool knows_function(Over over, std::string_view name);
+/// Their names, for a message.
+[[nodiscard]] std::string functions_of(Over over);
+
 /// The name in SQLite's message about a column that is missing; empty for other messages. From
 /// 3.46 on a name in double quotes is shown with them, and advice follows it.
 [[nodiscard]] std::optional<std::string_view> missing_column(std::string_view message);

@@ -207,11 +207,18 @@ TEST_CASE("results are filtered and sorted by columns and vars and nothing else"
   for (const std::string where : {"1) OR (1", "1 -- ", "1 /*", "1; DROP TABLE trials", "(SELECT 1)",
            "tp in (select 1 from trials)", "1) UNION SELECT * FROM sweeps --", "nosuch = 1",
            "model = \"tiny\"", "load_extension('x')", "?1", "count(*) > 1", "exists (values (1))",
-           "1,1"}) {
+           "1,1", "printf('%.*c', 2000000000, 'x') = ''", "format('%d', tp) = ''",
+           "hex(zeroblob(1000000000)) = ''", "replace(trial, 'a', 'aa') = ''",
+           "randomblob(9) = ''"}) {
     CAPTURE(where);
     const auto refused = ask({.selection = {.where = where}});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().kind == FaultKind::invalid_input);
+  }
+  for (const std::string where : {"json_extract(hosts, '$[0]') = 'n1' or hosts ->> 0 = 'n2'",
+           "upper(model) LIKE 'TI%'", "ended_at < datetime('now')", "abs(tp) IN (1, 2)"}) {
+    CAPTURE(where);
+    CHECK(ask({.selection = {.where = where}}));
   }
   CHECK_FALSE(ask({.columns = {"trial\" FROM sweeps --"}}));
   CHECK_FALSE(ask({.sort = "1; DROP TABLE trials"}));
