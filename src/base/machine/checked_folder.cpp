@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -56,10 +59,24 @@ bool is_ours(uid_t owner, int folder) {
 
 constexpr mode_t by_others = S_IWGRP | S_IWOTH;
 
+/// Of a file of users or groups: not by the libraries of a directory service, which a static
+/// program can't load.
+template <class Entry>
+void each_entry(const char* file, Entry* (*next)(std::FILE*), const auto& use) {
+  std::FILE* entries = std::fopen(file, "re");
+  if (entries == nullptr) return;
+  while (const Entry* entry = next(entries))
+    use(*entry);
+  std::fclose(entries);
+}
+
 /// From one folder into the next, by descriptors: nobody can change what is behind.
 class Walk {
  public:
-  explicit Walk(fs::path path) : path_(std::move(path)) { put_back(path_); }
+  explicit Walk(fs::path path, std::string remedy = "Remove it, or use another --db.")
+      : path_(std::move(path)), remedy_(std::move(remedy)) {
+    put_back(path_);
+  }
 
   /// Stands at the end of the path, whatever is there.
   Result<Descriptor> to_end(struct stat& about) {
@@ -100,10 +117,8 @@ class Walk {
   Result<void> follow(const Descriptor& link, const fs::path& name, const struct stat& about) {
     const bool of_folder = about.st_uid == about_.st_uid && (about_.st_mode & by_others) == 0;
     if (about.st_uid != ::geteuid() && about.st_uid != 0 && !of_folder)
-      return refused(
-          "'{}' is a link that another user (uid {}) has made. Remove it, or use "
-          "another --db.",
-          shown(walked_ / name), about.st_uid);
+      return refused("'{}' is a link that another user (uid {}) has made. {}",
+          shown(walked_ / name), about.st_uid, remedy_);
     if (++links_ > most_links) return errno_error("cannot open " + shown(path_), ELOOP);
     std::string target(static_cast<std::size_t>(PATH_MAX), '\0');
     const ssize_t size = ::readlinkat(link.get(), "", target.data(), target.size());
@@ -114,6 +129,7 @@ class Walk {
   }
 
   fs::path path_;
+  std::string remedy_;
   fs::path walked_;             ///< for messages
   std::vector<fs::path> rest_;  ///< the next one is the last
   Descriptor here_;
@@ -243,6 +259,47 @@ Result<Descriptor> open_to_read(const fs::path& path) {
   Descriptor file(::open(path.c_str(), flags_to_read));
   SHARDSWEEP_TRY(check_to_read(file, path));
   return file;
+}
+
+bool has_own_group(uid_t user, gid_t group) {
+  std::string name;
+  each_entry("/etc/passwd", ::fgetpwent, [&](const passwd& entry) {
+    if (entry.pw_uid == user && name.empty()) name = entry.pw_name;
+  });
+  bool own = user == group;  // of a directory service the numbers tell
+  each_entry("/etc/group", ::fgetgrent, [&](const struct group& entry) {
+    if (entry.gr_gid != group) return;
+    own = user == group || name == entry.gr_name;
+    for (char** member = entry.gr_mem; *member != nullptr; ++member)
+      own = own && name == *member;
+  });
+  return own;
+}
+
+Result<void> check_configuration(const fs::path& file) {
+  struct stat about {};
+  if (::stat(file.c_str(), &about) != 0) return {};
+  if (S_ISREG(about.st_mode)) {
+    SHARDSWEEP_TRY(Walk(file, "Its lines would run as you: copy the file into a folder of yours.")
+                       .to_end(about));
+  }
+  const std::string path = shown(file);
+  const auto folder = [&] {
+    const fs::path parent = file.has_parent_path() ? file.parent_path() : fs::path(".");
+    return Descriptor(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  };
+  if (about.st_uid != 0 && !is_ours(about.st_uid, folder().get()))
+    return refused(
+        "'{}' belongs to another user (uid {}), whose lines would run as you. Read it, and copy "
+        "it to a file of your own.",
+        path, about.st_uid);
+  const bool own_group = has_own_group(about.st_uid, about.st_gid);
+  if ((about.st_mode & (own_group ? mode_t{S_IWOTH} : by_others)) != 0)
+    return refused(
+        "'{}' can be written by others (mode {:o}), whose lines would run as you. Read it, then: "
+        "chmod go-w {}",
+        path, about.st_mode & 07777, path);
+  return {};
 }
 
 Result<void> check_own_file(const fs::path& file) {

@@ -4,6 +4,7 @@
 #include "cli/session.hpp"
 #include "cli/telling.hpp"
 #include "cli/trainer_tree.hpp"
+#include "machine/checked_folder.hpp"
 #include "plan/plan.hpp"
 #include "slurm/words/options.hpp"
 #include "sweep/container_settings.hpp"
@@ -172,6 +173,7 @@ Result<SiteSpec> load_site_file(const Session& session, std::vector<std::string>
   const std::filesystem::path file = site_file_of(session);
   std::error_code ignored;
   if (session.options.site.empty() && !std::filesystem::exists(file, ignored)) return SiteSpec{};
+  SHARDSWEEP_TRY(check_configuration(file));
   OptionDesk desk;
   SHARDSWEEP_ASSIGN(SiteSpec site,
       load_site(file, [&desk](const std::string& option) { return desk.ask(option); }));
@@ -296,6 +298,7 @@ Result<SiteAccess> read_site(const Session& session) {
   }
   const std::string& named = access.site.job_template;
   if (!named.empty() && named.front() == '/') {
+    SHARDSWEEP_TRY(check_configuration(named));
     SHARDSWEEP_ASSIGN(access.job_template, read_file(named, longest_source));
     access.job_template_name = named;
     return access;
@@ -314,6 +317,15 @@ namespace {
 Result<SiteAccess> this_machine_site(const Session& session) {
   if (session.options.site.empty()) return SiteAccess{.backend = Backend::local};
   SHARDSWEEP_ASSIGN(SiteAccess access, read_site(session));
+  using Lines = std::pair<const char*, const std::vector<std::string>*>;
+  for (const auto& [key, lines] : {Lines("prolog", &access.site.prolog),
+           Lines("before", &access.site.before), Lines("after", &access.site.after)}) {
+    if (!lines->empty())
+      return fault(FaultKind::invalid_input,
+          fmt::format("{} has '{}': these lines run in jobs of Slurm and not on this machine. "
+                      "Name a site file without them, or leave --site out.",
+              site_file_of(session).string(), key));
+  }
   access.backend = Backend::local;
   return access;
 }
