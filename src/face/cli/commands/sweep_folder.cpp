@@ -39,6 +39,20 @@ Result<void> make_folder(const fs::path& folder) {
   return fault(FaultKind::unavailable, fmt::format("{}: {}", folder.string(), why.message()));
 }
 
+/// What a checkout may hold of this name and is no part of a folder of sweeps: a link would be
+/// written through to a file elsewhere, and means something that is in no review.
+Result<void> refuse_link(const fs::path& path, std::string_view what) {
+  std::error_code none;
+  if (!fs::is_symlink(path, none)) return {};
+  return fault(FaultKind::invalid_input,
+      fmt::format("{}: this is a link, and not a {}", path.string(), what));
+}
+
+Result<void> write_reviewed(const fs::path& file, const std::string& text) {
+  SHARDSWEEP_TRY(refuse_link(file, "file"));
+  return write_file_durably(file, text);
+}
+
 // ---- export
 
 Result<std::vector<std::string>> sweeps_to_export(Reader& reader, const Options& options) {
@@ -56,25 +70,24 @@ Result<std::vector<std::string>> sweeps_to_export(Reader& reader, const Options&
 Result<std::int64_t> export_baselines(const Session& session, const fs::path& folder) {
   SHARDSWEEP_ASSIGN(const auto names, baseline_names(session));
   if (names.empty()) return 0;
+  SHARDSWEEP_TRY(refuse_link(folder, "folder"));
   SHARDSWEEP_TRY(make_folder(folder));
   for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const Table kept, read_baseline(session, name));
     SHARDSWEEP_TRY(
-        write_file_durably(folder / (name + std::string(lines_ending)), baseline_text(kept)));
+        write_reviewed(folder / (name + std::string(lines_ending)), baseline_text(kept)));
   }
   return std::ssize(names);
 }
 
 // ---- import
 
-/// A regular file; a link would mean something that is in no review.
 Result<std::string> read_reviewed(const fs::path& file, std::size_t& left) {
+  SHARDSWEEP_TRY(refuse_link(file, "file"));
   std::error_code why;
-  const auto status = fs::symlink_status(file, why);
-  if (!fs::is_regular_file(status))
-    return fault(FaultKind::invalid_input,
-        fmt::format("{}: {}", file.string(),
-            fs::is_symlink(status) ? "this is a link, and not a file" : "this is no regular file"));
+  if (!fs::is_regular_file(file, why))
+    return fault(
+        FaultKind::invalid_input, fmt::format("{}: this is no regular file", file.string()));
   auto text = read_file(file, left);
   if (!text)
     return fault(FaultKind::invalid_input,
@@ -106,9 +119,7 @@ Result<std::vector<std::string>> names_with(const fs::path& folder, std::string_
 Result<void> read_baselines(
     const Session& session, const fs::path& folder, std::size_t& left, ReadFolder& read) {
   std::error_code none;
-  if (fs::is_symlink(folder, none))
-    return fault(FaultKind::invalid_input,
-        fmt::format("{}: this is a link, and not a folder", folder.string()));
+  SHARDSWEEP_TRY(refuse_link(folder, "folder"));
   SHARDSWEEP_ASSIGN(const auto names, names_with(folder, lines_ending));
   for (const auto& name : names) {
     const auto file = folder / (name + std::string(lines_ending));
@@ -276,9 +287,9 @@ Result<ExitCode> export_folder(const Session& session) {
   std::int64_t open = 0;
   for (const auto& name : names) {
     SHARDSWEEP_ASSIGN(const auto sweep, reader->sweep_lines(name));
-    SHARDSWEEP_TRY(write_file_durably(folder / (name + std::string(lines_ending)), sweep.lines));
+    SHARDSWEEP_TRY(write_reviewed(folder / (name + std::string(lines_ending)), sweep.lines));
     if (!sweep.file.empty())
-      SHARDSWEEP_TRY(write_file_durably(folder / (name + std::string(file_ending)), sweep.file));
+      SHARDSWEEP_TRY(write_reviewed(folder / (name + std::string(file_ending)), sweep.file));
     trials += sweep.trials;
     open += sweep.open;
   }
