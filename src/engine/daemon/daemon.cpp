@@ -90,6 +90,7 @@ Result<void> Daemon::reload() {
 
 Result<void> Daemon::tick() {
   Result<void> done = guarded([this] { return pass(); });
+  health_.note_unloaded(sweeps_.unloaded());
   return health_.note_pass(std::move(done), desk_.has_unsent());
 }
 

@@ -8,7 +8,10 @@
 
 #include <shardsweep/storage.hpp>
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +30,10 @@ class Health {
   void note_unreadable(
       const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why) {
     troubles_.set_unreadable(sweep, attempts, since, why);
+  }
+  /// The sweeps, by name, whose stored files can't be read, and why.
+  void note_unloaded(const std::map<std::string, std::string>& why) {
+    troubles_.set_unloaded(world_, why, parts_.clock.now());
   }
   /// Now or a moment ago: what has failed meanwhile is the storage's fault.
   [[nodiscard]] bool storage_fails() const;

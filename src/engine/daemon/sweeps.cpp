@@ -46,6 +46,25 @@ Result<void> Sweeps::keep_secrets(const std::string& name, SweepSpec& sweep) con
 }
 
 Result<SweepContext*> Sweeps::context_of(const SweepRow& sweep) {
+  auto context = read_context(sweep);
+  if (context) {
+    unloaded_.erase(sweep.id);
+  } else {
+    const std::string& why = context.error().what;
+    unloaded_[sweep.id] = why.substr(0, why.find('\n'));  // without what it quotes
+  }
+  return context;
+}
+
+std::map<std::string, std::string> Sweeps::unloaded() const {
+  std::map<std::string, std::string> names;
+  for (const auto& [id, why] : unloaded_) {
+    if (const SweepRow* sweep = world_.sweep(id)) names.emplace(sweep->name, why);
+  }
+  return names;
+}
+
+Result<SweepContext*> Sweeps::read_context(const SweepRow& sweep) {
   SweepContext& context = contexts_[sweep.id];
   if (context.site_text != sweep.site) {
     SHARDSWEEP_ASSIGN(context.site, load_site_text(sweep.site, "site of " + sweep.name));

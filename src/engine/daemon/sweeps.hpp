@@ -42,7 +42,12 @@ class Sweeps {
   [[nodiscard]] const SiteSpec& site_of(SweepId id) const { return known(id).site; }
   /// Of such a sweep: the daemon's own.
   [[nodiscard]] const Policy& policy_of(SweepId sweep) const;
-  void forget(SweepId id) { contexts_.erase(id); }
+  void forget(SweepId id) {
+    contexts_.erase(id);
+    unloaded_.erase(id);
+  }
+  /// By name, those whose files could not be read, and why.
+  [[nodiscard]] std::map<std::string, std::string> unloaded() const;
 
   /// These have stopped daemons (fleet/stops.hpp): nothing of them is read or decided.
   void hold_apart(std::set<SweepId> ids) { apart_ = std::move(ids); }
@@ -59,6 +64,7 @@ class Sweeps {
   void tell_searches();
 
  private:
+  [[nodiscard]] Result<SweepContext*> read_context(const SweepRow& sweep);
   [[nodiscard]] Result<void> keep_secrets(const std::string& name, SweepSpec& sweep) const;
   [[nodiscard]] const SweepContext& known(SweepId id) const;
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(
@@ -73,6 +79,7 @@ class Sweeps {
   const DaemonParts& parts_;
   World& world_;
   std::map<SweepId, SweepContext> contexts_;
+  std::map<SweepId, std::string> unloaded_;
   std::set<SweepId> apart_;
 };
 

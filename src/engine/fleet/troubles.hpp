@@ -7,6 +7,7 @@
 #include <shardsweep/storage.hpp>
 #include <shardsweep/trouble.hpp>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ class Troubles {
   /// Attempts of a sweep that have ended and can't be read, since when, and why; 0: none.
   void set_unreadable(
       const std::string& sweep, std::int32_t attempts, Timestamp since, const std::string& why);
+  /// Replaces the active sweeps, by name, whose files can't be read, and why.
+  void set_unloaded(
+      const World& world, const std::map<std::string, std::string>& why, Timestamp now);
   /// Of submissions: replaces what the rows said before, and drops refusals of sweeps that do
   /// not wait for a job any more.
   void set_submissions(const World& world);

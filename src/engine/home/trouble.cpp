@@ -234,6 +234,10 @@ std::string text(const Trouble& one) {
           "Sweep '{}': the records of {} can't be read{}: {}. What its job has measured since "
           "waits for that. After daemon.records_limit the attempt ends as lost.",
           one.where, counted(one.times, "ended attempt"), when, said);
+    case TroubleKind::unloaded:
+      return fmt::format(
+          "Nothing of sweep '{}' is started{}: {}. Submit its file again, or delete the sweep.",
+          one.where, when, said);
     default:
       return storage_text(one);
   }

@@ -36,6 +36,20 @@ void say_notes(const std::vector<std::string>& notes) {
 
 namespace {
 
+/// As the daemon will read it: what does not load there would wait for ever.
+Result<void> read_back(const SubmittedSweep& submission, const std::filesystem::path& presets) {
+  const auto refuse = [&](const Fault& why) {
+    return fault(FaultKind::invalid_input,
+        fmt::format("'{}' is not submitted: no daemon could read what is stored of it: {}",
+            submission.sweep->name, why.what));
+  };
+  const auto sweep = load_sweep_text(submission.resolved, submission.sweep->name, {presets, {}});
+  if (!sweep) return refuse(sweep.error());
+  if (submission.site.empty()) return {};
+  const auto site = load_site_text(submission.site, "site of " + submission.sweep->name);
+  return site ? Result<void>() : refuse(site.error());
+}
+
 /// Writes the inbox that the daemon takes over.
 Result<std::filesystem::path> write_submission(
     const Session& session, const Planned& planned, const SiteAccess& access) {
@@ -55,8 +69,6 @@ Result<std::filesystem::path> write_submission(
   submission.backend = access.backend;
   if (access.backend == Backend::slurm) {
     submission.site = explain_site(access.site);
-    // What the shell passes on has to be what a site file may say, or no daemon could read it.
-    SHARDSWEEP_TRY(load_site_text(submission.site, "site file with pass_env"));
     submission.job_template = access.job_template;
   } else if (access.site.notify.wanted()) {
     // Of a site that was named for this machine all else is in the sweep by now.
@@ -64,6 +76,7 @@ Result<std::filesystem::path> write_submission(
     told.notify = access.site.notify;
     submission.site = explain_site(told);
   }
+  SHARDSWEEP_TRY(read_back(submission, session.installation.presets));
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   SHARDSWEEP_TRY(write_inbox(file, submission, [&](const Point& point) {
     return TrialNames{names.identity(point), names.slug(point), names.lane_key(point)};

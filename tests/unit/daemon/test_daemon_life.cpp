@@ -450,6 +450,9 @@ TEST_CASE("a stored file that does not load stops its own sweep alone") {
     life.tick(0);
   }
   CHECK(life.trials("b") == "completed completed");
+  const auto log = must(read_file(life.home.database.parent_path() / "log", 1 << 20));
+  CHECK(log.find("trouble: Nothing of sweep 'a' is started") != std::string::npos);
+  CHECK(log.find("write ']' behind its last value. Submit its file again") != std::string::npos);
 }
 
 TEST_CASE("the elements of an array are submitted in one pass, however long their files take") {

@@ -50,6 +50,23 @@ TEST_CASE("a full disk that becomes read-only is one trouble, not two") {
   CHECK_FALSE(troubles.storage_fails());
 }
 
+TEST_CASE("a sweep whose file can't be read is a trouble while it is active and can't be read") {
+  WorldRows rows;
+  rows.sweeps[1] = {.id = 1, .name = "small"};
+  rows.sweeps[2] = {.id = 2, .name = "over", .state = SweepState::cancelled};
+  const World world(std::move(rows));
+  Troubles troubles;
+  troubles.set_unloaded(world, {{"small", "'program'"}, {"over", "'program'"}}, second);
+  troubles.set_unloaded(world, {{"small", "'program'"}}, 5 * second);
+  REQUIRE(troubles.shown(5 * second).size() == 1);
+  CHECK(
+      troubles.all().front() == Trouble{TroubleKind::unloaded, "small", "'program'", second, 1, 0});
+  CHECK(concerns(troubles.all().front(), "small"));
+  CHECK_FALSE(concerns(troubles.all().front(), "other"));
+  troubles.set_unloaded(world, {}, 6 * second);
+  CHECK(troubles.all().empty());
+}
+
 TEST_CASE("one look without an answer is not told, a silence of seconds is") {
   Troubles troubles;
   troubles.raise(TroubleKind::scheduler, "slurm", "no answer", 10 * second);
