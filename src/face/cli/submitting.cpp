@@ -166,7 +166,9 @@ Result<Answer> submit_plan(const Session& session, Planned planned) {
   if (access.backend == Backend::slurm) SHARDSWEEP_TRY(check_scripts(session, planned, access));
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
-  return ask_daemon(session, {.verb = Verb::submit, .inbox = inbox.string()},
+  Request request{.verb = Verb::submit, .inbox = inbox.string()};
+  if (access.backend == Backend::outside) return ask_writer(session, std::move(request));
+  return ask_daemon(session, std::move(request),
       {.sweep = planned.sweep.name, .trials = std::ssize(planned.plan.trials)});
 }
 
