@@ -203,15 +203,24 @@ Result<void> Spool::print(std::string_view rest) {
   if (file_ != nullptr) {
     std::rewind(file_);
     std::vector<char> part(std::size_t{64} * 1024);
-    while (const auto count = std::fread(part.data(), 1, part.size(), file_))
-      SHARDSWEEP_TRY(print_result({part.data(), count}));
+    std::string held;  // whole lines alone: a part may end within a character
+    while (const auto count = std::fread(part.data(), 1, part.size(), file_)) {
+      held.append(part.data(), count);
+      const std::size_t end = held.rfind('\n') + 1;
+      SHARDSWEEP_TRY(print_result(std::string_view(held).substr(0, end)));
+      held.erase(0, end);
+    }
     if (std::ferror(file_) != 0) return lost();
+    SHARDSWEEP_TRY(print_result(held));
   }
   return print_result(rest);
 }
 
 Result<void> print_result(std::string_view text) {
   Ongoing::end();
+  // A file gets the data; what others wrote into it must not act on a terminal.
+  const std::string shown = ::isatty(STDOUT_FILENO) == 1 ? for_terminal(text) : std::string();
+  if (!shown.empty()) text = shown;
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     // Who reads has seen enough (`results | head`): leave as every command does.
     if (errno == EPIPE) {

@@ -180,6 +180,33 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+namespace {
+
+/// Of a code of colour or weight that begins here; 0: another text.
+std::size_t colour_length(std::string_view text) {
+  if (!text.starts_with("\x1b[")) return 0;
+  const std::size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+}  // namespace
+
+std::string for_terminal(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    if (const std::size_t length = colour_length(text.substr(at)); length > 0) {
+      out += text.substr(at, length);
+      at += length;
+      continue;
+    }
+    const std::size_t end = std::min(text.find_first_of("\n\t\x1b", at + 1), text.size());
+    if (text[at] == '\n' || text[at] == '\t') out += text[at++];
+    out += printable(text.substr(at, end - at));
+    at = end;
+  }
+  return out;
+}
+
 std::string in_charset(std::string_view text, bool utf8) {
   if (utf8) return std::string(text);
   std::string out;

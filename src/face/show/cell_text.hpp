@@ -29,6 +29,10 @@ namespace shardsweep {
 /// are no UTF-8 become \xNN.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// Lines of an answer for a terminal: as printable() has them, but for the colours and weights
+/// that views put there.
+[[nodiscard]] std::string for_terminal(std::string_view text);
+
 /// Without UTF-8: × becomes x, … becomes ..., and other characters become \u{NNNN}.
 [[nodiscard]] std::string in_charset(std::string_view text, bool utf8);
 

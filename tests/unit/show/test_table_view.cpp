@@ -80,6 +80,15 @@ Table sample() {
 
 }  // namespace
 
+TEST_CASE("what others wrote acts on no terminal, and colours of views stay") {
+  CHECK(for_terminal("a,b\n\x1b]0;owned\x07,1\n") == "a,b\n\\x1b]0;owned\\x07,1\n");
+  CHECK(for_terminal("\x1b[48;5;21;38;5;1m 7 \x1b[0m\n\n") == "\x1b[48;5;21;38;5;1m 7 \x1b[0m\n\n");
+  CHECK(for_terminal("\x1b[2J\x1b[1") == "\\x1b[2J\\x1b[1");
+  CHECK(for_terminal("tr\u00e4ge\u202ex\n") == "tr\u00e4ge\\u{202e}x\n");
+  CHECK(for_terminal("\ta\r\n\t\n") == "\ta\\x0d\n\t\n");
+  CHECK(for_terminal("").empty());
+}
+
 TEST_CASE("a table lines up and shows units") {
   const TimeZone zone("UTC");
   CHECK(table_text(sample(), Format::table) ==
