@@ -164,6 +164,15 @@ Result<bool> live(Daemon& daemon, const DaemonParts& parts, const LifeOptions& o
   }
 }
 
+/// The database is busy because another daemon is at work: what one pass was to do is done by it.
+/// One that is silent does nothing.
+bool is_done_by_another(const DaemonParts& parts, const Fault& why) {
+  if (why.kind != FaultKind::busy) return false;
+  const auto holder = parts.store.lease_holder();
+  if (!holder || !*holder) return lock_holder(parts.home.lock()).has_value();
+  return to_seconds(parts.clock.now() - (*holder)->renewed) <= parts.policy.lease_ttl_s;
+}
+
 }  // namespace
 
 Result<bool> leave_if_idle(Daemon& daemon, const DaemonParts& parts) {
@@ -187,7 +196,12 @@ std::string describe(const LeaseHolder& holder) {
 
 Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   const StopSignals signals;
-  SHARDSWEEP_ASSIGN(const DaemonLock lock, await_database(parts, options, signals));
+  const auto lock = await_database(parts, options, signals);
+  if (!lock) {
+    // No word of it: cron would mail each.
+    if (options.once && is_done_by_another(parts, lock.error())) return false;
+    return tl::unexpected(lock.error());
+  }
   fail_point("daemon.leased");
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());

@@ -11,7 +11,7 @@ namespace shardsweep {
 
 struct LifeOptions {
   bool until_idle = false;  ///< ends when nothing runs, waits to run or has been asked for
-  bool once = false;        ///< `tick`: one pass
+  bool once = false;        ///< `tick`: one pass, or none if another daemon is at work
   /// Answers the requests that are there and ends; sweeps that wait stay as they are.
   bool serve_only = false;
   double first_work_s = 0;         ///< one that has had nothing to do yet waits so long for it

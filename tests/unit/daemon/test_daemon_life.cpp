@@ -115,6 +115,18 @@ TEST_CASE("a daemon is told that another host has its database") {
       std::string::npos);
 }
 
+TEST_CASE("a single pass has nothing to do and to say beside a daemon that is at work") {
+  Life life;
+  life.leave_sweep();
+  must(life.store.take_lease(life.other_host()));
+  LifeOptions once;
+  once.once = true;
+  const auto left = run_daemon(life.quick_parts(), once);
+  REQUIRE(left);
+  CHECK_FALSE(*left);
+  CHECK(life.sql("SELECT host FROM lease") == "login2");
+}
+
 TEST_CASE("a daemon takes over from another host when it is told to") {
   Life life;
   life.leave_sweep();
