@@ -7,7 +7,10 @@
 
 #include <fmt/format.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 namespace shardsweep {
@@ -67,9 +70,7 @@ void Health::look_at_home(bool failed) {
   auto fault = doubtful ? try_storage(folder) : look_at_storage(folder);
   if (!fault) fault = look_at_storage(parts_.home.database.parent_path());
   // What works goes on making folders: the lock's file alone shows that they are new ones.
-  std::error_code error;
-  if (!fault && !std::filesystem::exists(parts_.home.lock(), error) && !error)
-    fault = StorageFault{StorageProblem::gone, "deleted"};
+  if (!fault) fault = look_at_lock();
   troubles_.set_storage(folder.string(), fault, parts_.clock.now());
   if (fault && fault->problem == StorageProblem::gone) {
     if (!folder_gone_since_) folder_gone_since_ = now;
@@ -77,6 +78,19 @@ void Health::look_at_home(bool failed) {
     folder_gone_since_.reset();
   }
   if (fault) storage_failed_at_ = now;
+}
+
+/// By its name, as the next daemon will find it. If it lies on another device, a file system has
+/// died and was mounted again: what this daemon has open is on the dead one.
+std::optional<StorageFault> Health::look_at_lock() {
+  struct stat about {};
+  if (::stat(parts_.home.lock().c_str(), &about) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return std::nullopt;
+    return StorageFault{StorageProblem::gone, "deleted"};
+  }
+  if (device_ == 0) device_ = about.st_dev;
+  if (device_ == about.st_dev) return std::nullopt;
+  return StorageFault{StorageProblem::gone, "mounted again"};
 }
 
 /// Now or a moment ago: what has failed meanwhile is the storage's fault.
@@ -106,8 +120,9 @@ Result<void> Health::note_pass(Result<void> pass, bool unsent) {
   const bool gone = folder_gone_since_ && parts_.clock.steady() - *folder_gone_since_ >= gone_limit;
   if (gone)
     return fault(FaultKind::rejected,
-        fmt::format("the folder {} was deleted or moved, so the daemon ends. Running "
-                    "jobs go on; submit the sweep again to find them",
+        fmt::format(
+            "the folder {} was deleted, moved or mounted again, so the daemon ends. Running "
+            "jobs go on; submit the sweep again to find them",
             parts_.home.dir().string()));
   return pass;
 }

@@ -44,6 +44,7 @@ class Health {
  private:
   using Steady = std::chrono::steady_clock::time_point;
   void look_at_home(bool failed);
+  [[nodiscard]] std::optional<StorageFault> look_at_lock();
   void tell_troubles();
 
   const DaemonParts& parts_;
@@ -56,6 +57,7 @@ class Health {
   std::optional<Steady> storage_failed_at_;
   std::optional<Steady> folder_gone_since_;
   bool storage_doubted_ = false;
+  dev_t device_ = 0;  ///< of the lock, when it was first seen; 0: not yet
 };
 
 }  // namespace shardsweep

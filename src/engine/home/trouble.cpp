@@ -176,7 +176,7 @@ std::string storage_text(const Trouble& one) {
           one.where, when, words(one.detail), goes_on);
     case TroubleKind::folder_gone:
       return fmt::format(
-          "The folder {} was deleted or moved{}. Put it back, or submit the "
+          "The folder {} was deleted, moved or mounted again{}. Put it back, or submit the "
           "sweep again.",
           one.where, when);
     default:

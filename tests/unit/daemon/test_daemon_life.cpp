@@ -467,6 +467,21 @@ TEST_CASE("a stored file that does not load stops its own sweep alone") {
   CHECK(log.find("write ']' behind its last value. Submit its file again") != std::string::npos);
 }
 
+TEST_CASE("a daemon leaves a folder that died and was mounted again") {
+  Life life;
+  life.submit({});
+  life.tick(3);
+  // By its name the lock is there, on another device.
+  std::filesystem::remove(life.home.lock());
+  std::filesystem::create_symlink("/proc/self/status", life.home.lock());
+  Result<void> pass;
+  for (int turns = 0; pass && turns < 10; ++turns)
+    pass = life.try_pass(3);
+  REQUIRE_FALSE(pass);
+  CHECK(pass.error().what.find("mounted again, so the daemon ends") != std::string::npos);
+  CHECK_FALSE(life.alive());
+}
+
 TEST_CASE("the elements of an array are submitted in one pass, however long their files take") {
   PlayedSite site;
   site.clock.step = 30'000;
