@@ -279,7 +279,15 @@ function changed(what) {
   history.replaceState(null, '', linkOf());
   clearTimeout(timer);
   timer = setTimeout(answerAll, 60);
-  $('.answers').classList.add('stale');
+  for (const panel of document.querySelectorAll(panels)) panel.classList.add('stale');
+}
+
+// Each shows what was asked before until its own answer is there.
+const panels = '.answers > section, #held, #batch-says';
+const of_slow = ['#held', '#batch-says', '#gpus-card', '#splits-card', '#sizes-card'];
+
+function fresh(...selectors) {
+  for (const selector of selectors) $(selector).classList.remove('stale');
 }
 
 function answerAll() {
@@ -294,11 +302,18 @@ function answerAll() {
     say('#batch-says', batch.text || '');
     $('#batch-says').className = batch.too_few ? 'note' : 'faint';
   });
-  slow.ask('held', question(['held']), (answer) => say('#held', last && answer.held ? answer.held.text || '' : ''));
-  slow.ask('gpus', question(['gpus']), (answer) => showGpus(answer.gpus));
+  slow.ask('held', question(['held']), (answer) => {
+    say('#held', last && answer.held ? answer.held.text || '' : '');
+    fresh('#held');
+  });
+  slow.ask('gpus', question(['gpus']), (answer) => {
+    showGpus(answer.gpus);
+    fresh('#gpus-card');
+  });
   slow.ask('splits', question(['splits', 'sizes']), (answer) => {
     showPairs(answer.splits, 'splits', 'tp', 'pp', '#split-says');
     showPairs(answer.sizes, 'sizes', 'micro_batch', 'zero', '#size-says');
+    fresh('#splits-card', '#sizes-card');
     document.body.dataset.allMs = Math.round(performance.now() - begun);
     document.body.dataset.answers = Number(document.body.dataset.answers || 0) + 1;
   });
@@ -342,7 +357,9 @@ function showBars(layouts, capacity) {
 }
 
 function showCard(answer) {
-  $('.answers').classList.remove('stale');
+  for (const panel of document.querySelectorAll(panels)) {
+    if (!of_slow.some((selector) => panel.matches(selector))) panel.classList.remove('stale');
+  }
   const card = answer.card || {};
   last = card.layouts && card.layouts.length > 0 ? card : null;
   say('#wrong', answer.error || card.why || '');

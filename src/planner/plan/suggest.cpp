@@ -381,7 +381,8 @@ class LayoutJudge {
     layout.limit =
         fmt::format("{:.0f} % of the step {}.", 100 * time.*part.seconds / time.step_s, limit.what);
     layout.remedy = limit.remedy;
-    layout.computes = part.name == parts.front().name;
+    layout.computes = time.*parts.front().seconds / time.step_s;
+    layout.waits = part.name != parts.front().name;
   }
 
   const SuggestRequest& request_;
@@ -613,8 +614,10 @@ class Suggester {
         {"Does the batch have a sample for each GPU?", samples >= request_.gpus,
             fmt::format("{} for {}", counted(samples, "sample"), counted(request_.gpus, "GPU"))});
     const auto& best = suggestion_.layouts.front();
-    suggestion_.flow.push_back(
-        {"Does the fastest layout mostly compute?", best.computes, best.limit});
+    constexpr double mostly = 0.5;
+    suggestion_.flow.push_back({"Does the fastest layout mostly compute?", best.computes > mostly,
+        fmt::format("{:.0f} % of the step computes{}", 100 * best.computes,
+            best.waits ? fmt::format("; {}", best.limit) : ".")});
   }
 
   const SuggestRequest& request_;

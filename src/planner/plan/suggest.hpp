@@ -61,7 +61,8 @@ struct SuggestedLayout {
   double mfu = 0;                                    ///< 0: unknown
   std::string limit;                                 ///< what it waits for most
   std::string remedy{};                              ///< what would help; for the fastest, nothing
-  bool computes = false;                             ///< computation is the largest part
+  double computes = 0;                               ///< share of the step
+  bool waits = false;                                ///< `limit` is another part than that
   std::shared_ptr<const MeasuredLayout> measured{};  ///< null: it has not run
 };
 
