@@ -18,12 +18,8 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** 4Mi, 1M or 4194304; NaN if it is none of these. */
-function countOf(text) {
-  const found = /^\s*([\d,]+)\s*(Ki|Mi|Gi|k|M)?\s*$/.exec(String(text));
-  const units = {Ki: 1024, Mi: 1048576, Gi: 1073741824, k: 1000, M: 1000000};
-  return found ? Number(found[1].replaceAll(',', '')) * (units[found[2]] || 1) : NaN;
-}
+/** A number as a sweep file writes it: the planner reads its unit. */
+const written = (text) => String(text).replaceAll(',', '').trim();
 
 function stateOfLink() {
   const read = structuredClone(first);
@@ -79,8 +75,8 @@ const clusterOf = () => state.rates || presets.clusters[state.cluster];
 function question(words, more = {}) {
   const locks = Object.entries(state.locks).map(([name, value]) => `${name}=${value}`).join(' ');
   return {
-    ask: words, model: modelOf(), cluster: clusterOf(), gpus: Number(state.gpus), seq_len: countOf(state.seq_len),
-    batch_tokens: countOf(state.batch_tokens), dtype: state.dtype, family: state.family, locks, layout: state.layout,
+    ask: words, model: modelOf(), cluster: clusterOf(), gpus: written(state.gpus), seq_len: written(state.seq_len),
+    batch_tokens: written(state.batch_tokens), dtype: state.dtype, family: state.family, locks, layout: state.layout,
     trainer: state.trainer,
     presets: {model: state.numbers ? '' : state.model, cluster: state.rates || learntOf() ? '' : state.cluster},
     learnt: learntOf(), ...more,

@@ -3,6 +3,7 @@
 
 #include "plan/described_json.hpp"
 #include "sweep/axis_setting.hpp"
+#include "text/units.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -39,6 +40,11 @@ Result<std::string> text_of(const Json& question, std::string_view key) {
 Result<std::int64_t> number_of(const Json& question, std::string_view key, std::int64_t most,
     std::optional<std::int64_t> otherwise = {}) {
   const auto found = question.find(key);
+  if (found != question.end() && found->is_string()) {
+    const auto count = config::parse_count(found->get<std::string>(), {1, most, key});
+    return count ? Result<std::int64_t>(*count)
+                 : refuse_json(fmt::format("{}: {}", key, count.error()));
+  }
   if (found != question.end()) return whole_in_json(*found, key, 1, most);
   if (otherwise) return *otherwise;
   return refuse_json(fmt::format("{} is missing", key));

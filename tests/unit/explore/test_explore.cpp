@@ -118,6 +118,15 @@ TEST_CASE("what is wrong with a question is said by its key") {
   question = asks({"card"});
   question["locks"] = "tq=8";
   CHECK(told(question).contains("error"));
+  // Numbers with units, as a sweep file has them, and its words about others.
+  question = asks({"card"});
+  const auto in_digits = told(question);
+  question["seq_len"] = "4Ki";
+  question["batch_tokens"] = "4Mi";
+  question["gpus"] = "64";
+  CHECK(told(question) == in_digits);
+  question["seq_len"] = "8K";
+  CHECK(told(question).at("error") == "seq_len: '8K' has an unknown unit; write '8Ki' or '8k'");
   // A part that fails leaves the others.
   question = asks({"card", "flags"});
   question["trainer"] = "no-such-trainer";
