@@ -35,9 +35,12 @@ std::string unquoted(std::string_view text) {
 }
 
 void set(Cause& cause, std::string_view key, std::string_view text) {
-  constexpr std::array<std::string_view, 4> places{"line", "exception", "frame", "progress"};
-  constexpr std::array<std::string_view, 5> weights{"fact", "cause", "end", "late", "symptom"};
-  constexpr std::array<std::string_view, 3> whens{"always", "untrained", "other-memory"};
+  constexpr std::array<std::string_view, 6> places{
+      "line", "exception", "class", "frame", "loop", "progress"};
+  constexpr std::array<std::string_view, 6> weights{
+      "fact", "cause", "end", "late", "symptom", "hint"};
+  constexpr std::array<std::string_view, 5> whens{
+      "always", "untrained", "set-up", "network", "other-memory"};
   constexpr std::array<std::pair<std::string_view, std::string Cause::*>, 7> texts{
       {{"name", &Cause::name}, {"pattern", &Cause::pattern}, {"whose", &Cause::whose},
           {"remedy", &Cause::remedy}, {"source", &Cause::source}, {"since", &Cause::since},
@@ -76,7 +79,8 @@ class Index {
       const std::string_view piece = longest_piece(causes[i].pattern);
       if (piece.size() < gram)
         throw std::invalid_argument("less than 4 bytes to look for: " + causes[i].name);
-      slots_[slot_of(piece.data() + (piece.size() - gram) / 2)].push_back(i);
+      const std::uint32_t bytes = bytes_at(piece.data() + (piece.size() - gram) / 2);
+      slots_[slot_of(bytes)].push_back({bytes, i});
     }
     for (std::size_t i = 0; i < slots_.size(); ++i)
       used_[i] = !slots_[i].empty();
@@ -85,31 +89,44 @@ class Index {
   [[nodiscard]] const Cause* find(std::string_view line, LinePlace place) const {
     std::size_t best = causes_.size();
     for (std::size_t at = 0; at + gram <= line.size(); ++at) {
-      const std::size_t slot = slot_of(line.data() + at);
+      const std::uint32_t bytes = bytes_at(line.data() + at);
+      const std::size_t slot = slot_of(bytes);
       if (!used_[slot]) continue;
-      for (const std::size_t one : slots_[slot]) {
-        if (one < best && fits(causes_[one], line, place)) best = one;
+      for (const Entry& one : slots_[slot]) {
+        if (one.bytes == bytes && one.cause < best && fits(causes_[one.cause], line, place))
+          best = one.cause;
       }
     }
     return best < causes_.size() ? &causes_[best] : nullptr;
   }
 
  private:
-  static std::size_t slot_of(const char* text) {
+  struct Entry {
+    std::uint32_t bytes;
+    std::size_t cause;
+  };
+  static std::uint32_t bytes_at(const char* text) {
     std::uint32_t bytes = 0;
     std::memcpy(&bytes, text, gram);
-    return (bytes * 2654435761U) >> 20U;
+    return bytes;
+  }
+  static std::size_t slot_of(std::uint32_t bytes) { return (bytes * 2654435761U) >> 20U; }
+  /// Place that holds this one.
+  static LinePlace base_of(LinePlace place) {
+    if (place == LinePlace::error_class) return LinePlace::exception;
+    if (place == LinePlace::loop) return LinePlace::frame;
+    return place == LinePlace::progress ? LinePlace::line : place;
   }
   static bool fits(const Cause& cause, std::string_view line, LinePlace place) {
-    const bool there = cause.where == place ||
-        (cause.where == LinePlace::line && place != LinePlace::frame) ||
-        (cause.where == LinePlace::progress && place == LinePlace::line);
+    const bool there = cause.where == place || base_of(cause.where) == place ||
+        (cause.where == LinePlace::line && place == LinePlace::exception);
+    if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
     return there && matches(line, cause.pattern) &&
         (cause.when != When::other_memory || other_memory_in(line));
   }
 
   std::span<const Cause> causes_;
-  std::array<std::vector<std::size_t>, 4096> slots_;
+  std::array<std::vector<Entry>, 4096> slots_;
   std::array<bool, 4096> used_{};
 };
 

@@ -13,8 +13,8 @@
 
 namespace shardsweep {
 
-/// Places in which the words of a cause count. `progress`: they tell that a train step was done.
-enum class LinePlace : std::uint8_t { line, exception, frame, progress };
+/// Places in which the words of a cause count: causes.yaml, `where`.
+enum class LinePlace : std::uint8_t { line, exception, error_class, frame, loop, progress };
 
 /// How much a line says against others, the most first.
 enum class Strength : std::uint8_t {
@@ -23,10 +23,11 @@ enum class Strength : std::uint8_t {
   end,      ///< how it ended, if nothing else tells why
   late,     ///< may have been survived: the last one counts
   symptom,  ///< follows from another failure
+  hint,     ///< tells that something failed, not what
 };
 
-/// Conditions besides the words.
-enum class When : std::uint8_t { always, untrained, other_memory };
+/// Conditions besides the words: causes.yaml, `when`.
+enum class When : std::uint8_t { always, untrained, set_up, network, other_memory };
 
 struct Cause {
   std::string name, pattern;  ///< the pattern as in pattern.hpp
@@ -45,7 +46,7 @@ struct Cause {
 [[nodiscard]] std::vector<Cause> read_causes(std::string_view yaml);
 
 /// The first built-in cause for a line that stands there; null: none. An exception is a line
-/// as well, and a line may tell of progress.
+/// as well, and has a class; a line may tell of progress, and a frame that training goes on.
 [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place);
 
 }  // namespace shardsweep

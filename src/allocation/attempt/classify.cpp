@@ -223,7 +223,8 @@ bool tells_nothing(const Evidence& one) {
 }
 
 void take_over(Evidence& one, int rank, const LogFinding& finding) {
-  if (finding.rule.empty()) {  // another rank's log may still explain a step
+  if (finding.rule.empty() ||
+      finding.strength == Strength::hint) {  // another rank's log may still explain a step
     const std::string end = one.ending.signal != 0
         ? "was ended by " + signal_name(one.ending.signal)
         : fmt::format("exited with {}", one.ending.exit_code);

@@ -12,6 +12,7 @@
 #include <charconv>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace shardsweep {
 namespace {
@@ -23,7 +24,9 @@ constexpr std::size_t looked_at = 4096;
 
 /// Takes the next line off `text`. A progress bar's lines end with a carriage return.
 std::string_view next_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find_first_of("\n\r"), text.size());
+  const auto stop =
+      std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; });
+  const auto end = static_cast<std::size_t>(stop - text.begin());
   const std::string_view line = text.substr(0, std::min(end, looked_at));
   text.remove_prefix(std::min(end + 1, text.size()));
   return line;
@@ -79,11 +82,13 @@ Said said_in(std::string_view line) {
 bool is_exception(std::string_view text, bool traced) {
   constexpr std::string_view letters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
-  constexpr std::array<std::string_view, 6> ends{
-      "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout"};
+  constexpr std::array<std::string_view, 7> ends{
+      "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout", "StopIteration"};
   const std::size_t end = std::min(text.find_first_not_of(letters), text.size());
   const std::string_view name = text.substr(0, end);
-  const std::string_view rest = text.substr(end);
+  std::string_view rest = text.substr(end);
+  // Ray tells whose error it passes on: "RayTaskError(ValueError): …".
+  if (rest.starts_with('(')) rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
   const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ");
   if (name.empty() || !alone || (name.front() >= '0' && name.front() <= '9')) return false;
   const std::size_t dot = name.rfind('.');
@@ -106,6 +111,7 @@ struct Event {
   std::string_view line{};
   bool exception = false;
   int by = -1;
+  bool set_up = false;  ///< its traceback is known, and has no train step
 
   [[nodiscard]] bool symptom() const {
     return cause != nullptr && cause->weight == Strength::symptom;
@@ -117,6 +123,7 @@ struct Event {
     if (cause->weight == Strength::fact) return 0;
     if (cause->weight == Strength::end) return 5;
     if (cause->weight == Strength::symptom) return 6;
+    if (cause->weight == Strength::hint) return 7;
     if (cause->outcome == Outcome::comm_error) return 4;
     return exception ? 1 : 3;
   }
@@ -124,12 +131,15 @@ struct Event {
 
 /// Output of one rank, or of nobody by name.
 struct Printer {
-  std::optional<Event> error;  ///< the last one that counts
-  std::string_view frame{};
-  bool traced = false;   ///< within a traceback
-  bool chained = false;  ///< the next error was raised because of the last one
-  bool aside = false;    ///< the next error is of a thread, or was ignored
-  bool reason = false;   ///< NCCL's reason for the last error follows
+  std::optional<Event> error;    ///< the last one that counts
+  std::string_view frame{};      ///< last file of the traceback
+  const Cause* stage = nullptr;  ///< what its frames tell
+  bool in_loop = false;          ///< one of them is of a train step
+  std::string_view prefix{};     ///< of a logger, before each line of the traceback
+  bool traced = false;           ///< within a traceback
+  bool chained = false;          ///< the next error was raised because of the last one
+  bool aside = false;            ///< the next error is of a thread, or was ignored
+  bool reason = false;           ///< NCCL's reason for the last error follows
 };
 
 class Reading {
@@ -138,6 +148,7 @@ class Reading {
   [[nodiscard]] std::optional<Event> verdict() const;
 
  private:
+  static void take_frame(Printer& printer, std::string_view line);
   void take_error(Printer& printer, const Said& said);
   void take_line(const Said& said);
   void keep(const Event& event) {
@@ -160,23 +171,65 @@ class Reading {
   int root_ = -1;
 };
 
+/// What stood before "Traceback" stands before its other lines, but for the time.
+std::string_view without_prefix(const Printer& printer, std::string_view text) {
+  const std::size_t length = printer.prefix.size();
+  constexpr std::size_t end = 2;
+  const bool has = printer.traced && length >= end && text.size() > length &&
+      text.substr(length - end, end) == printer.prefix.substr(length - end);
+  return has ? text.substr(length) : text;
+}
+
+void begin_traceback(Printer& printer) {
+  printer.traced = true;
+  printer.frame = {};
+  printer.stage = nullptr;
+  printer.in_loop = false;
+}
+
+void Reading::take_frame(Printer& printer, std::string_view line) {
+  if (line.starts_with("  File \"")) {
+    printer.frame = line;
+    printer.traced = true;
+  }
+  const Cause* cause = cause_for(line, LinePlace::frame);
+  if (cause == nullptr) return;
+  if (cause->where == LinePlace::loop) {
+    printer.in_loop = true;
+  } else if (cause->when != When::network && (printer.stage == nullptr || cause < printer.stage)) {
+    printer.stage = cause;
+  }
+}
+
 void Reading::take_error(Printer& printer, const Said& said) {
-  Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by};
-  const bool network = error.cause != nullptr && error.cause->outcome == Outcome::comm_error;
-  if (network) {
-    if (const Cause* frame = cause_for(printer.frame, LinePlace::frame)) error.cause = frame;
+  Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
+      !printer.frame.empty() && !printer.in_loop};
+  const Cause* last = cause_for(printer.frame, LinePlace::frame);
+  if (error.cause == nullptr) {
+    error.cause = printer.stage;
+  } else if (error.cause->outcome == Outcome::comm_error && last != nullptr &&
+      last->when == When::network) {
+    error.cause = last;
   }
   const bool aside = printer.aside;
   const bool chained = printer.chained;
-  printer.frame = {};
+  begin_traceback(printer);
   printer.traced = printer.chained = printer.aside = printer.reason = false;
   if (aside) {
     if (error.cause != nullptr && !aside_) aside_ = error;
     return;
   }
   if (printer.error) {
-    const bool explains = chained && printer.error->cause != nullptr && error.cause == nullptr;
-    if (explains || (error.symptom() && !printer.error->symptom())) return;
+    // What was raised on the way out explains nothing that the first error has told.
+    const Cause* first = printer.error->cause;
+    const bool general = error.cause == nullptr || error.cause->weight == Strength::late ||
+        error.cause->when == When::set_up;
+    const bool explains = chained && first != nullptr && general &&
+        (error.cause == nullptr || first->weight == Strength::cause);
+    const auto weakness = [](const Cause* cause) {
+      return cause == nullptr ? Strength::cause : std::max(cause->weight, Strength::late);
+    };
+    if (explains || weakness(error.cause) > std::max(weakness(first), Strength::late)) return;
   }
   printer.error = error;
 }
@@ -185,7 +238,8 @@ void Reading::take_error(Printer& printer, const Said& said) {
 bool take_reason(Printer& printer, std::string_view line) {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::line);
-  if (cause == nullptr || cause->where == LinePlace::progress) return false;
+  if (cause == nullptr || cause->where == LinePlace::progress || cause->weight == Strength::hint)
+    return false;
   printer.error->cause = cause;
   printer.error->line = line;
   printer.reason = false;
@@ -203,17 +257,26 @@ void Reading::take_line(const Said& said) {
 }
 
 void Reading::take(std::string_view line) {
-  const Said said = said_in(line);
+  Said said = said_in(line);
+  if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
   Printer& printer = printers_[said.by];
+  constexpr std::size_t longest_prefix = 120;
+  const std::size_t file = said.text.substr(0, longest_prefix).find("File \"");
+  if (file != npos && file > 2 && said.text.substr(file - 2, 2) == "  ") {
+    printer.prefix = said.text.substr(0, file - 2);
+    printer.traced = true;
+  }
+  said.text = without_prefix(printer, said.text);
   if (take_reason(printer, said.text)) return;
   if (said.text == "Last error:") {
     printer.reason = true;
-  } else if (said.text.find("Traceback (most recent call last)") != npos) {
-    printer.traced = true;
-    printer.frame = {};
-  } else if (said.text.starts_with("  File \"")) {
-    printer.frame = said.text;
+  } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
+    begin_traceback(printer);
+    printer.prefix = said.text.substr(0, at);
+  } else if (said.text.starts_with("  File \"") ||
+      (printer.traced && said.text.starts_with("    "))) {
+    take_frame(printer, said.text);
   } else if (said.text.starts_with("During handling of the above exception") ||
       said.text.starts_with("The above exception was the direct cause")) {
     printer.chained = true;
@@ -247,8 +310,10 @@ std::optional<Event> Reading::verdict() const {
   }
   if (!best) return aside_;
   // A refusal is the same at all ranks, before anything was trained.
-  const bool refuses = best->cause != nullptr && best->cause->when == When::untrained;
-  if (refuses && (trained_ || !same)) best->cause = nullptr;
+  const When when = best->cause == nullptr ? When::always : best->cause->when;
+  const bool refuses = when == When::untrained || when == When::set_up;
+  if (refuses && (trained_ || !same || (when == When::set_up && !best->set_up)))
+    best->cause = nullptr;
   return best;
 }
 

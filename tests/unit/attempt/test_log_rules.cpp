@@ -58,6 +58,10 @@ TEST_CASE("every cause judges its sample, and every log is judged by the cause o
     const auto finding = find_cause(cause.sample, {});
     CHECK(finding.has_value() == (cause.where != LinePlace::progress));
     if (!finding) continue;
+    if (cause.where == LinePlace::loop) {  // it refuses nothing that would be refused before
+      CHECK(finding->rule.empty());
+      continue;
+    }
     CHECK(finding->rule == cause.name);
     CHECK(finding->outcome == cause.outcome);
     CHECK(cause.sample.find(finding->line.substr(0, 40)) != std::string::npos);
@@ -88,7 +92,7 @@ TEST_CASE("noise and the order of two sources never decide") {
   std::set<std::string> symptoms;
   for (const Cause& cause : built_in_causes()) {
     if (cause.where != LinePlace::progress) texts[cause.name] = cause.sample;
-    if (cause.weight == Strength::symptom) symptoms.insert(cause.name);
+    if (cause.weight >= Strength::symptom) symptoms.insert(cause.name);
   }
   for (const auto& file : fs::directory_iterator(cases / "logs"))
     texts["a log of " + file.path().stem().string()] = text_of(file.path());
@@ -156,6 +160,44 @@ TEST_CASE("an assertion is a refusal before training, if all ranks say the same"
   CHECK(find_cause(refused + "[rank1]: IndexError: 7\n", {})->outcome == Outcome::crashed);
   CHECK(find_cause("[rank0]: IndexError: 7\n[rank1]: AssertionError: 3\n", {})->outcome ==
       Outcome::crashed);
+}
+
+TEST_CASE("what an error means that no words of explain depends on its class and on its frames") {
+  const auto raised = [](const std::string& frame, const std::string& error) {
+    return find_cause("Traceback (most recent call last):\n  File \"/t.py\", line 1, in main\n" +
+            frame + error + "\n",
+        {});
+  };
+  const std::string step = "  File \"/t.py\", line 2, in training_step\n    loss = model(batch)\n";
+  CHECK(raised("", "KeyError: 'tp'")->outcome == Outcome::rejected);
+  CHECK(raised(step, "KeyError: 'tp'")->outcome == Outcome::crashed);
+  CHECK(find_cause("KeyError: 'tp'\n", {})->outcome == Outcome::crashed);  // nobody says where
+  CHECK(raised("", "IndexError: 7")->outcome == Outcome::crashed);
+  CHECK(raised("    import apex\n", "RuntimeError: odd")->rule == "import-of-module");
+  CHECK(raised("", "RuntimeError: a KeyError was seen")->rule.empty());
+}
+
+TEST_CASE("a traceback is read behind what a logger, a launcher or a host puts before its lines") {
+  for (const std::string before : {"[rank1]:[rank1]: ", "E0425 19:24:56.377000 7 x.py:768] ",
+           "node7: ", "stderr: [rank2]: ", "2024-01-11 05:43:11,726 | ERROR | "}) {
+    CAPTURE(before);
+    const auto finding = find_cause(before + "Traceback (most recent call last):\n" + before +
+            "  File \"/t.py\", line 1, in main\n" + before + "ValueError: 3 is odd\n",
+        {});
+    REQUIRE(finding);
+    CHECK(finding->rule == "refused-value-error");
+  }
+}
+
+TEST_CASE("the launcher's word counts if nothing else does, and nothing of it otherwise") {
+  const std::string table = "  exitcode  : 1 (pid: 14661)\n";
+  const std::string agent =
+      "  File \"/torch/distributed/elastic/agent/server/api.py\", line 9, in x\n";
+  CHECK(find_cause(table, {})->outcome == Outcome::crashed);
+  CHECK(find_cause(table, {})->strength == Strength::hint);
+  CHECK(find_cause(table + "Broken pipe\n", {})->outcome == Outcome::comm_error);
+  CHECK(find_cause("MemoryError\n" + agent + "RuntimeError: Socket closed\n" + table, {})->rule ==
+      "python-memory");
 }
 
 TEST_CASE("what others are known to have read wrongly is read rightly") {

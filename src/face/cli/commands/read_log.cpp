@@ -188,8 +188,8 @@ void say_resolution(const LogMeasurement& found) {
 }
 
 /// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
-/// and what to do. Empty: no error was found.
-std::string failure_in(const std::vector<std::string>& files) {
+/// and what to do. Empty: no error was found, or in a run that was `measured` no more than a hint.
+std::string failure_in(const std::vector<std::string>& files, bool measured) {
   constexpr std::streamoff most = std::streamoff{4} << 20;
   std::string text;
   for (const std::string& file : files) {
@@ -204,7 +204,7 @@ std::string failure_in(const std::vector<std::string>& files) {
     text += part.substr(0, static_cast<std::size_t>(in.gcount())) + "\n";
   }
   const auto finding = find_cause(text, {});
-  if (!finding) return "";
+  if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
   if (!finding->rule.empty())
     told += fmt::format(" ({}; fault of the {})", finding->rule, finding->whose);
@@ -226,12 +226,15 @@ Result<ExitCode> run_read_log(const Session& session) {
     SHARDSWEEP_TRY(read_file_into(file, all));
   const auto [trainer, log] = best_reading(all);
   const JudgedLog judged = judge_log(log, expected);
-  const std::string failure = failure_in(options.names);
+  const LogMeasurement& found = judged.measurement;
+  const bool measured =
+      judged.faults.empty() && (found.train_step_ms || found.tokens_per_s_per_gpu);
+  const std::string failure = failure_in(options.names, measured);
   if (!judged.faults.empty())
     return fault(FaultKind::rejected,
         fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
             fmt::join(judged.faults, "\n")));
-  if (!judged.measurement.train_step_ms && !judged.measurement.tokens_per_s_per_gpu)
+  if (!measured)
     return fault(FaultKind::rejected,
         fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
             fmt::join(judged.notes, "\n")));
