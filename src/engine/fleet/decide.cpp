@@ -6,6 +6,7 @@
 #include "fleet/fold.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/outside.hpp"
+#include "fleet/refusals.hpp"
 #include "fleet/starts.hpp"
 #include "fleet/trial_change.hpp"
 #include "search/sweep_search.hpp"
@@ -56,6 +57,14 @@ void skip_after_oom(World& world, const DecideInput& input) {
     skip(world, trial, input.now,
         fmt::format("micro_batch {} ran out of memory ({})", out_of_memory.micro_batch,
             out_of_memory.slug));
+  }
+}
+
+/// Named rule: what a trainer has refused twice with equal words is not started a third time.
+void skip_refused(World& world, const DecideInput& input) {
+  for (auto& [id, why] : refused_alike(world)) {
+    const TrialRow& trial = world.trials().at(id);
+    if (input.sweeps.contains(trial.sweep)) skip(world, trial, input.now, std::move(why));
   }
 }
 
@@ -576,6 +585,7 @@ class Decider {
 
 bool decide(World& world, const DecideInput& input) {
   skip_after_oom(world, input);
+  skip_refused(world, input);
   Decider decider(world, input);
   decider.run();
   return decider.has_more();

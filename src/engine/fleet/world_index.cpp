@@ -82,6 +82,7 @@ WorldIndex::Facts WorldIndex::facts_of(const TrialRow& trial) {
   facts.waits = facts.planned && facts.in_file;
   facts.begun = trial.state == State::queued || trial.state == State::running;
   facts.out_of_memory = trial.outcome == Outcome::oom && !trial.fragmented;
+  facts.refused = trial.outcome == Outcome::rejected && trial.final_of == 0;
   return facts;
 }
 
@@ -91,6 +92,11 @@ void WorldIndex::put(const TrialRow& trial) {
   if (known == now) return;
   put_in_queue(trial, known, now);
   put_in_lane(trial, known, now);
+  if (now.refused) {
+    refused_[trial.sweep].insert(trial.id);
+  } else if (known.refused && refused_[trial.sweep].erase(trial.id) == 1) {
+    if (refused_[trial.sweep].empty()) refused_.erase(trial.sweep);
+  }
   known = now;
 }
 

@@ -91,6 +91,8 @@ class WorldIndex {
   /// Planned trials whose lane ran out of memory with a smaller micro-batch: the trial, and the
   /// smallest of those that ran out.
   [[nodiscard]] std::vector<std::pair<TrialId, TrialId>> beyond_memory() const;
+  /// Trials that were refused, of each sweep that has some.
+  [[nodiscard]] const std::map<SweepId, std::set<TrialId>>& refused() const { return refused_; }
 
   // What it says of one row is what a scan would say.
   [[nodiscard]] bool agrees(const TrialRow& trial) const;
@@ -108,6 +110,7 @@ class WorldIndex {
     bool begun = false;
     bool in_file = false;
     bool out_of_memory = false;
+    bool refused = false;
     friend bool operator==(const Facts&, const Facts&) = default;
   };
   struct OfSweep {
@@ -135,6 +138,7 @@ class WorldIndex {
   std::int64_t begun_ = 0;
   std::unordered_map<LaneKey, Lane, LaneHash> lanes_;
   std::set<LaneKey> beyond_memory_;
+  std::map<SweepId, std::set<TrialId>> refused_;
   std::unordered_map<AllocationId, Assigned> assigned_;
   std::unordered_map<TrialId, std::vector<AttemptId>> attempts_at_;
   std::unordered_map<std::string, AllocationId> tokens_;
