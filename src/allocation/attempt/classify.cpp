@@ -363,6 +363,17 @@ Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool r
 
 }  // namespace
 
+void say_who_ran_on(Ending& ending, const std::vector<Evidence>& all) {
+  if (ending.outcome != Outcome::completed) return;
+  for (const Evidence& one : all) {
+    if (one.ending.outcome != Outcome::hung) continue;
+    if (ending.cause.ends_with(one.ending.cause)) ending.cause.clear();
+    add_clause(ending.also,
+        fmt::format("hung{}{}: {}", one.ending.node.empty() ? "" : " on ", one.ending.node,
+            one.ending.cause));
+  }
+}
+
 Evidence classify(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
   // A result of another program is none of this attempt, and its failures are not either.
   const auto other = std::find_if(evidence.begin(), evidence.end(),

@@ -82,6 +82,12 @@ Settled judge_ended(const EndedAttempt& attempt, bool measured, const ReadRecord
     ending.outcome = Outcome::timeout;
     ending.cause = "the allocation's time was up";
   }
+  // A reason of the lead's own is about all nodes, and the node of rank 0 has said who left.
+  if (!attempt.own) {
+    say_who_ran_on(ending, evidence);
+  } else if (settled.ending.also.find(attempt.own->ending.cause) != std::string::npos) {
+    ending.cause.clear();
+  }
   if (ending.cause.empty()) ending.cause = notes;
   name_the_guilty(attempt, ending, recorders);
   add_beside(ending, settled.ending);

@@ -60,14 +60,16 @@ bool Findings::may_be_told_next(double now_s) const {
 
 std::string Findings::with_early_exit(
     const std::string& why, const std::vector<int>& living) const {
-  if (!early_exit_ || measured_) return why;
+  if (!early_exit_ || (measured_ && living.empty())) return why;
   constexpr std::size_t most_named = 8;
   std::string ranks = living.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(living.size(), most_named); ++i)
     ranks += fmt::format("{}{}", i == 0 ? "" : ", ", living[i]);
   if (living.empty()) ranks = "others";
   if (living.size() > most_named) ranks += fmt::format(" and {} more", living.size() - most_named);
-  return fmt::format("{}, {} ran on: {}", early_exit_->ending.cause, ranks, why);
+  const std::string left =
+      measured_ ? fmt::format("rank {} exited 0", early_exit_->rank) : early_exit_->ending.cause;
+  return fmt::format("{}, {} ran on: {}", left, ranks, why);
 }
 
 Evidence Findings::verdict(bool result_due) const {
@@ -77,7 +79,9 @@ Evidence Findings::verdict(bool result_due) const {
   // suffered, and is nothing by itself.
   if (early_exit_ && !measured_ && !refused_ && (result_due || !evidence.empty()))
     evidence.push_back(*early_exit_);
-  return classify(evidence, measured, result_due);
+  Evidence found = classify(evidence, measured, result_due);
+  if (measured && early_exit_) say_who_ran_on(found.ending, evidence_);
+  return found;
 }
 
 void Beside::add_leftover(const std::string& cmdline) {

@@ -50,7 +50,7 @@ class Findings {
   [[nodiscard]] bool refused() const { return refused_; }
   [[nodiscard]] bool has_early_exit() const { return early_exit_.has_value(); }
   /// Why those that still run (`living`, ranks) were given up: "rank 0 exited 0 without a
-  /// result, rank 1 ran on: " before it, if one has left early.
+  /// result, rank 1 ran on: " before it, if one has left early; with a result, "rank 0 exited 0,".
   [[nodiscard]] std::string with_early_exit(
       const std::string& why, const std::vector<int>& living) const;
   [[nodiscard]] bool was_told() const { return told_at_s_.has_value(); }

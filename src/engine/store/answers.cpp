@@ -109,7 +109,7 @@ AnswerMaker::AnswerMaker(Database& database, const std::string& label, std::size
           "SELECT ifnull(train_step_ms_spread, 0), ifnull(steps, 0), ifnull(resolution, 0), "
           "ifnull(sm_clock_mhz, 0), iif(started_at > 0, (ended_at - started_at) * gpus / "
           "3600e6, 0), ifnull(control_ratio, 0), ifnull(network_ratio, 0), ifnull(others_cpu, "
-          "0) FROM "
+          "0), ifnull((SELECT also FROM attempts WHERE id = attempt_id), '') FROM "
           "all_results "
           "WHERE trial_id = ?"),
       elsewhere_(database,
@@ -186,6 +186,7 @@ MeasuredRun AnswerMaker::measured(const Run& run) {
   row.read(column++, one.control_ratio);
   row.read(column++, one.network_ratio);
   row.read(column++, one.others_cpu);
+  row.read(column++, one.also);
   return one;
 }
 

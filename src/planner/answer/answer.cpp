@@ -187,6 +187,11 @@ void doubt_the_runs(CellAnswer& answer, const Entry& entry) {
     add(answer, DoubtKind::network,
         fmt::format("the control had {} of its usual speed when {} ran",
             percent_text(run.control_ratio), entry.name));
+  const auto& runs = entry.layout->runs;
+  const auto odd = std::find_if(
+      runs.begin(), runs.end(), [](const MeasuredRun& one) { return !one.also.empty(); });
+  if (odd != runs.end())
+    add(answer, DoubtKind::contradiction, fmt::format("{}: {}", entry.name, odd->also));
 }
 
 /// The larger one of both.

@@ -31,6 +31,7 @@ struct MeasuredRun {
   double others_cpu = 0;     ///< share of the CPUs that others used; 0: none, or not known
   double control_ratio = 0;  ///< of its allocation's control to the usual one; 0: not known
   double network_ratio = 0;  ///< the same of its all-reduce
+  std::string also{};        ///< what contradicts that it completed; empty: nothing
 };
 
 /// What another sweep measured of the same layout.

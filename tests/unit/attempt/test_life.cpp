@@ -200,7 +200,22 @@ TEST_CASE("a rank that runs on for ever after rank 0 has left is hung, and named
   measured.see_exit(1, {}, at(3));
   measured.see(0, {.type = RecordType::result, .nonce = spec.nonce}, at(3));
   CHECK_FALSE(measured.suspicion(at(50).s, {0}));
-  CHECK(measured.suspicion(at(70).s, {0}));
+  const auto late = measured.suspicion(at(70).s, {0});
+  REQUIRE(late);
+  CHECK(late->why.starts_with("rank 1 exited 0, rank 0 ran on: no progress in phase 'teardown'"));
+  CHECK(measured.end(Outcome::hung, late->why, at(70)) == Order::look);
+  const auto counted = measured.findings().verdict(true).ending;
+  CHECK(counted.outcome == Outcome::completed);
+  CHECK(counted.cause.empty());
+  CHECK(counted.also == "hung: " + late->why);
+  // Where nobody has left, all of them would train for ever, as their trainer does.
+  Life endless(spec);
+  endless.see(0, {.type = RecordType::result, .nonce = spec.nonce}, at(3));
+  const auto all = endless.suspicion(at(70).s, {0, 1});
+  REQUIRE(all);
+  CHECK(endless.end(Outcome::hung, all->why, at(70)) == Order::look);
+  CHECK(endless.findings().verdict(true).ending.cause == "after the result: " + all->why);
+  CHECK(endless.findings().verdict(true).ending.also.empty());
 }
 
 TEST_CASE("an ending tells what was seen beside its first cause") {

@@ -51,6 +51,16 @@ TEST_CASE("what others used of the CPUs is read back, and the lead is open by it
   CHECK(m.best("to_settle") == "runs while nobody else uses the CPUs would decide it");
 }
 
+TEST_CASE("a result beside a rank that never ended is doubtful") {
+  Measured m;
+  m.submit("demo");
+  m.run("gpus = 1 and micro_batch = 1", 100);
+  const auto odd = m.run("gpus = 1 and micro_batch = 2", 150);
+  sqlite::Database(m.file, sqlite::OpenMode::existing, 1000)
+      .execute(fmt::format("UPDATE attempts SET also = 'hung: rank 1 ran on' WHERE id = {}", odd));
+  CHECK(m.best("doubts") == "dp1 tp1 pp1 mb2 ga1 z0: hung: rank 1 ran on");
+}
+
 TEST_CASE("what another sweep measured of the same layout is held beside it") {
   Measured m;
   m.submit("demo");
