@@ -32,11 +32,12 @@ enum class TroubleKind : std::uint8_t {
   silent,         ///< jobs that run and whose leads write nothing any more
   unreadable,     ///< attempts that have ended and whose records can't be read
   unloaded,       ///< a sweep whose stored file can't be read
+  submitting,     ///< submissions that the scheduler is long in answering
 };
 /// As `status --format json` and the file say it.
-inline constexpr std::array<std::string_view, 15> trouble_words{"disk_full", "read_only",
+inline constexpr std::array<std::string_view, 16> trouble_words{"disk_full", "read_only",
     "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "unanswered",
-    "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded"};
+    "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded", "submitting"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

@@ -9,7 +9,8 @@ namespace {
 
 bool is_of_rows(TroubleKind kind) {
   return kind == TroubleKind::unanswered || kind == TroubleKind::deferred ||
-      kind == TroubleKind::unclaimed || kind == TroubleKind::silent;
+      kind == TroubleKind::unclaimed || kind == TroubleKind::silent ||
+      kind == TroubleKind::submitting;
 }
 
 /// A job that waits in the queue has no trouble; ended allocations have none any more.
@@ -19,8 +20,8 @@ std::optional<TroubleKind> trouble_of(const AllocationRow& row) {
   if (row.draining || row.claimed_at != 0) return std::nullopt;
   if (row.job_state == JobState::running && row.running_since != 0) return TroubleKind::unclaimed;
   if (row.submission == Submission::unknown) return TroubleKind::unanswered;
-  if (row.submission == Submission::committed && row.deferrals > 0) return TroubleKind::deferred;
-  return std::nullopt;
+  if (row.submission != Submission::committed) return std::nullopt;
+  return row.deferrals > 0 ? TroubleKind::deferred : TroubleKind::submitting;
 }
 
 Timestamp since_of(const AllocationRow& row, TroubleKind kind) {
@@ -116,6 +117,7 @@ std::vector<Trouble> Troubles::shown(Timestamp now) const {
   const auto transient_us = [](TroubleKind kind) -> Timestamp {
     if (kind == TroubleKind::scheduler || kind == TroubleKind::unreadable) return 3'000'000;
     if (kind == TroubleKind::silent) return 20'000'000;  // a daemon that has just come
+    if (kind == TroubleKind::submitting) return 30'000'000;
     return kind == TroubleKind::unclaimed ? 60'000'000 : 0;
   };
   std::vector<Trouble> shown;

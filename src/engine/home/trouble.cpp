@@ -234,6 +234,11 @@ std::string text(const Trouble& one) {
           "Sweep '{}': the records of {} can't be read{}: {}. What its job has measured since "
           "waits for that. After daemon.records_limit the attempt ends as lost.",
           one.where, counted(one.times, "ended attempt"), when, said);
+    case TroubleKind::submitting:
+      return fmt::format(
+          "Sweep '{}': the scheduler has not answered {}{}. It may be slow, or hang; after "
+          "slurm.submit_limit the daemon looks for the job.",
+          one.where, counted(one.jobs, "submission"), when);
     case TroubleKind::unloaded:
       return fmt::format(
           "Nothing of sweep '{}' is started{}: {}. Submit its file again, or delete the sweep.",

@@ -90,9 +90,23 @@ TEST_CASE("submissions that are put off are told with their reason and number") 
   CHECK(told(row).empty());
 }
 
+TEST_CASE("a submission that the scheduler does not answer is told after half a minute") {
+  AllocationRow row;
+  Troubles troubles;
+  troubles.set_submissions(World(with_allocation(row)));
+  CHECK(troubles.shown(129 * second).empty());
+  const auto shown = troubles.shown(130 * second);
+  REQUIRE(shown.size() == 1);
+  CHECK(shown.front() == Trouble{TroubleKind::submitting, "small", "", 100 * second, 0, 1});
+  CHECK(concerns(shown.front(), "small"));
+  row.submission = Submission::accepted;
+  troubles.set_submissions(World(with_allocation(row)));
+  CHECK(troubles.shown(130 * second).empty());
+}
+
 TEST_CASE("a refusal is told until its sweep pauses, which tells the reason itself") {
   Troubles troubles;
-  World world(with_allocation({}));
+  World world(with_allocation({.submission = Submission::accepted}));
   troubles.raise(TroubleKind::refused, "small", "Invalid account", second);
   troubles.set_submissions(world);
   CHECK(troubles.all().size() == 1);
