@@ -194,26 +194,36 @@ void Spool::add(fmt::memory_buffer& text) {
   text.clear();
 }
 
+namespace {
+
+/// Whole lines alone, since a part may end within a character; `held` is what is left.
+Result<void> print_lines(std::FILE* file, std::string& held) {
+  std::vector<char> part(std::size_t{64} * 1024);
+  while (const auto count = std::fread(part.data(), 1, part.size(), file)) {
+    held.append(part.data(), count);
+    const std::size_t end = held.rfind('\n') + 1;
+    SHARDSWEEP_TRY(print_result(std::string_view(held).substr(0, end)));
+    held.erase(0, end);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> Spool::print(std::string_view rest) {
   const auto lost = [] {
     return fault(FaultKind::unavailable,
         fmt::format("the answer cannot be kept in a temporary file: {}", std::strerror(errno)));
   };
   if (failed_) return lost();
+  std::string held;
   if (file_ != nullptr) {
     std::rewind(file_);
-    std::vector<char> part(std::size_t{64} * 1024);
-    std::string held;  // whole lines alone: a part may end within a character
-    while (const auto count = std::fread(part.data(), 1, part.size(), file_)) {
-      held.append(part.data(), count);
-      const std::size_t end = held.rfind('\n') + 1;
-      SHARDSWEEP_TRY(print_result(std::string_view(held).substr(0, end)));
-      held.erase(0, end);
-    }
+    SHARDSWEEP_TRY(print_lines(file_, held));
     if (std::ferror(file_) != 0) return lost();
-    SHARDSWEEP_TRY(print_result(held));
   }
-  return print_result(rest);
+  held += rest;
+  return print_result(held);
 }
 
 Result<void> print_result(std::string_view text) {
