@@ -16,6 +16,8 @@
 namespace shardsweep {
 namespace {
 
+constexpr std::string_view layout_mark = "@LAYOUT@";
+
 /// As they stand in the list of `argv`.
 std::string lines_of(const std::vector<std::string>& words) {
   constexpr std::size_t width = 105;
@@ -39,6 +41,12 @@ std::string lines_of(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+bool TrainerStart::tells(std::string_view degree) const {
+  if (degree == "pp" && !has_pp) return false;
+  return rest.find(layout_mark) != std::string::npos ||
+      rest.find(fmt::format("{{{}}}", degree)) != std::string::npos;
+}
 
 std::span<const TrainerStart> trainer_starts() {
   static const std::vector<TrainerStart> starts = [] {
@@ -69,7 +77,6 @@ std::vector<std::string_view> models_of(const TrainerStart& start) {
 
 Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   std::string text(start.rest);
-  constexpr std::string_view layout_mark = "@LAYOUT@";
   if (const auto layout = text.find(layout_mark); layout != std::string::npos)
     text.replace(layout, layout_mark.size(),
         lines_of(start.name == "megatron" ? told_to_megatron() : told_to_bridge()));

@@ -36,6 +36,8 @@ struct TrainerStart {
   bool has_pp = true;
 
   [[nodiscard]] bool has_recipes() const { return !recipes.empty(); }
+  /// Whether each value of a degree reaches the trainer, and trains.
+  [[nodiscard]] bool tells(std::string_view degree) const;
 };
 
 /// Those that `new --trainer` knows.

@@ -11,6 +11,7 @@
 #include "sweep/axis_setting.hpp"
 #include "sweep/key_text.hpp"
 #include "text/pieces.hpp"
+#include "trainer/starts.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -166,6 +167,22 @@ Result<std::string> family_asked(
           own.measured->name, own.measured->family, family));
 }
 
+/// What `--write` writes is started as by `new --trainer`, which does not tell some trainers all
+/// that they have words for.
+void keep_to_start(SuggestRequest& request) {
+  const auto start = find_trainer_start(request.family->words);
+  if (!start) return;
+  for (const std::string_view name : {"pp", "cp", "ep"}) {
+    const AxisInfo* axis = find_axis(name);
+    const auto is_it = [&](const AxisValues& lock) { return lock.axis == axis; };
+    const bool locked = std::any_of(request.locks.begin(), request.locks.end(), is_it);
+    const bool has_one = name == "ep" && request.model.experts == 0;  // the value 1 alone
+    if (locked || has_one || (*start)->tells(name)) continue;
+    request.locks.push_back({axis, false, {1}});
+    say(fmt::format("'new --trainer {}' starts no {} above 1.", (*start)->name, name));
+  }
+}
+
 Result<SuggestRequest> request_of(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<SuggestOptions>();
@@ -181,6 +198,7 @@ Result<SuggestRequest> request_of(const Session& session) {
   request.most = static_cast<std::size_t>(options.asked.top);
   SHARDSWEEP_ASSIGN(
       request.locks, read_layout_settings(fmt::format("{}", fmt::join(own.locks, " "))));
+  if (!options.out.empty()) keep_to_start(request);
   if (!own.dtype.empty()) {
     SHARDSWEEP_ASSIGN(const auto dtype, axis_value_from(*find_axis("dtype"), own.dtype));
     request.dtype = static_cast<Dtype>(dtype);
