@@ -6,6 +6,7 @@
 #include "sweep/trainer_command.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/starts.hpp"
+#include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 
 #include <shardsweep/metric.hpp>
@@ -216,12 +217,17 @@ std::vector<ReferenceTable> trainer_tables() {
             ? fmt::format("no: {}", fake.why_not)
             : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
   }
-  ReferenceTable starts{"new sweeps", {"--trainer", "written for", "--model", "data"}, {}};
+  ReferenceTable starts{
+      "new sweeps", {"--trainer", "written for", "--model", "data", "started"}, {}};
   for (const TrainerStart& one : trainer_starts()) {
     const auto models = models_of(one);
+    std::string started;
+    for (const TestedCommit& at : trainer_file(one.name).tested)
+      started += fmt::format("{}{} of {}: {}{}{}", started.empty() ? "" : "; ", at.commit, at.date,
+          at.ran, at.broken.empty() ? "" : "; not ", at.broken);
     starts.rows.push_back({std::string(one.name), std::string(one.written_for),
         models.empty() ? "any" : fmt::format("{}", fmt::join(models, " or ")),
-        std::string(one.data)});
+        std::string(one.data), std::move(started)});
   }
   return {std::move(starts), std::move(logs), std::move(names)};
 }

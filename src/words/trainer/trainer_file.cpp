@@ -101,13 +101,15 @@ class FileReader {
       append(file_.refuses, read_built_in(value).refuses);
     else if (key == "copies_kv_heads")
       file_.copies_kv_heads = value == "true";
-    else if (key != "rules" && key != "refuses" && key != "start" && key != "log")
+    else if (key != "rules" && key != "refuses" && key != "tested" && key != "start" &&
+        key != "log")
       refuse_line(number_, "no such section");
   }
 
   void set(std::string_view key, std::string_view value, bool fresh) {
     if (fresh && section_ == "rules") file_.rules.emplace_back();
     if (fresh && section_ == "refuses") file_.refuses.emplace_back();
+    if (fresh && section_ == "tested") file_.tested.emplace_back();
     if (section_ == "start" && set_flag(key, value)) return;
     std::string* field = field_of(key);
     if (field == nullptr) refuse_line(number_, "no such key");
@@ -137,6 +139,9 @@ class FileReader {
               {"source", &file_.rules.back().source}}
         : section_ == "refuses" && !file_.refuses.empty()
         ? Fields{{"word", &file_.refuses.back().word}, {"why", &file_.refuses.back().why}}
+        : section_ == "tested" && !file_.tested.empty()
+        ? Fields{{"commit", &file_.tested.back().commit}, {"date", &file_.tested.back().date},
+              {"ran", &file_.tested.back().ran}, {"broken", &file_.tested.back().broken}}
         : Fields{};
     const auto found = fields.find(key);
     return found == fields.end() ? nullptr : found->second;

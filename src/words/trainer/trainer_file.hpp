@@ -22,11 +22,19 @@ struct RefusedWord {
   std::string word, why;
 };
 
+/// A commit of the trainer at which what `new` writes was started for real (tests/soak/trainers).
+struct TestedCommit {
+  std::string commit, date;
+  std::string ran;     ///< layouts that trained
+  std::string broken;  ///< those that it can't start; empty: none is known
+};
+
 struct TrainerFile {
   bool copies_kv_heads = false;       ///< where tp has more ranks than there are such heads
   std::vector<std::string> patterns;  ///< of its log, as in capture.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
+  std::vector<TestedCommit> tested;  ///< the newest first
   TrainerStart start;
 };
 

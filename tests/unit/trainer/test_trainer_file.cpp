@@ -46,12 +46,18 @@ TEST_CASE("rules of the trainers that are built in name what points have, and sa
       CHECK_FALSE(rule.why.empty());
       CHECK_FALSE(rule.source.empty());
     }
+    for (const TestedCommit& one : file.tested) {
+      CHECK(one.commit.size() >= 8);
+      CHECK(one.date.size() == 10);  // 2026-08-22
+      CHECK_FALSE(one.ran.empty());
+    }
     for (const RefusedWord& one : file.refuses) {
       CHECK_FALSE(one.word.empty());
       CHECK_FALSE(one.why.empty());
     }
   }
   CHECK(rules >= 10);
+  CHECK_FALSE(trainer_file("megatron").tested.empty());
   CHECK(trainer_file("nobody").rules.empty());
 }
 
@@ -88,7 +94,8 @@ TEST_CASE("a point that a trainer does not start is printed for none") {
 }
 
 TEST_CASE("a file that can't be read names the line") {
-  for (const std::string text : {"rules:\n- when tp\n", "laws:\n", "rules:\n- where: tp\n"})
+  for (const std::string text :
+      {"rules:\n- when tp\n", "laws:\n", "rules:\n- where: tp\n", "tested:\n- when: tp\n"})
     CHECK_THROWS_AS((void)read_trainer_file(text), std::invalid_argument);
   const TrainerFile file = read_trainer_file(
       "rules_of: nanotron\nrules:\n- when: tp > 1\n  why: none\n  source: here\n");
