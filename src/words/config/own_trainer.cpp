@@ -26,8 +26,8 @@ class OwnTrainerReader {
   [[nodiscard]] std::optional<OwnTrainer> read(const YamlNode& root) {
     const auto before = mistakes_.count();
     if (!mistakes_.take(root, expect_map(root, "a trainer's file"))) return std::nullopt;
-    check_keys(
-        root, "a trainer's file", {"log", "log_of", "rules", "rules_of", "start"}, mistakes_);
+    check_keys(root, "a trainer's file", {"log", "log_of", "rules", "rules_of", "start", "tested"},
+        mistakes_);
     if (const auto* log = find(root, "log")) read_log(*log);
     if (const auto* of = find(root, "log_of")) own_.log_of = served(*of, "log_of");
     if (const auto* of = find(root, "rules_of")) {
