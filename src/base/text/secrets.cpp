@@ -163,7 +163,7 @@ std::string MaskedPieces::take(std::string_view piece) {
 }
 
 std::string without_assigned_secrets(std::string_view whole) {
-  const std::string shown = without_forms(whole);
+  std::string shown = without_forms(whole);
   const std::string_view line = shown;
   constexpr std::string_view of_names =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";

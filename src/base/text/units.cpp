@@ -2,7 +2,7 @@
 #include "text/units.hpp"
 
 #include "text/characters.hpp"
-#include "text/numbers.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/library_gaps.hpp>
 
