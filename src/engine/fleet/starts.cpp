@@ -101,13 +101,14 @@ bool has_failed_before(const World& world, const std::string& name) {
 
 Start judge_start(const AllocationRow& allocation, const World& world, Timestamp now) {
   if (allocation.started) return died_at_work(allocation, world) ? Start::failed : Start::began;
-  // One that was drained because nothing was left for it has failed at nothing; one that gave
-  // its work back has.
-  if (allocation.draining && !allocation.gave_back) return Start::unwanted;
+  // One that was drained because nothing was left for it has failed at nothing. One that gave its
+  // work back has, and one that was drained because its nodes had failed their check.
+  const bool is_bad = has_bad_node(world, allocation.id);
+  if (allocation.draining && !allocation.gave_back && !is_bad) return Start::unwanted;
   if (hours_went_by(allocation, now)) return Start::unwanted;
   if (excluded_too_many(allocation, world)) return Start::failed_node;
   if (has_mended_nodes(allocation, world)) return Start::unwanted;
-  if (has_bad_node(world, allocation.id)) return Start::failed_node;
+  if (is_bad) return Start::failed_node;
   const bool elsewhere = allocation.end_outcome && says_nothing_of_the_job(*allocation.end_outcome);
   return elsewhere ? Start::failed_node : Start::failed;
 }

@@ -94,6 +94,11 @@ TEST_CASE("a start that failed for a bad node is the node's, one that all fail t
   CHECK(!has_bad_node(c.world, 2));
   CHECK(judge_start(c.job(1), c.world, noon) == Start::failed_node);
   CHECK(judge_start(c.job(2), c.world, noon) == Start::failed);
+  // Drained as soon as the first verdict was there, before the last one made it give up.
+  for (const AllocationId id : {1, 2})
+    c.job(id).gave_back = false;
+  CHECK(judge_start(c.job(1), c.world, noon) == Start::failed_node);
+  CHECK(judge_start(c.job(2), c.world, noon) == Start::unwanted);
 }
 
 TEST_CASE("a start that failed for nodes that were let back in since says nothing") {
