@@ -79,8 +79,8 @@ void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> o
 /// Adds a clause to a cause or to what is said beside one; "" adds nothing.
 void add_clause(std::string& text, const std::string& more);
 
-/// Of a result beside ranks that ran on for ever after others had left: they may have had no part
-/// in it. That is no cause then, it contradicts the outcome.
+/// Ranks that ran on for ever after others had left may have had no part in the result beside
+/// them. That is no cause then, it contradicts the outcome.
 void say_who_ran_on(Ending& ending, const std::vector<Evidence>& all);
 
 /// Joins fields that have Flag::beside: what was seen there, or on another node.

@@ -171,7 +171,7 @@ class Reading {
   int root_ = -1;
 };
 
-/// What stood before "Traceback" stands before its other lines, but for the time.
+/// The prefix before "Traceback" stands before its other lines, too, but for the time.
 std::string_view without_prefix(const Printer& printer, std::string_view text) {
   const std::size_t length = printer.prefix.size();
   constexpr std::size_t end = 2;
@@ -220,7 +220,7 @@ void Reading::take_error(Printer& printer, const Said& said) {
     return;
   }
   if (printer.error) {
-    // What was raised on the way out explains nothing that the first error has told.
+    // Errors raised on the way out explain nothing that the first one has told.
     const Cause* first = printer.error->cause;
     const bool general = error.cause == nullptr || error.cause->weight == Strength::late ||
         error.cause->when == When::set_up;

@@ -59,8 +59,8 @@ bool is_ours(uid_t owner, int folder) {
 
 constexpr mode_t by_others = S_IWGRP | S_IWOTH;
 
-/// Of a file of users or groups: not by the libraries of a directory service, which a static
-/// program can't load.
+/// Entries of a file of users or groups, read without the libraries of a directory service, which
+/// a static program can't load.
 template <class Entry>
 void each_entry(const char* file, Entry* (*next)(std::FILE*), const auto& use) {
   std::FILE* entries = std::fopen(file, "re");

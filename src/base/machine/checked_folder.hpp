@@ -79,9 +79,9 @@ inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCT
 /// 002 all of a user's files may be written by it.
 [[nodiscard]] bool has_own_group(uid_t user, gid_t group);
 
-/// Of a file whose lines run as this user (a site file, a template of job scripts): refuses one
-/// that another user than this and root owns, may write or has put a link to. The owner's own
-/// group is nobody else. If nothing is there it is all right.
+/// Refuses a file whose lines run as this user (a site file, a template of job scripts), if a user
+/// other than this one and root owns it, may write it or has put a link to it. The owner's own
+/// group is nobody else. A file that is not there is all right.
 [[nodiscard]] Result<void> check_configuration(const std::filesystem::path& file);
 
 /// Before a program opens it by name: refuses what somebody else has put where a file of this

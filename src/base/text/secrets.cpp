@@ -36,7 +36,7 @@ namespace {
 constexpr std::string_view of_tokens =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/// What stands from `at` on in characters of this kind.
+/// Characters of this kind, from `at` to the first other one.
 std::string_view run_of(std::string_view text, std::size_t at, std::string_view kind) {
   text.remove_prefix(std::min(at, text.size()));
   return text.substr(0, text.find_first_not_of(kind));

@@ -2,8 +2,6 @@
 #include "config/own_trainer.hpp"
 
 #include "config/sweep_reader.hpp"
-#include "text/characters.hpp"
-#include "text/nearest.hpp"
 #include "trainer/log_reader.hpp"
 #include "trainer/trainers.hpp"
 #include "yaml/readers.hpp"
@@ -59,14 +57,7 @@ class OwnTrainerReader {
   std::string served(const YamlNode& node, std::string_view key) {
     const auto name = mistakes_.take(node, read_text(node, key));
     if (!name || find_trainer(*name) != nullptr) return name.value_or("");
-    std::vector<std::string_view> names;
-    for (const Trainer& trainer : trainers())
-      names.push_back(trainer.name);
-    mistakes_.add(node,
-        fault_at(node,
-            fmt::format("no trainer is called {}{} 'shardsweep read-log --list' names all.",
-                in_quotes(*name),
-                did_you_mean(*name, names).empty() ? "." : did_you_mean(*name, names))));
+    mistakes_.add(node, fault_at(node, unknown_trainer(*name)));
     return {};
   }
 

@@ -322,12 +322,7 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
   } else if (log != nullptr) {
     mistakes_.assign(trainer.log, *log, read_text(*log, "log"));
     if (!trainer.log.empty() && find_trainer(trainer.log) == nullptr) {
-      const auto hint = did_you_mean(trainer.log, trainer_names());
-      mistakes_.add(*log,
-          fault_at(*log,
-              fmt::format("no trainer is called {}{} 'shardsweep "
-                          "read-log --list' names all.",
-                  in_quotes(trainer.log), hint.empty() ? "." : hint)));
+      mistakes_.add(*log, fault_at(*log, unknown_trainer(trainer.log)));
       return;
     }
   }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/trainers.hpp"
 
+#include "text/characters.hpp"
+#include "text/nearest.hpp"
 #include "trainer/trainer_file.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -217,6 +221,15 @@ const Trainer* find_trainer(std::string_view name) {
   const auto* found = std::find_if(known_trainers.begin(), known_trainers.end(),
       [&](const Trainer& one) { return one.name == name; });
   return found == known_trainers.end() ? nullptr : found;
+}
+
+std::string unknown_trainer(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Trainer& trainer : trainers())
+    names.push_back(trainer.name);
+  const auto hint = did_you_mean(name, names);
+  return fmt::format("no trainer is called {}{} 'shardsweep read-log --list' names all.",
+      in_quotes(name), hint.empty() ? "." : hint);
 }
 
 }  // namespace shardsweep

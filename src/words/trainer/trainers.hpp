@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,5 +66,7 @@ struct Trainer {
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);
 /// Null where there is none of that name.
 [[nodiscard]] const Trainer* find_trainer(std::string_view name);
+/// A sentence about a name that none has, with the one that was probably meant.
+[[nodiscard]] std::string unknown_trainer(std::string_view name);
 
 }  // namespace shardsweep

@@ -5,7 +5,6 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
-#include "text/nearest.hpp"
 #include "text/units.hpp"
 #include "trainer/clean_line.hpp"
 #include "trainer/judge_log.hpp"
@@ -63,13 +62,7 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
     all.push_back({std::string(trainer.name), std::move(reader)});
   }
   if (!all.empty()) return all;
-  std::vector<std::string_view> names;
-  for (const Trainer& trainer : trainers())
-    names.push_back(trainer.name);
-  return fault(FaultKind::invalid_input,
-      fmt::format("no trainer is called '{}'{} `shardsweep read-log --list` names all; a file of "
-                  "yours is ./mine.yaml.",
-          own.log, did_you_mean(own.log, names).empty() ? "." : did_you_mean(own.log, names)));
+  return fault(FaultKind::invalid_input, unknown_trainer(own.log));
 }
 
 /// What is longer than a line that is read is passed over: a log may be one endless line.
