@@ -3,11 +3,11 @@
 #pragma once
 
 #include <shardsweep/backend.hpp>
+#include <shardsweep/cause.hpp>
 #include <shardsweep/check.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/described.hpp>
 #include <shardsweep/policy.hpp>
-#include <shardsweep/rule.hpp>
 #include <shardsweep/side_run.hpp>
 
 #include <cstdint>
@@ -92,7 +92,7 @@ struct AttemptSpec {
   std::string secrets_file{};
   /// Whatever a spec of an earlier daemon does not name is not looked at.
   AttemptLimits limits = nothing_limited();
-  std::vector<LogRule> rules{};  ///< the user's own; an optional key
+  std::vector<Cause> rules{};  ///< the user's own; an optional key
   // Optional keys.
   double predicted_s = 0;   ///< from start to result; 0: not known
   double slow_limit_s = 0;  ///< over it an attempt that advances is a timeout; 0: never

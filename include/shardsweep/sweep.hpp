@@ -4,6 +4,7 @@
 #pragma once
 
 #include <shardsweep/backend.hpp>
+#include <shardsweep/cause.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/described.hpp>
 #include <shardsweep/library_gaps.hpp>
@@ -11,7 +12,6 @@
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/remeasure.hpp>
-#include <shardsweep/rule.hpp>
 #include <shardsweep/search.hpp>
 #include <shardsweep/side_run.hpp>
 
@@ -216,8 +216,8 @@ struct SweepSpec {
   /// Variables of the submitting shell that reach every rank as secrets do: names, or their
   /// beginnings with a star.
   std::vector<std::string> pass_env{};
-  ContainerSpec container;     ///< in which ranks run
-  std::vector<LogRule> rules;  ///< what lines of the ranks' output mean
+  ContainerSpec container;   ///< in which ranks run
+  std::vector<Cause> rules;  ///< what lines of the ranks' output mean
   Policy policy;
   SearchSettings search;
   SideRuns side_runs;
@@ -317,7 +317,8 @@ inline constexpr auto described<NotifySettings> = Entries{
 struct SiteSpec {
   Backend backend = Backend::none;
   std::map<std::string, std::string> env;
-  ContainerSpec container;  ///< of all sweeps, where they say nothing else
+  ContainerSpec container;     ///< of all sweeps, where they say nothing else
+  std::vector<Cause> rules{};  ///< behind those of each sweep
   /// Of the login shell's environment: what `env` is given at submission besides.
   std::vector<std::string> pass_env;
   std::vector<std::string> modules;
@@ -345,6 +346,7 @@ inline constexpr auto described<SiteSpec> = Entries{
     Key{"backend", &SiteSpec::backend, {.meaning = "where sweeps run", .takes = "local or slurm", .otherwise = "slurm where sbatch is on PATH"}, Flag::optional},
     Key{"env", &SiteSpec::env, {.meaning = "environment variables of the ranks; part of a trial's identity", .takes = "a map of texts"}, Flag::optional},
     Key{"container", &SiteSpec::container, {.meaning = "the container of all sweeps; keys as in a sweep file", .takes = "a map"}, Flag::optional},
+    Key{"classify", &SiteSpec::rules, {.meaning = "the meaning of lines of the ranks' output in all sweeps; keys as in a sweep file", .takes = "a list of maps"}, Flag::optional},
     Key{"pass_env", &SiteSpec::pass_env, {.meaning = "variables of your shell that the ranks get", .takes = "a list of names"}},
     Key{"modules", &SiteSpec::modules, {KeyType::texts, "modules to load, in order"}},
     Key{"prolog", &SiteSpec::prolog, {KeyType::texts, "shell lines of your own in the job script"}},

@@ -2,7 +2,7 @@
 #include "agent/environment.hpp"
 
 #include "attempt/container.hpp"
-#include "attempt/fragmentation.hpp"
+#include "causes/fragmentation.hpp"
 #include "machine/processes.hpp"
 #include "text/secrets.hpp"
 

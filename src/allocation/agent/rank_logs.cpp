@@ -46,8 +46,8 @@ std::string read_ends(const std::filesystem::path& path, std::size_t limit) {
 }
 
 void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs,
-    const std::vector<LogRule>& own, Timestamp now, bool alone) {
-  apply_own_rules(evidence, own);
+    const std::vector<Cause>& own, Timestamp now, bool alone) {
+  apply_own_causes(evidence, own);
   const std::size_t limit =
       std::min(most_of_one, most_of_all / std::max<std::size_t>(1, logs.size()));
   for (const RankLog& log : logs)

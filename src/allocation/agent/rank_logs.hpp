@@ -25,7 +25,7 @@ struct RankLog {
 /// Adds what the logs say (attempt/classify.hpp, join_log). All logs together cost a bounded
 /// number of bytes, whatever was printed.
 void join_logs(std::vector<Evidence>& evidence, const std::vector<RankLog>& logs,
-    const std::vector<LogRule>& own, Timestamp now, bool alone);
+    const std::vector<Cause>& own, Timestamp now, bool alone);
 
 /// Writes the first complaints of each rank's NCCL log into `summary`, where there are any.
 /// Returns the first rank's first one, as a clause; empty where nobody complains.

@@ -3,7 +3,7 @@
 // every cause.
 #include "attempt/classify.hpp"
 
-#include "attempt/fragmentation.hpp"
+#include "causes/fragmentation.hpp"
 #include "text/characters.hpp"
 
 #include <fmt/format.h>
@@ -134,40 +134,35 @@ std::optional<Evidence> evidence_of_exit(
 }
 
 Evidence evidence_of_early_exit(int rank, Timestamp at) {
-  Evidence evidence;
-  evidence.at = at;
-  evidence.ending.source = SaidBy::exit;
-  evidence.rank = rank;
-  evidence.ending.exit_code = 0;
-  evidence.secondary = true;
-  evidence.ending.cause = fmt::format("{} exited 0 without a result", who(rank));
-  return evidence;
+  return {.at = at,
+      .ending = {.outcome = Outcome::crashed,
+          .cause = fmt::format("{} exited 0 without a result", who(rank)),
+          .source = SaidBy::exit,
+          .exit_code = 0},
+      .rank = rank,
+      .secondary = true};
 }
 
 Evidence evidence_of_signal(int rank, int signal, Timestamp at, bool told) {
-  Evidence evidence;
-  evidence.at = at;
-  evidence.ending.source = SaidBy::exit;
-  evidence.rank = rank;
-  evidence.ending.signal = signal;
-  evidence.ending.cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal));
-  if (told && signal == SIGTERM) {
-    evidence.ending.outcome = Outcome::preempted;
-    evidence.ending.source = SaidBy::agent;
-    evidence.ending.cause = "the allocation was told to stop (SIGTERM)";
-  }
-  return evidence;
+  Ending ending{.outcome = Outcome::crashed,
+      .cause = fmt::format("{} was ended by {}", who(rank), signal_name(signal)),
+      .source = SaidBy::exit,
+      .signal = signal};
+  if (told && signal == SIGTERM)
+    ending = {.outcome = Outcome::preempted,
+        .cause = "the allocation was told to stop (SIGTERM)",
+        .source = SaidBy::agent,
+        .signal = signal};
+  return {.at = at, .ending = std::move(ending), .rank = rank};
 }
 
 Evidence evidence_of_no_start(int rank, int error, const std::string& what, Timestamp at) {
-  Evidence evidence;
-  evidence.at = at;
-  evidence.ending.outcome = Outcome::lost;
-  evidence.ending.cause = fmt::format("rank {} did not start: {}", rank, what);
-  evidence.ending.source = SaidBy::agent;
-  evidence.rank = rank;
-  evidence.ending.start_error = error;
-  return evidence;
+  return {.at = at,
+      .ending = {.outcome = Outcome::lost,
+          .cause = fmt::format("rank {} did not start: {}", rank, what),
+          .source = SaidBy::agent,
+          .start_error = error},
+      .rank = rank};
 }
 
 void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Timestamp at) {
@@ -245,9 +240,7 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
 }
 
 Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
-  Evidence evidence;
-  evidence.at = at;
-  evidence.rank = rank;
+  Evidence evidence{.at = at, .rank = rank};
   take_over(evidence, rank, finding);
   return evidence;
 }
@@ -301,15 +294,16 @@ void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<Log
   evidence.push_back(std::move(found));
 }
 
-void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own) {
+void apply_own_causes(std::vector<Evidence>& evidence, std::span<const Cause> own) {
   for (Evidence& one : evidence) {
     if (one.ending.source != SaidBy::runner && one.ending.source != SaidBy::exit) continue;
-    const LogRule* rule = own_rule_for(one.ending.cause, own);
-    if (rule == nullptr) continue;
-    one.ending.outcome = rule->outcome;
+    const Cause* cause = own_cause_of(one.ending.cause, own);
+    if (cause == nullptr) continue;
+    one.ending.outcome = cause->outcome;
     one.ending.fragmented = false;
     one.secondary = one.only_a_witness = false;
-    one.ending.cause = fmt::format("{}: {}", rule->name, one.ending.cause);
+    one.ending.cause = fmt::format("{}: {}", cause->name, one.ending.cause);
+    add_clause(one.ending.cause, cause->remedy);
   }
 }
 
@@ -354,11 +348,10 @@ Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool r
     return done;
   }
   if (first != nullptr) return with_exit(*first, evidence);
-  Evidence silent;
-  silent.ending = {.source = SaidBy::exit, .exit_code = 0};
-  silent.ending.outcome = result_due ? Outcome::crashed : Outcome::completed;
-  if (result_due) silent.ending.cause = "exited 0 without a result";
-  return silent;
+  return {.ending = {.outcome = result_due ? Outcome::crashed : Outcome::completed,
+              .cause = result_due ? "exited 0 without a result" : "",
+              .source = SaidBy::exit,
+              .exit_code = 0}};
 }
 
 }  // namespace

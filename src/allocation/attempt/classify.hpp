@@ -3,7 +3,7 @@
 // The first cause in time wins; what merely follows from another failure never does.
 #pragma once
 
-#include "attempt/log_rules.hpp"
+#include "causes/failed_log.hpp"
 
 #include <shardsweep/protocol.hpp>
 #include <shardsweep/record.hpp>
@@ -65,8 +65,8 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
 /// went wrong, a cause in the log does.
 void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
     Timestamp now, bool alone);
-/// The user's own rules, held against what the evidence itself says.
-void apply_own_rules(std::vector<Evidence>& evidence, std::span<const LogRule> own);
+/// The user's own causes, held against what the evidence itself says.
+void apply_own_causes(std::vector<Evidence>& evidence, std::span<const Cause> own);
 
 // ---- verdict
 

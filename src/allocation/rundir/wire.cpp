@@ -99,11 +99,15 @@ struct Writer {
   static void write(Json& out, const Enum& value) {
     out = std::string(word_of(value));
   }
-  static void write(Json& out, const std::vector<LogRule>& rules) {
+  static void write(Json& out, const std::vector<Cause>& causes) {
     out = Json::array();
-    for (const LogRule& rule : rules)
-      out.push_back({{"name", rule.name}, {"pattern", rule.pattern},
-          {"outcome", std::string(name(rule.outcome))}});
+    for (const Cause& cause : causes) {
+      Json& object = out.emplace_back(Json::object());
+      visit_values(cause, [&object](const auto& key, const auto& value) {
+        if (!key.is(Flag::optional) || value != Cause{}.*key.member)
+          write(object[std::string(key.name)], value);
+      });
+    }
   }
   static void write(Json& out, const std::optional<ContainerRuntime>& runtime) {
     out = std::string(word_of(runtime.value_or(ContainerRuntime::none)));
@@ -186,20 +190,6 @@ bool read_value(const Json& value, std::vector<std::string>& out) {
   }
   return true;
 }
-bool read_value(const Json& value, std::vector<LogRule>& out) {
-  if (!value.is_array() || value.size() > most_log_rules) return false;
-  for (const auto& item : value) {
-    LogRule& rule = out.emplace_back();
-    const auto holds = [&](const char* key, auto& into) {
-      const auto found = item.find(key);
-      return found != item.end() && read_value(*found, into);
-    };
-    const bool whole = item.is_object() && holds("name", rule.name) &&
-        holds("pattern", rule.pattern) && holds("outcome", rule.outcome);
-    if (!whole) return false;
-  }
-  return true;
-}
 bool read_value(const Json& value, std::map<std::string, std::string>& out) {
   if (!value.is_object()) return false;
   for (const auto& [key, item] : value.items()) {
@@ -216,6 +206,7 @@ bool read_value(const Json& value, std::map<std::string, double>& out) {
   return true;
 }
 
+bool read_value(const Json& value, std::vector<Cause>& out);
 template <class T>
 bool read_value(const Json& value, std::optional<T>& out);
 bool read_value(const Json& value, std::optional<ContainerRuntime>& out) {
@@ -243,6 +234,16 @@ bool read_value(const Json& value, std::optional<T>& out) {
   if (!value.is_object()) return false;
   std::string wrong;
   visit_values(out.emplace(), Reader{value, wrong});
+  return wrong.empty();
+}
+
+bool read_value(const Json& value, std::vector<Cause>& out) {
+  if (!value.is_array() || value.size() > most_causes) return false;
+  std::string wrong;
+  for (const auto& item : value) {
+    if (!item.is_object()) return false;
+    visit_values(out.emplace_back(), Reader{item, wrong});
+  }
   return wrong.empty();
 }
 

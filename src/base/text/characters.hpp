@@ -11,6 +11,10 @@ namespace shardsweep {
 [[nodiscard]] constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
+/// Of ASCII.
+[[nodiscard]] constexpr bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /// Bytes of the UTF-8 character that `text` begins with; 0 where there is no valid one.
 [[nodiscard]] std::size_t character_length(std::string_view text);

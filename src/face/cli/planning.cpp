@@ -427,10 +427,23 @@ void put_on_this_machine(Planned& planned, const SiteAccess& access) {
   }
 }
 
+/// Of two causes with one name the sweep's holds.
+Result<void> add_causes(std::vector<Cause>& rules, const std::vector<Cause>& of_site) {
+  for (const Cause& cause : of_site) {
+    const auto same = [&](const Cause& own) { return own.name == cause.name; };
+    if (std::none_of(rules.begin(), rules.end(), same)) rules.push_back(cause);
+  }
+  if (rules.size() <= most_causes) return {};
+  return fault(FaultKind::invalid_input,
+      fmt::format("{} rules in 'classify' of the sweep file and the site file; the limit is {}",
+          rules.size(), most_causes));
+}
+
 }  // namespace
 
 Result<void> add_site(Planned& planned, const SiteAccess& access) {
   planned.sweep.container = joined(planned.sweep.container, access.site);
+  SHARDSWEEP_TRY(add_causes(planned.sweep.rules, access.site.rules));
   planned.site_env = access.identity_env;
   // In a job its script sets them.
   if (access.backend != Backend::slurm) put_on_this_machine(planned, access);

@@ -4,6 +4,7 @@
 // tests/tools/fuzz holds them to it.
 #include "config/container.hpp"
 #include "config/keys.hpp"
+#include "config/own_causes.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 #include "text/characters.hpp"
@@ -237,9 +238,8 @@ class Explainer {
     if (!sweep_.pass_env.empty()) line("\npass_env: [{}]", listed(sweep_.pass_env, yaml_text));
     if (!sweep_.container.empty()) out_ += "\n" + container_lines(sweep_.container);
     if (!sweep_.rules.empty()) line("\nclassify:");
-    for (const auto& rule : sweep_.rules)
-      line("  - {{name: {}, pattern: {}, outcome: {}}}", yaml_text(rule.name),
-          yaml_text(rule.pattern), name(rule.outcome));
+    for (const Cause& cause : sweep_.rules)
+      line("  - {}", cause_text(cause));
   }
 
   void snapshot() {
@@ -408,6 +408,11 @@ class SiteExplainer {
   }
   void add(std::string_view /*key*/, const ContainerSpec& container) {
     text_ += container_lines(container);
+  }
+  void add(std::string_view key, const std::vector<Cause>& causes) {
+    if (!causes.empty()) text_ += fmt::format("{}:\n", key);
+    for (const Cause& cause : causes)
+      text_ += fmt::format("  - {}\n", cause_text(cause));
   }
   void add(std::string_view key, const RestSettings& rest) {
     if (rest.url.empty()) return;

@@ -88,9 +88,6 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"profile", "finalists", Type::special, "nsys or off", "off", "when a cell's ranking is done its winner runs once more, its rank 0 under 'nsys profile'; that run is not ranked, and 'show' lists the report"},
     {"exclude", "when", Type::text, "an SQL expression", "", "over axes, variables and the model's shape: \"tp > 8\"; a bare text is the same"},
     {"exclude", "why", Type::text, "a text", "", "shown with the points that it leaves out"},
-    {"classify", "name", Type::name, "a name", "", "name of the rule, shown in the cause"},
-    {"classify", "pattern", Type::text, "a text with *", "", "text of a line; * is any text"},
-    {"classify", "outcome", Type::special, "an outcome", "", "oom, hung, timeout, node_failure, comm_error, crashed or rejected"},
 });
 // clang-format on
 
@@ -176,7 +173,7 @@ const std::vector<KeyInfo>& sweep_table() {
                                 .plain("remeasure")
                                 .plain("profile")
                                 .plain("exclude")
-                                .plain("classify")
+                                .described_by<Cause>("classify")
                                 .described_by<SearchSettings>("search")
                                 .described_by<SearchUntil>("search.until")
                                 .described_by<SearchRules>("search.rules")

@@ -58,7 +58,7 @@ std::vector<std::string> shipped_names(const fs::path& folder, std::string_view 
     if (path.parent_path() == inside && path.extension() == ".yaml")
       names.insert(path.stem().string());
   }
-  if (kind.empty()) names.erase("causes");  // a table (attempt/causes.hpp), and no sweep
+  if (kind.empty()) names.erase("causes");  // a table (causes/causes.hpp), and no sweep
   return {names.begin(), names.end()};
 }
 

@@ -4,12 +4,12 @@
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
 
+#include <shardsweep/cause.hpp>
 #include <shardsweep/container.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/point.hpp>
 #include <shardsweep/policy.hpp>
 #include <shardsweep/reference.hpp>
-#include <shardsweep/rule.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -222,12 +222,16 @@ OrderedJson search() {
 }
 
 OrderedJson classify() {
+  using Words = std::pair<const char*, std::span<const std::string_view>>;
   OrderedJson map = map_of("classify");
-  std::vector<std::string> outcomes;
-  outcomes.reserve(log_rule_outcomes.size());
-  for (const Outcome outcome : log_rule_outcomes)
-    outcomes.emplace_back(name(outcome));
-  map["properties"]["outcome"] = {{"enum", outcomes}};
+  std::vector<std::string_view> outcomes(cause_outcomes.size());
+  std::transform(cause_outcomes.begin(), cause_outcomes.end(), outcomes.begin(),
+      [](Outcome outcome) { return name(outcome); });
+  const std::span<const std::string_view> whose = word_table<Whose>;
+  for (const auto& [key, words] : std::initializer_list<Words>{{"outcome", outcomes},
+           {"where", word_table<LinePlace>}, {"weight", word_table<Strength>},
+           {"when", word_table<When>}, {"whose", whose.subspan(1)}})
+    map["properties"][key] = one_of(words);
   map["required"] = {"name", "pattern", "outcome"};
   return array_of(map);
 }

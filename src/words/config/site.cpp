@@ -6,6 +6,7 @@
 #include "builtin/files.hpp"
 #include "config/container.hpp"
 #include "config/keys.hpp"
+#include "config/own_causes.hpp"
 #include "config/sweep_reader.hpp"
 #include "text/characters.hpp"
 #include "text/nearest.hpp"
@@ -361,6 +362,7 @@ SiteSpec read_site(const YamlNode& root, const AskSbatch& ask, Mistakes& mistake
   if (const auto* node = find(root, "env")) site.env = read_environment(*node, mistakes);
   if (const auto* node = find(root, "container"))
     site.container = read_site_container(*node, mistakes);
+  if (const auto* node = find(root, "classify")) site.rules = read_own_causes(*node, mistakes);
   if (const auto* node = find(root, "slurmrestd")) site.rest = read_rest(*node, mistakes);
   if (const auto* node = find(root, "notify")) site.notify = read_notify(*node, mistakes);
   const bool by_commands = find(root, "slurmrestd") == nullptr;

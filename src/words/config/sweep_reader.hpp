@@ -139,7 +139,6 @@ class SweepReader {
   void shorten_first_runs(const YamlNode* measure);
   void read_env(const YamlNode& map);
   void read_secrets(const YamlNode& root);
-  void read_rules(const YamlNode& list);
   void read_sweep_container(const YamlNode& map);
 
   // runner.cpp: which program is measured

@@ -2,6 +2,7 @@
 // What a sweep file says beside its grid: exclusions, measurement, runner, environment, policy.
 #include "config/container.hpp"
 #include "config/keys.hpp"
+#include "config/own_causes.hpp"
 #include "config/sweep_reader.hpp"
 #include "sweep/opening_hours.hpp"
 #include "sweep/trainer_command.hpp"
@@ -75,40 +76,6 @@ std::optional<ExcludeRule> read_exclude(
   } else if (const auto compiled = compile_filter(sweep, {rule.when}); !compiled) {
     mistakes.add(*when, fault_at(*when, compiled.error().what));
   }
-  return rule;
-}
-
-Result<Outcome> read_rule_outcome(const YamlNode& node) {
-  std::string known;
-  for (const Outcome outcome : log_rule_outcomes) {
-    if (node.kind == YamlNode::Kind::scalar && node.text == name(outcome)) return outcome;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name(outcome));
-  }
-  return refuse(
-      node, fmt::format("expected one of {} for 'outcome', got {}", known, describe(node)));
-}
-
-Result<std::string> read_pattern(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(auto pattern, read_text(node, "pattern", most_pattern_bytes));
-  if (pattern.find_first_not_of("* ") == std::string::npos)
-    return refuse(
-        node, "this pattern fits every line; write text of the line, with * where it varies");
-  return pattern;
-}
-
-std::optional<LogRule> read_rule(const YamlNode& node, Mistakes& mistakes) {
-  constexpr std::string_view what = "a rule";
-  if (!mistakes.take(node, expect_map(node, what))) return std::nullopt;
-  const auto before = mistakes.count();
-  check_keys(node, what, keys_of("classify"), mistakes);
-  LogRule rule;
-  if (const auto* name = need(node, what, "name", mistakes))
-    mistakes.assign(rule.name, *name, read_name(*name, "name"));
-  if (const auto* pattern = need(node, what, "pattern", mistakes))
-    mistakes.assign(rule.pattern, *pattern, read_pattern(*pattern));
-  if (const auto* outcome = need(node, what, "outcome", mistakes))
-    mistakes.assign(rule.outcome, *outcome, read_rule_outcome(*outcome));
-  if (mistakes.count() > before) return std::nullopt;
   return rule;
 }
 
@@ -230,7 +197,7 @@ void SweepReader::read_trial_settings(const YamlNode& root) {
   if (const auto* map = find(root, "env")) read_env(*map);
   if (const auto* map = find(root, "container")) read_sweep_container(*map);
   read_secrets(root);
-  if (const auto* list = find(root, "classify")) read_rules(*list);
+  if (const auto* list = find(root, "classify")) sweep_.rules = read_own_causes(*list, mistakes_);
   if (const auto* map = find(root, "search")) read_search(*map);
   shorten_first_runs(find(root, "measure"));
   read_policy(root, sweep_.policy, mistakes_);
@@ -272,25 +239,6 @@ void SweepReader::read_secrets(const YamlNode& root) {
   move_secrets(sweep_.env, sweep_.secrets);
   // `env` of the sweep wins.
   move_secrets(sweep_.container.env, sweep_.secrets);
-}
-
-void SweepReader::read_rules(const YamlNode& list) {
-  if (!mistakes_.take(list, expect_list(list, "'classify'"))) return;
-  if (list.items.size() > most_log_rules) {
-    const auto& item = *list.items[most_log_rules];
-    mistakes_.add(item, fault_at(item, "more than 100 rules in 'classify'"));
-    return;
-  }
-  for (const auto& item : list.items) {
-    auto rule = read_rule(*item, mistakes_);
-    if (!rule) continue;
-    for (const LogRule& other : sweep_.rules) {
-      if (other.name == rule->name)
-        mistakes_.add(*item,
-            fault_at(*item, fmt::format("two rules have the name {}", in_quotes(rule->name))));
-    }
-    sweep_.rules.push_back(*std::move(rule));
-  }
 }
 
 void SweepReader::read_sweep_container(const YamlNode& map) {

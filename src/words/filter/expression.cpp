@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 19> operators{"and", "or", "not", "in", "
     "glob", "between", "case", "when", "then", "else", "end", "cast", "as", "escape", "isnull",
     "notnull"};
 
-bool is_letter(char c) {
+bool is_word_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
@@ -54,10 +54,10 @@ class Reader {
     }
     ++tokens_;
     if (c == '\'' || c == '"') return quoted(c);
-    if (is_letter(c)) return word();
+    if (is_word_letter(c)) return word();
     if (is_digit(c)) {
       // 1e5 and 0x1f hold letters that are no name.
-      while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_])))
+      while (at_ < text_.size() && (is_word_letter(text_[at_]) || is_digit(text_[at_])))
         ++at_;
       return {};
     }
@@ -83,7 +83,7 @@ class Reader {
 
   Result<void> word() {
     const auto first = at_;
-    while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_])))
+    while (at_ < text_.size() && (is_word_letter(text_[at_]) || is_digit(text_[at_])))
       ++at_;
     auto name = lower(text_.substr(first, at_ - first));
     if (name == "select" || name == "values" || name == "with")

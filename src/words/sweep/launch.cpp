@@ -198,6 +198,8 @@ AttemptSpec attempt_spec(const SweepSpec& sweep, const Point& point, const Launc
   spec.warmup = sweep.measure.warmup;
   if (!spec.container) spec.limits.container_limit_s = 0;
   spec.rules = sweep.rules;
+  for (Cause& cause : spec.rules)
+    cause.sample.clear();  // tried when the file was read
   return spec;
 }
 

@@ -94,10 +94,6 @@ double scale_of(char suffix) {
   return found == std::string_view::npos ? 0 : std::pow(1000.0, static_cast<double>(found) + 1);
 }
 
-bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 }  // namespace
 
 std::optional<std::pair<Printed, std::size_t>> read_number(std::string_view text, bool human) {

@@ -2,6 +2,7 @@
 #include "trainer/trainer_file.hpp"
 
 #include "builtin/files.hpp"
+#include "text/entries.hpp"
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 
@@ -25,65 +26,32 @@ TrainerFile read_built_in(std::string_view trainer) {
   return read_trainer_file(text.value_or(""));
 }
 
-/// 'it''s' without its quotes.
-std::string unquoted(std::string_view text) {
-  if (text.size() < 2 || text.front() != '\'' || text.back() != '\'') return std::string(text);
-  std::string plain;
-  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
-    plain += text[i];
-    if (text[i] == '\'') ++i;
-  }
-  return plain;
-}
-
 template <class Item>
 void append(std::vector<Item>& to, const std::vector<Item>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// Sections at the margin: lists of entries (`- key: value`, further keys below), or keys with
-/// values, which may be blocks of text (`key: |`).
+/// Fills a TrainerFile section by section.
 class FileReader {
  public:
   TrainerFile read(std::string_view yaml) {
-    for (const std::string_view line : split(yaml, '\n')) {
-      ++number_;
-      if (goes_on_block(line) || line.empty() || line.front() == '#') continue;
-      if (section_ == "log" && line.starts_with("- ")) {
-        file_.patterns.push_back(unquoted(trimmed(line.substr(2))));
-        continue;
+    for (const TableValue& value : read_table(yaml)) {
+      number_ = value.line;
+      section_ = value.section;
+      if (!value.key.empty()) {
+        set(value.key, value.text, value.fresh);
+      } else if (!value.fresh) {
+        begin(value.section, value.text);
+      } else if (section_ == "log") {
+        file_.patterns.push_back(value.text);
+      } else {
+        refuse_line(number_, "no 'key: value'");
       }
-      const auto colon = line.find(':');
-      if (colon == std::string_view::npos) refuse_line(number_, "no 'key: value'");
-      const auto value = trimmed(line.substr(colon + 1));
-      if (line.starts_with("- ") || line.starts_with("  "))
-        set(line.substr(2, colon - 2), value, line.front() == '-');
-      else
-        begin(line.substr(0, colon), value);
     }
-    end_block();
     return std::move(file_);
   }
 
  private:
-  bool goes_on_block(std::string_view line) {
-    constexpr std::string_view indent = "    ";
-    if (block_ == nullptr) return false;
-    if (!line.empty() && !line.starts_with(indent)) {
-      end_block();
-      return false;
-    }
-    *block_ += std::string(line.empty() ? line : line.substr(indent.size())) + '\n';
-    return true;
-  }
-  /// What a block says is known at its end; empty lines behind it are none of it.
-  void end_block() {
-    if (block_ == nullptr) return;
-    while (block_->ends_with("\n\n"))
-      block_->pop_back();
-    if (block_ == &recipes_) read_recipes();
-    block_ = nullptr;
-  }
   void read_recipes() {
     for (const std::string_view line : split(recipes_, '\n')) {
       const auto colon = line.find(": ");
@@ -94,7 +62,6 @@ class FileReader {
   }
 
   void begin(std::string_view key, std::string_view value) {
-    section_ = key;
     if (key == "rules_of")
       append(file_.rules, read_built_in(value).rules);
     else if (key == "refuses_of")
@@ -113,10 +80,8 @@ class FileReader {
     if (section_ == "start" && set_flag(key, value)) return;
     std::string* field = field_of(key);
     if (field == nullptr) refuse_line(number_, "no such key");
-    if (value == "|")
-      block_ = field;
-    else
-      *field = value;
+    *field = value;
+    if (field == &recipes_) read_recipes();
   }
   bool set_flag(std::string_view key, std::string_view value) {
     TrainerStart& start = file_.start;
@@ -148,9 +113,8 @@ class FileReader {
   }
 
   TrainerFile file_;
-  std::string section_;
+  std::string_view section_;
   std::string recipes_;
-  std::string* block_ = nullptr;  ///< the value that the next lines are of
   int number_ = 0;
 };
 

@@ -15,7 +15,7 @@ void check(const Evidence& verdict) {
   fuzzing::check_words("a control character beside a cause", verdict.ending.also);
 }
 
-std::vector<LogRule> own_rules(std::string_view& log) {
+std::vector<Cause> own_causes(std::string_view& log) {
   constexpr std::string_view mark = "#rule ";
   if (!log.starts_with(mark)) return {};
   const auto line = log.substr(0, log.find('\n'));
@@ -24,13 +24,13 @@ std::vector<LogRule> own_rules(std::string_view& log) {
 }
 
 void judge(std::string_view log) {
-  const auto own = own_rules(log);
+  const auto own = own_causes(log);
   const auto finding = find_cause(log, own);
   for (const bool alone : {false, true}) {
     std::vector<Evidence> evidence;
     if (const auto exit = evidence_of_exit(0, 1, 5, ""); exit && !alone) evidence.push_back(*exit);
     join_log(evidence, 0, finding, 10, alone);
-    apply_own_rules(evidence, own);
+    apply_own_causes(evidence, own);
     check(classify(evidence, false));
     check(classify(evidence, true));
   }

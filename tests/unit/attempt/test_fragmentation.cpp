@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/classify.hpp"
-#include "attempt/fragmentation.hpp"
-#include "attempt/log_rules.hpp"
+#include "causes/failed_log.hpp"
+#include "causes/fragmentation.hpp"
 
 #include <doctest/doctest.h>
 

@@ -4,9 +4,9 @@
 // tests/data/cases/logs_published/OUTCOME.RULE.what-happened.log: logs that other tools are
 // known to have read wrongly.
 #include "attempt/classify.hpp"
-#include "attempt/log_rules.hpp"
-#include "attempt/pattern.hpp"
 #include "attempt/step_output.hpp"
+#include "causes/failed_log.hpp"
+#include "causes/pattern.hpp"
 
 #include <doctest/doctest.h>
 
@@ -49,12 +49,14 @@ Evidence hung(Timestamp at) {
 
 TEST_CASE("every cause judges its sample, and every log is judged by the cause of its name") {
   std::set<std::string> names;
-  for (const Cause& cause : built_in_causes()) {
+  for (const Cause& cause : built_in_causes().all()) {
     CAPTURE(cause.name);
     CHECK(names.insert(cause.name).second);
     CHECK(cause.pattern.size() <= most_pattern_bytes);
     CHECK(cause.source.starts_with("https://"));
-    CHECK(!cause.whose.empty());
+    CHECK(cause.whose != Whose::nobody);
+    CHECK(!cause.sample.empty());
+    CHECK(judges_its_sample(cause));
     const auto finding = find_cause(cause.sample, {});
     CHECK(finding.has_value() == (cause.where != LinePlace::progress));
     if (!finding) continue;
@@ -90,7 +92,7 @@ TEST_CASE("noise and the order of two sources never decide") {
       "srun: error: n1: task 0: Exited with exit code 1"};
   std::map<std::string, std::string> texts;
   std::set<std::string> symptoms;
-  for (const Cause& cause : built_in_causes()) {
+  for (const Cause& cause : built_in_causes().all()) {
     if (cause.where != LinePlace::progress) texts[cause.name] = cause.sample;
     if (cause.weight >= Strength::symptom) symptoms.insert(cause.name);
   }
@@ -236,10 +238,10 @@ TEST_CASE("a pattern and a line made to be slow are not") {
   std::string pattern;
   while (pattern.size() + 4 < most_pattern_bytes)
     pattern += "a*";
-  const LogRule rule{"slow", pattern + "b", Outcome::oom};
+  const Cause cause{"slow", pattern + "b", Outcome::oom};
   // Of a CPU, however long it takes to get one.
   const std::clock_t before = std::clock();
-  CHECK_FALSE(find_cause(line + "\n" + line, std::span(&rule, 1)));
+  CHECK_FALSE(find_cause(line + "\n" + line, std::span(&cause, 1)));
   CHECK(std::clock() - before < 2 * CLOCKS_PER_SEC);
 }
 
@@ -267,7 +269,7 @@ TEST_CASE("a line shown is short and whole UTF-8 and a carriage return ends a li
 }
 
 TEST_CASE("a user's own rule goes before the built-in ones") {
-  const std::vector<LogRule> own{{"fabric", "pipeline * gave up", Outcome::node_failure}};
+  const std::vector<Cause> own{{"fabric", "pipeline * gave up", Outcome::node_failure}};
   const std::string log = "CUDA error: out of memory\nthe pipeline p3 gave up\n";
   const auto finding = find_cause(log, own);
   REQUIRE(finding);
@@ -281,9 +283,41 @@ TEST_CASE("a user's own rule goes before the built-in ones") {
   record.error_class = "internal";
   record.message = "pipeline 3 gave up";
   std::vector<Evidence> recorded{evidence_of_error(record, 1, 5)};
-  apply_own_rules(recorded, own);
+  apply_own_causes(recorded, own);
   CHECK(recorded[0].ending.outcome == Outcome::node_failure);
   CHECK(recorded[0].ending.cause == "fabric: rank 1: internal: pipeline 3 gave up");
+}
+
+TEST_CASE("a user's own cause has a place, a weight and a condition like any other") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"/t.py\", line 1, in x\n";
+  const std::string log = "a Token of x\nMemoryError\n" + trace + "a.TokenError: 401\n";
+  Cause token{.name = "token", .pattern = "Token", .where = LinePlace::error_class};
+  const auto judged = [&](const std::string& text) { return find_cause(text, {&token, 1}); };
+  token.remedy = "log in";
+  CHECK(judged(log)->line == "a.TokenError: 401");
+  CHECK(judged(log)->remedy == "log in");
+  CHECK(judged("a Token of x\nMemoryError\n")->rule == "python-memory");
+  token.where = LinePlace::line;
+  CHECK(judged(log)->own);
+  for (const Strength weak : {Strength::end, Strength::symptom, Strength::hint}) {
+    token.weight = weak;
+    CHECK(judged("a Token of x\nMemoryError\n")->rule == "python-memory");
+    CHECK(judged("a Token of x\n")->rule == "token");
+  }
+  token = {.name = "token", .pattern = "TokenError", .where = LinePlace::exception};
+  token.when = When::untrained;
+  CHECK(judged(trace + "TokenError: 401\n")->rule == "token");
+  CHECK(judged("lm loss: 9.1\n" + trace + "TokenError: 401\n")->rule.empty());
+  token = {.name = "our-step", .pattern = "our step", .where = LinePlace::progress};
+  CHECK(judged(trace + "AssertionError: 3 on 2\n")->outcome == Outcome::rejected);
+  CHECK(judged("our step 1\n" + trace + "AssertionError: 3 on 2\n")->outcome == Outcome::crashed);
+}
+
+TEST_CASE("of two own causes in two lines the one that is written first counts") {
+  const std::vector<Cause> own{{"b", "bb bb", Outcome::oom}, {"a", "a", Outcome::hung}};
+  CHECK(find_cause("a\nbb bb\n", own)->rule == "b");
+  CHECK(find_cause("bb bb\na\n", own)->rule == "b");
+  CHECK(find_cause("a\n", own)->rule == "a");
 }
 
 TEST_CASE("the log explains an exit code that says nothing and a signal") {

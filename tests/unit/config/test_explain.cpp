@@ -200,7 +200,7 @@ class RandomSweep {
       sweep_.env["E" + std::to_string(count)] = text();
     for (auto count = pick(3); count > 0; --count)
       sweep_.rules.push_back({"r" + std::to_string(count), "x" + text().substr(0, 90),
-          log_rule_outcomes.at(static_cast<std::size_t>(pick(7)))});
+          cause_outcomes.at(static_cast<std::size_t>(pick(7)))});
   }
 
   void policy() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // read-log: a trainer's log as a measurement, or the reasons why it is none.
-#include "attempt/log_rules.hpp"
+#include "causes/failed_log.hpp"
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
@@ -200,7 +200,7 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
   if (!finding->rule.empty())
-    told += fmt::format(" ({}; fault of the {})", finding->rule, finding->whose);
+    told += fmt::format(" ({}; fault of the {})", finding->rule, word_of(finding->whose));
   told += "\n  " + finding->line;
   if (!finding->remedy.empty()) told += "\n  next: " + finding->remedy;
   return told;

@@ -12,7 +12,7 @@ namespace shardsweep {
 /// Letters count as they are written. An empty pattern, or one of `*` alone, matches nothing.
 [[nodiscard]] bool matches(std::string_view line, std::string_view pattern);
 
-/// True where a pattern holds something to look for.
-[[nodiscard]] bool is_pattern(std::string_view pattern);
+/// Empty: the pattern holds nothing to look for.
+[[nodiscard]] std::string_view longest_piece(std::string_view pattern);
 
 }  // namespace shardsweep

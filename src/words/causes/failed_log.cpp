@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decision: Output of ranks is read after they have ended, within bounds, with patterns of
 // plain text and `*`. Logs are foreign, and a regular expression can run for ever.
-#include "attempt/log_rules.hpp"
+#include "causes/failed_log.hpp"
 
-#include "attempt/fragmentation.hpp"
-#include "attempt/pattern.hpp"
+#include "causes/fragmentation.hpp"
+#include "causes/pattern.hpp"
 #include "text/characters.hpp"
 
 #include <algorithm>
@@ -22,14 +22,11 @@ constexpr auto npos = std::string_view::npos;
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
 
-/// Takes the next line off `text`. A progress bar's lines end with a carriage return.
-std::string_view next_line(std::string_view& text) {
-  const auto stop =
-      std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; });
-  const auto end = static_cast<std::size_t>(stop - text.begin());
-  const std::string_view line = text.substr(0, std::min(end, looked_at));
-  text.remove_prefix(std::min(end + 1, text.size()));
-  return line;
+/// Takes what stands before `end` off `text`.
+std::string_view take_until(char end, std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
 }
 
 std::string without_colours(std::string_view text) {
@@ -80,17 +77,18 @@ Said said_in(std::string_view line) {
 
 /// "torch.OutOfMemoryError: …", "MemoryError". Below a traceback other names may end it too.
 bool is_exception(std::string_view text, bool traced) {
-  constexpr std::string_view letters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
   constexpr std::array<std::string_view, 7> ends{
       "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout", "StopIteration"};
-  const std::size_t end = std::min(text.find_first_not_of(letters), text.size());
-  const std::string_view name = text.substr(0, end);
-  std::string_view rest = text.substr(end);
+  const auto ends_name = [](char c) {
+    return !is_letter(c) && !is_digit(c) && c != '_' && c != '.';
+  };
+  const auto end = std::find_if(text.begin(), text.end(), ends_name) - text.begin();
+  const std::string_view name = text.substr(0, static_cast<std::size_t>(end));
+  std::string_view rest = text.substr(name.size());
   // Ray tells whose error it passes on: "RayTaskError(ValueError): …".
   if (rest.starts_with('(')) rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
   const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ");
-  if (name.empty() || !alone || (name.front() >= '0' && name.front() <= '9')) return false;
+  if (name.empty() || !alone || is_digit(name.front())) return false;
   const std::size_t dot = name.rfind('.');
   const char first = name[dot == npos ? 0 : std::min(dot + 1, name.size() - 1)];
   return std::any_of(ends.begin(), ends.end(),
@@ -99,8 +97,8 @@ bool is_exception(std::string_view text, bool traced) {
 }
 
 bool is_warning(std::string_view text) {
-  const bool glog = text.starts_with("[W") ||
-      (text.starts_with('W') && text.size() > 1 && text[1] >= '0' && text[1] <= '9');
+  const bool glog =
+      text.starts_with("[W") || (text.starts_with('W') && text.size() > 1 && is_digit(text[1]));
   return glog || text.find("Warning: ") != npos || text.starts_with("WARNING") ||
       text.find(" WARNING") != npos;
 }
@@ -112,6 +110,7 @@ struct Event {
   bool exception = false;
   int by = -1;
   bool set_up = false;  ///< its traceback is known, and has no train step
+  bool own = false;     ///< its cause is the user's
 
   [[nodiscard]] bool symptom() const {
     return cause != nullptr && cause->weight == Strength::symptom;
@@ -120,6 +119,7 @@ struct Event {
   /// knows is stronger than what is said of the network.
   [[nodiscard]] int tier() const {
     if (cause == nullptr) return 2;
+    if (own && cause->weight <= Strength::cause) return -1;
     if (cause->weight == Strength::fact) return 0;
     if (cause->weight == Strength::end) return 5;
     if (cause->weight == Strength::symptom) return 6;
@@ -144,25 +144,41 @@ struct Printer {
 
 class Reading {
  public:
+  explicit Reading(std::span<const Cause> own) : own_(own) {}
   void take(std::string_view line);
   [[nodiscard]] std::optional<Event> verdict() const;
 
  private:
-  static void take_frame(Printer& printer, std::string_view line);
+  void take_frame(Printer& printer, std::string_view line) const;
   void take_error(Printer& printer, const Said& said);
+  bool take_reason(Printer& printer, std::string_view line) const;
   void take_line(const Said& said);
-  void keep(const Event& event) {
+  void keep(Event event) {
+    event.own = order_of(event.cause) < 0;
     if (!best_line_ || stronger(event, *best_line_)) best_line_ = event;
+  }
+  [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
+    const Cause* own = own_.find(line, place);
+    return own != nullptr ? own : built_in_causes().find(line, place);
+  }
+  /// Negative: of the user's. An unknown one has no place behind others.
+  [[nodiscard]] std::ptrdiff_t order_of(const Cause* cause) const {
+    const auto own = own_.all();
+    const auto mine =
+        std::find_if(own.begin(), own.end(), [cause](const Cause& one) { return &one == cause; });
+    if (mine != own.end()) return mine - own.end();
+    return cause == nullptr ? 0 : cause - built_in_causes().all().data();
   }
   /// The launcher's word decides between ranks, then the order of the causes, then the rank.
   [[nodiscard]] bool stronger(const Event& one, const Event& other) const {
     const auto key = [this](const Event& event) {
-      return std::tuple(event.tier(), event.by < 0 || event.by != root_,
-          event.cause == nullptr ? built_in_causes().data() : event.cause, event.by);
+      return std::tuple(
+          event.tier(), event.by < 0 || event.by != root_, order_of(event.cause), event.by);
     };
     return key(one) < key(other);
   }
 
+  CauseIndex own_;
   std::map<int, Printer> printers_;
   std::optional<Event> best_line_;
   std::optional<Event> aside_;
@@ -187,7 +203,7 @@ void begin_traceback(Printer& printer) {
   printer.in_loop = false;
 }
 
-void Reading::take_frame(Printer& printer, std::string_view line) {
+void Reading::take_frame(Printer& printer, std::string_view line) const {
   if (line.starts_with("  File \"")) {
     printer.frame = line;
     printer.traced = true;
@@ -196,7 +212,8 @@ void Reading::take_frame(Printer& printer, std::string_view line) {
   if (cause == nullptr) return;
   if (cause->where == LinePlace::loop) {
     printer.in_loop = true;
-  } else if (cause->when != When::network && (printer.stage == nullptr || cause < printer.stage)) {
+  } else if (cause->when != When::network &&
+      (printer.stage == nullptr || order_of(cause) < order_of(printer.stage))) {
     printer.stage = cause;
   }
 }
@@ -211,6 +228,7 @@ void Reading::take_error(Printer& printer, const Said& said) {
       last->when == When::network) {
     error.cause = last;
   }
+  error.own = order_of(error.cause) < 0;
   const bool aside = printer.aside;
   const bool chained = printer.chained;
   begin_traceback(printer);
@@ -235,7 +253,7 @@ void Reading::take_error(Printer& printer, const Said& said) {
 }
 
 /// NCCL ends an error by "Last error:", and a line below it says what it was.
-bool take_reason(Printer& printer, std::string_view line) {
+bool Reading::take_reason(Printer& printer, std::string_view line) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::line);
   if (cause == nullptr || cause->where == LinePlace::progress || cause->weight == Strength::hint)
@@ -257,6 +275,10 @@ void Reading::take_line(const Said& said) {
 }
 
 void Reading::take(std::string_view line) {
+  line = line.substr(0, looked_at);
+  if (const Cause* own = own_.find(line, LinePlace::line);
+      own != nullptr && own->where == LinePlace::line && own->weight <= Strength::cause)
+    keep({own, line});
   Said said = said_in(line);
   if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
@@ -334,6 +356,7 @@ LogFinding finding_of(const Event& event) {
   finding.rule = event.cause->name;
   finding.outcome = event.cause->outcome;
   finding.strength = event.cause->weight;
+  finding.own = event.own && event.tier() < 0;
   finding.whose = event.cause->whose;
   finding.remedy = event.cause->remedy;
   if (finding.outcome != Outcome::oom) return finding;
@@ -341,34 +364,32 @@ LogFinding finding_of(const Event& event) {
   return finding;
 }
 
-std::optional<LogFinding> find_own(std::string_view text, std::span<const LogRule> own) {
-  if (own.empty()) return std::nullopt;
-  while (!text.empty()) {
-    const std::string_view line = next_line(text);
-    if (const LogRule* rule = own_rule_for(line, own))
-      return LogFinding{
-          rule->name, rule->outcome, Strength::cause, one_line(line, longest_quote), true};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own) {
-  const auto rule = std::find_if(own.begin(), own.end(),
-      [line](const LogRule& one) { return matches(line.substr(0, looked_at), one.pattern); });
-  return rule == own.end() ? nullptr : &*rule;
+const Cause* own_cause_of(std::string_view line, std::span<const Cause> own) {
+  return CauseIndex(own).find(line.substr(0, looked_at), LinePlace::exception);
 }
 
-std::optional<LogFinding> find_cause(std::string_view text, std::span<const LogRule> own) {
-  if (auto finding = find_own(text, own)) return finding;
+std::optional<LogFinding> find_cause(std::string_view text, std::span<const Cause> own) {
   std::string plain;
   if (text.find("\x1b[") != npos) text = plain = without_colours(text);
-  Reading reading;
-  while (!text.empty())
-    reading.take(next_line(text));
+  Reading reading(own);
+  while (!text.empty()) {
+    std::string_view line = take_until('\n', text);
+    // A progress bar's lines end with a carriage return.
+    while (!line.empty())
+      reading.take(take_until('\r', line));
+  }
   const auto event = reading.verdict();
   return event ? std::optional(finding_of(*event)) : std::nullopt;
+}
+
+bool judges_its_sample(const Cause& cause) {
+  if (cause.sample.empty()) return true;
+  const auto finding = find_cause(cause.sample, {&cause, 1});
+  if (cause.where == LinePlace::progress) return !finding;
+  // A frame of a train step refuses nothing that would be refused before.
+  return finding && finding->rule == (cause.where == LinePlace::loop ? "" : cause.name);
 }
 
 }  // namespace shardsweep

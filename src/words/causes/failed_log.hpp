@@ -7,9 +7,7 @@
 // in slurm/words/job.cpp; whether an outcome is tried again stands with the outcome.
 #pragma once
 
-#include "attempt/causes.hpp"
-
-#include <shardsweep/rule.hpp>
+#include "causes/causes.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -23,23 +21,28 @@ namespace shardsweep {
 inline constexpr std::size_t longest_quote = 200;
 
 struct LogFinding {
-  std::string rule;  ///< empty: an error that no rule knows
+  std::string rule;  ///< name of the cause; empty: an error that no cause is known for
   Outcome outcome = Outcome::crashed;
   Strength strength = Strength::cause;
   std::string line;  ///< shortened
-  bool own = false;  ///< by a rule of the user's
+  bool own = false;  ///< by a cause of the user's
   /// Out of memory, with enough of it in pieces: which, as a clause. Empty: it is not.
   std::string fragmentation{};
-  std::string whose{}, remedy{};
+  Whose whose = Whose::nobody;
+  std::string remedy{};
   friend bool operator==(const LogFinding&, const LogFinding&) = default;
 };
 
-/// The cause that an output tells; none where no line of it is an error or known. Rules of the
-/// user's own go first: one of them that fits any line wins over all others.
+/// The cause that an output tells; none where no line of it is an error or known. Causes of the
+/// user's own go before the built-in ones: one that fits any line, and is neither an end nor a
+/// symptom, wins over all of them.
 [[nodiscard]] std::optional<LogFinding> find_cause(
-    std::string_view text, std::span<const LogRule> own);
+    std::string_view text, std::span<const Cause> own);
 
-/// The first of the user's own rules that fits one line.
-[[nodiscard]] const LogRule* own_rule_for(std::string_view line, std::span<const LogRule> own);
+/// The user's own cause for one line that is no log's; null: none.
+[[nodiscard]] const Cause* own_cause_of(std::string_view line, std::span<const Cause> own);
+
+/// Its sample, if it has one, is judged by it, or tells of progress alone.
+[[nodiscard]] bool judges_its_sample(const Cause& cause);
 
 }  // namespace shardsweep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "attempt/fragmentation.hpp"
+#include "causes/fragmentation.hpp"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "causes/causes.hpp"
+
+#include "builtin/files.hpp"
+#include "causes/fragmentation.hpp"
+#include "causes/pattern.hpp"
+#include "text/entries.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace shardsweep {
+namespace {
+
+void set(Cause& cause, std::string_view name, std::string_view text) {
+  bool known = false;
+  visit_values(cause, [&](const auto& key, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    if (key.name != name) return;
+    known = true;
+    if constexpr (Worded<Value>) {
+      const auto word = from_word<Value>(text);
+      if (!word) throw std::invalid_argument(fmt::format("'{}' is no value of '{}'", text, name));
+      value = *word;
+    } else {
+      value = text;
+    }
+  });
+  if (!known) throw std::invalid_argument(fmt::format("unknown key '{}'", name));
+}
+
+// Bytes that are looked for, at every second place of a line: an entry for an even and for an odd
+// distance from its beginning.
+constexpr std::size_t gram = 4;
+constexpr std::size_t stride = 2;
+
+std::uint32_t bytes_at(const char* text) {
+  std::uint32_t bytes = 0;
+  std::memcpy(&bytes, text, gram);
+  return bytes;
+}
+
+std::size_t hash_of(std::uint32_t bytes) {
+  return (bytes * 2654435761U) >> 16U;
+}
+
+/// Place of the bytes in a piece that the fewest lines have: of its rarest letters.
+std::size_t rarest_in(std::string_view piece) {
+  constexpr std::size_t window = gram + stride - 1;
+  const auto common = [piece](std::size_t at) {
+    const std::string_view seen = piece.substr(at, window);
+    return std::count_if(seen.begin(), seen.end(), [](char c) {
+      return std::string_view(" etaoinsrlcdmp").find(c) != std::string_view::npos;
+    });
+  };
+  std::size_t best = 0;
+  for (std::size_t at = 1; at + window <= piece.size(); ++at) {
+    if (common(at) < common(best)) best = at;
+  }
+  return best;
+}
+
+/// Place that holds this one.
+LinePlace base_of(LinePlace place) {
+  if (place == LinePlace::error_class) return LinePlace::exception;
+  if (place == LinePlace::loop) return LinePlace::frame;
+  return place == LinePlace::progress ? LinePlace::line : place;
+}
+
+bool fits(const Cause& cause, std::string_view line, LinePlace place) {
+  const bool there = cause.where == place || base_of(cause.where) == place ||
+      (cause.where == LinePlace::line && place == LinePlace::exception);
+  if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
+  return there && matches(line, cause.pattern) &&
+      (cause.when != When::other_memory || other_memory_in(line));
+}
+
+}  // namespace
+
+std::vector<Cause> read_causes(std::string_view yaml) {
+  std::vector<Cause> causes;
+  for (const TableValue& value : read_table(yaml)) {
+    if (value.fresh) causes.emplace_back();
+    try {
+      if (!value.section.empty() || causes.empty())
+        throw std::invalid_argument("no entry of a list");
+      set(causes.back(), value.key, value.text);
+    } catch (const std::invalid_argument& wrong) {
+      throw std::invalid_argument(fmt::format("line {}: {}", value.line, wrong.what()));
+    }
+  }
+  return causes;
+}
+
+CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
+  for (std::uint32_t i = 0; i < causes.size(); ++i) {
+    const std::string_view piece = longest_piece(causes[i].pattern);
+    if (piece.size() < gram + stride - 1) {
+      short_.push_back(i);
+      continue;
+    }
+    const std::size_t from = rarest_in(piece);
+    for (std::size_t at = from; at < from + stride; ++at) {
+      entries_.push_back({bytes_at(piece.data() + at), i, piece, at});
+      seen_.set(hash_of(entries_.back().bytes));
+    }
+  }
+  std::sort(entries_.begin(), entries_.end(), precedes);
+}
+
+bool CauseIndex::precedes(const Entry& one, const Entry& other) {
+  return std::pair(one.bytes, one.cause) < std::pair(other.bytes, other.cause);
+}
+
+std::size_t CauseIndex::first_of(std::string_view line, LinePlace place) const {
+  std::size_t best = causes_.size();
+  const auto take = [&](std::uint32_t cause) {
+    if (cause < best && fits(causes_[cause], line, place)) best = cause;
+  };
+  std::for_each(short_.begin(), short_.end(), take);
+  for (std::size_t at = 0; at + gram <= line.size() && !entries_.empty(); at += stride) {
+    const std::uint32_t bytes = bytes_at(line.data() + at);
+    if (!seen_[hash_of(bytes)]) continue;
+    const Entry sought{.bytes = bytes};
+    auto entry = std::lower_bound(entries_.begin(), entries_.end(), sought, precedes);
+    for (; entry != entries_.end() && entry->bytes == bytes; ++entry) {
+      if (at >= entry->offset && line.substr(at - entry->offset).starts_with(entry->piece))
+        take(entry->cause);
+    }
+  }
+  return best;
+}
+
+const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
+  const std::size_t first = first_of(line, place);
+  return first < causes_.size() ? &causes_[first] : nullptr;
+}
+
+const CauseIndex& built_in_causes() {
+  static const std::vector<Cause> all =
+      read_causes(builtin::text_of("sweeps/causes.yaml").value_or(""));
+  static const CauseIndex index(all);
+  return index;
+}
+
+}  // namespace shardsweep

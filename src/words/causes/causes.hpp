@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built-in causes: sweeps/causes.yaml. Causes are found in lines by what they look for.
+#pragma once
+
+#include <shardsweep/cause.hpp>
+
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Reads entries of causes as causes.yaml has them: `key: value` one a line, in single quotes or
+/// plain, and samples of several lines as blocks. Throws std::invalid_argument, which names the
+/// line.
+[[nodiscard]] std::vector<Cause> read_causes(std::string_view yaml);
+
+/// Causes by four bytes of what they look for: most lines hold those of none.
+class CauseIndex {
+ public:
+  /// Of two causes for one line the first counts. The causes have to outlive it.
+  explicit CauseIndex(std::span<const Cause> causes);
+  /// The first cause for a line that stands there; null: none. An exception is a line as well,
+  /// and has a class; a line may tell of progress, and a frame that training goes on.
+  [[nodiscard]] const Cause* find(std::string_view line, LinePlace place) const;
+  [[nodiscard]] std::span<const Cause> all() const { return causes_; }
+
+ private:
+  struct Entry {
+    std::uint32_t bytes = 0;
+    std::uint32_t cause = 0;
+    std::string_view piece{};  ///< of its pattern, that has the bytes
+    std::size_t offset = 0;    ///< in it
+  };
+  static bool precedes(const Entry& one, const Entry& other);
+  [[nodiscard]] std::size_t first_of(std::string_view line, LinePlace place) const;
+
+  std::span<const Cause> causes_;
+  std::vector<Entry> entries_;        ///< in their order
+  std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that
+  std::bitset<1U << 16U> seen_;       ///< hashes of the bytes of entries
+};
+
+[[nodiscard]] const CauseIndex& built_in_causes();
+
+}  // namespace shardsweep
