@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/lead.hpp"
 
-#include "agent/rank_logs.hpp"
 #include "agent/reap.hpp"
 #include "attempt/step_output.hpp"
+#include "machine/file_ends.hpp"
 #include "machine/free_port.hpp"
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
@@ -207,7 +207,7 @@ bool Lead::agents_were_killed() {
 std::optional<Evidence> Lead::lost_by_launcher() {
   constexpr std::size_t most = std::size_t{1} << 20;
   if (launch_ != LaunchMode::agents) return std::nullopt;
-  return lost_node_in(read_ends(paths_.log(), most), clock_.now());
+  return lost_node_in(file_ends(paths_.log(), most).text, clock_.now());
 }
 
 bool Lead::end_all() {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks have printed, read within bounds: where a log is long its beginning and its end.
+// What ranks have printed, read within bounds.
 #pragma once
 
 #include "attempt/classify.hpp"
 
 #include <shardsweep/protocol.hpp>
 
-#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,10 +16,6 @@ struct RankLog {
   int rank = -1;  ///< -1: of the step
   std::filesystem::path path;
 };
-
-/// At most `limit` bytes of a file, a quarter of them from its beginning, the rest from its
-/// end; empty where it can't be read. A line that the gap cuts is left out.
-[[nodiscard]] std::string read_ends(const std::filesystem::path& path, std::size_t limit);
 
 /// Adds what the logs say (attempt/classify.hpp, join_log). All logs together cost a bounded
 /// number of bytes, whatever was printed.

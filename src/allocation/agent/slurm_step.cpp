@@ -4,11 +4,11 @@
 #include "agent/containers.hpp"
 #include "agent/environment_reading.hpp"
 #include "agent/evidence.hpp"
-#include "agent/rank_logs.hpp"
 #include "agent/side_run.hpp"
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
 #include "attempt/step_output.hpp"
+#include "machine/file_ends.hpp"
 #include "machine/processes.hpp"
 #include "text/pieces.hpp"
 
@@ -89,7 +89,7 @@ std::optional<Evidence> SlurmStep::failure_said(bool told) {
   if (here_.now_s() - looked_at_s_ < look_again_s || !has_started()) return std::nullopt;
   looked_at_s_ = here_.now_s();
   auto said =
-      first_failure_in(read_ends(here_.log_of(-1), most_step_output), here_.clock.now(), told);
+      first_failure_in(file_ends(here_.log_of(-1), most_step_output).text, here_.clock.now(), told);
   if (!said) return std::nullopt;
   if (auto failure = start_failure()) return failure;
   return said;
@@ -112,7 +112,8 @@ Evidence SlurmStep::exit_evidence(int status, bool told) const {
 }
 
 Evidence SlurmStep::no_start_evidence(const std::string& why) const {
-  return evidence_of_no_step(read_ends(here_.log_of(-1), most_step_output), why, here_.clock.now());
+  return evidence_of_no_step(
+      file_ends(here_.log_of(-1), most_step_output).text, why, here_.clock.now());
 }
 
 /// A step's ranks fill one node after the other (step_command); empty: not known.

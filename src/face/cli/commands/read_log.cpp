@@ -5,6 +5,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
+#include "machine/file_ends.hpp"
 #include "text/units.hpp"
 #include "trainer/clean_line.hpp"
 #include "trainer/judge_log.hpp"
@@ -17,9 +18,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -80,6 +84,31 @@ bool next_line(std::istream& in, std::string& line) {
   return true;
 }
 
+// Of a longer log its beginning and its end are read.
+constexpr std::size_t most_of_log = std::size_t{64} << 20;
+
+/// Where the part ends that is left out of a log; 0: all of it is read.
+std::streamoff end_of_gap(const std::string& file) {
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(file, error);
+  const std::uintmax_t size = is_file ? std::filesystem::file_size(file, error) : 0;
+  return error || size <= most_of_log ? 0 : static_cast<std::streamoff>(size - most_of_log / 4 * 3);
+}
+
+/// Goes on behind the gap once the beginning has been read.
+void pass_gap(std::istream& in, std::streamoff& gap, const std::string& file) {
+  constexpr std::size_t beginning = most_of_log / 4;
+  if (gap == 0 || in.tellg() < static_cast<std::streamoff>(beginning)) return;
+  say(
+      fmt::format("{}: its first {} MiB and its last {} MiB are read, and the {:.0f} MiB between "
+                  "them are not.",
+          file, beginning >> 20U, 3 * beginning >> 20U,
+          static_cast<double>(gap - in.tellg()) / (1U << 20U)));
+  in.seekg(gap);
+  in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  gap = 0;
+}
+
 Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all) {
   std::ifstream in(file, std::ios::binary);
   std::string line;
@@ -87,12 +116,14 @@ Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all
   if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
     return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
   bool any = false;
+  std::streamoff gap = end_of_gap(file);
   while (next_line(in, line)) {
     // A copy of a log that was cut may end within a number.
     if (any && in.eof()) break;
     any = true;
     for (auto& [name, reader] : all)
       reader.read(line);
+    pass_gap(in, gap, file);
   }
   return {};
 }
@@ -183,19 +214,9 @@ void say_resolution(const LogMeasurement& found) {
 /// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
 /// and what to do. Empty: no error was found, or in a run that was `measured` no more than a hint.
 std::string failure_in(const std::vector<std::string>& files, bool measured) {
-  constexpr std::streamoff most = std::streamoff{4} << 20;
   std::string text;
-  for (const std::string& file : files) {
-    std::ifstream in(file, std::ios::binary);
-    in.seekg(0, std::ios::end);
-    const std::streamoff size = in.tellg();
-    const std::streamoff from = std::max<std::streamoff>(0, size - most);
-    std::string part(static_cast<std::size_t>(std::max<std::streamoff>(0, size - from)), '\0');
-    in.clear();
-    in.seekg(from);
-    in.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text += part.substr(0, static_cast<std::size_t>(in.gcount())) + "\n";
-  }
+  for (const std::string& file : files)
+    text += file_ends(file, most_of_log / files.size()).text + "\n";
   const auto finding = find_cause(text, {});
   if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
