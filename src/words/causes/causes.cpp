@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -38,6 +39,7 @@ void set(Cause& cause, std::string_view name, std::string_view text) {
 // distance from its beginning.
 constexpr std::size_t gram = 4;
 constexpr std::size_t stride = 2;
+constexpr std::size_t groups = 4096;
 
 std::uint32_t bytes_at(const char* text) {
   std::uint32_t bytes = 0;
@@ -47,6 +49,9 @@ std::uint32_t bytes_at(const char* text) {
 
 std::size_t hash_of(std::uint32_t bytes) {
   return (bytes * 2654435761U) >> 16U;
+}
+std::size_t group_of(std::uint32_t bytes) {
+  return hash_of(bytes) % groups;
 }
 
 /// Place of the bytes in a piece that the fewest lines have: of its rarest letters.
@@ -110,11 +115,13 @@ CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
       seen_.set(hash_of(entries_.back().bytes));
     }
   }
-  std::sort(entries_.begin(), entries_.end(), precedes);
-}
-
-bool CauseIndex::precedes(const Entry& one, const Entry& other) {
-  return std::pair(one.bytes, one.cause) < std::pair(other.bytes, other.cause);
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& one, const Entry& other) {
+    return group_of(one.bytes) < group_of(other.bytes);
+  });
+  starts_.resize(groups + 1);
+  for (const Entry& entry : entries_)
+    ++starts_[group_of(entry.bytes) + 1];
+  std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
 }
 
 std::size_t CauseIndex::first_of(std::string_view line, LinePlace place) const {
@@ -126,11 +133,12 @@ std::size_t CauseIndex::first_of(std::string_view line, LinePlace place) const {
   for (std::size_t at = 0; at + gram <= line.size() && !entries_.empty(); at += stride) {
     const std::uint32_t bytes = bytes_at(line.data() + at);
     if (!seen_[hash_of(bytes)]) continue;
-    const Entry sought{.bytes = bytes};
-    auto entry = std::lower_bound(entries_.begin(), entries_.end(), sought, precedes);
-    for (; entry != entries_.end() && entry->bytes == bytes; ++entry) {
-      if (at >= entry->offset && line.substr(at - entry->offset).starts_with(entry->piece))
-        take(entry->cause);
+    const std::size_t group = group_of(bytes);
+    for (std::size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
+      const Entry& entry = entries_[i];
+      if (entry.bytes == bytes && at >= entry.offset &&
+          line.substr(at - entry.offset).starts_with(entry.piece))
+        take(entry.cause);
     }
   }
   return best;

@@ -34,13 +34,13 @@ class CauseIndex {
     std::string_view piece{};  ///< of its pattern, that has the bytes
     std::size_t offset = 0;    ///< in it
   };
-  static bool precedes(const Entry& one, const Entry& other);
   [[nodiscard]] std::size_t first_of(std::string_view line, LinePlace place) const;
 
   std::span<const Cause> causes_;
-  std::vector<Entry> entries_;        ///< in their order
-  std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that
-  std::bitset<1U << 16U> seen_;       ///< hashes of the bytes of entries
+  std::vector<Entry> entries_;         ///< by groups of hashes of their bytes
+  std::vector<std::uint16_t> starts_;  ///< of each group among them
+  std::vector<std::uint32_t> short_;   ///< causes whose pieces are too short for that
+  std::bitset<1U << 16U> seen_;        ///< hashes of the bytes of entries
 };
 
 [[nodiscard]] const CauseIndex& built_in_causes();
