@@ -146,7 +146,8 @@ struct SweepStatus {
   /// Trials that still run, though an edit has taken their points out of the sweep file.
   std::int64_t removed_running = 0;
   std::string waiting;  ///< why nothing runs: what the scheduler, or the daemon that paused, said
-  /// Bounds by which its search has skipped trials, and how many; the most frequent first.
+  /// Bounds by which its search has skipped trials, and rules by which others' refusals have, and
+  /// how many; the most frequent first.
   std::vector<std::pair<std::string, std::int64_t>> spared;
   Timestamp submitted_at = 0;
   Timestamp last_event_at = 0;

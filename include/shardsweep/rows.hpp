@@ -80,6 +80,22 @@ template <>
 inline constexpr std::array<std::string_view, 4> word_table<CancelledBy>{
     "", "sweep", "name", "budget"};
 
+/// Axes of a layout that a trainer may refuse for its number.
+struct Degrees {
+  std::int32_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, vpp = 1, grad_accum = 1;
+  friend bool operator==(const Degrees&, const Degrees&) = default;
+};
+template <>
+inline constexpr auto described<Degrees> = Entries{
+    Field{"dp", &Degrees::dp, Flag::read},
+    Field{"tp", &Degrees::tp, Flag::read},
+    Field{"pp", &Degrees::pp, Flag::read},
+    Field{"cp", &Degrees::cp, Flag::read},
+    Field{"ep", &Degrees::ep, Flag::read},
+    Field{"vpp", &Degrees::vpp, Flag::read},
+    Field{"grad_accum", &Degrees::grad_accum, Flag::read},
+};
+
 struct TrialRow {
   TrialId id = 0;
   SweepId sweep = 0;
@@ -88,6 +104,7 @@ struct TrialRow {
   std::int32_t micro_batch = 1;
   std::int32_t nodes = 0;
   std::int32_t gpus = 1;
+  Degrees degrees{};
   std::int64_t position = 0;  ///< order in which to run; ties by id
   double predicted_s = 0;     ///< of one attempt
   State state = State::planned;
@@ -125,6 +142,7 @@ inline constexpr auto described<TrialRow> = Entries{
     Field{"micro_batch", &TrialRow::micro_batch, Flag::read},
     Field{"nodes", &TrialRow::nodes, Flag::read},
     Field{"gpus", &TrialRow::gpus, Flag::read},
+    Part{&TrialRow::degrees},
     Field{"position", &TrialRow::position, Flag::read},
     Field{"predicted_attempt_s", &TrialRow::predicted_s, Flag::read},
     Field{"state", &TrialRow::state},

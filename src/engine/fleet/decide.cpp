@@ -64,7 +64,8 @@ void skip_after_oom(World& world, const DecideInput& input) {
 void skip_refused(World& world, const DecideInput& input) {
   for (auto& [id, why] : refused_alike(world)) {
     const TrialRow& trial = world.trials().at(id);
-    if (input.sweeps.contains(trial.sweep)) skip(world, trial, input.now, std::move(why));
+    if (input.sweeps.contains(trial.sweep))
+      skip(world, trial, input.now, std::move(why), EventKind::ruled_out);
   }
 }
 

@@ -5,6 +5,8 @@
 // other micro-batches of one layout. A layout of these that was not refused ends the rule.
 #include "fleet/refusals.hpp"
 
+#include "text/characters.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,35 +19,30 @@
 namespace shardsweep {
 namespace {
 
-using Parts = std::map<std::string_view, std::string_view>;
+using Parts = std::map<std::string_view, std::int32_t>;
 using Trials = std::vector<const TrialRow*>;
 
-std::size_t length_of(std::string_view text, int (*kind)(int)) {
-  const auto is_other = [kind](char c) { return kind(static_cast<unsigned char>(c)) == 0; };
-  return static_cast<std::size_t>(std::find_if(text.begin(), text.end(), is_other) - text.begin());
-}
-
-/// Of the slug "llama-n8-dp4tp8pp2-mb2ga4-3f9a01": n 8, dp 4, tp 8, pp 2, mb 2, ga 4.
-Parts parts_of(std::string_view slug) {
-  Parts parts;
-  slug = slug.substr(0, slug.rfind('-'));  // what follows is a hash
-  while (!slug.empty()) {
-    std::string_view token = slug.substr(0, slug.find('-'));
-    slug.remove_prefix(std::min(token.size() + 1, slug.size()));
-    while (!token.empty()) {
-      const std::size_t name = length_of(token, std::isalpha);
-      const std::size_t digits = length_of(token.substr(name), std::isdigit);
-      if (name == 0 || digits == 0) break;
-      parts.emplace(token.substr(0, name), token.substr(name, digits));
-      token.remove_prefix(name + digits);
-    }
-  }
-  return parts;
-}
+/// An axis that words may name, also by a part of the word for it.
+struct NamedAxis {
+  std::string_view name;
+  std::string_view stem;
+  std::int32_t (*of)(const TrialRow&);
+};
+constexpr std::array<NamedAxis, 10> named_axes{{
+    {"tp", "ensor", [](const TrialRow& row) { return row.degrees.tp; }},
+    {"pp", "ipeline", [](const TrialRow& row) { return row.degrees.pp; }},
+    {"dp", "ata", [](const TrialRow& row) { return row.degrees.dp; }},
+    {"cp", "ontext", [](const TrialRow& row) { return row.degrees.cp; }},
+    {"ep", "xpert", [](const TrialRow& row) { return row.degrees.ep; }},
+    {"vpp", "irtual", [](const TrialRow& row) { return row.degrees.vpp; }},
+    {"micro_batch", "atch", [](const TrialRow& row) { return row.micro_batch; }},
+    {"grad_accum", "accum", [](const TrialRow& row) { return row.degrees.grad_accum; }},
+    {"gpus", "orld", [](const TrialRow& row) { return row.gpus; }},
+    {"nodes", "odes", [](const TrialRow& row) { return row.nodes; }},
+}};
 
 /// The number stands there by itself, as in "tp=8" or "(8)".
 bool names_number(std::string_view text, std::string_view number) {
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (auto at = text.find(number); at != text.npos; at = text.find(number, at + 1)) {
     const char before = at == 0 ? ' ' : text[at - 1];
     const std::size_t end = at + number.size();
@@ -70,33 +67,13 @@ bool speaks_of_batches(std::string_view words) {
   return words.find("atch") != words.npos || words.find("accum") != words.npos;
 }
 
-bool is_letter(std::string_view text, std::size_t at) {
-  return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at])) != 0;
-}
-
 /// They speak of the axis, as "tp" or "tensor". Batches and GPUs often have a degree's number.
-bool names_axis(std::string_view words, std::string_view axis) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> stems{
-      {{"tp", "ensor"}, {"pp", "ipeline"}, {"dp", "ata"}, {"cp", "ontext"}, {"ep", "xpert"},
-          {"mb", "atch"}, {"ga", "accum"}, {"g", "orld"}, {"n", "odes"}}};
-  for (const auto& [name, stem] : stems) {
-    if (name == axis && words.find(stem) != words.npos) return true;
-  }
-  for (auto at = words.find(axis); at != words.npos; at = words.find(axis, at + 1)) {
-    if ((at == 0 || !is_letter(words, at - 1)) && !is_letter(words, at + axis.size())) return true;
-  }
-  return false;
-}
-
-/// As parts_of() would find it, without taking the slug apart.
-bool has_part(std::string_view slug, std::string_view part) {
-  slug = slug.substr(0, slug.rfind('-'));
-  for (auto at = slug.find(part); at != slug.npos; at = slug.find(part, at + 1)) {
-    const std::size_t end = at + part.size();
-    const bool begins = at == 0 || std::isalpha(static_cast<unsigned char>(slug[at - 1])) == 0;
-    const bool ends =
-        end == slug.size() || std::isdigit(static_cast<unsigned char>(slug[end])) == 0;
-    if (begins && ends) return true;
+bool names_axis(std::string_view words, const NamedAxis& axis) {
+  if (words.find(axis.stem) != words.npos) return true;
+  const auto letter_at = [words](
+                             std::size_t at) { return at < words.size() && is_letter(words[at]); };
+  for (auto at = words.find(axis.name); at != words.npos; at = words.find(axis.name, at + 1)) {
+    if ((at == 0 || !letter_at(at - 1)) && !letter_at(at + axis.name.size())) return true;
   }
   return false;
 }
@@ -104,24 +81,53 @@ bool has_part(std::string_view slug, std::string_view part) {
 /// What all of them have and the words name, by its axis and number. By numbers alone: all that
 /// they have in common, since any of it may be meant. Empty: the words name nothing.
 Parts explanation(const Trials& refused) {
-  Parts common = parts_of(refused.front()->slug);
-  for (const TrialRow* one : refused) {
-    const Parts parts = parts_of(one->slug);
-    std::erase_if(common, [&](const auto& part) {
-      const auto found = parts.find(part.first);
-      return found == parts.end() || found->second != part.second;
-    });
-  }
-  const std::string_view words = words_of(*refused.front());
-  Parts numbers;
+  const TrialRow& first = *refused.front();
+  const std::string_view words = words_of(first);
+  Parts common;
   Parts named;
-  for (const auto& part : common) {
-    if (part.second == "0" || part.second == "1" || !names_number(words, part.second)) continue;
-    numbers.insert(part);
-    if (names_axis(words, part.first)) named.insert(part);
+  bool any = false;  // of their numbers stands in the words
+  for (const NamedAxis& axis : named_axes) {
+    const std::int32_t value = axis.of(first);
+    const bool shared = std::all_of(refused.begin(), refused.end(),
+        [&](const TrialRow* one) { return axis.of(*one) == value; });
+    if (!shared || value == 0) continue;
+    common.emplace(axis.name, value);
+    if (value <= 1 || !names_number(words, fmt::format("{}", value))) continue;
+    any = true;
+    if (names_axis(words, axis)) named.emplace(axis.name, value);
   }
   if (!named.empty()) return named;
-  return numbers.empty() ? numbers : common;
+  return any ? common : Parts();
+}
+
+std::string text_of(const Parts& parts) {
+  std::string text;
+  for (const auto& [name, value] : parts) {
+    // Of the degrees that most layouts have at 1.
+    if (value == 1 && (name == "cp" || name == "ep" || name == "vpp")) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+/// Of a group that was refused with equal words.
+void add_rules(const Trials& refused, std::vector<RefusedRule>& rules) {
+  const std::string_view words = words_of(*refused.front());
+  const auto add = [&](const std::string& what, const Trials& like, const Parts& parts) {
+    rules.push_back(
+        {fmt::format("{} is refused ({}, {}): {}", what, like[0]->slug, like[1]->slug, words),
+            parts, like[0]->lane});
+  };
+  if (const Parts common = explanation(refused); !common.empty())
+    return add("each layout with " + text_of(common), refused, common);
+  if (speaks_of_batches(words)) return;
+  std::map<std::string_view, Trials> lanes;
+  for (const TrialRow* one : refused)
+    lanes[one->lane].push_back(one);
+  for (const auto& [lane, same] : lanes) {
+    if (same.size() >= 2 && same.front()->micro_batch != same.back()->micro_batch)
+      add("each micro-batch of this layout", same, {});
+  }
 }
 
 bool was_not_refused(const TrialRow& trial) {
@@ -130,74 +136,67 @@ bool was_not_refused(const TrialRow& trial) {
       outcome != Outcome::cancelled;
 }
 
-/// Of one group that was refused alike. What was asked for by name runs once more.
-void add_alike(const World& world, const Trials& refused, const std::string& what, auto&& is_like,
-    std::vector<std::pair<TrialId, std::string>>& all) {
-  const SweepId sweep = refused.front()->sweep;
-  Trials alike;
+/// Those that wait. What was asked for by name runs once more.
+Trials waiting_of(const World& world, SweepId sweep) {
+  Trials all;
   for (const auto& [nodes, queue] : world.index().waiting(sweep)) {
     for (const auto& [position, id] : queue.order()) {
       const TrialRow* trial = world.trial(id);
-      if (trial->final_of == 0 && !trial->prior && is_like(*trial)) alike.push_back(trial);
+      if (trial->final_of == 0 && !trial->prior) all.push_back(trial);
     }
   }
-  const bool holds = alike.empty() ||
-      std::none_of(world.trials().begin(), world.trials().end(), [&](const auto& entry) {
-        const TrialRow& trial = entry.second;
-        return trial.sweep == sweep && was_not_refused(trial) && is_like(trial);
-      });
-  if (!holds) return;
-  for (const TrialRow* one : alike)
-    all.emplace_back(one->id,
-        fmt::format("{} is refused ({}, {}): {}", what, refused[0]->slug, refused[1]->slug,
-            words_of(*refused[0])));
-}
-
-void add_group(
-    const World& world, const Trials& refused, std::vector<std::pair<TrialId, std::string>>& all) {
-  if (const Parts common = explanation(refused); !common.empty()) {
-    std::string what;
-    std::vector<std::string> parts;
-    for (const auto& [name, value] : common) {
-      what += fmt::format("{}{} {}", what.empty() ? "each layout with " : ", ", name, value);
-      parts.push_back(fmt::format("{}{}", name, value));
-    }
-    const auto has_all = [&parts](const TrialRow& trial) {
-      return std::all_of(parts.begin(), parts.end(),
-          [&](const std::string& part) { return has_part(trial.slug, part); });
-    };
-    return add_alike(world, refused, what, has_all, all);
-  }
-  if (speaks_of_batches(words_of(*refused.front()))) return;
-  std::map<std::string_view, Trials> lanes;
-  for (const TrialRow* one : refused)
-    lanes[one->lane].push_back(one);
-  for (const auto& [lane, same] : lanes) {
-    if (same.size() < 2 || same.front()->micro_batch == same.back()->micro_batch) continue;
-    add_alike(
-        world, same, "each micro-batch of this layout",
-        [lane = lane](const TrialRow& trial) { return trial.lane == lane; }, all);
-  }
+  return all;
 }
 
 }  // namespace
 
+bool RefusedRule::covers(const TrialRow& trial) const {
+  if (parts.empty()) return trial.lane == lane;
+  return std::all_of(named_axes.begin(), named_axes.end(), [&](const NamedAxis& axis) {
+    const auto part = parts.find(axis.name);
+    return part == parts.end() || axis.of(trial) == part->second;
+  });
+}
+
+std::vector<RefusedRule> refused_rules(const std::vector<const TrialRow*>& refused) {
+  std::map<std::string_view, Trials> by_words;
+  for (const TrialRow* trial : refused) {
+    if (!words_of(*trial).empty()) by_words[words_of(*trial)].push_back(trial);
+  }
+  std::vector<RefusedRule> rules;
+  for (const auto& [words, alike] : by_words) {
+    if (alike.size() >= 2) add_rules(alike, rules);
+  }
+  return rules;
+}
+
+bool RefusedRule::ends_by(const TrialRow& trial) const {
+  return was_not_refused(trial) && covers(trial);
+}
+
 std::vector<std::pair<TrialId, std::string>> refused_alike(const World& world) {
-  std::vector<std::pair<TrialId, std::string>> all;
+  std::map<TrialId, std::string> all;
   for (const auto& [sweep, ids] : world.index().refused()) {
-    std::map<std::string_view, Trials> by_words;
-    for (const TrialId id : ids) {
-      const TrialRow* trial = world.trial(id);
-      if (!words_of(*trial).empty()) by_words[words_of(*trial)].push_back(trial);
-    }
-    for (const auto& [words, refused] : by_words) {
-      if (refused.size() >= 2) add_group(world, refused, all);
+    if (ids.size() < 2) continue;
+    Trials refused;
+    for (const TrialId id : ids)
+      refused.push_back(world.trial(id));
+    const auto rules = refused_rules(refused);
+    const Trials waiting = rules.empty() ? Trials() : waiting_of(world, sweep);
+    for (const RefusedRule& rule : rules) {
+      const auto covered = [&](const TrialRow* trial) { return rule.covers(*trial); };
+      const auto ends = [&rule, sweep = sweep](const auto& entry) {
+        return entry.second.sweep == sweep && rule.ends_by(entry.second);
+      };
+      if (std::none_of(waiting.begin(), waiting.end(), covered) ||
+          std::any_of(world.trials().begin(), world.trials().end(), ends))
+        continue;
+      for (const TrialRow* trial : waiting) {
+        if (covered(trial)) all.emplace(trial->id, rule.text);
+      }
     }
   }
-  std::sort(all.begin(), all.end());
-  const auto same = [](const auto& one, const auto& other) { return one.first == other.first; };
-  all.erase(std::unique(all.begin(), all.end(), same), all.end());
-  return all;
+  return {all.begin(), all.end()};
 }
 
 }  // namespace shardsweep

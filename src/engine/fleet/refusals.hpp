@@ -4,11 +4,29 @@
 
 #include "fleet/world.hpp"
 
+#include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace shardsweep {
+
+/// What two refusals with equal words say of others.
+struct RefusedRule {
+  std::string text;  ///< "each layout with tp 8 is refused (SLUG, SLUG): WORDS"
+  /// Numbers of the axes that are meant; empty: all micro-batches of one lane.
+  std::map<std::string_view, std::int32_t> parts{};
+  std::string lane{};
+
+  [[nodiscard]] bool covers(const TrialRow& trial) const;
+  /// The trial is one of these, and was not refused.
+  [[nodiscard]] bool ends_by(const TrialRow& trial) const;
+};
+
+/// Of trials of one sweep that its trainer has refused.
+[[nodiscard]] std::vector<RefusedRule> refused_rules(const std::vector<const TrialRow*>& refused);
 
 /// Planned trials that need no start to be refused, and why.
 [[nodiscard]] std::vector<std::pair<TrialId, std::string>> refused_alike(const World& world);

@@ -23,8 +23,8 @@ constexpr std::int64_t most_per_look = 1000;
 constexpr std::size_t most_trials_named = 20;
 
 std::string outcome_words() {
-  std::string words =
-      fmt::format("'{}', '{}'", word_of(EventKind::spared), word_of(EventKind::cancel));
+  std::string words = fmt::format("'{}', '{}', '{}'", word_of(EventKind::spared),
+      word_of(EventKind::ruled_out), word_of(EventKind::cancel));
   for (const OutcomeInfo& row : outcome_table)
     words += fmt::format(", '{}'", row.name);
   return words;
@@ -83,9 +83,10 @@ std::optional<double> read_real(const Statement::Use& row, int column) {
   return row.null(column) ? std::nullopt : std::optional(row.real(column));
 }
 
-/// Of an event's word: a search's bound skips, a request cancels.
+/// Of an event's word: a search's bound and a rule skip, a request cancels.
 Outcome outcome_of(const std::string& kind) {
-  if (kind == word_of(EventKind::spared)) return Outcome::skipped;
+  if (kind == word_of(EventKind::spared) || kind == word_of(EventKind::ruled_out))
+    return Outcome::skipped;
   return outcome_from(kind).value_or(Outcome::cancelled);
 }
 

@@ -79,10 +79,11 @@ struct StatusSql {
       AND c.time = 'start' AND c.cause = ''
       AND NOT EXISTS (SELECT 1 FROM controls AS e
         WHERE e.allocation = c.allocation AND e.time = 'end'))sql";
-  // The event says why the whole cell is over, the trial's cause what was expected of it.
+  // The event says why the whole cell is over, or which rule others' refusals have made; the
+  // trial's cause what was expected of it.
   std::string spared = R"sql(
     SELECT e.detail, count(*) FROM trials AS t JOIN events AS e ON e.id =
-      (SELECT max(id) FROM events WHERE trial = t.id AND kind = ?2)
+      (SELECT max(id) FROM events WHERE trial = t.id AND kind IN (?2, ?3))
     WHERE t.sweep = ?1 AND t.hidden = 0 AND t.state = 'ended' AND t.outcome = 'skipped'
     GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 3)sql";
   std::string remeasured_sweeps = R"sql(
@@ -121,7 +122,7 @@ void count(Database& database, SweepStatus& status) {
 void read_spared(Database& database, SweepStatus& status) {
   if (!status.by_outcome.contains(std::string(name(Outcome::skipped)))) return;
   Statement select(database, status_sql().spared);
-  auto row = select.use(status.id, word_of(EventKind::spared));
+  auto row = select.use(status.id, word_of(EventKind::spared), word_of(EventKind::ruled_out));
   while (row.next())
     status.spared.emplace_back(row.text(0), row.integer(1));
 }

@@ -13,10 +13,20 @@ using namespace shardsweep::testing;
 
 namespace {
 
+int number_in(const std::string& slug, const std::string& name) {
+  const std::size_t at = slug.find(name);
+  return at == std::string::npos ? 1 : std::stoi(slug.substr(at + name.size()));
+}
+
 struct Refusing : Case {
   TrialRow& layout(TrialId id, const std::string& slug, int micro_batch = 1) {
     TrialRow& row = trial(id, micro_batch, slug.substr(0, slug.find("-mb")));
     row.slug = slug + "-" + "ab12c" + std::to_string(id % 10);
+    row.gpus = number_in(slug, "-g");
+    row.degrees.dp = number_in(slug, "-dp");
+    row.degrees.tp = number_in(slug, "tp");
+    row.degrees.pp = number_in(slug, "pp");
+    row.degrees.grad_accum = number_in(slug, "ga");
     return rows.trials[id] = row;
   }
   void refuse(TrialId trial, const std::string& words) {
@@ -85,7 +95,8 @@ TEST_CASE("a number without its axis rules out only what has all in common with 
   c.refuse(2, words);
   c.decide();
   CHECK(c.skipped(3).empty());
-  CHECK(c.skipped(5).starts_with("each layout with dp 1, g 8, ga 8, mb 1, tp 8 is refused ("));
+  CHECK(c.skipped(5).starts_with(
+      "each layout with dp 1, gpus 8, grad_accum 8, micro_batch 1, tp 8 is refused ("));
 }
 
 TEST_CASE("a layout that was not refused ends the rule, and a rerun is not held up by it") {

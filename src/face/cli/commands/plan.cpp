@@ -10,6 +10,7 @@
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
+#include "fleet/refusals.hpp"
 #include "plan/knowledge_file.hpp"
 #include "plan/plan_story.hpp"
 #include "predict/family.hpp"
@@ -26,6 +27,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,32 +48,95 @@ struct PlanOptions {
 /// Trials of a plan that an earlier submission has ended, and what the others will take.
 struct EndedAlready {
   std::size_t trials = 0;
+  std::size_t ruled_out = 0;         ///< of those that have not ended
+  std::vector<std::string> rules{};  ///< by which
   double left_gpu_s = 0;
 };
+
+/// Trials of the sweep's earlier submission that have ended.
+std::vector<TrialRow> ended_rows(const Table& table, std::set<std::string>& identities) {
+  std::vector<TrialRow> rows;
+  for (const auto& cells : table.rows) {
+    TrialRow& row = rows.emplace_back();
+    std::size_t column = 0;
+    const auto text = [&] {
+      const auto* value = std::get_if<std::string>(&cells.at(column++));
+      return value == nullptr ? std::string() : *value;
+    };
+    const auto number = [&] {
+      const auto* value = std::get_if<std::int64_t>(&cells.at(column++));
+      return value == nullptr ? 0 : static_cast<std::int32_t>(*value);
+    };
+    identities.insert(text());
+    row.slug = text();
+    row.lane = text();
+    row.outcome = outcome_from(text());
+    row.cause = text();
+    row.micro_batch = number();
+    row.nodes = number();
+    row.gpus = number();
+    visit_values(row.degrees, [&](const auto& /*field*/, auto& value) { value = number(); });
+  }
+  return rows;
+}
+
+TrialRow row_of(const Point& point, std::string lane) {
+  const Layout& layout = point.layout;
+  return {.lane = std::move(lane),
+      .micro_batch = layout.micro_batch,
+      .nodes = point.nodes,
+      .gpus = point.gpus,
+      .degrees = {
+          layout.dp, layout.tp, layout.pp, layout.cp, layout.ep, layout.vpp, layout.grad_accum}};
+}
+
+/// Rules that hold: two were refused by it, and none was not.
+std::vector<RefusedRule> rules_of(const std::vector<TrialRow>& ended) {
+  std::vector<const TrialRow*> refused;
+  for (const TrialRow& row : ended) {
+    if (row.outcome == Outcome::rejected) refused.push_back(&row);
+  }
+  auto rules = refused_rules(refused);
+  std::erase_if(rules, [&](const RefusedRule& rule) {
+    return std::any_of(
+        ended.begin(), ended.end(), [&](const TrialRow& row) { return rule.ends_by(row); });
+  });
+  return rules;
+}
 
 /// A database that is not there, or does not answer, knows of none.
 EndedAlready ended_already(const Session& session, const Planned& planned) {
   const auto reader = Reader::open(session.home.database);
   if (!reader) return {};
   // A sweep's name holds no quotes: the sweep file was read.
-  const auto ended = (*reader)->query(
-      fmt::format("SELECT t.identity FROM trials t JOIN sweeps s ON s.id = t.sweep "
-                  "WHERE s.name = '{}' AND t.state = 'ended'",
-          planned.sweep.name));
+  const auto ended = (*reader)->query(fmt::format(
+      "SELECT t.identity, t.slug, t.lane, t.outcome, t.cause, t.micro_batch, t.nodes, t.gpus, "
+      "t.dp, "
+      "t.tp, t.pp, t.cp, t.ep, t.vpp, t.grad_accum FROM trials t JOIN sweeps s ON s.id = t.sweep "
+      "WHERE s.name = '{}' AND t.state = 'ended' AND t.final_of IS NULL",
+      planned.sweep.name));
   if (!ended || ended->rows.empty()) return {};
   std::set<std::string> identities;
-  for (const auto& row : ended->rows) {
-    if (const auto* text = std::get_if<std::string>(&row.front())) identities.insert(*text);
-  }
+  const auto rules = rules_of(ended_rows(*ended, identities));
   EndedAlready result;
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   for (const PlannedTrial& trial : planned.plan.trials) {
-    if (identities.contains(names.identity(trial.point))) {
+    const Point& point = trial.point;
+    if (identities.contains(names.identity(point))) {
       ++result.trials;
+      continue;
+    }
+    const auto row = rules.empty() ? TrialRow() : row_of(point, names.lane_key(point));
+    const auto rule = std::find_if(
+        rules.begin(), rules.end(), [&](const RefusedRule& one) { return one.covers(row); });
+    if (rule != rules.end()) {
+      ++result.ruled_out;
     } else {
-      result.left_gpu_s += trial.prediction.attempt_s * trial.point.gpus;
+      result.left_gpu_s += trial.prediction.attempt_s * point.gpus;
     }
   }
+  for (const RefusedRule& rule : rules)
+    result.rules.push_back(rule.text);
   return result;
 }
 
@@ -110,6 +176,23 @@ std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
       "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' begins without.",
       counted(std::ssize(all.latest()), "run"), fmt::join(origins, " and "),
       fmt::join(names, ", "));
+}
+
+void say_ended(const Session& session, const Planned& planned, const EndedAlready& ended) {
+  const std::size_t trials = planned.plan.trials.size();
+  const std::size_t left = trials - ended.trials - ended.ruled_out;
+  for (const std::string& rule : ended.rules)
+    say("The trainer has refused it twice: " + rule);
+  say(fmt::format("{} of the {} trials have ended in {} and do not run again.{} {}", ended.trials,
+      trials, session.home.database.string(),
+      ended.ruled_out == 0
+          ? ""
+          : fmt::format(" {} more {} refused like them and {} not start.", ended.ruled_out,
+                ended.ruled_out == 1 ? "is" : "are", ended.ruled_out == 1 ? "does" : "do"),
+      left == 0 ? "None is left."
+                : fmt::format("{} left: {} GPU-hours predicted.",
+                      left == 1 ? "1 is" : fmt::format("{} are", left),
+                      amount_text(ended.left_gpu_s / 3600))));
 }
 
 Result<ExitCode> run_plan(const Session& session) {
@@ -157,15 +240,8 @@ Result<ExitCode> run_plan(const Session& session) {
   // The notes have said why.
   if (planned.plan.trials.empty() || !planned.refusal.empty()) return ExitCode::failed;
   if (const auto learns = learning_sentence(session, planned.sweep); !learns.empty()) say(learns);
-  if (const auto ended = ended_already(session, planned); ended.trials > 0) {
-    const std::size_t left = planned.plan.trials.size() - ended.trials;
-    say(fmt::format("{} of the {} trials have ended in {} and do not run again. {}", ended.trials,
-        planned.plan.trials.size(), session.home.database.string(),
-        left == 0 ? "None is left."
-                  : fmt::format("{} left: {} GPU-hours predicted.",
-                        left == 1 ? "1 is" : fmt::format("{} are", left),
-                        amount_text(ended.left_gpu_s / 3600))));
-  }
+  if (const auto ended = ended_already(session, planned); ended.trials > 0)
+    say_ended(session, planned, ended);
   return ExitCode::done;
 }
 
