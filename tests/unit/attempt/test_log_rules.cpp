@@ -7,6 +7,7 @@
 #include "attempt/step_output.hpp"
 #include "causes/failed_log.hpp"
 #include "causes/pattern.hpp"
+#include "text/pieces.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -117,6 +119,37 @@ TEST_CASE("noise and the order of two sources never decide") {
       CHECK(before == find_cause(mixed + other + "\n", {}));
       CHECK((symptoms.count(plain->rule) == 1 || before == plain));
     }
+  }
+}
+
+TEST_CASE("of two ranks the order of their lines never decides") {
+  const auto said_by = [](int rank, std::string_view text) {
+    std::vector<std::string> lines;
+    for (const std::string_view line : split(text, '\n'))
+      lines.push_back("[rank" + std::to_string(rank) + "]: " + std::string(line) + "\n");
+    return lines;
+  };
+  const auto joined = [](const std::vector<std::string>& lines) {
+    return std::accumulate(lines.begin(), lines.end(), std::string());
+  };
+  const auto all = built_in_causes().all();
+  for (std::size_t i = 0; i < 8 * all.size(); ++i) {
+    const Cause& one = all[i % all.size()];
+    const Cause& other = all[(i * 31 + i / all.size() + 17) % all.size()];
+    // What names a rank itself is that rank's.
+    if ((one.sample + other.sample).find("rank") != std::string::npos) continue;
+    CAPTURE(one.name);
+    CAPTURE(other.name);
+    const auto first = said_by(0, one.sample);
+    const auto second = said_by(1, other.sample);
+    const auto before = find_cause(joined(first) + joined(second), {});
+    CHECK(before == find_cause(joined(second) + joined(first), {}));
+    std::string mixed;  // line by line
+    for (std::size_t line = 0; line < std::max(first.size(), second.size()); ++line) {
+      if (line < second.size()) mixed += second[line];
+      if (line < first.size()) mixed += first[line];
+    }
+    CHECK(before == find_cause(mixed, {}));
   }
 }
 
