@@ -558,9 +558,10 @@ function useButtons() {
 }
 
 async function start() {
-  if (typeof DecompressionStream === 'undefined' || typeof WebAssembly === 'undefined')
+  const served = !document.getElementById('planner-wasm');
+  if (!served && (typeof DecompressionStream === 'undefined' || typeof WebAssembly === 'undefined'))
     return say('#wrong', 'This browser has no DecompressionStream or no WebAssembly: a browser of 2023 or later has both.');
-  const wasm = await unpacked('planner-wasm');
+  const wasm = served ? null : await unpacked('planner-wasm');
   quick = new Planner(wasm);
   slow = new Planner(wasm);
   quick.ask('vocabulary', {ask: ['vocabulary']}, (answer) => {

@@ -84,7 +84,7 @@ constexpr std::string_view skeleton = R"html(<main class="explorer">
 </section>
 <section id="trust-card" class="wide" hidden>
 <h2>How far to trust this</h2><ul id="trust"></ul><p id="judged" class="faint"></p>
-<p class="faint">All numbers are computed in this page by shardsweep's own planner. Nothing is sent.</p>
+<p class="faint">All numbers are computed by shardsweep's own planner, in this page or by the program that serves it. Nothing is sent elsewhere.</p>
 </section>
 </div>
 </main>
@@ -125,8 +125,10 @@ std::string data_block(std::string_view id, std::string_view type, std::string_v
 std::string explorer_page(const ExplorerInput& input) {
   std::string body(skeleton);
   body += data_block("presets", "application/json", input.presets);
-  body += data_block("planner-glue", "text/plain", input.glue);
-  body += data_block("planner-wasm", "text/plain", base64(input.wasm_gz));
+  if (!input.glue.empty()) {
+    body += data_block("planner-glue", "text/plain", input.glue);
+    body += data_block("planner-wasm", "text/plain", base64(input.wasm_gz));
+  }
   return html_page("shardsweep explorer", body, PageScript::explorer);
 }
 

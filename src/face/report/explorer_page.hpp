@@ -9,7 +9,7 @@
 namespace shardsweep {
 
 struct ExplorerInput {
-  std::string_view glue;     ///< planner.js, emscripten's loader
+  std::string_view glue;     ///< planner.js, emscripten's loader; empty: the page's server answers
   std::string_view wasm_gz;  ///< planner.wasm.gz, as bytes
   /// {"models": {name: …}, "clusters": {name: …}, "learnt": [{…}]}, as explore/question.hpp
   /// reads them.

@@ -1,4 +1,4 @@
-// ---- The planner, compiled to WebAssembly, in a worker of its own --------------------------------
+// ---- The planner: compiled to WebAssembly, in a worker of its own, or of the page's server ------
 const $ = (selector) => document.querySelector(selector);
 const textOf = (id) => document.getElementById(id).textContent;
 
@@ -30,17 +30,34 @@ onmessage = async (event) => {
   }
 };`;
 
+/** The program's own planner: the same function of the same text. */
+async function askServer(question) {
+  try {
+    const answer = await fetch('ask', {method: 'POST', body: question});
+    const text = await answer.text();
+    return answer.ok ? {answer: text} : {error: text};
+  } catch (error) {
+    return {error: `the program does not answer (${error.message})`};
+  }
+}
+
 /** Answers one question after the other; of those that wait the last one of each kind counts. */
 class Planner {
+  /** Without a module the page's server answers. */
   constructor(wasmBinary) {
-    const source = new Blob([textOf('planner-glue'), atWork], {type: 'text/javascript'});
-    const address = URL.createObjectURL(source);
-    this.worker = new Worker(address);
     this.number = 0;
     this.waits = new Map();  // by kind: {question, done}
     this.busy = null;
-    this.worker.onmessage = (event) => this.answered(event.data);
-    this.worker.onerror = (event) => this.answered({error: event.message || 'the worker failed'});
+    if (!wasmBinary) {
+      this.post = (message) => askServer(message.question).then((data) => this.answered(data));
+      return;
+    }
+    const source = new Blob([textOf('planner-glue'), atWork], {type: 'text/javascript'});
+    const address = URL.createObjectURL(source);
+    const worker = new Worker(address);
+    this.post = (message) => worker.postMessage(message);
+    worker.onmessage = (event) => this.answered(event.data);
+    worker.onerror = (event) => this.answered({error: event.message || 'the worker failed'});
     this.send('start', {wasmBinary}, (answer) => { this.ready = !answer.error; });
   }
   ask(kind, question, done) {
@@ -55,7 +72,7 @@ class Planner {
   }
   send(kind, message, done) {
     this.busy = {done};
-    this.worker.postMessage({id: ++this.number, ...message});
+    this.post({id: ++this.number, ...message});
   }
   answered(data) {
     const {done} = this.busy || {done: () => {}};

@@ -2,13 +2,16 @@
 #include "report/frontier_picture.hpp"
 
 #include "picture/heatmap_picture.hpp"
+#include "picture/svg.hpp"
 #include "report/charts.hpp"
+#include "report/page.hpp"
 #include "show/cell_text.hpp"
 #include "show/share_steps.hpp"
 #include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,39 +40,55 @@ void add_group(Chart& chart, ChartSeries& beaten, const Frontier& frontier,
   chart.series.push_back(std::move(best));
 }
 
-Drawing drawn(Chart chart, ChartSeries beaten) {
-  if (!beaten.points.empty()) chart.series.push_back(std::move(beaten));
-  return chart_picture(chart);
-}
-
-Drawing memory_picture(const Frontier& frontier) {
-  std::vector<Drawing> drawings;
-  drawings.reserve(frontier.groups.size());
+/// A chart per group, or of nodes one with a line per group.
+std::vector<Chart> charts_of(const Frontier& frontier) {
+  const bool memory = frontier.by == FrontierCost::memory;
+  std::vector<Chart> charts;
+  std::vector<ChartSeries> beaten;
   for (const auto& group : frontier.groups) {
-    Chart chart{printable(group.title),
-        {"peak memory per GPU", frontier.cost_column, false, true, {}},
-        {"tokens/s/GPU", "tokens_per_s_per_gpu", false, true, {}}};
-    ChartSeries beaten{"beaten", {}, {Ink::faint}};
-    add_group(chart, beaten, frontier, group, "not beaten");
-    drawings.push_back(drawn(std::move(chart), std::move(beaten)));
+    if (memory) {
+      charts.push_back(
+          {printable(group.title), {"peak memory per GPU", frontier.cost_column, false, true, {}},
+              {"tokens/s/GPU", "tokens_per_s_per_gpu", false, true, {}}});
+    } else if (charts.empty()) {
+      charts.push_back({"Speed of the whole world",
+          {frontier.cost_column, frontier.cost_column, true, false, {}, true},
+          {"tokens/s", "tokens_per_s", true, false, {}}});
+    }
+    if (beaten.size() < charts.size()) beaten.push_back({"beaten", {}, {Ink::faint}});
+    add_group(charts.back(), beaten.back(), frontier, group,
+        memory ? "not beaten" : printable(group.title));
   }
-  return stacked(std::move(drawings));
-}
-
-Drawing nodes_picture(const Frontier& frontier) {
-  Chart chart{"Speed of the whole world",
-      {frontier.cost_column, frontier.cost_column, true, false, {}, true},
-      {"tokens/s", "tokens_per_s", true, false, {}}};
-  ChartSeries beaten{"beaten", {}, {Ink::faint}};
-  for (const auto& group : frontier.groups)
-    add_group(chart, beaten, frontier, group, printable(group.title));
-  return drawn(std::move(chart), std::move(beaten));
+  for (std::size_t i = 0; i < charts.size(); ++i)
+    if (!beaten[i].points.empty()) charts[i].series.push_back(std::move(beaten[i]));
+  return charts;
 }
 
 }  // namespace
 
 Drawing frontier_picture(const Frontier& frontier) {
-  return frontier.by == FrontierCost::memory ? memory_picture(frontier) : nodes_picture(frontier);
+  std::vector<Drawing> drawings;
+  for (const Chart& chart : charts_of(frontier))
+    drawings.push_back(chart_picture(chart));
+  return stacked(std::move(drawings));
+}
+
+std::string frontier_page(std::span<const Frontier> frontiers, const std::string& made) {
+  std::string body = "<main>\n<header>\n<h1>What memory and nodes buy</h1>\n";
+  body += fmt::format("<p class=\"sub\">{}</p>\n</header>\n", xml_escaped(made));
+  for (const auto& frontier : frontiers) {
+    const auto* title = frontier.by == FrontierCost::memory ? "Speed against memory of a GPU"
+                                                            : "Speed against nodes";
+    body += fmt::format("<section>\n<h2>{}</h2>\n<p class=\"faint\">{}</p>\n", title,
+        xml_escaped(frontier.table.note));
+    body += "<div class=\"small-charts\">\n";
+    for (const Chart& chart : charts_of(frontier))
+      body += fmt::format(
+          "<div>\n<h3>{}</h3>\n{}</div>\n", xml_escaped(chart.title), chart_figure(chart, ""));
+    body += "</div>\n" + html_table(frontier.table, title) + "</section>\n";
+  }
+  return html_page("What memory and nodes buy",
+      body + "</main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n", PageScript::whole);
 }
 
 }  // namespace shardsweep

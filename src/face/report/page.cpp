@@ -76,7 +76,7 @@ bool is_short_word(std::string_view text) {
 
 }  // namespace
 
-std::string html_table(const Table& table, std::string_view caption) {
+std::string html_table(const Table& table, std::string_view caption, const CellLink& link) {
   const auto columns = html_columns(table);
   const auto align = [](const HtmlColumn& column) {
     return column.numeric ? " class=\"number\"" : "";
@@ -93,13 +93,45 @@ std::string html_table(const Table& table, std::string_view caption) {
   for (const auto& row : table.rows) {
     out += "<tr>";
     for (const auto& column : columns) {
-      const auto text = humanised(table.columns[column.index], row[column.index]);
-      out += fmt::format("<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column),
-          xml_escaped(text));
+      const auto text = humanised(unit_column(table.columns, row, column.index), row[column.index]);
+      const auto to = link ? link(row, column.index) : std::string();
+      const auto content = to.empty()
+          ? xml_escaped(text)
+          : fmt::format("<a href=\"{}\">{}</a>", xml_escaped(to), xml_escaped(text));
+      out += fmt::format(
+          "<td{}>{}</td>", is_short_word(text) ? " class=\"word\"" : align(column), content);
     }
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+std::string html_lines(const std::vector<StyledLine>& lines) {
+  std::string out = "<pre class=\"lines\">";
+  for (const auto& line : lines) {
+    for (const auto& [text, style] : line) {
+      const bool strong = style == Style::strong || style == Style::bad;
+      const auto* name = strong ? "b" : style == Style::faint ? "span class=\"faint\"" : "span";
+      out += fmt::format("<{}>{}</{}>", name, xml_escaped(text), strong ? "b" : "span");
+    }
+    out += '\n';
+  }
+  return out + "</pre>\n";
+}
+
+std::string served_page(std::string page, const PageService& service) {
+  const auto put = [&page](std::string_view mark, std::size_t behind, std::string_view text) {
+    page.insert(page.find(mark) + behind, text);
+  };
+  constexpr std::string_view rule = "default-src 'none'; ";
+  put(rule, rule.size(), "connect-src 'self'; ");
+  constexpr std::string_view body = "<body>\n";
+  put(body, body.size(), fmt::format("<nav>{}</nav>\n", service.links));
+  if (service.version.empty() && service.every_s == 0) return page;
+  page.insert(page.rfind("</body>"),
+      fmt::format("<script data-version=\"{}\" data-every=\"{}\">\n{}</script>\n",
+          xml_escaped(service.version), service.every_s, live_script));
+  return page;
 }
 
 std::string heatmap_page(const ReportInput& input, const std::vector<Heatmap>& heatmaps) {

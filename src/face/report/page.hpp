@@ -5,9 +5,12 @@
 
 #include "report/report_page.hpp"
 #include "show/pivot.hpp"
+#include "show/styled_text.hpp"
 
 #include <shardsweep/table.hpp>
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +25,21 @@ enum class PageScript : std::uint8_t { none, whole, explorer };
     std::string_view title, std::string_view body, PageScript script);
 
 /// A table as HTML: values as people read them, numbers to the right; without the columns in
-/// which nothing stands.
-[[nodiscard]] std::string html_table(const Table& table, std::string_view caption);
+/// which nothing stands. `link`: where a cell leads, as an address; empty: nowhere.
+using CellLink = std::function<std::string(std::span<const Value> row, std::size_t column)>;
+[[nodiscard]] std::string html_table(
+    const Table& table, std::string_view caption, const CellLink& link = {});
+
+/// Lines of a terminal, their styles as a page has them.
+[[nodiscard]] std::string html_lines(const std::vector<StyledLine>& lines);
+
+/// A page as a server gives it to one reader, who may ask the server for more.
+struct PageService {
+  std::string links;    ///< HTML that stands above the page
+  std::string version;  ///< of what it was made of: it is loaded again when there is another one
+  int every_s = 0;      ///< it is loaded again after so long, instead
+};
+[[nodiscard]] std::string served_page(std::string page, const PageService& service);
 
 /// The report's page with its header and the table of cells alone; of several heatmaps each has
 /// a table. `input.heatmap` is the first of them.

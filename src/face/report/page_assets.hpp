@@ -6,6 +6,7 @@ namespace shardsweep {
 
 extern const char* const page_style;
 extern const char* const page_script;
+extern const char* const live_script;
 extern const char* const explorer_style;
 extern const char* const explorer_script;
 

@@ -116,6 +116,20 @@ void write_view(fmt::memory_buffer& out, const View<Row>& columns, std::span<con
   records.end();
 }
 
+/// What csv and json hold.
+template <class Row>
+[[nodiscard]] Table view_table(const View<Row>& columns, const std::vector<Row>& rows) {
+  Table table;
+  for (const auto& column : columns)
+    if (column.whom != For::people) table.columns.push_back(column.name);
+  for (const Row& row : rows) {
+    auto& values = table.rows.emplace_back();
+    for (const auto& column : columns)
+      if (column.whom != For::people) values.push_back(column.value(row));
+  }
+  return table;
+}
+
 template <class Row>
 [[nodiscard]] std::string view_text(
     const View<Row>& columns, const std::vector<Row>& rows, const TableStyle& style) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -95,28 +96,25 @@ TableStyle ranked(TableStyle style) {
 }
 
 /// Wide rows stand as blocks; what is one line per happening stays a table.
-std::string section_text(const Section& section, const TableStyle& style) {
+std::vector<Section> parts_of(const Section& section) {
   const auto& table = section.table;
-  if (is_turned(table)) return heading(section.title, style) + table_text(for_people(table), style);
+  if (is_turned(table)) return {{section.title, for_people(table), section.thing}};
   if (section.title != "attempts" && section.title != "measurements")
-    return heading(section.title, style) + table_text(without_column(table, "id"), ranked(style));
-  std::string out;
+    return {{section.title, without_column(table, "id"), section.thing}};
+  std::vector<Section> parts;
   for (const auto& row : table.rows) {
     auto block = for_people(turned(table, row));
-    const auto title = section.title.substr(0, section.title.size() - 1);
+    auto title = section.title.substr(0, section.title.size() - 1);
     const bool numbered = !block.rows.empty() && word_in(block.rows[0][0]) == "attempt";
-    if (!out.empty()) out += '\n';
-    out += numbered
-        ? heading(fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
-                      humanised("id", block.rows[0][1])),
-              style)
-        : heading(title, style);
+    if (numbered)
+      title = fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
+          humanised("id", block.rows[0][1]));
     // The title has its number; a measurement names its attempt by its row too.
     std::erase_if(
         block.rows, [&](const auto& one) { return numbered && word_in(one[0]) == "attempt"; });
-    out += table_text(block, style);
+    parts.push_back({std::move(title), std::move(block), section.thing});
   }
-  return out;
+  return parts;
 }
 
 std::string without_line_ends(std::string text) {
@@ -162,13 +160,24 @@ std::string as_json(const std::vector<Section>& sections, const TableStyle& styl
 
 }  // namespace
 
+std::vector<Section> sections_for_people(const std::vector<Section>& sections) {
+  std::vector<Section> all;
+  for (const auto& section : sections) {
+    auto parts = parts_of(section);
+    std::move(parts.begin(), parts.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
 std::string sections_text(const std::vector<Section>& sections, const TableStyle& style) {
   if (style.format == Format::json) return as_json(sections, style);
   std::string out;
-  for (const auto& section : sections) {
+  const bool csv = style.format == Format::csv;
+  for (const auto& section : csv ? sections : sections_for_people(sections)) {
     if (!out.empty()) out += '\n';
-    out += style.format == Format::csv ? section.title + '\n' + table_text(section.table, style)
-                                       : section_text(section, style);
+    out += csv ? section.title + '\n' + table_text(section.table, style)
+               : heading(section.title, style) +
+            table_text(section.table, is_turned(section.table) ? style : ranked(style));
   }
   return out;
 }

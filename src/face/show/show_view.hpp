@@ -11,6 +11,11 @@
 
 namespace shardsweep {
 
+/// As people read them: of one thing names and values below each other, attempts and measurements
+/// one by one, without keys of the database.
+[[nodiscard]] std::vector<Reader::Section> sections_for_people(
+    const std::vector<Reader::Section>& sections);
+
 /// table: a heading per trial or sweep, names and values below each other, attempts as blocks.
 /// json: an array with an object per trial or sweep: its name and its sections. csv: the
 /// sections' tables, each under its title.

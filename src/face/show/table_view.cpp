@@ -226,13 +226,16 @@ bool is_turned(const std::vector<std::string>& columns) {
   return columns.size() == 2 && columns[0] == "name" && columns[1] == "value";
 }
 
-/// The column that tells what the value is: of (name, value) its name.
+}  // namespace
+
 std::string_view unit_column(
     const std::vector<std::string>& columns, std::span<const Value> row, std::size_t column) {
   if (column == 0 || !is_turned(columns)) return columns[column];
   const auto* name = std::get_if<std::string>(row.data());
   return name != nullptr ? *name : std::string_view();
 }
+
+namespace {
 
 std::string turned_text(const Table& table, const TableStyle& style) {
   Pairs pairs;

@@ -49,6 +49,10 @@ struct TableStyle {
 /// One row as (name, value): there the name in front tells the unit.
 [[nodiscard]] bool is_turned(const Table& table);
 
+/// The column that tells what a row's value is: of (name, value) its name.
+[[nodiscard]] std::string_view unit_column(
+    const std::vector<std::string>& columns, std::span<const Value> row, std::size_t column);
+
 /// What heads a column for people: `tokens/s/GPU`, `peak memory`, `started`.
 [[nodiscard]] std::string title_of(std::string_view column);
 

@@ -2,6 +2,7 @@
 // explore: the planner in a page.
 #include "cli/command.hpp"
 #include "cli/commands/known_runs.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "explore/question.hpp"
@@ -33,13 +34,13 @@ Result<std::string> module_file(const Session& session, const char* name) {
     return fault(FaultKind::unavailable,
         fmt::format("the planner was not compiled to WebAssembly: {} is missing. Build it with "
                     "emscripten (Debian: scripts/packages explorer): cmake -B build "
-                    "-DSHARDSWEEP_EXPLORER=ON && cmake --build build. `shardsweep suggest` "
-                    "needs nothing.",
+                    "-DSHARDSWEEP_EXPLORER=ON && cmake --build build. `shardsweep ui` has the "
+                    "explorer without it.",
             file.string()));
   return read_file(file, longest_module);
 }
 
-Result<std::string> presets_json(const Session& session) {
+Result<std::string> presets_json(const Session& session, const Words& from) {
   const auto& folder = session.installation.presets;
   nlohmann::ordered_json models = nlohmann::ordered_json::object();
   for (const auto& name : preset_names(folder, PresetKind::model)) {
@@ -52,7 +53,7 @@ Result<std::string> presets_json(const Session& session) {
     clusters[name] = question_of(cluster);
   }
   nlohmann::ordered_json learnt = nlohmann::ordered_json::array();
-  for (const auto& name : session.options.of<ExploreOptions>().from) {
+  for (const auto& name : from) {
     SHARDSWEEP_ASSIGN(const auto knowledge, knowledge_of(session, name, most_measured_runs));
     learnt.push_back(question_of(knowledge));
   }
@@ -68,12 +69,18 @@ Result<ExitCode> run_explore(const Session& session) {
             session.options.out));
   SHARDSWEEP_ASSIGN(const auto glue, module_file(session, "planner.js"));
   SHARDSWEEP_ASSIGN(const auto wasm, module_file(session, "planner.wasm.gz"));
-  SHARDSWEEP_ASSIGN(const auto presets, presets_json(session));
+  SHARDSWEEP_ASSIGN(
+      const auto presets, presets_json(session, session.options.of<ExploreOptions>().from));
   return deliver(
       explorer_page({.glue = glue, .wasm_gz = wasm, .presets = presets}), session.options.out);
 }
 
 }  // namespace
+
+Result<std::string> explorer_html(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto presets, presets_json(session, session.options.names));
+  return explorer_page({.glue = {}, .wasm_gz = {}, .presets = presets});
+}
 
 extern const Command command_explore{.name = "explore",
     .heading = Heading::other,

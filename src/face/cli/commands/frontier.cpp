@@ -4,6 +4,7 @@
 
 #include "cli/command.hpp"
 #include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "picture/heatmap_picture.hpp"
@@ -13,6 +14,7 @@
 #include <shardsweep/png.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +64,18 @@ Result<ExitCode> run_frontier(const Session& session) {
 }
 
 }  // namespace
+
+Result<std::string> frontier_html(const Session& session) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto layouts, reader->layouts(selection_of(session.options)));
+  if (layouts.rows.empty()) {
+    SHARDSWEEP_ASSIGN(const auto why, why_empty(*reader, session.options));
+    return fault(FaultKind::invalid_input, why);
+  }
+  const std::array both{
+      frontier(layouts, FrontierCost::memory), frontier(layouts, FrontierCost::nodes)};
+  return frontier_page(both, made_text(session));
+}
 
 extern const Command command_frontier{.name = "frontier",
     .heading = Heading::results,

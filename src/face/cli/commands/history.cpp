@@ -4,10 +4,11 @@
 
 #include "cli/command.hpp"
 #include "cli/commands/history_output.hpp"
+#include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
-#include "cli/version.hpp"
 #include "picture/svg.hpp"
 #include "report/history_page.hpp"
 #include "show/cell_text.hpp"
@@ -200,16 +201,22 @@ Result<ExitCode> run_history(const Session& session) {
 
 }  // namespace
 
+Result<std::string> history_html(const Session& session) {
+  Options options = session.options;
+  const HistoryOptions usual;
+  options.own = usual;
+  SHARDSWEEP_ASSIGN(const double resolve, share_in_option(usual.resolve, "--resolve"));
+  SHARDSWEEP_ASSIGN(const auto history, history_asked_for(session, options, resolve));
+  return history_page(history, made_text(session));
+}
+
 Result<ExitCode> show_history(const Session& session, const Options& options,
     const History& history, bool points, Table (*shape)(const Table&)) {
   switch (options.picture) {
     case PictureForm::svg:
       return deliver(svg_text(history_picture(history), SvgUse::file), options.out);
     case PictureForm::html:
-      return deliver(history_page(history,
-                         fmt::format("Made by shardsweep {} on {}.", version,
-                             local_time_text(session.clock.now()))),
-          options.out);
+      return deliver(history_page(history, made_text(session)), options.out);
     case PictureForm::png:
     case PictureForm::none:
       break;

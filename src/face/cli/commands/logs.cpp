@@ -4,6 +4,7 @@
 // here knows which it is. A log is foreign: a terminal gets its control characters made
 // visible, a pipe gets the bytes.
 #include "cli/command.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
@@ -321,6 +322,48 @@ Result<ExitCode> print_logs(
   }
   return ExitCode::done;
 }
+
+/// The last lines, whole secrets hidden, though the first line may be cut.
+Result<std::string> end_of_log(const AttemptFile& file, const Secrets& secrets) {
+  constexpr std::uint64_t lines = 2000;
+  constexpr std::uint64_t most_bytes = 256 << 10;
+  constexpr std::uint64_t longest_secret = 64 << 10;
+  SHARDSWEEP_ASSIGN(const auto reader, AttemptFileReader::open(file));
+  SHARDSWEEP_ASSIGN(const auto begin, begin_of_last_lines(reader, lines));
+  SHARDSWEEP_ASSIGN(const auto size, reader.size());
+  const auto from = std::max(begin, size > most_bytes ? size - most_bytes : 0);
+  const auto before = std::min(from, longest_secret);
+  SHARDSWEEP_ASSIGN(const auto bytes, reader.read(from - before, before + most_bytes));
+  LogText text("", true);
+  const auto shown = masked(bytes, secrets).substr(std::min<std::size_t>(before, bytes.size()));
+  const auto whole = text.take(shown);
+  return whole + text.rest();
+}
+
+}  // namespace
+
+Result<LogPart> log_part(const Session& session, const std::string& file) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  const auto& name = session.options.names.at(0);
+  SHARDSWEEP_ASSIGN(const auto attempt, find_attempt(*reader, name));
+  if (!attempt) return LogPart{.why = fmt::format("{} has no attempt yet.", name)};
+  SHARDSWEEP_ASSIGN(const auto files, list_attempt_files({attempt->dir}));
+  const LogChoice choice{.file = file};
+  LogPart part{.ended = attempt->state == State::ended};
+  for (const AttemptFile& one : files)
+    part.files.push_back(one.name);
+  const auto chosen = chosen_files(files, choice);
+  if (chosen.empty()) {
+    part.why = nothing_found(*attempt, files, choice).what;
+    return part;
+  }
+  part.file = chosen.front().name;
+  SHARDSWEEP_ASSIGN(const Secrets secrets, read_secrets(session.home.secrets_of(attempt->sweep)));
+  SHARDSWEEP_ASSIGN(part.text, end_of_log(chosen.front(), secrets));
+  return part;
+}
+
+namespace {
 
 Result<ExitCode> run_logs(const Session& session) {
   SHARDSWEEP_ASSIGN(const LogChoice choice, choice_of(session.options));

@@ -44,9 +44,12 @@ Result<ReportInput> page_input(const Session& session, Reader& reader, const Sel
   SHARDSWEEP_ASSIGN(input.facts, reader.facts(selection));
   input.clusters = clusters_of(session, input.facts.sweeps);
   SHARDSWEEP_ASSIGN(input.changed, changed_since(reader, selection));
-  input.made =
-      fmt::format("Made by shardsweep {} on {}.", version, local_time_text(session.clock.now()));
+  input.made = made_text(session);
   return input;
+}
+
+std::string made_text(const Session& session) {
+  return fmt::format("Made by shardsweep {} on {}.", version, local_time_text(session.clock.now()));
 }
 
 Result<std::string> source_of(const Session& session, Reader& reader, const Selection& selection) {

@@ -14,6 +14,9 @@ namespace shardsweep {
 [[nodiscard]] Result<ReportInput> page_input(
     const Session& session, Reader& reader, const Selection& selection);
 
+/// When a page was made, and by which version.
+[[nodiscard]] std::string made_text(const Session& session);
+
 /// The line below a picture; without the trials, of which there may be a million.
 [[nodiscard]] Result<std::string> source_of(
     const Session& session, Reader& reader, const Selection& selection);

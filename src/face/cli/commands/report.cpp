@@ -2,6 +2,7 @@
 // report: all that was found as one page, once or again and again while sweeps run.
 #include "cli/command.hpp"
 #include "cli/commands/page_input.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "cli/terminal.hpp"
@@ -214,6 +215,12 @@ Result<ExitCode> run_report(const Session& session) {
 }
 
 }  // namespace
+
+Result<std::string> report_html(const Session& session) {
+  Session plain = session;
+  plain.options.own = ReportOptions();
+  return make_report(plain, 0);
+}
 
 extern const Command command_report{.name = "report",
     .heading = Heading::results,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // show: trials and sweeps with their attempts, causes and files.
 #include "cli/command.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
+#include "report/page.hpp"
 #include "show/show_view.hpp"
 
 #include <shardsweep/attempt_files.hpp>
@@ -70,10 +72,10 @@ void add_kept_files(std::vector<Reader::Section>& sections) {
   sections = std::move(all);
 }
 
-Result<ExitCode> run_show(const Session& session) {
+/// `unknown`: what is wrong with names that name nothing.
+Result<std::vector<Reader::Section>> sections_of(const Session& session, std::string& unknown) {
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
   std::vector<Reader::Section> sections;
-  std::string unknown;
   for (const auto& name : session.options.names) {
     auto found = reader->show(name);
     if (!found && found.error().kind != FaultKind::invalid_input)
@@ -87,6 +89,12 @@ Result<ExitCode> run_show(const Session& session) {
   add_kept_files(sections);
   for (auto& section : sections)
     name_files(section.table);
+  return sections;
+}
+
+Result<ExitCode> run_show(const Session& session) {
+  std::string unknown;
+  SHARDSWEEP_ASSIGN(const auto sections, sections_of(session, unknown));
   if (!sections.empty())
     SHARDSWEEP_TRY(print_result(sections_text(sections, table_style(session))));
   if (!unknown.empty()) return fault(FaultKind::invalid_input, unknown);
@@ -94,6 +102,16 @@ Result<ExitCode> run_show(const Session& session) {
 }
 
 }  // namespace
+
+Result<std::string> show_html(const Session& session) {
+  std::string unknown;
+  SHARDSWEEP_ASSIGN(const auto sections, sections_of(session, unknown));
+  if (!unknown.empty()) return fault(FaultKind::invalid_input, unknown);
+  std::string html;
+  for (const auto& section : sections_for_people(sections))
+    html += html_table(section.table, section.title);
+  return html;
+}
 
 extern const Command command_show{.name = "show",
     .heading = Heading::daily,

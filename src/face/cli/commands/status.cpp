@@ -3,6 +3,7 @@
 // Both only read, so they work beside a daemon, without one, and on a full disk. The exit
 // code is the verdict over the sweeps (show/exit_code.hpp), for scripts that wait.
 #include "cli/command.hpp"
+#include "cli/commands/pages.hpp"
 #include "cli/grammar.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
@@ -200,6 +201,30 @@ Result<ExitCode> print_status(const Session& session, const StatusLook& look) {
   if (!verdict.sentence.empty()) say(verdict.sentence);
   return verdict.code;
 }
+
+}  // namespace
+
+Result<StatusParts> status_parts(const Session& asked) {
+  // Of a terminal that is no terminal: nothing is cut.
+  constexpr std::size_t width = 110;
+  const ViewSize size{width, no_limit, true};
+  Session session = asked;
+  session.options.own = StatusOptions{.watch = true};
+  SHARDSWEEP_ASSIGN(const StatusLook look, look_at(session));
+  StatusParts parts;
+  for (const Trouble& one : look.trouble)
+    parts.sentences.push_back(text(one));
+  for (std::string& sentence : sentences_of(look))
+    parts.sentences.push_back(std::move(sentence));
+  parts.sweeps = view_table(status_view(look), look.sweeps);
+  if (!look.one) return parts;
+  parts.lines = lines_of(session, look, size);
+  for (StyledLine& line : job_lines(look.jobs, session.clock.now(), size))
+    parts.lines.push_back(std::move(line));
+  return parts;
+}
+
+namespace {
 
 /// All of it as lines that fit the terminal.
 std::vector<StyledLine> watch_lines(
