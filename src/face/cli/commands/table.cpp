@@ -36,6 +36,7 @@
   ROW(command_frontier)          \
   ROW(command_heatmap)           \
   ROW(command_report)            \
+  ROW(command_ui)                \
   ROW(command_export)            \
   ROW(command_import)            \
   ROW(command_knowledge)         \
