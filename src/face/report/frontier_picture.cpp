@@ -32,6 +32,7 @@ std::string title_of_point(const Frontier& frontier, const FrontierPoint& point)
 void add_group(Chart& chart, ChartSeries& beaten, const Frontier& frontier,
     const FrontierGroup& group, const std::string& name) {
   ChartSeries best{name, {}, {Ink::none, category_colour(chart.series.size())}, true};
+  best.colour = chart.series.size();
   for (const auto& point : group.points) {
     auto& points = point.beaten ? beaten.points : best.points;
     points.push_back(
@@ -55,7 +56,11 @@ std::vector<Chart> charts_of(const Frontier& frontier) {
           {frontier.cost_column, frontier.cost_column, true, false, {}, true},
           {"tokens/s", "tokens_per_s", true, false, {}}});
     }
-    if (beaten.size() < charts.size()) beaten.push_back({"beaten", {}, {Ink::faint}});
+    if (beaten.size() < charts.size()) {
+      beaten.push_back({"beaten", {}, {Ink::faint}});
+      // Of the colours of a page the grey one.
+      beaten.back().colour = 7;
+    }
     add_group(charts.back(), beaten.back(), frontier, group,
         memory ? "not beaten" : printable(group.title));
   }

@@ -181,11 +181,12 @@ constexpr std::array<Place, 9> places{{{"", "All sweeps", About::all, true, firs
 
 std::string links_above(const std::string& name, About about) {
   const auto sweep = about == About::a_trial ? name.substr(0, name.find('/')) : name;
-  std::string links = link("./", "", "All sweeps") + link("history", "", "History of all") +
+  std::string links = link("./", "", "All sweeps") + link("history", "", "All history") +
       link("explore", "", "Explorer");
+  if (!sweep.empty()) links += fmt::format("<b>{}</b> ", xml_escaped(sweep));
   for (const Place& place : places) {
     if (place.about == About::a_sweep && !sweep.empty())
-      links += link(place.page, sweep, fmt::format("{} of {}", place.title, sweep));
+      links += link(place.page, sweep, place.title);
   }
   if (about == About::a_trial) links += link("trial", name, "Trial");
   return links;
