@@ -107,7 +107,7 @@ std::vector<Section> parts_of(const Section& section) {
     auto title = section.title.substr(0, section.title.size() - 1);
     const bool numbered = !block.rows.empty() && word_in(block.rows[0][0]) == "attempt";
     if (numbered)
-      title = fmt::format("{} {}", title == "attempt" ? title : title + " of attempt",
+      title = fmt::format("{}{} {}", title, title == "attempt" ? "" : " of attempt",
           humanised("id", block.rows[0][1]));
     // The title has its number; a measurement names its attempt by its row too.
     std::erase_if(
