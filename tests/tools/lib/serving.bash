@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # For tests of `ui`, after e2e/lib.bash.
+# shellcheck disable=SC2154,SC2034  # work, shardsweep: of lib.bash; address: for the test
 
 # serve OPTION…: `server` is its pid, `address` what it has printed, `where` the file with what it said.
 serve() {
@@ -11,7 +12,7 @@ serve() {
   address=$(cat "$work/address")
 }
 has_address() {
-  ! is_over $server || fail "ui has ended: $(cat "$where")"
+  ! is_over "$server" || fail "ui has ended: $(cat "$where")"
   grep -qs '/$' "$work/address"
 }
 where=$work/where
