@@ -25,6 +25,7 @@ enum class TroubleKind : std::uint8_t {
   database,       ///< the database can't be written for another reason
   requests,       ///< answers to commands can't be written
   scheduler,      ///< Slurm does not answer
+  copied,         ///< a copy of a database whose jobs are the original's
   unanswered,     ///< a submission without an answer
   deferred,       ///< submissions that Slurm puts off
   refused,        ///< submissions that Slurm refuses
@@ -35,9 +36,10 @@ enum class TroubleKind : std::uint8_t {
   submitting,     ///< submissions that the scheduler is long in answering
 };
 /// As `status --format json` and the file say it.
-inline constexpr std::array<std::string_view, 16> trouble_words{"disk_full", "read_only",
-    "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "unanswered",
-    "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded", "submitting"};
+inline constexpr std::array<std::string_view, 17> trouble_words{"disk_full", "read_only",
+    "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "copied",
+    "unanswered", "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded",
+    "submitting"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

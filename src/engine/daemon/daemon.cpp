@@ -6,6 +6,7 @@
 #include "fleet/alive.hpp"
 #include "fleet/allocation.hpp"
 
+#include <shardsweep/copied.hpp>
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/log.hpp>
@@ -86,6 +87,19 @@ Result<void> Daemon::reload() {
     });
   }
   return {};
+}
+
+Result<void> Daemon::refuse_copy() const {
+  const auto copy = copy_text(parts_.home, jobs_.live_folders());
+  if (copy) return fault(FaultKind::rejected, *copy);
+  return {};
+}
+
+Result<void> Daemon::forget_others() {
+  return guarded([this] {
+    jobs_.forget_others();
+    return commit();
+  });
 }
 
 Result<void> Daemon::tick() {

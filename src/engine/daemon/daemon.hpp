@@ -30,6 +30,11 @@ class Daemon {
   /// Reads what is not over. The lease is held already.
   [[nodiscard]] Result<void> load();
 
+  /// A fault that says so if jobs of this database work in another one's folder.
+  [[nodiscard]] Result<void> refuse_copy() const;
+  /// Lets go of these jobs.
+  [[nodiscard]] Result<void> forget_others();
+
   /// One pass. A fault of kind `rejected` means that another daemon has taken over: write no
   /// more.
   [[nodiscard]] Result<void> tick();

@@ -337,6 +337,7 @@ Result<std::optional<Answer>> RequestDesk::serve_delete(const Request& request) 
 }
 
 Result<void> RequestDesk::forget_folder(Store::Folder kind, const std::string& dir) {
+  if (other_database(parts_.home, dir)) return {};  // the original's, of which this is a copy
   auto gone = kind == Store::Folder::attempt ? remove_attempt(AttemptPaths{dir}) : remove_tree(dir);
   fail_point("delete.folder");
   if (kind == Store::Folder::attempt) return gone;

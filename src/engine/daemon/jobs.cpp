@@ -6,6 +6,7 @@
 #include "fleet/fold.hpp"
 #include "fleet/starts.hpp"
 
+#include <shardsweep/copied.hpp>
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
@@ -211,6 +212,33 @@ void Jobs::close(AllocationId id) {
   fold_gone({world_, parts_.clock.now()}, policy, id, orphans, why);
   for (const Orphan& orphan : orphans)
     to_pack_.push_back({{world_.attempts().at(orphan.attempt).dir}, policy.attempt.keep_log_bytes});
+}
+
+std::vector<std::filesystem::path> Jobs::live_folders() const {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& [id, allocation] : world_.allocations())
+    if (live(allocation) && !is_outside(allocation)) folders.emplace_back(allocation.dir);
+  return folders;
+}
+
+void Jobs::forget_others() {
+  std::vector<std::pair<AllocationId, std::string>> forgotten;
+  for (const auto& [id, allocation] : world_.allocations()) {
+    if (!live(allocation) || is_outside(allocation)) continue;
+    if (const auto original = other_database(parts_.home, allocation.dir))
+      forgotten.emplace_back(
+          id, fmt::format("it is {}'s, of which this is a copy", original->string()));
+  }
+  for (const auto& [id, why] : forgotten) {
+    const AllocationRow& allocation = world_.allocations().at(id);
+    std::vector<Orphan> orphans;
+    for (const AttemptId attempt : open_attempts(world_, id))
+      orphans.push_back({attempt, {}});
+    in_work_of(allocation.sweep, [&] {
+      fold_gone(
+          {world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), id, orphans, why);
+    });
+  }
 }
 
 void Jobs::pack_closed() {

@@ -40,6 +40,11 @@ class Jobs {
   void dismiss_unsubmitted();
   /// Ends the allocations whose jobs are over and whose files have been read.
   void close_gone();
+  /// Of a copy: allocations in the original's home have ended as far as this database knows.
+  /// Nothing of theirs is read, and none of their jobs is told.
+  void forget_others();
+  /// The folders of allocations that have not ended.
+  [[nodiscard]] std::vector<std::filesystem::path> live_folders() const;
   /// Packs the folders of attempts whose lead would have done it. After the commit of their
   /// ends: a lead that lives on may still write a result, which counts until then.
   void pack_closed();

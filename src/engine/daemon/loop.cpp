@@ -205,8 +205,11 @@ Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
   fail_point("daemon.leased");
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());
-  if (options.serve_only) {
-    const auto served = serve_requests(daemon, parts);
+  const auto own = options.forget_others ? Result<void>() : daemon.refuse_copy();
+  if (!own) SHARDSWEEP_TRY(parts.store.release_lease());
+  SHARDSWEEP_TRY(own);
+  if (options.serve_only || options.forget_others) {
+    const auto served = options.serve_only ? serve_requests(daemon, parts) : daemon.forget_others();
     SHARDSWEEP_TRY(parts.store.release_lease());
     SHARDSWEEP_TRY(served);
     return false;

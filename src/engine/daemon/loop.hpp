@@ -14,6 +14,8 @@ struct LifeOptions {
   bool once = false;        ///< `tick`: one pass, or none if another daemon is at work
   /// Answers the requests that are there and ends; sweeps that wait stay as they are.
   bool serve_only = false;
+  /// Lets go of jobs that are another database's, and ends.
+  bool forget_others = false;
   double first_work_s = 0;         ///< one that has had nothing to do yet waits so long for it
   double patience_s = 0;           ///< waits so long for another daemon to give the database back
   std::function<void()> beside{};  ///< with every tick; must not wait

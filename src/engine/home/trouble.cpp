@@ -202,6 +202,8 @@ std::string text(const Trouble& one) {
       return fmt::format("Commands can't be answered{}: {} can't be written.", when, one.where);
     case TroubleKind::scheduler:
       return scheduler_text(one);
+    case TroubleKind::copied:
+      return said;
     case TroubleKind::unanswered:
       return fmt::format(
           "Sweep '{}': the scheduler has not confirmed {}{}: {}. The daemon looks for "

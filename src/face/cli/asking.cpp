@@ -11,6 +11,7 @@
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/command.hpp>
+#include <shardsweep/copied.hpp>
 #include <shardsweep/daemon_lock.hpp>
 #include <shardsweep/duration.hpp>
 #include <shardsweep/fail_point.hpp>
@@ -153,11 +154,24 @@ void say_other_version(const Session& session) {
 
 }  // namespace
 
+std::optional<std::string> copy_of_another(const Session& session) {
+  const auto reader = Reader::open(session.home.database);
+  if (!reader) return std::nullopt;
+  const auto live = (*reader)->query(
+      "SELECT dir FROM allocations WHERE state <> 'ended' AND backend <> 'outside'");
+  if (!live) return std::nullopt;
+  std::vector<std::filesystem::path> folders;
+  for (const auto& row : live->rows)
+    if (const auto* dir = std::get_if<std::string>(&row.front())) folders.emplace_back(*dir);
+  return copy_text(session.home, folders);
+}
+
 Result<std::string> post_to_daemon(const Session& session, Request request) {
   const auto folder = session.home.database.parent_path();
   std::error_code ignored;
   const bool is_new = !std::filesystem::exists(folder, ignored);
   SHARDSWEEP_TRY(make_home(session.home));
+  if (const auto copy = copy_of_another(session)) return fault(FaultKind::rejected, *copy);
   // A mistyped --db shows here.
   if (is_new) say(fmt::format("made the folder {} for the database", folder.string()));
   say_other_version(session);

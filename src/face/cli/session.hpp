@@ -156,6 +156,8 @@ struct Expected {
 [[nodiscard]] Result<std::string> post_to_daemon(const Session& session, Request request);
 [[nodiscard]] Result<Answer> await_answer(
     const Session& session, const std::string& id, const Expected& expected = {});
+/// What is said of a database whose live jobs are another one's: it is a copy (copied.hpp).
+[[nodiscard]] std::optional<std::string> copy_of_another(const Session& session);
 /// Nothing where a daemon has the database; else what is known of the last one.
 [[nodiscard]] bool daemon_runs(const Session& session);
 

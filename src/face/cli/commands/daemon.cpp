@@ -58,6 +58,18 @@ Result<ExitCode> run_tick(const Session& session) {
   return ExitCode::done;
 }
 
+Result<ExitCode> run_forget(const Session& session) {
+  const auto copy = copy_of_another(session);
+  if (!copy) {
+    say(fmt::format(
+        "All jobs of {} are its own: there is nothing to forget.", session.home.database.string()));
+    return ExitCode::done;
+  }
+  SHARDSWEEP_TRY(be_daemon(session, {.forget_others = true}, {}));
+  say("Forgotten. 'shardsweep resume' goes on with the copy.");
+  return ExitCode::done;
+}
+
 }  // namespace
 
 extern const Command command_daemon{.name = "daemon",
@@ -89,5 +101,11 @@ extern const Command command_tick{.name = "tick",
     .help = "Run one pass of the daemon, for cron.",
     .examples = "shardsweep tick",
     .run = run_tick};
+
+extern const Command command_forget{.name = "forget",
+    .heading = Heading::other,
+    .help = "In a copy of a database: let go of jobs that are the original's.",
+    .examples = "shardsweep forget --db copy/shardsweep.db",
+    .run = run_forget};
 
 }  // namespace shardsweep

@@ -125,6 +125,8 @@ Result<StatusLook> look_at(const Session& session) {
   StatusLook look;
   // A full disk is told of where the database can't be read, too.
   look.trouble = troubles(session.home);
+  if (const auto copy = copy_of_another(session))
+    look.trouble.push_back({.kind = TroubleKind::copied, .detail = *copy});
   if (session.options.format == Format::table && !session.options.of<StatusOptions>().watch) {
     for (const Trouble& one : look.trouble)
       say(text(one));

@@ -44,6 +44,7 @@
   ROW(command_nodes)             \
   ROW(command_daemon)            \
   ROW(command_tick)              \
+  ROW(command_forget)            \
   ROW(command_doctor)            \
   ROW(command_preflight)         \
   ROW(command_bundle)            \
