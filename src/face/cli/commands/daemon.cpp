@@ -104,7 +104,7 @@ extern const Command command_tick{.name = "tick",
 
 extern const Command command_forget{.name = "forget",
     .heading = Heading::other,
-    .help = "In a copy of a database: let go of jobs that are the original's.",
+    .help = "In a copied database: let go of the original's jobs.",
     .examples = "shardsweep forget --db copy/shardsweep.db",
     .run = run_forget};
 
