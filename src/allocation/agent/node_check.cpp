@@ -18,13 +18,20 @@ constexpr int grace_ms = 1000;  // to leave a communicator and release a GPU
 constexpr int stuck_wait_ms = 2000;
 constexpr std::size_t longest_list = 16 << 20;  // of jobs: a million and more
 
-void find_marked_left(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
-  const auto marked = marked_processes();
+std::vector<MarkedSeen> markers_of(const std::vector<MarkedProcess>& marked) {
   std::vector<MarkedSeen> seen;
   seen.reserve(marked.size());
   for (const MarkedProcess& one : marked)
     seen.push_back({one.marker, one.in_step});
-  for (const std::size_t at : abandoned(seen, node.token, node.name, 0)) {
+  return seen;
+}
+
+void find_marked_left(const CheckedNode& node, const Log& log, std::vector<ProcessSeen>& left) {
+  const auto marked = marked_processes();
+  const auto seen = markers_of(marked);
+  if (abandoned(seen, {}, node.token, node.name, 0).empty()) return;
+  const auto later = markers_of(marked_processes());
+  for (const std::size_t at : abandoned(seen, later, node.token, node.name, 0)) {
     left.push_back(marked[at].process);
     log.line(fmt::format("process {} is left over from attempt {}: {}", left.back().pid,
         marked[at].marker, left.back().cmdline));

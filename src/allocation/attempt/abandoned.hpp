@@ -29,9 +29,12 @@ struct MarkedSeen {
 };
 
 /// Positions in `seen`. `token`, `node` and `running` (0: none) are the caller's own; other
-/// nodes of its allocation may be on the same host.
+/// nodes of its allocation may be on the same host. `later`: a look that began when the first had
+/// ended. One look may miss an agent that started beside it, and see the rank that the agent has
+/// started since: process numbers begin again at their limit.
 [[nodiscard]] std::vector<std::size_t> abandoned(const std::vector<MarkedSeen>& seen,
-    std::string_view token, std::string_view node, AttemptId running);
+    const std::vector<MarkedSeen>& later, std::string_view token, std::string_view node,
+    AttemptId running);
 
 /// In the folder of a database, which is two above an attempt's: the numbers of Slurm jobs that
 /// were its own and have ended, one a line.

@@ -464,6 +464,7 @@ TEST_CASE("what is not ours, or still has somebody, is left alone before an atte
   const auto attempt = allocation.assign({"result"});
   CHECK(allocation.wait_ended(attempt.attempt).ending.outcome == Outcome::completed);
   for (const pid_t pid : {innocent, elsewhere, agent, owned}) {
+    CAPTURE(pid == owned);
     CHECK(!is_gone(pid));
     end_for_good(pid);
   }
