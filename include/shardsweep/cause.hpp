@@ -40,7 +40,7 @@ template <>
 inline constexpr std::array<std::string_view, 5> word_table<When>{
     "always", "untrained", "set-up", "network", "other-memory"};
 
-/// Who has to do something about it.
+/// The one who has to do something about it.
 enum class Whose : std::uint8_t {
   nobody,  ///< nothing is said of it
   layout,
@@ -59,8 +59,8 @@ inline constexpr std::size_t most_causes = 100;  ///< of a user
 inline constexpr std::size_t most_pattern_bytes = 200;
 inline constexpr std::size_t most_sample_bytes = 8192;
 
-/// What a line can mean to a user. Of the others a line can't know: whether there is a result, what
-/// the scheduler did and who asked for it.
+/// Outcomes that a user's cause may have. The others depend on what no line knows: whether there is
+/// a result, what the scheduler did and who asked for it.
 inline constexpr std::array<Outcome, 7> cause_outcomes{Outcome::oom, Outcome::hung,
     Outcome::timeout, Outcome::node_failure, Outcome::comm_error, Outcome::crashed,
     Outcome::rejected};

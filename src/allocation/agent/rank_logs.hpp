@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks have printed, read within bounds.
+// Output of ranks, read within bounds.
 #pragma once
 
 #include "attempt/classify.hpp"

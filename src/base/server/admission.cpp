@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who is told anything. Decisions over text alone.
+// Admission of a request, decided over its text alone.
 #include "server/server.hpp"
 
 #include <fmt/format.h>

@@ -43,7 +43,7 @@ Page plain(unsigned status, std::string_view why) {
 
 class Connection;
 
-/// What all connections share. Only the thread of `io` touches it.
+/// State that all connections share. Only the thread of `io` touches it.
 class House {
  public:
   explicit House(const Serving& its) : serving(its) {}
@@ -126,7 +126,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     write(plain(status, why));
   }
 
-  /// Who has gone, or was too slow, is told nothing.
+  /// Answers nothing to one who has gone or was too slow.
   void refuse(error_code error) {
     if (error == web::error::header_limit || error == web::error::buffer_overflow)
       return refuse(431, "The request's header is too long.");

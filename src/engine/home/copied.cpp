@@ -56,13 +56,10 @@ std::optional<std::string> copy_text(const Home& home, const std::vector<fs::pat
   }
   if (!original) return std::nullopt;
   return fmt::format(
-      "{} is a copy of {}, which has {} that may still run. The copy gives no orders to what is "
-      "the "
-      "original's, and starts nothing beside it. 'shardsweep forget --db {}' lets go of that, and "
-      "measures "
-      "here again what it ran; to go on with it, use the original.",
-      home.database.string(), original->string(), counted(jobs, "allocation"),
-      home.database.string());
+      "{} is a copy of {}, which has {} that may still run. The copy starts nothing, and "
+      "leaves them alone. 'shardsweep forget --db {}' lets go of them: what they ran is "
+      "measured here again. To go on with them, use the original.",
+      home.database.string(), original->string(), counted(jobs, "job"), home.database.string());
 }
 
 }  // namespace shardsweep

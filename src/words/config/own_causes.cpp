@@ -87,7 +87,8 @@ std::vector<Cause> read_own_causes(const YamlNode& list, Mistakes& mistakes) {
   if (!mistakes.take(list, expect_list(list, "'classify'"))) return causes;
   if (list.items.size() > most_causes) {
     const auto& item = *list.items[most_causes];
-    mistakes.add(item, fault_at(item, "more than 100 rules in 'classify'"));
+    mistakes.add(
+        item, fault_at(item, fmt::format("more than {} rules in 'classify'", most_causes)));
     return causes;
   }
   for (const auto& item : list.items) {
