@@ -121,7 +121,7 @@ std::optional<ClusterSpec> read_cluster_map(
 /// As a file is written and no preset's name: with a folder, or NAME.yaml.
 /// Name of a config.json: its folder's, as a model's repository is called.
 std::string name_of_model(const fs::path& file) {
-  const auto stem = file.stem().string();
+  auto stem = file.stem().string();
   if (stem != "config" && stem != "params") return stem;
   const auto folder = fs::absolute(file).parent_path().filename().string();
   return folder.empty() ? "model" : folder;
@@ -129,7 +129,7 @@ std::string name_of_model(const fs::path& file) {
 
 /// Beside the file that names it; of a flag, from here.
 fs::path path_of(const YamlNode& node) {
-  const fs::path file = node.text;
+  fs::path file = node.text;
   if (file.is_absolute() || !node.source->is_file()) return file;
   return fs::path(node.source->name()).parent_path() / file;
 }

@@ -37,9 +37,9 @@ bool groups(std::string_view text, std::size_t at) {
 /// Digits with their sign, point and exponent, and without the commas that group them.
 struct Digits {
   std::string text;
-  std::size_t length = 0;     ///< bytes of the line
-  int fraction = 0;           ///< digits behind the point
-  std::string exponent = "";  ///< "+03"
+  std::size_t length = 0;  ///< bytes of the line
+  int fraction = 0;        ///< digits behind the point
+  std::string exponent{};  ///< "+03"
 };
 
 Digits digits_of(std::string_view line) {
