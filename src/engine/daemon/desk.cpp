@@ -10,6 +10,7 @@
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
+#include <shardsweep/copied.hpp>
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/invariant.hpp>
 #include <shardsweep/log.hpp>

@@ -234,7 +234,7 @@ void Jobs::forget_others() {
     std::vector<Orphan> orphans;
     for (const AttemptId attempt : open_attempts(world_, id))
       orphans.push_back({attempt, {}});
-    in_work_of(allocation.sweep, [&] {
+    in_work_of(allocation.sweep, [&, id = id, &why = why] {
       fold_gone(
           {world_, parts_.clock.now()}, sweeps_.policy_of(allocation.sweep), id, orphans, why);
     });

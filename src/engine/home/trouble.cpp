@@ -203,7 +203,7 @@ std::string text(const Trouble& one) {
     case TroubleKind::scheduler:
       return scheduler_text(one);
     case TroubleKind::copied:
-      return said;
+      return words(one.detail);
     case TroubleKind::unanswered:
       return fmt::format(
           "Sweep '{}': the scheduler has not confirmed {}{}: {}. The daemon looks for "
