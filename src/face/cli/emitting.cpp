@@ -135,7 +135,7 @@ Result<std::string> block_of(const Session& session, const Emitted& one, bool se
   if (!block) return block;
   // JSON has no comments: one of several is a line with its trial's name, and what a single one is
   // stands on standard error.
-  const bool comments = words != "deepspeed" && words != "picotron";
+  const bool comments = layout_words_of(words).form != WordsForm::json;
   if (block && !comments && several)
     return fmt::format("{{\"trial\": \"{}\", \"config\": {}}}\n", one.name, on_one_line(*block));
   if (!comments) say(head);

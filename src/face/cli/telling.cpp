@@ -7,7 +7,7 @@
 #include "text/characters.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/megatron_words.hpp"
+#include "trainer/layout_writer.hpp"
 #include "trainer/settings.hpp"
 #include "trainer/trainers.hpp"
 
@@ -42,10 +42,9 @@ constexpr std::array<std::string_view, 2> with_own_sizes{"torchtitan", "megatron
 constexpr std::array<std::string_view, 2> own_sizes{"seq_len", "micro_batch"};
 static_assert(names_axes(own_sizes));
 
-/// Degrees and sizes that stand in every trainer's words as they are.
-constexpr std::array<std::string_view, 6> plain_words{
+constexpr std::array<std::string_view, 6> degrees_and_sizes{
     "tp", "pp", "cp", "ep", "seq_len", "micro_batch"};
-static_assert(names_axes(plain_words));
+static_assert(names_axes(degrees_and_sizes));
 
 bool is_in(std::span<const std::string_view> names, const AxisInfo& axis) {
   return std::find(names.begin(), names.end(), axis.name) != names.end();
@@ -70,20 +69,6 @@ struct Words {
   std::vector<std::string> argv;
   std::vector<std::string> others;  ///< files, image and folder
 };
-
-bool reads_flags(std::string_view trainer) {
-  return trainer == "megatron" || trainer == "megatron-bridge";
-}
-
-std::string_view word_of(std::string_view trainer, std::string_view axis) {
-  const auto trainers = configurable_trainers();
-  const auto at = std::find(trainers.begin(), trainers.end(), trainer);
-  if (at == trainers.end()) return {};
-  for (const AxisNames& one : axis_names()) {
-    if (one.axis == axis) return one.names.at(static_cast<std::size_t>(at - trainers.begin()));
-  }
-  return {};
-}
 
 class Telling {
  public:
@@ -276,13 +261,13 @@ class Telling {
 
   [[nodiscard]] std::vector<std::string> texts_to_read(const Placeholders& values) const {
     Words said = words(values);
-    if (reads_flags(trainer_.log)) return {fmt::format("{}", fmt::join(said.argv, " "))};
+    if (is_command_line(layout_words_of(trainer_.log).form))
+      return {fmt::format("{}", fmt::join(said.argv, " "))};
     said.others.resize(trainer_.files.size());
     return said.others;
   }
   void read_back() {
-    const auto trainers = configurable_trainers();
-    if (std::find(trainers.begin(), trainers.end(), trainer_.log) == trainers.end()) return;
+    if (layout_words_of(trainer_.log).form == WordsForm::none) return;
     for (const PlannedTrial* trial : looked_at_) {
       std::vector<ReadBack> all;
       for (const std::string& text : texts_to_read(values_at(trial->point))) {
@@ -309,18 +294,18 @@ class Telling {
   }
   /// A word of its trainer for this axis stands there with another value than a trial's.
   [[nodiscard]] std::string contradiction(const AxisInfo& axis) const {
-    const std::string_view word = word_of(trainer_.log, axis.name);
-    // torchtitan's pipelines cut a batch of another name.
-    const bool is_cut = trainer_.log == "torchtitan" && axis.name == "micro_batch";
-    if (word.empty() || is_cut || !is_in(plain_words, axis)) return {};
+    const LayoutWords& words = layout_words_of(trainer_.log);
+    const LayoutWord* told = words.word_of(axis.name);
+    if (told == nullptr || !told->is_as_it_stands() || !is_in(degrees_and_sizes, axis)) return {};
+    const std::string_view word = words.name_of(*told);
     for (std::size_t i = 0; i < read_.size(); ++i) {
       const Point& point = looked_at_[i]->point;
       const auto texts = texts_to_read(values_at(point));
       for (std::size_t text = 0; text < texts.size(); ++text) {
         if (!read_[i][text] || says(*read_[i][text], axis, point)) continue;
-        if (!settings_of(trainer_.log, texts[text]).has(word)) continue;
-        return fmt::format("{} {} for {} {}", word,
-            settings_of(trainer_.log, texts[text]).text(word), axis.name,
+        const Settings settings = Settings::of(words, texts[text]);
+        if (!settings.has(word)) continue;
+        return fmt::format("{} {} for {} {}", word, settings.text(word), axis.name,
             value_text(sweep_, axis, axis.get(point)));
       }
       if (i >= most_tried) break;
@@ -351,14 +336,11 @@ bool is_said(const SweepSpec& sweep, const Untold& untold, const std::string& wo
   return false;
 }
 
-/// Words for a command line of Megatron's, without those for values that the sweep has not.
-std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
-  const std::string_view trainer = sweep.runner.trainer.log;
+/// Words for a command line, without those for values that the sweep has not.
+std::string argv_advice(const SweepSpec& sweep, const Untold& untold) {
   const std::string_view axis = untold.axis->name;
-  const std::vector axes{axis == "grad_accum" ? batch_placeholder : axis};
-  std::vector<std::string> words;
-  if (trainer == "megatron") words = told_to_megatron(axes);
-  if (trainer == "megatron-bridge") words = told_to_bridge(axes);
+  std::vector<std::string> words = words_of_argv(
+      layout_words_of(sweep.runner.trainer.log), {axis == "grad_accum" ? batch_placeholder : axis});
   const auto unsaid = std::stable_partition(words.begin(), words.end(),
       [&](const std::string& word) { return is_said(sweep, untold, word); });
   if (unsaid != words.begin()) words.erase(unsaid, words.end());
@@ -371,23 +353,20 @@ std::string megatron_advice(const SweepSpec& sweep, const Untold& untold) {
 std::string advice(const SweepSpec& sweep, const Untold& untold) {
   const AxisInfo& axis = *untold.axis;
   const std::string_view trainer = sweep.runner.trainer.log;
-  if (const std::string own = megatron_advice(sweep, untold); !own.empty())
+  if (const std::string own = argv_advice(sweep, untold); !own.empty())
     return fmt::format("Add {} to 'argv'", own);
-  if (axis.name == "dtype" || axis.kind == AxisKind::model || word_of(trainer, "tp").empty())
+  const LayoutWords& words = layout_words_of(trainer);
+  if (axis.name == "dtype" || axis.kind == AxisKind::model || words.form == WordsForm::none)
     return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
         axis.kind == AxisKind::model ? "hidden" : axis.name);
-  std::string_view placeholder = axis.name;
-  std::string_view word = word_of(trainer, axis.name);
-  if (word.empty() && axis.name == "grad_accum") {
-    placeholder = batch_placeholder;
-    word = word_of(trainer, placeholder);
-  }
+  const LayoutWord* word = words.word_of(axis.name);
+  if (word == nullptr && axis.name == "grad_accum") word = words.word_of(batch_placeholder);
   const Trainer* known = find_trainer(trainer);
-  if (word.empty())
+  if (word == nullptr || !word->value)
     return fmt::format("{} has no words for it: take it out of the sweep",
         known == nullptr ? trainer : known->title);
-  return fmt::format(
-      "Add '{}: {{{}}}', as its configuration writes it, to one of 'files'", word, placeholder);
+  return fmt::format("Add '{}: {}', as its configuration writes it, to one of 'files'",
+      words.name_of(*word), *word->value);
 }
 
 std::string sentence(const SweepSpec& sweep, const Untold& one) {

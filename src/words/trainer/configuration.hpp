@@ -2,13 +2,15 @@
 // A layout in the words of other trainers: flags or a configuration to paste, and back.
 #pragma once
 
+#include "trainer/layout_words.hpp"
+
 #include <shardsweep/result.hpp>
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
@@ -60,11 +62,19 @@ struct TrainerLayout {
 [[nodiscard]] Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus);
 
-/// What an axis is called by each of configurable_trainers(), in their order; empty: it has no
-/// word of its own, or none at all.
+/// How a trainer is told a layout; one that it can't be written for has no form.
+[[nodiscard]] const LayoutWords& layout_words_of(std::string_view trainer);
+
+/// Stage 1 of ZeRO beside the axis `zero`: some trainers tell it with words of its own.
+inline constexpr std::string_view stage_1 = "zero 1";
+/// What a trainer calls an axis, `global_batch` or stage_1; empty: it has no word of its own, or
+/// none at all.
+[[nodiscard]] std::string_view word_of_axis(std::string_view trainer, std::string_view axis);
+
+/// The same for each of configurable_trainers(), in their order.
 struct AxisNames {
   std::string_view axis;
-  std::array<std::string_view, 8> names;
+  std::vector<std::string_view> names;
 };
 [[nodiscard]] std::span<const AxisNames> axis_names();
 

@@ -1,50 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/layout_words.hpp"
 
+#include "text/pieces.hpp"
+#include "text/placeholders.hpp"
+
+#include <shardsweep/point.hpp>
+
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace shardsweep {
+namespace {
 
-tl::unexpected<Fault> no_words(
-    std::string_view trainer, std::string_view axis, std::string_view value) {
-  return fault(
-      FaultKind::invalid_input, fmt::format("{} has no words for {} {}", trainer, axis, value));
+constexpr std::string_view beside = "with ";
+
+std::string_view last_part(std::string_view word) {
+  const auto dot = word.rfind('.');
+  return dot == std::string_view::npos ? word : word.substr(dot + 1);
 }
 
-Result<std::int64_t> degree(const Settings& settings, std::string_view name) {
-  SHARDSWEEP_ASSIGN(const std::int64_t value, settings.number(name, 1));
-  if (value < 1)
-    return fault(FaultKind::invalid_input, fmt::format("{}: a degree is 1 or more", name));
-  return value;
+}  // namespace
+
+std::optional<WordsForm> form_of_words(std::string_view name) {
+  const auto names = split(forms_of_words, ',');
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (trimmed(names[i]) == name) return static_cast<WordsForm>(i + 1);
+  return std::nullopt;
 }
 
-Result<std::int64_t> product(std::initializer_list<std::int64_t> factors) {
-  std::int64_t all = 1;
-  for (const std::int64_t factor : factors) {
-    if (__builtin_mul_overflow(all, factor, &all))
-      return fault(FaultKind::invalid_input,
-          fmt::format("{} is more than any run has", fmt::join(factors, " x ")));
+LayoutWord layout_word(std::string_view key, std::string text) {
+  LayoutWord word{.is_beside = key.starts_with(beside), .text = std::move(text)};
+  if (word.is_beside) key.remove_prefix(beside.size());
+  word.axis = key.substr(0, key.find(' '));
+  word.is_stage_1 = key.size() > word.axis.size();
+  std::string_view rest = word.text;
+  const auto mark = rest.find('?');
+  if (rest.starts_with('{') && mark != std::string_view::npos) {
+    word.condition = rest.substr(1, mark - 1);
+    rest = rest.substr(mark + 1, rest.size() - mark - 2);
   }
-  return all;
+  const auto equals = rest.find('=');
+  word.word = rest.substr(0, equals);
+  if (equals != std::string_view::npos) word.value = rest.substr(equals + 1);
+  return word;
 }
 
-Result<void> derive(TrainerLayout& layout, std::int64_t gpus, std::int64_t global_batch) {
-  SHARDSWEEP_ASSIGN(const std::int64_t rest, product({layout.tp, layout.pp, layout.cp}));
-  if (gpus <= 0) return fault(FaultKind::invalid_input, "how many GPUs? It derives dp from them");
-  if (gpus % rest != 0)
-    return fault(FaultKind::invalid_input,
-        fmt::format("{} GPUs do not divide into tp {} x pp {} x cp {}", gpus, layout.tp, layout.pp,
-            layout.cp));
-  layout.dp = gpus / rest;
-  SHARDSWEEP_ASSIGN(const std::int64_t samples, product({layout.dp, layout.micro_batch}));
-  if (global_batch == 0) global_batch = samples;
-  if (global_batch % samples != 0)
-    return fault(FaultKind::invalid_input,
-        fmt::format("{} samples per train step do not divide into dp {} x micro-batch "
-                    "{}",
-            global_batch, layout.dp, layout.micro_batch));
-  layout.grad_accum = global_batch / samples;
-  return {};
+bool LayoutWord::is_as_it_stands() const {
+  return value == fmt::format("{{{}}}", axis);
+}
+
+const LayoutWord* LayoutWords::word_of(std::string_view axis) const {
+  const auto found = std::find_if(words.begin(), words.end(),
+      [&](const LayoutWord& one) { return one.axis == axis && !one.is_beside && !one.is_stage_1; });
+  return found == words.end() ? nullptr : &*found;
+}
+
+std::string_view LayoutWords::name_of(const LayoutWord& word) const {
+  if (is_command_line(form)) return word.word;
+  const std::string_view last = last_part(word.word);
+  const auto alike = std::count_if(words.begin(), words.end(),
+      [&](const LayoutWord& other) { return last_part(other.word) == last; });
+  if (alike < 2 || last.size() == word.word.size()) return last;
+  return last_part(std::string_view(word.word).substr(0, word.word.size() - last.size() - 1));
+}
+
+std::string bare_name(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of('-'), word.size()));
+  std::string name(word);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+}
+
+std::set<std::string, std::less<>> deciding_words(const LayoutWords& words) {
+  std::set<std::string, std::less<>> names;
+  for (const LayoutWord& word : words.words) {
+    const AxisInfo* axis = find_axis(word.axis);
+    const bool decides = word.axis == batch_name || axis->of_layout() || axis->name == "seq_len";
+    if (decides) names.insert(bare_name(words.name_of(word)));
+  }
+  for (const LayoutReading& line : words.reads) {
+    if (find_axis(line.name) == nullptr) continue;
+    for (std::string_view name : placeholders_in(line.text)) {
+      for (const std::string_view prefix : {asks_if_there, asks_if_on})
+        if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+      if (const AxisInfo* axis = find_axis(name); axis == nullptr || axis->name != name)
+        names.emplace(name);
+    }
+  }
+  return names;
 }
 
 }  // namespace shardsweep

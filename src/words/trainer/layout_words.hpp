@@ -1,29 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that writers and readers of all trainers' configurations share.
+// The words by which a trainer is told a layout, as data of its file (sweeps/trainers/NAME.yaml):
+//   layout  form: how its configuration is written; ignores: a section with another layout in it
+//   values  - NAME: TEXT            computed for the texts below
+//   words   - AXIS: WORD=TEXT       in the order of writing; dots nest; `{CONDITION?WORD=TEXT}`
+//           - with AXIS: …          what stands beside the axis's own word
+//           - zero 1: …             ZeRO 1, if it has a word of its own
+//   lacks   - AXIS with AXIS: WHEN  values without words: a fault that names both with their values
+//   reads   - AXIS: TEXT            only what turning the words round does not tell; later lines
+//   win
+//             of: WORD VALUE, …     what the text may be, and what the axis is then
+//             without: ITEM         of a list of modules: one that is as good as none
+//           - NAME: TEXT            a value for the lines below
+//           - when: WHEN, why: TEXT a configuration that is refused
+//   also    - LINE                  behind the configuration
+// Texts have placeholders (text/placeholders.hpp), WHEN is an expression (text/expression.hpp). A
+// line of `reads` counts if all its names have a value: axes as read so far, `gpus`, names of lines
+// above, and words by their bare names (a-b and a.b as a_b; `has_WORD`: it is there, `is_WORD`: it
+// is on). dp follows from the GPUs, and a batch, micro-batches and their number from each other.
 #pragma once
 
-#include "trainer/configuration.hpp"
-#include "trainer/settings.hpp"
-
-#include <shardsweep/result.hpp>
-
 #include <cstdint>
-#include <initializer_list>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
-[[nodiscard]] tl::unexpected<Fault> no_words(
-    std::string_view trainer, std::string_view axis, std::string_view value);
+/// How a trainer's configuration is written.
+enum class WordsForm : std::uint8_t { none, flags, overrides, yaml, toml, json };
+inline constexpr std::string_view forms_of_words = "flags, overrides, yaml, toml, json";
+/// Nothing for a name that is none of these.
+[[nodiscard]] std::optional<WordsForm> form_of_words(std::string_view name);
 
-/// A degree that a configuration does not set is 1. One below 1 is a fault.
-[[nodiscard]] Result<std::int64_t> degree(const Settings& settings, std::string_view name);
+/// Beside the axes: samples of a train step.
+inline constexpr std::string_view batch_name = "global_batch";
+/// In lines of `reads`, before the bare name of a word: whether it is there, and whether it is on.
+inline constexpr std::string_view asks_if_there = "has_";
+inline constexpr std::string_view asks_if_on = "is_";
 
-/// Of degrees and batches as somebody wrote them: one beyond 2^63 is a fault.
-[[nodiscard]] Result<std::int64_t> product(std::initializer_list<std::int64_t> factors);
+/// Words of a command line, in place of nested keys of a file.
+[[nodiscard]] constexpr bool is_command_line(WordsForm form) {
+  return form == WordsForm::flags || form == WordsForm::overrides;
+}
 
-/// dp from the GPUs, and grad_accum from the samples of a train step; 0: of one micro-batch.
-[[nodiscard]] Result<void> derive(
-    TrainerLayout& layout, std::int64_t gpus, std::int64_t global_batch);
+/// `WORD=VALUE`, `WORD`, or one of them under a condition: `{CONDITION?WORD=VALUE}`. The value
+/// and the condition hold placeholders (text/placeholders.hpp); dots in the word nest.
+struct LayoutWord {
+  std::string axis;
+  bool is_stage_1 = false;  ///< of `zero 1`: told with words of its own
+  bool is_beside = false;   ///< of `with AXIS`: what the axis's own word needs beside it
+  std::string text;         ///< as in the file
+  std::string condition;    ///< empty: always
+  std::string word;
+  std::optional<std::string> value;
+
+  /// Told by its value alone: `WORD={AXIS}`.
+  [[nodiscard]] bool is_as_it_stands() const;
+};
+/// `key`: AXIS, `with AXIS` or `zero 1`.
+[[nodiscard]] LayoutWord layout_word(std::string_view key, std::string text);
+
+/// A line of `reads`: an axis, or a value for the lines below, from a text with placeholders; or
+/// a refusal.
+struct LayoutReading {
+  std::string name, text;
+  std::string of;         ///< WORD VALUE, …: what the text may be, and what the axis is then
+  std::string without;    ///< of a list: an item that is as good as none
+  std::string when, why;  ///< of a refusal
+};
+
+struct NamedText {
+  std::string name, text;
+};
+
+struct LayoutWords {
+  WordsForm form = WordsForm::none;
+  std::string ignores;  ///< a section of the file that has a layout of something else
+  std::vector<NamedText> values;
+  std::vector<LayoutWord> words;  ///< in the order in which they are written
+  std::vector<NamedText> lacks;   ///< axes with values that have no words, and when
+  std::vector<LayoutReading> reads;
+  std::vector<std::string> also;  ///< lines behind the configuration
+  /// Those that decide a layout, by their bare name.
+  std::set<std::string, std::less<>> deciding;
+
+  /// Null for an axis that has no word of its own.
+  [[nodiscard]] const LayoutWord* word_of(std::string_view axis) const;
+  /// As users look for it: without what it is nested in, unless another word ends alike.
+  [[nodiscard]] std::string_view name_of(const LayoutWord& word) const;
+};
+
+/// A word without what marks it, a-b and a.b as a_b: as lines of `reads` name it.
+[[nodiscard]] std::string bare_name(std::string_view word);
+
+/// Complete but for `deciding`.
+[[nodiscard]] std::set<std::string, std::less<>> deciding_words(const LayoutWords& words);
 
 }  // namespace shardsweep

@@ -121,6 +121,10 @@ std::optional<std::string> axis_text_of(const TrainerLayout& layout, const AxisI
   return field_text(layout, *field, axis);
 }
 
+void set_axis(TrainerLayout& layout, const AxisInfo& axis, std::int64_t value) {
+  if (const auto* field = find_trainer_axis(axis.name)) set_field(layout, *field, axis, value);
+}
+
 std::string axis_without_words(const Point& point) {
   for (const AxisInfo& axis : axes()) {
     if (!axis.of_layout() || find_trainer_axis(axis.name) != nullptr) continue;

@@ -28,6 +28,9 @@ namespace shardsweep {
 [[nodiscard]] std::optional<std::string> axis_text_of(
     const TrainerLayout& layout, const AxisInfo& axis);
 
+/// One that is none of a trainer's layout is passed over.
+void set_axis(TrainerLayout& layout, const AxisInfo& axis, std::int64_t value);
+
 /// An axis that no trainer's words are known for here, if its value is not the default; with
 /// that value. Empty if there is none.
 [[nodiscard]] std::string axis_without_words(const Point& point);

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -190,23 +189,27 @@ std::string interpolated(
 
 }  // namespace
 
+bool says_true(std::string_view value) {
+  return value.empty() || value == "true" || value == "True" || value == "on";
+}
+
 Settings Settings::of_flags(std::string_view text) {
-  constexpr std::string_view with_list = "--recompute-modules";
   Settings settings;
   std::string last;
   for (const auto word : words_of(text)) {
     if (word.starts_with("--")) {
       const auto equals = word.find('=');
       last = word.substr(0, equals);
-      settings.values_[last] =
-          equals == std::string_view::npos ? "" : without_quotes(word.substr(equals + 1));
-    } else if (!last.empty()) {
       auto& value = settings.values_[last];
-      if (!value.empty()) value += ' ';
-      value += without_quotes(word);
-      if (last != with_list) last.clear();
+      value = equals == std::string_view::npos ? "" : without_quotes(word.substr(equals + 1));
+      settings.lists_[bare_name(last)] = value;
+    } else if (!last.empty()) {
+      auto& list = settings.lists_[bare_name(last)];
+      if (list.empty()) settings.values_[last] = without_quotes(word);
+      list += fmt::format("{}{}", list.empty() ? "" : " ", without_quotes(word));
     }
   }
+  settings.add_plain_names();
   return settings;
 }
 
@@ -218,31 +221,44 @@ Settings Settings::of_overrides(std::string_view text) {
     if (equals == std::string_view::npos || word.starts_with('-')) continue;
     settings.values_[std::string(word.substr(0, equals))] = without_quotes(word.substr(equals + 1));
   }
+  settings.add_plain_names();
   return settings;
 }
 
 Settings Settings::of_lines(std::string_view text, std::string_view without) {
   Settings settings;
-  auto& by_path = settings.by_path_;
   LeafReader reader(text);
+  const auto underscored = [](std::string name) {
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+  };
   while (const auto leaf = reader.next()) {
     if (!without.empty() && is_below(leaf->path, without)) continue;
-    by_path[leaf->path] = leaf->value;
-    settings.values_[std::string(leaf->name)] = leaf->value;
+    settings.by_path_[leaf->path] = leaf->value;
+    settings.values_[underscored(leaf->name)] = leaf->value;
   }
-  for (auto& [name, value] : settings.values_)
-    value = interpolated(value, by_path);
+  const Texts paths = settings.by_path_;
+  for (Texts* texts : {&settings.values_, &settings.by_path_})
+    for (auto& [name, value] : *texts)
+      value = interpolated(value, paths);
+  settings.add_plain_names();
   return settings;
 }
 
-Settings Settings::with_underscores() const {
-  Settings settings;
-  for (const auto& [name, value] : values_) {
-    std::string changed = name;
-    std::replace(changed.begin(), changed.end(), '-', '_');
-    settings.values_[std::move(changed)] = value;
+Settings Settings::of(const LayoutWords& words, std::string_view text) {
+  if (words.form == WordsForm::flags) return of_flags(text);
+  if (words.form == WordsForm::overrides) return of_overrides(text);
+  return of_lines(text, words.ignores);
+}
+
+void Settings::add_plain_names() {
+  for (const auto& [path, value] : by_path_) {
+    for (std::string_view rest = path; rest.find('.') != std::string_view::npos;
+         rest.remove_prefix(rest.find('.') + 1))
+      by_plain_name_.insert_or_assign(bare_name(rest), Setting{std::string(rest), value});
   }
-  return settings;
+  for (const auto& [name, value] : values_)
+    by_plain_name_.insert_or_assign(bare_name(name), Setting{name, value});
 }
 
 std::string_view Settings::text(std::string_view name) const {
@@ -250,41 +266,16 @@ std::string_view Settings::text(std::string_view name) const {
   return found == values_.end() ? std::string_view() : found->second;
 }
 
-std::string_view Settings::text_in(std::string_view section, std::string_view name) const {
-  const std::string end = fmt::format("{}.{}", section, name);
-  for (const auto& [path, value] : by_path_) {
-    if (path == end || path.ends_with('.' + end)) return value;
-  }
-  return {};
+const Setting* Settings::plain(std::string_view name) const {
+  const auto found = by_plain_name_.find(name);
+  return found == by_plain_name_.end() ? nullptr : &found->second;
 }
 
-Result<std::int64_t> Settings::number(std::string_view name, std::int64_t fallback) const {
-  const auto value = text(name);
-  // How trainers write out that they take their default.
-  if (!has(name) || value == "-1" || value == "null" || value == "None") return fallback;
-  std::int64_t number = 0;
-  const auto read = std::from_chars(value.data(), value.data() + value.size(), number);
-  constexpr std::int64_t most = 1'000'000'000;
-  if (read.ec != std::errc() || read.ptr != value.data() + value.size() || number < 0 ||
-      number > most) {
-    if (value.find('$') != std::string_view::npos)
-      return fault(FaultKind::invalid_input,
-          fmt::format("{}: {} has no value in this text; write a number", name, in_quotes(value)));
-    return fault(
-        FaultKind::invalid_input, fmt::format("{}: {} is no whole number", name, in_quotes(value)));
-  }
-  return number;
-}
-
-bool Settings::is_true(std::string_view name) const {
-  const auto value = text(name);
-  return has(name) && (value.empty() || value == "true" || value == "True" || value == "on");
-}
-
-Settings settings_of(std::string_view trainer, std::string_view text) {
-  if (trainer == "megatron") return Settings::of_flags(text);
-  if (trainer == "megatron-bridge") return Settings::of_overrides(text);
-  return Settings::of_lines(text);
+std::string_view Settings::list(std::string_view name) const {
+  const auto found = lists_.find(name);
+  if (found != lists_.end()) return found->second;
+  const Setting* there = plain(name);
+  return there == nullptr ? std::string_view() : there->value;
 }
 
 }  // namespace shardsweep

@@ -3,7 +3,7 @@
 
 #include "text/characters.hpp"
 #include "trainer/configuration.hpp"
-#include "trainer/megatron_words.hpp"
+#include "trainer/layout_writer.hpp"
 #include "trainer/trainer_file.hpp"
 
 #include <fmt/format.h>
@@ -78,8 +78,7 @@ std::vector<std::string_view> models_of(const TrainerStart& start) {
 Result<std::string> rest_of(const TrainerStart& start, std::string_view model) {
   std::string text(start.rest);
   if (const auto layout = text.find(layout_mark); layout != std::string::npos)
-    text.replace(layout, layout_mark.size(),
-        lines_of(start.name == "megatron" ? told_to_megatron() : told_to_bridge()));
+    text.replace(layout, layout_mark.size(), lines_of(words_of_argv(layout_words_of(start.name))));
   if (!start.has_recipes()) return text;
   const auto found = std::find_if(start.recipes.begin(), start.recipes.end(),
       [&](const StartRecipe& one) { return one.model == model; });

@@ -27,7 +27,7 @@ struct TrainerStart {
   std::string recompute;    ///< values of the axis; empty: it is none of its axes
   std::string axes;         ///< lines of their own
   /// `runner`, `env` and what else follows, with @RECIPE@ where the trainer holds models
-  /// itself, and @LAYOUT@ where its words of a layout have a table (megatron_words.hpp).
+  /// itself, and @LAYOUT@ where its words of a layout have a table (layout_words.hpp).
   std::string rest;
   std::vector<StartRecipe> recipes;
   bool spreads_experts = false;  ///< a model with experts gets the axes ep, expert_tp and cp

@@ -6,8 +6,12 @@
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 
+#include <shardsweep/point.hpp>
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <stdexcept>
 
@@ -20,6 +24,8 @@ namespace {
 
 constexpr std::string_view folder = "sweeps/trainers/";
 constexpr std::string_view ending = ".yaml";
+constexpr std::array<std::string_view, 11> sections{"rules", "refuses", "tested", "log", "layout",
+    "values", "words", "lacks", "reads", "also", "start"};
 
 TrainerFile read_built_in(std::string_view trainer) {
   const auto text = builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending));
@@ -38,16 +44,24 @@ class FileReader {
     for (const TableValue& value : read_table(yaml)) {
       number_ = value.line;
       section_ = value.section;
-      if (!value.key.empty()) {
+      if (section_ == "words" && value.fresh) {
+        add_word(value.key, value.text);
+      } else if ((section_ == "values" || section_ == "lacks") && value.fresh) {
+        auto& list = section_ == "values" ? file_.layout.values : file_.layout.lacks;
+        list.push_back({std::string(value.key), value.text});
+      } else if (section_ == "reads" && value.fresh && value.key != "when") {
+        file_.layout.reads.push_back({.name = std::string(value.key), .text = value.text});
+      } else if (!value.key.empty()) {
         set(value.key, value.text, value.fresh);
       } else if (!value.fresh) {
         begin(value.section, value.text);
-      } else if (section_ == "log") {
-        file_.patterns.push_back(value.text);
+      } else if (section_ == "log" || section_ == "also") {
+        (section_ == "log" ? file_.patterns : file_.layout.also).push_back(value.text);
       } else {
         refuse_line(number_, "no 'key: value'");
       }
     }
+    file_.layout.deciding = deciding_words(file_.layout);
     return std::move(file_);
   }
 
@@ -68,16 +82,29 @@ class FileReader {
       append(file_.refuses, read_built_in(value).refuses);
     else if (key == "copies_kv_heads")
       file_.copies_kv_heads = value == "true";
-    else if (key != "rules" && key != "refuses" && key != "tested" && key != "start" &&
-        key != "log")
+    else if (std::find(sections.begin(), sections.end(), key) == sections.end())
       refuse_line(number_, "no such section");
+  }
+
+  void add_word(std::string_view key, const std::string& text) {
+    LayoutWord word = layout_word(key, text);
+    if (find_axis(word.axis) == nullptr && word.axis != batch_name)
+      refuse_line(number_, "no such axis");
+    file_.layout.words.push_back(std::move(word));
   }
 
   void set(std::string_view key, std::string_view value, bool fresh) {
     if (fresh && section_ == "rules") file_.rules.emplace_back();
     if (fresh && section_ == "refuses") file_.refuses.emplace_back();
     if (fresh && section_ == "tested") file_.tested.emplace_back();
+    if (fresh && section_ == "reads") file_.layout.reads.emplace_back();
     if (section_ == "start" && set_flag(key, value)) return;
+    if (section_ == "layout" && key == "form") {
+      const auto form = form_of_words(value);
+      if (!form) refuse_line(number_, fmt::format("the forms are {}", forms_of_words));
+      file_.layout.form = *form;
+      return;
+    }
     std::string* field = field_of(key);
     if (field == nullptr) refuse_line(number_, "no such key");
     *field = value;
@@ -107,7 +134,12 @@ class FileReader {
         : section_ == "tested" && !file_.tested.empty()
         ? Fields{{"commit", &file_.tested.back().commit}, {"date", &file_.tested.back().date},
               {"ran", &file_.tested.back().ran}, {"broken", &file_.tested.back().broken}}
-        : Fields{};
+        : section_ == "reads" && !file_.layout.reads.empty()
+        ? Fields{{"when", &file_.layout.reads.back().when}, {"why", &file_.layout.reads.back().why},
+              {"of", &file_.layout.reads.back().of},
+              {"without", &file_.layout.reads.back().without}}
+        : section_ == "layout" ? Fields{{"ignores", &file_.layout.ignores}}
+                               : Fields{};
     const auto found = fields.find(key);
     return found == fields.end() ? nullptr : found->second;
   }
@@ -118,15 +150,10 @@ class FileReader {
   int number_ = 0;
 };
 
-}  // namespace
-
-TrainerFile read_trainer_file(std::string_view yaml) {
-  return FileReader().read(yaml);
-}
-
-const TrainerFile& trainer_file(std::string_view trainer) {
-  static const auto files = [] {
-    std::map<std::string, TrainerFile, std::less<>> all;
+using Files = std::map<std::string, TrainerFile, std::less<>>;
+const Files& all_files() {
+  static const Files files = [] {
+    Files all;
     for (const builtin::File& file : builtin::files()) {
       std::string_view name = file.path;
       if (!name.starts_with(folder) || !name.ends_with(ending)) continue;
@@ -137,9 +164,29 @@ const TrainerFile& trainer_file(std::string_view trainer) {
     }
     return all;
   }();
+  return files;
+}
+
+}  // namespace
+
+TrainerFile read_trainer_file(std::string_view yaml) {
+  return FileReader().read(yaml);
+}
+
+std::span<const std::string_view> trainers_with_files() {
+  static const auto names = [] {
+    std::vector<std::string_view> all;
+    for (const auto& [name, file] : all_files())
+      all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+const TrainerFile& trainer_file(std::string_view trainer) {
   static const TrainerFile none;
-  const auto found = files.find(trainer);
-  return found == files.end() ? none : found->second;
+  const auto found = all_files().find(trainer);
+  return found == all_files().end() ? none : found->second;
 }
 
 std::string_view rule_against(std::string_view trainer, const Placeholders& values) {

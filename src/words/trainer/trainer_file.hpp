@@ -3,8 +3,10 @@
 #pragma once
 
 #include "text/placeholders.hpp"
+#include "trainer/layout_words.hpp"
 #include "trainer/starts.hpp"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,7 @@ struct TrainerFile {
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
   std::vector<TestedCommit> tested;  ///< the newest first
+  LayoutWords layout;
   TrainerStart start;
 };
 
@@ -43,6 +46,9 @@ struct TrainerFile {
 
 /// The file of a trainer; one without a file has an empty one.
 [[nodiscard]] const TrainerFile& trainer_file(std::string_view trainer);
+
+/// Names of those that have one, in the order of the alphabet.
+[[nodiscard]] std::span<const std::string_view> trainers_with_files();
 
 /// Why it does not start with these values, by its first rule that holds; empty: it does. A rule
 /// that names what has no value does not hold.

@@ -38,9 +38,8 @@ std::string written(std::string_view trainer, const TrainerLayout& layout) {
 /// Axes that a trainer's configuration does not have, as it takes them for granted.
 TrainerLayout as_told(std::string_view trainer, TrainerLayout layout) {
   if (trainer == "deepspeed") layout.seq_len = 0;
-  if (trainer == "deepspeed" || trainer == "llm-foundry" ||
-      (trainer == "torchtitan" && layout.pp == 1))
-    layout.schedule = "1f1b";
+  // One stage has no schedule; two trainers are told one all the same.
+  if (layout.pp == 1 && trainer != "nanotron" && trainer != "picotron") layout.schedule = "1f1b";
   if (layout.tp == 1) layout.sequence_parallel = false;
   return layout;
 }
@@ -184,9 +183,8 @@ TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("deepspeed", {.pp = 2}) == "deepspeed has no words for pp 2");
   CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
   CHECK(written("axolotl", {}) ==
-      "no configuration of 'axolotl' can be written; the trainers are megatron, "
-      "megatron-bridge, nanotron, "
-      "torchtitan, deepspeed, gpt-neox, picotron, llm-foundry");
+      "no configuration of 'axolotl' can be written; the trainers are deepspeed, gpt-neox, "
+      "llm-foundry, megatron, megatron-bridge, nanotron, picotron, torchtitan");
 }
 
 TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatron's words") {
@@ -256,10 +254,6 @@ TEST_CASE(
   CHECK(written("megatron", layout) == "megatron has no words for offload optimizer with zero 0");
   CHECK(written("nanotron", {.recompute = "moe"}) == "nanotron has no words for recompute moe");
   CHECK(written("gpt-neox", {.offload = "all"}) == "gpt-neox has no words for offload all");
-  const TrainerLayout even{.pp = 2, .layers = 61};
-  CHECK(written("megatron", even) ==
-      "megatron shares layers out evenly, unless first_stage_layers or last_stage_layers say "
-      "otherwise: 61 layers are no multiple of pp 2 x vpp 1");
 }
 
 TEST_CASE("what Megatron's lists of modules and graphs mean") {
@@ -277,13 +271,12 @@ TEST_CASE("what Megatron's lists of modules and graphs mean") {
             .starts_with("--recompute-modules: recompute has no word for mhc mlp together; it "
                          "has layernorm, mlp, "));
   CHECK(read("--recompute-granularity moe") ==
-      "--recompute-granularity: 'moe' is neither full nor selective");
+      "--recompute-granularity: 'moe' is none of full, selective");
   CHECK(read("--cuda-graph-impl local") == "none graphs");
   CHECK(read("--enable-cuda-graph") == "none graphs");
   CHECK(read("--cuda-graph-impl none") == "none");
   CHECK(read("--cuda-graph-impl full_iteration") ==
-      "--cuda-graph-impl full_iteration: cuda_graphs is a graph of each layer; write local, "
-      "or leave it out");
+      "--cuda-graph-impl: 'full_iteration' is none of none, local, transformer_engine");
 }
 
 TEST_CASE("torchtitan is told that stages are even, or by how much they are not") {
@@ -311,14 +304,14 @@ TEST_CASE("torchtitan is told that stages are even, or by how much they are not"
       "pipeline_parallel_first_stage_less_layers = 0\n"
       "pipeline_parallel_last_stage_less_layers = 1\n");
   CHECK(less({.pp = 4, .grad_accum = 8, .layers = 32, .first_stage_layers = 14}) ==
-      "torchtitan has no words for first_stage_layers 14 of 32 layers");
+      "torchtitan has no words for first_stage_layers 14 of layers 32");
 }
 
 TEST_CASE("experts of torchtitan are whole beside tp, as it spreads them over its ranks") {
   TrainerLayout layout{
       .dp = 4, .tp = 2, .ep = 8, .grad_accum = 1, .zero = 3, .sequence_parallel = true};
   CHECK(written("torchtitan", layout) ==
-      "torchtitan has no words for expert_tp 0 with tp 2; it has 1");
+      "torchtitan has no words for expert_tp 0 with ep 8 and tp 2");
   layout.expert_tp = 1;
   CHECK(written("torchtitan", layout).find("expert_parallel_degree = 8") != std::string::npos);
   layout.offload = "all";
@@ -340,7 +333,7 @@ TEST_CASE("DeepSpeed's offload: the optimizer's state, or parameters too") {
   CHECK(read(R"("stage": 3, "offload_param": {"device": "cpu"})") == "all");
   CHECK(read(R"("stage": 2, "offload_optimizer": {"device": "none"})") == "none");
   CHECK(read(R"("stage": 3, "offload_optimizer": {"device": "nvme"})") ==
-      "offload_optimizer: offload is to the host's memory, device cpu, not 'nvme'");
+      "offload_optimizer.device: 'nvme' is none of none, cpu");
   CHECK(written("deepspeed", {.zero = 2, .offload = "all"}) ==
       "deepspeed has no words for offload all with zero 2");
 }
@@ -487,23 +480,16 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
       "12 GPUs do not divide into tp 8 x pp 1 x cp 1");
   CHECK(why("megatron", "--micro-batch-size 3 --global-batch-size 16", 4) ==
       "16 samples per train step do not divide into dp 4 x micro-batch 3");
-  CHECK(why("nanotron", "  tp: many\n", 4) == "tp: 'many' is no whole number");
-  const std::string large = ": 1000000000\n";
-  CHECK(why("nanotron", "dp" + large + "tp" + large + "pp" + large, 4) ==
-      "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
-  CHECK(why("nanotron",
-            "dp" + large + "micro_batch_size" + large + "batch_accumulation_per_replica" + large,
-            4) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
-  CHECK(why("deepspeed",
-            "train_micro_batch_size_per_gpu" + large + "gradient_accumulation_steps" + large,
-            1'000'000'000) == "1000000000 x 1000000000 x 1000000000 is more than any run has");
-  CHECK(why("torchtitan",
-            "data_parallel_shard_degree = -1\ndata_parallel_replicate_degree" + large +
-                "tensor_parallel_degree" + large + "pipeline_parallel_degree" + large,
-            8) == "1000000000 x 1000000000 x 1000000000 x 1 is more than any run has");
-  CHECK(why("nanotron", "  tp: 0\n", 4) == "tp: a degree is 1 or more");
+  CHECK(why("nanotron", "  tp: many\n", 4) == "tp is a whole number from 1 to 1048576, not 'many'");
+  const std::string large = ": 1048576\n";
+  CHECK(
+      why("nanotron", "dp" + large + "tp" + large + "pp" + large + "context_parallel_size" + large,
+          4) == "1048576 x 1048576 x 1048576 x 1048576 is more than any run has");
+  CHECK(why("megatron", "--global-batch-size 1e99", 4) ==
+      "--global-batch-size: '1e99' is no whole number");
+  CHECK(why("nanotron", "  tp: 0\n", 4) == "tp is a whole number from 1 to 1048576, not '0'");
   CHECK(why("megatron", "--context-parallel-size 2 --cp-comm-type allgather", 4) ==
-      "--cp-comm-type: 'allgather' is neither p2p nor a2a");
+      "--cp-comm-type: 'allgather' is none of p2p, a2a");
   const std::string piped = "pipeline_parallel_degree = 2\npipeline_parallel_schedule = ";
   CHECK(why("torchtitan", piped + "\"LoopedBFS\"\n", 4) ==
       "pipeline_parallel_schedule: 'LoopedBFS' is none of 1F1B, GPipe, Interleaved1F1B, "
@@ -512,7 +498,8 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
       why("torchtitan", piped + "\"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 4\n", 4)
           .starts_with("pipeline_parallel_layers_per_stage: the model's layers"));
   CHECK(why("megatron", "--data-parallel-sharding-strategy all", 4) ==
-      "--data-parallel-sharding-strategy: unknown word 'all'");
+      "--data-parallel-sharding-strategy: 'all' is none of no_shard, optim, optim_grads, "
+      "optim_grads_params");
 }
 
 TEST_CASE("megatron-bridge's overrides, and what else stands on its command line") {
@@ -630,7 +617,8 @@ TEST_CASE("llm-foundry's tp_config names its strategy") {
 TEST_CASE("llm-foundry's automatic micro-batch is no layout") {
   const auto read = layout_of("llm-foundry", "device_train_microbatch_size: auto\n", 8);
   REQUIRE_FALSE(read);
-  CHECK(read.error().what.find("says no micro-batch") != std::string::npos);
+  CHECK(read.error().what ==
+      "device_train_microbatch_size is a whole number from 1 to 1048576, not 'auto'");
 }
 
 TEST_CASE("each name in the table is a word of the trainer's configuration") {

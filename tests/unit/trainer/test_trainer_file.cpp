@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/expression.hpp"
+#include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/trainer_file.hpp"
@@ -10,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -106,3 +108,59 @@ TEST_CASE("a file that can't be read names the line") {
 }
 
 }  // namespace shardsweep
+
+TEST_CASE("sections of a layout's words are read, and name their mistakes") {
+  const TrainerFile file = read_trainer_file(
+      "layout:\n  form: yaml\nwords:\n- tp: parallel.tp={tp}\n"
+      "- with tp: '{tp>1?parallel.mode=ring}'\nreads:\n"
+      "- zero: '{stage}'\n  of: off 0, all 3\n");
+  const LayoutWords& words = file.layout;
+  CHECK(words.form == WordsForm::yaml);
+  REQUIRE(words.words.size() == 2);
+  CHECK(words.words[0].is_as_it_stands());
+  CHECK(words.name_of(words.words[0]) == "tp");
+  CHECK(words.words[1].is_beside);
+  CHECK(words.words[1].condition == "tp>1");
+  CHECK(words.words[1].word == "parallel.mode");
+  CHECK(words.deciding == std::set<std::string, std::less<>>{"mode", "stage", "tp"});
+  CHECK_THROWS_WITH(read_trainer_file("layout:\n  form: xml\n"),
+      "line 2: the forms are flags, overrides, yaml, toml, json");
+  CHECK_THROWS_WITH(
+      read_trainer_file("words:\n- speed: --speed={speed}\n"), "line 2: no such axis");
+}
+
+/// What a line names and nothing gives a value is a slip of the pen: it would never hold.
+TEST_CASE("layouts of the trainers that are built in name what there is") {
+  for (const std::string_view trainer : configurable_trainers()) {
+    CAPTURE(trainer);
+    const LayoutWords& words = layout_words_of(trainer);
+    std::set<std::string, std::less<>> known{"layers", "experts", "dtype", "global_batch"};
+    for (const AxisInfo& axis : axes())
+      known.emplace(axis.name);
+    const auto check = [&](const std::vector<std::string_view>& names) {
+      for (const std::string_view name : names) {
+        CAPTURE(name);
+        CHECK((name == "true" || name == "false" || known.contains(name)));
+      }
+    };
+    for (const NamedText& one : words.values) {
+      check(placeholders_in(one.text));
+      known.insert(one.name);
+    }
+    for (const LayoutWord& one : words.words)
+      check(placeholders_in(one.text));
+    for (const std::string& line : words.also)
+      check(placeholders_in(line));
+    for (const NamedText& one : words.lacks) {
+      CAPTURE(one.text);
+      const auto names = names_of_expression(one.text);
+      REQUIRE(names);
+      check(*names);
+    }
+    for (const LayoutReading& one : words.reads) {
+      CAPTURE(one.when);
+      CHECK((one.when.empty() || names_of_expression(one.when)));
+      CHECK(one.when.empty() == one.why.empty());
+    }
+  }
+}

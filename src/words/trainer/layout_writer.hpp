@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout in the words of a trainer's file.
+#pragma once
+
+#include "trainer/configuration.hpp"
+#include "trainer/layout_words.hpp"
+
+#include <shardsweep/result.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardsweep {
+
+/// Complete, as `form` writes it. A layout that the trainer has no words for is a fault that
+/// names the axis.
+[[nodiscard]] Result<std::string> written_layout(
+    std::string_view trainer, const LayoutWords& words, const TrainerLayout& layout);
+
+/// Of a command line (`argv`), with their placeholders: those that tell these axes, or all.
+[[nodiscard]] std::vector<std::string> words_of_argv(
+    const LayoutWords& words, const std::vector<std::string_view>& axes = {});
+
+}  // namespace shardsweep
