@@ -58,6 +58,4 @@ add_custom_target(explorer_module ${in_all}
     -DMODULE_FOLDER=${CMAKE_BINARY_DIR}/share/shardsweep/explorer
   COMMAND ${CMAKE_COMMAND} --build ${module_build} --parallel 2
   COMMENT "The planner as WebAssembly" USES_TERMINAL VERBATIM)
-if(SHARDSWEEP_EXPLORER)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/share/shardsweep/explorer DESTINATION share/shardsweep)
-endif()
+install(DIRECTORY ${CMAKE_BINARY_DIR}/share/shardsweep/explorer DESTINATION share/shardsweep OPTIONAL)
