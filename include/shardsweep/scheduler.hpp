@@ -67,15 +67,24 @@ struct AllocationHandle {
 
 /// What is to be found out of a site beside our own jobs: each question has its price.
 struct SiteQuestions {
-  bool partitions = false;  ///< how large they are
+  bool partitions = false;  ///< how large they are: asked anyway, but something depends on it
   bool others = false;      ///< how many jobs of others wait for their nodes
   double others_s = 60;     ///< between two such questions
   double answer_limit_s = 10;
   friend bool operator==(const SiteQuestions&, const SiteQuestions&) = default;
 };
+/// Nodes of a partition with equal GPUs and memory.
+struct NodesAlike {
+  std::int64_t nodes = 0;
+  std::int64_t gpus = 0;       ///< of each
+  std::int64_t memory_mb = 0;  ///< of each; 0: not told
+  friend bool operator==(const NodesAlike&, const NodesAlike&) = default;
+};
 struct PartitionSeen {
   std::int32_t nodes = 0;
   std::int32_t others_waiting = 0;
+  std::vector<NodesAlike> alike{};  ///< empty: not told
+  double longest_s = 0;             ///< wall time of a job; 0: as long as it likes, or not told
   friend bool operator==(const PartitionSeen&, const PartitionSeen&) = default;
 };
 /// One association of ours.

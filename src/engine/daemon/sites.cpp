@@ -116,13 +116,7 @@ double Sites::look_interval_s(const std::string& key, const Scheduler& scheduler
 
 void Sites::add_facts(const SweepContext& context, const SweepRow& sweep, SweepFacts& facts) const {
   if (sweep.backend != Backend::slurm) return;
-  const auto values = [&](const char* option) {
-    const auto found = context.site.slurm.find(option);
-    return found == context.site.slurm.end() ? std::vector<SlurmValue>{} : found->second;
-  };
-  facts.partition = values("partition");
-  facts.account = values("account");
-  facts.qos = values("qos");
+  add_options(context.spec, context.site, facts);
   const auto seen = facts_.find(key_of(sweep.backend, sweep.id));
   if (seen != facts_.end()) facts.site = seen->second;
   const auto scheduler = schedulers_.find(key_of(sweep.backend, sweep.id));

@@ -161,16 +161,33 @@ class Decider {
     }
     return first;
   }
-  /// The first of those that need so many nodes.
+  /// The first of those that need so many nodes, for no longer than their partition gives them.
   [[nodiscard]] const TrialRow* next_waiting(SweepId sweep, std::int32_t nodes) const {
     if (const auto ranked = ranked_.find(sweep); ranked != ranked_.end()) {
-      const auto found = std::find_if(ranked->second.begin(), ranked->second.end(),
-          [&](const TrialRow* trial) { return node_count(*trial) == nodes; });
+      const auto found =
+          std::find_if(ranked->second.begin(), ranked->second.end(), [&](const TrialRow* trial) {
+            return node_count(*trial) == nodes && !too_long(sweep, nodes, trial->predicted_s);
+          });
       return found == ranked->second.end() ? nullptr : *found;
     }
     const TrialQueues& queues = world_.index().waiting(sweep);
     const auto queue = queues.find(nodes);
-    return queue == queues.end() ? nullptr : world_.trial(queue->second.first());
+    if (queue == queues.end()) return nullptr;
+    const bool all = !too_long(sweep, nodes, queue->second.predicted().longest_s());
+    for (const auto& [position, id] : queue->second.order()) {
+      const TrialRow* trial = world_.trial(id);
+      if (all || !too_long(sweep, nodes, trial->predicted_s)) return trial;
+    }
+    return nullptr;
+  }
+  /// Why no job may hold an attempt that takes `predicted_s`.
+  [[nodiscard]] std::optional<std::string> too_long(
+      SweepId sweep, std::int32_t nodes, double predicted_s) const {
+    const auto found = input_.sweeps.find(sweep);
+    if (found == input_.sweeps.end() || found->second.backend != Backend::slurm)
+      return std::nullopt;
+    const SweepFacts& facts = found->second;
+    return beyond_time(facts, nodes, least_time_s(predicted_s, facts.policy));
   }
 
   void stop_for_budget(const SweepRow& sweep, const SweepFacts& facts) {
@@ -281,8 +298,8 @@ class Decider {
       begin_probation(node);
       AllocationRow row = new_allocation(sweep, facts, 1, input_.random_hex(token_digits));
       row.probe_of = name;
-      row.time_limit_s = site_limits_.time_within_hours(
-          facts, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
+      row.time_limit_s = site_limits_.time_within(
+          facts, 1, wall_time_s(0, facts.policy.probe_limit_s, facts.policy), needed_s);
       row.deadline = site_limits_.closes_at(facts);
       world_.add(std::move(row));
     }
@@ -323,6 +340,7 @@ class Decider {
       return;
     }
     for (Demand demand : demands(sweep.id)) {
+      if (next_waiting(sweep.id, demand.nodes) == nullptr) continue;
       // A search learns from one trial before it chooses the next.
       const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
       demand.allocations = alone ? 1 : wanted_allocations(demand, facts.policy);
@@ -381,6 +399,21 @@ class Decider {
     return !why;
   }
 
+  /// Without what its partition would never give as long as it takes: that waits, and alone.
+  void leave_out_too_long(SweepId sweep, const TrialQueue& queue, Demand& demand) {
+    const auto why = too_long(sweep, demand.nodes, demand.longest_s);
+    if (!why) return;
+    if (held_.empty()) held_ = fmt::format("a trial needs {}: it waits. {}", *why, beyond_advice);
+    demand = {.nodes = demand.nodes};
+    for (const auto& [position, id] : queue.order()) {
+      const double predicted_s = world_.trial(id)->predicted_s;
+      if (too_long(sweep, demand.nodes, predicted_s)) continue;
+      ++demand.trials;
+      demand.predicted_s += predicted_s;
+      demand.longest_s = std::max(demand.longest_s, predicted_s);
+    }
+  }
+
   void give_back_nodes(SweepId sweep, const SweepFacts& facts) {
     for (const auto& [id, allocation] : world_.allocations()) {
       const bool leaves = allocation.sweep == sweep && takes_work(allocation) &&
@@ -396,6 +429,7 @@ class Decider {
           .predicted_s = queue.predicted().sum_s(),
           .longest_s = queue.predicted().longest_s(),
           .trials = queue.size()};
+      leave_out_too_long(sweep, queue, demand);
       if (const TrialRow* next = next_waiting(sweep, nodes);
           next != nullptr && next->final_set > 1) {
         demand.final_set = next->final_set;
@@ -481,8 +515,8 @@ class Decider {
     AllocationRow row = new_allocation(sweep, facts, demand.nodes, std::move(token));
     row.time_limit_s = wall_time_s(demand.predicted_s / static_cast<double>(demand.allocations),
         demand.longest_s, facts.policy);
-    row.time_limit_s = site_limits_.time_within_hours(
-        facts, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
+    row.time_limit_s = site_limits_.time_within(
+        facts, row.nodes, row.time_limit_s, needed_time_s(demand.longest_s, facts.policy));
     if (facts.backend != Backend::local) row.deadline = site_limits_.closes_at(facts);
     row.final_set = demand.final_set;
     row.avoid = demand.avoid;

@@ -67,5 +67,7 @@ struct Orders {
 
 /// The same for one attempt alone, starting up included.
 [[nodiscard]] double needed_time_s(double work_s, const Policy& policy);
+/// The same where it starts up at once: less time can't hold it.
+[[nodiscard]] double least_time_s(double work_s, const Policy& policy);
 
 }  // namespace shardsweep

@@ -18,9 +18,11 @@ std::string job_name_of(const std::string& sweep, std::int32_t nodes, const std:
   return fmt::format("{}-n{}_{}", sweep.substr(0, 24), nodes, token);
 }
 
+double least_time_s(double work_s, const Policy& policy) {
+  return work_s * policy.lane.time_margin + policy.attempt.grace_s + policy.lane.stop_before_end_s;
+}
 double needed_time_s(double work_s, const Policy& policy) {
-  return work_s * policy.lane.time_margin + policy.attempt.grace_s + policy.lane.stop_before_end_s +
-      start_s;
+  return least_time_s(work_s, policy) + start_s;
 }
 
 double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
@@ -29,7 +31,8 @@ double wall_time_s(double predicted_s, double longest_s, const Policy& policy) {
   // A job that could not hold one of its attempts would be made again and again: beyond the
   // limit there is room for that one, though none to start up slowly.
   const double room_s = needed_time_s(longest_s, policy);
-  return std::max(lane_s, room_s <= policy.lane_max_time_s ? room_s : room_s - start_s);
+  return std::max(
+      lane_s, room_s <= policy.lane_max_time_s ? room_s : least_time_s(longest_s, policy));
 }
 
 }  // namespace shardsweep

@@ -3,7 +3,10 @@
 // refusal is a sentence in `status`.
 #include "fleet/site_limits.hpp"
 
+#include "slurm/words/script.hpp"
+#include "slurm/words/site_survey.hpp"
 #include "sweep/opening_hours.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/duration.hpp>
 
@@ -16,6 +19,8 @@ namespace {
 
 // Slurm counts whole minutes and needs one to start a job.
 constexpr double slack_s = 120;
+
+constexpr double mebi = 1 << 20;
 
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
@@ -31,6 +36,31 @@ std::vector<std::string> words_of(const std::string& text) {
 std::vector<std::string> partitions_of(const SweepFacts& facts, std::int32_t nodes) {
   const std::string named = option_for(facts.partition, nodes);
   return words_of(named.empty() ? facts.site.default_partition : named);
+}
+
+using Partitions = std::map<std::string, PartitionSeen>;
+
+/// Those of them that Slurm names; of none if it does not name them all.
+std::vector<const Partitions::value_type*> partitions_seen(
+    const SweepFacts& facts, std::int32_t nodes) {
+  std::vector<const Partitions::value_type*> seen;
+  for (const std::string& name : partitions_of(facts, nodes)) {
+    const auto found = facts.site.partitions.find(name);
+    if (found == facts.site.partitions.end()) return {};
+    seen.push_back(&*found);
+  }
+  return seen;
+}
+
+/// The one whose jobs may run longest; null: there is no limit, or none is known.
+const Partitions::value_type* longest_partition(const SweepFacts& facts, std::int32_t nodes) {
+  const Partitions::value_type* longest = nullptr;
+  for (const auto* partition : partitions_seen(facts, nodes)) {
+    if (partition->second.longest_s <= 0) return nullptr;
+    if (longest == nullptr || partition->second.longest_s > longest->second.longest_s)
+      longest = partition;
+  }
+  return longest;
 }
 
 /// slurmrestd lists partitions from v0.0.40 on without saying which is the default one.
@@ -64,11 +94,52 @@ std::string jobs_text(std::int64_t count) {
 
 }  // namespace
 
-std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes) {
-  for (const SlurmValue& value : values) {
-    if (value.from <= nodes && nodes <= value.to) return value.value;
+void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts) {
+  const auto values = [&](const char* option) {
+    const auto found = site.slurm.find(option);
+    return found == site.slurm.end() ? std::vector<SlurmValue>{} : found->second;
+  };
+  facts.partition = values("partition");
+  facts.account = values("account");
+  facts.qos = values("qos");
+  facts.memory = values("mem");
+  facts.gpus = gpus_of_nodes(sweep, site);
+}
+
+std::optional<std::string> beyond_partition(const SweepFacts& facts, std::int32_t nodes) {
+  const auto seen = partitions_seen(facts, nodes);
+  const std::int64_t gpus = slurm::gpus_of(option_for(facts.gpus, nodes));
+  const std::int64_t memory_mb = slurm::mebibytes_of(option_for(facts.memory, nodes));
+  const auto fitting = [&](const PartitionSeen& partition) {
+    std::int64_t count = 0;
+    for (const NodesAlike& alike : partition.alike) {
+      const bool fits =
+          alike.gpus >= gpus && (alike.memory_mb == 0 || alike.memory_mb >= memory_mb);
+      if (fits) count += alike.nodes;
+    }
+    return partition.alike.empty() ? partition.nodes : count;
+  };
+  const auto largest = std::max_element(seen.begin(), seen.end(),
+      [&](const auto& a, const auto& b) { return fitting(a->second) < fitting(b->second); });
+  if (largest == seen.end() || fitting((*largest)->second) >= nodes) return std::nullopt;
+  const auto& [name, partition] = **largest;
+  std::string asked = counted(nodes, "node");
+  if (partition.nodes >= nodes) {
+    if (gpus > 0) asked += fmt::format(" of {}", counted(gpus, "GPU"));
+    if (memory_mb > 0)
+      asked += " with " + bytes_text(static_cast<double>(memory_mb) * mebi) + " of memory";
   }
-  return "";
+  return fmt::format("{}, and partition '{}' has {}", asked, name,
+      partition.nodes >= nodes ? counted(fitting(partition), "such node")
+                               : fmt::format("{}", partition.nodes));
+}
+
+std::optional<std::string> beyond_time(
+    const SweepFacts& facts, std::int32_t nodes, double least_s) {
+  const auto longest = longest_partition(facts, nodes);
+  if (longest == nullptr || least_s <= longest->second.longest_s) return std::nullopt;
+  return fmt::format("{} of wall time, and partition '{}' gives {}", duration_text(least_s),
+      longest->first, duration_text(longest->second.longest_s));
 }
 
 /// Of the live allocations on a cluster for which `fits` holds, or of which it is not known:
@@ -90,7 +161,10 @@ std::optional<std::string> SiteLimits::refuses(
   if (auto why = outside_hours(facts, needed_s)) return why;
   if (facts.backend != Backend::slurm) return std::nullopt;
   if (facts.site_awaited) return "Slurm is being asked for its limits";
-  if (auto why = partition_is_too_small(facts, nodes)) return why;
+  if (const auto why = beyond_partition(facts, nodes)) {
+    return fmt::format("a trial needs {}: no job is submitted, because it would wait for ever. {}",
+        *why, beyond_advice);
+  }
   if (auto why = queue_is_full(facts, nodes)) return why;
   if (auto why = share_is_used(facts, nodes)) return why;
   return others_wait(facts, nodes);
@@ -110,27 +184,6 @@ std::optional<std::string> SiteLimits::outside_hours(
   if (open >= minutes_of_week || left_s >= needed_s + slack_s) return std::nullopt;
   return fmt::format("limits.hours end {}: the remaining {:.0f} min are too short",
       week_time_text(clock_.minute + open), left_s / 60);
-}
-
-/// Such a job would wait for ever. Of a partition that Slurm does not name nothing is known.
-std::optional<std::string> SiteLimits::partition_is_too_small(
-    const SweepFacts& facts, std::int32_t nodes) const {
-  std::string largest;
-  std::int64_t most = 0;
-  for (const std::string& name : partitions_of(facts, nodes)) {
-    const auto found = facts.site.partitions.find(name);
-    if (found == facts.site.partitions.end() || found->second.nodes >= nodes) return std::nullopt;
-    if (largest.empty() || found->second.nodes > most) {
-      largest = name;
-      most = found->second.nodes;
-    }
-  }
-  if (largest.empty()) return std::nullopt;
-  return fmt::format(
-      "a trial needs {} nodes, and partition '{}' has {}: no job is submitted, because it "
-      "would "
-      "wait for ever. Name another partition in the site file, or take fewer nodes",
-      nodes, largest, most);
 }
 
 std::optional<std::string> SiteLimits::queue_is_full(
@@ -220,8 +273,10 @@ Timestamp SiteLimits::closes_at(const SweepFacts& facts) const {
   return clock_.now + (std::int64_t{open} * 60 - clock_.second) * 1'000'000;
 }
 
-double SiteLimits::time_within_hours(
-    const SweepFacts& facts, double wanted_s, double needed_s) const {
+double SiteLimits::time_within(
+    const SweepFacts& facts, std::int32_t nodes, double wanted_s, double needed_s) const {
+  if (const auto* partition = longest_partition(facts, nodes))
+    wanted_s = std::min(wanted_s, partition->second.longest_s);
   const Timestamp closes = closes_at(facts);
   if (closes == 0) return wanted_s;
   const double left_s = to_seconds(closes - clock_.now) - slack_s;

@@ -30,6 +30,8 @@ struct SweepFacts {
   std::vector<SlurmValue> partition{};
   std::vector<SlurmValue> account{};
   std::vector<SlurmValue> qos{};
+  std::vector<SlurmValue> gpus{};    ///< asked of each node: gpu:8
+  std::vector<SlurmValue> memory{};  ///< the same: 64G
   SiteFacts site{};
   bool site_awaited = false;  ///< its first answer is still to come
 };
@@ -54,16 +56,15 @@ class SiteLimits {
   [[nodiscard]] bool must_give_back(const SweepFacts& facts, const AllocationRow& row) const;
   /// When the hours end; 0: never.
   [[nodiscard]] Timestamp closes_at(const SweepFacts& facts) const;
-  /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: it has to end
-  /// before the hours do, and be able to wait for its nodes before it begins.
-  [[nodiscard]] double time_within_hours(
-      const SweepFacts& facts, double wanted_s, double needed_s) const;
+  /// Wall time for an allocation that wants `wanted_s` and must have `needed_s`: no longer than
+  /// its partition gives, it has to end before the hours do, and be able to wait for its nodes
+  /// before it begins.
+  [[nodiscard]] double time_within(
+      const SweepFacts& facts, std::int32_t nodes, double wanted_s, double needed_s) const;
 
  private:
   [[nodiscard]] std::optional<std::string> outside_hours(
       const SweepFacts& facts, double needed_s) const;
-  [[nodiscard]] std::optional<std::string> partition_is_too_small(
-      const SweepFacts& facts, std::int32_t nodes) const;
   [[nodiscard]] std::optional<std::string> share_is_used(
       const SweepFacts& facts, std::int32_t nodes) const;
   [[nodiscard]] std::optional<std::string> others_wait(
@@ -78,7 +79,16 @@ class SiteLimits {
   WallClock clock_;
 };
 
-/// The value of an option for an allocation of so many nodes; empty: the site does not say.
-[[nodiscard]] std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes);
+/// What the site file says about the partitions of a sweep and what is asked of them.
+void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts);
+/// What such a job would ask of its partition in vain, for ever: "4 nodes, and partition 'main' has
+/// 2". None: nothing, or Slurm has not said.
+[[nodiscard]] std::optional<std::string> beyond_partition(
+    const SweepFacts& facts, std::int32_t nodes);
+/// The same of wall time: an attempt needs `least_s` at least.
+[[nodiscard]] std::optional<std::string> beyond_time(
+    const SweepFacts& facts, std::int32_t nodes, double least_s);
+inline constexpr std::string_view beyond_advice =
+    "Name another partition in the site file, or leave such points out";
 
 }  // namespace shardsweep

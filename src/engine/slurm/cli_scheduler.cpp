@@ -110,8 +110,6 @@ std::vector<std::string> Survey::command_for(Topic topic) const {
 }
 
 bool Survey::is_wanted(Topic topic) const {
-  // Who waits is said by partition, and jobs without one wait in the default one.
-  if (topic == Topic::partitions) return questions_->partitions || questions_->others;
   return topic != Topic::others || questions_->others;
 }
 
@@ -169,8 +167,10 @@ void Survey::step(double now_s, std::vector<SchedulerEvent>& events) {
     if (!done) return;
     command_.reset();
     const auto taken = take(*done);
-    // Where nobody keeps accounts there are no limits of them.
-    const bool told = topic_ == Topic::partitions || topic_ == Topic::others;
+    // Where nobody keeps accounts there are no limits of them; of a partition without a size
+    // nothing is known. Who waits is said by partition.
+    const bool told =
+        questions_ && topic_ >= Topic::partitions && (questions_->partitions || questions_->others);
     if (!taken && told) events.emplace_back(LookFailed{taken.error().what});
   }
   if (!questions_) return;

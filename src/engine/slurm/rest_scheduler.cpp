@@ -76,9 +76,7 @@ class RestSurvey {
 constexpr double sizes_again_s = 3600;
 
 bool RestSurvey::is_wanted(Topic topic) const {
-  if (!questions_) return false;
-  // Who waits is said by partition, and jobs without one wait in the default one.
-  return questions_->others || (topic == Topic::partitions && questions_->partitions);
+  return questions_ && (questions_->others || topic == Topic::partitions);
 }
 
 std::optional<RestSurvey::Topic> RestSurvey::due(double now_s) const {

@@ -101,9 +101,7 @@ Result<std::map<std::string, std::string>> job_options(
   std::map<std::string, std::string> options{
       {"nodes", "1"}, {"ntasks", "1"}, {"cpus-per-task", "1"}, {"mem", "1G"}, {"time", "1-0"}};
   for (const char* option : {"account", "partition", "qos", "reservation"}) {
-    const auto values = site.slurm.find(option);
-    if (values == site.slurm.end()) continue;
-    if (std::string value = option_for(values->second, 1); !value.empty())
+    if (std::string value = site_value(site, option, 1); !value.empty())
       options[option] = std::move(value);
   }
   for (const std::string& option : own) {

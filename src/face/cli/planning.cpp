@@ -213,14 +213,13 @@ Fault no_slurm(const Session& session, const SweepSpec& sweep, const Fault& why)
           sweep.name, sweep.cluster.name, why.what, site_file_of(session).string())};
 }
 
-/// Where to run, as far as flags, site file and PATH say.
+}  // namespace
+
 Backend stated_backend(const Options& options, const SiteSpec& site) {
   if (options.backend != Backend::none) return options.backend;
   if (site.backend != Backend::none) return site.backend;
   return find_on_path("sbatch").empty() ? Backend::none : Backend::slurm;
 }
-
-}  // namespace
 
 std::filesystem::path site_file_of(const Session& session) {
   if (!session.options.site.empty()) return session.options.site;

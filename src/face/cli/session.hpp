@@ -83,8 +83,17 @@ struct SiteAccess {
 /// The site as submit would find it, without asking a scheduler; none: the sweep stays on this
 /// machine, or `planned` is refused for a mistake in the site file.
 [[nodiscard]] std::optional<SiteAccess> site_of_plan(const Session& session, Planned& planned);
+/// Where to run, as far as flags, site file and PATH say.
+[[nodiscard]] Backend stated_backend(const Options& options, const SiteSpec& site);
 /// What the site says about how ranks run: their container, and variables in their identity.
 [[nodiscard]] Result<void> add_site(Planned& planned, const SiteAccess& access);
+
+// ---- partitions.cpp -------------------------------------------------------------------------
+
+/// A note for each kind of point that no partition of the site can hold. Slurm is asked once in
+/// ten minutes, where there is a database to keep its answer.
+[[nodiscard]] std::vector<std::string> beyond_partitions(
+    const Session& session, const Planned& planned, const SiteAccess& access);
 
 // ---- code_identity.cpp ----------------------------------------------------------------------
 

@@ -163,7 +163,10 @@ Result<Answer> submit_plan(const Session& session, Planned planned) {
   if (access.backend == Backend::local) say_withheld(planned.sweep);
   SHARDSWEEP_TRY(add_site(planned, access));
   SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::snapshot));
-  if (access.backend == Backend::slurm) SHARDSWEEP_TRY(check_scripts(session, planned, access));
+  if (access.backend == Backend::slurm) {
+    SHARDSWEEP_TRY(check_scripts(session, planned, access));
+    say_notes(beyond_partitions(session, planned, access));
+  }
   if (planned.sweep.prove) SHARDSWEEP_TRY(submit_proof(session, planned, access));
   SHARDSWEEP_ASSIGN(const auto inbox, write_submission(session, planned, access));
   Request request{.verb = Verb::submit, .inbox = inbox.string()};

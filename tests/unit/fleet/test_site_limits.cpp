@@ -85,6 +85,52 @@ TEST_CASE("a job that its partition can never hold is not submitted") {
   CHECK(unknown.made() == 1);
 }
 
+TEST_CASE("only those wait that their partition can't hold") {
+  Site s;
+  s.trials(9, 1);
+  s.trials(2, 1);
+  CHECK(s.made() == 1);
+  CHECK(s.allocation().nodes == 2);
+  CHECK(s.held().starts_with("a trial needs 9 nodes, and partition 'main' has 8: "));
+}
+
+TEST_CASE("GPUs and memory of a node count as what the site asks for") {
+  Site s;
+  s.facts().site.partitions.at("main").alike = {{6, 8, 64000}, {2, 0, 256000}};
+  s.facts().gpus = {{.value = "gpu:4"}};
+  s.trials(7, 1);
+  CHECK(s.made() == 0);
+  CHECK(s.held().starts_with(
+      "a trial needs 7 nodes of 4 GPUs, and partition 'main' has 6 such nodes: "));
+  s.facts().memory = {{.from = 7, .value = "100G"}};
+  s.decide();
+  CHECK(
+      s.held().starts_with("a trial needs 7 nodes of 4 GPUs with 100.0 GiB of memory, and "
+                           "partition 'main' has 0 such nodes: "));
+  s.facts().gpus.clear();
+  s.facts().memory.clear();
+  CHECK(s.made() == 1);
+}
+
+TEST_CASE("what takes longer than its partition gives waits alone, and the others' job fits") {
+  Site s;
+  s.limits().lane_length = 0;
+  s.facts().site.partitions.at("main").longest_s = 900;
+  s.trials(1, 3);
+  s.rows.trials.at(1).predicted_s = 3600;
+  CHECK(s.made() == 1);
+  CHECK(s.allocation().time_limit_s == 900);
+  CHECK(s.rows.trials.at(1).state == State::planned);
+  CHECK(s.rows.trials.at(2).state == State::queued);
+  CHECK(s.rows.trials.at(3).state == State::queued);
+  CHECK(s.held().find(" of wall time, and partition 'main' gives 15 min 0 s: it waits") !=
+      std::string::npos);
+  s.facts().site.partitions.at("main").longest_s = 0;
+  s.decide();
+  CHECK(s.rows.trials.at(1).state == State::queued);
+  CHECK(s.held().empty());
+}
+
 TEST_CASE("a share of a partition is not exceeded") {
   Site s;
   s.limits().partition_share = 50;

@@ -211,14 +211,15 @@ Result<std::vector<std::string>> site_options(const SiteSpec& site, std::int32_t
   return options;
 }
 
-/// The site's own value of an option for so many nodes; empty: none.
-std::string site_value(const SiteSpec& site, const std::string& option, std::int32_t nodes) {
-  const auto found = site.slurm.find(option);
-  if (found == site.slurm.end()) return "";
-  for (const SlurmValue& value : found->second) {
-    if (nodes >= value.from && nodes <= value.to) return value.value;
-  }
-  return "";
+/// It, or its absence.
+bool says(const SiteSpec& site, std::string_view option) {
+  return site.slurm.contains(std::string(option)) ||
+      std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
+      site.slurm_without.end();
+}
+bool says_any(const SiteSpec& site, std::initializer_list<std::string_view> options) {
+  return std::any_of(options.begin(), options.end(),
+      [&site](std::string_view option) { return says(site, option); });
 }
 
 /// sbatch takes the last of several equal options: what the site excludes and what is out stand
@@ -242,25 +243,20 @@ Result<void> add_nodes(
   return {};
 }
 
+bool says_gpus(const SiteSpec& site) {
+  return says_any(site, {"gpus-per-node", "gres", "gpus", "gpus-per-task", "tres-per-task"});
+}
+
 /// What the site does not say by itself. sbatch takes the last of several equal options, but
 /// gpus-per-node beside a site's own gres would be a second request.
 void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context,
     TemplateValues& values) {
-  const auto said = [&site](std::string_view option) {
-    return site.slurm.count(std::string(option)) != 0 ||
-        std::find(site.slurm_without.begin(), site.slurm_without.end(), option) !=
-        site.slurm_without.end();
-  };
   auto& defaults = values.lists["default_options"];
-  const bool gpus = said("gpus-per-node") || said("gres") || said("gpus") ||
-      said("gpus-per-task") || said("tres-per-task");
-  if (!gpus) {
+  if (!says_gpus(site))
     defaults.push_back(fmt::format("--gpus-per-node={}", sweep.cluster.gpus_per_node));
-  }
-  if (!said("exclusive")) defaults.emplace_back("--exclusive");
-  const bool memory = said("mem") || said("mem-per-cpu") || said("mem-per-gpu");
-  if (!memory) defaults.emplace_back("--mem=0");
-  if (!said("time") && context.time_limit_s > 0) {
+  if (!says(site, "exclusive")) defaults.emplace_back("--exclusive");
+  if (!says_any(site, {"mem", "mem-per-cpu", "mem-per-gpu"})) defaults.emplace_back("--mem=0");
+  if (!says(site, "time") && context.time_limit_s > 0) {
     // Whole minutes, never less than what was asked for.
     const auto minutes = static_cast<std::int64_t>(std::ceil(context.time_limit_s / 60));
     defaults.push_back("--time=" + std::to_string(minutes));
@@ -268,6 +264,29 @@ void add_defaults(const SweepSpec& sweep, const SiteSpec& site, const ScriptCont
 }
 
 }  // namespace
+
+std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes) {
+  for (const SlurmValue& value : values) {
+    if (value.from <= nodes && nodes <= value.to) return value.value;
+  }
+  return "";
+}
+
+std::string site_value(const SiteSpec& site, const std::string& option, std::int32_t nodes) {
+  const auto found = site.slurm.find(option);
+  return found == site.slurm.end() ? "" : option_for(found->second, nodes);
+}
+
+std::vector<SlurmValue> gpus_of_nodes(const SweepSpec& sweep, const SiteSpec& site) {
+  if (!says_gpus(site)) return {{.value = fmt::format("gpu:{}", sweep.cluster.gpus_per_node)}};
+  if (const auto gres = site.slurm.find("gres"); gres != site.slurm.end()) return gres->second;
+  const auto found = site.slurm.find("gpus-per-node");
+  std::vector<SlurmValue> values;
+  if (found != site.slurm.end()) values = found->second;
+  for (SlurmValue& value : values)
+    value.value.insert(0, "gpu:");
+  return values;
+}
 
 Result<std::string> directive_value(std::string_view what, const std::string& value) {
   if (stands_in_directive(value)) return value;

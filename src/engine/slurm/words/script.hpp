@@ -52,6 +52,14 @@ struct ScriptContext {
 /// A file for `--output`: Slurm replaces %j and the like in it, and %% stands for %.
 [[nodiscard]] Result<std::string> output_value(const std::string& path);
 
+/// The value of an option for an allocation of so many nodes; empty: the site does not say.
+[[nodiscard]] std::string option_for(const std::vector<SlurmValue>& values, std::int32_t nodes);
+/// The same of a site by the option's name.
+[[nodiscard]] std::string site_value(
+    const SiteSpec& site, const std::string& option, std::int32_t nodes);
+/// GPUs that a job asks of each node, as generic resources: gpu:8. Empty: none, or another number.
+[[nodiscard]] std::vector<SlurmValue> gpus_of_nodes(const SweepSpec& sweep, const SiteSpec& site);
+
 /// Faults name the value that can't stand in a #SBATCH line and where it comes from.
 [[nodiscard]] Result<TemplateValues> script_values(
     const SweepSpec& sweep, const SiteSpec& site, const ScriptContext& context);

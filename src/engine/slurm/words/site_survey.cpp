@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/site_survey.hpp"
 
+#include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 
@@ -32,13 +33,15 @@ std::int64_t smaller(std::int64_t a, std::int64_t b) {
 
 std::optional<Partition> read_partition(std::string_view line) {
   const auto fields = split(line, '|');
-  if (fields.size() != 7 || fields[0].empty()) return std::nullopt;
+  if (fields.size() != 7 || fields[0].empty() || fields[0] == "*") return std::nullopt;
+  const auto nodes = number_from<std::int32_t>(fields[2]);
+  if (!nodes || *nodes < 0) return std::nullopt;
   Partition partition;
   partition.name = fields[0];
   partition.is_default = partition.name.back() == '*';
   if (partition.is_default) partition.name.pop_back();
   partition.up = fields[1].starts_with("up");
-  partition.nodes = leading_number(fields[2]);
+  partition.nodes = *nodes;
   partition.time_limit = trimmed(fields[3]);
   partition.cpus = leading_number(fields[4]);
   partition.memory_mb = leading_number(fields[5]);
@@ -147,20 +150,58 @@ void take_line(Machine& machine, std::string_view key, std::string_view value) {
 
 }  // namespace
 
-std::vector<Partition> parse_partitions(std::string_view text) {
-  std::vector<Partition> partitions;
+Result<std::vector<Partition>> parse_partitions(std::string_view text) {
+  std::vector<Partition> groups;
   for (const std::string_view line : split(text, '\n')) {
+    if (line.empty()) continue;
     auto read = read_partition(line);
-    if (!read) continue;
+    if (!read)
+      return fault(FaultKind::unavailable,
+          fmt::format("sinfo printed an unexpected line: '{}'", one_line(line, 200)));
+    groups.push_back(*std::move(read));
+  }
+  return groups;
+}
+
+std::vector<Partition> joined(const std::vector<Partition>& groups) {
+  std::vector<Partition> partitions;
+  for (const Partition& group : groups) {
     const auto same = std::find_if(partitions.begin(), partitions.end(),
-        [&](const auto& each) { return each.name == read->name; });
+        [&](const auto& each) { return each.name == group.name; });
     if (same == partitions.end()) {
-      partitions.push_back(*std::move(read));
+      partitions.push_back(group);
     } else {
-      join(*same, *read);
+      join(*same, group);
     }
   }
   return partitions;
+}
+
+double seconds_of(std::string_view time_limit) {
+  double days = 0;
+  if (const std::size_t dash = time_limit.find('-'); dash != std::string_view::npos) {
+    days = static_cast<double>(leading_number(time_limit));
+    time_limit.remove_prefix(dash + 1);
+  }
+  double seconds = 0;
+  for (const std::string_view part : split(time_limit, ':'))
+    seconds = seconds * 60 + static_cast<double>(leading_number(part));
+  return days * 86400 + seconds;
+}
+
+std::int64_t mebibytes_of(std::string_view size) {
+  const std::int64_t number = leading_number(size);
+  const std::size_t unit = size.find_first_not_of("0123456789");
+  switch (unit == std::string_view::npos ? 'M' : size[unit]) {
+    case 'K':
+      return number / 1024;
+    case 'G':
+      return number * 1024;
+    case 'T':
+      return number * 1024 * 1024;
+    default:
+      return number;
+  }
 }
 
 std::int64_t gpus_of(std::string_view gres) {

@@ -2,6 +2,8 @@
 // What Slurm and a node say of a cluster, as a commented site file to start from.
 #pragma once
 
+#include <shardsweep/result.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,11 +23,15 @@ struct Partition {
   std::string gres;  ///< "gpu:h100:8"; empty: none
   friend bool operator==(const Partition&, const Partition&) = default;
 };
-/// The fields that parse_partitions() reads.
-inline constexpr std::string_view partition_fields = "%P|%a|%D|%l|%c|%m|%G";
-/// From `sinfo --noheader --format` with those fields. Groups of unequal nodes are one
-/// partition.
-[[nodiscard]] std::vector<Partition> parse_partitions(std::string_view text);
+/// From partitions_command() (survey.hpp): one for each group of equal nodes. A line that is none
+/// is a fault.
+[[nodiscard]] Result<std::vector<Partition>> parse_partitions(std::string_view text);
+/// Groups of unequal nodes as one partition.
+[[nodiscard]] std::vector<Partition> joined(const std::vector<Partition>& groups);
+/// Of a time limit as sinfo writes it, such as 1:00 or 1-00:00:00; 0: there is none.
+[[nodiscard]] double seconds_of(std::string_view time_limit);
+/// MiB of a size as Slurm takes it: 64G, 512 (these are MiB), 1T.
+[[nodiscard]] std::int64_t mebibytes_of(std::string_view size);
 /// GPUs per node of `gpu:h100:8(S:0-1),nvme:1`.
 [[nodiscard]] std::int64_t gpus_of(std::string_view gres);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slurm/words/survey.hpp"
 
+#include "slurm/words/site_survey.hpp"
 #include "text/characters.hpp"
 #include "text/pieces.hpp"
 
@@ -41,26 +42,21 @@ Result<void> each_line(
 }  // namespace
 
 std::vector<std::string> partitions_command() {
-  return {"sinfo", "--noheader", "--summarize", "--format=%P|%D"};
+  return {"sinfo", "--noheader", "--format=%P|%a|%D|%l|%c|%m|%G"};
 }
 
 Result<void> read_partitions(std::string_view text, SiteFacts& into) {
-  SiteFacts facts = into;
-  for (auto& [name, partition] : facts.partitions)
-    partition.nodes = 0;
-  SHARDSWEEP_TRY(each_line(text, "sinfo", 2, [&](const auto& fields) {
-    std::string name(fields[0]);
-    const auto nodes = number_of(fields[1]);
-    if (name.empty() || !nodes) return false;
-    if (name.back() == '*') {
-      name.pop_back();
-      facts.default_partition = name;
-    }
-    facts.partitions[name].nodes = static_cast<std::int32_t>(*nodes);
-    return true;
-  }));
-  facts.partitions_known = true;
-  into = std::move(facts);
+  SHARDSWEEP_ASSIGN(const auto groups, parse_partitions(text));
+  for (auto& [name, partition] : into.partitions)
+    partition = {.others_waiting = partition.others_waiting};
+  for (const Partition& group : groups) {
+    if (group.is_default) into.default_partition = group.name;
+    PartitionSeen& seen = into.partitions[group.name];
+    seen.nodes += static_cast<std::int32_t>(group.nodes);
+    seen.alike.push_back({group.nodes, gpus_of(group.gres), group.memory_mb});
+    seen.longest_s = seconds_of(group.time_limit);
+  }
+  into.partitions_known = true;
   return {};
 }
 

@@ -13,7 +13,7 @@
 
 namespace shardsweep::slurm {
 
-/// All partitions with their sizes: one line each, whatever the number of nodes.
+/// All partitions with their sizes: a line for each group of equal nodes, however many these are.
 [[nodiscard]] std::vector<std::string> partitions_command();
 [[nodiscard]] Result<void> read_partitions(std::string_view text, SiteFacts& into);
 

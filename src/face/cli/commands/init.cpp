@@ -6,6 +6,7 @@
 #include "slurm/words/script.hpp"
 #include "slurm/words/settings.hpp"
 #include "slurm/words/site_survey.hpp"
+#include "slurm/words/survey.hpp"
 
 #include <shardsweep/command.hpp>
 #include <shardsweep/load.hpp>
@@ -55,9 +56,9 @@ Result<slurm::Cluster> ask_cluster(const Session& session) {
   SHARDSWEEP_ASSIGN(const slurm::Settings settings, slurm::parse_settings(config));
   cluster.name = settings.cluster;
   cluster.version = settings.version;
-  SHARDSWEEP_ASSIGN(const std::string partitions,
-      said_by({"sinfo", "--noheader", "--format=" + std::string(slurm::partition_fields)}));
-  cluster.partitions = slurm::parse_partitions(partitions);
+  SHARDSWEEP_ASSIGN(const std::string partitions, said_by(slurm::partitions_command()));
+  SHARDSWEEP_ASSIGN(const auto groups, slurm::parse_partitions(partitions));
+  cluster.partitions = slurm::joined(groups);
   // A cluster without accounts needs none.
   const auto accounts = said_by({"sacctmgr", "--noheader", "--parsable2", "show", "associations",
       "where", "user=" + user_name(), "format=account,partition,qos"});

@@ -213,7 +213,10 @@ Result<ExitCode> run_plan(const Session& session) {
   if (!session.options.trainer.emit.empty()) return emit_plan(session, planned);
   if (!session.options.trainer.from_args.empty()) return rank_in_plan(session, planned);
   // Its trials are known by what the site says too. Without a site nothing is submitted either.
-  if (access) SHARDSWEEP_TRY(add_site(planned, *access));
+  if (access) {
+    SHARDSWEEP_TRY(add_site(planned, *access));
+    say_notes(beyond_partitions(session, planned, *access));
+  }
   if (planned.sweep.runner.snapshot != SnapshotKind::none)
     SHARDSWEEP_TRY(note_code(session, planned.sweep, Taking::hash_alone));
   if (session.options.of<PlanOptions>().order) {

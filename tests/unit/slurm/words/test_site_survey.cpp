@@ -36,10 +36,15 @@ Cluster cluster() {
 }  // namespace
 
 TEST_CASE("partitions are read from sinfo, groups of unequal nodes as one") {
-  const auto partitions = parse_partitions(
+  const auto groups = parse_partitions(
       "main*|up|6|infinite|16|32000|gpu:8(S:0-1)\n"
       "main*|up|2|infinite|32+|16000+|(null)\n"
-      "short|drain|8|1:00|16|32000|(null)\n\nnonsense\n");
+      "short|drain|8|1:00|16|32000|(null)\n");
+  REQUIRE(groups);
+  CHECK_FALSE(parse_partitions("nonsense\n"));
+  CHECK_FALSE(parse_partitions("*|up|6|infinite|16|32000|(null)\n"));
+  CHECK_FALSE(parse_partitions("main|up|many|infinite|16|32000|(null)\n"));
+  const auto partitions = joined(*groups);
   REQUIRE(partitions.size() == 2);
   CHECK(partitions[0] == Partition{"main", true, true, 8, "infinite", 16, 16000, "gpu:8(S:0-1)"});
   CHECK(partitions[1] == Partition{"short", false, false, 8, "1:00", 16, 32000, ""});
@@ -51,6 +56,19 @@ TEST_CASE("GPUs of a node's generic resources") {
   CHECK(gpus_of("gpu") == 1);
   CHECK(gpus_of("nvme:2") == 0);
   CHECK(gpus_of("") == 0);
+}
+
+TEST_CASE("times and sizes as Slurm writes them") {
+  CHECK(seconds_of("infinite") == 0);
+  CHECK(seconds_of("n/a") == 0);
+  CHECK(seconds_of("1:00") == 60);
+  CHECK(seconds_of("12:00:00") == 12 * 3600);
+  CHECK(seconds_of("1-12:30:00") == 36.5 * 3600);
+  CHECK(mebibytes_of("512") == 512);
+  CHECK(mebibytes_of("64G") == 65536);
+  CHECK(mebibytes_of("2048K") == 2);
+  CHECK(mebibytes_of("1T") == 1 << 20);
+  CHECK(mebibytes_of("") == 0);
 }
 
 TEST_CASE("accounts are read from sacctmgr") {

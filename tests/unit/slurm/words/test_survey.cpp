@@ -11,21 +11,26 @@ using namespace shardsweep::slurm;
 
 TEST_CASE("partitions and their sizes, and which one is the default") {
   SiteFacts facts;
-  REQUIRE(read_partitions("main*|8\nshort|8\ngpu|120\n", facts));
+  REQUIRE(
+      read_partitions("main*|up|6|infinite|16|32000|gpu:8(S:0-1)\n"
+                      "main*|up|2|infinite|32+|16000+|(null)\n"
+                      "gpu|up|120|1-12:00:00|96|1000000|gpu:h100:8\n",
+          facts));
   CHECK(facts.default_partition == "main");
   CHECK(facts.partitions_known);
-  CHECK(facts.partitions.at("gpu").nodes == 120);
-  CHECK(facts.partitions.at("main").nodes == 8);
+  CHECK(facts.partitions.at("main") == PartitionSeen{8, 0, {{6, 8, 32000}, {2, 0, 16000}}});
+  CHECK(facts.partitions.at("gpu") == PartitionSeen{120, 0, {{120, 8, 1000000}}, 36 * 3600});
   SUBCASE("garbage changes nothing") {
     const SiteFacts before = facts;
-    CHECK_FALSE(read_partitions("main*|9\nslurm_load_partitions: Unable to contact\n", facts));
+    CHECK_FALSE(read_partitions(
+        "main*|up|9|1:00|1|1|(null)\nslurm_load_partitions: Unable to contact\n", facts));
     CHECK(facts == before);
   }
 }
 
 TEST_CASE("who waits for nodes, and is not us") {
   SiteFacts facts;
-  REQUIRE(read_partitions("main*|8\nshort|8\n", facts));
+  REQUIRE(read_partitions("main*|up|8|1:00|1|1|(null)\nshort|up|8|1:00|1|1|(null)\n", facts));
   REQUIRE(
       read_waiting("1000|main|Resources\n"
                    "1001|main|Resources\n"
@@ -35,8 +40,8 @@ TEST_CASE("who waits for nodes, and is not us") {
                    "1005|main|BeginTime\n",
           1000, facts));
   CHECK(facts.others_known);
-  CHECK(facts.partitions.at("main") == PartitionSeen{8, 2});
-  CHECK(facts.partitions.at("short") == PartitionSeen{8, 1});
+  CHECK(facts.partitions.at("main").others_waiting == 2);
+  CHECK(facts.partitions.at("short").others_waiting == 1);
   REQUIRE(read_waiting("", 1000, facts));
   CHECK(facts.partitions.at("main").others_waiting == 0);
   CHECK_FALSE(read_waiting("nobody|main|Resources\n", 1000, facts));
