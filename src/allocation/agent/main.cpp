@@ -22,7 +22,8 @@ constexpr int exit_usage = 2;
 constexpr int exit_broken = 70;
 
 int run(const Options& options, const Environment& environment) {
-  const SystemClock clock;
+  const SystemClock wall;
+  const AnchoredClock clock(wall);
   switch (options.verb) {
     case Verb::help:
       std::fputs(usage_text.data(), stdout);
