@@ -140,9 +140,11 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
     }
   }
   sweep.done();
-  if (paused)
-    fold.world.record(
-        AddEvent{.at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});
+  if (!paused) return paused;
+  // Nothing is decided for a paused sweep: what has paused it is out before anybody reads of it.
+  judge_nodes(fold, policy);
+  fold.world.record(
+      AddEvent{.at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});
   return paused;
 }
 

@@ -133,6 +133,19 @@ TEST_CASE("a node whose agents never answer its lead is named, and the sweep goe
   }
 }
 
+TEST_CASE("a node that pauses its sweep is out with it, though nothing more is decided") {
+  Starts c;
+  c.policy.retry_failed_nodes = 2;
+  AllocationRow row = c.made();
+  row.claimed_at = 5;
+  row.end_reason = "node lost";
+  c.world.see_node({"n2", "h2", 5, row.id, true});
+  while (c.sweep().state == SweepState::active)
+    (void)c.count(row);
+  REQUIRE(c.world.node("n2") != nullptr);
+  CHECK(c.world.node("n2")->state == NodeState::quarantined);
+}
+
 TEST_CASE("an allocation that has started something begins the count anew") {
   Starts c;
   (void)c.count(ended());
