@@ -34,12 +34,13 @@ enum class TroubleKind : std::uint8_t {
   unreadable,     ///< attempts that have ended and whose records can't be read
   unloaded,       ///< a sweep whose stored file can't be read
   submitting,     ///< submissions that the scheduler is long in answering
+  nearly_full,    ///< little space is left, or few inodes
 };
 /// As `status --format json` and the file say it.
-inline constexpr std::array<std::string_view, 17> trouble_words{"disk_full", "read_only",
+inline constexpr std::array<std::string_view, 18> trouble_words{"disk_full", "read_only",
     "no_permission", "folder_gone", "disk_error", "database", "requests", "scheduler", "copied",
     "unanswered", "deferred", "refused", "unclaimed", "silent", "unreadable", "unloaded",
-    "submitting"};
+    "submitting", "nearly_full"};
 
 [[nodiscard]] constexpr std::string_view name(TroubleKind kind) {
   return trouble_words[static_cast<std::size_t>(kind)];

@@ -2,6 +2,7 @@
 // Decision: NFS believes for a minute that a name is missing. `look_for` opens the folder,
 // which asks the server, before it says no.
 #include "machine/descriptor.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/storage.hpp>
 
@@ -119,6 +120,34 @@ std::optional<StorageFault> look_at_storage(const std::filesystem::path& folder)
   if (system.f_files > 0 && (root ? system.f_ffree : system.f_favail) == 0)
     return StorageFault{StorageProblem::full, "no inodes are left"};
   return std::nullopt;
+}
+
+std::optional<std::string> little_left(Left bytes, Left files) {
+  constexpr double tenth = 0.1;
+  constexpr std::uint64_t few_bytes = std::uint64_t{10} << 30;
+  constexpr std::uint64_t few_files = 100'000;
+  const auto is_little = [](Left left, std::uint64_t few) {
+    return left.all > 0 && left.free < few &&
+        static_cast<double>(left.free) < tenth * static_cast<double>(left.all);
+  };
+  const auto share = [](Left left) {
+    return percent_text(static_cast<double>(left.free) / static_cast<double>(left.all));
+  };
+  if (is_little(bytes, few_bytes))
+    return fmt::format(
+        "{} of its space is left ({})", share(bytes), bytes_text(static_cast<double>(bytes.free)));
+  if (is_little(files, few_files))
+    return fmt::format("{} of its inodes are left ({})", share(files), files.free);
+  return std::nullopt;
+}
+
+std::optional<std::string> little_left(const std::filesystem::path& folder) {
+  struct statvfs system {};
+  if (::statvfs(folder.c_str(), &system) != 0) return std::nullopt;
+  const bool root = ::geteuid() == 0;
+  return little_left({(root ? system.f_bfree : system.f_bavail) * system.f_frsize,
+                         system.f_blocks * system.f_frsize},
+      {root ? system.f_ffree : system.f_favail, system.f_files});
 }
 
 std::optional<StorageFault> try_storage(const std::filesystem::path& folder) {

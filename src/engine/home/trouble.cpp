@@ -105,6 +105,8 @@ std::optional<Trouble> seen_from_here(const std::filesystem::path& folder) {
   if (clear) return Trouble{kind_of(seen->problem), folder.string(), seen->detail, 0, 0, 0};
   if (!seen && is_owner(folder) && ::access(folder.c_str(), W_OK | X_OK) != 0)
     return Trouble{TroubleKind::no_permission, folder.string(), std::strerror(errno), 0, 0, 0};
+  if (auto left = little_left(folder); left && is_owner(folder))
+    return Trouble{TroubleKind::nearly_full, folder.string(), *std::move(left), 0, 0, 0};
   return std::nullopt;
 }
 
@@ -241,6 +243,11 @@ std::string text(const Trouble& one) {
           "Sweep '{}': the scheduler has not answered {}{}. It may be slow, or hang; after "
           "slurm.submit_limit the daemon looks for the job.",
           one.where, counted(one.jobs, "submission"), when);
+    case TroubleKind::nearly_full:
+      return fmt::format(
+          "The disk of {} is nearly full: {}. `shardsweep gc` lists what nothing "
+          "needs any more.",
+          one.where, said);
     case TroubleKind::unloaded:
       return fmt::format(
           "Nothing of sweep '{}' is started{}: {}. Submit its file again, or delete the sweep.",

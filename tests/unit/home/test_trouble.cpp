@@ -37,6 +37,20 @@ const Trouble full{TroubleKind::disk_full, "/home/x", "No space left on device",
 
 }  // namespace
 
+TEST_CASE("a disk is nearly full where a tenth is left that a sweep may use up") {
+  constexpr std::uint64_t gib = std::uint64_t{1} << 30;
+  CHECK(little_left({4 * gib, 100 * gib}, {}) == "4.0 % of its space is left (4.0 GiB)");
+  CHECK_FALSE(little_left({10 * gib, 100 * gib}, {}));   // a tenth
+  CHECK_FALSE(little_left({40 * gib, 1000 * gib}, {}));  // much all the same
+  CHECK_FALSE(little_left({}, {}));                      // nobody counts
+  CHECK(little_left({40 * gib, 100 * gib}, {5, 1000}) == "0.5 % of its inodes are left (5)");
+  const Trouble nearly{TroubleKind::nearly_full, "/home/x", "4.0 % of its space is left (4.0 GiB)"};
+  CHECK(text(nearly) ==
+      "The disk of /home/x is nearly full: 4.0 % of its space is left (4.0 GiB). `shardsweep gc` "
+      "lists what nothing needs any more.");
+  CHECK_FALSE(concerns(nearly, "s"));  // it goes on
+}
+
 TEST_CASE("what a daemon writes, a reader reads; the file never grows") {
   const HomePlace place;
   auto file = TroubleFile::open(place.home);
