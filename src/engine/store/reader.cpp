@@ -10,6 +10,7 @@
 #include "store/schema.hpp"
 #include "store/search_rows.hpp"
 #include "text/nearest.hpp"
+#include "text/pieces.hpp"
 #include "text/secrets.hpp"
 
 #include <shardsweep/home.hpp>
@@ -17,9 +18,11 @@
 
 #include <fmt/format.h>
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -37,6 +40,8 @@ struct ReaderSql {
       "e.id > ?3 AND {} ORDER BY e.id LIMIT ?4";
   const char* resolved = "SELECT resolved FROM sweeps WHERE name = ?";
 };
+constexpr std::string_view partial_suffix = ".partial";
+
 constexpr ReaderSql reader_sql;
 
 class SqliteReader final : public Reader {
@@ -244,6 +249,27 @@ void hide_secrets(Database& copy) {
     Statement(copy, "UPDATE sweeps SET resolved = ?2, source = '' WHERE id = ?1").run(id, text);
 }
 
+/// Copies of this name whose writers were killed: no process of theirs is here, nor does another
+/// host write them.
+void remove_left_behind(const std::filesystem::path& to, const std::filesystem::path& folder) {
+  constexpr auto still = std::chrono::minutes(1);
+  const std::string prefix = to.filename().string() + ".";
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !name.ends_with(partial_suffix)) continue;
+    const std::size_t digits = name.size() - prefix.size() - partial_suffix.size();
+    if (name.size() <= prefix.size() + partial_suffix.size()) continue;
+    const auto pid = number_from<pid_t>(std::string_view(name).substr(prefix.size(), digits));
+    std::error_code ignored;
+    const auto written = std::filesystem::last_write_time(entry->path(), ignored);
+    const bool old = std::filesystem::file_time_type::clock::now() - written > still;
+    if (pid && *pid > 0 && old && ::kill(*pid, 0) != 0 && errno == ESRCH)
+      std::filesystem::remove(entry->path(), ignored);
+  }
+}
+
 void export_to(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code ignored;
   const auto refuse = [&] {
@@ -251,13 +277,14 @@ void export_to(const std::filesystem::path& from, const std::filesystem::path& t
   };
   if (std::filesystem::exists(std::filesystem::symlink_status(to, ignored))) refuse();
   auto partial = to;
-  partial += fmt::format(".{}.partial", ::getpid());
+  partial += fmt::format(".{}{}", ::getpid(), partial_suffix);
   const auto folder = to.has_parent_path() ? to.parent_path() : std::filesystem::path(".");
   if (::access(folder.c_str(), W_OK) != 0) {
     fail(FaultKind::unavailable,
         fmt::format("cannot write {}: {}", to.string(), std::generic_category().message(errno)));
   }
   std::filesystem::remove(partial, ignored);
+  remove_left_behind(to, folder);
   try {
     {
       Database database = open_for_reading(from);

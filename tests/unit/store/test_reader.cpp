@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -613,7 +614,23 @@ TEST_CASE("an export opens for a colleague and belongs to nobody") {
   Daemon daemon(dir / "a.db");
   fill(daemon, dir);
   const auto reader = must(Reader::open(dir / "a.db"));
+  // One that was killed has left a file behind; what somebody writes now is his.
+  const auto left = [&](const std::string& name, bool old) {
+    std::ofstream(dir / name) << "half";
+    if (old)
+      std::filesystem::last_write_time(
+          dir / name, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+    return dir / name;
+  };
+  const auto dead = left("it's a copy.db.2147483647.partial", true);
+  const auto fresh = left("it's a copy.db.2147483646.partial", false);
+  const auto alive = left(fmt::format("it's a copy.db.{}.partial", 1), true);
+  const auto mine = left("it's a copy.db.notes.partial", true);
   must(reader->export_to(dir / "it's a copy.db"));
+  CHECK_FALSE(std::filesystem::exists(dead));
+  CHECK(std::filesystem::exists(fresh));
+  CHECK(std::filesystem::exists(alive));
+  CHECK(std::filesystem::exists(mine));
   const auto copy = must(Reader::open(dir / "it's a copy.db"));
   CHECK_FALSE(must(copy->lease_holder()).has_value());
   CHECK(must(reader->lease_holder()).has_value());
