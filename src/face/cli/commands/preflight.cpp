@@ -6,6 +6,7 @@
 #include "cli/printing.hpp"
 #include "show/rows.hpp"
 #include "text/node_list.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/results.hpp>
 
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 namespace shardsweep {
@@ -104,6 +106,28 @@ std::vector<std::string> nodes_with(const Table& checks, std::string_view verdic
   return names;
 }
 
+/// What could not be judged of some node, by its check, and why: "clocks (no GPUs); gemm (2.1
+/// GFLOP/s, and fewer than 3 nodes …)". Empty: all was judged.
+std::string not_judged(const Table& checks) {
+  std::map<std::string, std::string> names;  // by the reason
+  const Rows rows(checks);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::string unmade = rows.text(row, "not_checked");
+    for (const std::string_view one : split(unmade, ';')) {
+      const std::size_t colon = one.find(": ");
+      if (colon == std::string_view::npos) continue;
+      const std::string name(trimmed(one.substr(0, colon)));
+      std::string& all = names[std::string(one.substr(colon + 2))];
+      if (all.find(name) == std::string::npos) all += (all.empty() ? "" : ", ") + name;
+    }
+  }
+  std::vector<std::string> texts;
+  texts.reserve(names.size());
+  for (const auto& [why, all] : names)
+    texts.push_back(fmt::format("{} ({})", all, why));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
 /// Whatever is left of it is not wanted any more.
 Result<void> end_sweep(const Session& session, Reader& reader) {
   SHARDSWEEP_ASSIGN(const auto open,
@@ -170,12 +194,16 @@ Result<ExitCode> run_preflight(const Session& session) {
                     "network between two nodes.",
             fmt::join(unclear, ", ")));
   if (!failed.empty() || !unclear.empty()) return ExitCode::failed;
-  const std::string counted = nodes == 1 ? "The node" : fmt::format("All {} nodes", nodes);
+  const std::string open = not_judged(checks);
+  const std::string ran =
+      fmt::format("{} {}", nodes == 1 ? "The node" : fmt::format("All {} nodes", nodes),
+          open.empty() ? "passed" : "ran");
+  const std::string judged = open.empty() ? "" : "; not judged: " + open;
   say(followed == ExitCode::done
-          ? fmt::format("{} passed, and trained a small model.", counted)
-          : fmt::format("{} passed, but a small model was not trained: 'shardsweep results {}' "
-                        "says why.",
-                counted, sweep));
+          ? fmt::format("{}, and trained a small model{}.", ran, judged)
+          : fmt::format(
+                "{}, but a small model was not trained: 'shardsweep results {}' says why{}.", ran,
+                sweep, judged));
   return followed == ExitCode::done ? ExitCode::done : ExitCode::failed;
 }
 
