@@ -193,12 +193,10 @@ class LayoutJudge {
     return wordless.empty() ? rule_broken(point) : wordless;
   }
 
-  /// Words are of axes and of what they are combined with, not of how large a size is, but for
-  /// the layers that a stage has: asked once for each combination, since writing a configuration
-  /// costs more than predicting a hundred.
+  /// Words are of axes and of what they are combined with, not of how large a size is: asked once
+  /// for each combination, since writing a configuration costs more than predicting a hundred.
   [[nodiscard]] const std::string& words_missing(Point point) {
-    const auto& is = point.layout;
-    std::vector<std::int64_t> form{request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0};
+    std::vector<std::int64_t> form;
     point.layout.micro_batch = point.layout.grad_accum = 1;
     for (const auto& axis : axes()) {
       const auto value = axis.get(point);
@@ -630,7 +628,13 @@ class Suggester {
 
 ToldStages told_stages(const SuggestRequest& request, std::int64_t pp) {
   const auto layers = request.model.layers;
-  if (request.family->words != "megatron" || layers % pp == 0) return {};
+  Point even = world_of(request);
+  even.layout.pp = static_cast<std::int32_t>(pp);
+  const auto trainer = request.family->words;
+  const bool needs_to_be_told = layers % pp != 0 &&
+      !word_of_axis(trainer, "first_stage_layers").empty() &&
+      !rule_against_point(trainer, even, request.model).empty();
+  if (!needs_to_be_told) return {};
   const auto most = (layers + pp - 1) / pp;
   const auto rest = layers - most * (pp - 2);
   if (rest < 2) return {};
