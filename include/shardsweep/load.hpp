@@ -43,11 +43,16 @@ struct LoadOptions {
 [[nodiscard]] Result<ModelSpec> load_model(
     const std::string& name, const std::filesystem::path& presets);
 
-struct TrainerFile;
-/// A trainer's file of the user (`./mine.yaml`), with the patterns of the trainer that it extends.
-[[nodiscard]] Result<TrainerFile> load_trainer(const std::string& file);
+/// The folder of a user's own settings: ~/.config/shardsweep, or in XDG_CONFIG_HOME.
+[[nodiscard]] std::filesystem::path user_folder();
 /// Whether a text names a file, and nothing that is built in.
 [[nodiscard]] bool is_file_name(std::string_view text);
+/// A trainer's file of the user: `./mine.yaml` itself, or for a name that is not built in
+/// trainers/NAME.yaml in user_folder(). Empty: there is none.
+[[nodiscard]] std::filesystem::path own_trainer_file(std::string_view name);
+struct TrainerFile;
+/// The content of own_trainer_file(), with the patterns of the trainer that it extends.
+[[nodiscard]] Result<TrainerFile> load_trainer(const std::string& name);
 
 enum class PresetKind : std::uint8_t { model, cluster, sweep };
 /// Names of the presets that are built in and of those in that folder, sorted.

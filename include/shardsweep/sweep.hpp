@@ -148,7 +148,17 @@ struct TrainerSpec {
   std::vector<std::string> unchecked;  ///< truth checks of its log that are left out
   /// Axes of one value that the program sets by itself, whatever its command line says.
   std::vector<std::string> told;
-  friend bool operator==(const TrainerSpec&, const TrainerSpec&) = default;
+  /// A trainer's file of the user that says how it is told a layout, as long as the sweep file is
+  /// at hand: no part of what is stored or compared.
+  std::string words{};
+  /// Name of the trainer in whose words it is told a layout (trainer_file.hpp).
+  [[nodiscard]] const std::string& told_as() const { return words.empty() ? log : words; }
+  [[nodiscard]] auto tied() const {
+    return std::tie(argv, log, patterns, per_node, directory, files, version, unchecked, told);
+  }
+  friend bool operator==(const TrainerSpec& a, const TrainerSpec& b) {
+    return a.tied() == b.tied();
+  }
 };
 
 /// What shardbench does where layouts leave it open: runner/README.md.

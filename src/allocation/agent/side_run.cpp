@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/side_run.hpp"
 
+#include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/trainers.hpp"
 
@@ -31,8 +32,10 @@ std::vector<std::string> snapshot_words(
   const bool older = !snapshot.older_word.empty() &&
       std::any_of(argv.begin(), argv.end(),
           [&](const std::string& word) { return word.starts_with(snapshot.older_word); });
-  const auto words = older ? snapshot.older_words : snapshot.words;
-  return filled_words({words.begin(), words.end()},
+  const std::string& words = older ? snapshot.older_words : snapshot.words;
+  if (words.empty()) return {};
+  const auto parts = split(words, ' ');
+  return filled_words({parts.begin(), parts.end()},
       {{"kept", paths.kept().string()}, {"nonce", spec.nonce}}, DoubleBraces::keep);
 }
 

@@ -6,10 +6,12 @@
 #include "sweep/batch_script.hpp"
 #include "sweep/identity.hpp"
 #include "sweep/layout_text.hpp"
+#include "text/characters.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "text/units.hpp"
 #include "trainer/configuration.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>
@@ -156,6 +158,7 @@ std::string reasons(const LeftOut& left_out) {
 enum class Asked { by_name, all };
 
 Result<ExitCode> emit_all(const Session& session, const std::vector<Emitted>& all, Asked asked) {
+  SHARDSWEEP_TRY(know_trainer(session.options.trainer.emit));
   const bool leaves_out =
       asked == Asked::all && all.size() > 1 && session.options.trainer.emit != as_batch_script;
   std::string text;
@@ -242,6 +245,20 @@ class StoredSweeps {
 
 }  // namespace
 
+Result<void> know_trainer(const std::string& name) {
+  const bool is_known = layout_words_of(name).form != WordsForm::none;
+  if (is_known || own_trainer_file(name).empty()) return {};
+  SHARDSWEEP_ASSIGN(TrainerFile file, load_trainer(name));
+  if (file.layout.form == WordsForm::none)
+    return fault(FaultKind::invalid_input,
+        fmt::format(
+            "{} has no sections 'layout' and 'words': it does not say how its trainer is told "
+            "a layout. runner/TRAINERS.md shows a file that does",
+            in_quotes(name)));
+  add_trainer_file(name, std::move(file));
+  return {};
+}
+
 void declare_emit(Grammar& grammar) {
   TrainerOptions& own = grammar.options().trainer;
   Words trainers;
@@ -252,16 +269,19 @@ void declare_emit(Grammar& grammar) {
   grammar
       .option("--emit", own.emit, "WORDS",
           fmt::format(
-              "Print these layouts, to paste, in the words of: {}.", fmt::join(words, ", ")))
-      .one_of(words);
+              "Print these layouts, to paste, in the words of: {}; or of a trainer's file of yours "
+              "(./mine.yaml).",
+              fmt::join(words, ", ")))
+      .one_of_or_own_trainer(words);
   grammar
       .option("--from-args", own.from_args, "TEXT",
           "Where this layout ranks: a trainer's present flags, or a file (@FILE).")
       .not_with("--emit");
   grammar
       .option("--for", own.log, "TRAINER",
-          "With --from-args: whose flags. Default: the sweep's trainer, or megatron.")
-      .one_of(trainers)
+          "With --from-args: whose flags, a trainer or its file. Default: the sweep's trainer, or "
+          "megatron.")
+      .one_of_or_own_trainer(trainers)
       .only_with("--from-args");
   grammar
       .option("--gpus", own.gpus, "N",

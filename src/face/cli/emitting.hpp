@@ -20,6 +20,10 @@ namespace shardsweep {
 
 class Grammar;
 
+/// Reads a trainer's file of the user, which is known by its name from then on; other names are
+/// those of trainers that are built in.
+[[nodiscard]] Result<void> know_trainer(const std::string& name);
+
 /// --emit, --from-args, --for and --gpus.
 void declare_emit(Grammar& grammar);
 /// Points of a plan, by an option or argument of this name.

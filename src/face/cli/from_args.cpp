@@ -33,9 +33,8 @@ constexpr std::size_t longest_configuration = std::size_t{1} << 20;
 /// The trainer whose words a present configuration has: --for, else the sweep's own.
 std::string words_of(const Session& session, std::string_view runner) {
   if (!session.options.trainer.log.empty()) return session.options.trainer.log;
-  const auto known = configurable_trainers();
-  const bool own = std::find(known.begin(), known.end(), runner) != known.end();
-  return own ? std::string(runner) : "megatron";
+  const bool tells = layout_words_of(runner).form != WordsForm::none;
+  return tells ? std::string(runner) : "megatron";
 }
 
 Result<TrainerLayout> present_layout(
@@ -53,6 +52,7 @@ Result<TrainerLayout> present_layout(
     gpus = *read;
   }
   const auto trainer = words_of(session, runner);
+  SHARDSWEEP_TRY(know_trainer(trainer));
   auto layout = layout_of_file(trainer, text, gpus);
   if (!layout && gpus == 0)
     return fault(
@@ -219,8 +219,11 @@ std::vector<std::vector<Value>> ranked_rows(
 }  // namespace
 
 Result<ExitCode> rank_in_plan(const Session& session, const Planned& planned) {
+  const RunnerSpec& runner = planned.sweep.runner;
   SHARDSWEEP_ASSIGN(const TrainerLayout wanted,
-      present_layout(session, planned.sweep.runner.known_as(), only_world(planned.plan)));
+      present_layout(session,
+          runner.trainer.words.empty() ? runner.known_as() : runner.trainer.words,
+          only_world(planned.plan)));
   Table table;
   table.columns = {"model", "gpus", "seq_len", "layout", "point", "predicted_tokens_per_s_per_gpu",
       "predicted_memory_bytes", "rank", "of", "fastest", "behind_share"};

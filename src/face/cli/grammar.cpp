@@ -11,6 +11,7 @@
 #include "text/units.hpp"
 
 #include <shardsweep/database_format.hpp>
+#include <shardsweep/load.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -288,6 +289,12 @@ const Declared& Declared::with_default() const {
 const Declared& Declared::one_of(Words words) const {
   option_->check(CLI::IsMember(words));
   return offers(std::move(words));
+}
+const Declared& Declared::one_of_or_own_trainer(const Words& words) const {
+  option_->check([known = CLI::IsMember(words)](const std::string& text) {
+    return own_trainer_file(text).empty() ? known(text) : std::string();
+  });
+  return offers(words);
 }
 const Declared& Declared::offers(Words words) const {
   choices_[option_] = std::move(words);

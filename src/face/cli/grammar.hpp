@@ -37,6 +37,8 @@ class Declared {
   const Declared& with_default() const;
   /// Any other word is wrong usage.
   const Declared& one_of(Words words) const;
+  /// The same, or a trainer's file of the user (own_trainer_file()).
+  const Declared& one_of_or_own_trainer(const Words& words) const;
   /// Completion offers these words; the command itself judges what it is given.
   const Declared& offers(Words words) const;
   const Declared& whole_number(std::int64_t first, std::int64_t last) const;

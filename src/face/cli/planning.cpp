@@ -223,11 +223,7 @@ Backend stated_backend(const Options& options, const SiteSpec& site) {
 
 std::filesystem::path site_file_of(const Session& session) {
   if (!session.options.site.empty()) return session.options.site;
-  const char* config = ::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config != '\0')
-    return std::filesystem::path(config) / "shardsweep/site.yaml";
-  const char* home = ::getenv("HOME");
-  return std::filesystem::path(home != nullptr ? home : "~") / ".config/shardsweep/site.yaml";
+  return user_folder() / "site.yaml";
 }
 
 Result<SweepSpec> load_sweep_file(const Session& session, std::string* source) {

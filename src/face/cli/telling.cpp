@@ -29,18 +29,12 @@ namespace {
 constexpr std::size_t most_looked_at = 2048;
 /// Points at which a placeholder is tried: a conditional word may hide it at one of them.
 constexpr std::size_t most_tried = 8;
-constexpr std::string_view batch_placeholder = "global_batch";
 
 /// What the log is told by sizes alone: their labels are the sweep file's, and what a log says
 /// of them is held against it.
 constexpr std::array<std::string_view, 5> sizes{
     "model", "seq_len", "dtype", "micro_batch", "grad_accum"};
 static_assert(names_axes(sizes));
-
-/// Trainers that begin with a length and a micro-batch of their own if no word names them.
-constexpr std::array<std::string_view, 2> with_own_sizes{"torchtitan", "megatron-bridge"};
-constexpr std::array<std::string_view, 2> own_sizes{"seq_len", "micro_batch"};
-static_assert(names_axes(own_sizes));
 
 constexpr std::array<std::string_view, 6> degrees_and_sizes{
     "tp", "pp", "cp", "ep", "seq_len", "micro_batch"};
@@ -168,7 +162,7 @@ class Telling {
   }
   [[nodiscard]] bool is_batch_known() const {
     return batches_.size() == 1 || batch_tokens_.size() == 1 ||
-        tells_apart(batch_placeholder, batches_, nullptr);
+        tells_apart(batch_name, batches_, nullptr);
   }
 
   /// dp is what the other degrees leave of the world, and one of three that make a batch
@@ -189,32 +183,38 @@ class Telling {
     if (axis.name == "dp" || is_usual(axis, value)) return true;
     const std::int64_t other = value != axis.default_value ? axis.default_value : value + 1;
     return tells_apart(axis.name, {value, other}, &axis) || says_each_value(axis) ||
-        stands_there(axis, value) || has_flag_of_dtype(axis, value);
+        stands_there(axis, value) || has_flags_of(axis, value);
   }
   /// What the trainer does without being told, or can't begin without being told.
   [[nodiscard]] bool is_usual(const AxisInfo& axis, std::int64_t value) const {
-    const std::string_view log = trainer_.log;
-    if (axis.name == "dtype") return log != "megatron" || value_text(sweep_, axis, value) == "fp32";
-    if (is_in(own_sizes, axis) &&
-        std::find(with_own_sizes.begin(), with_own_sizes.end(), log) != with_own_sizes.end())
-      return false;
+    const LayoutWords& words = layout_words_of(trainer_.told_as());
+    if (words.chooses_another(axis.name, value_text(sweep_, axis, value))) return false;
     return is_in(sizes, axis) || value == axis.default_value;
   }
-  /// Megatron-Bridge's recipes make the model as long as the dataset's samples, whatever the
-  /// model is told.
+  /// Whether a word beside the axis's own stands there with its value, and the trainer's reader
+  /// does not take it for the axis: another setting overrules it.
   [[nodiscard]] bool is_overruled(const AxisInfo& axis) const {
-    if (trainer_.log != "megatron-bridge" || axis.name != "seq_len") return false;
     const std::string text = all_words(tried_.front());
-    const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-    return has("model.seq_length=") && !has("dataset.seq_length=") &&
-        !has("dataset.sequence_length=");
+    const auto& words = layout_words_of(trainer_.told_as()).words;
+    const bool has_beside = std::any_of(words.begin(), words.end(), [&](const LayoutWord& word) {
+      return word.axis == axis.name && word.is_beside && word.is_as_it_stands() &&
+          text.find(word.word + "=") != std::string::npos;
+    });
+    return has_beside && !says_each_value(axis);
   }
-  /// Megatron-LM's types have flags of their own, and none of them is fp32.
-  [[nodiscard]] bool has_flag_of_dtype(const AxisInfo& axis, std::int64_t value) const {
-    if (axis.name != "dtype") return false;
-    const std::string_view flag =
-        value_text(sweep_, axis, value) == "bf16" ? "--bf16" : "--fp8-format";
-    return all_words(tried_.front()).find(flag) != std::string::npos;
+  /// Whether all words that the trainer's file has for this value stand there: flags without a
+  /// value of their own, which no reader turns into a value of the axis.
+  [[nodiscard]] bool has_flags_of(const AxisInfo& axis, std::int64_t value) const {
+    if (axis_text_of(TrainerLayout(), axis)) return false;  // it is read instead
+    std::vector<std::string> flags;
+    for (const LayoutWord& word : layout_words_of(trainer_.told_as()).words)
+      if (word.axis == axis.name && !word.condition.empty()) flags.push_back(word.text);
+    const Placeholders values{{std::string(axis.name), value_text(sweep_, axis, value)}};
+    flags = filled_words(flags, values, DoubleBraces::keep);
+    const std::string text = all_words(tried_.front());
+    return !flags.empty() && std::all_of(flags.begin(), flags.end(), [&](std::string_view flag) {
+      return text.find(flag.substr(0, flag.find('='))) != std::string::npos;
+    });
   }
 
   [[nodiscard]] std::string all_words(const Placeholders& values) const {
@@ -261,17 +261,17 @@ class Telling {
 
   [[nodiscard]] std::vector<std::string> texts_to_read(const Placeholders& values) const {
     Words said = words(values);
-    if (is_command_line(layout_words_of(trainer_.log).form))
+    if (is_command_line(layout_words_of(trainer_.told_as()).form))
       return {fmt::format("{}", fmt::join(said.argv, " "))};
     said.others.resize(trainer_.files.size());
     return said.others;
   }
   void read_back() {
-    if (layout_words_of(trainer_.log).form == WordsForm::none) return;
+    if (layout_words_of(trainer_.told_as()).form == WordsForm::none) return;
     for (const PlannedTrial* trial : looked_at_) {
       std::vector<ReadBack> all;
       for (const std::string& text : texts_to_read(values_at(trial->point))) {
-        const auto layout = layout_of(trainer_.log, text, trial->point.layout.world());
+        const auto layout = layout_of(trainer_.told_as(), text, trial->point.layout.world());
         all.push_back(layout ? ReadBack(*layout) : std::nullopt);
       }
       read_.push_back(std::move(all));
@@ -294,7 +294,7 @@ class Telling {
   }
   /// A word of its trainer for this axis stands there with another value than a trial's.
   [[nodiscard]] std::string contradiction(const AxisInfo& axis) const {
-    const LayoutWords& words = layout_words_of(trainer_.log);
+    const LayoutWords& words = layout_words_of(trainer_.told_as());
     const LayoutWord* told = words.word_of(axis.name);
     if (told == nullptr || !told->is_as_it_stands() || !is_in(degrees_and_sizes, axis)) return {};
     const std::string_view word = words.name_of(*told);
@@ -340,7 +340,7 @@ bool is_said(const SweepSpec& sweep, const Untold& untold, const std::string& wo
 std::string argv_advice(const SweepSpec& sweep, const Untold& untold) {
   const std::string_view axis = untold.axis->name;
   std::vector<std::string> words = words_of_argv(
-      layout_words_of(sweep.runner.trainer.log), {axis == "grad_accum" ? batch_placeholder : axis});
+      layout_words_of(sweep.runner.trainer.told_as()), {axis == "grad_accum" ? batch_name : axis});
   const auto unsaid = std::stable_partition(words.begin(), words.end(),
       [&](const std::string& word) { return is_said(sweep, untold, word); });
   if (unsaid != words.begin()) words.erase(unsaid, words.end());
@@ -352,7 +352,7 @@ std::string argv_advice(const SweepSpec& sweep, const Untold& untold) {
 /// What to write so that the trainer is told an axis.
 std::string advice(const SweepSpec& sweep, const Untold& untold) {
   const AxisInfo& axis = *untold.axis;
-  const std::string_view trainer = sweep.runner.trainer.log;
+  const std::string_view trainer = sweep.runner.trainer.told_as();
   if (const std::string own = argv_advice(sweep, untold); !own.empty())
     return fmt::format("Add {} to 'argv'", own);
   const LayoutWords& words = layout_words_of(trainer);
@@ -360,7 +360,7 @@ std::string advice(const SweepSpec& sweep, const Untold& untold) {
     return fmt::format("Put {{{}}} into 'argv', 'env' or one of 'files'",
         axis.kind == AxisKind::model ? "hidden" : axis.name);
   const LayoutWord* word = words.word_of(axis.name);
-  if (word == nullptr && axis.name == "grad_accum") word = words.word_of(batch_placeholder);
+  if (word == nullptr && axis.name == "grad_accum") word = words.word_of(batch_name);
   const Trainer* known = find_trainer(trainer);
   if (word == nullptr || !word->value)
     return fmt::format("{} has no words for it: take it out of the sweep",

@@ -17,6 +17,8 @@
 
 #include <fmt/format.h>
 
+#include <stdlib.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -320,14 +322,29 @@ bool is_file_name(std::string_view text) {
       text.ends_with(".json");
 }
 
+std::filesystem::path user_folder() {
+  const char* config = ::getenv("XDG_CONFIG_HOME");
+  const char* home = ::getenv("HOME");
+  if (config != nullptr && *config != '\0') return std::filesystem::path(config) / "shardsweep";
+  return std::filesystem::path(home == nullptr ? "~" : home) / ".config" / "shardsweep";
+}
+
+std::filesystem::path own_trainer_file(std::string_view name) {
+  if (is_file_name(name)) return name;
+  if (name.empty() || find_trainer(name) != nullptr) return {};
+  const auto file = user_folder() / "trainers" / fmt::format("{}.yaml", name);
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(file, ignored) ? file : std::filesystem::path();
+}
+
 Result<TrainerFile> load_trainer(const std::string& file) {
   Sources sources;
   const auto node = flag_value(sources, "--trainer", file);
   Mistakes mistakes(*node.source);
   auto own = Presets({}, sources, mistakes).trainer(node);
   SHARDSWEEP_TRY(mistakes.verdict());
-  if (!own->log_of.empty()) {
-    const auto its = log_patterns(own->log_of);
+  if (!own->file.log_of.empty()) {
+    const auto its = log_patterns(own->file.log_of);
     own->file.patterns.insert(own->file.patterns.begin(), its.begin(), its.end());
   }
   own->file.start.name = file;

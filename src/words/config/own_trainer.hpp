@@ -17,13 +17,12 @@
 namespace shardsweep::config {
 
 struct OwnTrainer {
-  /// A served trainer whose lines it prints too (`log_of`); empty: none.
-  std::string log_of;
+  std::string path;
   TrainerFile file;
   std::vector<SourcePosition> positions;  ///< of file.rules
 };
 
-/// None where it has mistakes.
+/// None if it has mistakes.
 [[nodiscard]] std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mistakes);
 
 }  // namespace shardsweep::config

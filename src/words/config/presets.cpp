@@ -246,7 +246,9 @@ std::optional<ModelSpec> Presets::model(const YamlNode& node) const {
 }
 
 std::optional<OwnTrainer> Presets::trainer(const YamlNode& node) const {
-  const auto root = file_root(node, "a trainer's file");
+  YamlNode at = node;  // a name stands for a file of the user's folder
+  at.text = own_trainer_file(node.text).string();
+  const auto root = file_root(at, "a trainer's file");
   return root ? read_own_trainer(**root, mistakes_) : std::nullopt;
 }
 

@@ -210,12 +210,12 @@ std::vector<ReferenceTable> trainer_tables() {
       "logs", {"log", "versions", "printed by", "step time", "alone on one GPU"}, {}};
   for (const Trainer& one : trainers()) {
     const FakeWorld& fake = one.fake;
-    logs.rows.push_back({std::string(one.name),
-        one.from.empty() ? "any" : fmt::format("{} to {}", one.from, one.to),
-        std::string(one.prints), std::string(one.resolution),
-        fake.flag.empty() && fake.variable.empty()
-            ? fmt::format("no: {}", fake.why_not)
-            : std::string(fake.flag.empty() ? fake.variable : fake.flag)});
+    logs.rows.push_back(
+        {one.name, one.from.empty() ? "any" : fmt::format("{} to {}", one.from, one.to), one.prints,
+            one.resolution,
+            fake.flag.empty() && fake.variable.empty() ? fmt::format("no: {}", fake.why_not)
+                : fake.flag.empty()                    ? fake.variable
+                                                       : fake.flag});
   }
   ReferenceTable starts{
       "new sweeps", {"--trainer", "written for", "--model", "data", "started"}, {}};

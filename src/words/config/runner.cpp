@@ -299,11 +299,15 @@ void SweepReader::read_own_trainer(const YamlNode& node) {
   const auto own = presets_.trainer(node);
   if (!own) return;
   TrainerSpec& trainer = sweep_.runner.trainer;
-  trainer.log = own->log_of;
+  trainer.log = own->file.log_of;
   trainer.patterns = own->file.patterns;
+  if (own->file.layout.form != WordsForm::none) {
+    trainer.words = own->path;
+    add_trainer_file(trainer.words, own->file);
+  }
   // Known by its file, unless it is a kind of a trainer that is served.
-  const auto stem = fs::path(node.text).stem().string();
-  if (own->log_of.empty() && is_name(stem)) sweep_.runner.name = stem;
+  const auto stem = fs::path(own->path).stem().string();
+  if (own->file.log_of.empty() && is_name(stem)) sweep_.runner.name = stem;
   for (std::size_t i = 0; i < own->file.rules.size(); ++i) {
     const TrainerRule& rule = own->file.rules[i];
     sweep_.excludes.push_back(
@@ -316,7 +320,7 @@ void SweepReader::read_trainer_log(const YamlNode& map) {
   TrainerSpec& trainer = sweep_.runner.trainer;
   const YamlNode* log = find(map, "log");
   const YamlNode* patterns = find(map, "patterns");
-  if (log != nullptr && is_file_name(log->text)) {
+  if (log != nullptr && !own_trainer_file(log->text).empty()) {
     read_own_trainer(*log);
     if (trainer.log.empty() && trainer.patterns.empty()) return;
   } else if (log != nullptr) {

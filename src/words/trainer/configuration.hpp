@@ -62,13 +62,13 @@ struct TrainerLayout {
 [[nodiscard]] Result<TrainerLayout> layout_of_file(
     std::string_view trainer, std::string_view text, std::int64_t gpus);
 
-/// How a trainer is told a layout; one that it can't be written for has no form.
+/// The words by which a trainer is told a layout; those of one that has none have no form.
 [[nodiscard]] const LayoutWords& layout_words_of(std::string_view trainer);
 
 /// Stage 1 of ZeRO beside the axis `zero`: some trainers tell it with words of its own.
 inline constexpr std::string_view stage_1 = "zero 1";
-/// What a trainer calls an axis, `global_batch` or stage_1; empty: it has no word of its own, or
-/// none at all.
+/// Name of an axis, of `global_batch` or of stage_1 in a trainer's words; empty: it has no word of
+/// its own, or none at all.
 [[nodiscard]] std::string_view word_of_axis(std::string_view trainer, std::string_view axis);
 
 /// The same for each of configurable_trainers(), in their order.

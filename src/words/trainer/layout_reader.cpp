@@ -23,12 +23,12 @@
 namespace shardsweep {
 namespace {
 
-/// How trainers write out that they take their default.
+/// Values by which trainers write out that they take their default.
 bool is_unset(std::string_view value) {
   return value == "-1" || value == "null" || value == "None";
 }
 
-/// Of a shell or of OmegaConf, that this text gives no value.
+/// Variables of a shell or of OmegaConf have no value in this text.
 bool has_variable(std::string_view value) {
   return value.find('$') != std::string_view::npos;
 }
@@ -37,7 +37,7 @@ tl::unexpected<Fault> no_value(std::string_view word, std::string_view value) {
       fmt::format("{}: {} has no value in this text; write it", word, in_quotes(value)));
 }
 
-/// Of degrees and batches as somebody wrote them: one beyond 2^63 is a fault.
+/// The product of degrees or sizes that somebody wrote; one beyond 2^63 is a fault.
 Result<std::int64_t> product(std::initializer_list<std::int64_t> factors) {
   std::int64_t all = 1;
   for (const std::int64_t factor : factors) {
@@ -99,14 +99,14 @@ class LayoutReader {
     if (layout_.expert_tp == layout_.tp) layout_.expert_tp = 0;
     // One rank splits no sequence, whatever it is told; trainers switch it off by themselves.
     if (layout_.tp == 1) layout_.sequence_parallel = false;
-    // Whoever counts its GPUs or samples need not think of numbers that are none.
+    // These products are checked here, so that gpus() and global_batch() never overflow.
     SHARDSWEEP_TRY(product({layout_.dp, layout_.tp, layout_.pp, layout_.cp}));
     SHARDSWEEP_TRY(product({layout_.dp, layout_.micro_batch, layout_.grad_accum}));
     return layout_;
   }
 
  private:
-  /// What the text says of a word, where it is nested or by its own name.
+  /// The setting for a word: by its nested name, or else by its own name alone.
   [[nodiscard]] const Setting* told(const LayoutWord& word) const {
     const Setting* there = said_.plain(bare_name(word.word));
     return there != nullptr ? there : said_.plain(bare_name(words_.name_of(word)));
@@ -140,7 +140,7 @@ class LayoutReader {
       const auto number = number_from<std::int64_t>(text);
       if (!number || *number < 0)
         return fault(FaultKind::invalid_input,
-            fmt::format("{}: {} is no whole number", word, in_quotes(text)));
+            fmt::format("{}: {} is not a whole number", word, in_quotes(text)));
       batch_ = *number;
       return {};
     }
@@ -187,7 +187,7 @@ class LayoutReader {
     return std::any_of(words_.reads.begin(), words_.reads.end(),
         [&](const LayoutReading& line) { return line.name == name; });
   }
-  /// Nothing if one of these has no value.
+  /// Values of all these names; none if one of them has no value.
   [[nodiscard]] std::optional<Placeholders> values_of(
       const std::vector<std::string_view>& names) const {
     Placeholders values;
@@ -212,10 +212,11 @@ class LayoutReader {
     SHARDSWEEP_ASSIGN(const auto names, names_of_expression(line.when));
     auto known = values_of(names);
     if (!known) return {};
-    SHARDSWEEP_ASSIGN(const std::string holds, computed(line.when, [&](std::string_view name) {
+    // A number is not equal to a word, which is no mistake of the line.
+    const auto holds = computed(line.when, [&](std::string_view name) {
       return std::optional<std::string_view>(known->find(name)->second);
-    }));
-    if (holds == "0") return {};
+    });
+    if (!holds || *holds == "0") return {};
     const auto values = values_of(placeholders_in(line.why));
     return fault(FaultKind::invalid_input,
         values ? filled(line.why, *values, DoubleBraces::keep) : line.why);
@@ -245,7 +246,7 @@ class LayoutReader {
     values_.insert_or_assign(line.name, std::move(*text));
     return {};
   }
-  /// What a text that was told is for the axis.
+  /// The axis's value for a text in the trainer's words.
   static Result<std::string> meant(const LayoutReading& line, std::string text) {
     if (text.empty()) return text;
     if (!line.without.empty()) return recompute_of(text, line.without);

@@ -50,6 +50,15 @@ bool LayoutWord::is_as_it_stands() const {
   return value == fmt::format("{{{}}}", axis);
 }
 
+bool LayoutWords::chooses_another(std::string_view axis, std::string_view value) const {
+  for (const std::string_view one : split(own, ' ')) {
+    const auto equals = one.find('=');
+    if (one.substr(0, equals) == axis)
+      return equals == std::string_view::npos || one.substr(equals + 1) != value;
+  }
+  return false;
+}
+
 const LayoutWord* LayoutWords::word_of(std::string_view axis) const {
   const auto found = std::find_if(words.begin(), words.end(),
       [&](const LayoutWord& one) { return one.axis == axis && !one.is_beside && !one.is_stage_1; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words by which a trainer is told a layout, as data of its file (sweeps/trainers/NAME.yaml):
 //   layout  form: how its configuration is written; ignores: a section with another layout in it
+//           own: AXIS AXIS=VALUE   axes that have a value of its own choice if it is not told them
 //   values  - NAME: TEXT            computed for the texts below
 //   words   - AXIS: WORD=TEXT       in the order of writing; dots nest; `{CONDITION?WORD=TEXT}`
 //           - with AXIS: …          what stands beside the axis's own word
@@ -29,10 +30,10 @@
 
 namespace shardsweep {
 
-/// How a trainer's configuration is written.
+/// Syntax of a trainer's configuration.
 enum class WordsForm : std::uint8_t { none, flags, overrides, yaml, toml, json };
 inline constexpr std::string_view forms_of_words = "flags, overrides, yaml, toml, json";
-/// Nothing for a name that is none of these.
+/// The form of that name; none for a name that is not in forms_of_words.
 [[nodiscard]] std::optional<WordsForm> form_of_words(std::string_view name);
 
 /// Beside the axes: samples of a train step.
@@ -41,7 +42,7 @@ inline constexpr std::string_view batch_name = "global_batch";
 inline constexpr std::string_view asks_if_there = "has_";
 inline constexpr std::string_view asks_if_on = "is_";
 
-/// Words of a command line, in place of nested keys of a file.
+/// True for words of a command line, false for nested keys of a file.
 [[nodiscard]] constexpr bool is_command_line(WordsForm form) {
   return form == WordsForm::flags || form == WordsForm::overrides;
 }
@@ -57,7 +58,7 @@ struct LayoutWord {
   std::string word;
   std::optional<std::string> value;
 
-  /// Told by its value alone: `WORD={AXIS}`.
+  /// True if its value is the axis's value, always: `WORD={AXIS}`.
   [[nodiscard]] bool is_as_it_stands() const;
 };
 /// `key`: AXIS, `with AXIS` or `zero 1`.
@@ -79,6 +80,7 @@ struct NamedText {
 struct LayoutWords {
   WordsForm form = WordsForm::none;
   std::string ignores;  ///< a section of the file that has a layout of something else
+  std::string own;      ///< `AXIS AXIS=VALUE`: what it chooses itself if it is not told, if known
   std::vector<NamedText> values;
   std::vector<LayoutWord> words;  ///< in the order in which they are written
   std::vector<NamedText> lacks;   ///< axes with values that have no words, and when
@@ -87,9 +89,11 @@ struct LayoutWords {
   /// Those that decide a layout, by their bare name.
   std::set<std::string, std::less<>> deciding;
 
+  /// Whether it has another value of the axis unless it is told `value`.
+  [[nodiscard]] bool chooses_another(std::string_view axis, std::string_view value) const;
   /// Null for an axis that has no word of its own.
   [[nodiscard]] const LayoutWord* word_of(std::string_view axis) const;
-  /// As users look for it: without what it is nested in, unless another word ends alike.
+  /// The last part of a nested name, or the whole name if another word ends alike.
   [[nodiscard]] std::string_view name_of(const LayoutWord& word) const;
 };
 

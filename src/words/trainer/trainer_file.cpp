@@ -2,72 +2,219 @@
 #include "trainer/trainer_file.hpp"
 
 #include "builtin/files.hpp"
-#include "text/entries.hpp"
+#include "text/characters.hpp"
 #include "text/expression.hpp"
+#include "text/nearest.hpp"
 #include "text/pieces.hpp"
 
-#include <shardsweep/point.hpp>
+#include <shardsweep/axis_table.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 namespace shardsweep {
 namespace {
 
-[[noreturn]] void refuse_line(int line, std::string_view what) {
-  throw std::invalid_argument(fmt::format("line {}: {}", line, what));
-}
-
 constexpr std::string_view folder = "sweeps/trainers/";
 constexpr std::string_view ending = ".yaml";
-constexpr std::array<std::string_view, 11> sections{"rules", "refuses", "tested", "log", "layout",
-    "values", "words", "lacks", "reads", "also", "start"};
 
-TrainerFile read_built_in(std::string_view trainer) {
-  const auto text = builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending));
-  return read_trainer_file(text.value_or(""));
+/// Names of the files that are built in.
+const std::vector<std::string_view>& served() {
+  static const auto names = [] {
+    std::vector<std::string_view> all;
+    for (const builtin::File& file : builtin::files()) {
+      std::string_view name = file.path;
+      if (!name.starts_with(folder) || !name.ends_with(ending)) continue;
+      name.remove_prefix(folder.size());
+      name.remove_suffix(ending.size());
+      all.push_back(name);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }();
+  return names;
 }
+TrainerFile read_built_in(std::string_view trainer);
 
 template <class Item>
 void append(std::vector<Item>& to, const std::vector<Item>& more) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-/// Fills a TrainerFile section by section.
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Fills a TrainerFile value by value. What is wrong is noted, and left out.
 class FileReader {
  public:
-  TrainerFile read(std::string_view yaml) {
-    for (const TableValue& value : read_table(yaml)) {
-      number_ = value.line;
-      section_ = value.section;
-      if (section_ == "words" && value.fresh) {
-        add_word(value.key, value.text);
-      } else if ((section_ == "values" || section_ == "lacks") && value.fresh) {
-        auto& list = section_ == "values" ? file_.layout.values : file_.layout.lacks;
-        list.push_back({std::string(value.key), value.text});
-      } else if (section_ == "reads" && value.fresh && value.key != "when") {
-        file_.layout.reads.push_back({.name = std::string(value.key), .text = value.text});
-      } else if (!value.key.empty()) {
-        set(value.key, value.text, value.fresh);
-      } else if (!value.fresh) {
-        begin(value.section, value.text);
-      } else if (section_ == "log" || section_ == "also") {
-        (section_ == "log" ? file_.patterns : file_.layout.also).push_back(value.text);
-      } else {
-        refuse_line(number_, "no 'key: value'");
-      }
+  explicit FileReader(std::vector<TrainerMistake>& mistakes) : mistakes_(mistakes) {
+    for (const AxisInfo& axis : axis_table)
+      names_.emplace_back(axis.name);
+    for (const std::string_view name : {"experts", "layers", "global_batch"})
+      names_.emplace_back(name);
+  }
+
+  TrainerFile read(std::span<const TableValue> values) {
+    for (; at_ < values.size(); ++at_)
+      take(values[at_]);
+    for (const auto& [rule, at] : rules_) {
+      if (rule.when.empty()) note({at, Blamed::item, "missing key 'when' in a rule"});
+      if (rule.why.empty()) note({at, Blamed::item, "missing key 'why' in a rule"});
+      file_.rules.push_back(rule);
     }
     file_.layout.deciding = deciding_words(file_.layout);
     return std::move(file_);
   }
 
  private:
-  void read_recipes() {
-    for (const std::string_view line : split(recipes_, '\n')) {
+  void note(TrainerMistake mistake) { mistakes_.push_back(std::move(mistake)); }
+  void note(std::string what, Blamed blamed = Blamed::value) {
+    note({at_, blamed, std::move(what)});
+  }
+  void note_unknown(std::string_view what, std::string_view name, std::string_view where,
+      const std::vector<std::string_view>& known) {
+    const std::string meant = did_you_mean(name, known);
+    const std::string all = fmt::format(" in {}; there are {}", where, fmt::join(known, ", "));
+    note(fmt::format("unknown {} {}{}", what, in_quotes(name), meant.empty() ? all : meant),
+        Blamed::key);
+  }
+  void note_fault(const Result<void>& checked) {
+    if (!checked) note(checked.error().what);
+  }
+
+  void take(const TableValue& value) {
+    constexpr std::array<std::string_view, 6> of_lists{
+        "log", "also", "words", "values", "lacks", "reads"};
+    constexpr std::array<std::string_view, 10> of_maps{"versions", "prints", "alone", "snapshot",
+        "trees", "rules", "refuses", "tested", "layout", "start"};
+    constexpr std::array<std::string_view, 5> of_texts{
+        "title", "log_of", "rules_of", "refuses_of", "copies_kv_heads"};
+    section_ = value.section;
+    const bool is_text = is_one_of(section_, of_texts);
+    if (!is_text && !is_one_of(section_, of_lists) && !is_one_of(section_, of_maps)) {
+      if (value.key.empty() && !value.fresh)
+        note_unknown("key", section_, "a trainer's file",
+            {"title", "versions", "prints", "alone", "snapshot", "trees", "log", "log_of", "rules",
+                "rules_of", "refuses", "refuses_of", "tested", "layout", "values", "words", "lacks",
+                "reads", "also", "start", "copies_kv_heads"});
+    } else if (value.key.empty() && !value.fresh) {
+      if (is_text)
+        begin(value.text);
+      else if (!value.text.empty())
+        note(is_one_of(section_, of_lists) ? "expected a list" : "expected a map");
+    } else if (section_ == "log" || section_ == "also") {
+      (section_ == "log" ? file_.patterns : file_.layout.also).push_back(value.text);
+    } else if (is_text || value.key.empty()) {
+      note(is_text ? "expected a text" : "expected a map");
+    } else if (section_ == "words") {
+      add_word(value.key, value.text);
+    } else if (section_ == "values") {
+      note_fault(check_placeholders(value.text, known_names()));
+      file_.layout.values.push_back({std::string(value.key), value.text});
+      names_.emplace_back(value.key);
+    } else if (section_ == "lacks") {
+      check_condition(value.text, true);
+      file_.layout.lacks.push_back({std::string(value.key), value.text});
+    } else if (section_ == "reads" && value.fresh && value.key != "when") {
+      note_fault(check_placeholders(value.text, placeholders_in(value.text)));
+      file_.layout.reads.push_back({.name = std::string(value.key), .text = value.text});
+    } else {
+      set(value.key, value.text, value.fresh);
+    }
+  }
+
+  void begin(const std::string& value) {
+    if (section_ == "title") {
+      file_.about.title = value;
+    } else if (section_ == "copies_kv_heads") {
+      set_flag(file_.copies_kv_heads, value);
+    } else if (!is_one_of(value, served())) {
+      note(fmt::format(
+          "no trainer is called {}{}", in_quotes(value), did_you_mean(value, served())));
+    } else if (section_ == "rules_of") {
+      for (const TrainerRule& rule : read_built_in(value).rules)
+        rules_.emplace_back(rule, at_);
+    } else if (section_ == "refuses_of") {
+      append(file_.refuses, read_built_in(value).refuses);
+    } else {
+      file_.log_of = value;
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string_view> known_names() const {
+    return {names_.begin(), names_.end()};
+  }
+  void check_condition(std::string_view condition, bool of_layout) {
+    const auto names = names_of_expression(condition);
+    if (!names) return note(names.error().what);
+    for (const std::string_view name : *names)
+      if (of_layout && !is_one_of(name, known_names()))
+        note(fmt::format("unknown name {}{}", in_quotes(name), did_you_mean(name, known_names())));
+  }
+
+  void add_word(std::string_view key, const std::string& text) {
+    LayoutWord word = layout_word(key, text);
+    std::vector<std::string_view> axes{batch_name};
+    for (const AxisInfo& axis : axis_table)
+      axes.push_back(axis.name);
+    if (!is_one_of(word.axis, axes)) return note_unknown("axis", word.axis, "'words'", axes);
+    note_fault(check_placeholders(text, known_names()));
+    file_.layout.words.push_back(std::move(word));
+  }
+
+  void set(std::string_view key, const std::string& value, bool fresh) {
+    if (fresh && section_ == "rules") rules_.emplace_back(TrainerRule{}, at_);
+    if (fresh && section_ == "refuses") file_.refuses.emplace_back();
+    if (fresh && section_ == "trees") file_.trees.emplace_back();
+    if (fresh && section_ == "tested") file_.tested.emplace_back();
+    if (fresh && section_ == "reads") file_.layout.reads.emplace_back();
+    TrainerStart& start = file_.start;
+    if (section_ == "start" && key == "spreads_experts") {
+      set_flag(start.spreads_experts, value);
+    } else if (section_ == "start" && key == "without") {
+      start.has_tp = value.find("tp") == std::string::npos;
+      start.has_pp = value.find("pp") == std::string::npos;
+    } else if (section_ == "start" && key == "recipes") {
+      read_recipes(value);
+    } else if (section_ == "prints" && key == "unprinted") {
+      const auto count = number_from<std::int64_t>(value);
+      if (count && *count >= 0)
+        file_.about.unprinted = *count;
+      else
+        note(fmt::format("expected a number of train steps, found {}", in_quotes(value)));
+    } else if (section_ == "layout" && key == "form") {
+      if (const auto form = form_of_words(value))
+        file_.layout.form = *form;
+      else
+        note(fmt::format(
+            "no form is called {}; the forms are {}", in_quotes(value), forms_of_words));
+    } else if (const auto known = fields(); known.contains(key)) {
+      if (section_ == "reads" && key == "when") check_condition(value, false);
+      *known.find(key)->second = value;
+    } else {
+      std::vector<std::string_view> all;
+      for (const auto& [name, field] : known)
+        all.push_back(name);
+      if (section_ == "layout") all.emplace_back("form");
+      if (section_ == "prints") all.emplace_back("unprinted");
+      if (section_ == "start") all.insert(all.end(), {"spreads_experts", "without", "recipes"});
+      note_unknown("key", key, in_quotes(section_), all);
+    }
+  }
+  void set_flag(bool& flag, std::string_view value) {
+    flag = value == "true";
+    if (!flag && value != "false")
+      note(fmt::format("expected true or false, found {}", in_quotes(value)));
+  }
+  void read_recipes(std::string_view text) {
+    for (const std::string_view line : split(text, '\n')) {
       const auto colon = line.find(": ");
       if (colon != std::string_view::npos)
         file_.start.recipes.push_back(
@@ -75,93 +222,76 @@ class FileReader {
     }
   }
 
-  void begin(std::string_view key, std::string_view value) {
-    if (key == "rules_of")
-      append(file_.rules, read_built_in(value).rules);
-    else if (key == "refuses_of")
-      append(file_.refuses, read_built_in(value).refuses);
-    else if (key == "copies_kv_heads")
-      file_.copies_kv_heads = value == "true";
-    else if (std::find(sections.begin(), sections.end(), key) == sections.end())
-      refuse_line(number_, "no such section");
-  }
-
-  void add_word(std::string_view key, const std::string& text) {
-    LayoutWord word = layout_word(key, text);
-    if (find_axis(word.axis) == nullptr && word.axis != batch_name)
-      refuse_line(number_, "no such axis");
-    file_.layout.words.push_back(std::move(word));
-  }
-
-  void set(std::string_view key, std::string_view value, bool fresh) {
-    if (fresh && section_ == "rules") file_.rules.emplace_back();
-    if (fresh && section_ == "refuses") file_.refuses.emplace_back();
-    if (fresh && section_ == "tested") file_.tested.emplace_back();
-    if (fresh && section_ == "reads") file_.layout.reads.emplace_back();
-    if (section_ == "start" && set_flag(key, value)) return;
-    if (section_ == "layout" && key == "form") {
-      const auto form = form_of_words(value);
-      if (!form) refuse_line(number_, fmt::format("the forms are {}", forms_of_words));
-      file_.layout.form = *form;
-      return;
+  using Fields = std::map<std::string_view, std::string*>;
+  /// Texts of the section, or of the item of it that was begun last.
+  Fields fields() {
+    Trainer& about = file_.about;
+    if (section_ == "versions")
+      return {{"from", &about.from}, {"to", &about.to}, {"module", &about.probe.module},
+          {"files", &about.probe.files}, {"distribution", &about.probe.distribution},
+          {"line", &about.probe.line}};
+    if (section_ == "prints")
+      return {{"by", &about.prints}, {"resolution", &about.resolution}, {"set", &about.advice}};
+    if (section_ == "alone")
+      return {{"flag", &about.fake.flag}, {"variable", &about.fake.variable},
+          {"world", &about.fake.world}, {"why_not", &about.fake.why_not}};
+    if (section_ == "snapshot")
+      return {{"words", &about.snapshot.words}, {"older_word", &about.snapshot.older_word},
+          {"older_words", &about.snapshot.older_words}, {"why_not", &about.snapshot.why_not}};
+    if (section_ == "layout")
+      return {{"ignores", &file_.layout.ignores}, {"own", &file_.layout.own}};
+    if (section_ == "start") {
+      TrainerStart& start = file_.start;
+      return {{"written_for", &start.written_for}, {"data", &start.data}, {"zero", &start.zero},
+          {"recompute", &start.recompute}, {"constants", &start.constants}, {"axes", &start.axes},
+          {"text", &start.rest}};
     }
-    std::string* field = field_of(key);
-    if (field == nullptr) refuse_line(number_, "no such key");
-    *field = value;
-    if (field == &recipes_) read_recipes();
-  }
-  bool set_flag(std::string_view key, std::string_view value) {
-    TrainerStart& start = file_.start;
-    if (key == "spreads_experts") start.spreads_experts = value == "true";
-    if (key == "without") {
-      start.has_tp = value.find("tp") == std::string_view::npos;
-      start.has_pp = value.find("pp") == std::string_view::npos;
+    if (section_ == "rules" && !rules_.empty()) {
+      TrainerRule& rule = rules_.back().first;
+      return {{"when", &rule.when}, {"why", &rule.why}, {"source", &rule.source}};
     }
-    return key == "spreads_experts" || key == "without";
-  }
-  std::string* field_of(std::string_view key) {
-    using Fields = std::map<std::string_view, std::string*>;
-    TrainerStart& start = file_.start;
-    const Fields fields = section_ == "start"
-        ? Fields{{"written_for", &start.written_for}, {"data", &start.data}, {"zero", &start.zero},
-              {"recompute", &start.recompute}, {"constants", &start.constants},
-              {"axes", &start.axes}, {"recipes", &recipes_}, {"text", &start.rest}}
-        : section_ == "rules" && !file_.rules.empty()
-        ? Fields{{"when", &file_.rules.back().when}, {"why", &file_.rules.back().why},
-              {"source", &file_.rules.back().source}}
-        : section_ == "refuses" && !file_.refuses.empty()
-        ? Fields{{"word", &file_.refuses.back().word}, {"why", &file_.refuses.back().why}}
-        : section_ == "tested" && !file_.tested.empty()
-        ? Fields{{"commit", &file_.tested.back().commit}, {"date", &file_.tested.back().date},
-              {"ran", &file_.tested.back().ran}, {"broken", &file_.tested.back().broken}}
-        : section_ == "reads" && !file_.layout.reads.empty()
-        ? Fields{{"when", &file_.layout.reads.back().when}, {"why", &file_.layout.reads.back().why},
-              {"of", &file_.layout.reads.back().of},
-              {"without", &file_.layout.reads.back().without}}
-        : section_ == "layout" ? Fields{{"ignores", &file_.layout.ignores}}
-                               : Fields{};
-    const auto found = fields.find(key);
-    return found == fields.end() ? nullptr : found->second;
+    if (section_ == "refuses" && !file_.refuses.empty()) {
+      RefusedWord& refused = file_.refuses.back();
+      return {{"word", &refused.word}, {"why", &refused.why}};
+    }
+    if (section_ == "trees" && !file_.trees.empty()) {
+      TrainerTree& tree = file_.trees.back();
+      return {{"file", &tree.file}, {"word", &tree.word}, {"advice", &tree.advice}};
+    }
+    if (section_ == "tested" && !file_.tested.empty()) {
+      TestedCommit& tested = file_.tested.back();
+      return {{"commit", &tested.commit}, {"date", &tested.date}, {"ran", &tested.ran},
+          {"broken", &tested.broken}};
+    }
+    if (section_ == "reads" && !file_.layout.reads.empty()) {
+      LayoutReading& line = file_.layout.reads.back();
+      return {
+          {"when", &line.when}, {"why", &line.why}, {"of", &line.of}, {"without", &line.without}};
+    }
+    return {};
   }
 
   TrainerFile file_;
+  std::vector<std::pair<TrainerRule, std::size_t>> rules_;  // with where each begins
+  std::vector<std::string> names_;                          // that texts and conditions may use
+  std::vector<TrainerMistake>& mistakes_;
   std::string_view section_;
-  std::string recipes_;
-  int number_ = 0;
+  std::size_t at_ = 0;
 };
 
+TrainerFile read_built_in(std::string_view trainer) {
+  TrainerFile file = read_trainer_file(
+      builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending)).value_or(""));
+  file.start.name = file.about.name = trainer;
+  return file;
+}
+
 using Files = std::map<std::string, TrainerFile, std::less<>>;
-const Files& all_files() {
-  static const Files files = [] {
+Files& all_files() {
+  static Files files = [] {
     Files all;
-    for (const builtin::File& file : builtin::files()) {
-      std::string_view name = file.path;
-      if (!name.starts_with(folder) || !name.ends_with(ending)) continue;
-      name.remove_prefix(folder.size());
-      name.remove_suffix(ending.size());
-      TrainerFile& read = all[std::string(name)] = read_trainer_file(file.text);
-      read.start.name = name;
-    }
+    for (const std::string_view name : served())
+      all.emplace(name, read_built_in(name));
     return all;
   }();
   return files;
@@ -169,24 +299,33 @@ const Files& all_files() {
 
 }  // namespace
 
+TrainerFile read_trainer_file(
+    std::span<const TableValue> values, std::vector<TrainerMistake>& mistakes) {
+  return FileReader(mistakes).read(values);
+}
 TrainerFile read_trainer_file(std::string_view yaml) {
-  return FileReader().read(yaml);
+  const auto values = read_table(yaml);
+  std::vector<TrainerMistake> mistakes;
+  TrainerFile file = read_trainer_file(values, mistakes);
+  if (!mistakes.empty())
+    throw std::invalid_argument(
+        fmt::format("line {}: {}", values.at(mistakes.front().at).line, mistakes.front().what));
+  return file;
 }
 
 std::span<const std::string_view> trainers_with_files() {
-  static const auto names = [] {
-    std::vector<std::string_view> all;
-    for (const auto& [name, file] : all_files())
-      all.push_back(name);
-    return all;
-  }();
-  return names;
+  return served();
 }
 
 const TrainerFile& trainer_file(std::string_view trainer) {
   static const TrainerFile none;
   const auto found = all_files().find(trainer);
   return found == all_files().end() ? none : found->second;
+}
+
+const TrainerFile& add_trainer_file(const std::string& name, TrainerFile file) {
+  file.start.name = file.about.name = name;
+  return all_files().insert_or_assign(name, std::move(file)).first->second;
 }
 
 std::string_view rule_against(std::string_view trainer, const Placeholders& values) {

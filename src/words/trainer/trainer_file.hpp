@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Knowledge of a trainer as data: sweeps/trainers/NAME.yaml, which is built in.
+// Knowledge of a trainer as data: sweeps/trainers/NAME.yaml, which is built in, or a file of a
+// user's in the same sections.
 #pragma once
 
+#include "text/entries.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/starts.hpp"
+#include "trainer/trainers.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +29,13 @@ struct RefusedWord {
   std::string word, why;
 };
 
+/// A form of its command line, which the tree tells that the trainer is in.
+struct TrainerTree {
+  std::string file;    ///< that trees of this form have
+  std::string word;    ///< that commands of this form have
+  std::string advice;  ///< how such a command is written
+};
+
 /// A commit of the trainer at which what `new` writes was started for real (tests/soak/trainers).
 struct TestedCommit {
   std::string commit, date;
@@ -32,22 +44,39 @@ struct TestedCommit {
 };
 
 struct TrainerFile {
+  Trainer about;
+  std::string log_of;  ///< a trainer that is built in, whose lines it prints too; empty: none
   bool copies_kv_heads = false;       ///< where tp has more ranks than there are such heads
   std::vector<std::string> patterns;  ///< of its log, as in capture.hpp
   std::vector<TrainerRule> rules;
   std::vector<RefusedWord> refuses;
+  std::vector<TrainerTree> trees;    ///< the first that fits counts
   std::vector<TestedCommit> tested;  ///< the newest first
   LayoutWords layout;
   TrainerStart start;
 };
 
-/// Throws std::invalid_argument with the line: the file is built in, and a test reads each.
+/// The part of a value that has a mistake: its key, itself, or the item of a list that it begins.
+enum class Blamed : std::uint8_t { key, value, item };
+struct TrainerMistake {
+  std::size_t at;  ///< index of the value
+  Blamed blamed;
+  std::string what;
+};
+/// The file of these values without those that have a mistake. Patterns are not compiled here.
+[[nodiscard]] TrainerFile read_trainer_file(
+    std::span<const TableValue> values, std::vector<TrainerMistake>& mistakes);
+/// The same of a file that is built in. Throws std::invalid_argument with the line: a test reads
+/// each.
 [[nodiscard]] TrainerFile read_trainer_file(std::string_view yaml);
 
-/// The file of a trainer; one without a file has an empty one.
+/// The file of a trainer that is built in or was added; one without a file has an empty one.
 [[nodiscard]] const TrainerFile& trainer_file(std::string_view trainer);
+/// Makes a user's file known by `name`, such as its path, until the program ends. It belongs to
+/// the thread that reads the command line; a file of that name that was added before is replaced.
+const TrainerFile& add_trainer_file(const std::string& name, TrainerFile file);
 
-/// Names of those that have one, in the order of the alphabet.
+/// Names of those that are built in, in the order of the alphabet.
 [[nodiscard]] std::span<const std::string_view> trainers_with_files();
 
 /// Why it does not start with these values, by its first rule that holds; empty: it does. A rule

@@ -73,135 +73,6 @@ constexpr auto keys = std::to_array<LogKey>({
     {"reserved_gb", "the same in GB of 10^9 bytes", true},
 });
 
-constexpr std::string_view in_its_code = "its process groups are made in its own code";
-
-// Each writes it from PyTorch's observer of failed allocations, or as it leaves its train loop.
-// Megatron-LM: pretrain_gpt's model provider (core 0.12 to 0.20) opens oom_rank-N_NAME in the
-// folder in which it runs, so NAME has no slash.
-constexpr auto megatron_snapshot = std::to_array<std::string_view>(
-    {"--record-memory-history", "--memory-snapshot-path", "{nonce}.pickle"});
-// torchtitan: tools/profiling.py until its TOML went (v0.2.2), tools/profiler.py since then. An
-// absolute folder takes the place of one below its dump folder.
-constexpr auto torchtitan_snapshot = std::to_array<std::string_view>(
-    {"--profiler.enable_memory_snapshot", "--profiler.save_memory_snapshot_folder={kept}"});
-constexpr auto toml_snapshot = std::to_array<std::string_view>(
-    {"--profiling.enable_memory_snapshot", "--profiling.save_memory_snapshot_folder={kept}"});
-// llm-foundry: composer's OOMObserver, which its registry calls oom_observer.
-constexpr auto foundry_snapshot =
-    std::to_array<std::string_view>({"callbacks.oom_observer.folder={kept}",
-        "callbacks.oom_observer.remote_file_name=null", "callbacks.oom_observer.overwrite=true"});
-constexpr std::string_view never_written = "has no option that writes one";
-
-constexpr auto known_trainers = std::to_array<Trainer>({
-    {.name = "megatron",
-        .title = "Megatron-LM",
-        .from = "0.5",
-        .to = "0.20",
-        .probe = {"megatron", "core/package_info.py", "megatron-core"},
-        .prints = "the last rank",
-        .resolution = "0.1 ms",
-        .advice = "--log-interval 1 --log-throughput",
-        .fake = {.flag = "--fake-process-group"},
-        .snapshot = {.words = megatron_snapshot}},
-    {.name = "megatron-bridge",
-        .title = "Megatron-Bridge",
-        .from = "0.2",
-        .to = "0.7",
-        .probe = {"megatron", "bridge/package_info.py", "megatron-bridge"},
-        .prints = "the last rank",
-        .resolution = "0.1 ms",
-        .advice = "logger.log_interval=1 logger.log_throughput=true",
-        .fake = {.why_not = "its recipes take no fake process group"},
-        .snapshot = {.why_not = "writes one after train steps, and none when memory runs out"}},
-    {.name = "nemo",
-        .title = "NeMo",
-        .from = "2.0",
-        .to = "2.5",
-        .probe = {"nemo", "package_info.py", "nemo-toolkit"},
-        .prints = "rank 0",
-        .resolution = "4 digits",
-        .advice = "log_every_n_steps: 1",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written}},
-    {.name = "nanotron",
-        .title = "nanotron",
-        .from = "0.4",
-        .to = "0.4",
-        .probe = {"nanotron", "__init__.py:../../pyproject.toml", "nanotron"},
-        .prints = "the last pipeline stage",
-        .resolution = "3 digits",
-        .advice = "logging.iteration_step_info_interval: 1",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written}},
-    {.name = "torchtitan",
-        .title = "torchtitan",
-        .from = "0.1",
-        .to = "0.3",
-        .probe = {"torchtitan", "../assets/version.txt", "torchtitan"},
-        .prints = "a rank of the last pipeline stage",
-        .resolution = "1 token/s",
-        .advice = "metrics.log_freq = 1",
-        .fake = {.flag = "--comm.mode=fake_backend",
-            .variable = "COMM_MODE=fake_backend",
-            .world = "NGPU"},
-        .snapshot = {.words = torchtitan_snapshot,
-            .older_word = "--job.config_file",
-            .older_words = toml_snapshot}},
-    {.name = "deepspeed",
-        .title = "DeepSpeed",
-        .from = "0.9",
-        .to = "0.19",
-        .probe = {"deepspeed", "git_version_info_installed.py:../version.txt", "deepspeed",
-            "DeepSpeed info: version="},
-        .prints = "rank 0",
-        .resolution = "1 ms in a pipeline, else all digits",
-        .advice = "\"steps_per_print\": 1, \"log_level\": \"info\"",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written},
-        .unprinted = 2},
-    {.name = "gpt-neox",
-        .title = "GPT-NeoX",
-        .from = "2023.9",
-        .to = "2026.8",
-        .probe = {},
-        .prints = "rank 0",
-        .resolution = "0.1 ms",
-        .advice = "log_interval: 1",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = "writes one at a train step that has to be "
-                                "reached"}},
-    {.name = "picotron",
-        .title = "picotron",
-        .from = "2024.12",
-        .to = "2026.8",
-        .probe = {},
-        .prints = "the last pipeline stage",
-        .resolution = "0.001 to 0.1 %",
-        .advice = "",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.why_not = never_written}},
-    {.name = "llm-foundry",
-        .title = "llm-foundry",
-        .from = "0.10",
-        .to = "0.22",
-        .probe = {"llmfoundry", "_version.py", "llm-foundry"},
-        .prints = "rank 0, on standard error",
-        .resolution = "4 decimals of train steps per second",
-        .advice = "console_log_interval: 1ba, callbacks.speed_monitor.window_size: 1",
-        .fake = {.why_not = in_its_code},
-        .snapshot = {.words = foundry_snapshot}},
-    {.name = "records",
-        .title = "JSON lines as in OWN_RUNNER.md",
-        .from = "",
-        .to = "",
-        .probe = {},
-        .prints = "any rank",
-        .resolution = "all digits",
-        .advice = R"({"type": "train_step", "step": 1, "step_ms": 12.5, "loss": 10.8})",
-        .fake = {.why_not = "it is a program of your own"},
-        .snapshot = {.why_not = "are of a program of your own"}},
-});
-
 }  // namespace
 
 std::span<const LogKey> log_keys() {
@@ -214,13 +85,20 @@ std::vector<std::string_view> log_patterns(std::string_view trainer) {
 }
 
 std::span<const Trainer> trainers() {
-  return known_trainers;
+  static const auto all = [] {
+    std::vector<Trainer> known;
+    for (const std::string_view name : trainers_with_files())
+      known.push_back(trainer_file(name).about);
+    return known;
+  }();
+  return all;
 }
 
 const Trainer* find_trainer(std::string_view name) {
-  const auto* found = std::find_if(known_trainers.begin(), known_trainers.end(),
-      [&](const Trainer& one) { return one.name == name; });
-  return found == known_trainers.end() ? nullptr : found;
+  const auto all = trainers();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Trainer& one) { return one.name == name; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 std::string unknown_trainer(std::string_view name) {
@@ -228,8 +106,8 @@ std::string unknown_trainer(std::string_view name) {
   for (const Trainer& trainer : trainers())
     names.push_back(trainer.name);
   const auto hint = did_you_mean(name, names);
-  return fmt::format("no trainer is called {}{} 'shardsweep read-log --list' names all.",
-      in_quotes(name), hint.empty() ? "." : hint);
+  return fmt::format("no trainer is called {}{} 'shardsweep read-log --list' names all.", in_quotes(name),
+      hint.empty() ? "." : hint);
 }
 
 }  // namespace shardsweep

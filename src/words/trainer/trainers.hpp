@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What trainers print of their train steps, as a table of patterns. Each was written after the
-// trainer's own format strings, in the versions that `versions` names.
+// Trainers that are known by a file of sweeps/trainers, and the keys that patterns of their logs
+// may take.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,49 @@ struct LogKey {
 
 /// Where a trainer's version is found without starting it.
 struct VersionProbe {
-  std::string_view module{};        ///< Python's name of its package; empty: its own folder
-  std::string_view files{};         ///< from there, with ':' between; each may hold the version
-  std::string_view distribution{};  ///< as pip calls it
+  std::string module{};        ///< Python's name of its package; empty: its own folder
+  std::string files{};         ///< from there, with ':' between; each may hold the version
+  std::string distribution{};  ///< as pip calls it
   /// What stands before the version in its log; empty: the log does not say it.
-  std::string_view line{};
+  std::string line{};
 };
 
 /// How a single process runs one rank of a large world without the others.
 struct FakeWorld {
-  std::string_view flag{};      ///< added to the command line
-  std::string_view variable{};  ///< of the environment, with its value behind '='
-  std::string_view world{};     ///< a variable for the size of that world, beside WORLD_SIZE
-  std::string_view why_not{};   ///< where there is no such mode
+  std::string flag{};      ///< added to the command line
+  std::string variable{};  ///< of the environment, with its value behind '='
+  std::string world{};     ///< a variable for the size of that world, beside WORLD_SIZE
+  std::string why_not{};   ///< if there is no such mode
 };
 
 /// How it writes PyTorch's memory snapshot when memory runs out.
 struct MemorySnapshot {
-  /// Added to the command line. {kept} is a folder for it, {nonce} a name that nobody else has.
-  std::span<const std::string_view> words{};
-  /// Where one of the command's words begins with `older_word`, these are added in their place.
-  std::string_view older_word{};
-  std::span<const std::string_view> older_words{};
-  std::string_view why_not{};  ///< what it does in place of that, behind its title
+  /// Added to the command line, with blanks between. {kept} is a folder for it, {nonce} a name that
+  /// nobody else has.
+  std::string words{};
+  /// If one of the command's words begins with `older_word`, these are added in their place.
+  std::string older_word{};
+  std::string older_words{};
+  std::string why_not{};  ///< what it does in place of that, behind its title
 };
 
+/// What is known of a trainer beside its patterns, words and rules: sections of its file.
 struct Trainer {
-  std::string_view name;   ///< as in `--log`
-  std::string_view title;  ///< as its authors write it
+  std::string name;   ///< as in `log`
+  std::string title;  ///< as its authors write it
   /// Versions whose format strings the patterns follow, both included; dates where its authors
   /// give no numbers. Empty: any.
-  std::string_view from;
-  std::string_view to;
-  VersionProbe probe;
-  std::string_view prints;      ///< which rank prints its train steps
-  std::string_view resolution;  ///< of the time of a train step, as it is printed
-  std::string_view advice;      ///< what must be set so that each train step is printed
-  FakeWorld fake;
-  MemorySnapshot snapshot;
+  std::string from{};
+  std::string to{};
+  VersionProbe probe{};
+  std::string prints{};      ///< which rank prints its train steps
+  std::string resolution{};  ///< of the time of a train step, as it is printed
+  std::string advice{};      ///< what must be set so that each train step is printed
+  FakeWorld fake{};
+  MemorySnapshot snapshot{};
   std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
 };
+/// Those that are built in, in the order of the alphabet.
 [[nodiscard]] std::span<const Trainer> trainers();
 /// As in capture.hpp: the section `log` of its file.
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);

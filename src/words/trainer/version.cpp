@@ -84,12 +84,11 @@ std::int64_t take_number(std::string_view& text) {
 std::vector<std::string> probe_command(const Trainer& trainer, const std::string& python) {
   const VersionProbe& probe = trainer.probe;
   if (trainer.from.empty()) return {};
-  return {python, "-c", probe_program, std::string(probe.module), std::string(probe.files),
-      std::string(probe.distribution)};
+  return {python, "-c", probe_program, probe.module, probe.files, probe.distribution};
 }
 
 std::optional<std::string> version_in(const Trainer& trainer, std::string_view line) {
-  for (const auto mark : {probe_mark, trainer.probe.line}) {
+  for (const std::string_view mark : {probe_mark, std::string_view(trainer.probe.line)}) {
     if (mark.empty()) continue;
     const auto at = line.find(mark);
     if (at == std::string_view::npos) continue;

@@ -37,7 +37,8 @@ TEST_CASE("torchtitan's tree tells whether it reads a TOML file, and its version
   const std::vector<std::string> recipe{"--module", "llama3", "--config=llama3_8b"};
   CHECK(said(toml, file).empty());
   CHECK(said(registry, recipe).empty());
-  CHECK(said(registry, file).find("no config/job_config.py. Write --module") != std::string::npos);
+  CHECK(said(registry, file).find("no torchtitan/config/job_config.py. Write --module") !=
+      std::string::npos);
   CHECK(said(registry, {"--job.config_file=a.toml"}) != "");
   CHECK(said(toml, recipe).find("Write --job.config_file") != std::string::npos);
   CHECK(said(toml, {"--module=llama3"}) != "");

@@ -276,7 +276,8 @@ TEST_CASE("what Megatron's lists of modules and graphs mean") {
   CHECK(read("--enable-cuda-graph") == "none graphs");
   CHECK(read("--cuda-graph-impl none") == "none");
   CHECK(read("--cuda-graph-impl full_iteration") ==
-      "--cuda-graph-impl: 'full_iteration' is none of none, local, transformer_engine");
+      "--cuda-graph-impl full_iteration makes one graph of a whole train step, and the axis "
+      "cuda_graphs means graphs of layers");
 }
 
 TEST_CASE("torchtitan is told that stages are even, or by how much they are not") {
@@ -486,7 +487,7 @@ TEST_CASE("a configuration that can't be is refused with its numbers") {
       why("nanotron", "dp" + large + "tp" + large + "pp" + large + "context_parallel_size" + large,
           4) == "1048576 x 1048576 x 1048576 x 1048576 is more than any run has");
   CHECK(why("megatron", "--global-batch-size 1e99", 4) ==
-      "--global-batch-size: '1e99' is no whole number");
+      "--global-batch-size: '1e99' is not a whole number");
   CHECK(why("nanotron", "  tp: 0\n", 4) == "tp is a whole number from 1 to 1048576, not '0'");
   CHECK(why("megatron", "--context-parallel-size 2 --cp-comm-type allgather", 4) ==
       "--cp-comm-type: 'allgather' is none of p2p, a2a");
@@ -531,8 +532,11 @@ TEST_CASE("megatron-bridge's dataset owns the length of a sample") {
     return read->seq_len;
   };
   CHECK(length("model.seq_length=8192 dataset.seq_length=4096") == 4096);
-  CHECK(length("model.seq_length=8192") == 8192);
   CHECK(length("dataset.seq_length=4096") == 4096);
+  CHECK(length("model.seq_length=8192 dataset.sequence_length=4096") == 4096);
+  const auto alone = layout_of("megatron-bridge", "model.seq_length=8192", 1);
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().what.find("model.seq_length alone tells no length") == 0);
 }
 
 TEST_CASE("no axis is dropped in silence") {
@@ -618,7 +622,8 @@ TEST_CASE("llm-foundry's automatic micro-batch is no layout") {
   const auto read = layout_of("llm-foundry", "device_train_microbatch_size: auto\n", 8);
   REQUIRE_FALSE(read);
   CHECK(read.error().what ==
-      "device_train_microbatch_size is a whole number from 1 to 1048576, not 'auto'");
+      "device_train_microbatch_size: auto leaves the micro-batch to its own search; write a "
+      "number");
 }
 
 TEST_CASE("each name in the table is a word of the trainer's configuration") {

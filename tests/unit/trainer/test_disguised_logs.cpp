@@ -335,7 +335,7 @@ TEST_CASE("the log of each trainer in an older version is no measurement, in a n
     const auto newer = record_with_version(golden, "9999.1", true);
     CHECK_MESSAGE(newer.type == "result", describe(newer));
     CHECK(newer.texts.at("trainer_note").find("newer than tested") != std::string::npos);
-    for (const auto version : {trainer->from, trainer->to}) {
+    for (const auto& version : {trainer->from, trainer->to}) {
       CHECK(check_version(*trainer, version));
       CHECK_FALSE(is_newer_than_tested(*trainer, version));
     }

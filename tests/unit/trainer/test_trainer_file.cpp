@@ -124,9 +124,13 @@ TEST_CASE("sections of a layout's words are read, and name their mistakes") {
   CHECK(words.words[1].word == "parallel.mode");
   CHECK(words.deciding == std::set<std::string, std::less<>>{"mode", "stage", "tp"});
   CHECK_THROWS_WITH(read_trainer_file("layout:\n  form: xml\n"),
-      "line 2: the forms are flags, overrides, yaml, toml, json");
+      "line 2: no form is called 'xml'; the forms are flags, overrides, yaml, toml, json");
+  CHECK_THROWS_WITH(read_trainer_file("words:\n- tp: --tp={tq}\n"),
+      "line 2: unknown placeholder {tq}, did you mean 'tp'? Write {{tq}} for the text itself.");
+  CHECK_THROWS_WITH(read_trainer_file("words:\n- tq: --tp={tp}\n"),
+      "line 2: unknown axis 'tq', did you mean 'tp'?");
   CHECK_THROWS_WITH(
-      read_trainer_file("words:\n- speed: --speed={speed}\n"), "line 2: no such axis");
+      read_trainer_file("lacks:\n- tp: tp >\n"), "line 2: something is missing after 'tp >'");
 }
 
 /// What a line names and nothing gives a value is a slip of the pen: it would never hold.

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -26,13 +25,12 @@ namespace {
 struct NewSweep {
   std::string name;
   ClusterSpec cluster;
-  std::vector<ModelSpec> models;           ///< one at least
-  std::string own_model;                   ///< as a section of the file, if it is no preset
-  bool whole_nodes = true;                 ///< `worlds` counts nodes, else GPUs of one node
-  std::vector<std::int64_t> worlds;        ///< one at least
-  const TrainerStart* trainer = nullptr;   ///< null: shardbench
-  std::shared_ptr<const TrainerFile> own;  ///< of a trainer that is not built in
-  std::string trainer_rest;                ///< how it is started
+  std::vector<ModelSpec> models;          ///< one at least
+  std::string own_model;                  ///< as a section of the file, if it is no preset
+  bool whole_nodes = true;                ///< `worlds` counts nodes, else GPUs of one node
+  std::vector<std::int64_t> worlds;       ///< one at least
+  const TrainerStart* trainer = nullptr;  ///< null: shardbench
+  std::string trainer_rest;               ///< how it is started
 };
 
 /// 1, 2, 4, … up to `most`, as far as each divides all of `numbers`.
@@ -206,14 +204,13 @@ Result<NewSweep> sweep_to_write(const Session& session) {
   SHARDSWEEP_TRY(choose_worlds(options, sweep));
   sweep.name = sweep_name(options, sweep.models.front().name);
   if (!options.asked.trainer.empty()) {
-    if (is_file_name(options.asked.trainer)) {
-      SHARDSWEEP_ASSIGN(auto own, load_trainer(options.asked.trainer));
+    if (!own_trainer_file(options.asked.trainer).empty()) {
+      SHARDSWEEP_ASSIGN(TrainerFile own, load_trainer(options.asked.trainer));
       if (own.start.rest.empty())
         return fault(FaultKind::invalid_input,
             fmt::format("{} does not say how it is started: 'start: {{text: …}}' does",
                 options.asked.trainer));
-      sweep.own = std::make_shared<const TrainerFile>(std::move(own));
-      sweep.trainer = &sweep.own->start;
+      sweep.trainer = &add_trainer_file(options.asked.trainer, std::move(own)).start;
     } else {
       SHARDSWEEP_ASSIGN(sweep.trainer, find_trainer_start(options.asked.trainer));
     }

@@ -53,7 +53,7 @@ Result<std::vector<Candidate>> candidates_of(const ReadLogOptions& own) {
     all.push_back({"patterns", std::move(reader)});
     return all;
   }
-  if (is_file_name(own.log)) {
+  if (!own_trainer_file(own.log).empty()) {
     SHARDSWEEP_ASSIGN(const auto file, load_trainer(own.log));
     const std::vector<std::string_view> patterns(file.patterns.begin(), file.patterns.end());
     SHARDSWEEP_ASSIGN(LogReader reader, LogReader::make(patterns));
