@@ -69,7 +69,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "args", Type::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
     {"runner", "profile", Type::text, "own, megatron, nanotron or torchtitan", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
     {"runner", "argv", Type::texts, "a list of texts", "", "command line of a trainer as it is, with placeholders: see 'help placeholders'"},
-    {"runner", "log", Type::text, "a trainer or a file", "", "whose log 'argv' prints, see 'read-log --list', or a trainer's file of yours (./mine.yaml); needed unless 'patterns' are given"},
+    {"runner", "log", Type::text, "a trainer or a file", "", "whose log 'argv' prints, see 'shardsweep trainers', or a trainer's file of yours (./mine.yaml); needed unless 'patterns' are given"},
     {"runner", "patterns", Type::texts, "a list of texts", "", "lines of its log with {key} for a number: \"iteration {iteration} took {step_ms} ms\""},
     {"runner", "files", Type::special, "a map of names to files", "", "written into each attempt's folder with placeholders filled in; a value of several lines is the text itself"},
     {"runner", "launch", Type::special, "rank or node", "rank", "one process for each rank, or one on each node (torchrun)"},

@@ -238,7 +238,7 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "axes") return {table_of_axes()};
   if (topic == "units") return {unit_table()};
   if (topic == "placeholders") return {placeholders()};
-  if (topic == "trainers") return trainer_tables();
+  if (topic == "words") return trainer_tables();
   if (topic == "site") return key_tables(site_keys(), "site file");
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),

@@ -40,7 +40,7 @@ Result<void> check_whose(
   if (std::none_of(words.deciding.begin(), words.deciding.end(),
           [&](const std::string& word) { return settings.plain(word) != nullptr; }))
     return fault(FaultKind::invalid_input,
-        fmt::format("none of {}'s words for a layout is in it ('shardsweep help trainers' lists them)",
+        fmt::format("none of {}'s words for a layout is in it ('shardsweep help words' lists them)",
             trainer));
   for (const std::string_view axis : degrees) {
     for (const std::string_view other : configurable_trainers()) {

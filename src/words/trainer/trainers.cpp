@@ -106,7 +106,7 @@ std::string unknown_trainer(std::string_view name) {
   for (const Trainer& trainer : trainers())
     names.push_back(trainer.name);
   const auto hint = did_you_mean(name, names);
-  return fmt::format("no trainer is called {}{} 'shardsweep read-log --list' names all.", in_quotes(name),
+  return fmt::format("no trainer is called {}{} 'shardsweep trainers' names all.", in_quotes(name),
       hint.empty() ? "." : hint);
 }
 

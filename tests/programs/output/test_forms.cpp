@@ -77,5 +77,5 @@ TEST_CASE("plans and predictions in every form") {
   check_forms(rich, "names", "names");
   check_forms(rich, "read_log",
       "read-log " + (source / "tests/data/cases/trainers/megatron-2026.log").string());
-  check_forms(rich, "read_log_trainers", "read-log --list");
+  check_forms(rich, "trainers", "trainers");
 }

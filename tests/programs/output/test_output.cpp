@@ -108,7 +108,7 @@ TEST_CASE("what is read out of a trainer's log fits every width") {
   check_output(sample, "read_log_patterns",
       "read-log --pattern 'iter* {iteration}/' --pattern 'iteration (ms): {step_ms}' " + logs +
           "/megatron-2023.log --gpus 16 --batch-tokens 1Mi");
-  check_output(sample, "read_log_trainers", "read-log --list");
+  check_output(sample, "trainers", "trainers");
 }
 
 TEST_CASE("a layout in the words of other trainers") {

@@ -93,7 +93,7 @@ TEST_CASE("the references of sweep and site file are those that the program prin
       with_generated(contents(root + "/sweeps/RESULTS.md"), "columns"));
   check_file(root + "/runner/TRAINERS.md",
       with_generated(
-          with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"), "trainers"));
+          with_generated(contents(root + "/runner/TRAINERS.md"), "placeholders"), "words"));
   check_file(root + "/templates/README.md",
       with_generated(contents(root + "/templates/README.md"), "site"));
 }

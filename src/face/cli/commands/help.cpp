@@ -67,7 +67,7 @@ extern const Command command_help{
           Options& options = grammar.options();
           grammar
               .option("topic", options.names, "TOPIC",
-                  "A command, or keys, axes, units, site, schema, columns. Default: all "
+                  "A command, or keys, axes, units, words, site, schema, columns. Default: all "
                   "commands.")
               .times(0, 1);
           grammar.flag("--markdown", options.help.markdown,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // read-log: a trainer's log as a measurement, or the reasons why it is none.
+#include "cli/commands/read_log.hpp"
+
 #include "causes/failed_log.hpp"
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
@@ -31,7 +33,6 @@ namespace shardsweep {
 namespace {
 
 struct ReadLogOptions {
-  bool list = false;
   std::string log;  ///< the trainer; empty: found out
   std::vector<std::string> patterns;
   std::string gpus;
@@ -109,25 +110,6 @@ void pass_gap(std::istream& in, std::streamoff& gap, const std::string& file) {
   gap = 0;
 }
 
-Result<void> read_file_into(const std::string& file, std::vector<Candidate>& all) {
-  std::ifstream in(file, std::ios::binary);
-  std::string line;
-  // A folder opens, and its first read fails.
-  if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
-    return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
-  bool any = false;
-  std::streamoff gap = end_of_gap(file);
-  while (next_line(in, line)) {
-    // A copy of a log that was cut may end within a number.
-    if (any && in.eof()) break;
-    any = true;
-    for (auto& [name, reader] : all)
-      reader.read(line);
-    pass_gap(in, gap, file);
-  }
-  return {};
-}
-
 std::size_t numbers_in(const TrainerLog& log) {
   std::size_t count = log.steps.empty() ? 0 : log.facts.size();
   for (const LoggedStep& step : log.steps)
@@ -188,22 +170,6 @@ Table table_of(std::string_view trainer, const LogMeasurement& found) {
   return table;
 }
 
-Result<ExitCode> list_trainers(const Session& session) {
-  Table table;
-  table.columns = {"trainer", "versions", "printed_by", "resolution", "set", "one_gpu"};
-  for (const Trainer& one : trainers()) {
-    const std::string versions =
-        one.from.empty() ? "any" : fmt::format("{} {} to {}", one.title, one.from, one.to);
-    const FakeWorld& fake = one.fake;
-    table.rows.push_back({std::string(one.name), versions, std::string(one.prints),
-        std::string(one.resolution), std::string(one.advice),
-        std::string(!fake.flag.empty()   ? fake.flag
-                : !fake.variable.empty() ? fake.variable
-                                         : "none")});
-  }
-  return print_table(table, table_style(session));
-}
-
 void say_resolution(const LogMeasurement& found) {
   constexpr double coarse = 0.001;
   if (found.resolution < coarse) return;
@@ -230,14 +196,16 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
 Result<ExitCode> run_read_log(const Session& session) {
   const Options& options = session.options;
   const auto& own = options.of<ReadLogOptions>();
-  if (own.list) return list_trainers(session);
   if (options.names.empty())
     return fault(FaultKind::invalid_input,
-        "read-log: name a log. `shardsweep read-log --list` lists the trainers.");
+        "read-log: name a log. `shardsweep trainers` lists the trainers.");
   SHARDSWEEP_ASSIGN(const ExpectedRun expected, expected_of(own));
   SHARDSWEEP_ASSIGN(auto all, candidates_of(own));
   for (const std::string& file : options.names)
-    SHARDSWEEP_TRY(read_file_into(file, all));
+    SHARDSWEEP_TRY(each_log_line(file, [&](std::string_view line) {
+      for (auto& [name, reader] : all)
+        reader.read(line);
+    }));
   const auto [trainer, log] = best_reading(all);
   const JudgedLog judged = judge_log(log, expected);
   const LogMeasurement& found = judged.measurement;
@@ -263,12 +231,29 @@ Result<ExitCode> run_read_log(const Session& session) {
 
 }  // namespace
 
+Result<void> each_log_line(
+    const std::string& file, const std::function<void(std::string_view)>& take) {
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  // A folder opens, and its first read fails.
+  if (!in || (in.peek() == std::ifstream::traits_type::eof() && in.bad()))
+    return fault(FaultKind::invalid_input, fmt::format("'{}' can't be read", file));
+  bool any = false;
+  std::streamoff gap = end_of_gap(file);
+  while (next_line(in, line)) {
+    // A copy of a log that was cut may end within a number.
+    if (any && in.eof()) break;
+    any = true;
+    take(line);
+    pass_gap(in, gap, file);
+  }
+  return {};
+}
+
 extern const Command command_read_log{.name = "read-log",
     .heading = Heading::other,
     .help = "Read speed and memory out of a log, or why its run failed.",
-    .examples =
-        "shardsweep read-log train.log --gpus 64\n"
-        "shardsweep read-log --list",
+    .examples = "shardsweep read-log train.log --gpus 64",
     .declare =
         [](Grammar& grammar) {
           auto& own = grammar.own<ReadLogOptions>();
@@ -277,7 +262,6 @@ extern const Command command_read_log{.name = "read-log",
             names.emplace_back(trainer.name);
           grammar.option("files", grammar.options().names, "FILE",
               "Logs of one run, such as those of its ranks.");
-          grammar.flag("--list", own.list, "List the trainers that are known, and what to set.");
           grammar
               .option("--log", own.log, "TRAINER",
                   "Trainer that wrote the log, or a trainer's file of yours (./mine.yaml). "

@@ -52,6 +52,7 @@
   ROW(command_selftest)          \
   ROW(command_gc)                \
   ROW(command_presets)           \
+  ROW(command_trainers)          \
   ROW(command_names)             \
   ROW(command_help)
 
