@@ -114,7 +114,9 @@ class LineWriter {
 /// for the file to appear, keeps a torn last line for the next look.
 class LineReader {
  public:
-  explicit LineReader(std::filesystem::path path) : path_(std::move(path)) {}
+  /// `ends`: each of these characters ends a line; progress bars end theirs by \r alone.
+  explicit LineReader(std::filesystem::path path, std::string_view ends = "\n")
+      : path_(std::move(path)), ends_(ends) {}
   /// The complete lines since the last look, at most `limit` of them; none where there is no
   /// file. Of a line longer than 1 MiB only the beginning is handed out.
   [[nodiscard]] Result<std::vector<std::string>> look(std::size_t limit = 10'000);
@@ -123,6 +125,7 @@ class LineReader {
 
  private:
   std::filesystem::path path_;
+  std::string ends_;
   std::uint64_t offset_ = 0;
   bool overlong_ = false;  ///< within a line too long to be one
 };

@@ -49,7 +49,7 @@ class TrainerLogs {
       const AttemptSpec& spec, AttemptPaths paths, int nodes, int index);
 
   /// What this rank prints is read too.
-  void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank)); }
+  void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank), "\r\n"); }
   /// What a program that tells the trainer's version prints.
   [[nodiscard]] std::filesystem::path probe_output() const { return paths_.dir / "records.probe"; }
   /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.

@@ -279,7 +279,7 @@ Result<std::vector<std::string>> LineReader::look(std::size_t limit) {
     const std::string_view text(chunk.get(), got);
     std::size_t begin = 0;
     while (lines.size() < limit) {
-      const std::size_t end = text.find('\n', begin);
+      const std::size_t end = text.find_first_of(ends_, begin);
       if (end == std::string_view::npos) break;
       if (!overlong_) lines.emplace_back(text.substr(begin, end - begin));
       overlong_ = false;

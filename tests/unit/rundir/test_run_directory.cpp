@@ -138,6 +138,15 @@ TEST_CASE("a reader hands out whole lines once and waits for the end of a torn o
   CHECK(lines_of(reader).empty());
 }
 
+TEST_CASE("a reader of logs takes what a progress bar writes over as lines of their own") {
+  const Folder folder;
+  LineReader reader(folder.path() / "lines", "\r\n");
+  folder.append("lines", " 1%| 1/100\r 2%| 2/100\r");
+  CHECK(lines_of(reader) == Lines{" 1%| 1/100", " 2%| 2/100"});
+  folder.append("lines", "\r{'loss': 1}\nnext");
+  CHECK(lines_of(reader) == Lines{"", "{'loss': 1}"});
+}
+
 TEST_CASE("a reader keeps to its limit and goes on where it stopped") {
   const Folder folder;
   folder.write("lines", "1\n2\n3\n4\n5\n");

@@ -8,6 +8,7 @@
 #include "cli/printing.hpp"
 #include "cli/session.hpp"
 #include "machine/file_ends.hpp"
+#include "text/pieces.hpp"
 #include "text/units.hpp"
 #include "trainer/clean_line.hpp"
 #include "trainer/judge_log.hpp"
@@ -244,7 +245,9 @@ Result<void> each_log_line(
     // A copy of a log that was cut may end within a number.
     if (any && in.eof()) break;
     any = true;
-    take(line);
+    // As an agent reads it: a progress bar ends its lines by \r.
+    for (const std::string_view part : split(line, '\r'))
+      take(part);
     pass_gap(in, gap, file);
   }
   return {};
