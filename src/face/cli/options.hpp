@@ -18,8 +18,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 8> help_topics{
-    "keys", "axes", "units", "placeholders", "words", "site", "schema", "columns"};
+inline constexpr std::array<std::string_view, 9> help_topics{
+    "keys", "axes", "units", "placeholders", "patterns", "words", "site", "schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };

@@ -232,6 +232,21 @@ std::vector<ReferenceTable> trainer_tables() {
   return {std::move(starts), std::move(logs), std::move(names)};
 }
 
+/// Lines of a trainer's log, as a sweep's `patterns` and a trainer's file write them.
+std::vector<ReferenceTable> pattern_tables() {
+  ReferenceTable syntax{"patterns", {"in a pattern", "meaning"},
+      {{"TEXT", "stands so in the line, anywhere behind what was found before"},
+          {"*", "any text; without it, what follows stands at once behind a key"},
+          {"{KEY}", "a number, behind blanks if there are any; 12,345 and nan are numbers"},
+          {"{KEY:human}", "the same with K, M, B, T, P or E behind it"},
+          {"{KEY:A|B|C}", "one of these words, read as 0, 1 or 2"},
+          {"{iteration:next}", "takes no text: each line that fits is one more train step"}}};
+  ReferenceTable keys{"keys of patterns", {"key", "meaning"}, {}};
+  for (const LogKey& key : log_keys())
+    keys.rows.push_back({std::string(key.name), std::string(key.help)});
+  return {std::move(syntax), std::move(keys)};
+}
+
 }  // namespace
 
 std::vector<ReferenceTable> reference_of(std::string_view topic) {
@@ -239,6 +254,7 @@ std::vector<ReferenceTable> reference_of(std::string_view topic) {
   if (topic == "units") return {unit_table()};
   if (topic == "placeholders") return {placeholders()};
   if (topic == "words") return trainer_tables();
+  if (topic == "patterns") return pattern_tables();
   if (topic == "site") return key_tables(site_keys(), "site file");
   if (topic == "columns")
     return {column_table("results, all_results", result_columns),

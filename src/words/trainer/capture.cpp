@@ -120,6 +120,7 @@ namespace {
 struct ParsedKey {
   std::string key;
   bool human = false;
+  bool is_next = false;
   std::vector<std::string> words{};
   std::string_view rest;
 };
@@ -131,6 +132,10 @@ Result<ParsedKey> parse_key(std::string_view text, std::string_view whole) {
     return fault(
         FaultKind::invalid_input, fmt::format("pattern {}: a '{{' has no '}}'", in_quotes(whole)));
   ParsedKey parsed{.key = std::string(text.substr(0, close)), .rest = text.substr(close + 1)};
+  if (parsed.key == next_iteration) {
+    parsed.is_next = true;
+    return parsed;
+  }
   if (parsed.key.ends_with(":human")) {
     parsed.human = true;
     parsed.key.erase(parsed.key.size() - 6);
@@ -183,6 +188,7 @@ Result<CapturePattern> CapturePattern::parse(std::string_view text) {
       piece.key = parsed.key;
       piece.human = parsed.human;
       piece.words = parsed.words;
+      piece.is_next = parsed.is_next;
       text = parsed.rest;
       any_key = true;
     }
@@ -207,7 +213,8 @@ std::vector<std::pair<std::string_view, Printed>> CapturePattern::capture(
       const auto at = line.find(piece.literal);
       if (at == std::string_view::npos || (!piece.anywhere && at != 0)) return {};
       std::string_view rest = line.substr(at + piece.literal.size());
-      if (piece.key.empty()) {
+      if (piece.is_next) found.emplace_back(piece.key, Printed{});
+      if (piece.key.empty() || piece.is_next) {
         line = rest;
         break;
       }

@@ -28,6 +28,9 @@ struct Printed {
 [[nodiscard]] std::optional<std::pair<Printed, std::size_t>> read_number(
     std::string_view text, bool human);
 
+/// The key of {iteration:next}, for trainers that print no number of their train steps.
+inline constexpr std::string_view next_iteration = "iteration:next";
+
 class CapturePattern {
  public:
   struct Piece {
@@ -36,6 +39,7 @@ class CapturePattern {
     std::string key{};  ///< the number behind it, with spaces between; empty: none
     bool human = false;
     std::vector<std::string> words{};  ///< in place of a number; an empty one never stands there
+    bool is_next = false;  ///< {iteration:next}: takes no text, and each line is one more
   };
 
   /// A fault says what is wrong with the pattern: no `{key}`, a brace without its other, two

@@ -467,6 +467,29 @@ class Judge {
     to.resolution = resolution;
   }
 
+  /// Times of the timed train steps by what was printed of the time since the start. Of such a time
+  /// only differences count: it has the warm-up, too. Some are printed without their last zeros, so
+  /// the usual number of digits tells how they are rounded. Nothing if that is too coarse.
+  std::vector<double> elapsed_ms(double* resolution) const {
+    std::vector<double> ms;
+    std::vector<double> rounding_ms;
+    for (const LoggedStep* step : timed_) {
+      if (step == &log_.steps.front()) continue;
+      const LoggedStep& before = *(step - 1);
+      const auto to = step->values.find("elapsed_s");
+      const auto from = before.values.find("elapsed_s");
+      const bool both = from != before.values.end() && to != step->values.end() &&
+          before.iteration + 1 == step->iteration;
+      const double one_s = both ? to->second.value - from->second.value : 0;
+      if (!(one_s > 0)) continue;
+      ms.push_back(1e3 * one_s);
+      rounding_ms.push_back(2e3 * to->second.half_unit);
+    }
+    if (ms.empty()) return ms;
+    *resolution = quantile(rounding_ms, 0.5) / quantile(ms, 0.5);
+    return *resolution > clock_doubt ? std::vector<double>() : ms;
+  }
+
   void measure_time() {
     for (const Source& source : step_ms_sources) {
       double resolution = 0;
@@ -477,6 +500,7 @@ class Judge {
       return set_times(ms, resolution);
     }
     double resolution = 0;
+    if (const auto ms = elapsed_ms(&resolution); !ms.empty()) return set_times(ms, resolution);
     auto rate = series("samples_per_s", &resolution);
     const double batch = fact("global_batch");
     if (rate.empty() || batch <= 0) return;

@@ -74,8 +74,9 @@ Result<void> check_keys(std::string_view text, const CapturePattern& pattern) {
   for (const LogKey& key : log_keys())
     names.push_back(key.name);
   for (const auto& piece : pattern.pieces()) {
-    if (piece.key.empty() || std::find(names.begin(), names.end(), piece.key) != names.end())
-      continue;
+    const bool known = piece.key.empty() || piece.is_next ||
+        std::find(names.begin(), names.end(), piece.key) != names.end();
+    if (known) continue;
     return fault(FaultKind::invalid_input,
         fmt::format("pattern {}: unknown key '{}'{}; the keys are {}", in_quotes(text), piece.key,
             did_you_mean(piece.key, names), fmt::join(names, ", ")));
@@ -106,8 +107,10 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
   if (std::any_of(numbers.begin(), numbers.end(), is_validation)) return;
   // The iteration says whose the other numbers of its line are.
   for (const auto& [key, number] : numbers) {
-    if (key != "iteration" || !(std::abs(number.value) < largest_count)) continue;
-    const auto iteration = static_cast<std::int64_t>(number.value);
+    const bool is_next = key == next_iteration;
+    if (!is_next && (key != "iteration" || !(std::abs(number.value) < largest_count))) continue;
+    const auto last = steps_.empty() ? 0 : steps_.rbegin()->first;
+    const auto iteration = is_next ? last + 1 : static_cast<std::int64_t>(number.value);
     auto& step = steps_[iteration];
     step.iteration = iteration;
     if (!step.at_s) step.at_s = now_s ? std::optional(Printed{*now_s, 0}) : stamp_of(clean);
@@ -118,7 +121,7 @@ void LogReader::read(std::string_view line, std::optional<double> now_s) {
 }
 
 void LogReader::take(std::string_view key, const Printed& number) {
-  if (key == "iteration") return;
+  if (key == "iteration" || key == next_iteration) return;
   if ((key == parameters_fact || is_fact(key)) && !(std::abs(number.value) < largest_fact)) return;
   if (key == parameters_fact) {
     log_.parameters += number.value;

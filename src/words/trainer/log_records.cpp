@@ -161,7 +161,7 @@ std::optional<LogRecords::ReadTime> LogRecords::read_time(double look_s) const {
     last = std::next(first, expected_.steps);
   const auto steps = std::distance(first, last);
   const double span_s = last->second - first->second;
-  if (!(span_s > 0)) return ReadTime{0, steps, 1, 0};
+  if (!(span_s > 0)) return ReadTime{0, steps, std::numeric_limits<double>::infinity(), 0};
   return ReadTime{1e3 * span_s / static_cast<double>(steps), steps, look_s / span_s, span_s};
 }
 

@@ -52,7 +52,7 @@ std::span<const TrainerStart> trainer_starts() {
   static const std::vector<TrainerStart> starts = [] {
     std::vector<TrainerStart> all;
     for (const std::string_view trainer : configurable_trainers())
-      all.push_back(trainer_file(trainer).start);
+      if (!trainer_file(trainer).start.rest.empty()) all.push_back(trainer_file(trainer).start);
     return all;
   }();
   return starts;

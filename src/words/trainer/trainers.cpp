@@ -14,10 +14,13 @@ namespace shardsweep {
 namespace {
 
 constexpr auto keys = std::to_array<LogKey>({
-    {"iteration", "number of the train step; begins a new one"},
+    {"iteration",
+        "number of the train step; begins a new one. iteration:next: the line has no "
+        "number, and is one more than the last"},
     {"validation", "number of a validation: all else on its line is passed over"},
     {"step_ms", "time of a train step in ms"},
     {"step_s", "time of a train step in s"},
+    {"elapsed_s", "seconds since the start, at the end of this train step"},
     {"steps_per_s", "train steps per second"},
     {"samples_per_s", "samples per second of all GPUs"},
     {"tokens_per_s", "tokens per second of all GPUs"},

@@ -79,12 +79,11 @@ void tell(SweepSpec& sweep, std::string_view axis) {
 
 /// Trainers that begin with sizes of their own are told these, whether they vary or not.
 void tell_sizes(SweepSpec& sweep, const std::vector<Choice>& varied) {
-  const auto& log = sweep.runner.trainer.log;
-  if (log != "torchtitan" && log != "megatron-bridge") return;
-  for (const std::string_view size : {"seq_len", "micro_batch"}) {
-    if (std::none_of(varied.begin(), varied.end(),
-            [&](const Choice& choice) { return choice.axis == size; }))
-      tell(sweep, size);
+  const LayoutWords& words = layout_words_of(sweep.runner.trainer.log);
+  for (const std::string_view size : {"seq_len", "micro_batch", "dtype"}) {
+    const bool is_varied = std::any_of(
+        varied.begin(), varied.end(), [&](const Choice& choice) { return choice.axis == size; });
+    if (!is_varied && words.chooses_another(size, "another")) tell(sweep, size);
   }
 }
 

@@ -25,6 +25,13 @@ std::string taken(std::string_view pattern, std::string_view line) {
 
 }  // namespace
 
+TEST_CASE("{iteration:next} takes no text, and fits a line that the rest of the pattern fits") {
+  CHECK(taken("{iteration:next}*'loss': {loss}", "{'loss': 5.5, 'epoch': 1}") ==
+      "iteration:next=0.000000 loss=5.500000");
+  CHECK(taken("{iteration:next}*'loss': {loss}", "{'eval_loss': 5.5}").empty());
+  CHECK(taken("step is over{iteration:next}", "12:00 step is over") == "iteration:next=0.000000");
+}
+
 TEST_CASE("numbers are read as trainers print them") {
   const auto value = [](std::string_view text, bool human = false) {
     const auto read = read_number(text, human);

@@ -37,7 +37,7 @@ std::string written(std::string_view trainer, const TrainerLayout& layout) {
 
 /// Axes that a trainer's configuration does not have, as it takes them for granted.
 TrainerLayout as_told(std::string_view trainer, TrainerLayout layout) {
-  if (trainer == "deepspeed") layout.seq_len = 0;
+  if (word_of_axis(trainer, "seq_len").empty()) layout.seq_len = 0;
   // One stage has no schedule; two trainers are told one all the same.
   if (layout.pp == 1 && trainer != "nanotron" && trainer != "picotron") layout.schedule = "1f1b";
   if (layout.tp == 1) layout.sequence_parallel = false;
@@ -184,7 +184,7 @@ TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
   CHECK(written("axolotl", {}) ==
       "no configuration of 'axolotl' can be written; the trainers are deepspeed, gpt-neox, "
-      "llm-foundry, megatron, megatron-bridge, nanotron, picotron, torchtitan");
+      "hf-trainer, llm-foundry, megatron, megatron-bridge, nanotron, picotron, torchtitan");
 }
 
 TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatron's words") {

@@ -59,6 +59,8 @@ const std::vector<Golden>& goldens() {
       {"picotron", "picotron", "loss consumed batch world"},
       {"llm-foundry", "llm-foundry-2023", "loss batch world", false},
       {"llm-foundry", "llm-foundry", "loss batch world", false},
+      {"hf-trainer", "hf-trainer", "loss consumed batch sequence"},
+      {"hf-trainer", "hf-trainer-2025", "loss consumed batch sequence"},
       {"records", "records", "loss batch world"},
   };
   return all;
@@ -162,7 +164,8 @@ bool has_step_time(const std::string& line) {
   return line.find("512.4") != std::string::npos || line.find("0.512") != std::string::npos ||
       line.find(" 512 ") != std::string::npos || line.find("127.90K") != std::string::npos ||
       line.find("499.6096") != std::string::npos || line.find("127,900") != std::string::npos ||
-      line.find("1.9516") != std::string::npos;
+      line.find("1.9516") != std::string::npos || line.find("'4.723'") != std::string::npos ||
+      line.find("4.7227") != std::string::npos;
 }
 
 Lines cut_at(const std::string& line, std::size_t place) {
@@ -390,6 +393,7 @@ Lines with_skipped(const Lines& lines) {
 Lines with_less_consumed(const Lines& lines) {
   Lines all = with(lines, "1536", "1280");
   all = with(all, "consumed_tokens: 6.29M", "consumed_tokens: 5.24M");
+  all = with(all, "tokens_seen': 6291456", "tokens_seen': 5242880");
   return with(all, "Tokens:   6.29M", "Tokens:   5.24M");
 }
 

@@ -47,7 +47,8 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
 }
 
 TEST_CASE("a new sweep says for which versions it is, and where its samples come from") {
-  CHECK(trainer_starts().size() == configurable_trainers().size());
+  // Of Hugging Face's Trainer the program is a user's own.
+  CHECK(trainer_starts().size() + 1 == configurable_trainers().size());
   for (const TrainerStart& start : trainer_starts()) {
     CAPTURE(start.name);
     CHECK_FALSE(start.written_for.empty());

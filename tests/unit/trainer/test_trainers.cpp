@@ -100,6 +100,8 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"picotron", "picotron-2024", all, 2e-4, 0, 51.325},
       {"llm-foundry", "llm-foundry", all, 1e-4, 50.034, 50.815},
       {"llm-foundry", "llm-foundry-2023", all, 1e-4, 50.034, 50.815},
+      {"hf-trainer", "hf-trainer", all, 3e-3},
+      {"hf-trainer", "hf-trainer-2025", all, 3e-4},
       {"records", "records", {.gpus = 16}, 1e-3, 50.034, 50.815},
   };
   for (const Case& one : cases) {
@@ -119,6 +121,25 @@ TEST_CASE("the log of each trainer gives its measurement") {
     CHECK(found.reserved_bytes.value_or(0) / 1073741824 ==
         doctest::Approx(one.reserved_gib).epsilon(1e-3));
   }
+}
+
+TEST_CASE("train steps without a number are counted, and timed by the time since the start") {
+  const std::string patterns[] = {"{iteration:next}*loss={loss}", "loss=*after {elapsed_s} s"};
+  const std::string_view views[] = {patterns[0], patterns[1]};
+  auto reader = LogReader::make(views);
+  REQUIRE(reader);
+  for (const auto* line : {"begins after 1 s", "loss=10.8 after 9.00 s", "loss=10.1 after 9.5 s",
+           "other", "loss=9.8 after 10.11 s", "loss=9.6 after 10.51 s", "ended after 99 s"})
+    reader->read(line);
+  const TrainerLog log = reader->finish();
+  REQUIRE(log.steps.size() == 4);
+  CHECK(log.steps.front().iteration == 1);
+  CHECK(log.steps.back().values.at("elapsed_s").value == 10.51);
+  const LogMeasurement found = judge_log(log, {.gpus = 2, .tokens_per_step = 1000}).measurement;
+  CHECK(found.steps == 3);
+  CHECK(found.train_step_ms == doctest::Approx(500));
+  CHECK(found.tokens_per_s_per_gpu == doctest::Approx(1000));
+  CHECK(found.resolution == doctest::Approx(0.02));  // 0.01 s of 0.5 s
 }
 
 TEST_CASE("a skipped train step is left out and said, unless too few are left") {

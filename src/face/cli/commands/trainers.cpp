@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainers: what is known of each; trainers check: what a trainer's file says, tried on layouts and
 // on a log before anything runs.
+#include "trainer/trainers.hpp"
+
 #include "cli/command.hpp"
 #include "cli/commands/read_log.hpp"
 #include "cli/emitting.hpp"
@@ -17,7 +19,6 @@
 #include "trainer/judge_log.hpp"
 #include "trainer/point_words.hpp"
 #include "trainer/trainer_file.hpp"
-#include "trainer/trainers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/load.hpp>
@@ -47,7 +48,7 @@ Result<ExitCode> list_trainers(const Session& session) {
         one.from.empty() ? "any" : fmt::format("{} {} to {}", one.title, one.from, one.to);
     const FakeWorld& fake = one.fake;
     table.rows.push_back({one.name, versions, one.prints, one.resolution, one.advice,
-        !fake.flag.empty()       ? fake.flag
+        !fake.flag.empty()           ? fake.flag
             : !fake.variable.empty() ? fake.variable
                                      : std::string("none")});
   }
@@ -129,9 +130,9 @@ class Checking {
       const bool told = std::find(names.begin(), names.end(), field.name) != names.end();
       if (told || file_.start.has_recipes() || field.name == "heads" || field.name == "hidden")
         said_.push_back({"model", std::string(field.name),
-            told                             ? "told"
+            told                            ? "told"
                 : file_.start.has_recipes() ? "in a recipe"
-                                             : "not told",
+                                            : "not told",
             ""});
     }
   }
@@ -228,7 +229,8 @@ Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& 
   }));
   std::vector<Said> said;
   for (std::size_t i = 0; i < patterns.size(); ++i)
-    said.push_back({"log", file.patterns[i], counted(patterns[i].lines, "line"), patterns[i].first});
+    said.push_back(
+        {"log", file.patterns[i], counted(patterns[i].lines, "line"), patterns[i].first});
   const JudgedLog judged = judge_log(reader.finish(), {});
   const LogMeasurement& found = judged.measurement;
   const bool measured =
@@ -261,8 +263,8 @@ std::string said_text(const std::vector<Said>& said) {
       else if (one.how.empty())
         alone.push_back(fmt::format("{} {}", one.name, one.state));
       else
-        lines += fmt::format(
-            "  {}\n    {}: {}\n", printable(one.name), one.state, printable(one.how));
+        lines +=
+            fmt::format("  {}\n    {}: {}\n", printable(one.name), one.state, printable(one.how));
     }
     if (!alone.empty())
       lines += fmt::format("  {}{}\n", part == "axis" ? "no word: " : "", fmt::join(alone, ", "));
@@ -284,8 +286,7 @@ Result<ExitCode> check_trainer(const Session& session) {
     add_trainer_file(name, std::move(own));
   }
   const TrainerFile& file = trainer_file(name);
-  SHARDSWEEP_ASSIGN(
-      const ModelSpec model, load_model("llama-3-8b", session.installation.presets));
+  SHARDSWEEP_ASSIGN(const ModelSpec model, load_model("llama-3-8b", session.installation.presets));
   auto said = Checking(name, file, model).check();
   if (names.size() == 3) {
     SHARDSWEEP_ASSIGN(const auto of_log, check_log(file, names[2]));
@@ -296,13 +297,13 @@ Result<ExitCode> check_trainer(const Session& session) {
       {"state", [](const Said& one) { return one.state; }},
       {"how", [](const Said& one) { return one.how; }}};
   const TableStyle style = table_style(session);
-  SHARDSWEEP_TRY(print_result(
-      style.format == Format::table ? said_text(said) : view_text(view, said, style)));
+  SHARDSWEEP_TRY(
+      print_result(style.format == Format::table ? said_text(said) : view_text(view, said, style)));
   const auto wrong =
       std::count_if(said.begin(), said.end(), [](const Said& one) { return one.is_wrong; });
   if (file.layout.form == WordsForm::none)
-    say(fmt::format("{} has no sections 'layout' and 'words': --emit and --from-args can't use it.",
-        name));
+    say(fmt::format(
+        "{} has no sections 'layout' and 'words': --emit and --from-args can't use it.", name));
   if (wrong > 0)
     say(fmt::format("{} of these {} wrong: capitals mark {}.", wrong, wrong == 1 ? "is" : "are",
         wrong == 1 ? "it" : "them"));
@@ -329,7 +330,8 @@ extern const Command command_trainers{.name = "trainers",
     .declare =
         [](Grammar& grammar) {
           grammar.option("words", grammar.options().names, "check FILE LOG",
-              "With check: a trainer's file, or a trainer that is known, is tried on 20 layouts; and "
+              "With check: a trainer's file, or a trainer that is known, is tried on 20 layouts; "
+              "and "
               "on a log, if one is named.");
           grammar.format();
         },
