@@ -226,8 +226,9 @@ Result<void> check_piece(
   if (!read) return refuse(read.error().what);
   for (const auto name : *read) {
     if (std::find(names.begin(), names.end(), name) == names.end())
-      return refuse(fmt::format("unknown name {}{}", in_quotes(name),
-          nearest(name, names).empty() ? "" : did_you_mean(name, names)));
+      return refuse(nearest(name, names).empty()
+              ? fmt::format("unknown name '{0}', and a word stands in quotes: ''{0}''", name)
+              : fmt::format("unknown name {}{}", in_quotes(name), did_you_mean(name, names)));
   }
   return {};
 }

@@ -198,7 +198,9 @@ void warn_of_excludes(
   for (std::size_t i = 0; i < sweep.excludes.size(); ++i) {
     const auto removed = judge.removed()[i];
     all += removed;
-    if (removed == 0) {
+    // Rules of a trainer's file are of all sweeps of it: one that leaves nothing out is no slip.
+    const bool is_own = sweep.excludes[i].position.file == sweep.position.file;
+    if (removed == 0 && is_own) {
       warnings.push_back(fmt::format("exclude '{}' matched none of the {}.", sweep.excludes[i].when,
           counted(asked - all, "feasible point")));
     } else if (removed == asked) {

@@ -6,6 +6,7 @@
 #include "config/sweep_reader.hpp"
 #include "sweep/trainer_command.hpp"
 #include "text/characters.hpp"
+#include "text/expression.hpp"
 #include "text/nearest.hpp"
 #include "text/units.hpp"
 #include "trainer/judge_log.hpp"
@@ -295,6 +296,19 @@ std::string SweepReader::trainer_program(const std::string& word) const {
   return fs::absolute(beside).lexically_normal().string();
 }
 
+namespace {
+
+/// A condition of a trainer's file may name values of that file, which no exclusion knows.
+bool names_axes_alone(std::string_view condition) {
+  const auto names = names_of_expression(condition);
+  return names && std::all_of(names->begin(), names->end(), [](std::string_view name) {
+    const AxisInfo* axis = find_axis(name);
+    return (axis != nullptr && axis->name == name) || name == "experts" || name == "layers";
+  });
+}
+
+}  // namespace
+
 void SweepReader::read_own_trainer(const YamlNode& node) {
   const auto own = presets_.trainer(node);
   if (!own) return;
@@ -314,6 +328,12 @@ void SweepReader::read_own_trainer(const YamlNode& node) {
         {rule.when, rule.source.empty() ? rule.why : fmt::format("{} ({})", rule.why, rule.source),
             own->positions[i]});
   }
+  // What --emit can't say is not run either: it would stand under a wrong label.
+  for (const NamedText& lacked : own->file.layout.lacks)
+    if (names_axes_alone(lacked.text))
+      sweep_.excludes.push_back(
+          {lacked.text, fmt::format("{} has no words for {}", stem, lacked.name),
+              SourcePosition{own->path, 1, 1}});
 }
 
 void SweepReader::read_trainer_log(const YamlNode& map) {

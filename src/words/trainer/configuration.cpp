@@ -8,6 +8,7 @@
 #include "trainer/settings.hpp"
 #include "trainer/shell_script.hpp"
 #include "trainer/trainer_file.hpp"
+#include "trainer/trainers.hpp"
 
 #include <shardsweep/axis_table.hpp>
 #include <shardsweep/point.hpp>
@@ -40,8 +41,10 @@ Result<void> check_whose(
   if (std::none_of(words.deciding.begin(), words.deciding.end(),
           [&](const std::string& word) { return settings.plain(word) != nullptr; }))
     return fault(FaultKind::invalid_input,
-        fmt::format("none of {}'s words for a layout is in it ('shardsweep help words' lists them)",
-            trainer));
+        fmt::format("none of {}'s words for a layout is in it ('shardsweep {}' lists them)",
+            trainer,
+            find_trainer(trainer) == nullptr ? fmt::format("trainers check {}", trainer)
+                                             : "help words"));
   for (const std::string_view axis : degrees) {
     for (const std::string_view other : configurable_trainers()) {
       const std::string_view word = word_of_axis(other, axis);

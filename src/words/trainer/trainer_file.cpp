@@ -51,6 +51,22 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// `maps`: a map, or a list of maps.
+enum class SectionKind : std::uint8_t { text, list, maps };
+struct Section {
+  std::string_view name;
+  SectionKind kind;
+};
+constexpr auto sections = std::to_array<Section>(
+    {{"title", SectionKind::text}, {"versions", SectionKind::maps}, {"prints", SectionKind::maps},
+        {"alone", SectionKind::maps}, {"snapshot", SectionKind::maps}, {"trees", SectionKind::maps},
+        {"log", SectionKind::list}, {"log_of", SectionKind::text}, {"rules", SectionKind::maps},
+        {"rules_of", SectionKind::text}, {"refuses", SectionKind::maps},
+        {"refuses_of", SectionKind::text}, {"copies_kv_heads", SectionKind::text},
+        {"tested", SectionKind::maps}, {"layout", SectionKind::maps}, {"values", SectionKind::list},
+        {"words", SectionKind::list}, {"lacks", SectionKind::list}, {"reads", SectionKind::list},
+        {"also", SectionKind::list}, {"start", SectionKind::maps}});
+
 /// Fills a TrainerFile value by value. What is wrong is noted, and left out.
 class FileReader {
  public:
@@ -85,30 +101,31 @@ class FileReader {
     note(fmt::format("unknown {} {}{}", what, in_quotes(name), meant.empty() ? all : meant),
         Blamed::key);
   }
+  void note_unknown_section() {
+    std::vector<std::string_view> known;
+    for (const Section& section : sections)
+      known.push_back(section.name);
+    note_unknown("key", section_, "a trainer's file", known);
+  }
   void note_fault(const Result<void>& checked) {
     if (!checked) note(checked.error().what);
   }
 
   void take(const TableValue& value) {
-    constexpr std::array<std::string_view, 6> of_lists{
-        "log", "also", "words", "values", "lacks", "reads"};
-    constexpr std::array<std::string_view, 10> of_maps{"versions", "prints", "alone", "snapshot",
-        "trees", "rules", "refuses", "tested", "layout", "start"};
-    constexpr std::array<std::string_view, 5> of_texts{
-        "title", "log_of", "rules_of", "refuses_of", "copies_kv_heads"};
     section_ = value.section;
-    const bool is_text = is_one_of(section_, of_texts);
-    if (!is_text && !is_one_of(section_, of_lists) && !is_one_of(section_, of_maps)) {
-      if (value.key.empty() && !value.fresh)
-        note_unknown("key", section_, "a trainer's file",
-            {"title", "versions", "prints", "alone", "snapshot", "trees", "log", "log_of", "rules",
-                "rules_of", "refuses", "refuses_of", "tested", "layout", "values", "words", "lacks",
-                "reads", "also", "start", "copies_kv_heads"});
-    } else if (value.key.empty() && !value.fresh) {
+    const auto* section = std::find_if(
+        sections.begin(), sections.end(), [&](const Section& one) { return one.name == section_; });
+    const bool is_head = value.key.empty() && !value.fresh;
+    if (section == sections.end()) {
+      if (is_head) note_unknown_section();
+      return;
+    }
+    const bool is_text = section->kind == SectionKind::text;
+    if (is_head) {
       if (is_text)
         begin(value.text);
       else if (!value.text.empty())
-        note(is_one_of(section_, of_lists) ? "expected a list" : "expected a map");
+        note(section->kind == SectionKind::list ? "expected a list" : "expected a map");
     } else if (section_ == "log" || section_ == "also") {
       (section_ == "log" ? file_.patterns : file_.layout.also).push_back(value.text);
     } else if (is_text || value.key.empty()) {
@@ -196,7 +213,7 @@ class FileReader {
         note(fmt::format(
             "no form is called {}; the forms are {}", in_quotes(value), forms_of_words));
     } else if (const auto known = fields(); known.contains(key)) {
-      if (section_ == "reads" && key == "when") check_condition(value, false);
+      if (key == "when") check_condition(value, false);
       *known.find(key)->second = value;
     } else {
       std::vector<std::string_view> all;

@@ -12,6 +12,7 @@
 #include "show/column.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/characters.hpp"
+#include "text/expression.hpp"
 #include "text/numbers.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
@@ -32,6 +33,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,7 +59,7 @@ Result<ExitCode> list_trainers(const Session& session) {
 
 /// One thing that a file says or does not say.
 struct Said {
-  std::string part;  ///< axis, model, rule, layout, log
+  std::string part;  ///< axis, reads, model, rule, layout, log
   std::string name;
   std::string state;
   std::string how;
@@ -91,6 +93,7 @@ class Checking {
 
   std::vector<Said> check() {
     if (file_.layout.form != WordsForm::none) add_axes();
+    add_other_words();
     if (!file_.start.rest.empty()) add_model();
     for (const TrainerRule& rule : file_.rules)
       said_.push_back({"rule", rule.when, "left out", rule.why});
@@ -121,6 +124,32 @@ class Checking {
       else
         said_.push_back({"axis", std::string(axis.name), follows ? "follows" : "has no word",
             follows ? "from the other numbers" : fmt::format("{} alone", *usual)});
+    }
+  }
+
+  /// Names that lines of `reads` give no value: other words of the configuration, or a slip of the
+  /// pen, after which the line is passed over.
+  void add_other_words() {
+    std::set<std::string, std::less<>> known{"gpus", "true", "false", std::string(batch_name)};
+    for (const LayoutWord& word : file_.layout.words) {
+      known.insert(bare_name(word.word));
+      known.insert(bare_name(file_.layout.name_of(word)));
+    }
+    for (const AxisInfo& axis : axis_table)
+      known.emplace(axis.name);
+    for (const LayoutReading& line : file_.layout.reads)
+      known.insert(line.name);
+    for (const LayoutReading& line : file_.layout.reads) {
+      auto names = placeholders_in(line.text);
+      if (const auto more = names_of_expression(line.when); more && !line.when.empty())
+        names.insert(names.end(), more->begin(), more->end());
+      for (std::string_view name : names) {
+        for (const std::string_view asks : {asks_if_there, asks_if_on})
+          if (name.starts_with(asks)) name.remove_prefix(asks.size());
+        if (known.emplace(name).second)
+          said_.push_back({"reads", std::string(name), "looked for",
+              "neither an axis nor a word or line above"});
+      }
     }
   }
 
@@ -249,9 +278,10 @@ Result<std::vector<Said>> check_log(const TrainerFile& file, const std::string& 
 
 /// For people: whole lines, whatever the terminal's width, since words of a layout are long.
 std::string said_text(const std::vector<Said>& said) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> headings{
-      {{"axis", "Axes"}, {"model", "Model"}, {"rule", "Layouts that it does not start"},
-          {"layout", "Layouts in its words"}, {"log", "Log"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> headings{
+      {{"axis", "Axes"}, {"reads", "Other words that it reads"}, {"model", "Model"},
+          {"rule", "Layouts that it does not start"}, {"layout", "Layouts in its words"},
+          {"log", "Log"}}};
   std::string text;
   for (const auto& [part, heading] : headings) {
     std::string lines;
