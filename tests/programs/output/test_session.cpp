@@ -72,7 +72,7 @@ struct Newcomer {
 /// Whether a daemon still runs, and a job still ends, when the next command comes is chance.
 std::string without_chance(std::string text) {
   static const std::regex daemon{
-      "(started a daemon: …|daemon: .*|A daemon is running\\.|no daemon runs.*)\n"};
+      "(started a daemon: …|daemon: .*|A daemon is running\\.|[Nn]o daemon (is running|runs).*)\n"};
   static const std::regex ends{"Its trials have ended\\. Waiting for its last job to end\\.\n"};
   // Nor what it waits for when it is looked at.
   static const std::regex waits{"even: even-n1_[0-9a-f]+:[^$]*?(yet|nodes|back)\n"};
