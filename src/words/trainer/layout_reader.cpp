@@ -116,20 +116,20 @@ class LayoutReader {
   }
 
   Result<void> take_words() {
-    for (const LayoutWord& word : words_.words) {
-      const Setting* there = told(word);
-      if (word.is_beside || there == nullptr) continue;
-      if (is_unset(there->value) && !(words_.form == WordsForm::flags && !word.value)) continue;
-      if (word.is_as_it_stands()) {
-        SHARDSWEEP_TRY(set(word.axis, there->value, there->word));
-      } else if (const auto given = value_given_by(word.condition)) {
-        const bool is_switch = !word.value || word.value == "true";
-        if (has_variable(there->value)) return no_value(there->word, there->value);
-        const bool holds = is_switch ? is_set(there->value) : there->value == *word.value;
-        if (holds) SHARDSWEEP_TRY(set(given->name, given->text, there->word));
-      }
-    }
+    for (const LayoutWord& word : words_.words)
+      if (const Setting* there = told(word); there != nullptr && !word.is_beside)
+        SHARDSWEEP_TRY(take_word(word, *there));
     return {};
+  }
+  Result<void> take_word(const LayoutWord& word, const Setting& there) {
+    if (is_unset(there.value) && !(words_.form == WordsForm::flags && !word.value)) return {};
+    if (word.is_as_it_stands()) return set(word.axis, there.value, there.word);
+    const auto given = value_given_by(word.condition);
+    if (!given) return {};
+    if (has_variable(there.value)) return no_value(there.word, there.value);
+    const bool is_switch = !word.value || word.value == "true";
+    const bool holds = is_switch ? is_set(there.value) : there.value == *word.value;
+    return holds ? set(given->name, given->text, there.word) : Result<void>();
   }
 
   Result<void> set(std::string_view name, std::string_view text, std::string_view word) {

@@ -103,6 +103,7 @@ class FileReader {
   }
   void note_unknown_section() {
     std::vector<std::string_view> known;
+    known.reserve(sections.size());
     for (const Section& section : sections)
       known.push_back(section.name);
     note_unknown("key", section_, "a trainer's file", known);
