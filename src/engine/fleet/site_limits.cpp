@@ -40,7 +40,7 @@ std::vector<std::string> partitions_of(const SweepFacts& facts, std::int32_t nod
 
 using Partitions = std::map<std::string, PartitionSeen>;
 
-/// Those of them that Slurm names; of none if it does not name them all.
+/// The partitions for so many nodes, as Slurm describes them; empty if one of them is unknown.
 std::vector<const Partitions::value_type*> partitions_seen(
     const SweepFacts& facts, std::int32_t nodes) {
   std::vector<const Partitions::value_type*> seen;

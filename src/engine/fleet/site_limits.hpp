@@ -79,10 +79,10 @@ class SiteLimits {
   WallClock clock_;
 };
 
-/// What the site file says about the partitions of a sweep and what is asked of them.
+/// Fills in the sbatch options of the site file: partitions, account, QOS, GPUs and memory.
 void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts);
-/// What such a job would ask of its partition in vain, for ever: "4 nodes, and partition 'main' has
-/// 2". None: nothing, or Slurm has not said.
+/// Reason why a job of so many nodes would wait for ever: "4 nodes, and partition 'main' has 2".
+/// None if it can start, or Slurm has not said.
 [[nodiscard]] std::optional<std::string> beyond_partition(
     const SweepFacts& facts, std::int32_t nodes);
 /// The same of wall time: an attempt needs `least_s` at least.

@@ -141,7 +141,8 @@ std::optional<std::string> count_start(Fold fold, const Policy& policy,
   }
   sweep.done();
   if (!paused) return paused;
-  // Nothing is decided for a paused sweep: what has paused it is out before anybody reads of it.
+  // Nodes are judged first: nothing is decided for a paused sweep, and its nodes have to be left
+  // out before anybody reads that it is paused.
   judge_nodes(fold, policy);
   fold.world.record(
       AddEvent{.at = fold.now, .sweep = sweep->id, .kind = EventKind::paused, .detail = *paused});

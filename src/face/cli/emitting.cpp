@@ -105,16 +105,6 @@ std::string head_of(const Emitted& one) {
   return fmt::format("{}: {} on {}", one.name, one.model, counted(one.point.layout.world(), "GPU"));
 }
 
-/// JSON without the blanks that begin its lines.
-std::string on_one_line(std::string_view json) {
-  std::string text;
-  for (const std::string_view line : split(json, '\n')) {
-    const std::string_view words = trimmed(line);
-    if (!words.empty()) text += (text.empty() ? "" : " ") + std::string(words);
-  }
-  return text;
-}
-
 Result<std::string> block_of(const Session& session, const Emitted& one, bool several) {
   const std::string& words = session.options.trainer.emit;
   const std::string head = head_of(one);
@@ -244,6 +234,15 @@ class StoredSweeps {
 };
 
 }  // namespace
+
+std::string on_one_line(std::string_view configuration) {
+  std::string text;
+  for (const std::string_view line : split(configuration, '\n')) {
+    const std::string_view words = trimmed(line);
+    if (!words.empty()) text += (text.empty() ? "" : " ") + std::string(words);
+  }
+  return text;
+}
 
 Result<void> know_trainer(const std::string& name) {
   const bool is_known = layout_words_of(name).form != WordsForm::none;

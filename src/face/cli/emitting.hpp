@@ -20,6 +20,9 @@ namespace shardsweep {
 
 class Grammar;
 
+/// A configuration without line ends and the blanks that begin its lines.
+[[nodiscard]] std::string on_one_line(std::string_view configuration);
+
 /// Reads a trainer's file of the user, which is known by its name from then on; other names are
 /// those of trainers that are built in.
 [[nodiscard]] Result<void> know_trainer(const std::string& name);

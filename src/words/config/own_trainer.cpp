@@ -92,20 +92,6 @@ class FlatFile {
   std::vector<Place> places_;
 };
 
-/// For each rule of a file the place that errors of its condition name.
-std::vector<SourcePosition> places_of_rules(const FlatFile& flat) {
-  std::vector<SourcePosition> places;
-  for (std::size_t i = 0; i < flat.values().size(); ++i) {
-    const TableValue& value = flat.values()[i];
-    const auto place = position_of(flat.node_of(i, Blamed::item));
-    if (value.section == "rules_of")
-      places.resize(places.size() + trainer_file(value.text).rules.size(), place);
-    else if (value.section == "rules" && value.fresh)
-      places.push_back(place);
-  }
-  return places;
-}
-
 void check_patterns(const FlatFile& flat, Mistakes& mistakes) {
   for (std::size_t i = 0; i < flat.values().size(); ++i) {
     const TableValue& value = flat.values()[i];
@@ -123,8 +109,10 @@ std::optional<OwnTrainer> read_own_trainer(const YamlNode& root, Mistakes& mista
   const auto before = mistakes.count();
   const FlatFile flat(root, mistakes);
   std::vector<TrainerMistake> found;
-  OwnTrainer own{
-      root.source->name(), read_trainer_file(flat.values(), found), places_of_rules(flat)};
+  OwnTrainer own{root.source->name(), read_trainer_file(flat.values(), found), {}};
+  own.positions.reserve(own.file.rules.size());
+  for (const TrainerRule& rule : own.file.rules)
+    own.positions.push_back(position_of(flat.node_of(rule.at, Blamed::item)));
   for (const TrainerMistake& mistake : found) {
     const YamlNode& at = flat.node_of(mistake.at, mistake.blamed);
     mistakes.add(at, fault_at(at, mistake.what));

@@ -80,10 +80,9 @@ class FileReader {
   TrainerFile read(std::span<const TableValue> values) {
     for (; at_ < values.size(); ++at_)
       take(values[at_]);
-    for (const auto& [rule, at] : rules_) {
-      if (rule.when.empty()) note({at, Blamed::item, "missing key 'when' in a rule"});
-      if (rule.why.empty()) note({at, Blamed::item, "missing key 'why' in a rule"});
-      file_.rules.push_back(rule);
+    for (const TrainerRule& rule : file_.rules) {
+      if (rule.when.empty()) note({rule.at, Blamed::item, "missing key 'when' in a rule"});
+      if (rule.why.empty()) note({rule.at, Blamed::item, "missing key 'why' in a rule"});
     }
     file_.layout.deciding = deciding_words(file_.layout);
     return std::move(file_);
@@ -157,8 +156,10 @@ class FileReader {
       note(fmt::format(
           "no trainer is called {}{}", in_quotes(value), did_you_mean(value, served())));
     } else if (section_ == "rules_of") {
-      for (const TrainerRule& rule : read_built_in(value).rules)
-        rules_.emplace_back(rule, at_);
+      for (TrainerRule rule : read_built_in(value).rules) {
+        rule.at = at_;
+        file_.rules.push_back(std::move(rule));
+      }
     } else if (section_ == "refuses_of") {
       append(file_.refuses, read_built_in(value).refuses);
     } else {
@@ -188,7 +189,7 @@ class FileReader {
   }
 
   void set(std::string_view key, const std::string& value, bool fresh) {
-    if (fresh && section_ == "rules") rules_.emplace_back(TrainerRule{}, at_);
+    if (fresh && section_ == "rules") file_.rules.push_back({.at = at_});
     if (fresh && section_ == "refuses") file_.refuses.emplace_back();
     if (fresh && section_ == "trees") file_.trees.emplace_back();
     if (fresh && section_ == "tested") file_.tested.emplace_back();
@@ -264,8 +265,8 @@ class FileReader {
           {"recompute", &start.recompute}, {"constants", &start.constants}, {"axes", &start.axes},
           {"text", &start.rest}};
     }
-    if (section_ == "rules" && !rules_.empty()) {
-      TrainerRule& rule = rules_.back().first;
+    if (section_ == "rules" && !file_.rules.empty()) {
+      TrainerRule& rule = file_.rules.back();
       return {{"when", &rule.when}, {"why", &rule.why}, {"source", &rule.source}};
     }
     if (section_ == "refuses" && !file_.refuses.empty()) {
@@ -290,8 +291,7 @@ class FileReader {
   }
 
   TrainerFile file_;
-  std::vector<std::pair<TrainerRule, std::size_t>> rules_;  // with where each begins
-  std::vector<std::string> names_;                          // that texts and conditions may use
+  std::vector<std::string> names_;  // that texts and conditions may use
   std::vector<TrainerMistake>& mistakes_;
   std::string_view section_;
   std::size_t at_ = 0;

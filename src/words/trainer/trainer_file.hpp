@@ -22,6 +22,7 @@ struct TrainerRule {
   std::string when;  ///< expression that is true where it does not start
   std::string why;
   std::string source;  ///< where it says so: file, line, commit
+  std::size_t at = 0;  ///< index of the value that begins it, or that names the trainer it is of
 };
 
 /// A word that changes memory or speed, and that no axis says.

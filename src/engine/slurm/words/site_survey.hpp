@@ -28,7 +28,7 @@ struct Partition {
 [[nodiscard]] Result<std::vector<Partition>> parse_partitions(std::string_view text);
 /// Groups of unequal nodes as one partition.
 [[nodiscard]] std::vector<Partition> joined(const std::vector<Partition>& groups);
-/// Of a time limit as sinfo writes it, such as 1:00 or 1-00:00:00; 0: there is none.
+/// Seconds of a time limit as sinfo writes it, such as 1:00 or 1-00:00:00; 0: no limit.
 [[nodiscard]] double seconds_of(std::string_view time_limit);
 /// MiB of a size as Slurm takes it: 64G, 512 (these are MiB), 1T.
 [[nodiscard]] std::int64_t mebibytes_of(std::string_view size);

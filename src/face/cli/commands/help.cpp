@@ -9,6 +9,9 @@
 
 #include <shardsweep/reference.hpp>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,8 +70,8 @@ extern const Command command_help{
           Options& options = grammar.options();
           grammar
               .option("topic", options.names, "TOPIC",
-                  "A command, or keys, axes, units, words, site, schema, columns. Default: all "
-                  "commands.")
+                  fmt::format(
+                      "A command, or {}. Default: all commands.", fmt::join(help_topics, ", ")))
               .times(0, 1);
           grammar.flag("--markdown", options.help.markdown,
               "Print keys, axes, units, site or columns as Markdown.");

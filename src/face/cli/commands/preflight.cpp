@@ -106,7 +106,7 @@ std::vector<std::string> nodes_with(const Table& checks, std::string_view verdic
   return names;
 }
 
-/// What could not be judged of some node, by its check, and why: "clocks (no GPUs); gemm (2.1
+/// Checks that could not be judged on some node, with the reason: "clocks (no GPUs); gemm (2.1
 /// GFLOP/s, and fewer than 3 nodes …)". Empty: all was judged.
 std::string not_judged(const Table& checks) {
   std::map<std::string, std::string> names;  // by the reason

@@ -14,7 +14,6 @@
 #include "text/characters.hpp"
 #include "text/expression.hpp"
 #include "text/numbers.hpp"
-#include "text/pieces.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/judge_log.hpp"
@@ -65,14 +64,6 @@ struct Said {
   std::string how;
   bool is_wrong = false;
 };
-
-/// How a layout stands in words, on one line.
-std::string on_a_line(std::string_view text) {
-  std::string line;
-  for (const std::string_view one : split(text, '\n'))
-    if (!trimmed(one).empty()) line += (line.empty() ? "" : " ") + std::string(trimmed(one));
-  return line;
-}
 
 /// One reason of many that differ by their numbers alone.
 std::string without_numbers(std::string_view why) {
@@ -207,9 +198,9 @@ class Checking {
     const TrainerLayout layout = layout_of_point(point, model_);
     const auto again = read_and_written(text, layout);
     const bool same = again && *again == text;
-    std::string how = on_a_line(text);
+    std::string how = on_one_line(text);
     if (!again) how += " -> " + again.error().what;
-    if (again && !same) how += " -> " + on_a_line(*again);
+    if (again && !same) how += " -> " + on_one_line(*again);
     said_.push_back({"layout", layout_text(layout), same ? "read back" : "READ AS ANOTHER",
         std::move(how), !same});
   }
