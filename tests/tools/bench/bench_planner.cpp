@@ -27,6 +27,19 @@ using namespace shardsweep::bench;
 
 constexpr SearchUntil own_stop{.regret = 0.01, .confidence = 0.95};
 
+/// What a search said at its stop, and whether it was true.
+struct Claim {
+  int sure = 0;  ///< in percent
+  bool is_true = false;
+};
+
+/// Percents that are judged together, both included.
+struct Bin {
+  int from = 0;
+  int to = 0;
+};
+constexpr std::array<Bin, 3> bins{{{95, 96}, {97, 98}, {99, 99}}};
+
 /// One seed, all cells.
 struct Score {
   double runs = 0;              ///< to within 1 %, of the points of cells with a best
@@ -36,7 +49,7 @@ struct Score {
   double near_out = 0;          ///< rows within 5 % of their cell's best that no order would launch
   double good_out = 0;          ///< completed rows that no order would launch
   std::vector<double> regrets;  ///< at the stop, of each cell with a best
-  std::vector<bool> claims;     ///< whether the stop was right, of cells that made a claim
+  std::vector<Claim> claims;    ///< of cells that spared something
 };
 
 /// A cell and what happened in it.
@@ -110,6 +123,15 @@ double near_left_out(const ReplayedCell& story) {
       }));
 }
 
+/// How sure the search was, by its own sentence; 0: it said nothing.
+int sure_of(const ReplayedCell& story) {
+  constexpr std::string_view head = "Search stopped: ";
+  for (const auto& left : story.left_out) {
+    if (left.why.starts_with(head)) return std::atoi(left.why.c_str() + head.size());
+  }
+  return 0;
+}
+
 /// The launches until one is within 1 % of the best, on average, of somebody who knows all
 /// speeds, but not which of the rows that look alike has which. In a random order of `alike`
 /// rows the first of `good` ones is number (alike + 1) / (good + 1).
@@ -163,7 +185,8 @@ Score score_of(const Case& c, const Refits& refits) {
     all += cell.exhaustive_gpu_hours;
     if (!cell.regret_at_stop) continue;
     score.regrets.push_back(*cell.regret_at_stop);
-    if (cell.spared > 0) score.claims.push_back(*cell.regret_at_stop <= own_stop.regret);
+    if (const int sure = sure_of(story); sure > 0)
+      score.claims.push_back({sure, *cell.regret_at_stop <= own_stop.regret});
   }
   score.stop /= std::max(all, 1e-9);
   return score;
@@ -242,9 +265,21 @@ double share_within(const std::vector<double>& regrets, double most) {
   return regrets.empty() ? 1 : static_cast<double>(within) / static_cast<double>(regrets.size());
 }
 
+/// "97/98" of a bin: so many percent of its claims were true, of so many.
+std::string truth_text(const std::vector<Claim>& claims, const Bin& bin) {
+  const auto is_in = [&](const Claim& claim) {
+    return bin.from <= claim.sure && claim.sure <= bin.to;
+  };
+  const auto all = std::count_if(claims.begin(), claims.end(), is_in);
+  const auto kept = std::count_if(claims.begin(), claims.end(),
+      [&](const Claim& claim) { return is_in(claim) && claim.is_true; });
+  if (all == 0) return "-";
+  return fmt::format("{:.0f}/{}", 100 * static_cast<double>(kept) / static_cast<double>(all), all);
+}
+
 void print_scores(const std::string& name, const std::vector<Score>& scores) {
   std::vector<double> regrets;
-  std::vector<bool> claims;
+  std::vector<Claim> claims;
   for (const auto& score : scores) {
     regrets.insert(regrets.end(), score.regrets.begin(), score.regrets.end());
     claims.insert(claims.end(), score.claims.begin(), score.claims.end());
@@ -253,9 +288,6 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
   const auto count = regrets.size();
   const double late = count == 0 ? 0 : regrets[(count * 95 + 99) / 100 - 1];
   const double most = count == 0 ? 0 : regrets.back();
-  const auto kept = std::count(claims.begin(), claims.end(), true);
-  const double truth =
-      claims.empty() ? 1 : static_cast<double>(kept) / static_cast<double>(claims.size());
   const auto runs = over(scores, &Score::runs);
   const auto least = over(scores, &Score::least);
   const auto hours = over(scores, &Score::hours);
@@ -265,11 +297,11 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
   fmt::print(
       "{:<26} {:>5.2f} {:>6.2f} {:>6.2f}   {:>5.2f} {:>6.2f}   {:>5.1f} {:>6.1f}   {:>5.2f} "
       "{:>6.2f} "
-      "{:>6.1f}   {:>5.1f} {:>5}   {:>5.2f} {:>3.0f}   {:>5.1f} {:>4.0f}\n",
+      "{:>6.1f}   {:>8} {:>8} {:>8}   {:>5.2f} {:>3.0f}   {:>5.1f} {:>4.0f}\n",
       name, 100 * runs.mean, 100 * runs.worst, 100 * least.mean, 100 * hours.mean,
       100 * hours.worst, 100 * stop.mean, 100 * stop.worst, 100 * late, 100 * most,
-      100 * share_within(regrets, 0.02), 100 * truth, claims.size(), near_out.mean, near_out.worst,
-      good_out.mean, good_out.worst);
+      100 * share_within(regrets, 0.02), truth_text(claims, bins[0]), truth_text(claims, bins[1]),
+      truth_text(claims, bins[2]), near_out.mean, near_out.worst, good_out.mean, good_out.worst);
   std::fflush(stdout);
 }
 
@@ -433,10 +465,10 @@ int main(int count, char** values) {
   fmt::print(
       "                           runs to 1 %            hours to 1 %    hours to stop   "
       "regret at "
-      "stop      95 % said     good left out (%)\n"
+      "stop        true of claims, by %      good left out (%)\n"
       "what the planner lacks      mean  worst  least     mean  worst     mean  worst    95 %  "
       "worst  "
-      "<=2 %   true  cells   near max    all  max\n");
+      "<=2 %      95-96    97-98       99   near max    all  max\n");
   if (!arguments.folder.empty()) {
     for (const auto& table : tables_of(arguments.folder, arguments.table))
       print_bench(&table, arguments);
