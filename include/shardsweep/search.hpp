@@ -44,9 +44,6 @@ struct SearchRules {
   /// After an OOM, larger micro-batches of the same lane end skipped (1,143 such runs of the
   /// Ultra-Scale Playbook's 4,104, none succeeded).
   bool micro_batch = true;
-  /// With fewer micro-batches than pipeline stages - 1, a layout runs after all others (259
-  /// such runs there, none succeeded).
-  bool grad_accum = true;
   /// After an OOM, a layout of the same software and mechanisms with nothing smaller ends
   /// skipped, where a search is. So does one that fits with less than 0.3 % by the memory of
   /// runs so far; what is measured later may take that back.
@@ -57,7 +54,6 @@ struct SearchRules {
 template <>
 inline constexpr auto described<SearchRules> = Entries{
     Key{"micro_batch", &SearchRules::micro_batch, {KeyType::boolean, "after an OOM, skip larger micro-batches of the same layout"}},
-    Key{"grad_accum", &SearchRules::grad_accum, {KeyType::boolean, "run pipelines with too few micro-batches last"}},
     Key{"memory", &SearchRules::memory, {KeyType::boolean, "skip layouts that need as much as one that ran out of memory, or that fit with less than 0.3 %"}},
 };
 // clang-format on

@@ -36,7 +36,6 @@ struct Candidate {
   std::vector<Read> reads;            ///< one, if nothing of it is unknown
   std::optional<std::size_t> look{};  ///< of CellReadings: others may look like it
   Status status = Status::waiting;
-  bool late = false;             ///< a named rule says that it most likely fails
   std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
 
   // What is believed of it, by what had been measured when it was last looked at.
@@ -44,7 +43,6 @@ struct Candidate {
   std::vector<SpeedGuess> speeds;  ///< of each read, with and without retries
   double mean = 0;                 ///< of all of them, as in_one()
   double sigma = 0;
-  double known = 0;   ///< ResidualModel::Belief::known of the likeliest
   double fits = 1;    ///< chance that memory suffices
   double better = 1;  ///< chance that it is worth a run
   double value = 0;   ///< ln of what its run is worth
@@ -66,12 +64,10 @@ class OwnRuns {
   void start() { ++started_; }
   void put_back() { --started_; }
   /// One ended, or will never run: what was skipped or cancelled was no run.
-  void end(std::size_t number, bool late, const SearchNews& news) {
+  void end(std::size_t number, const SearchNews& news) {
     if (news.outcome == Outcome::skipped || news.outcome == Outcome::cancelled) return;
     const bool completed = news.outcome == Outcome::completed;
     if (completed || news.outcome == Outcome::oom) ++judged_;
-    if (late) ++late_.tried;
-    if (late && completed) ++late_.worked;
     if (!completed || news.cut_short || news.tokens_per_s_per_gpu <= 0) return;
     const double speed = std::log(news.tokens_per_s_per_gpu);
     if (best_ && *best_ >= speed) return;
@@ -85,24 +81,12 @@ class OwnRuns {
   [[nodiscard]] const std::optional<CellLeader>& leader() const { return leader_; }
   /// ln of the leader's tokens/s per GPU.
   [[nodiscard]] const std::optional<double>& best() const { return best_; }
-  /// The chance that a point runs if it fits: what a rule puts late has what the rule's runs
-  /// had.
-  [[nodiscard]] double chance_to_run(const Candidate& candidate) const {
-    return candidate.late ? late_.worked / late_.tried : 1;
-  }
 
  private:
-  /// Before any is known: none of 259 published runs worked.
-  struct LateRuns {
-    double worked = 0.05;
-    double tried = 10;
-  };
-
   std::int64_t started_ = 0;
   std::int64_t judged_ = 0;
   std::optional<double> best_;
   std::optional<CellLeader> leader_;
-  LateRuns late_;
 };
 
 }  // namespace shardsweep

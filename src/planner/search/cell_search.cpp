@@ -57,7 +57,7 @@ std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) cons
 
 /// The chance that no retries slow it down although they are predicted. They follow from an
 /// estimate of its memory, which is in doubt: believed without one, it makes a layout that has
-/// room look half as fast, or worse, and only runs of the same estimate say so.
+/// room look half as fast, or worse.
 double CellSearch::unslowed(const Candidate::Read& read) const {
   return read.slowed > 0 ? memory_.roomy(read.bounds) : 0;
 }
@@ -104,7 +104,6 @@ void CellSearch::settle(Candidate& candidate, const Believed& believed) const {
     if (weights[i] < negligible * *likeliest) continue;
     const auto& read = candidate.reads[i];
     const auto belief = believed(read.site);
-    if (i == candidate.likeliest) candidate.known = belief.known;
     const double roomy = unslowed(read);
     if (roomy > negligible)
       candidate.speeds.push_back(
@@ -130,11 +129,8 @@ std::size_t CellSearch::add(SearchPoint point) {
   candidate.reads = reads_of(candidate.is);
   if (candidate.reads.size() > 1) candidate.look = readings_.add(candidate.is);
   settle(candidate, [this](const ResidualSite& site) { return speed_.before(site); });
-  candidate.late = settings_.rules.grad_accum &&
-      candidate.is.point.layout.grad_accum < candidate.is.point.layout.pp - 1;
   candidates_.push_back(std::move(candidate));
   stale_ = true;
-  stop_.forget();
   return candidates_.size() - 1;
 }
 
@@ -148,7 +144,6 @@ void CellSearch::start(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
   set(candidates_[number], Status::started);
   runs_.start();
-  stop_.forget();
 }
 
 void CellSearch::put_back(std::size_t number) {
@@ -160,13 +155,11 @@ void CellSearch::put_back(std::size_t number) {
   // What was spared has no place in the order.
   if (status == Status::spared) stale_ = true;
   set(candidate, Status::waiting);
-  stop_.forget();
 }
 
 void CellSearch::spare(std::size_t number) {
   if (candidates_[number].status != Status::waiting) return;
   set(candidates_[number], Status::spared);
-  stop_.forget();
 }
 
 void CellSearch::end(std::size_t number, const SearchNews& news) {
@@ -178,7 +171,7 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
       "no point of a cell is started twice", number, runs_.started(), candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
   hear(candidate, news, own_cell);
-  runs_.end(number, candidate.late, news);
+  runs_.end(number, news);
   if (news.outcome == Outcome::oom) hear_oom({candidate.is, number, 0});
   if (news.outcome == Outcome::completed) memory_.hear_fitting(candidate.is);
 }
@@ -258,7 +251,6 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
   const auto& reads = candidate.reads;
   if (cell != own_cell) speed_.count_other();
   stale_ |= cell == own_cell || point.unknown.any() || speed_.others_have_grown();
-  stop_.forget();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   cost_.hear(point.point, news);
   if (news.outcome == Outcome::completed) memory_.hear_capacity(news.peak_bytes);
@@ -275,12 +267,6 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
     known.point = reading.point;
     known.traits = reading.traits;
     memory_.hear(predictor_, known, reads[found].bounds, news);
-    // Of a layout that may be another one its speed says that rather.
-    if (reads.size() == 1 && reads[found].slowed > 0 && news.tokens_per_s_per_gpu > 0) {
-      const double roomy = was_unslowed(reads[found], std::log(news.tokens_per_s_per_gpu), cell);
-      if (std::max(roomy, 1 - roomy) >= clear)
-        memory_.hear_room(reads[found].bounds, roomy >= clear);
-    }
   }
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   // One that was cut short is slow, maybe for reasons of its own: as any slow run
@@ -307,9 +293,8 @@ std::vector<std::size_t> CellSearch::promising() const {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.has_ended()) continue;
-    open.emplace_back(-candidate.mean - sigmas * candidate.sigma -
-            std::log(candidate.fits * runs_.chance_to_run(candidate) + impossible),
-        i);
+    open.emplace_back(
+        -candidate.mean - sigmas * candidate.sigma - std::log(candidate.fits + impossible), i);
   }
   if (open.size() > most) {
     const auto end = open.begin() + static_cast<std::ptrdiff_t>(most);
@@ -336,7 +321,7 @@ void CellSearch::refresh() {
 
 Prospect CellSearch::prospect_of(const Candidate& candidate) const {
   const double step_s = speed_of(1, candidate.is.point) / std::exp(candidate.mean);
-  return {candidate.speeds, candidate.mean, candidate.fits, runs_.chance_to_run(candidate), step_s};
+  return {candidate.speeds, candidate.mean, candidate.fits, step_s};
 }
 
 /// The order of all that has not ended, by what each one's run is worth, and its chance of
@@ -378,11 +363,6 @@ std::vector<std::size_t> CellSearch::order() {
   refresh();
   for (const auto number : ranked_)
     take(number);
-  // Where nothing but coverage holds the end up, what covers comes first.
-  const auto missing = stop_.only_missing(candidates_, runs_);
-  if (!missing.empty())
-    std::stable_partition(waiting.begin(), waiting.end(),
-        [&](std::size_t number) { return stop_.covers(candidates_[number], runs_, missing); });
   return waiting;
 }
 
@@ -438,11 +418,6 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
 std::string CellSearch::why_next(std::size_t number) {
   const auto& candidate = candidates_[number];
   if (!runs_.best()) return "No layout of the cell has been measured yet.";
-  std::vector<Uncovered> covered;
-  for (const auto& one : stop_.only_missing(candidates_, runs_)) {
-    if (candidate.site().structure.at(one.axis) == one.value) covered.push_back(one);
-  }
-  if (!covered.empty()) return fmt::format("Nothing that was measured has {}.", text_of(covered));
   return fmt::format("{:.1f} % likely to beat {} tokens/s per GPU.", 100 * candidate.better,
       grouped(std::llround(std::exp(*runs_.best()))));
 }

@@ -14,12 +14,11 @@ namespace shardsweep {
 using Status = Candidate::Status;
 
 double CellStop::chance_of_better(const Candidate& point, const OwnRuns& runs) const {
-  const double works = point.fits * runs.chance_to_run(point);
-  if (!runs.best()) return works;
+  if (!runs.best()) return point.fits;
   // The best may be slower than its log says.
   const double rounded = runs.leader() ? std::min(runs.leader()->resolution, 0.5) : 0;
   const double needed = *runs.best() + std::log1p(-rounded) + std::log1p(until_.regret);
-  return works * chance_above(point.speeds, needed);
+  return point.fits * chance_above(point.speeds, needed);
 }
 
 /// That no point which waits is faster than the best by `regret`.
@@ -31,48 +30,6 @@ double CellStop::chance_of_none(Points points, bool with_spared) const {
     if (counts) none *= 1 - point.better;
   }
   return none;
-}
-
-Standing CellStop::standing_of(const Candidate& point, const OwnRuns& runs) const {
-  switch (point.status) {
-    case Status::tried:
-      return Standing::tried;
-    case Status::gone:
-      return Standing::gone;
-    case Status::started:
-      return Standing::running;
-    case Status::waiting:
-    case Status::spared:
-      break;
-  }
-  // Of its error that much has to be explained by measurements before its bound is one.
-  constexpr double explained = 0.5;
-  constexpr double likely = 0.5;
-  const double negligible = (1 - until_.confidence) / 4;
-  const bool is_bounded = point.known >= explained && point.better < negligible;
-  return point.fits * runs.chance_to_run(point) < likely || is_bounded ? Standing::bounded
-                                                                       : Standing::open;
-}
-
-const std::vector<Uncovered>& CellStop::missing(Points points, const OwnRuns& runs) {
-  if (missing_) return *missing_;
-  std::vector<StructuredPoint> structured;
-  structured.reserve(points.size());
-  for (const auto& point : points)
-    structured.push_back({point.site().structure, standing_of(point, runs)});
-  missing_ = uncovered(structured);
-  return *missing_;
-}
-
-std::span<const Uncovered> CellStop::only_missing(Points points, const OwnRuns& runs) {
-  if (until_.regret <= 0 || !runs.best()) return {};
-  if (chance_of_none(points, false) < until_.confidence) return {};
-  return missing(points, runs);
-}
-
-bool CellStop::covers(
-    const Candidate& point, const OwnRuns& runs, std::span<const Uncovered> missing) const {
-  return standing_of(point, runs) == Standing::open && would_cover(point.site().structure, missing);
 }
 
 std::optional<std::string> CellStop::limit_reached(const OwnRuns& runs, double gpu_hours) const {
@@ -99,7 +56,7 @@ std::string still_running(CellStop::Points points) {
 
 }  // namespace
 
-std::optional<std::string> CellStop::nothing_better(Points points, const OwnRuns& runs) {
+std::optional<std::string> CellStop::nothing_better(Points points, const OwnRuns& runs) const {
   const double none = chance_of_none(points, false);
   if (until_.regret <= 0 || none < until_.confidence) return std::nullopt;
   // Rounded down: 99.9 % is not certainty.
@@ -107,7 +64,6 @@ std::optional<std::string> CellStop::nothing_better(Points points, const OwnRuns
   if (!runs.best())
     return fmt::format(
         "Search stopped: {:.0f} % sure that nothing untested fits into memory.", sure);
-  if (!missing(points, runs).empty()) return std::nullopt;
   const auto& leader = runs.leader();
   return fmt::format(
       "Search stopped: {:.0f} % sure that nothing untested beats {} tokens/s per GPU by {:g} "

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a cell's search is over. Two things have to hold: most likely nothing that waits beats
-// the best by more than until.regret, and each structural value was tried or is bounded by
-// measurements (coverage). Chances are multiplied as if points had nothing in common; they
+// When a cell's search is over: most likely nothing that waits beats the best by more than
+// until.regret. Chances are multiplied as if points had nothing in common; they
 // resemble each other, so that this errs on the side of going on. Limits of runs and GPU-hours
 // end a cell whatever is likely. A cell that has ended goes on only if the chance that was
 // allowed for has grown by half: it would end and begin in turn otherwise.
@@ -12,51 +11,37 @@
 #pragma once
 
 #include "search/candidate.hpp"
-#include "search/coverage.hpp"
 
 #include <shardsweep/search.hpp>
 
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace shardsweep {
 
-/// Judges a cell's points by what is believed of them; it keeps nothing but which structural
-/// values are missing.
+/// Judges a cell's points by what is believed of them.
 class CellStop {
  public:
   using Points = std::span<const Candidate>;
 
   explicit CellStop(const SearchUntil& until) : until_(until) {}
 
-  /// The standing of a point may have changed.
-  void forget() { missing_.reset(); }
-
   /// A limit of runs or GPU-hours is reached: a sentence.
   [[nodiscard]] std::optional<std::string> limit_reached(
       const OwnRuns& runs, double gpu_hours) const;
   /// Nothing that waits is worth a run: a sentence.
-  [[nodiscard]] std::optional<std::string> nothing_better(Points points, const OwnRuns& runs);
+  [[nodiscard]] std::optional<std::string> nothing_better(Points points, const OwnRuns& runs) const;
   /// What was measured since contradicts that nothing that waits, or was spared, is better.
   [[nodiscard]] bool is_contradicted(Points points) const;
 
-  /// The chance that a point fits, runs and beats the best by until.regret.
+  /// The chance that a point fits and beats the best by until.regret.
   [[nodiscard]] double chance_of_better(const Candidate& point, const OwnRuns& runs) const;
-  /// Nothing but coverage holds the end up: the structural values that are missing, else none.
-  [[nodiscard]] std::span<const Uncovered> only_missing(Points points, const OwnRuns& runs);
-  /// A point that covers one of them.
-  [[nodiscard]] bool covers(
-      const Candidate& point, const OwnRuns& runs, std::span<const Uncovered> missing) const;
 
  private:
   [[nodiscard]] double chance_of_none(Points points, bool with_spared) const;
-  [[nodiscard]] Standing standing_of(const Candidate& point, const OwnRuns& runs) const;
-  [[nodiscard]] const std::vector<Uncovered>& missing(Points points, const OwnRuns& runs);
 
   SearchUntil until_;
-  std::optional<std::vector<Uncovered>> missing_;  // none: to be found out
 };
 
 }  // namespace shardsweep

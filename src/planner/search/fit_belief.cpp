@@ -223,18 +223,7 @@ double FitBelief::probability(const Bounds& bounds, double share) const {
 double MemoryBelief::roomy(const Bounds& bounds) const {
   constexpr double roomy = 0.95;
   constexpr double least = 1e-9;
-  const double estimated = std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
-  const auto runs = rooms_.find({bounds.lower, bounds.upper});
-  if (runs == rooms_.end()) return estimated;
-  // What is a layout's own, others with the same estimate have nearly whole in common: an urn
-  // of Polya, in which the estimate counts as half a run.
-  constexpr double half = 0.5;
-  return (half * estimated + runs->second.roomy) / (half + runs->second.roomy + runs->second.full);
-}
-
-void MemoryBelief::hear_room(const Bounds& bounds, bool roomy) {
-  auto& runs = rooms_[{bounds.lower, bounds.upper}];
-  ++(roomy ? runs.roomy : runs.full);
+  return std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
 }
 
 double MemoryBelief::fits_at_best(const Bounds& bounds) const {

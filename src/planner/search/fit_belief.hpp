@@ -10,10 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -109,9 +107,6 @@ class MemoryBelief {
   /// The same of an earlier sweep.
   void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
       const SearchNews& news, double weight);
-  /// Whether one that ran left its allocator room, as its speed has shown. It says so of those
-  /// with the same estimate, and nothing of others.
-  void hear_room(const Bounds& bounds, bool roomy);
   /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
   void hear_oom(OutOfMemory oom);
   /// One that ran: what needs no more and ran out of memory did so for a reason that is not
@@ -126,15 +121,8 @@ class MemoryBelief {
   [[nodiscard]] Bounds reported_of(
       const Predictor& predictor, const SearchPoint& point, const Bounds& bounds) const;
 
-  /// Runs of one estimate.
-  struct Room {
-    double roomy = 0;
-    double full = 0;
-  };
-
   std::int64_t capacity_;  // of a GPU
   FitBelief fit_;
-  std::map<std::pair<std::int64_t, std::int64_t>, Room> rooms_;  // by both bounds
   std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out
   std::vector<SearchPoint> fitting_;        // of which none needs more than a later one
 };

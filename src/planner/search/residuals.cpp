@@ -25,6 +25,13 @@ double log_density(double off, double variance, double freedom) {
 
 }  // namespace
 
+Structure structure_of(const Point& point) {
+  Structure structure{};
+  for (std::size_t i = 0; i < structure.size(); ++i)
+    structure.at(i) = structural_axes.at(i)->get(point);
+  return structure;
+}
+
 ResidualModel::Covariance ResidualModel::covariance(
     const ResidualSite& a, const ResidualSite& b) const {
   double distance = 0;
@@ -218,7 +225,7 @@ void ResidualModel::calibrate() {
 void ResidualModel::fit() {
   constexpr std::size_t fewest = 3;
   const auto count = sites_.size();
-  // Again whenever there are half as many again, or where one contradicts all others.
+  // Again whenever there are half as many again.
   if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
     calibrated_at_ = count;
     calibrate();
@@ -226,26 +233,12 @@ void ResidualModel::fit() {
   }
   constexpr int rounds = 2;
   weigh(count <= fewest ? rounds_from_scratch : rounds);
-  if (prior_.calibrate && prior_.scale > 0 && count >= fewest && last_is_a_surprise()) {
-    calibrated_at_ = count;
-    calibrate();
-  }
-}
-
-/// Whether the last run is much faster than all others say.
-bool ResidualModel::last_is_a_surprise() {
-  constexpr double sigmas = 3;
-  invert();
-  const auto last = sites_.size() - 1;
-  const double off = inverse_residuals_[last] / inverse_diagonal_[last];
-  return off > sigmas / std::sqrt(inverse_diagonal_[last]);
 }
 
 ResidualModel::Belief ResidualModel::at(const ResidualSite& site) const {
   Belief belief;
   std::vector<double> row(lower_.size());
-  const auto prior = covariance(site, site);
-  double variance = scaled(prior);
+  double variance = scaled(covariance(site, site));
   for (std::size_t i = 0; i < row.size(); ++i) {
     double value = scaled(covariance(site, sites_[i]));
     for (std::size_t j = 0; j < i; ++j)
@@ -256,7 +249,6 @@ ResidualModel::Belief ResidualModel::at(const ResidualSite& site) const {
   }
   variance = std::max(variance, 0.0);
   belief.sigma = std::sqrt(variance + noise_variance());
-  belief.known = 1 - variance / std::max(prior.errors + prior.unknown, 1e-12);
   return belief;
 }
 

@@ -12,7 +12,7 @@
 // its neighbours.
 #pragma once
 
-#include "search/coverage.hpp"
+#include <shardsweep/axis_table.hpp>
 
 #include <array>
 #include <cstddef>
@@ -20,6 +20,11 @@
 #include <vector>
 
 namespace shardsweep {
+
+/// Axes that switch a mechanism of a layout on or set its degree.
+inline constexpr const auto& structural_axes = axes_with<AxisUse::structural>;
+using Structure = std::array<std::int64_t, structural_axes.size()>;
+[[nodiscard]] Structure structure_of(const Point& point);
 
 /// Where a layout lies: log2 of degrees and sizes, so that one doubling is one unit.
 inline constexpr std::size_t feature_count = 11;
@@ -90,9 +95,6 @@ class ResidualModel {
   struct Belief {
     double mean = 0;
     double sigma = 0;  ///< of what would be measured there
-    /// Of the variance that the site had before anything was measured, without the scale: the
-    /// share that measurements have explained.
-    double known = 0;
   };
   [[nodiscard]] Belief at(const ResidualSite& site) const;
 
@@ -121,7 +123,6 @@ class ResidualModel {
   void invert();
   void calibrate();
   [[nodiscard]] double plausibility() const;
-  [[nodiscard]] bool last_is_a_surprise();
 
   ResidualPrior prior_;
   Scales scales_;

@@ -117,8 +117,7 @@ double log_value(
   const double improvement =
       best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean;
   const double seconds = expected_seconds(prospect, best, cost);
-  return improvement + std::log(prospect.fits * prospect.works + impossible) -
-      std::log(std::max(seconds, 1e-3));
+  return improvement + std::log(prospect.fits + impossible) - std::log(std::max(seconds, 1e-3));
 }
 
 }  // namespace shardsweep

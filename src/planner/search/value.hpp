@@ -62,7 +62,6 @@ struct Prospect {
   SpeedGuesses speeds;  ///< at least one
   double mean = 0;      ///< of all of them
   double fits = 1;      ///< chance that memory suffices
-  double works = 1;     ///< chance that it runs, where it fits
   double step_s = 0;    ///< at the mean speed
 };
 
@@ -75,11 +74,10 @@ struct Prospect {
 [[nodiscard]] double expected_seconds(
     const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
 
-/// ln of a launch's value: expected improvement x chance to fit x chance to run, over the
-/// expected seconds. Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2;
-/// the chance as a factor is Gardner et al. 2014, equation 6. An OOM costs what it costs: a
-/// doubtful layout is cheap to try. Where nothing was measured (no best) the speed
-/// itself is the improvement.
+/// ln of a launch's value: expected improvement x chance to fit, over the expected seconds.
+/// Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2; the chance as a factor
+/// is Gardner et al. 2014, equation 6. An OOM costs what it costs: a doubtful layout is cheap to
+/// try. Where nothing was measured (no best) the speed itself is the improvement.
 [[nodiscard]] double log_value(
     const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
 

@@ -117,14 +117,11 @@ Result<SearchSettings> search_of(const Options& options) {
   for (const auto& rule : own.without_rules) {
     if (rule == "micro_batch") {
       search.rules.micro_batch = false;
-    } else if (rule == "grad_accum") {
-      search.rules.grad_accum = false;
     } else if (rule == "memory") {
       search.rules.memory = false;
     } else {
       return fault(FaultKind::invalid_input,
-          fmt::format(
-              "--without-rule {}: unknown rule; write micro_batch, grad_accum or memory", rule));
+          fmt::format("--without-rule {}: unknown rule; write micro_batch or memory", rule));
     }
   }
   return search;

@@ -104,7 +104,7 @@ class RandomSweep {
     if (search.until.regret > 0 && pick(2) == 0) search.until.confidence = 1 / (1.5 + real());
     if (pick(2) == 0) search.until.runs = 1 + pick(1000);
     if (pick(2) == 0) search.until.gpu_hours = real();
-    search.rules = {pick(2) == 0, pick(2) == 0, pick(2) == 0};
+    search.rules = {pick(2) == 0, pick(2) == 0};
     search.learn_across = pick(2) == 0;
   }
 

