@@ -205,8 +205,8 @@ double likeness(const SearchPoint& a, const SearchPoint& b) {
 void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
   Candidate candidate{.is = point, .reads = reads_of(point)};
   if (candidate.reads.size() == 1 && !candidates_.empty())
-    memory_.remember(predictor_, point, candidate.reads.front().bounds, news,
-        likeness(point, candidates_.front().is));
+    memory_.remember(
+        candidate.reads.front().bounds, news.outcome, likeness(point, candidates_.front().is));
   for (auto& read : candidate.reads)
     read.site.remembered = true;
   hear(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
@@ -253,7 +253,6 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
   stale_ |= cell == own_cell || point.unknown.any() || speed_.others_have_grown();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
   cost_.hear(point.point, news);
-  if (news.outcome == Outcome::completed) memory_.hear_capacity(news.peak_bytes);
   const auto likely = which(candidate, news, cell);
   const auto found =
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
@@ -261,13 +260,7 @@ void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::i
   // Estimates of another size of model err in their own way: the bench finds the best layouts
   // later where their shift is shared. What a table leaves out is the same in all its cells.
   const bool tells_memory = cell == own_cell || point.unknown.any();
-  if (tells_memory && likely[found] >= clear) {
-    auto known = point;
-    const auto reading = readings_of(point)[found];
-    known.point = reading.point;
-    known.traits = reading.traits;
-    memory_.hear(predictor_, known, reads[found].bounds, news);
-  }
+  if (tells_memory && likely[found] >= clear) memory_.hear(reads[found].bounds, news.outcome);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   // One that was cut short is slow, maybe for reasons of its own: as any slow run
   // (residuals.hpp). As a bound alone it says less, and the bench of published tables finds
@@ -377,13 +370,6 @@ std::optional<std::string> CellSearch::enough(double gpu_hours) {
 constexpr double least_chance = 0.003;
 constexpr double fair_chance = 0.05;
 
-double CellSearch::fits_at_best(const Candidate& candidate) const {
-  double chance = 0;
-  for (const auto& read : candidate.reads)
-    chance = std::max(chance, memory_.fits_at_best(read.bounds));
-  return chance;
-}
-
 std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
   std::vector<std::size_t> numbers;
   if (stop_.limit_reached(runs_, gpu_hours)) return numbers;
@@ -392,7 +378,7 @@ std::vector<std::size_t> CellSearch::to_reopen(double gpu_hours) {
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
     const auto& candidate = candidates_[i];
     if (candidate.status != Status::spared) continue;
-    if (std::max(candidate.fits, fits_at_best(candidate)) >= fair_chance) numbers.push_back(i);
+    if (candidate.fits >= fair_chance) numbers.push_back(i);
   }
   return numbers;
 }
@@ -404,8 +390,7 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   if (settings_.policy == SearchPolicy::exhaustive || candidate.status != Status::waiting)
     return std::nullopt;
   refresh();
-  if (candidate.fits >= least_chance || fits_at_best(candidate) >= least_chance)
-    return std::nullopt;
+  if (candidate.fits >= least_chance) return std::nullopt;
   constexpr double gib = 1024.0 * 1024 * 1024;
   const auto& bounds = candidate.reads[candidate.likeliest].bounds;
   return fmt::format(
@@ -427,7 +412,7 @@ CellSearch::Outlook CellSearch::outlook(std::size_t number) {
   refresh();
   const auto& candidate = candidates_[number];
   return {std::exp(candidate.mean), candidate.sigma, candidate.fits, candidate.better,
-      expected_seconds(prospect_of(candidate), runs_.best(), cost_.cost()), why_next(number)};
+      expected_seconds(prospect_of(candidate), cost_.cost()), why_next(number)};
 }
 
 std::string CellSearch::bound_text(std::size_t number) {

@@ -109,7 +109,6 @@ class CellSearch {
   [[nodiscard]] std::vector<std::size_t> promising() const;
   void rank();
   [[nodiscard]] Prospect prospect_of(const Candidate& candidate) const;
-  [[nodiscard]] double fits_at_best(const Candidate& candidate) const;
   [[nodiscard]] std::string why_next(std::size_t number);
 
   SearchSettings settings_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How likely it is that a layout fits into memory: by the predicted bounds, and by what has run
-// out of memory, has not, or has reported its peak in the same sweep. Estimates of one trainer
-// err alike: by a factor and by an amount that all layouts share. Beside this belief stands a
+// out of memory, or has not, in the same sweep. Estimates of one trainer err alike, by a factor
+// that all layouts share. Beside this belief stands a
 // rule that needs no estimate: what needs as much as a layout that ran out of memory is out.
 #pragma once
 
@@ -30,42 +30,29 @@ class FitBelief {
   /// Whether a layout of these bounds ran or ran out of memory: its need is known to be below,
   /// or above, the capacity.
   void learn(const Bounds& bounds, bool fitted);
-  /// What one that ran has reported as its peak, where `reported` are the bounds of that
-  /// number. More than predicted is a need; less may be what the trainer does not count.
-  void learn_peak(const Bounds& reported, std::int64_t peak);
   /// The same of a run of an earlier sweep. `weight`: how much it says of the layouts here.
   /// Together they are worth a few runs at most, since their models err in their own way.
   void remember(const Bounds& bounds, bool fitted, double weight);
-  void remember_peak(const Bounds& reported, std::int64_t peak, double weight);
-  /// A run on such a device has held so much, whatever layout it had: a cluster file may say
-  /// less than there is.
-  void learn_capacity(std::int64_t held);
   /// That its need is within `share` of what the device holds.
   [[nodiscard]] double probability(const Bounds& bounds, double share = 1) const;
 
  private:
   struct Error {
-    double shift;   // ln of the factor
-    double offset;  // of the capacity
+    double shift;  // ln of the factor
     double weight;
   };
-  /// What one run has said.
+  /// How one run has ended.
   struct Lesson {
-    Bounds bounds;  ///< of the number that was reported, where `peak` is known
+    Bounds bounds;
     bool fitted = true;
-    std::int64_t peak = 0;
     double weight = 1;
   };
   void reset() const;
   void weigh_all() const;
   void weigh(const Lesson& lesson, double weight) const;
-  void take(const Lesson& lesson);
-  void keep(const Lesson& lesson);
-  [[nodiscard]] Bounds on_device(Bounds bounds) const;
   void normalize() const;
   std::vector<Lesson> lessons_;
   std::vector<Lesson> remembered_;  // the latest
-  std::int64_t held_ = 0;           // the most that a run has held: a device has at least that
   // By all lessons, unless one was remembered since: what is asked next weighs them anew.
   mutable bool outdated_ = false;
   mutable std::vector<Error> errors_;
@@ -95,18 +82,10 @@ class MemoryBelief {
   [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
   /// The chance that one which fits leaves its allocator room.
   [[nodiscard]] double roomy(const Bounds& bounds) const;
-  /// The chance to fit if its trainer does well all that it may: of the estimate nothing but
-  /// the optimistic bound is believed.
-  [[nodiscard]] double fits_at_best(const Bounds& bounds) const;
-
-  /// Whatever layout it had.
-  void hear_capacity(std::int64_t peak) { fit_.learn_capacity(peak); }
   /// How one with these bounds has ended, where it is certain which layout it was.
-  void hear(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
-      const SearchNews& news);
+  void hear(const Bounds& bounds, Outcome outcome);
   /// The same of an earlier sweep.
-  void remember(const Predictor& predictor, const SearchPoint& point, const Bounds& bounds,
-      const SearchNews& news, double weight);
+  void remember(const Bounds& bounds, Outcome outcome, double weight);
   /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
   void hear_oom(OutOfMemory oom);
   /// One that ran: what needs no more and ran out of memory did so for a reason that is not
@@ -118,9 +97,6 @@ class MemoryBelief {
       const SearchPoint& point, std::size_t& held_against) const;
 
  private:
-  [[nodiscard]] Bounds reported_of(
-      const Predictor& predictor, const SearchPoint& point, const Bounds& bounds) const;
-
   std::int64_t capacity_;  // of a GPU
   FitBelief fit_;
   std::vector<OutOfMemory> out_of_memory_;  // of which none rules a later one out

@@ -15,10 +15,8 @@ double square(double x) {
   return x * x;
 }
 
-/// ln of a density of scale sqrt(`variance`), up to a constant: Student's t of what is slower
-/// than expected, a normal of what is faster.
+/// ln of the density of Student's t of scale sqrt(`variance`), up to a constant.
 double log_density(double off, double variance, double freedom) {
-  if (off > 0) return -0.5 * std::log(variance) - 0.5 * square(off) / variance;
   return -0.5 * std::log(variance) -
       0.5 * (freedom + 1) * std::log1p(square(off) / (freedom * variance));
 }
@@ -149,9 +147,7 @@ void ResidualModel::invert() {
 }
 
 /// Expectation and maximisation: Student's t is a normal whose variance is drawn for each
-/// observation; those that nothing explains get a large one. A run is slow for many reasons of
-/// its own and fast for none: what is faster than expected is a normal's, and has to be
-/// explained.
+/// observation; those that nothing explains get a large one.
 void ResidualModel::weigh(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     factor();
@@ -159,10 +155,6 @@ void ResidualModel::weigh(int rounds) {
     for (std::size_t i = 0; i < sites_.size(); ++i) {
       const double off = noise_[i] * inverse_residuals_[i];
       const double variance = noise_[i] - square(noise_[i]) * inverse_diagonal_[i];
-      if (off > 0) {
-        noise_[i] = noise_variance();
-        continue;
-      }
       noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
           (prior_.freedom + 1);
     }

@@ -87,27 +87,8 @@ void CostBelief::hear(const Point& point, const SearchNews& news) {
   }
 }
 
-namespace {
-
-/// Train steps that are expected of a layout which fits.
-double expected_steps(
-    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
-  if (!best || cost.cut_short <= 0) return cost.steps;
-  const double bound = *best - std::log(cost.cut_short);
-  const double hopeless = 1 - chance_above(prospect.speeds, bound);
-  const double far = 1 - chance_above(prospect.speeds, bound - std::log(far_factor));
-  const double above_s = prospect.step_s * std::exp(prospect.mean - bound);
-  const auto late = cost.cut_steps(above_s, above_s);
-  const auto early = cost.cut_steps((1 + far_factor) * above_s, above_s);
-  return cost.steps - hopeless * (cost.steps - late) - far * (late - early);
-}
-
-}  // namespace
-
-double expected_seconds(
-    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost) {
-  const double steps = expected_steps(prospect, best, cost);
-  return prospect.fits * (cost.start_s + steps * prospect.step_s) +
+double expected_seconds(const Prospect& prospect, const LaunchCost& cost) {
+  return prospect.fits * (cost.start_s + cost.steps * prospect.step_s) +
       (1 - prospect.fits) * cost.oom_s;
 }
 
@@ -116,7 +97,7 @@ double log_value(
   constexpr double impossible = 1e-12;
   const double improvement =
       best ? log_expected_improvement(prospect.speeds, *best) : prospect.mean;
-  const double seconds = expected_seconds(prospect, best, cost);
+  const double seconds = expected_seconds(prospect, cost);
   return improvement + std::log(prospect.fits + impossible) - std::log(std::max(seconds, 1e-3));
 }
 

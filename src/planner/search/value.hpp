@@ -69,10 +69,8 @@ struct Prospect {
 /// Welch 1998, equation 15), over all answers. Finite however hopeless a layout is.
 [[nodiscard]] double log_expected_improvement(SpeedGuesses guesses, double best);
 
-/// What a launch is expected to take, in seconds, where the best speed so far is exp(`best`).
-/// One that may be hopeless may be cut short.
-[[nodiscard]] double expected_seconds(
-    const Prospect& prospect, const std::optional<double>& best, const LaunchCost& cost);
+/// What a launch is expected to take, in seconds.
+[[nodiscard]] double expected_seconds(const Prospect& prospect, const LaunchCost& cost);
 
 /// ln of a launch's value: expected improvement x chance to fit, over the expected seconds.
 /// Improvement per second is Snoek, Larochelle and Adams 2012, section 3.2; the chance as a factor

@@ -263,20 +263,6 @@ TEST_CASE("an OOM makes others of the cell less likely to fit and a success more
   CHECK(after_nothing.probability(around) == doctest::Approx(0.5).epsilon(0.01));
 }
 
-TEST_CASE("peaks above what was predicted are needs, and peaks below say little") {
-  const FitBelief::Bounds around{80, 125, 100};
-  FitBelief higher;
-  FitBelief lower;
-  for (int i = 0; i < 4; ++i) {
-    higher.learn_peak({40, 50, 100}, 60);
-    lower.learn_peak({40, 50, 100}, 35);
-  }
-  const double before = FitBelief().probability(around);
-  CHECK(higher.probability(around) < before - 0.15);
-  CHECK(lower.probability(around) > before);
-  CHECK(lower.probability(around) < 0.9);
-}
-
 TEST_CASE("memory of earlier sweeps says as much as a few runs, however many there were") {
   const FitBelief::Bounds around{80, 125, 100};
   const auto after = [&](int ooms, double weight) {
@@ -309,30 +295,13 @@ TEST_CASE("it is the same whether memory of earlier sweeps is heard before or af
   FitBelief before;
   FitBelief between;
   before.remember({60, 90, 100}, false, 0.5);
-  before.remember_peak({40, 50, 100}, 60, 0.5);
+  before.remember({70, 80, 100}, false, 0.5);
   before.learn({85, 120, 100}, true);
-  between.remember_peak({40, 50, 100}, 60, 0.5);
+  between.remember({70, 80, 100}, false, 0.5);
   CHECK(between.probability(around) < 0.5);
   between.learn({85, 120, 100}, true);
   between.remember({60, 90, 100}, false, 0.5);
   CHECK(between.probability(around) == doctest::Approx(before.probability(around)));
-}
-
-TEST_CASE("a device has at least what a run on it has held, whatever its preset says") {
-  const FitBelief::Bounds around{80, 125, 85};
-  FitBelief belief;
-  // Judged by too small a device, all of these are surprises.
-  for (int i = 0; i < 3; ++i)
-    belief.learn({78, 100, 85}, true);
-  const double before = belief.probability(around);
-  belief.learn_capacity(80);
-  CHECK(belief.probability(around) == before);
-  belief.learn_capacity(100);
-  FitBelief informed;
-  for (int i = 0; i < 3; ++i)
-    informed.learn({78, 100, 100}, true);
-  CHECK(belief.probability(around) == doctest::Approx(informed.probability({80, 125, 100})));
-  CHECK(belief.probability({98, 108, 85}) > 0.3);
 }
 
 TEST_CASE("a launch is worth its expected improvement, its chances and its seconds") {
