@@ -52,6 +52,10 @@ Parts shares_of(const TimeEstimate& time, bool between_nodes) {
 
 /// Jobs of one published table reached 13 or 178 GB/s between their nodes: ln(178 / 13) / 2.6.
 constexpr double tp_between_nodes_sigma = 1;
+/// As long as one run alone has shown the network: it may have met it in a bad state.
+constexpr double tp_between_nodes_once_sigma = 0.3;
+/// Of a step, from which a run shows a part.
+constexpr double telling_share = 0.1;
 /// A factor of four either way, uniform in its logarithm.
 constexpr double unknown_rate_sigma = 0.8;
 /// Of a machine of which nothing is known, twice as far.
@@ -67,10 +71,10 @@ constexpr double shared_cpu_scale_sigma = 0.7;
 /// kind runs repeat within a few percent (ResidualPrior::noise).
 constexpr double noise_of_unknown = 0.07;
 
-ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
+ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu, bool seen_twice) {
   ResidualPrior prior;
   std::copy_n(part_sigmas().begin(), part_count - 1, prior.parts.begin());
-  prior.parts[tp_between_nodes] = tp_between_nodes_sigma;
+  prior.parts[tp_between_nodes] = seen_twice ? tp_between_nodes_sigma : tp_between_nodes_once_sigma;
   if (on_cpu) prior.scale = shared_cpu_scale_sigma;
   if (on_cpu || unknown.compute) prior.noise = noise_of_unknown;
   const double of_compute = unknown.compute ? unknown_rate_sigma : 0;
@@ -92,7 +96,7 @@ ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu) {
 }  // namespace
 
 SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
-    : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty())) {}
+    : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty(), false)) {}
 
 ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
   return {features_of(point, cluster_),
@@ -101,7 +105,7 @@ ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& 
 }
 
 ResidualPrior SpeedBelief::prior() const {
-  auto prior = residual_prior(unknown_, cluster_.gpu.empty());
+  auto prior = residual_prior(unknown_, cluster_.gpu.empty(), between_shown_twice_);
   prior.varies = varies_;
   return prior;
 }
@@ -119,6 +123,11 @@ void SpeedBelief::widen(const Point& point, const Structure& structure, const St
   if (wider == unknown_ && varies == varies_) return;
   unknown_ = wider;
   varies_ = varies;
+  forget();
+}
+
+/// What was heard is learnt anew, by another prior.
+void SpeedBelief::forget() {
   residuals_ = ResidualModel(prior());
   learnt_ = heard_learnt_ = 0;
 }
@@ -134,6 +143,7 @@ std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
 
 void SpeedBelief::hear(const ResidualSite& site, double speed, double predicted) {
   measured_.push_back({site, speed - predicted, speed});
+  if (site.parts[tp_between_nodes] >= telling_share) ++shown_between_;
 }
 
 /// Of other cells the last that were about as fast as their cell's best: what makes layouts
@@ -156,6 +166,11 @@ void SpeedBelief::add_others() {
 }
 
 void SpeedBelief::learn() {
+  // One run of a network in a bad state must not condemn all layouts that need it.
+  if (!between_shown_twice_ && shown_between_ >= 2) {
+    between_shown_twice_ = true;
+    forget();
+  }
   const auto before = residuals_.size();
   const bool anew = others_have_grown();
   if (anew) {

@@ -60,6 +60,7 @@ class SpeedBelief {
   };
 
   [[nodiscard]] ResidualPrior prior() const;
+  void forget();
   void add_others();
 
   ClusterSpec cluster_;
@@ -67,9 +68,11 @@ class SpeedBelief {
   std::array<bool, structural_axes.size()> varies_{};  // axes with two values in the cell
   ResidualModel residuals_;
   std::vector<Measured> measured_;
-  std::size_t learnt_ = 0;        // how many of them the residuals know
-  std::size_t heard_ = 0;         // runs of other cells
-  std::size_t heard_learnt_ = 0;  // those that the residuals were last built with
+  std::size_t shown_between_ = 0;     // runs that show tensor parallelism between nodes
+  bool between_shown_twice_ = false;  // residuals_ believes them
+  std::size_t learnt_ = 0;            // how many of them the residuals know
+  std::size_t heard_ = 0;             // runs of other cells
+  std::size_t heard_learnt_ = 0;      // those that the residuals were last built with
   std::map<std::array<std::int64_t, 5>, std::int32_t> others_;  // cells, by what they are
 };
 

@@ -73,6 +73,41 @@ const std::vector<Made> one_cell{
 
 }  // namespace
 
+TEST_CASE("a pipeline that its micro-batches do not fill is no worse than it measures") {
+  struct Row {
+    int tp;
+    int pp;
+    double speed;
+  };
+  RecordedSweep sweep;
+  sweep.file = "late.csv";
+  auto& model = sweep.models.emplace_back();
+  model.name = "made";
+  model.layers = 24;
+  model.hidden = 1024;
+  model.heads = model.kv_heads = 16;
+  model.ffn = 4096;
+  model.vocab = 51200;
+  for (const auto& [tp, pp, speed] : {Row{2, 2, 4000}, Row{4, 1, 3000}, Row{1, 4, 4800}}) {
+    RecordedRun run;
+    auto& point = run.point;
+    point.nodes = run.nodes = 1;
+    point.gpus = 4;
+    point.seq_len = 1024;
+    point.layout = {.tp = tp, .pp = pp, .grad_accum = 2, .recompute = Recompute::full};
+    run.outcome = Outcome::completed;
+    run.tokens_per_s_per_gpu = speed;
+    run.line = static_cast<int>(sweep.runs.size()) + 2;
+    sweep.runs.push_back(std::move(run));
+  }
+  SearchSettings search{.policy = SearchPolicy::best_first};
+  search.until = {.regret = 0.01, .confidence = 0.95};
+  const auto report =
+      replay(sweep, {.cluster = h100(), .family = *find_family("megatron"), .search = search});
+  REQUIRE(report.has_value());
+  CHECK(report->cells.front().regret_at_stop == 0);
+}
+
 TEST_CASE("an exhaustive replay launches each row that a rule does not leave out") {
   const auto report = replayed(one_cell, {});
   REQUIRE(report.cells.size() == 1);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "search/fit_belief.hpp"
 #include "search/residuals.hpp"
+#include "search/speed_belief.hpp"
 #include "search/value.hpp"
+#include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
 
@@ -230,6 +232,23 @@ TEST_CASE("where errors turn out small, what is left is believed to be as predic
     model->fit();
   }
   CHECK(calibrated.at(at(20)).sigma < 0.7 * as_told.at(at(20)).sigma);
+}
+
+TEST_CASE("one run in a bad network does not condemn what waits for it and two do") {
+  SpeedBelief belief(testing::h100());
+  const auto waits = [](double x) {
+    auto site = at(x);
+    site.parts.back() = 0.6;
+    return site;
+  };
+  const double slower = std::log(120.0 / 275.0);
+  belief.hear(waits(0), slower, 0);
+  belief.learn();
+  CHECK(belief.at(waits(4)).mean > 0.65 * slower);
+  CHECK(belief.at(waits(4)).sigma > 0.15);
+  belief.hear(waits(2), slower, 0);
+  belief.learn();
+  CHECK(belief.at(waits(4)).mean < 0.8 * slower);
 }
 
 TEST_CASE("a layout fits as its bounds say until others of the cell have run") {

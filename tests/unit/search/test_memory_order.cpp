@@ -230,16 +230,21 @@ TEST_CASE("what links carry in one cell is known in the next, and memory is a ce
   CHECK(inside_after.fits == inside_before.fits);
 }
 
-TEST_CASE("a network that was slow is slow for all whose tensor parallelism leaves a node") {
+TEST_CASE("a network that was slow twice is slow for all whose tensor parallelism leaves a node") {
   CellSearch search(best_first, h100(), predictor());
   const auto first = search.add(candidate(ordered_point(16, 1, 4)));
+  const auto second = search.add(candidate(ordered_point(16, 1, 2)));
   const auto across = search.add(candidate(ordered_point(16, 1, 8)));
   const auto inside = search.add(candidate(ordered_point(4, 2, 4)));
   const double expected = search.outlook(first).tokens_per_s_per_gpu;
+  const double expected_next = search.outlook(second).tokens_per_s_per_gpu;
   const double across_before = search.outlook(across).tokens_per_s_per_gpu;
   const double inside_before = search.outlook(inside).tokens_per_s_per_gpu;
   search.start(first);
   search.end(first, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = expected / 6});
+  CHECK(search.outlook(across).tokens_per_s_per_gpu > across_before / 3);
+  search.start(second);
+  search.end(second, {.outcome = Outcome::completed, .tokens_per_s_per_gpu = expected_next / 6});
   CHECK(search.outlook(across).tokens_per_s_per_gpu < across_before / 3);
   CHECK(search.outlook(inside).tokens_per_s_per_gpu > inside_before / 1.5);
 }
