@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace shardsweep {
@@ -69,26 +70,66 @@ std::vector<Reading> readings_of(const SearchPoint& point) {
   return readings;
 }
 
+namespace {
+
+/// ZeRO stage, recompute, sequence parallel, attention: what kind_of() was made of.
+using Habit = std::array<std::size_t, 4>;
+Habit habit_of(std::size_t kind) {
+  const std::size_t switches = kind / 4;
+  return {
+      switches / recompute_words.size(), switches % recompute_words.size(), kind / 2 % 2, kind % 2};
+}
+
+/// For each kind: which of a point's readings a trainer with that habit gives. A point leaves
+/// open only what its readings differ in; none fits: `kinds.size()`.
+std::array<std::size_t, reading_kinds> given_by(std::span<const std::size_t> kinds) {
+  Habit open{};
+  for (const auto kind : kinds) {
+    for (std::size_t i = 0; i < open.size(); ++i)
+      open.at(i) |= std::size_t{habit_of(kind).at(i) != habit_of(kinds.front()).at(i)};
+  }
+  std::array<std::size_t, reading_kinds> given{};
+  for (std::size_t habit = 0; habit < reading_kinds; ++habit) {
+    const auto fits = [&](std::size_t kind) {
+      for (std::size_t i = 0; i < open.size(); ++i) {
+        if (open.at(i) != 0 && habit_of(kind).at(i) != habit_of(habit).at(i)) return false;
+      }
+      return true;
+    };
+    given.at(habit) =
+        static_cast<std::size_t>(std::find_if(kinds.begin(), kinds.end(), fits) - kinds.begin());
+  }
+  return given;
+}
+
+}  // namespace
+
 // Before anything is measured each counts as much as half a run.
 ReadingBelief::ReadingBelief() {
   count_.fill(0.5);
+  as_one_.fill(1);
 }
 
-std::vector<double> ReadingBelief::weights(std::span<const std::size_t> kinds) const {
-  std::vector<double> weights;
-  double sum = 0;
-  for (const auto kind : kinds) {
-    weights.push_back(count_.at(kind));
-    sum += weights.back();
+std::vector<double> ReadingBelief::weights(std::span<const std::size_t> kinds, bool mixed) const {
+  std::vector<double> weights(kinds.size(), 0);
+  if (mixed) {
+    for (std::size_t i = 0; i < kinds.size(); ++i)
+      weights[i] = count_.at(kinds[i]);
+  } else {
+    const auto given = given_by(kinds);
+    for (std::size_t habit = 0; habit < reading_kinds; ++habit) {
+      if (given.at(habit) < kinds.size()) weights[given.at(habit)] += as_one_.at(habit);
+    }
   }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (auto& weight : weights)
     weight /= sum;
   return weights;
 }
 
 std::vector<double> ReadingBelief::learn(
-    std::span<const std::size_t> kinds, std::span<const double> likelihoods) {
-  auto likely = weights(kinds);
+    std::span<const std::size_t> kinds, std::span<const double> likelihoods, bool mixed) {
+  auto likely = weights(kinds, mixed);
   double sum = 0;
   for (std::size_t i = 0; i < likely.size(); ++i)
     sum += likely[i] *= likelihoods[i];
@@ -96,6 +137,20 @@ std::vector<double> ReadingBelief::learn(
     likely[i] = sum > 0 ? likely[i] / sum : 1 / static_cast<double>(likely.size());
     count_.at(kinds[i]) += likely[i];
   }
+  // Of a habit that gives none of these readings a run says nothing.
+  const double nothing = std::accumulate(likelihoods.begin(), likelihoods.end(), 0.0) /
+      static_cast<double>(likelihoods.size());
+  const auto given = given_by(kinds);
+  double best = 0;
+  for (std::size_t habit = 0; habit < reading_kinds; ++habit) {
+    const auto reading = given.at(habit);
+    if (sum > 0) as_one_.at(habit) *= reading < kinds.size() ? likelihoods[reading] : nothing;
+    best = std::max(best, as_one_.at(habit));
+  }
+  // One odd run settles nothing, and no product vanishes.
+  constexpr double least = 1e-6;
+  for (auto& one : as_one_)
+    one = std::max(one / best, least);
   return likely;
 }
 
@@ -109,7 +164,8 @@ std::string look_of(const SearchPoint& point) {
 std::size_t CellReadings::add(const SearchPoint& point) {
   const auto [found, fresh] = look_of_.try_emplace(look_of(point), looks_.size());
   if (fresh) looks_.emplace_back();
-  ++looks_[found->second].points;
+  if (looks_.size() == 1) software_ = point.software;
+  mixed_ |= ++looks_[found->second].points > 1 || point.software != software_;
   return found->second;
 }
 
@@ -132,7 +188,7 @@ std::vector<double> CellReadings::not_taken(
 
 std::vector<double> CellReadings::weights(
     std::span<const std::size_t> kinds, std::optional<std::size_t> look) const {
-  auto weights = kinds_.weights(kinds);
+  auto weights = kinds_.weights(kinds, mixed_);
   const auto factors = not_taken(kinds.size(), look);
   double sum = 0;
   for (std::size_t i = 0; i < weights.size(); ++i)
@@ -144,7 +200,7 @@ std::vector<double> CellReadings::weights(
 
 std::vector<double> CellReadings::learn(std::span<const std::size_t> kinds,
     std::span<const double> likelihoods, std::optional<std::size_t> look) {
-  auto likely = kinds_.learn(kinds, likelihoods);
+  auto likely = kinds_.learn(kinds, likelihoods, mixed_);
   if (look) looks_[*look].ended.push_back(likely);
   return likely;
 }

@@ -34,18 +34,21 @@ struct Reading {
 /// stage 0 and 1 stand for what sweeps use with a pipeline, 3 besides without one.
 [[nodiscard]] std::vector<Reading> readings_of(const SearchPoint& point);
 
-/// How often each kind was met: what most rows are the next one will be too.
+/// What rows are, by what measured ones were. Either a table mixes readings, and what most rows
+/// are the next one will be too; or one reading holds for all of it, whose likelihood is the
+/// product of those of all runs.
 class ReadingBelief {
  public:
   ReadingBelief();
-  /// Of readings of one point, adding up to one.
-  [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds) const;
+  /// Of readings of one point, adding up to one. `mixed`: the table mixes them.
+  [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds, bool mixed) const;
   /// `likelihoods` of what was measured, by each reading. Returns how likely each was it.
   std::vector<double> learn(
-      std::span<const std::size_t> kinds, std::span<const double> likelihoods);
+      std::span<const std::size_t> kinds, std::span<const double> likelihoods, bool mixed);
 
  private:
-  std::array<double, reading_kinds> count_{};
+  std::array<double, reading_kinds> count_{};   // how often each was met
+  std::array<double, reading_kinds> as_one_{};  // likelihood that all rows are that
 };
 
 /// Which layout each point of a cell is.
@@ -73,6 +76,9 @@ class CellReadings {
   ReadingBelief kinds_;
   std::map<std::string, std::size_t> look_of_;  // by all that is known of a point
   std::vector<Look> looks_;
+  std::string software_;  // of the first point
+  /// Rows that look alike, or have other software, differ in what their table leaves out.
+  bool mixed_ = false;
 };
 
 }  // namespace shardsweep

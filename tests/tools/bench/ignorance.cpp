@@ -107,6 +107,20 @@ void forget_columns(Case& c, Random& random, std::uint64_t seed) {
   }
 }
 
+/// The same of a table whose rows are one reading: no two of them look alike.
+void forget_columns_of_one(Case& c, Random& random, std::uint64_t seed) {
+  const auto& first = c.sweep.runs.at(random.index(c.sweep.runs.size()));
+  const auto kept = first.point.layout;
+  const auto kernel = first.kernel;
+  std::erase_if(c.sweep.runs, [&](const RecordedRun& run) {
+    return run.point.layout.zero != kept.zero || run.point.layout.recompute != kept.recompute ||
+        run.kernel != kernel;
+  });
+  forget_columns(c, random, seed);
+  for (auto& run : c.sweep.runs)
+    run.unknown.attention = true;
+}
+
 /// A preset of other hardware, up to what a device holds.
 void mistake_hardware(Case& c, Random&, std::uint64_t seed) {
   const auto* other = c.cluster.name == "h100-8x" ? "a100-80gb-8x" : "h100-8x";
@@ -123,15 +137,16 @@ void mistake_trainer(Case& c, Random&, std::uint64_t) {
   c.family = family_of_runner("somebody's own");
 }
 
-constexpr std::array<Ignorance, 15> all{{{"as it is", leave_as_is},
-    {"knows other models' rows", leave_as_is, ReplayFit::other_models},
-    {"knows other cells' rows", leave_as_is, ReplayFit::other_cells},
-    {"memory constants +-15 %", perturb_memory}, {"all memory +-15 %", perturb_device},
-    {"links / 4", perturb_links}, {"one kernel +-30 %", perturb_kernel},
-    {"2-5 % more noise", add_noise}, {"10 % crashes", crash_some}, {"ZeRO unknown", forget_zero},
-    {"kernel of unknown name", rename_kernel},
-    {"no kernel column", forget_kernel, ReplayFit::none, true}, {"columns missing", forget_columns},
-    {"another GPU's preset", mistake_hardware}, {"unknown trainer", mistake_trainer}}};
+constexpr std::array<Ignorance, 16> all{
+    {{"as it is", leave_as_is}, {"knows other models' rows", leave_as_is, ReplayFit::other_models},
+        {"knows other cells' rows", leave_as_is, ReplayFit::other_cells},
+        {"memory constants +-15 %", perturb_memory}, {"all memory +-15 %", perturb_device},
+        {"links / 4", perturb_links}, {"one kernel +-30 %", perturb_kernel},
+        {"2-5 % more noise", add_noise}, {"10 % crashes", crash_some},
+        {"ZeRO unknown", forget_zero}, {"kernel of unknown name", rename_kernel},
+        {"no kernel column", forget_kernel, ReplayFit::none, true},
+        {"columns missing", forget_columns}, {"columns of one reading", forget_columns_of_one},
+        {"another GPU's preset", mistake_hardware}, {"unknown trainer", mistake_trainer}}};
 
 /// Rows of one software state and one global batch, where nanotron's columns say so: others
 /// can't be compared.

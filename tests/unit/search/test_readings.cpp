@@ -68,7 +68,7 @@ TEST_CASE("each set of recomputed modules is a kind of its own") {
     at.point.layout.zero = 3;
     const auto kind = readings_of(at).front().kind;
     kinds.insert(kind);
-    CHECK(belief.learn(std::array{kind}, std::array{0.5}) == std::vector<double>{1.0});
+    CHECK(belief.learn(std::array{kind}, std::array{0.5}, true) == std::vector<double>{1.0});
   }
   CHECK(kinds.size() == recompute_words.size());
 }
@@ -76,11 +76,30 @@ TEST_CASE("each set of recomputed modules is a kind of its own") {
 TEST_CASE("what most rows turn out to be is what the next one is taken for") {
   const std::array<std::size_t, 2> kinds{0, 6};
   ReadingBelief belief;
-  CHECK(belief.weights(kinds)[0] == doctest::Approx(0.5));
+  CHECK(belief.weights(kinds, true)[0] == doctest::Approx(0.5));
   for (int i = 0; i < 5; ++i)
-    belief.learn(kinds, std::array<double, 2>{0.9, 0.1});
-  CHECK(belief.weights(kinds)[0] > 0.85);
-  CHECK(belief.weights(kinds)[1] > 0.02);
+    belief.learn(kinds, std::array<double, 2>{0.9, 0.1}, true);
+  CHECK(belief.weights(kinds, true)[0] > 0.85);
+  CHECK(belief.weights(kinds, true)[1] > 0.02);
+}
+
+TEST_CASE("a table that mixes no readings has one after a few runs") {
+  auto point = read_point(1, 2, 1);
+  point.unknown.zero = true;
+  std::vector<std::size_t> kinds;
+  for (const auto& reading : readings_of(point))
+    kinds.push_back(reading.kind);
+  REQUIRE(kinds.size() >= 2);
+  std::vector<double> likelihoods(kinds.size(), 0.1);
+  likelihoods[1] = 1;
+  ReadingBelief one;
+  ReadingBelief mixed;
+  for (int run = 0; run < 3; ++run) {
+    (void)one.learn(kinds, likelihoods, false);
+    (void)mixed.learn(kinds, likelihoods, true);
+  }
+  CHECK(one.weights(kinds, false)[1] > 0.99);
+  CHECK(mixed.weights(kinds, true)[1] < 0.9);
 }
 
 TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
