@@ -204,10 +204,8 @@ void begin_traceback(Printer& printer) {
 }
 
 void Reading::take_frame(Printer& printer, std::string_view line) const {
-  if (line.starts_with("  File \"")) {
-    printer.frame = line;
-    printer.traced = true;
-  }
+  if (line.starts_with("  File \"")) printer.frame = line;
+  printer.traced = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
   if (cause->where == LinePlace::loop) {
@@ -229,12 +227,13 @@ void Reading::take_error(Printer& printer, const Said& said) {
     error.cause = last;
   }
   error.own = order_of(error.cause) < 0;
+  const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
   const bool aside = printer.aside;
   const bool chained = printer.chained;
   begin_traceback(printer);
   printer.traced = printer.chained = printer.aside = printer.reason = false;
-  if (aside) {
-    if (error.cause != nullptr && !aside_) aside_ = error;
+  if (aside || !counts) {
+    if (counts && error.cause != nullptr && !aside_) aside_ = error;
     return;
   }
   if (printer.error) {
@@ -256,7 +255,7 @@ void Reading::take_error(Printer& printer, const Said& said) {
 bool Reading::take_reason(Printer& printer, std::string_view line) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
   const Cause* cause = cause_for(line, LinePlace::line);
-  if (cause == nullptr || cause->where == LinePlace::progress || cause->weight == Strength::hint)
+  if (cause == nullptr || cause->where == LinePlace::progress || cause->weight >= Strength::hint)
     return false;
   printer.error->cause = cause;
   printer.error->line = line;
@@ -266,7 +265,7 @@ bool Reading::take_reason(Printer& printer, std::string_view line) const {
 
 void Reading::take_line(const Said& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
-  if (cause == nullptr) return;
+  if (cause == nullptr || cause->weight == Strength::never) return;
   if (cause->where == LinePlace::progress) {
     trained_ = true;
   } else if (cause->weight == Strength::fact || !is_warning(said.text)) {
@@ -276,6 +275,7 @@ void Reading::take_line(const Said& said) {
 
 void Reading::take(std::string_view line) {
   line = line.substr(0, looked_at);
+  line = line.substr(0, line.find_last_not_of(" \r") + 1);
   if (const Cause* own = own_.find(line, LinePlace::line);
       own != nullptr && own->where == LinePlace::line && own->weight <= Strength::cause)
     keep({own, line});
@@ -296,7 +296,7 @@ void Reading::take(std::string_view line) {
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
     begin_traceback(printer);
     printer.prefix = said.text.substr(0, at);
-  } else if (said.text.starts_with("  File \"") ||
+  } else if (said.text.starts_with("  File \"") || said.text.starts_with("    raise ") ||
       (printer.traced && said.text.starts_with("    "))) {
     take_frame(printer, said.text);
   } else if (said.text.starts_with("During handling of the above exception") ||
@@ -387,7 +387,7 @@ std::optional<LogFinding> find_cause(std::string_view text, std::span<const Caus
 bool judges_its_sample(const Cause& cause) {
   if (cause.sample.empty()) return true;
   const auto finding = find_cause(cause.sample, {&cause, 1});
-  if (cause.where == LinePlace::progress) return !finding;
+  if (cause.where == LinePlace::progress || cause.weight == Strength::never) return !finding;
   // A frame of a train step refuses nothing that would be refused before.
   return finding && finding->rule == (cause.where == LinePlace::loop ? "" : cause.name);
 }
