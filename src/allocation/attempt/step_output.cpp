@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/step_output.hpp"
 
+#include "causes/causes.hpp"
 #include "text/characters.hpp"
 #include "text/node_list.hpp"
 
@@ -54,6 +55,12 @@ std::optional<Complaint> task_in(std::string_view said) {
   return task;
 }
 
+/// Slurm names a node as well for what the user asked wrongly, or for another's failure.
+bool accuses(std::string_view said) {
+  const Cause* cause = built_in_causes().find(said, LinePlace::line);
+  return cause == nullptr || cause->outcome == Outcome::node_failure;
+}
+
 /// "Task launch for StepId=7.0 failed on node n3: …", "Node failure on n3".
 std::optional<Complaint> node_in(std::string_view said) {
   for (const std::string_view before : {" failed on node ", "Node failure on "}) {
@@ -61,7 +68,7 @@ std::optional<Complaint> node_in(std::string_view said) {
     if (at == std::string_view::npos) continue;
     const std::string_view rest = said.substr(at + before.size());
     const std::string node = only_node(rest.substr(0, rest.find_first_of(": ")));
-    if (!node.empty()) return Complaint{.node = node, .what = said};
+    if (!node.empty() && accuses(said)) return Complaint{.node = node, .what = said};
   }
   return std::nullopt;
 }
@@ -122,8 +129,8 @@ Evidence evidence_of_lost_node(const Complaint& lost, Timestamp at) {
 std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, bool told) {
   std::optional<Evidence> first;
   each_complaint(output, [&](std::string_view said) {
-    if (const auto lost = node_in(said)) {
-      first = evidence_of_lost_node(*lost, at);
+    if (node_in(said)) {
+      first = lost_node_in(output, at);
     } else if (const auto task = task_in(said)) {
       first = evidence_of_task(*task, at, told);
       first->ending.node = task->node;
@@ -136,8 +143,16 @@ std::optional<Evidence> first_failure_in(std::string_view output, Timestamp at, 
 std::optional<Evidence> lost_node_in(std::string_view output, Timestamp at) {
   std::optional<Evidence> lost;
   each_complaint(output, [&](std::string_view said) {
-    if (const auto node = node_in(said)) lost = evidence_of_lost_node(*node, at);
-    return lost.has_value();
+    const auto node = node_in(said);
+    if (!node) return false;
+    const bool several = lost && lost->ending.node != node->node;
+    if (!lost) lost = evidence_of_lost_node(*node, at);
+    if (!several) return false;
+    // Of several none is known to be the sick one: srun reaches none of them.
+    lost->ending.outcome = Outcome::comm_error;
+    lost->ending.node.clear();
+    lost->ending.cause = fmt::format("srun lost several nodes: {}", one_line(said, longest_quote));
+    return true;
   });
   return lost;
 }

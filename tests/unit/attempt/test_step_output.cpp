@@ -59,6 +59,24 @@ TEST_CASE("a step names the one node of its first failure, and none of several")
   CHECK(lost.ending.cause == "srun lost node n2: Node failure on n2");
 }
 
+TEST_CASE("srun's word accuses a node only if it is that node's failure, and its alone") {
+  const std::string launch = "srun: error: Task launch for StepId=7.0 failed on node ";
+  const std::string refused = launch + "n1: Unable to satisfy cpu bind request\n";
+  const std::string revoked = launch + "n1: Job credential revoked\n";
+  const std::string lost = launch + "n2: Communication connection failure\n";
+  const std::string timed_out = launch + "n3: Socket timed out on send/recv operation\n";
+  CHECK_FALSE(first_failure_in(refused, 9, false));
+  CHECK_FALSE(lost_node_in(revoked, 9));
+  CHECK(first_failure_in(revoked + lost, 9, false)->ending.node == "n2");
+  CHECK(lost_node_in(lost + revoked + lost, 9)->ending.node == "n2");
+  for (const std::string& several : {lost + timed_out, timed_out + revoked + lost}) {
+    const auto network = first_failure_in(several, 9, false);
+    REQUIRE(network);
+    CHECK(network->ending.node.empty());
+    CHECK(network->ending.outcome == Outcome::comm_error);
+  }
+}
+
 TEST_CASE("a step that did not start is the named node's failure, else nobody's") {
   const Evidence named = evidence_of_no_step(
       "srun: error: Task launch for StepId=7.0 failed on node n3: Invalid job credential\n"
