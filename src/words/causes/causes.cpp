@@ -13,26 +13,20 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 namespace shardsweep {
 namespace {
 
-void set(Cause& cause, std::string_view name, std::string_view text) {
-  bool known = false;
-  visit_values(cause, [&](const auto& key, auto& value) {
-    using Value = std::remove_reference_t<decltype(value)>;
-    if (key.name != name) return;
-    known = true;
-    if constexpr (Worded<Value>) {
-      const auto word = from_word<Value>(text);
-      if (!word) throw std::invalid_argument(fmt::format("'{}' is no value of '{}'", text, name));
-      value = *word;
-    } else {
-      value = text;
-    }
-  });
-  if (!known) throw std::invalid_argument(fmt::format("unknown key '{}'", name));
+bool assign(std::string& to, const std::string& text) {
+  to = text;
+  return true;
+}
+
+template <Worded Enum>
+bool assign(Enum& to, const std::string& text) {
+  const auto word = from_word<Enum>(text);
+  to = word.value_or(to);
+  return word.has_value();
 }
 
 // Bytes that are looked for, at every second place of a line: an entry for an even and for an odd
@@ -91,13 +85,13 @@ std::vector<Cause> read_causes(std::string_view yaml) {
   std::vector<Cause> causes;
   for (const TableValue& value : read_table(yaml)) {
     if (value.fresh) causes.emplace_back();
-    try {
-      if (!value.section.empty() || causes.empty())
-        throw std::invalid_argument("no entry of a list");
-      set(causes.back(), value.key, value.text);
-    } catch (const std::invalid_argument& wrong) {
-      throw std::invalid_argument(fmt::format("line {}: {}", value.line, wrong.what()));
-    }
+    bool known = false;
+    const auto set = [&](const auto& key, auto& to) {
+      if (key.name == value.key) known = assign(to, value.text);
+    };
+    if (value.section.empty() && !causes.empty()) visit_values(causes.back(), set);
+    if (!known)
+      throw std::invalid_argument(fmt::format("line {}: no value of a cause", value.line));
   }
   return causes;
 }
