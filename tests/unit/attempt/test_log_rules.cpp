@@ -89,6 +89,7 @@ TEST_CASE("noise and the order of two sources never decide") {
       "[W socket.cpp:464] [c10d] Broken pipe", " 10%|#         | 1/10 [00:01<00:09,  1.01s/it]",
       "W1102 03:12:44.118000 281377 api.py:897] Sending process 281401 closing signal SIGTERM",
       "n1:1:2 [0] NCCL INFO Channel 00/0 : 3[3] -> 4[4] via P2P/CUMEM", "", "done: 3 of 4",
+      "n1:1:2 [0] NCCL INFO Call to ibv_reg_mr failed: out of memory, No route to host: retried",
       "[1203482.118820] usb 1-1: new device", "OMP_NUM_THREADS is set to 1"};
   const std::vector<std::string> others{
       "[rank9]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 9.",
