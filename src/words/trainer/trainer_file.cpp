@@ -301,6 +301,10 @@ TrainerFile read_built_in(std::string_view trainer) {
   TrainerFile file = read_trainer_file(
       builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending)).value_or(""));
   file.start.name = file.about.name = trainer;
+  if (!file.log_of.empty()) {
+    const auto its = read_built_in(file.log_of).patterns;
+    file.patterns.insert(file.patterns.begin(), its.begin(), its.end());
+  }
   return file;
 }
 

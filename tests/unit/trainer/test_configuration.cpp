@@ -184,7 +184,8 @@ TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
   CHECK(written("axolotl", {}) ==
       "no configuration of 'axolotl' can be written; the trainers are deepspeed, gpt-neox, "
-      "hf-trainer, llm-foundry, megatron, megatron-bridge, nanotron, picotron, torchtitan");
+      "hf-trainer, llm-foundry, megatron, megatron-bridge, nanotron, picotron, primus, "
+      "torchtitan");
 }
 
 TEST_CASE("stages of a rank, shared sequences and the order of ranks have Megatron's words") {

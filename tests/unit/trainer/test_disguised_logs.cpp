@@ -61,6 +61,8 @@ const std::vector<Golden>& goldens() {
       {"llm-foundry", "llm-foundry", "loss batch world", false},
       {"hf-trainer", "hf-trainer", "loss consumed batch sequence"},
       {"hf-trainer", "hf-trainer-2025", "loss consumed batch sequence"},
+      {"primus", "primus", "loss skipped consumed batch sequence world"},
+      {"primus", "primus-26.4", "loss skipped consumed batch sequence world"},
       {"records", "records", "loss batch world"},
   };
   return all;

@@ -102,6 +102,8 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"llm-foundry", "llm-foundry-2023", all, 1e-4, 50.034, 50.815},
       {"hf-trainer", "hf-trainer", all, 3e-3},
       {"hf-trainer", "hf-trainer-2025", all, 3e-4},
+      {"primus", "primus", all, 1e-4, 0, 54.25},
+      {"primus", "primus-26.4", all, 1e-4, 0, 54.25},
       {"records", "records", {.gpus = 16}, 1e-3, 50.034, 50.815},
   };
   for (const Case& one : cases) {
