@@ -115,7 +115,7 @@ class Telling {
   }
 
   [[nodiscard]] Words words(const Placeholders& values) const {
-    Words words{filled_words(trainer_.argv, values, DoubleBraces::keep), {}};
+    Words words{filled_words(trainer_.argv, values, DoubleBraces::make_single), {}};
     for (const auto& [name, text] : trainer_.files)
       words.others.push_back(filled(text, values, DoubleBraces::make_single));
     words.others.push_back(filled(sweep_.container.image, values, DoubleBraces::make_single));

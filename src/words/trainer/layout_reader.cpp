@@ -219,7 +219,7 @@ class LayoutReader {
     if (!holds || *holds == "0") return {};
     const auto values = values_of(placeholders_in(line.why));
     return fault(FaultKind::invalid_input,
-        values ? filled(line.why, *values, DoubleBraces::keep) : line.why);
+        values ? filled(line.why, *values, DoubleBraces::make_single) : line.why);
   }
   Result<void> take(const LayoutReading& line) {
     const auto names = placeholders_in(line.text);
@@ -236,7 +236,7 @@ class LayoutReader {
       values->insert_or_assign(std::string(names.back()), said_.list(names.back()));
     if (const auto fits = check_computed(line.text, *values); !fits)
       return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, fits.error().what));
-    auto text = meant(line, filled(line.text, *values, DoubleBraces::keep));
+    auto text = meant(line, filled(line.text, *values, DoubleBraces::make_single));
     if (!text)
       return fault(FaultKind::invalid_input, fmt::format("{}: {}", word, text.error().what));
     if (text->empty()) return {};

@@ -20,6 +20,23 @@ std::string_view last_part(std::string_view word) {
   return dot == std::string_view::npos ? word : word.substr(dot + 1);
 }
 
+/// `a.b={c: 2, d: 3}` as `a.b.c=2`: its first name tells the axis.
+void look_into_map(LayoutWord& word) {
+  while (word.value && word.value->starts_with('{') && word.value->ends_with('}')) {
+    const std::string_view inside = std::string_view(*word.value).substr(1, word.value->size() - 2);
+    const auto colon = inside.find(':');
+    if (colon == std::string_view::npos || inside.find_first_of("?{") < colon) return;
+    std::string_view value = inside.substr(colon + 1);
+    int depth = 0;
+    for (std::size_t at = 0; at < value.size(); ++at) {
+      depth += (value[at] == '{' ? 1 : 0) - (value[at] == '}' ? 1 : 0);
+      if (value[at] == ',' && depth == 0) value = value.substr(0, at);
+    }
+    word.word += fmt::format(".{}", trimmed(inside.substr(0, colon)));
+    word.value = std::string(trimmed(value));
+  }
+}
+
 }  // namespace
 
 std::optional<WordsForm> form_of_words(std::string_view name) {
@@ -43,6 +60,7 @@ LayoutWord layout_word(std::string_view key, std::string text) {
   const auto equals = rest.find('=');
   word.word = rest.substr(0, equals);
   if (equals != std::string_view::npos) word.value = rest.substr(equals + 1);
+  look_into_map(word);
   return word;
 }
 

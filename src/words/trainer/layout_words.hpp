@@ -4,6 +4,7 @@
 //           own: AXIS AXIS=VALUE   axes that have a value of its own choice if it is not told them
 //   values  - NAME: TEXT            computed for the texts below
 //   words   - AXIS: WORD=TEXT       in the order of writing; dots nest; `{CONDITION?WORD=TEXT}`
+//           - AXIS: A.B={C: TEXT}   a section that has to be given whole, as overrides: A.B.C
 //           - with AXIS: …          what stands beside the axis's own word
 //           - zero 1: …             ZeRO 1, if it has a word of its own
 //   lacks   - AXIS with AXIS: WHEN  values without words: a fault that names both with their values

@@ -4,6 +4,7 @@
 #include "text/expression.hpp"
 #include "text/pieces.hpp"
 #include "text/placeholders.hpp"
+#include "text/shell.hpp"
 #include "trainer/point_words.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -35,7 +36,7 @@ Placeholders values_of(const LayoutWords& words, const TrainerLayout& layout) {
     if (auto text = axis_text_of(layout, axis))
       values.insert_or_assign(std::string(axis.name), *text);
   for (const NamedText& one : words.values)
-    values.insert_or_assign(one.name, filled(one.text, values, DoubleBraces::keep));
+    values.insert_or_assign(one.name, filled(one.text, values, DoubleBraces::make_single));
   return values;
 }
 
@@ -158,13 +159,16 @@ Result<std::string> written_layout(
     else
       texts.push_back(one.text);
   }
-  std::vector<std::string> told = filled_words(texts, values, DoubleBraces::keep);
+  std::vector<std::string> told = filled_words(texts, values, DoubleBraces::make_single);
   if (words.form == WordsForm::flags)
     for (std::string& word : told)
       if (const auto value = word.find('='); value != std::string::npos) word[value] = ' ';
+  if (words.form == WordsForm::overrides)
+    for (std::string& word : told)
+      if (word.find(' ') != std::string::npos) word = shell_quoted(word);
   std::string text = is_command_line(words.form) ? fmt::format("{}\n", fmt::join(told, " "))
                                                  : nested(told, words.form);
-  for (const std::string& line : filled_words(words.also, values, DoubleBraces::keep))
+  for (const std::string& line : filled_words(words.also, values, DoubleBraces::make_single))
     text += line + "\n";
   return text;
 }

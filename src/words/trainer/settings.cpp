@@ -22,6 +22,29 @@ std::string_view without_quotes(std::string_view text) {
   return text;
 }
 
+/// Behind the brace that closes the first one of `text`; none if there is no such brace.
+std::size_t behind_braces(std::string_view text) {
+  int depth = 0;
+  for (std::size_t at = text.find('{'); at < text.size(); ++at) {
+    if (text[at] == '{') ++depth;
+    if (text[at] == '}' && --depth == 0) return at + 1;
+  }
+  return std::string_view::npos;
+}
+
+/// Where the word ends that `text` begins with. A section that is given as a map,
+/// `a.b={c: 2, d: 3}`, may hold blanks, with quotes before its brace or without.
+std::size_t end_of_word(std::string_view text, std::string_view blanks) {
+  std::size_t end = std::min(text.find_first_of(blanks), text.size());
+  const auto equals = text.substr(0, end).find('=');
+  if (equals == std::string_view::npos) return end;
+  const auto begin = text.find_first_not_of("'\"", equals + 1);
+  if (begin >= end || text[begin] != '{') return end;
+  const auto length = behind_braces(text.substr(begin));
+  if (length == std::string_view::npos) return end;
+  return std::min(text.find_first_of(blanks, begin + length), text.size());
+}
+
 /// As a shell reads them: a word that begins with # begins a comment.
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> words;
@@ -34,7 +57,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
       text.remove_prefix(std::min(text.find('\n'), text.size()));
       continue;
     }
-    const auto end = std::min(text.find_first_of(blanks), text.size());
+    const auto end = end_of_word(text, blanks);
     words.push_back(text.substr(0, end));
     text.remove_prefix(end);
   }
@@ -216,10 +239,18 @@ Settings Settings::of_flags(std::string_view text) {
 Settings Settings::of_overrides(std::string_view text) {
   Settings settings;
   for (std::string_view word : words_of(text)) {
+    word = without_quotes(word);
     word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
     const auto equals = word.find('=');
     if (equals == std::string_view::npos || word.starts_with('-')) continue;
-    settings.values_[std::string(word.substr(0, equals))] = without_quotes(word.substr(equals + 1));
+    const std::string_view name = word.substr(0, equals);
+    const std::string_view value = without_quotes(word.substr(equals + 1));
+    settings.values_[std::string(name)] = value;
+    if (!value.starts_with('{')) continue;
+    const std::string section = fmt::format("{}: {}", name, value);
+    LeafReader leaves(section);
+    while (const auto leaf = leaves.next())
+      settings.values_[leaf->path] = leaf->value;
   }
   settings.add_plain_names();
   return settings;

@@ -2,7 +2,10 @@
 #include "text/expression.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/configuration.hpp"
+#include "trainer/layout_reader.hpp"
+#include "trainer/layout_writer.hpp"
 #include "trainer/point_words.hpp"
+#include "trainer/settings.hpp"
 #include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
@@ -131,6 +134,42 @@ TEST_CASE("sections of a layout's words are read, and name their mistakes") {
       "line 2: unknown axis 'tq', did you mean 'tp'?");
   CHECK_THROWS_WITH(
       read_trainer_file("lacks:\n- tp: tp >\n"), "line 2: something is missing after 'tp >'");
+}
+
+TEST_CASE("a section that is given as a map is written as one word, and read in each form") {
+  const LayoutWords words = read_trainer_file(R"(layout:
+  form: overrides
+words:
+- tp: '{tp>1?model.tp={degree: {tp}, async: false}}'
+- pp: model.pp.degree={pp}
+- recompute: '{recompute=full?model.ac={mode: {recompute}}}'
+reads:
+- recompute: '{model_ac_mode}'
+)")
+                                .layout;
+  const TrainerLayout layout{.tp = 4, .pp = 2, .recompute = "full"};
+  const auto text = written_layout("mine", words, layout);
+  REQUIRE(text);
+  CHECK(
+      *text == "'model.tp={degree: 4, async: false}' model.pp.degree=2 'model.ac={mode: full}'\n");
+  for (const std::string& said : {*text,
+           std::string(
+               "model.tp='{degree: 4, async: false}' model.pp={degree: 2} model.ac.mode=full"),
+           std::string(
+               "+model.tp={degree:4,async:false} model.pp.degree=2 \"model.ac={mode: full}\""),
+           std::string("model.tp.degree=4 model.pp={ degree: 2 }\n model.ac.mode=full")}) {
+    CAPTURE(said);
+    const auto back = read_layout(words, Settings::of(words, said), layout.gpus());
+    REQUIRE(back);
+    CHECK(*back == layout);
+  }
+}
+
+TEST_CASE("double braces are single ones in what a trainer is told") {
+  const LayoutWords words = read_trainer_file(
+      "layout:\n  form: overrides\nwords:\n- tp: tp={tp}\n- with tp: note={{tp}}\n")
+                                .layout;
+  CHECK(written_layout("mine", words, {.tp = 2}).value() == "tp=2 note={tp}\n");
 }
 
 /// What a line names and nothing gives a value is a slip of the pen: it would never hold.
