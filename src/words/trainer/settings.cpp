@@ -242,8 +242,9 @@ Settings Settings::of_overrides(std::string_view text) {
     word = without_quotes(word);
     word.remove_prefix(std::min(word.find_first_not_of('+'), word.size()));
     const auto equals = word.find('=');
-    if (equals == std::string_view::npos || word.starts_with('-')) continue;
-    const std::string_view name = word.substr(0, equals);
+    std::string_view name = word.substr(0, equals);
+    if (name.starts_with("--") && name.find('.') != std::string_view::npos) name.remove_prefix(2);
+    if (equals == std::string_view::npos || name.starts_with('-')) continue;
     const std::string_view value = without_quotes(word.substr(equals + 1));
     settings.values_[std::string(name)] = value;
     if (!value.starts_with('{')) continue;

@@ -24,8 +24,8 @@ class Settings {
   /// `--flag value`, `--flag=value` and `--flag`, between blanks; quotes are taken off, and
   /// comments (#) passed over.
   [[nodiscard]] static Settings of_flags(std::string_view text);
-  /// `section.name=value` between blanks, with or without + in front; other words and comments
-  /// are passed over. A section may be given as a map: `section={name: value}`.
+  /// `section.name=value` between blanks, with or without + or -- in front; other words and
+  /// comments are passed over. A section may be given as a map: `section={name: value}`.
   [[nodiscard]] static Settings of_overrides(std::string_view text);
   /// `name: value`, `name = value` and `"name": value`, each on a line or between braces and
   /// commas, with _ for each - in a name; of a name that stands in several places the last
