@@ -61,6 +61,10 @@ const std::vector<Golden>& goldens() {
       {"llm-foundry", "llm-foundry", "loss batch world", false},
       {"hf-trainer", "hf-trainer", "loss consumed batch sequence"},
       {"hf-trainer", "hf-trainer-2025", "loss consumed batch sequence"},
+      {"axolotl", "axolotl", "loss consumed batch sequence"},
+      {"axolotl", "axolotl-0.13", "loss consumed batch sequence"},
+      {"olmo-core", "olmo-core", "loss consumed batch", false},
+      {"olmo-core", "olmo-core-2.0", "loss consumed batch", false},
       {"primus", "primus", "loss skipped consumed batch sequence world"},
       {"primus", "primus-26.4", "loss skipped consumed batch sequence world"},
       {"records", "records", "loss batch world"},
@@ -395,6 +399,7 @@ Lines with_skipped(const Lines& lines) {
 Lines with_less_consumed(const Lines& lines) {
   Lines all = with(lines, "1536", "1280");
   all = with(all, "consumed_tokens: 6.29M", "consumed_tokens: 5.24M");
+  all = with(all, "total tokens=6,291,456", "total tokens=5,242,880");
   all = with(all, "tokens_seen': 6291456", "tokens_seen': 5242880");
   return with(all, "Tokens:   6.29M", "Tokens:   5.24M");
 }
