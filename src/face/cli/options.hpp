@@ -18,8 +18,8 @@
 namespace shardsweep {
 
 /// What `help` explains beside the commands.
-inline constexpr std::array<std::string_view, 9> help_topics{
-    "keys", "axes", "units", "placeholders", "patterns", "words", "site", "schema", "columns"};
+inline constexpr std::array<std::string_view, 10> help_topics{"keys", "axes", "units",
+    "placeholders", "patterns", "words", "site", "schema", "trainer-schema", "columns"};
 
 /// The forms that are looked at.
 enum class PictureForm : std::uint8_t { none, svg, png, html };

@@ -3,6 +3,8 @@
 // The loader is stricter: sums, presets and expressions are its own.
 #include "config/keys.hpp"
 #include "config/sweep_reader.hpp"
+#include "text/pieces.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/cause.hpp>
 #include <shardsweep/container.hpp>
@@ -11,6 +13,7 @@
 #include <shardsweep/policy.hpp>
 #include <shardsweep/reference.hpp>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -34,6 +37,12 @@ OrderedJson one_of(std::span<const std::string_view> list) {
 }
 OrderedJson array_of(OrderedJson items) {
   return {{"type", "array"}, {"items", std::move(items)}};
+}
+
+std::vector<std::string_view> names_of_forms() {
+  auto names = split(forms_of_words, ',');
+  std::transform(names.begin(), names.end(), names.begin(), trimmed);
+  return names;
 }
 
 OrderedJson definitions() {
@@ -330,6 +339,45 @@ void fill_special(OrderedJson& properties) {
 }
 
 }  // namespace
+
+std::string trainer_schema() {
+  OrderedJson properties;
+  const OrderedJson text = link_to("scalar");
+  for (const TrainerSection& section : trainer_sections()) {
+    OrderedJson keys = OrderedJson::object();
+    for (const std::string_view key : section.keys)
+      keys[std::string(key)] = link_to("value");
+    const OrderedJson map{
+        {"type", "object"}, {"additionalProperties", false}, {"properties", keys}};
+    OrderedJson& value = properties[std::string(section.name)];
+    if (section.kind == SectionKind::text)
+      value = text;
+    else if (section.kind == SectionKind::maps)
+      value = {{"anyOf", {map, array_of(map)}}};
+    else
+      value = array_of({{"anyOf", {text, {{"type", "object"}, {"additionalProperties", text}}}}});
+  }
+  properties["layout"]["anyOf"][0]["properties"]["form"] = one_of(names_of_forms());
+  std::string axes_or;
+  for (const AxisInfo& axis : axes())
+    axes_or += fmt::format("{}|", axis.name);
+  properties["words"]["items"] = {{"type", "object"}, {"maxProperties", 1},
+      {"propertyNames", {{"pattern", fmt::format("^(with )?({}{})( 1)?$", axes_or, batch_name)}}},
+      {"additionalProperties", text}};
+  const OrderedJson texts = array_of(text);
+  return OrderedJson{{"$schema", "http://json-schema.org/draft-07/schema#"},
+             {"title", "shardsweep trainer's file"}, {"type", "object"},
+             {"additionalProperties", false}, {"properties", properties},
+             {"definitions",
+                 {{"scalar", definitions()["scalar"]},
+                     {"value",
+                         {{"anyOf",
+                             {text, texts,
+                                 {{"type", "object"},
+                                     {"additionalProperties", {{"anyOf", {text, texts}}}}}}}}}}}}
+             .dump(1) +
+      "\n";
+}
 
 std::string sweep_schema() {
   OrderedJson schema = map_of("");

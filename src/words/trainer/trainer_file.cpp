@@ -51,12 +51,16 @@ bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// `maps`: a map, or a list of maps.
-enum class SectionKind : std::uint8_t { text, list, maps };
 struct Section {
   std::string_view name;
   SectionKind kind;
 };
+/// Keys of sections that are no plain texts.
+struct OtherKey {
+  std::string_view section, key;
+};
+constexpr auto other_keys = std::to_array<OtherKey>({{"layout", "form"}, {"prints", "unprinted"},
+    {"start", "spreads_experts"}, {"start", "without"}, {"start", "recipes"}});
 constexpr auto sections = std::to_array<Section>(
     {{"title", SectionKind::text}, {"versions", SectionKind::maps}, {"prints", SectionKind::maps},
         {"alone", SectionKind::maps}, {"snapshot", SectionKind::maps}, {"trees", SectionKind::maps},
@@ -75,6 +79,18 @@ class FileReader {
       names_.emplace_back(axis.name);
     for (const std::string_view name : {"experts", "layers", "global_batch"})
       names_.emplace_back(name);
+  }
+
+  /// Keys of a section of maps, or of the lines of `reads` that are more than a name and a text.
+  std::vector<std::string_view> keys_of(std::string_view section) {
+    section_ = section;
+    begin_item();
+    std::vector<std::string_view> all;
+    for (const auto& [name, field] : fields())
+      all.push_back(name);
+    for (const OtherKey& other : other_keys)
+      if (other.section == section) all.push_back(other.key);
+    return all;
   }
 
   TrainerFile read(std::span<const TableValue> values) {
@@ -188,12 +204,15 @@ class FileReader {
     file_.layout.words.push_back(std::move(word));
   }
 
+  void begin_item() {
+    if (section_ == "rules") file_.rules.push_back({.at = at_});
+    if (section_ == "refuses") file_.refuses.emplace_back();
+    if (section_ == "trees") file_.trees.emplace_back();
+    if (section_ == "tested") file_.tested.emplace_back();
+    if (section_ == "reads") file_.layout.reads.emplace_back();
+  }
   void set(std::string_view key, const std::string& value, bool fresh) {
-    if (fresh && section_ == "rules") file_.rules.push_back({.at = at_});
-    if (fresh && section_ == "refuses") file_.refuses.emplace_back();
-    if (fresh && section_ == "trees") file_.trees.emplace_back();
-    if (fresh && section_ == "tested") file_.tested.emplace_back();
-    if (fresh && section_ == "reads") file_.layout.reads.emplace_back();
+    if (fresh) begin_item();
     TrainerStart& start = file_.start;
     if (section_ == "start" && key == "spreads_experts") {
       set_flag(start.spreads_experts, value);
@@ -221,9 +240,8 @@ class FileReader {
       std::vector<std::string_view> all;
       for (const auto& [name, field] : known)
         all.push_back(name);
-      if (section_ == "layout") all.emplace_back("form");
-      if (section_ == "prints") all.emplace_back("unprinted");
-      if (section_ == "start") all.insert(all.end(), {"spreads_experts", "without", "recipes"});
+      for (const OtherKey& other : other_keys)
+        if (other.section == section_) all.push_back(other.key);
       note_unknown("key", key, in_quotes(section_), all);
     }
   }
@@ -333,6 +351,14 @@ TrainerFile read_trainer_file(std::string_view yaml) {
     throw std::invalid_argument(
         fmt::format("line {}: {}", values.at(mistakes.front().at).line, mistakes.front().what));
   return file;
+}
+
+std::vector<TrainerSection> trainer_sections() {
+  std::vector<TrainerMistake> none;
+  std::vector<TrainerSection> all;
+  for (const Section& section : sections)
+    all.push_back({section.name, section.kind, FileReader(none).keys_of(section.name)});
+  return all;
 }
 
 std::span<const std::string_view> trainers_with_files() {

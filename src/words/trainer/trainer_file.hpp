@@ -57,6 +57,16 @@ struct TrainerFile {
   TrainerStart start;
 };
 
+/// `maps`: a map, or a list of maps.
+enum class SectionKind : std::uint8_t { text, list, maps };
+/// What a trainer's file may hold, for whoever describes it.
+struct TrainerSection {
+  std::string_view name;
+  SectionKind kind;
+  std::vector<std::string_view> keys;  ///< of its maps; empty: texts, or names of the user's
+};
+[[nodiscard]] std::vector<TrainerSection> trainer_sections();
+
 /// The part of a value that has a mistake: its key, itself, or the item of a list that it begins.
 enum class Blamed : std::uint8_t { key, value, item };
 struct TrainerMistake {

@@ -100,6 +100,7 @@ TEST_CASE("the references of sweep and site file are those that the program prin
 
 TEST_CASE("the schema of the sweep file is the one that the program prints") {
   check_file(root + "/sweeps/sweep.schema.json", sweep_schema());
+  check_file(root + "/sweeps/trainer.schema.json", trainer_schema());
 }
 
 TEST_CASE("every key of the reference is one that the loader takes") {

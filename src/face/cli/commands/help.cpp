@@ -45,6 +45,7 @@ Result<ExitCode> run_help(const Session& session) {
   if (options.help.shell == "zsh") text = zsh_completion(line);
   if (options.help.shell == "fish") text = fish_completion(line);
   if (text.empty() && options.names.front() == "schema") text = sweep_schema();
+  if (text.empty() && options.names.front() == "trainer-schema") text = trainer_schema();
   if (text.empty()) {
     const auto tables = reference_of(options.names.front());
     text = options.help.markdown
