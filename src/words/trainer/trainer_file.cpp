@@ -6,6 +6,7 @@
 #include "text/expression.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
+#include "text/placeholders.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -100,11 +101,23 @@ class FileReader {
       if (rule.when.empty()) note({rule.at, Blamed::item, "missing key 'when' in a rule"});
       if (rule.why.empty()) note({rule.at, Blamed::item, "missing key 'why' in a rule"});
     }
+    check_start();
     file_.layout.deciding = deciding_words(file_.layout);
     return std::move(file_);
   }
 
  private:
+  /// A start that never tells the model's shape trains one model under all names, unless it has a
+  /// name of its own for each.
+  void check_start() {
+    const TrainerStart& start = file_.start;
+    const auto names = placeholders_in(start.rest);
+    if (start.rest.empty() || !start.recipes.empty() || is_one_of("hidden", names)) return;
+    note({start_at_, Blamed::key,
+        "names no {hidden}, and 'start' has no 'recipes': each model would be trained as the same "
+        "one"});
+  }
+
   void note(TrainerMistake mistake) { mistakes_.push_back(std::move(mistake)); }
   void note(std::string what, Blamed blamed = Blamed::value) {
     note({at_, blamed, std::move(what)});
@@ -235,6 +248,7 @@ class FileReader {
             "no form is called {}; the forms are {}", in_quotes(value), forms_of_words));
     } else if (const auto known = fields(); known.contains(key)) {
       if (key == "when") check_condition(value, false);
+      if (section_ == "start" && key == "text") start_at_ = at_;
       *known.find(key)->second = value;
     } else {
       std::vector<std::string_view> all;
@@ -313,6 +327,7 @@ class FileReader {
   std::vector<TrainerMistake>& mistakes_;
   std::string_view section_;
   std::size_t at_ = 0;
+  std::size_t start_at_ = 0;  // of the text of `start`
 };
 
 TrainerFile read_built_in(std::string_view trainer) {

@@ -165,6 +165,18 @@ reads:
   }
 }
 
+TEST_CASE("a start that never tells the model's shape is refused, unless models have names") {
+  const auto start = [](const std::string& more, const std::string& word) {
+    return read_trainer_file(
+        "start:\n" + more + "  text: |\n    runner:\n      argv: [train, \"" + word + "\"]\n");
+  };
+  CHECK_THROWS_WITH((void)start("", "--layers={layers}"),
+      "line 2: names no {hidden}, and 'start' has no 'recipes': each model would be trained as the "
+      "same one");
+  CHECK_FALSE(start("", "--hidden={hidden}").start.rest.empty());
+  CHECK_FALSE(start("  recipes: |\n    llama-1b: small\n", "@RECIPE@").start.rest.empty());
+}
+
 TEST_CASE("double braces are single ones in what a trainer is told") {
   const LayoutWords words = read_trainer_file(
       "layout:\n  form: overrides\nwords:\n- tp: tp={tp}\n- with tp: note={{tp}}\n")
