@@ -77,10 +77,10 @@ void tell(SweepSpec& sweep, std::string_view axis) {
   }
 }
 
-/// Trainers that begin with sizes of their own are told these, whether they vary or not.
+/// Trainers that begin with values of their own are told these, whether they vary or not.
 void tell_sizes(SweepSpec& sweep, const std::vector<Choice>& varied) {
   const LayoutWords& words = layout_words_of(sweep.runner.trainer.log);
-  for (const std::string_view size : {"seq_len", "micro_batch", "dtype"}) {
+  for (const std::string_view size : {"seq_len", "micro_batch", "dtype", "zero", "recompute"}) {
     const bool is_varied = std::any_of(
         varied.begin(), varied.end(), [&](const Choice& choice) { return choice.axis == size; });
     if (!is_varied && words.chooses_another(size, "another")) tell(sweep, size);
