@@ -7,7 +7,8 @@
 //
 // Decision: chances end a cell, and not what the layouts that wait may gain together. On
 // tests/tools/bench/planner a bound on the sum of expected improvements used as many GPU-hours
-// or more, wherever it was wrong as seldom.
+// or more, wherever it was wrong as seldom. The noise of a run counts at the stop: without it
+// made-up machines cost 5 % fewer GPU-hours, and claims of 95 % were true in 94.8.
 #pragma once
 
 #include "search/candidate.hpp"

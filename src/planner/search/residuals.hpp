@@ -51,7 +51,8 @@ struct ResidualPrior {
   double own = 0.2;      ///< of what only similar points have in common
   /// Of a factor that all layouts have in common which have one micro-batch, or one value of a
   /// structural axis that varies in the cell: a kernel that is slow at that size, a schedule
-  /// that waits.
+  /// that waits. Without it the claims of made-up machines are true in 92.6 instead of 95.7 %
+  /// (bench_planner, 8 seeds).
   double of_value = 0;
   double noise = 0.04;  ///< of a measurement, and of what is a layout's alone
   double freedom = 3;   ///< degrees of freedom of the noise: the lower, the heavier its tails
