@@ -4,6 +4,7 @@
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
 #include "search/readings.hpp"
 #include "tools/bench/planner_case.hpp"
+#include "tools/bench/rivals.hpp"
 #include "tools/lab/memory_score.hpp"
 
 #include <fmt/format.h>
@@ -50,6 +51,7 @@ struct Score {
   double good_out = 0;          ///< completed rows that no order would launch
   std::vector<double> regrets;  ///< at the stop, of each cell with a best
   std::vector<Claim> claims;    ///< of cells that spared something
+  RivalScore rivals;            ///< shares as those above
 };
 
 /// A cell and what happened in it.
@@ -132,6 +134,26 @@ int sure_of(const ReplayedCell& story) {
   return 0;
 }
 
+/// The rows of a cell, launched or not.
+std::vector<RivalRow> rival_rows(const Case& c, const ReplayedCell& story) {
+  const ReplayOptions usual;
+  std::vector<RivalRow> rows;
+  const auto take = [&](const ReplayedRow& row) {
+    const double speed = row.tokens_per_s_per_gpu.value_or(0);
+    const double seconds =
+        speed > 0 ? usual.start_s + usual.steps * speed_of(1, row.point) / speed : usual.oom_s;
+    constexpr double hour_s = 3600;
+    const auto& model = c.sweep.models.at(static_cast<std::size_t>(row.point.model));
+    rows.push_back({{.model = model, .point = row.point, .traits = traits_of_kernel(row.kernel)},
+        speed, seconds * row.point.gpus / hour_s});
+  };
+  for (const auto& launch : story.launches)
+    take(launch.row);
+  for (const auto& left : story.left_out)
+    take(left.row);
+  return rows;
+}
+
 /// The launches until one is within 1 % of the best, on average, of somebody who knows all
 /// speeds, but not which of the rows that look alike has which. In a random order of `alike`
 /// rows the first of `good` ones is number (alike + 1) / (good + 1).
@@ -172,6 +194,13 @@ Score score_of(const Case& c, const Refits& refits) {
     if (!cell.runs_to_1pct) continue;
     score.runs += static_cast<double>(*cell.runs_to_1pct);
     score.least += least_runs(story);
+    const auto rivals =
+        rivals_of(rival_rows(c, story), {.cluster = c.cluster, .family = &c.family});
+    score.rivals.chance += rivals.chance;
+    score.rivals.predicted += rivals.predicted;
+    score.rivals.plain_gp += rivals.plain_gp;
+    for (std::size_t i = 0; i < known_noises.size(); ++i)
+      score.rivals.proof_hours.at(i) += rivals.proof_hours.at(i);
     points += static_cast<double>(cell.points);
     score.hours += *cell.gpu_hours_to_1pct;
     solvable_hours += cell.exhaustive_gpu_hours;
@@ -179,6 +208,10 @@ Score score_of(const Case& c, const Refits& refits) {
   score.runs /= std::max(points, 1.0);
   score.least /= std::max(points, 1.0);
   score.hours /= std::max(solvable_hours, 1e-9);
+  for (auto* runs : {&score.rivals.chance, &score.rivals.predicted, &score.rivals.plain_gp})
+    *runs /= std::max(points, 1.0);
+  for (auto& hours : score.rivals.proof_hours)
+    hours /= std::max(solvable_hours, 1e-9);
   double all = 0;
   for (const auto& [cell, story] : cells_of(c, refits, own_stop)) {
     score.stop += cell.gpu_hours;
@@ -305,6 +338,26 @@ void print_scores(const std::string& name, const std::vector<Score>& scores) {
   std::fflush(stdout);
 }
 
+/// Rivals of all kinds of ignorance together.
+void print_rivals(const std::vector<Score>& scores) {
+  RivalScore mean;
+  const double share = 100 / static_cast<double>(scores.size());
+  for (const auto& score : scores) {
+    mean.chance += share * score.rivals.chance;
+    mean.predicted += share * score.rivals.predicted;
+    mean.plain_gp += share * score.rivals.plain_gp;
+    for (std::size_t i = 0; i < known_noises.size(); ++i)
+      mean.proof_hours.at(i) += share * score.rivals.proof_hours.at(i);
+  }
+  fmt::print("rivals: runs to 1 %: by chance {:.2f}, as predicted {:.2f}, a plain GP {:.2f}\n",
+      mean.chance, mean.predicted, mean.plain_gp);
+  fmt::print("        hours until who knows all but a noise of");
+  for (std::size_t i = 0; i < known_noises.size(); ++i)
+    fmt::print("{} {:.0f} % has proved it: {:.1f}", i == 0 ? "" : ",", 100 * known_noises.at(i),
+        mean.proof_hours.at(i));
+  fmt::print("\n");
+}
+
 struct Arguments {
   std::uint64_t seeds = 20;
   std::vector<std::string_view> only;  // parts of names of kinds; none: all
@@ -371,7 +424,9 @@ void print_bench(const Case* table, const Arguments& arguments) {
     for (auto& score : scores)
       everything.push_back(std::move(score));
   }
-  if (!everything.empty()) print_scores("all of it", everything);
+  if (everything.empty()) return;
+  print_scores("all of it", everything);
+  print_rivals(everything);
 }
 
 /// Without memory, with that of the table's other models, with that of another machine.
