@@ -1,12 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // One cell's search: which of its points most likely beats the best so far, and whether it is
-// worth going on. Pure: what has run is told to it. It keeps apart how far predicted speeds are
-// off (SpeedBelief), whether memory suffices (MemoryBelief), which layout a point is
-// (CellReadings) and what a launch takes (CostBelief); each has lessons of its own. refresh()
-// brings all of it to the points that have not ended, and rank() makes one order of them;
-// neither runs while nothing new was heard. The state follows from the calls and their order
-// alone, so that a daemon that was started again and hears the same rows launches the same
-// points. What is spared is not gone: measurements may bring it back.
+// worth going on. The model, with ln for the natural logarithm and i, j for layouts:
+//
+// Speed (residuals.hpp, speed_belief.hpp). The error e_i = ln(measured_i / predicted_i) is a
+// Gaussian process of mean 0 with the covariance (Rasmussen and Williams 2006, chapters 2, 4, 5)
+//   k_ij = s^2 [ sum_p c_p^2 a_ip a_jp + c_cell^2 + c_own^2 exp(-|x_i - x_j|^2 / 2)
+//                + c_value^2 v_ij ] + sum_p u_p^2 a_ip a_jp + u_scale^2
+// a_ip: the share of part p (compute, memory, links …) in the step; x: log2 of degrees and sizes;
+// v_ij: how many varying axes have one value in both; u: rates that the cluster file leaves out.
+// Between cells, and between sweeps, each term is multiplied by the share that they have in
+// common. The observation noise is Student's t with 3 degrees of freedom and scale n c_noise, by
+// expectation and maximisation. s and n are averaged over a grid, with the leave-one-out density
+// of what was measured as the weight (5.4.2 there) and a prior that is normal in their log2.
+//
+// Memory (fit_belief.hpp). A layout needs estimate_i exp(d + w_i): d is one error of the trainer,
+// Student's t (3, 0.06), known by its posterior after what ran and what ran out of memory; w_i is
+// Student's t with 5 degrees of freedom, as wide as the bounds of the estimate. It fits if that
+// is less than the device holds. Beside it stands a rule without an estimate: what needs as much
+// as a layout that ran out of memory is out.
+//
+// What is not known of a layout (readings.hpp), and whether its allocator has to try again, makes
+// its speed a mixture of normals.
+//
+// Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], with the expected improvement EI
+// over the best (Jones, Schonlau and Welch 1998). Stop (cell_stop.hpp): the product over what
+// waits of 1 - P(fits_i) P(speed_i > (1 + regret) best) has reached until.confidence.
+//
+// Pure: what has run is told to it. The state follows from the calls and their order alone, so
+// that a daemon that was started again and hears the same rows launches the same points.
+// refresh() brings what was learnt to the points that have not ended, and rank() orders them;
+// neither runs while nothing new was heard. What is spared is not gone: measurements may bring
+// it back.
 #pragma once
 
 #include "predict/predictor.hpp"
