@@ -22,15 +22,19 @@ for (const kind of ['input', 'click']) {
   }, true);
 }
 const isUsed = () => used || document.querySelector('dialog[open]') !== null || String(getSelection()) !== '';
-const changed = () => {
+const show = () => {
   if (isUsed()) {
     say.textContent = 'There are new results: show them';
     say.hidden = false;
-    return;
+  } else if (!document.hidden) {
+    load();
   }
-  // A page that is long in loading is loaded in a fifth of the time.
+};
+const changed = () => {
+  if (isUsed()) return show();
+  // A page that is long in loading is loaded in a fifth of the time. Until then it may be used.
   const took = performance.getEntriesByType('navigation')[0].duration;
-  setTimeout(() => { if (!document.hidden) load(); }, Math.max(0, 5 * took - performance.now()));
+  setTimeout(show, Math.max(0, 5 * took - performance.now()));
 };
 
 let stream = null;
