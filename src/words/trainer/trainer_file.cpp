@@ -371,6 +371,7 @@ TrainerFile read_trainer_file(std::string_view yaml) {
 std::vector<TrainerSection> trainer_sections() {
   std::vector<TrainerMistake> none;
   std::vector<TrainerSection> all;
+  all.reserve(sections.size());
   for (const Section& section : sections)
     all.push_back({section.name, section.kind, FileReader(none).keys_of(section.name)});
   return all;
