@@ -55,7 +55,8 @@ std::optional<Complaint> task_in(std::string_view said) {
   return task;
 }
 
-/// Slurm names a node as well for what the user asked wrongly, or for another's failure.
+/// True if the node itself has failed: Slurm names one as well for what the user asked wrongly, or
+/// for another node's failure.
 bool accuses(std::string_view said) {
   const Cause* cause = built_in_causes().find(said, LinePlace::line);
   return cause == nullptr || cause->outcome == Outcome::node_failure;
@@ -148,7 +149,7 @@ std::optional<Evidence> lost_node_in(std::string_view output, Timestamp at) {
     const bool several = lost && lost->ending.node != node->node;
     if (!lost) lost = evidence_of_lost_node(*node, at);
     if (!several) return false;
-    // Of several none is known to be the sick one: srun reaches none of them.
+    // Accuses nobody: srun reaches none of them, and any may be the sick one.
     lost->ending.outcome = Outcome::comm_error;
     lost->ending.node.clear();
     lost->ending.cause = fmt::format("srun lost several nodes: {}", one_line(said, longest_quote));

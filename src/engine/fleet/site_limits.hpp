@@ -82,7 +82,7 @@ class SiteLimits {
 /// Fills in the sbatch options of the site file: partitions, account, QOS, GPUs and memory.
 void add_options(const SweepSpec& sweep, const SiteSpec& site, SweepFacts& facts);
 /// Reason why a job of so many nodes would wait for ever: "4 nodes, and partition 'main' has 2".
-/// None if it can start, or Slurm has not said.
+/// Empty if it can start, or if Slurm has not said.
 [[nodiscard]] std::optional<std::string> beyond_partition(
     const SweepFacts& facts, std::int32_t nodes);
 /// The same of wall time: an attempt needs `least_s` at least.

@@ -19,8 +19,8 @@
 // is less than the device holds. Beside it stands a rule without an estimate: what needs as much
 // as a layout that ran out of memory is out.
 //
-// What is not known of a layout (readings.hpp), and whether its allocator has to try again, makes
-// its speed a mixture of normals.
+// Axes that a table leaves out (readings.hpp), and an allocator that may have to try again, make
+// the speed of a layout a mixture of normals.
 //
 // Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], with the expected improvement EI
 // over the best (Jones, Schonlau and Welch 1998). Stop (cell_stop.hpp): the product over what

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a cell's search is over: most likely nothing that waits beats the best by more than
-// until.regret. Chances are multiplied as if points had nothing in common; they
-// resemble each other, so that this errs on the side of going on. Limits of runs and GPU-hours
+// until.regret. Chances are multiplied as if points had nothing in common; they resemble each
+// other, so that this errs on the side of going on. Limits of runs and GPU-hours
 // end a cell whatever is likely. A cell that has ended goes on only if the chance that was
 // allowed for has grown by half: it would end and begin in turn otherwise.
 //

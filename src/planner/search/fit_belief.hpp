@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How likely it is that a layout fits into memory: by the predicted bounds, and by what has run
 // out of memory, or has not, in the same sweep. Estimates of one trainer err alike, by a factor
-// that all layouts share. Beside this belief stands a
-// rule that needs no estimate: what needs as much as a layout that ran out of memory is out.
+// that all layouts share. Beside this belief stands a rule that needs no estimate: what needs as
+// much as a layout that ran out of memory is out.
 #pragma once
 
 #include "predict/predictor.hpp"

@@ -80,8 +80,8 @@ Habit habit_of(std::size_t kind) {
       switches / recompute_words.size(), switches % recompute_words.size(), kind / 2 % 2, kind % 2};
 }
 
-/// For each kind: which of a point's readings a trainer with that habit gives. A point leaves
-/// open only what its readings differ in; none fits: `kinds.size()`.
+/// The reading of a point that a trainer with each habit gives, by its place in `kinds`; their
+/// number if there is none. A point leaves open only what its readings differ in.
 std::array<std::size_t, reading_kinds> given_by(std::span<const std::size_t> kinds) {
   Habit open{};
   for (const auto kind : kinds) {
@@ -137,7 +137,7 @@ std::vector<double> ReadingBelief::learn(
     likely[i] = sum > 0 ? likely[i] / sum : 1 / static_cast<double>(likely.size());
     count_.at(kinds[i]) += likely[i];
   }
-  // Of a habit that gives none of these readings a run says nothing.
+  // A run says nothing of a habit that gives none of these readings.
   const double nothing = std::accumulate(likelihoods.begin(), likelihoods.end(), 0.0) /
       static_cast<double>(likelihoods.size());
   const auto given = given_by(kinds);

@@ -34,13 +34,13 @@ struct Reading {
 /// stage 0 and 1 stand for what sweeps use with a pipeline, 3 besides without one.
 [[nodiscard]] std::vector<Reading> readings_of(const SearchPoint& point);
 
-/// What rows are, by what measured ones were. Either a table mixes readings, and what most rows
-/// are the next one will be too; or one reading holds for all of it, whose likelihood is the
-/// product of those of all runs.
+/// Chances of readings, by what measured rows were. A table may mix them: then the next row is
+/// most likely what most rows are. Else one reading holds for all rows, and its likelihood is the
+/// product over all runs.
 class ReadingBelief {
  public:
   ReadingBelief();
-  /// Of readings of one point, adding up to one. `mixed`: the table mixes them.
+  /// Chances of the readings of one point, adding up to one. `mixed`: the table mixes them.
   [[nodiscard]] std::vector<double> weights(std::span<const std::size_t> kinds, bool mixed) const;
   /// `likelihoods` of what was measured, by each reading. Returns how likely each was it.
   std::vector<double> learn(

@@ -52,9 +52,9 @@ Parts shares_of(const TimeEstimate& time, bool between_nodes) {
 
 /// Jobs of one published table reached 13 or 178 GB/s between their nodes: ln(178 / 13) / 2.6.
 constexpr double tp_between_nodes_sigma = 1;
-/// As long as one run alone has shown the network: it may have met it in a bad state.
+/// Bound as long as one run alone has shown the network, which may have been in a bad state.
 constexpr double tp_between_nodes_once_sigma = 0.3;
-/// Of a step, from which a run shows a part.
+/// Share of a step from which on a run shows a part.
 constexpr double telling_share = 0.1;
 /// A factor of four either way, uniform in its logarithm.
 constexpr double unknown_rate_sigma = 0.8;
@@ -126,7 +126,7 @@ void SpeedBelief::widen(const Point& point, const Structure& structure, const St
   forget();
 }
 
-/// What was heard is learnt anew, by another prior.
+/// Makes learn() take in all runs anew, by another prior.
 void SpeedBelief::forget() {
   residuals_ = ResidualModel(prior());
   learnt_ = heard_learnt_ = 0;
