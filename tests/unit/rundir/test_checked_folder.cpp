@@ -32,15 +32,15 @@ TEST_CASE("a file whose lines run as this user is this user's or root's alone") 
   struct stat about {};
   REQUIRE(::stat(file.c_str(), &about) == 0);
   const bool own_group = has_own_group(about.st_uid, about.st_gid);
-  const auto mode = [&](mode_t mode) {
+  const auto refused_at = [&](mode_t mode) {
     REQUIRE(::chmod(file.c_str(), mode) == 0);
     return refusal(file);
   };
-  CHECK(mode(0600).empty());
-  CHECK(mode(0644).empty());
-  CHECK(mode(0664).empty() == own_group);
-  CHECK(mode(0666).find("can be written by others (mode 666)") != std::string::npos);
-  CHECK(mode(0646).find("chmod go-w " + file.string()) != std::string::npos);
+  CHECK(refused_at(0600).empty());
+  CHECK(refused_at(0644).empty());
+  CHECK(refused_at(0664).empty() == own_group);
+  CHECK(refused_at(0666).find("can be written by others (mode 666)") != std::string::npos);
+  CHECK(refused_at(0646).find("chmod go-w " + file.string()) != std::string::npos);
   CHECK(refusal(folder.path() / "nothing").empty());
 }
 
