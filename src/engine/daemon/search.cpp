@@ -46,7 +46,7 @@ Result<SweepSearch*> Sweeps::search_of(SweepId sweep, SweepContext& context) {
   if (!context.search) {
     SHARDSWEEP_ASSIGN(context.search, make_search(sweep, spec));
   }
-  context.search->hear(world_.changes());
+  context.search->observe(world_.changes());
   SHARDSWEEP_TRY(read_reopened(sweep, *context.search));
   return context.search.get();
 }
@@ -181,7 +181,7 @@ void Sweeps::forget_searches() {
 void Sweeps::tell_searches() {
   for (auto& [id, context] : contexts_) {
     if (!context.search) continue;
-    context.search->hear(world_.changes());
+    context.search->observe(world_.changes());
     if (context.search->is_outdated()) context.search.reset();
   }
 }

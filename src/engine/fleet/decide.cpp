@@ -226,7 +226,7 @@ class Decider {
   void search(SweepId sweep) {
     const auto found = input_.searches.find(sweep);
     if (found == input_.searches.end()) return;
-    found->second->hear(world_.changes());
+    found->second->observe(world_.changes());
     const auto [ranked_before, fresh] = ranked_.try_emplace(sweep);
     auto& trials = ranked_before->second;
     if (fresh) trials = waiting_trials(world_, sweep);

@@ -23,31 +23,30 @@ struct Candidate {
     tried,   ///< it ran, and its end says nothing about memory
     gone,    ///< it ran out of memory, or never ran
   };
-  /// One of the layouts that it may be.
-  struct Read {
-    std::size_t kind = 0;  ///< Reading::kind
-    ResidualSite site;
+  /// What is predicted of one of the layouts that it may be.
+  struct Component {
+    ResidualInput input;
     FitBelief::Bounds bounds;
-    double prior = 0;   ///< ln of the predicted tokens/s per GPU
-    double slowed = 0;  ///< ln of what retries of the allocator multiply its step by
+    double prior = 0;        ///< ln of the predicted tokens/s per GPU
+    double log_retries = 0;  ///< ln of what retries of the allocator multiply its step by
   };
 
   SearchPoint is;
-  std::vector<Read> reads;            ///< one, if nothing of it is unknown
-  std::optional<std::size_t> look{};  ///< of CellReadings: others may look like it
+  std::vector<Component> components;          ///< one, if nothing of it is unknown
+  std::optional<std::size_t> alternatives{};  ///< its number, if it has several
   Status status = Status::waiting;
   std::size_t held_against = 0;  ///< for MemoryBelief::ruled_out_by()
 
-  // What is believed of it, by what had been measured when it was last looked at.
-  std::size_t likeliest = 0;       ///< of reads
-  std::vector<SpeedGuess> speeds;  ///< of each read, with and without retries
-  double mean = 0;                 ///< of all of them, as in_one()
+  // What is believed of it, by what had been measured at the last refresh.
+  std::size_t likeliest = 0;       ///< of components
+  std::vector<SpeedGuess> speeds;  ///< of each component, with and without retries
+  double mean = 0;                 ///< of all of them, as moments_of()
   double sigma = 0;
   double fits = 1;    ///< chance that memory suffices
   double better = 1;  ///< chance that it is worth a run
   double value = 0;   ///< ln of what its run is worth
 
-  [[nodiscard]] const ResidualSite& site() const { return reads[likeliest].site; }
+  [[nodiscard]] const ResidualInput& input() const { return components[likeliest].input; }
   [[nodiscard]] bool has_ended() const { return status == Status::tried || status == Status::gone; }
 };
 

@@ -25,110 +25,111 @@ double heavy_tailed(double off, double scale) {
   return std::pow(1 + off * off / (3 * scale * scale), -2);
 }
 
-std::vector<std::size_t> kinds_of(const Candidate& candidate) {
-  std::vector<std::size_t> kinds;
-  kinds.reserve(candidate.reads.size());
-  for (const auto& read : candidate.reads)
-    kinds.push_back(read.kind);
-  return kinds;
-}
-
 }  // namespace
 
 CellSearch::CellSearch(const SearchSettings& settings, const ClusterSpec& cluster,
-    Predictor predictor, const LaunchCost& cost)
+    Predictor predictor, const LaunchCost& cost, std::unique_ptr<Alternatives> alternatives)
     : settings_(settings),
       predictor_(std::move(predictor)),
       speed_(cluster),
       memory_(cluster.memory_bytes),
+      alternatives_(std::move(alternatives)),
       cost_(cost),
       stop_(settings.until) {}
 
-std::vector<Candidate::Read> CellSearch::reads_of(const SearchPoint& point) const {
-  std::vector<Candidate::Read> reads;
-  for (const auto& reading : readings_of(point)) {
-    const SearchPoint at{point.model, reading.point, reading.traits};
+std::vector<Candidate::Component> CellSearch::components_of(const SearchPoint& point) const {
+  std::vector<Alternative> layouts{{point.point, point.traits}};
+  if (alternatives_) layouts = alternatives_->of(point);
+  std::vector<Component> components;
+  for (const auto& layout : layouts) {
+    const SearchPoint at{point.model, layout.point, layout.traits};
     const auto guess = predictor_.guess(at.model, at.point, at.traits);
-    reads.push_back({reading.kind, speed_.site_of(at, guess.time), memory_.bounds_of(guess.memory),
+    components.push_back({speed_.input_of(at, guess.time), memory_.bounds_of(guess.memory),
         std::log(speed_of(guess.step_s, at.point)), std::log(guess.retries)});
   }
-  return reads;
+  return components;
+}
+
+Candidate CellSearch::candidate_of(const SearchPoint& point, bool elsewhere) {
+  Candidate candidate{.is = point, .components = components_of(point)};
+  if (candidate.components.size() > 1)
+    candidate.alternatives = alternatives_->add(point, elsewhere);
+  return candidate;
 }
 
 /// The chance that no retries slow it down although they are predicted. They follow from an
 /// estimate of its memory, which is in doubt: believed without one, it makes a layout that has
-/// room look half as fast, or worse.
-double CellSearch::unslowed(const Candidate::Read& read) const {
-  return read.slowed > 0 ? memory_.roomy(read.bounds) : 0;
+/// room half as fast, or worse.
+double CellSearch::chance_unslowed(const Component& component) const {
+  return component.log_retries > 0 ? memory_.headroom(component.bounds) : 0;
 }
 
 /// The same of a run whose speed is known.
-double CellSearch::was_unslowed(
-    const Candidate::Read& read, double speed, std::int32_t cell) const {
-  const double roomy = unslowed(read);
-  if (roomy <= 0) return 0;
-  auto site = read.site;
-  site.cell = cell;
-  const double off = speed - read.prior - speed_.at(site).mean;
-  const double fast = roomy * heavy_tailed(off - read.slowed, time_sigma);
-  const double slow = (1 - roomy) * heavy_tailed(off, time_sigma);
+double CellSearch::posterior_unslowed(
+    const Component& component, double speed, std::int32_t cell) const {
+  const double headroom = chance_unslowed(component);
+  if (headroom <= 0) return 0;
+  auto input = component.input;
+  input.cell = cell;
+  const double off = speed - component.prior - speed_.posterior(input).mean;
+  const double fast = headroom * heavy_tailed(off - component.log_retries, time_sigma);
+  const double slow = (1 - headroom) * heavy_tailed(off, time_sigma);
   return fast / (fast + slow);
 }
 
 /// What had been predicted of a run, now that its speed is known. Retries are its memory's
 /// affair, and teach nothing about time.
-double CellSearch::predicted(const Candidate::Read& read, double speed, std::int32_t cell) const {
-  return read.prior + read.slowed * was_unslowed(read, speed, cell);
+double CellSearch::predicted(const Component& component, double speed, std::int32_t cell) const {
+  return component.prior + component.log_retries * posterior_unslowed(component, speed, cell);
 }
 
-/// What is believed of a point, if it is one of several layouts: of each by its chance.
-/// `believed` says how far predictions are off at a site.
-void CellSearch::settle(Candidate& candidate, const Believed& believed) const {
+/// The mixture over a point's components, each by its weight. `posterior_of` says how far
+/// predictions are off at an input.
+void CellSearch::update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const {
   std::vector<double> weights{1};
-  if (candidate.reads.size() > 1) weights = readings_.weights(kinds_of(candidate), candidate.look);
+  if (candidate.alternatives) weights = alternatives_->weights(*candidate.alternatives);
   candidate.fits = 0;
   constexpr double least = 1e-9;
   for (std::size_t i = 0; i < weights.size(); ++i)
-    candidate.fits += weights[i] * memory_.fits(candidate.reads[i].bounds);
-  // Its speed is that of readings that fit: of the others there is none.
+    candidate.fits += weights[i] * memory_.fits(candidate.components[i].bounds);
+  // Its speed is that of components that fit: of the others there is none.
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const double fits = memory_.fits(candidate.reads[i].bounds);
+    const double fits = memory_.fits(candidate.components[i].bounds);
     weights[i] *= (fits + least) / (candidate.fits + least);
   }
   const auto likeliest = std::max_element(weights.begin(), weights.end());
   candidate.likeliest = static_cast<std::size_t>(likeliest - weights.begin());
   candidate.speeds.clear();
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    // Each that is told apart costs a look at all measurements.
+    // Each component costs a pass over all measurements.
     constexpr double negligible = 0.01;
     if (weights[i] < negligible * *likeliest) continue;
-    const auto& read = candidate.reads[i];
-    const auto belief = believed(read.site);
-    const double roomy = unslowed(read);
-    if (roomy > negligible)
+    const auto& component = candidate.components[i];
+    const auto off = posterior_of(component.input);
+    const double headroom = chance_unslowed(component);
+    if (headroom > negligible)
       candidate.speeds.push_back(
-          {weights[i] * roomy, read.prior + read.slowed + belief.mean, belief.sigma});
-    if (roomy < 1 - negligible)
+          {weights[i] * headroom, component.prior + component.log_retries + off.mean, off.sigma});
+    if (headroom < 1 - negligible)
       candidate.speeds.push_back(
-          {weights[i] * (1 - roomy), read.prior + belief.mean, belief.sigma});
+          {weights[i] * (1 - headroom), component.prior + off.mean, off.sigma});
   }
   double sum = 0;
   for (const auto& guess : candidate.speeds)
     sum += guess.chance;
   for (auto& guess : candidate.speeds)
     guess.chance /= sum;
-  const auto all = in_one(candidate.speeds);
+  const auto all = moments_of(candidate.speeds);
   candidate.mean = all.mean;
   candidate.sigma = all.sigma;
 }
 
-std::size_t CellSearch::add(SearchPoint point) {
+std::size_t CellSearch::add(const SearchPoint& point) {
   speed_.widen(point.point, structure_of(point.point),
-      candidates_.empty() ? nullptr : &candidates_.front().site().structure);
-  Candidate candidate{.is = std::move(point), .reads = {}};
-  candidate.reads = reads_of(candidate.is);
-  if (candidate.reads.size() > 1) candidate.look = readings_.add(candidate.is);
-  settle(candidate, [this](const ResidualSite& site) { return speed_.before(site); });
+      candidates_.empty() ? nullptr : &candidates_.front().input().structure);
+  auto candidate = candidate_of(point, false);
+  update_posterior(
+      candidate, [this](const ResidualInput& input) { return speed_.prior_at(input); });
   candidates_.push_back(std::move(candidate));
   stale_ = true;
   return candidates_.size() - 1;
@@ -170,21 +171,21 @@ void CellSearch::end(std::size_t number, const SearchNews& news) {
   INVARIANT(runs_.started() <= static_cast<std::int64_t>(candidates_.size()),
       "no point of a cell is started twice", number, runs_.started(), candidates_.size());
   set(candidate, ran && news.outcome != Outcome::oom ? Status::tried : Status::gone);
-  hear(candidate, news, own_cell);
+  observe(candidate, news, own_cell);
   runs_.end(number, news);
-  if (news.outcome == Outcome::oom) hear_oom({candidate.is, number, 0});
-  if (news.outcome == Outcome::completed) memory_.hear_fitting(candidate.is);
+  if (news.outcome == Outcome::oom) observe_oom({candidate.is, number, 0});
+  if (news.outcome == Outcome::completed) memory_.observe_fit(candidate.is);
 }
 
-void CellSearch::hear_oom(OutOfMemory oom) {
+void CellSearch::observe_oom(OutOfMemory oom) {
   if (!settings_.rules.memory || candidates_.empty()) return;
-  if (oom.is.model.name == candidates_.front().is.model.name) memory_.hear_oom(std::move(oom));
+  if (oom.is.model.name == candidates_.front().is.model.name) memory_.observe_oom(std::move(oom));
 }
 
 void CellSearch::learn(const SearchPoint& point, const SearchNews& news, std::size_t lesson) {
-  if (news.outcome == Outcome::oom) hear_oom({point, std::nullopt, lesson});
-  if (news.outcome == Outcome::completed) memory_.hear_fitting(point);
-  hear({.is = point, .reads = reads_of(point)}, news, speed_.cell_of(point));
+  if (news.outcome == Outcome::oom) observe_oom({point, std::nullopt, lesson});
+  if (news.outcome == Outcome::completed) memory_.observe_fit(point);
+  observe(candidate_of(point, true), news, speed_.cell_of(point));
 }
 
 namespace {
@@ -203,80 +204,76 @@ double likeness(const SearchPoint& a, const SearchPoint& b) {
 }  // namespace
 
 void CellSearch::remember(const SearchPoint& point, const SearchNews& news) {
-  Candidate candidate{.is = point, .reads = reads_of(point)};
-  if (candidate.reads.size() == 1 && !candidates_.empty())
+  auto candidate = candidate_of(point, true);
+  if (candidate.components.size() == 1 && !candidates_.empty())
     memory_.remember(
-        candidate.reads.front().bounds, news.outcome, likeness(point, candidates_.front().is));
-  for (auto& read : candidate.reads)
-    read.site.remembered = true;
-  hear(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
+        candidate.components.front().bounds, news.outcome, likeness(point, candidates_.front().is));
+  for (auto& component : candidate.components)
+    component.input.remembered = true;
+  observe(candidate, {news.outcome, news.tokens_per_s_per_gpu}, speed_.cell_of(point, true));
 }
 
-/// How likely each reading is the one that was measured.
-std::vector<double> CellSearch::which(
+/// How likely each component is the one that was measured.
+std::vector<double> CellSearch::component_posterior(
     const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
-  const auto& point = candidate.is;
-  const auto& reads = candidate.reads;
-  if (reads.size() == 1) return {1};
+  if (!candidate.alternatives) return {1};
   constexpr double memory_sigma = 0.15;
-  const auto factors = readings_.not_taken(reads.size(), candidate.look);
+  const auto layouts = alternatives_->of(candidate.is);
   std::vector<double> likelihoods;
-  const auto readings = readings_of(point);
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    const double fits = memory_.fits(reads[i].bounds);
-    double likely = factors[i];
-    if (news.outcome == Outcome::oom) likely *= 1 - fits;
-    if (news.outcome == Outcome::completed) likely *= fits;
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const auto& component = candidate.components[i];
+    const double fits = memory_.fits(component.bounds);
+    double likely = news.outcome == Outcome::oom ? 1 - fits : fits;
     if (news.outcome == Outcome::completed && news.peak_bytes > 0) {
       const auto reported =
-          predictor_.reported_peak_bytes(point.model, readings[i].point, point.traits);
+          predictor_.reported_peak_bytes(candidate.is.model, layouts[i].point, candidate.is.traits);
       likely *= heavy_tailed(
           std::log(static_cast<double>(news.peak_bytes) / static_cast<double>(reported)),
           memory_sigma);
     }
     if (news.tokens_per_s_per_gpu > 0) {
-      auto site = reads[i].site;
-      site.cell = cell;
+      auto input = component.input;
+      input.cell = cell;
       const double speed = std::log(news.tokens_per_s_per_gpu);
-      const double expected = predicted(reads[i], speed, cell) + speed_.at(site).mean;
+      const double expected = predicted(component, speed, cell) + speed_.posterior(input).mean;
       likely *= heavy_tailed(speed - expected, time_sigma);
     }
     likelihoods.push_back(likely);
   }
-  return readings_.learn(kinds_of(candidate), likelihoods, candidate.look);
+  return alternatives_->learn(*candidate.alternatives, std::move(likelihoods));
 }
 
-void CellSearch::hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
+void CellSearch::observe(const Candidate& candidate, const SearchNews& news, std::int32_t cell) {
   const auto& point = candidate.is;
-  const auto& reads = candidate.reads;
+  const auto& components = candidate.components;
   if (cell != own_cell) speed_.count_other();
   stale_ |= cell == own_cell || point.unknown.any() || speed_.others_have_grown();
   if (news.outcome != Outcome::completed && news.outcome != Outcome::oom) return;
-  cost_.hear(point.point, news);
-  const auto likely = which(candidate, news, cell);
+  cost_.observe(point.point, news);
+  const auto likely = component_posterior(candidate, news, cell);
   const auto found =
       static_cast<std::size_t>(std::max_element(likely.begin(), likely.end()) - likely.begin());
   constexpr double clear = 0.6;
   // Estimates of another size of model err in their own way: the bench finds the best layouts
   // later where their shift is shared. What a table leaves out is the same in all its cells.
   const bool tells_memory = cell == own_cell || point.unknown.any();
-  if (tells_memory && likely[found] >= clear) memory_.hear(reads[found].bounds, news.outcome);
+  if (tells_memory && likely[found] >= clear)
+    memory_.observe(components[found].bounds, news.outcome);
   if (news.outcome != Outcome::completed || news.tokens_per_s_per_gpu <= 0) return;
   // One that was cut short is slow, maybe for reasons of its own: as any slow run
   // (residuals.hpp). As a bound alone it says less, and the bench of published tables finds
   // less.
-  auto site = reads[found].site;
-  site.cell = cell;
+  auto input = components[found].input;
+  input.cell = cell;
   const double speed = std::log(news.tokens_per_s_per_gpu);
   double expected = 0;
-  for (std::size_t i = 0; i < reads.size(); ++i)
-    expected += likely[i] * predicted(reads[i], speed, cell);
-  speed_.hear(site, speed, expected);
+  for (std::size_t i = 0; i < components.size(); ++i)
+    expected += likely[i] * predicted(components[i], speed, cell);
+  speed_.observe(input, speed, expected);
 }
 
-/// Of those that have not ended the ones that may be fastest by what is known of them. In a
-/// cell of 100,000 most are never looked at more closely: each look costs what all
-/// measurements are worth, and what was last known of the others bounds them still.
+/// Those that have not ended and may be fastest, by their last posterior. Bounded: a new
+/// posterior costs a pass over all measurements, and a cell may have 100,000 points.
 std::vector<std::size_t> CellSearch::promising() const {
   constexpr std::size_t most = 2000;
   constexpr double sigmas = 2;
@@ -307,7 +304,8 @@ void CellSearch::refresh() {
   speed_.learn();
   for (const auto i : promising()) {
     auto& candidate = candidates_[i];
-    settle(candidate, [this](const ResidualSite& site) { return speed_.at(site); });
+    update_posterior(
+        candidate, [this](const ResidualInput& input) { return speed_.posterior(input); });
   }
   rank();
 }
@@ -392,7 +390,7 @@ std::optional<std::string> CellSearch::wont_fit(std::size_t number) {
   refresh();
   if (candidate.fits >= least_chance) return std::nullopt;
   constexpr double gib = 1024.0 * 1024 * 1024;
-  const auto& bounds = candidate.reads[candidate.likeliest].bounds;
+  const auto& bounds = candidate.components[candidate.likeliest].bounds;
   return fmt::format(
       "{} Here: {:.1f} to {:.1f} GiB estimated, {:.1f} GiB there, {:.1f} % likely to fit.",
       unfit_reason, static_cast<double>(bounds.lower) / gib,

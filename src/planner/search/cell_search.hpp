@@ -19,25 +19,25 @@
 // is less than the device holds. Beside it stands a rule without an estimate: what needs as much
 // as a layout that ran out of memory is out.
 //
-// Axes that a table leaves out (readings.hpp), and an allocator that may have to try again, make
-// the speed of a layout a mixture of normals.
+// An allocator that may have to try again, and a column that somebody's table leaves out
+// (alternatives.hpp), make the speed of a point a mixture of normals.
 //
 // Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], with the expected improvement EI
 // over the best (Jones, Schonlau and Welch 1998). Stop (cell_stop.hpp): the product over what
 // waits of 1 - P(fits_i) P(speed_i > (1 + regret) best) has reached until.confidence.
 //
-// Pure: what has run is told to it. The state follows from the calls and their order alone, so
-// that a daemon that was started again and hears the same rows launches the same points.
+// Pure: the state follows from the calls and their order alone. A daemon that was started again
+// and observes the same rows launches the same points.
 // refresh() brings what was learnt to the points that have not ended, and rank() orders them;
-// neither runs while nothing new was heard. What is spared is not gone: measurements may bring
+// neither runs while nothing new was observed. What is spared is not gone: measurements may bring
 // it back.
 #pragma once
 
 #include "predict/predictor.hpp"
+#include "search/alternatives.hpp"
 #include "search/candidate.hpp"
 #include "search/cell_stop.hpp"
 #include "search/fit_belief.hpp"
-#include "search/readings.hpp"
 #include "search/search_point.hpp"
 #include "search/speed_belief.hpp"
 #include "search/value.hpp"
@@ -47,6 +47,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,10 +62,10 @@ inline constexpr std::string_view unfit_reason =
 class CellSearch {
  public:
   CellSearch(const SearchSettings& settings, const ClusterSpec& cluster, Predictor predictor,
-      const LaunchCost& cost = {});
+      const LaunchCost& cost = {}, std::unique_ptr<Alternatives> alternatives = nullptr);
 
   /// Returns the point's number: 0, 1, …
-  std::size_t add(SearchPoint point);
+  std::size_t add(const SearchPoint& point);
   [[nodiscard]] std::size_t size() const { return candidates_.size(); }
   /// It has been handed out: it is no longer waiting.
   void start(std::size_t number);
@@ -117,18 +118,19 @@ class CellSearch {
   using Status = Candidate::Status;
 
   void set(Candidate& candidate, Status status);
-  [[nodiscard]] std::vector<Candidate::Read> reads_of(const SearchPoint& point) const;
-  [[nodiscard]] double unslowed(const Candidate::Read& read) const;
-  [[nodiscard]] double was_unslowed(
-      const Candidate::Read& read, double speed, std::int32_t cell) const;
-  [[nodiscard]] double predicted(
-      const Candidate::Read& read, double speed, std::int32_t cell) const;
-  using Believed = std::function<ResidualModel::Belief(const ResidualSite&)>;
-  void settle(Candidate& candidate, const Believed& believed) const;
-  void hear(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
-  [[nodiscard]] std::vector<double> which(
+  using Component = Candidate::Component;
+  [[nodiscard]] std::vector<Component> components_of(const SearchPoint& point) const;
+  [[nodiscard]] Candidate candidate_of(const SearchPoint& point, bool elsewhere);
+  [[nodiscard]] double chance_unslowed(const Component& component) const;
+  [[nodiscard]] double posterior_unslowed(
+      const Component& component, double speed, std::int32_t cell) const;
+  [[nodiscard]] double predicted(const Component& component, double speed, std::int32_t cell) const;
+  using PosteriorOf = std::function<ResidualModel::Posterior(const ResidualInput&)>;
+  void update_posterior(Candidate& candidate, const PosteriorOf& posterior_of) const;
+  void observe(const Candidate& candidate, const SearchNews& news, std::int32_t cell);
+  [[nodiscard]] std::vector<double> component_posterior(
       const Candidate& candidate, const SearchNews& news, std::int32_t cell);
-  void hear_oom(OutOfMemory oom);
+  void observe_oom(OutOfMemory oom);
   void refresh();
   [[nodiscard]] std::vector<std::size_t> promising() const;
   void rank();
@@ -139,14 +141,14 @@ class CellSearch {
   Predictor predictor_;
   SpeedBelief speed_;
   MemoryBelief memory_;
-  CellReadings readings_;
+  std::unique_ptr<Alternatives> alternatives_;  // null: each point is one layout
   CostBelief cost_;
   OwnRuns runs_;
   CellStop stop_;
   std::vector<Candidate> candidates_;
   std::int64_t spared_ = 0;          // of candidates_
   std::vector<std::size_t> ranked_;  // all that have not ended
-  bool stale_ = true;                // something was heard that ranked_ does not know
+  bool stale_ = true;                // ranked_ lacks an observation
 };
 
 }  // namespace shardsweep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A search that has heard of the runs foretells larger jobs as it foretells the next run of a
+// A search that has observed the runs foretells larger jobs as it foretells the next run of a
 // sweep. How far its interval can be trusted is measured, not assumed: each world that has run
 // is foretold from smaller ones, no farther apart than what is asked for, and the worst
 // surprise says how wide the interval has to be.

@@ -146,13 +146,13 @@ double FitBelief::probability(const Bounds& bounds, double share) const {
   return found->second = fits;
 }
 
-double MemoryBelief::roomy(const Bounds& bounds) const {
-  constexpr double roomy = 0.95;
+double MemoryBelief::headroom(const Bounds& bounds) const {
+  constexpr double headroom = 0.95;
   constexpr double least = 1e-9;
-  return std::min(1.0, fit_.probability(bounds, roomy) / (fits(bounds) + least));
+  return std::min(1.0, fit_.probability(bounds, headroom) / (fits(bounds) + least));
 }
 
-void MemoryBelief::hear(const Bounds& bounds, Outcome outcome) {
+void MemoryBelief::observe(const Bounds& bounds, Outcome outcome) {
   if (outcome == Outcome::oom || outcome == Outcome::completed)
     fit_.learn(bounds, outcome == Outcome::completed);
 }
@@ -162,7 +162,7 @@ void MemoryBelief::remember(const Bounds& bounds, Outcome outcome, double weight
     fit_.remember(bounds, outcome == Outcome::completed, weight);
 }
 
-void MemoryBelief::hear_oom(OutOfMemory oom) {
+void MemoryBelief::observe_oom(OutOfMemory oom) {
   const bool known = std::any_of(out_of_memory_.begin(), out_of_memory_.end(),
       [&](const OutOfMemory& other) { return !other.revoked && needs_as_much(oom.is, other.is); });
   const bool contradicted = std::any_of(fitting_.begin(), fitting_.end(),
@@ -170,7 +170,7 @@ void MemoryBelief::hear_oom(OutOfMemory oom) {
   if (!known && !contradicted) out_of_memory_.push_back(std::move(oom));
 }
 
-void MemoryBelief::hear_fitting(const SearchPoint& point) {
+void MemoryBelief::observe_fit(const SearchPoint& point) {
   for (auto& oom : out_of_memory_)
     oom.revoked |= needs_as_much(point, oom.is);
   const bool known = std::any_of(fitting_.begin(), fitting_.end(),

@@ -81,16 +81,16 @@ class MemoryBelief {
   /// The chance that a layout fits.
   [[nodiscard]] double fits(const Bounds& bounds) const { return fit_.probability(bounds); }
   /// The chance that one which fits leaves its allocator room.
-  [[nodiscard]] double roomy(const Bounds& bounds) const;
+  [[nodiscard]] double headroom(const Bounds& bounds) const;
   /// How one with these bounds has ended, where it is certain which layout it was.
-  void hear(const Bounds& bounds, Outcome outcome);
+  void observe(const Bounds& bounds, Outcome outcome);
   /// The same of an earlier sweep.
   void remember(const Bounds& bounds, Outcome outcome, double weight);
   /// Kept if it rules out what nothing before it does, and nothing that needs as much has run.
-  void hear_oom(OutOfMemory oom);
+  void observe_oom(OutOfMemory oom);
   /// One that ran: what needs no more and ran out of memory did so for a reason that is not
   /// said, and rules nothing out any longer.
-  void hear_fitting(const SearchPoint& point);
+  void observe_fit(const SearchPoint& point);
   /// One that ran out of memory and needs no more than `point`; null: nothing rules it out.
   /// `held_against` is how many of them were compared before, and counts on.
   [[nodiscard]] const OutOfMemory* ruled_out_by(

@@ -31,10 +31,10 @@ Structure structure_of(const Point& point) {
 }
 
 ResidualModel::Covariance ResidualModel::covariance(
-    const ResidualSite& a, const ResidualSite& b) const {
+    const ResidualInput& a, const ResidualInput& b) const {
   double distance = 0;
   for (std::size_t i = 0; i < feature_count; ++i)
-    distance += square(a.at[i] - b.at[i]);
+    distance += square(a.features[i] - b.features[i]);
   double parts = 0;
   double unknown = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
@@ -71,41 +71,41 @@ double ResidualModel::noise_variance() const {
 void ResidualModel::clear() {
   scales_ = {};
   calibrated_at_ = 0;
-  sites_.clear();
+  inputs_.clear();
   residuals_.clear();
   noise_.clear();
   covariance_.clear();
   factor();
 }
 
-void ResidualModel::add(const ResidualSite& site, double residual) {
-  if (sites_.size() >= most_observations) return;
-  sites_.push_back(site);
+void ResidualModel::add(const ResidualInput& input, double residual) {
+  if (inputs_.size() >= most_observations) return;
+  inputs_.push_back(input);
   residuals_.push_back(residual);
   auto& row = covariance_.emplace_back();
-  for (const auto& other : sites_)
-    row.push_back(covariance(site, other));
-  // As if nothing but the scale explained it; what others explain, weigh() takes out.
+  for (const auto& other : inputs_)
+    row.push_back(covariance(input, other));
+  // As if nothing but the scale explained it; what others explain, update_noise() takes out.
   noise_.push_back(
-      (prior_.freedom * noise_variance() + square(residual - centre())) / (prior_.freedom + 1));
+      (prior_.freedom * noise_variance() + square(residual - prior_mean())) / (prior_.freedom + 1));
 }
 
 /// The median of what was measured, where the scale is unknown; else what is predicted.
-double ResidualModel::centre() const {
+double ResidualModel::prior_mean() const {
   if (prior_.scale <= 0 || residuals_.empty()) return 0;
   return median_of(residuals_, Even::upper);
 }
 
-void ResidualModel::weigh_anew() {
-  const double middle = centre();
-  for (std::size_t i = 0; i < sites_.size(); ++i) {
+void ResidualModel::reset_noise() {
+  const double middle = prior_mean();
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
     noise_[i] =
         (prior_.freedom * noise_variance() + square(residuals_[i] - middle)) / (prior_.freedom + 1);
   }
 }
 
 void ResidualModel::factor() {
-  const auto count = sites_.size();
+  const auto count = inputs_.size();
   constexpr double smallest_variance = 1e-12;
   lower_.resize(count);
   solved_.resize(count);
@@ -130,7 +130,7 @@ void ResidualModel::factor() {
 }
 
 void ResidualModel::invert() {
-  const auto count = sites_.size();
+  const auto count = inputs_.size();
   inverse_diagonal_.assign(count, 0);
   inverse_residuals_.assign(count, 0);
   row_.resize(count);
@@ -148,11 +148,11 @@ void ResidualModel::invert() {
 
 /// Expectation and maximisation: Student's t is a normal whose variance is drawn for each
 /// observation; those that nothing explains get a large one.
-void ResidualModel::weigh(int rounds) {
+void ResidualModel::update_noise(int rounds) {
   for (int round = 0; round < rounds; ++round) {
     factor();
     invert();
-    for (std::size_t i = 0; i < sites_.size(); ++i) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const double off = noise_[i] * inverse_residuals_[i];
       const double variance = noise_[i] - square(noise_[i]) * inverse_diagonal_[i];
       noise_[i] = (prior_.freedom * noise_variance() + square(off) + std::max(variance, 0.0)) /
@@ -163,9 +163,9 @@ void ResidualModel::weigh(int rounds) {
 }
 
 /// How well the others foretell each observation: the sum of ln(density).
-double ResidualModel::plausibility() const {
+double ResidualModel::log_predictive_density() const {
   double sum = 0;
-  for (std::size_t i = 0; i < sites_.size(); ++i) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const double off = inverse_residuals_[i] / inverse_diagonal_[i];
     const double variance = std::max(1 / inverse_diagonal_[i] - noise_[i], 0.0);
     sum += log_density(off, variance + noise_variance(), prior_.freedom);
@@ -194,11 +194,11 @@ void ResidualModel::calibrate() {
   for (const double error : errors) {
     for (const double scale : noises) {
       scales_ = {error, scale};
-      weigh_anew();
-      weigh(rounds_from_scratch);
+      reset_noise();
+      update_noise(rounds_from_scratch);
       invert();
       const double value =
-          plausibility() - 0.5 * (square(std::log2(error)) + square(std::log2(scale)));
+          log_predictive_density() - 0.5 * (square(std::log2(error)) + square(std::log2(scale)));
       tried.push_back({scales_, value});
       best = std::max(best, value);
     }
@@ -212,13 +212,13 @@ void ResidualModel::calibrate() {
     squares.noise += weight * square(scales.noise);
   }
   scales_ = {std::sqrt(squares.errors / sum), std::sqrt(squares.noise / sum)};
-  weigh_anew();
-  weigh(rounds_from_scratch);
+  reset_noise();
+  update_noise(rounds_from_scratch);
 }
 
 void ResidualModel::fit() {
   constexpr std::size_t fewest = 3;
-  const auto count = sites_.size();
+  const auto count = inputs_.size();
   // Again whenever there are half as many again.
   if (prior_.calibrate && count >= fewest && 2 * count >= 3 * calibrated_at_) {
     calibrated_at_ = count;
@@ -226,24 +226,24 @@ void ResidualModel::fit() {
     return;
   }
   constexpr int rounds = 2;
-  weigh(count <= fewest ? rounds_from_scratch : rounds);
+  update_noise(count <= fewest ? rounds_from_scratch : rounds);
 }
 
-ResidualModel::Belief ResidualModel::at(const ResidualSite& site) const {
-  Belief belief;
+ResidualModel::Posterior ResidualModel::posterior(const ResidualInput& input) const {
+  Posterior posterior;
   std::vector<double> row(lower_.size());
-  double variance = scaled(covariance(site, site));
+  double variance = scaled(covariance(input, input));
   for (std::size_t i = 0; i < row.size(); ++i) {
-    double value = scaled(covariance(site, sites_[i]));
+    double value = scaled(covariance(input, inputs_[i]));
     for (std::size_t j = 0; j < i; ++j)
       value -= lower_[i][j] * row[j];
     row[i] = value / lower_[i][i];
-    belief.mean += row[i] * solved_[i];
+    posterior.mean += row[i] * solved_[i];
     variance -= square(row[i]);
   }
   variance = std::max(variance, 0.0);
-  belief.sigma = std::sqrt(variance + noise_variance());
-  return belief;
+  posterior.sigma = std::sqrt(variance + noise_variance());
+  return posterior;
 }
 
 }  // namespace shardsweep

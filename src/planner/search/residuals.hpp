@@ -35,8 +35,8 @@ inline constexpr std::size_t part_count = 8;
 using Parts = std::array<double, part_count>;
 
 /// A layout that has been measured, or may be.
-struct ResidualSite {
-  Features at{};
+struct ResidualInput {
+  Features features{};
   Parts parts{};  ///< the share that each part has of the step
   Structure structure{};
   std::int32_t micro_batch = 0;  ///< its size
@@ -87,17 +87,17 @@ class ResidualModel {
   explicit ResidualModel(const ResidualPrior& prior) : prior_(prior) {}
 
   /// Observations beyond `most_observations` are not taken.
-  void add(const ResidualSite& site, double residual);
+  void add(const ResidualInput& input, double residual);
   /// To be called between add() and at().
   void fit();
   void clear();
-  [[nodiscard]] std::size_t size() const { return sites_.size(); }
+  [[nodiscard]] std::size_t size() const { return inputs_.size(); }
 
-  struct Belief {
+  struct Posterior {
     double mean = 0;
     double sigma = 0;  ///< of what would be measured there
   };
-  [[nodiscard]] Belief at(const ResidualSite& site) const;
+  [[nodiscard]] Posterior posterior(const ResidualInput& input) const;
 
   static constexpr std::size_t most_observations = 200;
 
@@ -114,21 +114,21 @@ class ResidualModel {
     double common = 0;  ///< of a scale of 1
   };
 
-  [[nodiscard]] Covariance covariance(const ResidualSite& a, const ResidualSite& b) const;
+  [[nodiscard]] Covariance covariance(const ResidualInput& a, const ResidualInput& b) const;
   [[nodiscard]] double scaled(const Covariance& covariance) const;
-  [[nodiscard]] double centre() const;
+  [[nodiscard]] double prior_mean() const;
   [[nodiscard]] double noise_variance() const;
-  void weigh_anew();
-  void weigh(int rounds);
+  void reset_noise();
+  void update_noise(int rounds);
   void factor();
   void invert();
   void calibrate();
-  [[nodiscard]] double plausibility() const;
+  [[nodiscard]] double log_predictive_density() const;
 
   ResidualPrior prior_;
   Scales scales_;
   std::size_t calibrated_at_ = 0;  // observations
-  std::vector<ResidualSite> sites_;
+  std::vector<ResidualInput> inputs_;
   std::vector<double> residuals_;
   std::vector<double> noise_;                        // variance of each observation's
   std::vector<std::vector<Covariance>> covariance_;  // lower triangle

@@ -98,13 +98,13 @@ ResidualPrior residual_prior(const UnknownRates& unknown, bool on_cpu, bool seen
 SpeedBelief::SpeedBelief(const ClusterSpec& cluster)
     : cluster_(cluster), residuals_(residual_prior({}, cluster.gpu.empty(), false)) {}
 
-ResidualSite SpeedBelief::site_of(const SearchPoint& point, const TimeEstimate& time) const {
+ResidualInput SpeedBelief::input_of(const SearchPoint& point, const TimeEstimate& time) const {
   return {features_of(point, cluster_),
       shares_of(time, tp_leaves_node(point.point.layout, cluster_)), structure_of(point.point),
       point.point.layout.micro_batch, own_cell};
 }
 
-ResidualPrior SpeedBelief::prior() const {
+ResidualPrior SpeedBelief::kernel_prior() const {
   auto prior = residual_prior(unknown_, cluster_.gpu.empty(), between_shown_twice_);
   prior.varies = varies_;
   return prior;
@@ -128,8 +128,8 @@ void SpeedBelief::widen(const Point& point, const Structure& structure, const St
 
 /// Makes learn() take in all runs anew, by another prior.
 void SpeedBelief::forget() {
-  residuals_ = ResidualModel(prior());
-  learnt_ = heard_learnt_ = 0;
+  residuals_ = ResidualModel(kernel_prior());
+  learnt_ = others_learnt_ = 0;
 }
 
 std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
@@ -141,9 +141,9 @@ std::int32_t SpeedBelief::cell_of(const SearchPoint& point, bool remembered) {
       .first->second;
 }
 
-void SpeedBelief::hear(const ResidualSite& site, double speed, double predicted) {
-  measured_.push_back({site, speed - predicted, speed});
-  if (site.parts[tp_between_nodes] >= telling_share) ++shown_between_;
+void SpeedBelief::observe(const ResidualInput& input, double speed, double predicted) {
+  measured_.push_back({input, speed - predicted, speed});
+  if (input.parts[tp_between_nodes] >= telling_share) ++shown_between_;
 }
 
 /// Of other cells the last that were about as fast as their cell's best: what makes layouts
@@ -153,14 +153,14 @@ void SpeedBelief::add_others() {
   constexpr std::size_t most = 60;
   std::map<std::int32_t, double> best;
   for (const auto& one : measured_) {
-    const auto [found, first] = best.try_emplace(one.site.cell, one.speed);
+    const auto [found, first] = best.try_emplace(one.input.cell, one.speed);
     if (!first) found->second = std::max(found->second, one.speed);
   }
   std::size_t count = 0;
   for (auto one = measured_.rbegin(); one != measured_.rend() && count < most; ++one) {
-    if (one->site.cell == own_cell) continue;
-    if (one->speed < best.at(one->site.cell) + std::log(about)) continue;
-    residuals_.add(one->site, one->off);
+    if (one->input.cell == own_cell) continue;
+    if (one->speed < best.at(one->input.cell) + std::log(about)) continue;
+    residuals_.add(one->input, one->off);
     ++count;
   }
 }
@@ -177,11 +177,11 @@ void SpeedBelief::learn() {
     residuals_.clear();
     add_others();
     learnt_ = 0;
-    heard_learnt_ = heard_;
+    others_learnt_ = others_ended_;
   }
   for (; learnt_ < measured_.size(); ++learnt_) {
     const auto& one = measured_[learnt_];
-    if (one.site.cell == own_cell) residuals_.add(one.site, one.off);
+    if (one.input.cell == own_cell) residuals_.add(one.input, one.off);
   }
   if (anew || residuals_.size() != before) residuals_.fit();
 }

@@ -3,7 +3,7 @@
 // have shown (residuals.hpp), on top of what is unknown of the machine (predict/rates.hpp). A
 // cell knows as little as the point of which least is known, so that a new point may widen the
 // prior; then everything is learnt again. Lessons of other cells are taken in by tenths, as all
-// cells of a sweep hear each run.
+// cells of a sweep observe each run.
 #pragma once
 
 #include "predict/predictor.hpp"
@@ -26,7 +26,7 @@ class SpeedBelief {
   /// ResidualSite::cell of the cell's own runs.
   static constexpr std::int32_t own_cell = 0;
 
-  [[nodiscard]] ResidualSite site_of(const SearchPoint& point, const TimeEstimate& time) const;
+  [[nodiscard]] ResidualInput input_of(const SearchPoint& point, const TimeEstimate& time) const;
   /// A point joins the cell; `first` is the structure of its first point, null if this is it.
   void widen(const Point& point, const Structure& structure, const Structure* first);
   /// ResidualSite::cell of the cell that such a point of another one is in.
@@ -34,32 +34,32 @@ class SpeedBelief {
   [[nodiscard]] std::int32_t cell_of(const SearchPoint& point, bool remembered = false);
 
   /// Another cell had a run, whether or not its speed is known.
-  void count_other() { ++heard_; }
+  void count_other() { ++others_ended_; }
   /// There is enough news of other cells to learn from.
   [[nodiscard]] bool others_have_grown() const {
-    return heard_ > heard_learnt_ + heard_learnt_ / 10;
+    return others_ended_ > others_learnt_ + others_learnt_ / 10;
   }
   /// A run's speed, as its logarithm, and what had been predicted.
-  void hear(const ResidualSite& site, double speed, double predicted);
-  /// Brings at() to all that was heard.
+  void observe(const ResidualInput& input, double speed, double predicted);
+  /// Brings posterior() to all that was observed.
   void learn();
 
-  [[nodiscard]] ResidualModel::Belief at(const ResidualSite& site) const {
-    return residuals_.at(site);
+  [[nodiscard]] ResidualModel::Posterior posterior(const ResidualInput& input) const {
+    return residuals_.posterior(input);
   }
-  /// As if nothing had been measured.
-  [[nodiscard]] ResidualModel::Belief before(const ResidualSite& site) const {
-    return ResidualModel(prior()).at(site);
+  /// posterior(), as if nothing had been measured.
+  [[nodiscard]] ResidualModel::Posterior prior_at(const ResidualInput& input) const {
+    return ResidualModel(kernel_prior()).posterior(input);
   }
 
  private:
   struct Measured {
-    ResidualSite site;
+    ResidualInput input;
     double off = 0;    // ln(measured / predicted)
     double speed = 0;  // ln of tokens/s per GPU
   };
 
-  [[nodiscard]] ResidualPrior prior() const;
+  [[nodiscard]] ResidualPrior kernel_prior() const;
   void forget();
   void add_others();
 
@@ -71,8 +71,8 @@ class SpeedBelief {
   std::size_t shown_between_ = 0;     // runs that show tensor parallelism between nodes
   bool between_shown_twice_ = false;  // residuals_ believes them
   std::size_t learnt_ = 0;            // how many of them the residuals know
-  std::size_t heard_ = 0;             // runs of other cells
-  std::size_t heard_learnt_ = 0;      // those that the residuals were last built with
+  std::size_t others_ended_ = 0;      // runs of other cells
+  std::size_t others_learnt_ = 0;     // those that the residuals were last built with
   std::map<std::array<std::int64_t, 5>, std::int32_t> others_;  // cells, by what they are
 };
 

@@ -35,17 +35,21 @@ CellInOrder cell_of(const ModelSpec& model, const Point& point) {
 }
 
 SweepSearch::SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
-    const LaunchCost& cost)
+    const LaunchCost& cost, MakeAlternatives make_alternatives)
     : settings_(settings),
       cluster_(std::move(cluster)),
       predictor_(std::move(predictor)),
-      cost_(cost) {}
+      cost_(cost),
+      make_alternatives_(make_alternatives) {}
 
 void SweepSearch::add(const SearchTrial& trial) {
   const auto key = cell_of(trial.point.model, trial.point.point);
   auto known = cells_.find(key);
-  if (known == cells_.end())
-    known = cells_.emplace(key, Cell{CellSearch(settings_, cluster_, predictor_, cost_), {}}).first;
+  if (known == cells_.end()) {
+    auto alternatives = make_alternatives_ != nullptr ? make_alternatives_() : nullptr;
+    CellSearch search(settings_, cluster_, predictor_, cost_, std::move(alternatives));
+    known = cells_.emplace(key, Cell{std::move(search), {}}).first;
+  }
   auto& cell = known->second;
   const auto number = cell.search.add(trial.point);
   cell.trials.push_back(trial.id);
@@ -82,7 +86,7 @@ void SweepSearch::end(TrialId trial, const SearchNews& news) {
     lessons_.push_back({place->second.cell, trial, "", points_.at(trial), news});
 }
 
-void SweepSearch::hear(std::span<const Change> changes) {
+void SweepSearch::observe(std::span<const Change> changes) {
   std::map<TrialId, SearchNews> measured;
   std::map<TrialId, double> seconds;
   for (const auto& change : changes) {

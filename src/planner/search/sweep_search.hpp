@@ -42,18 +42,18 @@ struct SearchTrial {
 class SweepSearch {
  public:
   SweepSearch(const SearchSettings& settings, ClusterSpec cluster, Predictor predictor,
-      const LaunchCost& cost = {});
+      const LaunchCost& cost = {}, MakeAlternatives make_alternatives = nullptr);
 
   /// In the plan's order.
   void add(const SearchTrial& trial);
-  /// How a trial has ended; what is told again changes nothing.
+  /// How a trial has ended; a second call changes nothing.
   void end(TrialId trial, const SearchNews& news);
-  /// What was measured elsewhere, under this name; heard by all cells.
+  /// What was measured elsewhere, under this name; for all cells.
   void learn(SearchPoint point, const SearchNews& news, std::string name = "a run elsewhere");
   /// What an earlier sweep has measured: it says less than what is measured today.
   void remember(SearchPoint point, const SearchNews& news);
-  /// What a tick has learnt, before or after it is committed: heard twice it is the same.
-  void hear(std::span<const Change> changes);
+  /// What a tick has learnt, before or after it is committed: a second call changes nothing.
+  void observe(std::span<const Change> changes);
   /// A trial whose run had ended cancelled was measured all the same: made anew from the
   /// database, a search knows of that.
   [[nodiscard]] bool is_outdated() const { return outdated_; }
@@ -96,7 +96,7 @@ class SweepSearch {
     CellSearch search;
     std::vector<TrialId> trials;  // by number
     double gpu_hours = 0;
-    std::size_t taught = 0;  // how much of `taught_` it has heard
+    std::size_t taught = 0;  // how many of lessons_ it has
   };
   struct Place {
     Cell* cell;
@@ -120,6 +120,7 @@ class SweepSearch {
   ClusterSpec cluster_;
   Predictor predictor_;
   LaunchCost cost_;
+  MakeAlternatives make_alternatives_;
   std::map<CellInOrder, Cell> cells_;
   std::map<TrialId, Place> places_;
   std::map<TrialId, SearchPoint> points_;

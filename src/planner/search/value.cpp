@@ -37,7 +37,7 @@ double chance_above(SpeedGuesses guesses, double bound) {
   return chance;
 }
 
-SpeedGuess in_one(SpeedGuesses guesses) {
+SpeedGuess moments_of(SpeedGuesses guesses) {
   if (guesses.size() == 1) return guesses.front();
   SpeedGuess all;
   for (const auto& guess : guesses)
@@ -75,7 +75,7 @@ std::int32_t LaunchCost::cut_steps(double step_s, double above_s) const {
   return std::min(steps, (early ? 0 : warmup) + fewest);
 }
 
-void CostBelief::hear(const Point& point, const SearchNews& news) {
+void CostBelief::observe(const Point& point, const SearchNews& news) {
   if (news.seconds <= 0) return;
   if (news.outcome == Outcome::oom) {
     cost_.oom_s += (news.seconds - cost_.oom_s) / ++ooms_;

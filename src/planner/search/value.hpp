@@ -36,7 +36,7 @@ class CostBelief {
   explicit CostBelief(const LaunchCost& expected) : cost_(expected) {}
   [[nodiscard]] const LaunchCost& cost() const { return cost_; }
   /// A run that was done in `seconds`, or ran out of memory after them; 0: not known.
-  void hear(const Point& point, const SearchNews& news);
+  void observe(const Point& point, const SearchNews& news);
 
  private:
   LaunchCost cost_;
@@ -55,7 +55,7 @@ using SpeedGuesses = std::span<const SpeedGuess>;
 /// The chance that ln(speed) is above `bound`.
 [[nodiscard]] double chance_above(SpeedGuesses guesses, double bound);
 /// Mean and standard deviation of all answers together; its chance is 1.
-[[nodiscard]] SpeedGuess in_one(SpeedGuesses guesses);
+[[nodiscard]] SpeedGuess moments_of(SpeedGuesses guesses);
 
 /// What is expected of a layout.
 struct Prospect {

@@ -2,10 +2,10 @@
 // How good a search is where nobody tuned it: the planner against tables of runs, with one
 // piece of its knowledge taken away or made wrong at a time. Prints a line for each kind of
 // ignorance: mean and worst over seeds. `tests/tools/bench/planner` calls it.
-#include "search/readings.hpp"
 #include "tools/bench/planner_case.hpp"
 #include "tools/bench/rivals.hpp"
 #include "tools/lab/memory_score.hpp"
+#include "tools/lab/readings.hpp"
 
 #include <fmt/format.h>
 
@@ -166,20 +166,20 @@ double least_runs(const ReplayedCell& story) {
   double best = 0;
   for (const auto* row : rows)
     best = std::max(best, row->tokens_per_s_per_gpu.value_or(0));
-  struct Look {
+  struct Group {
     double alike = 0;
     double good = 0;
   };
-  std::map<std::string, Look> looks;
+  std::map<std::string, Group> groups;
   for (const auto* row : rows) {
-    auto& [alike, good] =
-        looks[look_of({.model = {}, .point = row->point, .traits = {}, .software = row->kernel})];
+    auto& [alike, good] = groups[signature_of(
+        {.model = {}, .point = row->point, .traits = {}, .software = row->kernel})];
     ++alike;
     if (row->tokens_per_s_per_gpu.value_or(0) >= 0.99 * best) ++good;
   }
   auto least = static_cast<double>(rows.size());
-  for (const auto& [name, look] : looks) {
-    if (look.good > 0) least = std::min(least, (look.alike + 1) / (look.good + 1));
+  for (const auto& [signature, group] : groups) {
+    if (group.good > 0) least = std::min(least, (group.alike + 1) / (group.good + 1));
   }
   return least;
 }

@@ -18,7 +18,7 @@ constexpr double near = 0.99;
 
 /// What is predicted of a row before anything was measured.
 struct Expected {
-  ResidualSite site;
+  ResidualInput input;
   double speed = 0;  // ln of tokens/s per GPU
   double fits = 1;
   double step_s = 0;
@@ -32,7 +32,7 @@ std::vector<Expected> expected_of(const std::vector<RivalRow>& rows, const Repla
   for (const auto& row : rows) {
     const auto guess = predictor.guess(row.point.model, row.point.point, row.point.traits);
     all.push_back(
-        {places.site_of(row.point, guess.time), std::log(speed_of(guess.step_s, row.point.point)),
+        {places.input_of(row.point, guess.time), std::log(speed_of(guess.step_s, row.point.point)),
             memory.fits(memory.bounds_of(guess.memory)), guess.step_s});
   }
   return all;
@@ -86,8 +86,8 @@ double runs_of_plain_gp(const std::vector<RivalRow>& rows, const std::vector<Exp
     double most = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (launched[i]) continue;
-      const auto& [site, predicted, fits, step_s] = expected[i];
-      const auto off = model.at(site);
+      const auto& [input, predicted, fits, step_s] = expected[i];
+      const auto off = model.posterior(input);
       const std::array<SpeedGuess, 1> guess{{{1, predicted + off.mean, off.sigma}}};
       const double value = log_value({guess, guess[0].mean, fits, step_s}, best, cost);
       if (!next || value > most) {
@@ -100,7 +100,7 @@ double runs_of_plain_gp(const std::vector<RivalRow>& rows, const std::vector<Exp
     if (rows[*next].speed <= 0) continue;
     const double speed = std::log(rows[*next].speed);
     best = std::max(best.value_or(speed), speed);
-    model.add(expected[*next].site, speed - expected[*next].speed);
+    model.add(expected[*next].input, speed - expected[*next].speed);
     model.fit();
   }
   return runs;

@@ -11,9 +11,9 @@
 #include "plan/feasibility.hpp"
 #include "plan/lane_order.hpp"
 #include "search/finals.hpp"
-#include "search/readings.hpp"
 #include "search/sweep_search.hpp"
 #include "tools/lab/memory_score.hpp"
+#include "tools/lab/readings.hpp"
 
 #include <fmt/format.h>
 
@@ -260,7 +260,8 @@ class CellReplay {
     plan();
     World world(rows_of());
     std::int64_t tokens = 0;
-    SweepSearch search(options_.search, options_.cluster, predictor_, cost_of(options_));
+    SweepSearch search(
+        options_.search, options_.cluster, predictor_, cost_of(options_), make_readings);
     for (const auto& [point, news] : options_.remembered)
       search.remember(point, news);
     if (options_.search.learn_across) {
@@ -284,14 +285,14 @@ class CellReplay {
   }
 
  private:
-  /// Rows that look alike differ in what their table leaves out: without a column of kernels
+  /// Rows of one signature differ in what their table leaves out: without a column of kernels
   /// most likely in that.
   void doubt_kernels() {
     std::map<std::string, std::size_t> alike;
     for (const auto& row : rows_)
-      ++alike[look_of(row.point)];
+      ++alike[signature_of(row.point)];
     for (auto& row : rows_)
-      row.point.unknown.attention |= row.run->kernel.empty() && alike[look_of(row.point)] > 1;
+      row.point.unknown.attention |= row.run->kernel.empty() && alike[signature_of(row.point)] > 1;
   }
 
   /// Judges and orders the rows as a plan does.

@@ -27,11 +27,11 @@ ResidualPrior normal_prior() {
       .calibrate = false};
 }
 
-ResidualSite at(double x, std::int32_t cell = 0) {
-  ResidualSite site;
-  site.at[0] = x;
-  site.cell = cell;
-  return site;
+ResidualInput at(double x, std::int32_t cell = 0) {
+  ResidualInput input;
+  input.features[0] = x;
+  input.cell = cell;
+  return input;
 }
 
 double covariance(double distance) {
@@ -44,7 +44,7 @@ constexpr double noise = 0.01;  // variance
 
 TEST_CASE("without observations a residual is expected to be nothing within the prior") {
   const ResidualModel model(normal_prior());
-  const auto belief = model.at(at(0));
+  const auto belief = model.posterior(at(0));
   CHECK(belief.mean == 0);
   CHECK(belief.sigma == doctest::Approx(std::sqrt(0.25 + noise)));
 }
@@ -53,7 +53,7 @@ TEST_CASE("one observation moves a belief as conditioning two normals does") {
   ResidualModel model(normal_prior());
   model.add(at(0), 0.2);
   model.fit();
-  const auto belief = model.at(at(1.5));
+  const auto belief = model.posterior(at(1.5));
   const double weight = covariance(1.5) / (covariance(0) + noise);
   CHECK(belief.mean == doctest::Approx(0.2 * weight));
   CHECK(
@@ -74,7 +74,7 @@ TEST_CASE("two observations move a belief as the inverse of their covariances do
   const double mean = (first * (a * 0.2 + b * 0.3) + second * (-b * 0.2 - a * 0.3)) / determinant;
   const double known =
       (first * (a * first - b * second) + second * (a * second - b * first)) / determinant;
-  const auto belief = model.at(at(1));
+  const auto belief = model.posterior(at(1));
   CHECK(belief.mean == doctest::Approx(mean));
   CHECK(belief.sigma == doctest::Approx(std::sqrt(covariance(0) - known + noise)));
 }
@@ -83,20 +83,20 @@ TEST_CASE("what another cell has measured counts by the share that cells have in
   ResidualModel model(normal_prior());
   model.add(at(0, 1), 0.2);
   model.fit();
-  const auto belief = model.at(at(0));
+  const auto belief = model.posterior(at(0));
   const double common = 0.5 * covariance(0);
   CHECK(belief.mean == doctest::Approx(0.2 * common / (covariance(0) + noise)));
-  CHECK(belief.sigma > model.at(at(0, 1)).sigma);
+  CHECK(belief.sigma > model.posterior(at(0, 1)).sigma);
 }
 
 TEST_CASE("what an earlier sweep has measured counts less than what is measured today") {
   auto then = at(0, 1);
   then.remembered = true;
-  const auto mean_after = [](const ResidualSite& site) {
+  const auto mean_after = [](const ResidualInput& input) {
     ResidualModel model(normal_prior());
-    model.add(site, 0.2);
+    model.add(input, 0.2);
     model.fit();
-    return model.at(at(0)).mean;
+    return model.posterior(at(0)).mean;
   };
   CHECK(mean_after(then) == doctest::Approx(0.7 * mean_after(at(0, 1))));
 }
@@ -112,9 +112,9 @@ TEST_CASE("a part that takes longer does so by its share of a step") {
   tenth.parts[3] = 0.1;
   model.add(half, -0.2);
   model.fit();
-  CHECK(model.at(half).mean < -0.15);
-  CHECK(model.at(tenth).mean == doctest::Approx(model.at(half).mean / 5));
-  CHECK(model.at(at(9)).mean == 0);
+  CHECK(model.posterior(half).mean < -0.15);
+  CHECK(model.posterior(tenth).mean == doctest::Approx(model.posterior(half).mean / 5));
+  CHECK(model.posterior(at(9)).mean == 0);
 }
 
 TEST_CASE("a run that is off by far does not condemn its neighbours") {
@@ -126,15 +126,15 @@ TEST_CASE("a run that is off by far does not condemn its neighbours") {
   ResidualModel mild(prior);
   mild.add(at(0), -0.4);
   mild.fit();
-  CHECK(mild.at(at(1)).mean < -0.2);
+  CHECK(mild.posterior(at(1)).mean < -0.2);
   // By a normal distribution it would be -2.2.
-  CHECK(wild.at(at(1)).mean > -0.4);
-  CHECK(wild.at(at(1)).sigma > mild.at(at(1)).sigma);
+  CHECK(wild.posterior(at(1)).mean > -0.4);
+  CHECK(wild.posterior(at(1)).sigma > mild.posterior(at(1)).sigma);
   // Several of them are no accident.
   for (const double x : {1.0, 2.0, 3.0, 4.0})
     wild.add(at(x), -3);
   wild.fit();
-  CHECK(wild.at(at(2.5)).mean < -1.2);
+  CHECK(wild.posterior(at(2.5)).mean < -1.2);
 }
 
 TEST_CASE("where the scale is unknown one run shifts all layouts and is no outlier") {
@@ -142,14 +142,14 @@ TEST_CASE("where the scale is unknown one run shifts all layouts and is no outli
   ResidualModel known(prior);
   prior.scale = 1.4;
   ResidualModel unknown(prior);
-  CHECK(unknown.at(at(9)).sigma > 1.4);
+  CHECK(unknown.posterior(at(9)).sigma > 1.4);
   for (auto* model : {&known, &unknown}) {
     model->add(at(0), 1.3);
     model->fit();
   }
-  CHECK(known.at(at(9)).mean < 0.6);
-  CHECK(unknown.at(at(9)).mean > 1.1);
-  CHECK(unknown.at(at(9)).sigma < 0.5);
+  CHECK(known.posterior(at(9)).mean < 0.6);
+  CHECK(unknown.posterior(at(9)).mean > 1.1);
+  CHECK(unknown.posterior(at(9)).sigma < 0.5);
 }
 
 TEST_CASE("a part that nobody has measured is as unknown as before") {
@@ -162,11 +162,11 @@ TEST_CASE("a part that nobody has measured is as unknown as before") {
   for (const double x : {0.0, 1.0, 2.0, 3.0, 4.0, 5.0})
     model.add(at(x), 1.3);
   model.fit();
-  CHECK(model.at(with_part).sigma > 0.4);
-  CHECK(model.at(at(2.5)).sigma < 0.2);
+  CHECK(model.posterior(with_part).sigma > 0.4);
+  CHECK(model.posterior(at(2.5)).sigma < 0.2);
   model.add(with_part, 0.9);
   model.fit();
-  CHECK(model.at(with_part).sigma < 0.3);
+  CHECK(model.posterior(with_part).sigma < 0.3);
 }
 
 TEST_CASE("a structural value that was slow once is slow in other layouts that have it") {
@@ -182,8 +182,8 @@ TEST_CASE("a structural value that was slow once is slow in other layouts that h
   model.add(one, 0);
   model.add(two, -0.5);
   model.fit();
-  CHECK(model.at(like_two).mean < -0.1);
-  CHECK(model.at(at(40)).mean > model.at(like_two).mean + 0.1);
+  CHECK(model.posterior(like_two).mean < -0.1);
+  CHECK(model.posterior(at(40)).mean > model.posterior(like_two).mean + 0.1);
 }
 
 TEST_CASE("what one value of an axis costs is expected of all layouts that have it") {
@@ -191,22 +191,23 @@ TEST_CASE("what one value of an axis costs is expected of all layouts that have 
   prior.of_value = 0.3;
   prior.across_of_value = 0.5;
   prior.varies[1] = true;
-  const auto site = [](double x, std::int64_t degree, std::int32_t micro_batch) {
+  const auto input = [](double x, std::int64_t degree, std::int32_t micro_batch) {
     auto one = at(x);
     one.structure[1] = degree;
     one.micro_batch = micro_batch;
     return one;
   };
   ResidualModel model(prior);
-  model.add(site(0, 1, 1), -0.5);
+  model.add(input(0, 1, 1), -0.5);
   model.fit();
-  const double apart = model.at(site(20, 2, 2)).mean;
-  CHECK(model.at(site(20, 1, 2)).mean < apart - 0.05);
-  CHECK(model.at(site(20, 2, 1)).mean == doctest::Approx(model.at(site(20, 1, 2)).mean));
-  CHECK(model.at(site(20, 2, 2)).sigma > model.at(site(20, 1, 1)).sigma + 0.05);
-  auto elsewhere = site(20, 1, 2);
+  const double apart = model.posterior(input(20, 2, 2)).mean;
+  CHECK(model.posterior(input(20, 1, 2)).mean < apart - 0.05);
+  CHECK(model.posterior(input(20, 2, 1)).mean ==
+      doctest::Approx(model.posterior(input(20, 1, 2)).mean));
+  CHECK(model.posterior(input(20, 2, 2)).sigma > model.posterior(input(20, 1, 1)).sigma + 0.05);
+  auto elsewhere = input(20, 1, 2);
   elsewhere.cell = 1;
-  CHECK(model.at(elsewhere).mean < model.at(at(20, 1)).mean + 1e-9);
+  CHECK(model.posterior(elsewhere).mean < model.posterior(at(20, 1)).mean + 1e-9);
 }
 
 TEST_CASE("three runs that are as predicted do not make the rest certain") {
@@ -217,7 +218,7 @@ TEST_CASE("three runs that are as predicted do not make the rest certain") {
   model.fit();
   prior.calibrate = false;
   ResidualModel as_told(prior);
-  CHECK(model.at(at(40)).sigma > 0.6 * as_told.at(at(40)).sigma);
+  CHECK(model.posterior(at(40)).sigma > 0.6 * as_told.posterior(at(40)).sigma);
 }
 
 TEST_CASE("where errors turn out small, what is left is believed to be as predicted") {
@@ -231,24 +232,24 @@ TEST_CASE("where errors turn out small, what is left is believed to be as predic
       model->add(at(x), x == 4 ? 0.02 : -0.01);
     model->fit();
   }
-  CHECK(calibrated.at(at(20)).sigma < 0.7 * as_told.at(at(20)).sigma);
+  CHECK(calibrated.posterior(at(20)).sigma < 0.7 * as_told.posterior(at(20)).sigma);
 }
 
 TEST_CASE("one run in a bad network does not condemn what waits for it and two do") {
   SpeedBelief belief(testing::h100());
   const auto waits = [](double x) {
-    auto site = at(x);
-    site.parts.back() = 0.6;
-    return site;
+    auto input = at(x);
+    input.parts.back() = 0.6;
+    return input;
   };
   const double slower = std::log(120.0 / 275.0);
-  belief.hear(waits(0), slower, 0);
+  belief.observe(waits(0), slower, 0);
   belief.learn();
-  CHECK(belief.at(waits(4)).mean > 0.65 * slower);
-  CHECK(belief.at(waits(4)).sigma > 0.15);
-  belief.hear(waits(2), slower, 0);
+  CHECK(belief.posterior(waits(4)).mean > 0.65 * slower);
+  CHECK(belief.posterior(waits(4)).sigma > 0.15);
+  belief.observe(waits(2), slower, 0);
   belief.learn();
-  CHECK(belief.at(waits(4)).mean < 0.8 * slower);
+  CHECK(belief.posterior(waits(4)).mean < 0.8 * slower);
 }
 
 TEST_CASE("a layout fits as its bounds say until others of the cell have run") {
@@ -350,7 +351,7 @@ TEST_CASE("an improvement far below the best is small, finite and in order") {
 
 TEST_CASE("what may be one of two layouts is as fast as one of them, not as their average") {
   const std::array<SpeedGuess, 2> either{{{0.25, 1, 0.1}, {0.75, 0, 0.1}}};
-  const auto all = in_one(either);
+  const auto all = moments_of(either);
   CHECK(all.mean == doctest::Approx(0.25));
   CHECK(all.sigma == doctest::Approx(std::sqrt(0.01 + 0.25 * 0.75)));
   // Nothing of the slow one is that fast, and a half of the fast one.
@@ -377,7 +378,7 @@ TEST_CASE("a few runs say how large the noise is, whatever was thought before") 
         model.add(at(x), (repeat % 2 == 0 ? off : -off) * (1 + x / 20) / 1.5);
     }
     model.fit();
-    return model.at(at(10)).sigma;
+    return model.posterior(at(10)).sigma;
   };
   const double quiet = after(0.005);
   CHECK(quiet < 0.04);

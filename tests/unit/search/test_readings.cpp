@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An axis that a table leaves out.
 #include "search/cell_search.hpp"
+#include "tools/lab/readings.hpp"
 #include "unit/sweep_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -108,7 +109,7 @@ TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
   auto unknown = at;
   unknown.unknown.zero = true;
   const Predictor predictor{h100(), **find_family("nanotron")};
-  CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
+  CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor, {}, make_readings());
   const auto small = search.add(read_point(8, 2, 1));
   const auto known = search.add(at);
   const auto open = search.add(unknown);
@@ -120,7 +121,7 @@ TEST_CASE("a layout whose ZeRO stage is unknown may fit as with ZeRO 1") {
   CHECK(place(open) < place(known));
 }
 
-TEST_CASE("of two rows that look alike each is what the other is not") {
+TEST_CASE("of two rows that their table does not tell apart each is what the other is not") {
   auto at = read_point(4, 2, 1);  // it fits with ZeRO 0 as with 1
   at.unknown.zero = true;
   const Predictor predictor{h100(), **find_family("nanotron")};
@@ -130,7 +131,7 @@ TEST_CASE("of two rows that look alike each is what the other is not") {
     return speed_of(predictor.guess(at.model, known).step_s, known);
   };
   const auto outlook_after = [&](std::int32_t zero, int alike) {
-    CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor);
+    CellSearch search({.policy = SearchPolicy::best_first}, h100(), predictor, {}, make_readings());
     std::vector<std::size_t> numbers;
     numbers.reserve(static_cast<std::size_t>(alike));
     for (int i = 0; i < alike; ++i)

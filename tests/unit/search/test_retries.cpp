@@ -27,11 +27,11 @@ SearchPoint with_tokens(std::int32_t seq_len) {
 
 /// A layout whose estimate is near enough to what a device holds that retries are predicted.
 std::optional<Found> predicted_to_retry(const Predictor& predictor) {
-  constexpr double slowed = 1.5;
+  constexpr double log_retries = 1.5;
   for (std::int32_t seq_len = 1024; seq_len <= 65536; seq_len += 128) {
     auto point = with_tokens(seq_len);
     const auto guess = predictor.guess(point.model, point.point);
-    if (guess.retries > slowed && guess.memory.fit != Fit::never) return Found{point, guess};
+    if (guess.retries > log_retries && guess.memory.fit != Fit::never) return Found{point, guess};
   }
   return std::nullopt;
 }

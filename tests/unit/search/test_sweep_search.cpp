@@ -132,7 +132,7 @@ TEST_CASE("what a trial measured changes the order of those that wait") {
   for (const TrialId id : {1, 2, 3})
     test.measure(id, 3000);
   test.measure(5, 9000);
-  test.search.hear(test.world.changes());
+  test.search.observe(test.world.changes());
   const auto after = test.search.advise(test.waiting()).rank;
   CHECK(after.size() == 2);
   CHECK(before.at(4) < before.at(6));
@@ -159,8 +159,8 @@ TEST_CASE("a search made from rows advises what the one that heard it happen adv
   test.measure(1, 9000, noon, noon + 60);
   test.measure(4, 0, noon + 60, noon + 90);
   test.measure(5, 8000, noon + 90, noon + 200);
-  test.search.hear(test.world.changes());
-  test.search.hear(test.world.changes());  // a commit that was tried again
+  test.search.observe(test.world.changes());
+  test.search.observe(test.world.changes());  // a commit that was tried again
 
   SearchCase again({.regret = 0.01});
   for (const auto& [id, outcome, speed] : {std::tuple(1, Outcome::completed, 9000.0),
@@ -189,13 +189,13 @@ TEST_CASE("GPU-hours are billed once and also of what a daemon before has starte
     later.add(test.trials[i]);
   const auto skipped = [&] { return later.advise(test.waiting()).skip.size(); };
   test.measure(1, 9000, 0, noon + hour);  // the start was committed before
-  later.hear(test.world.changes());
+  later.observe(test.world.changes());
   CHECK(skipped() == 5);  // an hour and a quarter of 16 GPUs: 20
 
   SearchCase twice(until);
   twice.measure(1, 9000, noon, noon + hour);
-  twice.search.hear(twice.world.changes());
-  twice.search.hear(twice.world.changes());
+  twice.search.observe(twice.world.changes());
+  twice.search.observe(twice.world.changes());
   CHECK(twice.search.advise(twice.waiting()).skip.empty());
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("what somebody asks for by name is never skipped") {
     search.add(trial);
   }
   test.measure(1, 9000);
-  search.hear(test.world.changes());
+  search.observe(test.world.changes());
   const auto advice = search.advise(test.waiting());
   CHECK(advice.skip.size() == 4);
   CHECK(advice.rank.contains(6));
@@ -317,7 +317,7 @@ TEST_CASE("what starts is held against the fastest of its cell, by its own batch
   CHECK_FALSE(test.search.bound_of(2));
   test.measure(1, 1000);
   test.measure(3, 2000);
-  test.search.hear(test.world.changes());
+  test.search.observe(test.world.changes());
   const auto bound = test.search.bound_of(2);
   REQUIRE(bound);
   CHECK(bound->leader == 3);

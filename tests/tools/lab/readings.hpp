@@ -2,15 +2,15 @@
 // An axis that a table leaves out is no axis with its default: a point then stands for several
 // layouts, its readings. Predictions are averages over them, weighted by what has been
 // measured. Two things tell readings apart: what most rows of the table are, and that of two
-// points which look alike each is most likely what the other is not.
+// points with one signature each is most likely what the other is not.
 #pragma once
 
-#include "search/search_point.hpp"
+#include "search/alternatives.hpp"
 
 #include <array>
 #include <cstddef>
 #include <map>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,8 +27,8 @@ struct Reading {
   RunTraits traits;
 };
 
-/// All that is known of a point: its table does not tell points apart whose looks are equal.
-[[nodiscard]] std::string look_of(const SearchPoint& point);
+/// All that is known of a point: its table does not tell points of one signature apart.
+[[nodiscard]] std::string signature_of(const SearchPoint& point);
 
 /// All that a point's table leaves open: one, its own, where nothing is. Of an unknown ZeRO
 /// stage 0 and 1 stand for what sweeps use with a pipeline, 3 besides without one.
@@ -52,33 +52,35 @@ class ReadingBelief {
 };
 
 /// Which layout each point of a cell is.
-class CellReadings {
+class Readings : public Alternatives {
  public:
-  /// Of a point with several readings: the number of its look.
-  [[nodiscard]] std::size_t add(const SearchPoint& point);
-  /// How likely each reading is, adding up to one.
-  [[nodiscard]] std::vector<double> weights(
-      std::span<const std::size_t> kinds, std::optional<std::size_t> look) const;
-  /// A factor for each of so many readings: a sweep has few layouts twice, so that one which a
-  /// point of this look was most likely is not this one's. No look: 1 for each.
-  [[nodiscard]] std::vector<double> not_taken(
-      std::size_t readings, std::optional<std::size_t> look) const;
-  /// ReadingBelief::learn(), and nobody else of this look is that reading.
-  std::vector<double> learn(std::span<const std::size_t> kinds, std::span<const double> likelihoods,
-      std::optional<std::size_t> look);
+  [[nodiscard]] std::vector<Alternative> of(const SearchPoint& point) const override;
+  [[nodiscard]] std::size_t add(const SearchPoint& point, bool elsewhere) override;
+  [[nodiscard]] std::vector<double> weights(std::size_t number) const override;
+  /// ReadingBelief::learn(), and no other point of this signature is that reading.
+  std::vector<double> learn(std::size_t number, std::vector<double> likelihoods) override;
 
  private:
-  struct Look {
+  /// Points of the cell that its table does not tell apart.
+  struct Group {
     std::size_t points = 0;
     std::vector<std::vector<double>> ended;  // how likely each reading was, of those
   };
+  struct Member {
+    std::vector<std::size_t> kinds;
+    Group* group = nullptr;  // null: of another cell
+  };
+  [[nodiscard]] std::vector<double> not_taken(const Member& member) const;
 
   ReadingBelief kinds_;
-  std::map<std::string, std::size_t> look_of_;  // by all that is known of a point
-  std::vector<Look> looks_;
+  std::map<std::string, Group> groups_;  // by signature
+  std::vector<Member> members_;
   std::string software_;  // of the first point
-  /// Rows that look alike, or have other software, differ in what their table leaves out.
+  /// Rows of one signature, or of several software states, differ in what their table leaves out.
   bool mixed_ = false;
 };
+
+/// Of a new cell.
+[[nodiscard]] std::unique_ptr<Alternatives> make_readings();
 
 }  // namespace shardsweep

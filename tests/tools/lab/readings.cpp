@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "search/readings.hpp"
+#include "tools/lab/readings.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
@@ -154,42 +154,52 @@ std::vector<double> ReadingBelief::learn(
   return likely;
 }
 
-std::string look_of(const SearchPoint& point) {
-  std::string look = point.software;
+std::string signature_of(const SearchPoint& point) {
+  std::string signature = point.software;
   for (const auto& axis : axes())
-    look += fmt::format("|{}", axis.get(point.point));
-  return look;
+    signature += fmt::format("|{}", axis.get(point.point));
+  return signature;
 }
 
-std::size_t CellReadings::add(const SearchPoint& point) {
-  const auto [found, fresh] = look_of_.try_emplace(look_of(point), looks_.size());
-  if (fresh) looks_.emplace_back();
-  if (looks_.size() == 1) software_ = point.software;
-  mixed_ |= ++looks_[found->second].points > 1 || point.software != software_;
-  return found->second;
+std::vector<Alternative> Readings::of(const SearchPoint& point) const {
+  std::vector<Alternative> all;
+  for (auto& reading : readings_of(point))
+    all.push_back({std::move(reading.point), reading.traits});
+  return all;
 }
 
-std::vector<double> CellReadings::not_taken(
-    std::size_t readings, std::optional<std::size_t> look) const {
+std::size_t Readings::add(const SearchPoint& point, bool elsewhere) {
+  auto& member = members_.emplace_back();
+  for (const auto& reading : readings_of(point))
+    member.kinds.push_back(reading.kind);
+  if (elsewhere) return members_.size() - 1;
+  if (groups_.empty()) software_ = point.software;
+  member.group = &groups_[signature_of(point)];
+  mixed_ |= ++member.group->points > 1 || point.software != software_;
+  return members_.size() - 1;
+}
+
+/// A factor for each reading: a sweep has few layouts twice, so that what another point of the
+/// group most likely was is not this one's.
+std::vector<double> Readings::not_taken(const Member& member) const {
   constexpr double rarely = 0.1;
-  std::vector<double> factors(readings, 1);
-  if (!look) return factors;
-  const auto& alike = looks_[*look];
-  // Where there are more points than readings, so many of them are repeats.
-  const auto points = static_cast<double>(alike.points);
-  const double repeats = points - static_cast<double>(readings);
+  std::vector<double> factors(member.kinds.size(), 1);
+  if (member.group == nullptr) return factors;
+  // If there are more points than readings, so many of them are repeats.
+  const auto points = static_cast<double>(member.group->points);
+  const double repeats = points - static_cast<double>(factors.size());
   const double again = std::max(rarely, points > 1 ? repeats / (points - 1) : 0);
-  for (const auto& likely : alike.ended) {
+  for (const auto& likely : member.group->ended) {
     for (std::size_t i = 0; i < factors.size(); ++i)
       factors[i] *= 1 - (1 - again) * likely[i];
   }
   return factors;
 }
 
-std::vector<double> CellReadings::weights(
-    std::span<const std::size_t> kinds, std::optional<std::size_t> look) const {
-  auto weights = kinds_.weights(kinds, mixed_);
-  const auto factors = not_taken(kinds.size(), look);
+std::vector<double> Readings::weights(std::size_t number) const {
+  const auto& member = members_[number];
+  auto weights = kinds_.weights(member.kinds, mixed_);
+  const auto factors = not_taken(member);
   double sum = 0;
   for (std::size_t i = 0; i < weights.size(); ++i)
     sum += weights[i] *= factors[i];
@@ -198,11 +208,18 @@ std::vector<double> CellReadings::weights(
   return weights;
 }
 
-std::vector<double> CellReadings::learn(std::span<const std::size_t> kinds,
-    std::span<const double> likelihoods, std::optional<std::size_t> look) {
-  auto likely = kinds_.learn(kinds, likelihoods, mixed_);
-  if (look) looks_[*look].ended.push_back(likely);
+std::vector<double> Readings::learn(std::size_t number, std::vector<double> likelihoods) {
+  auto& member = members_[number];
+  const auto factors = not_taken(member);
+  for (std::size_t i = 0; i < likelihoods.size(); ++i)
+    likelihoods[i] *= factors[i];
+  auto likely = kinds_.learn(member.kinds, likelihoods, mixed_);
+  if (member.group != nullptr) member.group->ended.push_back(likely);
   return likely;
+}
+
+std::unique_ptr<Alternatives> make_readings() {
+  return std::make_unique<Readings>();
 }
 
 }  // namespace shardsweep
