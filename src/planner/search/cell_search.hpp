@@ -10,8 +10,9 @@
 // v_ij: how many varying axes have one value in both; u: rates that the cluster file leaves out.
 // Between cells, and between sweeps, each term is multiplied by the share that they have in
 // common. The observation noise is Student's t with 3 degrees of freedom and scale n c_noise, by
-// expectation and maximisation. s and n are averaged over a grid, with the leave-one-out density
-// of what was measured as the weight (5.4.2 there) and a prior that is normal in their log2.
+// expectation and maximisation. s, n and one more factor of the links' c_p are averaged over a
+// grid, with the leave-one-out density of what was measured as the weight (5.4.2 there) and a
+// prior: normal in log2 of s and n.
 //
 // Memory (fit_belief.hpp). A layout needs estimate_i exp(d + w_i): d is one error of the trainer,
 // Student's t (3, 0.06), known by its posterior after what ran and what ran out of memory; w_i is

@@ -105,11 +105,13 @@ class ResidualModel {
   /// Factors on the prior's standard deviations.
   struct Scales {
     double errors = 1;
+    double links = 1;  ///< of those of parts that wait for a network, on top of `errors`
     double noise = 1;
   };
   /// Of two sites: what the scales change, and what they leave alone.
   struct Covariance {
     double errors = 0;
+    double links = 0;
     double unknown = 0;
     double common = 0;  ///< of a scale of 1
   };

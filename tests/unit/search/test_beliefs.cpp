@@ -137,6 +137,25 @@ TEST_CASE("a run that is off by far does not condemn its neighbours") {
   CHECK(wild.posterior(at(2.5)).mean < -1.2);
 }
 
+TEST_CASE("three runs say that links are a quarter of what their cluster file has") {
+  ResidualPrior prior;
+  prior.parts[4] = 0.5;
+  const auto waits = [](double x, double share) {
+    auto input = at(x);
+    input.parts[4] = share;
+    return input;
+  };
+  // Four times the time of a part of a step: ln(1 + 3 share) of the step's.
+  const auto slower = [](double share) { return -std::log(1 + 3 * share); };
+  ResidualModel model(prior);
+  model.add(waits(0, 0), 0);
+  model.add(waits(10, 0.3), slower(0.3));
+  model.add(waits(20, 0.4), slower(0.4));
+  model.fit();
+  CHECK(model.posterior(waits(40, 0.35)).mean < 0.85 * slower(0.35));
+  CHECK(model.posterior(at(40)).mean > -0.2);
+}
+
 TEST_CASE("where the scale is unknown one run shifts all layouts and is no outlier") {
   ResidualPrior prior;
   ResidualModel known(prior);
