@@ -252,13 +252,14 @@ struct Kinds {
 };
 
 /// A list shorter than the layers goes on from its start.
-Result<Kinds> counted_kinds(const Json& list, std::int64_t layers) {
+Result<Kinds> counted_kinds(const Json& list, std::int64_t layers, const Json& row) {
   const auto words = words_of_layers(list);
+  const auto own = row.find("kinds");
   Kinds kinds;
   if (words.empty()) return kinds;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     const auto& word = words[static_cast<std::size_t>(layer) % words.size()];
-    const auto kind = text_at(section("kinds"), word);
+    const auto kind = text_at(own != row.end() ? *own : section("kinds"), word);
     if (kind.empty())
       return refuse_config(
           fmt::format("a layer is {}, which is no kind known here", in_quotes(word)));
@@ -277,7 +278,7 @@ Result<void> read_attention_layers(const Config& config, ModelSpec& model) {
   const auto between = text_at(config.row(), "between");
   Kinds kinds;
   if (const auto* list = config.list("layer_types")) {
-    SHARDSWEEP_ASSIGN(kinds, counted_kinds(*list, model.layers));
+    SHARDSWEEP_ASSIGN(kinds, counted_kinds(*list, model.layers, config.row()));
   } else {
     std::int64_t every = 0;
     if (const auto* letters = config.list("attention_every");
@@ -372,6 +373,17 @@ Result<void> complete_attention(const Config& config, ModelSpec& model) {
   return read_attention_layers(config, model);
 }
 
+/// Experts that see a narrower row than the layer, and the two products to it and back: as many
+/// parameters and multiplications as narrower experts, and a wider shared one, have.
+Result<void> narrow_experts(const Config& config, ModelSpec& model) {
+  SHARDSWEEP_ASSIGN(const auto row, config.number("expert_hidden_size"));
+  if (row == 0 || row >= model.hidden) return {};
+  model.shared_ffn = model.shared_width() + 2 * row / model.matrices_of_ffn();
+  model.shared_experts = 0;
+  model.expert_ffn = model.expert_ffn * row / model.hidden;
+  return {};
+}
+
 Result<void> complete_ffn(const Config& config, ModelSpec& model) {
   // Mixtral and GPT-OSS call an expert's width that of the layer.
   if (model.experts > 0 && model.expert_ffn == 0) model.expert_ffn = model.ffn;
@@ -389,6 +401,7 @@ Result<void> complete_ffn(const Config& config, ModelSpec& model) {
     model.shared_ffn = 0;
   }
   if (model.shared_ffn > 0) model.shared_experts = 0;
+  SHARDSWEEP_TRY(narrow_experts(config, model));
   return read_expert_layers(config, model);
 }
 
@@ -430,6 +443,15 @@ Result<void> check_ranges(const ModelSpec& model) {
   return {};
 }
 
+/// Embeddings of OPT-350M and ELECTRA are narrower than layers, with a product between.
+Result<void> check_embeddings(const Config& config, const ModelSpec& model) {
+  SHARDSWEEP_ASSIGN(const auto width, config.number("embedding_width"));
+  if (width == 0 || width == model.hidden) return {};
+  return refuse_config(fmt::format(
+      "its embeddings are {} wide and its layers {}; no formula here counts such a model", width,
+      model.hidden));
+}
+
 Result<void> read_numbers(const Config& config, ModelSpec& model) {
   for (const auto& number : config_numbers) {
     SHARDSWEEP_ASSIGN(model.*number.member, config.number(number.key));
@@ -458,6 +480,25 @@ void complete_meta(Json& config) {
   if (number("vocab_size", -1) < 0) config["vocab_size"] = 32000;
 }
 
+/// Python writes NaN and Infinity into its JSON, which has no such words: null says as much.
+std::string without_infinity(std::string_view json) {
+  constexpr std::array<std::string_view, 3> words{"-Infinity", "Infinity", "NaN"};
+  std::string plain;
+  bool quoted = false;
+  while (!json.empty()) {
+    std::size_t length = 1;
+    if (json.front() == '"') quoted = !quoted;
+    if (quoted && json.front() == '\\' && json.size() > 1) length = 2;
+    const auto* word = quoted ? words.end()
+                              : std::find_if(words.begin(), words.end(),
+                                    [&](std::string_view one) { return json.starts_with(one); });
+    if (word != words.end()) length = word->size();
+    plain += word != words.end() ? std::string_view("null") : json.substr(0, length);
+    json.remove_prefix(length);
+  }
+  return plain;
+}
+
 /// The part of a model that also sees or hears which is text.
 const Json* text_part(const Json& whole) {
   for (const auto& name : section("text_parts")) {
@@ -473,7 +514,7 @@ const Json* text_part(const Json& whole) {
 }  // namespace
 
 Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
-  auto whole = Json::parse(json, nullptr, false);
+  auto whole = Json::parse(without_infinity(json), nullptr, false);
   if (!whole.is_object()) return refuse_config("it is no JSON object");
   auto type = text_at(whole, "model_type");
   if (type.empty() && whole.contains("dim") && whole.contains("n_layers")) {
@@ -492,6 +533,7 @@ Result<ModelSpec> model_of_config(std::string_view json, std::string name) {
   ModelSpec model;
   model.name = std::move(name);
   SHARDSWEEP_TRY(read_numbers(config, model));
+  SHARDSWEEP_TRY(check_embeddings(config, model));
   SHARDSWEEP_TRY(complete_attention(config, model));
   SHARDSWEEP_TRY(complete_ffn(config, model));
   // As the base class of all configurations has it.

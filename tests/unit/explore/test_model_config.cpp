@@ -341,3 +341,36 @@ TEST_CASE("keys that all configurations may hold, and those of one class that ch
   CHECK(read(R"({"model_type":"opt","enable_bias":true,"_remove_final_layer_norm":false})")
             .note.empty());
 }
+
+TEST_CASE("experts of a narrower row count as narrower ones, and its two products as shared") {
+  const std::string wide = R"({"model_type":"nemotron_h","hybrid_override_pattern":"ME*E",
+    "num_hidden_layers":4,"hidden_size":4096,"vocab_size":1024,"n_routed_experts":512,
+    "num_experts_per_tok":22,"moe_intermediate_size":2688,"n_shared_experts":1,
+    "moe_shared_expert_intermediate_size":5376,"time_step_limit":[0.0,Infinity])";
+  const auto plain = read(wide + "}");
+  const auto narrow = read(wide + R"(,"moe_latent_size":1024})");
+  CHECK(narrow.expert_ffn == 672);
+  CHECK(narrow.shared_width() == 5376 + 1024);
+  // Of two layers: experts of a quarter, and 4096 x 1024 to the narrow row and back.
+  CHECK(parameters(plain) - parameters(narrow) ==
+      2 * (512 * 2 * (4096 - 1024) * std::int64_t{2688} - 2 * 4096 * 1024));
+}
+
+TEST_CASE("Python's words for no number; embeddings narrower than the layers; words of a class") {
+  CHECK(read(R"({"model_type":"llama","_name_or_path":"a \"NaN\" Infinity","swiglu_limit":NaN,
+    "x":[-Infinity]})")
+            .note == "Not understood, and not counted: x.");
+  CHECK(wrong(R"({"model_type":"opt","hidden_size":1024,"word_embed_proj_dim":512})") ==
+      "config.json: its embeddings are 512 wide and its layers 1024; no formula here counts such a "
+      "model");
+  const auto windows = read(R"({"model_type":"mimo_v2_flash","hybrid_layer_pattern":[0,1,1,0],
+    "num_hidden_layers":4})");
+  CHECK(windows.window == 128);
+  CHECK(windows.with_window() == 2);
+  // Step 3.5 Flash is published with 196 B, without its layers that predict later tokens.
+  CHECK(size_of(read(R"({"model_type":"step3p5","num_nextn_predict_layers":3,
+    "moe_layers_enum":"3,4"})")) == doctest::Approx(196).epsilon(0.005));
+  CHECK(!read(R"({"model_type":"hunyuan_v1_moe","use_mla":false,"kv_lora_rank":512,
+    "q_lora_rank":1536,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128})")
+             .is_latent());
+}
