@@ -102,10 +102,14 @@ Result<std::vector<Proved>> Sweeps::proofs_of(const SweepSpec& spec) {
 /// The latest runs of other sweeps that had ended when this one was submitted, and of the files
 /// of knowledge that were there: a daemon that comes later finds the same ones, whatever was
 /// measured or imported since.
-Result<std::vector<EarlierRun>> Sweeps::memories_of(SweepId id, const SweepSpec& spec) {
+Result<std::vector<EarlierRun>> Sweeps::memories_of(
+    SweepId id, const SweepSpec& spec, const std::vector<SearchRow>& own) {
   const LearnFrom& from = spec.search.learn_from;
   const Timestamp until = world_.sweep(id)->submitted_at;
-  EarlierRuns runs;
+  std::set<Dtype> dtypes;
+  for (const SearchRow& row : own)
+    dtypes.insert(row.point.dtype);
+  EarlierRuns runs(std::move(dtypes));
   for (const auto& [other, row] : world_.sweeps()) {
     if (other == id || row.backend == Backend::imported || !from.includes(row.name)) continue;
     const auto theirs = load_sweep_text(row.resolved, row.name, {parts_.installation.presets, {}});
@@ -135,7 +139,7 @@ Result<std::unique_ptr<SweepSearch>> Sweeps::make_search(SweepId sweep, const Sw
   auto search = std::make_unique<SweepSearch>(
       spec.search, cluster, Predictor(cluster, family), launch_cost(spec));
   if (spec.search.remembers()) {
-    SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec));
+    SHARDSWEEP_ASSIGN(auto memories, memories_of(sweep, spec, rows));
     for (EarlierRun& one : memories)
       search->remember(std::move(one.is.point), one.is.news);
   }

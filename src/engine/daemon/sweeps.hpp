@@ -70,7 +70,9 @@ class Sweeps {
   [[nodiscard]] Result<std::unique_ptr<SweepSearch>> make_search(
       SweepId sweep, const SweepSpec& spec);
   /// What a search of it begins with, by earlier sweeps (search.learn_from).
-  [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(SweepId sweep, const SweepSpec& spec);
+  /// For a search over the dtypes of its own rows.
+  [[nodiscard]] Result<std::vector<EarlierRun>> memories_of(
+      SweepId sweep, const SweepSpec& spec, const std::vector<SearchRow>& own);
   /// What ranks of its layouts have shown alone on one GPU.
   [[nodiscard]] Result<std::vector<Proved>> proofs_of(const SweepSpec& spec);
   [[nodiscard]] const SweepRow* proof_row(const SweepSpec& spec) const;

@@ -49,8 +49,15 @@ std::vector<EarlierRun> earlier_runs(
   return runs;
 }
 
+bool EarlierRuns::is_wanted(const EarlierRun& run) {
+  const bool is = !dtypes_ || dtypes_->contains(run.is.point.point.dtype);
+  if (!is) ++of_other_dtype_;
+  return is;
+}
+
 void EarlierRuns::add(std::vector<EarlierRun> runs) {
   for (EarlierRun& run : runs) {
+    if (!is_wanted(run)) continue;
     ++seen_[content_of(run)];
     runs_.push_back(std::move(run));
   }
@@ -60,6 +67,7 @@ void EarlierRuns::add_file(std::vector<EarlierRun> runs) {
   // A trainer that tells rounded speeds may have told one twice.
   std::map<std::string, std::size_t> here;
   for (EarlierRun& run : runs) {
+    if (!is_wanted(run)) continue;
     const auto content = content_of(run);
     auto& known = seen_[content];
     if (++here[content] <= known) continue;

@@ -11,9 +11,13 @@
 #include <shardsweep/sweep.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -36,6 +40,10 @@ class EarlierRuns {
   /// More are not learnt from: the latest are.
   static constexpr std::size_t most = 1000;
 
+  EarlierRuns() = default;
+  /// Those in one of these dtypes alone: kernels of another one have errors of their own.
+  explicit EarlierRuns(std::set<Dtype> dtypes) : dtypes_(std::move(dtypes)) {}
+
   /// Of a sweep of this database.
   void add(std::vector<EarlierRun> runs);
   /// Of a file, once all sweeps are there. A run that a sweep or another file has too is the
@@ -43,8 +51,14 @@ class EarlierRuns {
   void add_file(std::vector<EarlierRun> runs);
   /// In the order in which they ended, as a cell hears its own runs: files first.
   [[nodiscard]] std::vector<EarlierRun> latest() const;
+  /// Runs that were left out for their dtype.
+  [[nodiscard]] std::int64_t of_other_dtype() const { return of_other_dtype_; }
 
  private:
+  [[nodiscard]] bool is_wanted(const EarlierRun& run);
+
+  std::optional<std::set<Dtype>> dtypes_;
+  std::int64_t of_other_dtype_ = 0;
   std::vector<EarlierRun> runs_;
   std::map<std::string, std::size_t> seen_;  ///< how often each run is there
 };

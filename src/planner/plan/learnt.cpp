@@ -110,6 +110,14 @@ Result<Learnt> learn(
         knowledge.name, hardware_text(knowledge.cluster), cluster.name, hardware_text(cluster));
     return learnt;
   }
+  if (const auto& its = knowledge.cluster.name;
+      !known_hardware && !its.empty() && its != cluster.name) {
+    learnt.unused = fmt::format(
+        "Nothing is learnt from '{}': it ran on {}, whose hardware is not "
+        "known.",
+        knowledge.name, its);
+    return learnt;
+  }
   std::int64_t of_other_dtype = 0;
   std::vector<double> speeds;
   std::vector<double> peaks;

@@ -107,6 +107,18 @@ std::string refusal(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("a search hears of no run in another dtype, and how many those are") {
+  const auto sweep = measured_sweep();
+  EarlierRuns none({Dtype::fp64});
+  none.add(earlier_runs(sweep, rows(), late));
+  CHECK(none.latest().empty());
+  CHECK(none.of_other_dtype() == std::ssize(own(sweep)));
+  EarlierRuns all({rows().front().point.dtype});
+  all.add(earlier_runs(sweep, rows(), late));
+  CHECK(all.latest().size() == own(sweep).size());
+  CHECK(all.of_other_dtype() == 0);
+}
+
 TEST_CASE("a search that begins with a file of knowledge hears what the sweeps would have told") {
   const auto sweep = measured_sweep();
   const auto file = read_knowledge(exported(sweep, rows()), "k.jsonl");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain: where the step and the memory of one trial go.
 #include "cli/command.hpp"
+#include "cli/commands/known_runs.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/explanation.hpp"
@@ -20,14 +21,6 @@ namespace shardsweep {
 namespace {
 
 constexpr std::int64_t most_explained = 20;
-
-/// As an imported table has it: its embeddings are not in the database.
-ModelSpec model_of_row(const Rows& trials, std::size_t row) {
-  ModelSpec model{.name = trials.text(row, "model")};
-  for (const auto& field : shape_fields)
-    model.*field.member = trials.integer(row, field.name);
-  return model;
-}
 
 /// From the stored sweep file; of an imported table from its columns and the cluster's preset.
 TrialToExplain trial_to_explain(

@@ -55,6 +55,11 @@ Result<std::string> presets_json(const Session& session, const Words& from) {
   nlohmann::ordered_json learnt = nlohmann::ordered_json::array();
   for (const auto& name : from) {
     SHARDSWEEP_ASSIGN(const auto knowledge, knowledge_of(session, name, most_measured_runs));
+    if (knowledge.family.empty())
+      return fault(FaultKind::invalid_input,
+          fmt::format("'{}' is an imported table of a trainer that 'import' was not told: import "
+                      "it with --family.",
+              name));
     learnt.push_back(question_of(knowledge));
   }
   return nlohmann::ordered_json{{"models", models}, {"clusters", clusters}, {"learnt", learnt}}

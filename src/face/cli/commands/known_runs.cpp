@@ -2,6 +2,7 @@
 #include "cli/commands/known_runs.hpp"
 
 #include "predict/family.hpp"
+#include "predict/memory.hpp"
 #include "sweep/layout_text.hpp"
 #include "text/median.hpp"
 
@@ -10,6 +11,7 @@
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -26,25 +28,108 @@ bool is_verdict(const SearchNews& news) {
 }
 
 /// Repeats of one layout. A layout that has run fits, even if it once ran out of memory.
-LearntRun as_one(const Point& point, const std::vector<const SearchNews*>& all) {
+LearntRun as_one(LearntRun layout, const std::vector<SearchNews>& all) {
   std::vector<double> speeds;
-  std::int64_t peak = 0;
-  for (const auto* news : all) {
-    if (news->outcome != Outcome::completed) continue;
-    speeds.push_back(news->tokens_per_s_per_gpu);
-    peak = std::max(peak, news->peak_bytes);
+  for (const auto& news : all) {
+    if (news.outcome != Outcome::completed) continue;
+    speeds.push_back(news.tokens_per_s_per_gpu);
+    layout.peak_bytes = std::max(layout.peak_bytes, news.peak_bytes);
   }
   const bool ran = !speeds.empty();
+  layout.outcome = word_of(ran ? Outcome::completed : Outcome::oom);
+  layout.tokens_per_s_per_gpu = median_of(speeds, Even::upper);
+  layout.runs = static_cast<std::int32_t>(ran ? speeds.size() : all.size());
+  return layout;
+}
+
+LearntRun without_news(const Point& point) {
   const auto& dtype = *find_axis("dtype");
   return {.model = point.model,
       .gpus = point.gpus,
       .seq_len = point.seq_len,
       .dtype = axis_text(dtype, dtype.get(point)),
       .layout = layout_text(point),
-      .outcome = std::string(word_of(ran ? Outcome::completed : Outcome::oom)),
-      .tokens_per_s_per_gpu = median_of(speeds, Even::upper),
-      .peak_bytes = peak,
-      .runs = static_cast<std::int32_t>(ran ? speeds.size() : all.size())};
+      .outcome = {}};
+}
+
+/// Runs by layout. Values of vars are other programs: their runs are not one another's repeats.
+class RunsOfLayouts {
+ public:
+  void add(LearntRun layout, std::string vars, const SearchNews& news) {
+    if (!is_verdict(news)) return;
+    auto& all = layouts_[{
+        layout.model, layout.gpus, layout.seq_len, layout.dtype, layout.layout, std::move(vars)}];
+    all.first = std::move(layout);
+    all.second.push_back(news);
+  }
+  /// The fastest first, at most so many.
+  [[nodiscard]] std::vector<LearntRun> fastest(std::size_t most) const {
+    std::vector<LearntRun> runs;
+    runs.reserve(layouts_.size());
+    for (const auto& [key, all] : layouts_)
+      runs.push_back(as_one(all.first, all.second));
+    std::stable_sort(runs.begin(), runs.end(), [](const LearntRun& a, const LearntRun& b) {
+      return a.tokens_per_s_per_gpu > b.tokens_per_s_per_gpu;
+    });
+    if (runs.size() > most) runs.resize(most);
+    return runs;
+  }
+
+ private:
+  using Key =
+      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::string, std::string, std::string>;
+  std::map<Key, std::pair<LearntRun, std::vector<SearchNews>>> layouts_;
+};
+
+tl::unexpected<Fault> nothing_measured(const std::string& name) {
+  return fault(FaultKind::invalid_input,
+      fmt::format(
+          "'{0}' has no measurement yet. 'shardsweep status {0}' says what it waits for.", name));
+}
+
+/// The place of a shape among them, where it is put if it is new.
+std::int32_t place_of(std::vector<ModelSpec>& models, const ModelSpec& model) {
+  const auto found = std::find(models.begin(), models.end(), model);
+  const auto place = static_cast<std::int32_t>(found - models.begin());
+  if (found == models.end()) models.push_back(model);
+  return place;
+}
+
+/// Of an imported table, which has no sweep file: from the columns of its trials.
+Result<Knowledge> knowledge_of_table(
+    const Session& session, Reader& reader, const std::string& name, std::size_t most) {
+  SHARDSWEEP_ASSIGN(const auto facts, reader.facts({.names = {name}}));
+  const Rows sweeps(facts.sweeps);
+  const Rows trials(facts.trials);
+  Knowledge knowledge{.name = name, .family = {}, .cluster = {}, .models = {}, .runs = {}};
+  knowledge.cluster.name = sweeps.size() > 0 ? sweeps.text(0, "cluster") : "";
+  const auto preset = load_cluster(knowledge.cluster.name, session.installation.presets);
+  if (preset) knowledge.cluster = *preset;
+  RunsOfLayouts layouts;
+  for (std::size_t row = 0; row < trials.size(); ++row) {
+    const auto outcome = from_word<Outcome>(trials.text(row, "outcome"));
+    const auto model = model_of_row(trials, row);
+    if (!outcome || model.layers == 0 || model.hidden == 0 || model.heads == 0) continue;
+    if (const auto family = find_family(trials.text(row, "runner")); family)
+      knowledge.family = (*family)->name;
+    const auto number = [&](std::string_view column) {
+      return static_cast<std::int32_t>(trials.integer(row, column));
+    };
+    layouts.add({.model = place_of(knowledge.models, model),
+                    .gpus = number("gpus"),
+                    .seq_len = number("seq_len"),
+                    .dtype = trials.text(row, "dtype"),
+                    .layout = trials.text(row, "layout"),
+                    .outcome = {}},
+        trials.text(row, "vars"),
+        {.outcome = *outcome,
+            .tokens_per_s_per_gpu = trials.number(row, "tokens_per_s_per_gpu").value_or(0),
+            .peak_bytes = trials.integer(row, "peak_memory_bytes")});
+  }
+  knowledge.runs = layouts.fastest(most);
+  if (knowledge.runs.empty() || knowledge.runs.front().tokens_per_s_per_gpu == 0)
+    return nothing_measured(name);
+  return knowledge;
 }
 
 /// A question names its family: that of a runner which is none of them has the formulas of
@@ -79,12 +164,17 @@ Result<KnownRuns> known_runs(const Session& session, const std::string& name) {
             .resolution = row.resolution}});
   }
   const auto measured = [](const Experience& one) { return one.news.tokens_per_s_per_gpu > 0; };
-  if (std::none_of(known.runs.begin(), known.runs.end(), measured))
-    return fault(FaultKind::invalid_input,
-        fmt::format("'{0}' has no measurement yet. 'shardsweep status {0}' says what "
-                    "it waits for.",
-            name));
+  if (std::none_of(known.runs.begin(), known.runs.end(), measured)) return nothing_measured(name);
   return known;
+}
+
+ModelSpec model_of_row(const Rows& trials, std::size_t row) {
+  ModelSpec model{.name = trials.text(row, "model")};
+  for (const auto& field : shape_fields)
+    model.*field.member = trials.integer(row, field.name);
+  ModelSpec tied = model;
+  tied.tied_embeddings = true;
+  return parameters(tied) == trials.integer(row, "n_params") ? tied : model;
 }
 
 Result<std::vector<EarlierSweep>> earlier_sweeps(
@@ -111,32 +201,24 @@ Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader) {
 }
 
 Result<Knowledge> knowledge_of(const Session& session, const std::string& name, std::size_t most) {
+  SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader->sweeps());
+  const auto is_table = [&](const SweepRow& row) {
+    return row.name == name && row.backend == Backend::imported;
+  };
+  if (std::any_of(sweeps.begin(), sweeps.end(), is_table))
+    return knowledge_of_table(session, *reader, name, most);
   SHARDSWEEP_ASSIGN(const auto known, known_runs(session, name));
-  // Values of vars are other programs: their runs are not one another's repeats.
-  using Layouts = std::tuple<std::int32_t, std::int32_t, std::int32_t, Dtype, std::string,
-      std::vector<std::int32_t>>;
-  std::map<Layouts, std::pair<const Point*, std::vector<const SearchNews*>>> layouts;
+  RunsOfLayouts layouts;
   for (const auto& run : known.runs) {
-    if (!is_verdict(run.news)) continue;
     const auto& point = run.point.point;
-    auto& all = layouts[{
-        point.model, point.gpus, point.seq_len, point.dtype, layout_text(point), point.vars}];
-    all.first = &point;
-    all.second.push_back(&run.news);
+    layouts.add(without_news(point), fmt::format("{}", fmt::join(point.vars, " ")), run.news);
   }
-  Knowledge knowledge{.name = known.spec.name,
+  return Knowledge{.name = known.spec.name,
       .family = family_name(known.spec.runner),
       .cluster = known.spec.cluster,
       .models = known.spec.models,
-      .runs = {}};
-  for (const auto& [key, all] : layouts)
-    knowledge.runs.push_back(as_one(*all.first, all.second));
-  std::stable_sort(
-      knowledge.runs.begin(), knowledge.runs.end(), [](const LearntRun& a, const LearntRun& b) {
-        return a.tokens_per_s_per_gpu > b.tokens_per_s_per_gpu;
-      });
-  if (knowledge.runs.size() > most) knowledge.runs.resize(most);
-  return knowledge;
+      .runs = layouts.fastest(most)};
 }
 
 }  // namespace shardsweep

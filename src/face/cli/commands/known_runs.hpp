@@ -6,6 +6,7 @@
 #include "cli/session.hpp"
 #include "plan/learnt.hpp"
 #include "search/extrapolation.hpp"
+#include "show/rows.hpp"
 
 #include <shardsweep/result.hpp>
 #include <shardsweep/results.hpp>
@@ -41,12 +42,17 @@ struct EarlierSweep {
 [[nodiscard]] Result<std::vector<EarlierSweep>> earlier_sweeps(
     const Session& session, Reader& reader, const std::function<bool(const SweepSpec&)>& wanted);
 
+/// A model as the columns of a trial have it; whether its embeddings are one follows from the
+/// number of parameters.
+[[nodiscard]] ModelSpec model_of_row(const Rows& trials, std::size_t row);
+
 /// Files of knowledge that were imported and are not forgotten, in the order of their import.
 [[nodiscard]] Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader);
 
 /// The medians of what each layout of a sweep has shown, with the sweep's own cluster: if that
-/// is a file which `calibrate` has written, with its rates. At most so many layouts: the
-/// fastest. Faults as known_runs().
+/// is a file which `calibrate` has written, with its rates. Of an imported table the preset that
+/// `import` was given; if that is none, the name alone, and a family of no name if none was
+/// said. At most so many layouts: the fastest. Faults as known_runs(), but for the table.
 [[nodiscard]] Result<Knowledge> knowledge_of(
     const Session& session, const std::string& name, std::size_t most);
 

@@ -143,7 +143,7 @@ EndedAlready ended_already(const Session& session, const Planned& planned) {
 /// "The search learns from 412 runs of 2 earlier sweeps and 1 imported file: a, b,
 /// imported:0123abcd." Empty: from none. What a daemon does (daemon/search.cpp), by what is
 /// measured now.
-std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
+std::string learning_sentence(const Session& session, const SweepSpec& sweep, const Plan& plan) {
   if (!sweep.search.remembers()) return "";
   const auto reader = Reader::open(session.home.database);
   if (!reader) return "";
@@ -153,7 +153,10 @@ std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
   });
   const auto files = imported_knowledge(**reader);
   if (!sweeps || !files) return "";
-  EarlierRuns all;
+  std::set<Dtype> dtypes;
+  for (const auto& trial : plan.trials)
+    dtypes.insert(trial.point.dtype);
+  EarlierRuns all(std::move(dtypes));
   std::vector<std::string> names;
   for (const EarlierSweep& one : *sweeps) {
     auto runs = earlier_runs(one.spec, one.rows, session.clock.now());
@@ -172,10 +175,16 @@ std::string learning_sentence(const Session& session, const SweepSpec& sweep) {
   std::vector<std::string> origins;
   if (own > 0) origins.push_back(counted(own, "earlier sweep"));
   if (own < std::ssize(names)) origins.push_back(counted(std::ssize(names) - own, "imported file"));
+  const auto others = all.of_other_dtype();
+  if (all.latest().empty())
+    return fmt::format("The search learns from no earlier run: {} of {} {} in another dtype.",
+        counted(others, "run"), fmt::join(names, ", "), others == 1 ? "is" : "are");
   return fmt::format(
-      "The search learns from {} of {}: {}. 'search: {{learn_from: none}}' begins without.",
-      counted(std::ssize(all.latest()), "run"), fmt::join(origins, " and "),
-      fmt::join(names, ", "));
+      "The search learns from {} of {}: {}.{} 'search: {{learn_from: none}}' begins without.",
+      counted(std::ssize(all.latest()), "run"), fmt::join(origins, " and "), fmt::join(names, ", "),
+      others == 0 ? ""
+                  : fmt::format(" {} in another dtype {} not used.", counted(others, "run"),
+                        others == 1 ? "is" : "are"));
 }
 
 void say_ended(const Session& session, const Planned& planned, const EndedAlready& ended) {
@@ -242,7 +251,8 @@ Result<ExitCode> run_plan(const Session& session) {
   SHARDSWEEP_TRY(written);
   // The notes have said why.
   if (planned.plan.trials.empty() || !planned.refusal.empty()) return ExitCode::failed;
-  if (const auto learns = learning_sentence(session, planned.sweep); !learns.empty()) say(learns);
+  if (const auto learns = learning_sentence(session, planned.sweep, planned.plan); !learns.empty())
+    say(learns);
   if (const auto ended = ended_already(session, planned); ended.trials > 0)
     say_ended(session, planned, ended);
   return ExitCode::done;

@@ -108,6 +108,11 @@ Result<OwnSpecs> own_specs(const Session& session) {
   OwnSpecs own;
   if (!from.empty()) {
     SHARDSWEEP_ASSIGN(own.measured, knowledge_of(session, from, most_measured_runs));
+    if (options.asked.cluster.empty() && own.measured->cluster.memory_bytes == 0)
+      return fault(FaultKind::invalid_input,
+          fmt::format("'{}' is an imported table, and its cluster '{}' is no preset: give "
+                      "--cluster.",
+              own.measured->name, own.measured->cluster.name));
     if (options.asked.cluster.empty()) own.cluster = own.measured->cluster;
     if (!is_file(model)) {
       SHARDSWEEP_ASSIGN(own.model, model_of_sweep(*own.measured, model));
@@ -160,7 +165,14 @@ Result<std::string> family_asked(
     const Session& session, const OwnSpecs& own, const ClusterSpec& cluster) {
   const auto& family = session.options.asked.family;
   if (!own.measured) return family.empty() ? std::string(default_family(cluster).name) : family;
-  if (family.empty() || family == own.measured->family) return own.measured->family;
+  const bool unsaid = own.measured->family.empty();  // of a table
+  if (unsaid && family.empty())
+    return fault(FaultKind::invalid_input,
+        fmt::format("'{}' is an imported table of a trainer that 'import' was not told: give "
+                    "--family.",
+            own.measured->name));
+  if (unsaid || family == own.measured->family) return family;
+  if (family.empty()) return own.measured->family;
   return fault(FaultKind::invalid_input,
       fmt::format("'{}' was measured with the family {}: nothing in it is about {}. "
                   "Leave --from or --family out.",
