@@ -128,12 +128,28 @@ std::string untried_text(const SuggestRequest& request) {
   return fmt::format("Not tried: other values of {}. --lock AXIS=VALUE tries one.", names);
 }
 
+/// What offload would give, which is tried for no answer; a line, or nothing.
+std::string offloaded_text(const Suggestion& suggestion) {
+  if (!suggestion.offloaded) return "";
+  const auto& with = *suggestion.offloaded;
+  const auto& axis = *find_axis("offload");
+  const auto speed = with.tokens_per_s_per_gpu > 0
+      ? fmt::format(": {} tokens/s per GPU", amount_text(with.tokens_per_s_per_gpu))
+      : "";
+  return fmt::format("With --lock offload={} {} would fit{}{}.\n",
+      axis_text(axis, axis.get(with.point)), layout_text(with.point), speed,
+      suggestion.layouts.empty()
+          ? ""
+          : fmt::format(", {} faster",
+                percent_text(suggestion.layouts.front().guess.step_s / with.guess.step_s - 1)));
+}
+
 /// The answer in a few lines: what to use, what it gives, what comes close, how sure that is.
 std::string card_text(
     const SuggestRequest& request, const Suggestion& suggestion, const SuggestionView& view) {
   std::string out = asked_sentence(request) + "\n";
   if (suggestion.layouts.empty()) {
-    out += suggestion.memory.back() + "\n";
+    out += suggestion.memory.back() + "\n" + offloaded_text(suggestion);
   } else {
     const auto& best = suggestion.layouts.front();
     out += fmt::format("Use {}:\n   {}\n   {}\n", layout_text(best.point, LayoutForm::sentence),
@@ -149,7 +165,7 @@ std::string card_text(
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
     out += line + "\n";
-  return out + untried_text(request) + "\n";
+  return out + untried_text(request) + "\n" + offloaded_text(suggestion);
 }
 
 std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion,

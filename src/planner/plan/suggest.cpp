@@ -99,6 +99,7 @@ class LayoutJudge {
     SHARDSWEEP_TRY(check());
     SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), {}, nullptr, nullptr));
     JudgedLayouts found;
+    plan_size_ = plan.trials.size();
     found.left_out_by_constraint = plan.left_out_by_constraint;
     found.why_left_out = why_nothing_runs(plan);
     std::string why_refused;
@@ -112,6 +113,8 @@ class LayoutJudge {
           .mfu = 0,
           .limit = {}};
       hold_against_runs(layout);
+      if (layout.guess.memory.fit != Fit::fits)
+        unfitting_.emplace_back(layout.guess.step_s, trial.point);
       if (layout.guess.memory.fit == Fit::never) {
         const auto bound = predictor_.least_memory(request_.model, trial.point);
         if (!least || bound.total() < least->total()) least = bound;
@@ -136,6 +139,44 @@ class LayoutJudge {
           [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
     }
     return found;
+  }
+
+  /// Of what make() has found not to fit surely: the fastest that does with a part in the host's
+  /// memory, if its step is shorter. Transfers make no step shorter, so others can't be.
+  Result<std::optional<SuggestedLayout>> offloaded(double step_s) {
+    constexpr std::size_t most = 100;
+    std::optional<SuggestedLayout> best;
+    if (locks("offload")) return best;
+    SHARDSWEEP_TRY(add_left_out());
+    const auto& offload = *find_axis("offload");
+    std::vector<std::pair<double, Point>> shorter;
+    for (const auto& [without, at] : unfitting_) {
+      if (without >= step_s) continue;
+      for (auto value = offload.minimum + 1; value <= offload.maximum; ++value) {
+        Point point = at;
+        offload.set(point, value);
+        if (!refusal_of(point).empty()) continue;
+        const auto guess = predictor_.guess(request_.model, point);
+        if (guess.memory.fit == Fit::fits && guess.step_s < step_s)
+          shorter.emplace_back(guess.step_s, point);
+      }
+    }
+    std::stable_sort(shorter.begin(), shorter.end(),
+        [](const auto& a, const auto& b) { return a.first < b.first; });
+    if (shorter.size() > most) shorter.resize(most);
+    if (shorter.empty()) return best;
+    SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep_of(shorter), {}, nullptr, nullptr));
+    for (const auto& trial : plan.trials) {
+      if (!refusal_of(trial.point).empty()) continue;
+      SuggestedLayout layout{.point = trial.point,
+          .guess = predictor_.guess(request_.model, trial.point),
+          .tokens_per_s_per_gpu = 0,
+          .mfu = 0,
+          .limit = {}};
+      describe(layout);
+      if (!best || layout.guess.step_s < best->guess.step_s) best = std::move(layout);
+    }
+    return best;
   }
 
   /// Values of a suggested axis; none: it stays at its default.
@@ -318,8 +359,24 @@ class LayoutJudge {
       axis.values.push_back(axis.axis->get(point));
   }
 
-  /// Every layout worth a thought.
-  [[nodiscard]] SweepSpec sweep() const {
+  /// A plan leaves out what certainly does not fit, which a part in the host's memory may mend.
+  /// Of very many layouts that would take as long as the answer itself.
+  Result<void> add_left_out() {
+    constexpr std::size_t few = 20'000;
+    if (plan_size_ > few) return {};
+    auto open = sweep();
+    open.cluster.memory_bytes = 0;
+    SHARDSWEEP_ASSIGN(const auto plan, make_plan(open, {}, nullptr, nullptr));
+    unfitting_.clear();
+    for (const auto& trial : plan.trials) {
+      if (is_no_plan(trial.point.layout)) continue;
+      const auto guess = predictor_.guess(request_.model, trial.point);
+      if (guess.memory.fit != Fit::fits) unfitting_.emplace_back(guess.step_s, trial.point);
+    }
+    return {};
+  }
+
+  [[nodiscard]] SweepSpec without_axes() const {
     SweepSpec sweep;
     sweep.name = "suggest";
     sweep.cluster = request_.cluster;
@@ -327,6 +384,33 @@ class LayoutJudge {
     sweep.runner.name = std::string(request_.family->name);
     sweep.global_batch_tokens = request_.global_batch_tokens;
     sweep.policy.max_stored_left_out = 0;
+    const auto constant = [&](std::string_view name, std::int64_t value) {
+      sweep.constants.push_back({find_axis(name), false, {value}});
+    };
+    constant(
+        request_.nodes > 0 ? "nodes" : "gpus", request_.nodes > 0 ? request_.nodes : request_.gpus);
+    constant("seq_len", request_.seq_len);
+    constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
+    return sweep;
+  }
+
+  /// These layouts alone.
+  [[nodiscard]] SweepSpec sweep_of(const std::vector<std::pair<double, Point>>& layouts) const {
+    SweepSpec sweep = without_axes();
+    ZipGroup rows;
+    for (const auto& axis : axes()) {
+      if (!axis.of_layout()) continue;
+      rows.axes.push_back({&axis, false, {}});
+      for (const auto& [step_s, point] : layouts)
+        rows.axes.back().values.push_back(axis.get(point));
+    }
+    sweep.zips.push_back(std::move(rows));
+    return sweep;
+  }
+
+  /// Every layout worth a thought.
+  [[nodiscard]] SweepSpec sweep() const {
+    SweepSpec sweep = without_axes();
     auto rows = split_rows();
     const auto is_in_rows = [&](const AxisInfo& axis) {
       return std::any_of(rows.axes.begin(), rows.axes.end(),
@@ -341,14 +425,7 @@ class LayoutJudge {
     for (const auto* axis : axes_with<AxisUse::suggested>) {
       if (axis->allows_auto && lock_of(*axis) == nullptr) sweep.axes.push_back({axis, true, {}});
     }
-    sweep.constants = request_.locks;
-    const auto constant = [&](std::string_view name, std::int64_t value) {
-      sweep.constants.push_back({find_axis(name), false, {value}});
-    };
-    constant(
-        request_.nodes > 0 ? "nodes" : "gpus", request_.nodes > 0 ? request_.nodes : request_.gpus);
-    constant("seq_len", request_.seq_len);
-    constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
+    sweep.constants.insert(sweep.constants.begin(), request_.locks.begin(), request_.locks.end());
     return sweep;
   }
 
@@ -385,6 +462,8 @@ class LayoutJudge {
 
   const SuggestRequest& request_;
   Predictor predictor_;
+  std::size_t plan_size_ = 0;
+  std::vector<std::pair<double, Point>> unfitting_;         ///< with the seconds of a step
   std::map<std::vector<std::int64_t>, std::string> words_;  ///< by kinds of values of all axes
   std::map<std::vector<std::int64_t>, std::string> rules_;  ///< by values of the axes they name
 };
@@ -395,8 +474,17 @@ class Suggester {
       : request_(request), predictor_(predictor_of(request)) {}
 
   Result<Suggestion> make() {
-    SHARDSWEEP_ASSIGN(all_, judge_layouts(request_));
+    LayoutJudge judge(request_);
+    SHARDSWEEP_ASSIGN(all_, judge.make());
     choose();
+    // Below this a faster layout is a tie.
+    constexpr double much = 0.99;
+    if (all_.fitting.empty()) {
+      SHARDSWEEP_TRY(hold_offload());
+    } else {
+      SHARDSWEEP_ASSIGN(
+          suggestion_.offloaded, judge.offloaded(much * all_.fitting.front().guess.step_s));
+    }
     suggestion_.parameters = parameters(request_.model);
     say_memory();
     if (suggestion_.layouts.empty()) suggestion_.memory.push_back(why_none());
@@ -422,6 +510,23 @@ class Suggester {
       if (suggestion_.layouts.size() >= request_.most) break;
       if (seen.emplace(is.dp, is.tp, is.pp).second) suggestion_.layouts.push_back(layout);
     }
+  }
+
+  /// Where nothing fits, the plan has left most layouts out: each value is held in turn.
+  Result<void> hold_offload() {
+    const auto& offload = *find_axis("offload");
+    const auto is_it = [&](const AxisValues& lock) { return lock.axis == &offload; };
+    if (std::any_of(request_.locks.begin(), request_.locks.end(), is_it)) return {};
+    for (auto value = offload.minimum + 1; value <= offload.maximum; ++value) {
+      auto held = request_;
+      held.locks.push_back({&offload, false, {value}});
+      SHARDSWEEP_ASSIGN(const auto its, judge_layouts(held));
+      auto& best = suggestion_.offloaded;
+      if (its.fitting.empty()) continue;
+      if (!best || its.fitting.front().guess.step_s < best->guess.step_s)
+        best = its.fitting.front();
+    }
+    return {};
   }
 
   [[nodiscard]] MemoryEstimate alone() const {

@@ -105,6 +105,9 @@ struct Suggestion {
   std::vector<std::string> batch;
   std::vector<std::string> throughput;
   std::vector<SuggestedLayout> layouts;  ///< fastest first; empty: nothing fits
+  /// With a part in the host's memory, which nobody gets unasked: what fits then and is faster
+  /// than those by more than a prediction's last digit. None: nothing is.
+  std::optional<SuggestedLayout> offloaded;
   /// Tokens, as a sweep file writes them, of the next batches with which a layout fits; empty
   /// unless no layout divides the asked one.
   std::vector<std::string> batches;

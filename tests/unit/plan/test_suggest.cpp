@@ -104,6 +104,73 @@ TEST_CASE("no value that is tried beats the suggestion if somebody holds it") {
   CHECK(held > 20);
 }
 
+TEST_CASE("what the host's memory would give is said, and no lock of it gives more") {
+  const auto* offload = find_axis("offload");
+  const auto best_step = [](const SuggestRequest& asked) {
+    const auto judged = judge_layouts(asked);
+    REQUIRE(judged);
+    return judged->fitting.empty() ? 0.0 : judged->fitting.front().guess.step_s;
+  };
+  int said = 0;
+  for (const std::string_view family : {"megatron", "fsdp", "shardbench"}) {
+    for (const std::int32_t nodes : {1, 3, 4, 8}) {
+      auto asked = request(nodes, 3 << 20);
+      asked.model.layers = 80;
+      asked.model.hidden = 8192;
+      asked.model.ffn = 28672;
+      asked.model.heads = 64;
+      asked.family = *find_family(family);
+      const auto suggestion = suggested(asked);
+      const double without =
+          suggestion.layouts.empty() ? 0 : suggestion.layouts.front().guess.step_s;
+      double with = 0;
+      if (suggestion.offloaded) {
+        ++said;
+        with = suggestion.offloaded->guess.step_s;
+        CHECK(suggestion.offloaded->point.layout.offload != Offload::none);
+        CHECK(suggestion.offloaded->guess.memory.fit == Fit::fits);
+        CHECK((without == 0 || with < without));
+      }
+      for (std::int64_t value = 0; value <= offload->maximum; ++value) {
+        auto held = asked;
+        held.locks.push_back({offload, false, {value}});
+        const double its = best_step(held);
+        CAPTURE(family);
+        CAPTURE(nodes);
+        CAPTURE(value);
+        if (value == 0) CHECK(its == without);
+        if (its == 0) continue;
+        const double least = with > 0 ? with : without;
+        REQUIRE(least > 0);
+        // Less than a hundredth is a tie.
+        CHECK(its >= least * 0.989);
+      }
+    }
+  }
+  CHECK(said > 2);
+}
+
+TEST_CASE("an axis that is not tried has one default, held or not") {
+  for (const std::string_view family : {"megatron", "nanotron", "fsdp", "shardbench"}) {
+    auto asked = request(2, 1 << 20);
+    asked.family = *find_family(family);
+    const auto best = judge_layouts(asked);
+    REQUIRE(best);
+    for (const AxisInfo& axis : axes()) {
+      if (!axis.of_layout() || axis.is(AxisUse::suggested) || axis.name.ends_with("stage_layers"))
+        continue;
+      auto held = asked;
+      held.locks.push_back({&axis, false, {axis.default_value}});
+      const auto its = judge_layouts(held);
+      REQUIRE(its);
+      REQUIRE(its->fitting.empty() == best->fitting.empty());
+      if (best->fitting.empty()) continue;
+      CHECK_MESSAGE(
+          its->fitting.front().guess.step_s == best->fitting.front().guess.step_s, axis.name);
+    }
+  }
+}
+
 TEST_CASE("only what the trainer can run is suggested") {
   const auto first_of = [](const std::string& family, std::int32_t nodes) {
     auto of = request(nodes, 1 << 20);
