@@ -36,10 +36,10 @@ inline constexpr std::array<std::string_view, 7> word_table<Strength>{
     "fact", "cause", "end", "late", "symptom", "hint", "never"};
 
 /// Conditions besides the words.
-enum class When : std::uint8_t { always, untrained, set_up, network, other_memory };
+enum class When : std::uint8_t { always, untrained, set_up, network, other_memory, alone };
 template <>
-inline constexpr std::array<std::string_view, 5> word_table<When>{
-    "always", "untrained", "set-up", "network", "other-memory"};
+inline constexpr std::array<std::string_view, 6> word_table<When>{
+    "always", "untrained", "set-up", "network", "other-memory", "alone"};
 
 /// The one who has to do something about it.
 enum class Whose : std::uint8_t {
@@ -84,7 +84,7 @@ inline constexpr auto described<Cause> = Entries{
     Key{"outcome", &Cause::outcome, {.meaning = "oom, hung, timeout, node_failure, comm_error, crashed or rejected", .takes = "an outcome"}},
     Key{"where", &Cause::where, {.meaning = "what the text stands in: line; exception: an error by which a traceback ends; class: its class; frame: a line above it; loop: a frame that tells that training goes on; progress: the line of a train step", .takes = "line, exception, class, frame, loop or progress", .otherwise = "line"}, Flag::optional},
     Key{"weight", &Cause::weight, {.meaning = "fact: stands above every exception; late: may have been survived, so the last one counts; end: how the job ended, if nothing else tells why; symptom: follows from another failure; hint: something failed, but not what; never: it tells of no failure", .takes = "fact, cause, end, late, symptom, hint or never", .otherwise = "cause"}, Flag::optional},
-    Key{"when", &Cause::when, {.meaning = "untrained: only if no train step was printed; set-up: nor one in the traceback; network: only the last file of a traceback that ends in a network error; other-memory: only if PyTorch tells that another process has memory of the GPU", .takes = "always, untrained, set-up, network or other-memory", .otherwise = "always"}, Flag::optional},
+    Key{"when", &Cause::when, {.meaning = "untrained: only if no train step was printed; set-up: nor one in the traceback; network: only the last file of a traceback that ends in a network error; other-memory: only if PyTorch tells that another process has memory of the GPU; alone: only if nothing else stands in the line", .takes = "always, untrained, set-up, network, other-memory or alone", .otherwise = "always"}, Flag::optional},
     Key{"whose", &Cause::whose, {.meaning = "whose fault it is", .takes = "layout, program, node, device, network, scheduler or user"}, Flag::optional},
     Key{"remedy", &Cause::remedy, {KeyType::text, "what to do next"}, Flag::optional},
     Key{"source", &Cause::source, {KeyType::text, "where the text is known from"}, Flag::optional},

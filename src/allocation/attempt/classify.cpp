@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdint>
 #include <type_traits>
@@ -57,17 +56,11 @@ Evidence with_exit(Evidence first, const std::vector<Evidence>& all) {
   return first;
 }
 
-/// Words of the system for a file that could not be written.
-bool mentions_storage(std::string_view text) {
-  constexpr std::array<std::string_view, 4> words{"No space left on device", "Disk quota exceeded",
-      "Read-only file system", "Stale file handle"};
-  return std::any_of(words.begin(), words.end(),
-      [text](std::string_view word) { return text.find(word) != std::string_view::npos; });
-}
-
 /// A runner that says why it could not write is no crash of its layout.
 void excuse_storage(Evidence& evidence) {
-  if (evidence.ending.outcome == Outcome::crashed && mentions_storage(evidence.ending.cause))
+  const Cause* cause = built_in_causes().find(evidence.ending.cause, LinePlace::line);
+  if (cause != nullptr && cause->outcome == Outcome::node_failure &&
+      cause->weight == Strength::late && evidence.ending.outcome == Outcome::crashed)
     evidence.ending.outcome = Outcome::lost;
 }
 
@@ -203,18 +196,15 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
 
 namespace {
 
-/// 126 and 127 are a shell's and our own: what could not be started is said with them.
-bool is_shell_code(int code) {
-  return code == 126 || code == 127;
-}
-
 /// An exit code or signal that any failure can lead to.
 bool tells_nothing(const Evidence& one) {
   if (one.ending.source != SaidBy::exit || one.ending.outcome != Outcome::crashed) return false;
   // Of a program that does not keep to the contract its codes tell nothing either.
   const auto row = runner_exit(one.ending.exit_code);
   const bool means_that = row && row->outcome == one.ending.outcome;
-  return one.ending.signal != 0 || (!means_that && !is_shell_code(one.ending.exit_code));
+  // 126 and 127 are a shell's and our own: what could not be started is said with them.
+  const bool is_shells = one.ending.exit_code == 126 || one.ending.exit_code == 127;
+  return one.ending.signal != 0 || (!means_that && !is_shells);
 }
 
 void take_over(Evidence& one, int rank, const LogFinding& finding) {

@@ -20,19 +20,6 @@ namespace {
 
 constexpr std::string_view complaint = "srun: error: ";
 
-/// What a host's name is made of: a log may put anything in its place.
-bool is_node_name(std::string_view text) {
-  constexpr std::string_view letters =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  return !text.empty() && text.find_first_not_of(letters) == std::string_view::npos;
-}
-
-/// The name of a list that has one; empty for several.
-std::string only_node(std::string_view slurm_list) {
-  const auto nodes = nodes_in(slurm_list);
-  return nodes.size() == 1 && is_node_name(nodes.front()) ? nodes.front() : "";
-}
-
 /// Something of srun's with the node on which it happened.
 struct Complaint {
   std::string node{};       ///< empty: several, or not named
@@ -44,7 +31,7 @@ struct Complaint {
 std::optional<Complaint> task_in(std::string_view said) {
   std::size_t at = said.find(": task");
   if (at == std::string_view::npos) return std::nullopt;
-  Complaint task{.node = only_node(said.substr(0, at))};
+  Complaint task{.node = only_node_in(said.substr(0, at))};
   at = said.find(' ', at + 2);
   if (at == std::string_view::npos) return std::nullopt;
   const auto [stop, error] =
@@ -64,14 +51,9 @@ bool accuses(std::string_view said) {
 
 /// "Task launch for StepId=7.0 failed on node n3: …", "Node failure on n3".
 std::optional<Complaint> node_in(std::string_view said) {
-  for (const std::string_view before : {" failed on node ", "Node failure on "}) {
-    const std::size_t at = said.find(before);
-    if (at == std::string_view::npos) continue;
-    const std::string_view rest = said.substr(at + before.size());
-    const std::string node = only_node(rest.substr(0, rest.find_first_of(": ")));
-    if (!node.empty() && accuses(said)) return Complaint{.node = node, .what = said};
-  }
-  return std::nullopt;
+  const std::string node = node_accused_in(said);
+  if (node.empty() || !accuses(said)) return std::nullopt;
+  return Complaint{.node = node, .what = said};
 }
 
 /// Calls `take` with each message of srun's, without its first words, until that is true.

@@ -96,4 +96,12 @@ std::vector<std::string> nodes_in(std::string_view slurm_list) {
   }
 }
 
+std::string only_node_in(std::string_view slurm_list) {
+  constexpr std::string_view letters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  const Names nodes = nodes_in(slurm_list);
+  const bool is_one = nodes.size() == 1 && nodes[0].find_first_not_of(letters) == std::string::npos;
+  return is_one ? nodes[0] : "";
+}
+
 }  // namespace shardsweep

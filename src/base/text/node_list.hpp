@@ -12,4 +12,8 @@ namespace shardsweep {
 /// names no node ("(null)", "None assigned"), or where the text is no such list.
 [[nodiscard]] std::vector<std::string> nodes_in(std::string_view slurm_list);
 
+/// The node of a list that has one; empty: none or several, or what is no host's name, since a log
+/// may put anything in its place.
+[[nodiscard]] std::string only_node_in(std::string_view slurm_list);
+
 }  // namespace shardsweep

@@ -3,7 +3,6 @@
 
 #include "builtin/files.hpp"
 #include "causes/fragmentation.hpp"
-#include "causes/pattern.hpp"
 #include "text/entries.hpp"
 
 #include <fmt/format.h>
@@ -13,20 +12,18 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace shardsweep {
 namespace {
 
-bool assign(std::string& to, const std::string& text) {
-  to = text;
-  return true;
-}
-
-template <Worded Enum>
-bool assign(Enum& to, const std::string& text) {
-  const auto word = from_word<Enum>(text);
-  to = word.value_or(to);
-  return word.has_value();
+std::string_view longest_piece(std::string_view pattern) {
+  std::string_view longest;
+  while (!pattern.empty()) {
+    const std::string_view piece = take_until('*', pattern);
+    if (piece.size() > longest.size()) longest = piece;
+  }
+  return longest;
 }
 
 // Bytes that are looked for, at every second place of a line: an entry for an even and for an odd
@@ -75,11 +72,30 @@ bool fits(const Cause& cause, std::string_view line, LinePlace place) {
   const bool there = cause.where == place || base_of(cause.where) == place ||
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
+  if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
   return there && matches(line, cause.pattern) &&
       (cause.when != When::other_memory || other_memory_in(line));
 }
 
 }  // namespace
+
+std::string_view take_until(char end, std::string_view& text) {
+  const std::string_view part = text.substr(0, text.find(end));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+bool matches(std::string_view line, std::string_view pattern) {
+  bool any = false;
+  while (!pattern.empty()) {
+    const std::string_view piece = take_until('*', pattern);
+    const std::size_t found = line.find(piece);
+    if (found == std::string_view::npos) return false;
+    line.remove_prefix(found + piece.size());
+    any = any || !piece.empty();
+  }
+  return any;
+}
 
 std::vector<Cause> read_causes(std::string_view yaml) {
   std::vector<Cause> causes;
@@ -87,7 +103,15 @@ std::vector<Cause> read_causes(std::string_view yaml) {
     if (value.fresh) causes.emplace_back();
     bool known = false;
     const auto set = [&](const auto& key, auto& to) {
-      if (key.name == value.key) known = assign(to, value.text);
+      if (key.name != value.key) return;
+      if constexpr (std::is_enum_v<std::remove_reference_t<decltype(to)>>) {
+        const auto word = from_word<std::remove_reference_t<decltype(to)>>(value.text);
+        known = word.has_value();
+        to = word.value_or(to);
+      } else {
+        known = true;
+        to = value.text;
+      }
     };
     if (value.section.empty() && !causes.empty()) visit_values(causes.back(), set);
     if (!known)
@@ -118,7 +142,7 @@ CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
   std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
 }
 
-std::size_t CauseIndex::first_of(std::string_view line, LinePlace place) const {
+const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
   std::size_t best = causes_.size();
   const auto take = [&](std::uint32_t cause) {
     if (cause < best && fits(causes_[cause], line, place)) best = cause;
@@ -135,12 +159,7 @@ std::size_t CauseIndex::first_of(std::string_view line, LinePlace place) const {
         take(entry.cause);
     }
   }
-  return best;
-}
-
-const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
-  const std::size_t first = first_of(line, place);
-  return first < causes_.size() ? &causes_[first] : nullptr;
+  return best < causes_.size() ? &causes_[best] : nullptr;
 }
 
 const CauseIndex& built_in_causes() {

@@ -17,6 +17,13 @@ namespace shardsweep {
 /// line.
 [[nodiscard]] std::vector<Cause> read_causes(std::string_view yaml);
 
+/// Takes what stands before `end` off `text`, and that as well.
+std::string_view take_until(char end, std::string_view& text);
+
+/// True if the line has each piece of the pattern, in order, with any text between, before and
+/// behind them. A pattern of nothing but `*` fits no line.
+[[nodiscard]] bool matches(std::string_view line, std::string_view pattern);
+
 /// Causes by four bytes of what they look for: most lines hold those of none.
 class CauseIndex {
  public:
@@ -34,7 +41,6 @@ class CauseIndex {
     std::string_view piece{};  ///< of its pattern, that has the bytes
     std::size_t offset = 0;    ///< in it
   };
-  [[nodiscard]] std::size_t first_of(std::string_view line, LinePlace place) const;
 
   std::span<const Cause> causes_;
   std::vector<Entry> entries_;         ///< by groups of hashes of their bytes

@@ -4,12 +4,13 @@
 #include "causes/failed_log.hpp"
 
 #include "causes/fragmentation.hpp"
-#include "causes/pattern.hpp"
 #include "text/characters.hpp"
+#include "text/node_list.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -21,13 +22,6 @@ constexpr auto npos = std::string_view::npos;
 
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
-
-/// Takes what stands before `end` off `text`.
-std::string_view take_until(char end, std::string_view& text) {
-  const std::string_view part = text.substr(0, text.find(end));
-  text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return part;
-}
 
 std::string without_colours(std::string_view text) {
   std::string plain;
@@ -103,14 +97,29 @@ bool is_warning(std::string_view text) {
       text.find(" WARNING") != npos;
 }
 
+/// How far a program had come where an error was raised, as the frames above it tell.
+enum class Stage : std::uint8_t { unknown, set_up, step, update };
+
+/// "step: 5700 loss: 0.028", "{'loss': 6.9, 'epoch': 0.1}": a loss as a number, and how far it is.
+bool tells_of_step(std::string_view line) {
+  constexpr std::array<std::string_view, 5> how_far{"tep", "ter", "poch", "it/s", "'lr'"};
+  for (std::size_t at = line.find("loss"); at != npos; at = line.find("loss", at + 4)) {
+    const std::size_t number = line.find_first_not_of(" :='\"", at + 4);
+    if (number == npos || number == at + 4 || !is_digit(line[number])) continue;
+    return std::any_of(how_far.begin(), how_far.end(),
+        [line](std::string_view word) { return line.find(word) != npos; });
+  }
+  return false;
+}
+
 /// Thing that the output says, and its weight against others.
 struct Event {
   const Cause* cause = nullptr;  ///< none: an error that no rule knows
   std::string_view line{};
   bool exception = false;
   int by = -1;
-  bool set_up = false;  ///< its traceback is known, and has no train step
-  bool own = false;     ///< its cause is the user's
+  Stage stage = Stage::unknown;
+  bool own = false;  ///< its cause is the user's
 
   [[nodiscard]] bool symptom() const {
     return cause != nullptr && cause->weight == Strength::symptom;
@@ -134,12 +143,13 @@ struct Printer {
   std::optional<Event> error;    ///< the last one that counts
   std::string_view frame{};      ///< last file of the traceback
   const Cause* stage = nullptr;  ///< what its frames tell
-  bool in_loop = false;          ///< one of them is of a train step
-  std::string_view prefix{};     ///< of a logger, before each line of the traceback
-  bool traced = false;           ///< within a traceback
-  bool chained = false;          ///< the next error was raised because of the last one
-  bool aside = false;            ///< the next error is of a thread, or was ignored
-  bool reason = false;           ///< NCCL's reason for the last error follows
+  Stage reached = Stage::set_up;
+  std::string_view prefix{};  ///< of a logger, before each line of the traceback
+  bool traced = false;        ///< within a traceback
+  bool chained = false;       ///< the next error was raised because of the last one
+  std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
+  bool reason = false;        ///< what the last error means follows below it
+  bool below = false;         ///< the next line stands right below it
 };
 
 class Reading {
@@ -181,7 +191,9 @@ class Reading {
   CauseIndex own_;
   std::map<int, Printer> printers_;
   std::optional<Event> best_line_;
-  std::optional<Event> aside_;
+  std::optional<Event> aside_;  ///< of a thread, if there is one: that is an exception
+  std::string accused_;         ///< node that srun names as failed
+  bool several_ = false;        ///< it names more
   bool trained_ = false;
   bool root_next_ = false;  ///< torchrun's table: its root cause stands below
   int root_ = -1;
@@ -200,7 +212,8 @@ void begin_traceback(Printer& printer) {
   printer.traced = true;
   printer.frame = {};
   printer.stage = nullptr;
-  printer.in_loop = false;
+  printer.reached = Stage::set_up;
+  printer.reason = false;
 }
 
 void Reading::take_frame(Printer& printer, std::string_view line) const {
@@ -209,7 +222,9 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
   if (cause->where == LinePlace::loop) {
-    printer.in_loop = true;
+    // Its weight tells whether a forward pass has ended by then.
+    printer.reached =
+        std::max(printer.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
   } else if (cause->when != When::network &&
       (printer.stage == nullptr || order_of(cause) < order_of(printer.stage))) {
     printer.stage = cause;
@@ -218,8 +233,10 @@ void Reading::take_frame(Printer& printer, std::string_view line) const {
 
 void Reading::take_error(Printer& printer, const Said& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
-      !printer.frame.empty() && !printer.in_loop};
+      printer.frame.empty() ? Stage::unknown : printer.reached};
   const Cause* last = cause_for(printer.frame, LinePlace::frame);
+  // That something has failed an error tells already.
+  if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
     error.cause = printer.stage;
   } else if (error.cause->outcome == Outcome::comm_error && last != nullptr &&
@@ -228,12 +245,15 @@ void Reading::take_error(Printer& printer, const Said& said) {
   }
   error.own = order_of(error.cause) < 0;
   const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
-  const bool aside = printer.aside;
-  const bool chained = printer.chained;
+  const std::string_view aside = std::exchange(printer.aside, {});
+  const bool chained = std::exchange(printer.chained, false);
   begin_traceback(printer);
-  printer.traced = printer.chained = printer.aside = printer.reason = false;
-  if (aside || !counts) {
-    if (counts && error.cause != nullptr && !aside_) aside_ = error;
+  printer.traced = false;
+  if (!aside.empty() || !counts) {
+    error.exception = aside.starts_with("Exception in thread");
+    if (counts && (error.cause != nullptr || error.exception) &&
+        (!aside_ || error.exception > aside_->exception))
+      aside_ = error;
     return;
   }
   if (printer.error) {
@@ -249,23 +269,32 @@ void Reading::take_error(Printer& printer, const Said& said) {
     if (explains || weakness(error.cause) > std::max(weakness(first), Strength::late)) return;
   }
   printer.error = error;
+  printer.reason = printer.below = error.line.ends_with(':') && !error.symptom();
 }
 
-/// NCCL ends an error by "Last error:", and a line below it says what it was.
+/// An error that ends with a colon, as NCCL's "Last error:" does, is told by a line below it: by
+/// the first that has a cause, or right below it by one that is indented.
 bool Reading::take_reason(Printer& printer, std::string_view line) const {
   if (!printer.reason || !printer.error || is_warning(line)) return false;
-  const Cause* cause = cause_for(line, LinePlace::line);
-  if (cause == nullptr || cause->where == LinePlace::progress || cause->weight >= Strength::hint)
-    return false;
-  printer.error->cause = cause;
-  printer.error->line = line;
+  const Cause* cause = cause_for(line, LinePlace::exception);
+  const bool tells =
+      cause != nullptr && cause->where != LinePlace::progress && cause->weight < Strength::hint;
+  if (!tells && !(std::exchange(printer.below, false) && line.starts_with("  "))) return false;
+  if (tells) printer.error->cause = cause;
+  printer.error->line = line.substr(line.find_first_not_of(' '));
   printer.reason = false;
   return true;
 }
 
 void Reading::take_line(const Said& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
+  if (cause == nullptr) trained_ = trained_ || tells_of_step(said.text);
   if (cause == nullptr || cause->weight == Strength::never) return;
+  if (cause->outcome == Outcome::node_failure && cause->weight == Strength::fact) {
+    const std::string node = node_accused_in(said.text);
+    several_ = several_ || (!node.empty() && !accused_.empty() && node != accused_);
+    if (!node.empty()) accused_ = node;
+  }
   if (cause->where == LinePlace::progress) {
     trained_ = true;
   } else if (cause->weight == Strength::fact || !is_warning(said.text)) {
@@ -304,7 +333,7 @@ void Reading::take(std::string_view line) {
     printer.chained = true;
   } else if (said.text.starts_with("Exception ignored in") ||
       said.text.starts_with("Exception in ")) {
-    printer.aside = true;
+    printer.aside = said.text;
   } else if (said.text.starts_with("Root Cause (first observed failure)")) {
     root_next_ = true;
   } else if (root_next_ && said.text.starts_with("  rank ")) {
@@ -331,11 +360,21 @@ std::optional<Event> Reading::verdict() const {
     if (!best || stronger(*printer.error, *best)) best = printer.error;
   }
   if (!best) return aside_;
+  // A thread's death may be all that the main program reports.
+  if (best->exception && best->symptom() && aside_ && aside_->exception &&
+      (aside_->cause == nullptr || aside_->cause->when != When::network))
+    best = aside_;
+  // Any of several may be the sick one, or none: srun reaches none of them.
+  if (several_ && best->cause != nullptr && best->cause->outcome == Outcome::node_failure &&
+      !node_accused_in(best->line).empty())
+    best->cause = built_in_causes().find("srun lost several nodes", LinePlace::line);
   // A refusal is the same at all ranks, before anything was trained.
   const When when = best->cause == nullptr ? When::always : best->cause->when;
   const bool refuses = when == When::untrained || when == When::set_up;
-  if (refuses && (trained_ || !same || (when == When::set_up && !best->set_up)))
-    best->cause = nullptr;
+  const bool early =
+      when == When::set_up ? best->stage == Stage::set_up : best->stage < Stage::update;
+  if (refuses && (trained_ || !same || !early)) best->cause = nullptr;
+  if (trained_ && best->stage < Stage::step) best->stage = Stage::step;
   return best;
 }
 
@@ -347,24 +386,41 @@ std::string quote_of(const Event& event) {
   constexpr std::size_t seen = longest_quote / 2;  // of the words before it, half as much
   const bool far = at != npos && at > seen && event.line.size() > longest_quote;
   const std::size_t from = far ? std::min(event.line.find(' ', at - seen / 2) + 1, at) : 0;
-  return one_line(event.line.substr(from), longest_quote);
+  // What wraps another's error ends with that one's reason.
+  const std::size_t last = event.line.rfind(": ");
+  if (far || last == npos || last < seen || last + seen < event.line.size() ||
+      event.line.size() <= longest_quote)
+    return one_line(event.line.substr(from), longest_quote);
+  return one_line(event.line, seen - 5) + " … " + one_line(event.line.substr(last + 2), seen);
 }
 
 LogFinding finding_of(const Event& event) {
-  LogFinding finding{.strength = Strength::late, .line = quote_of(event)};
-  if (event.cause == nullptr) return finding;
-  finding.rule = event.cause->name;
-  finding.outcome = event.cause->outcome;
-  finding.strength = event.cause->weight;
-  finding.own = event.own && event.tier() < 0;
-  finding.whose = event.cause->whose;
-  finding.remedy = event.cause->remedy;
-  if (finding.outcome != Outcome::oom) return finding;
-  if (const auto pieces = fragmentation_in(event.line)) finding.fragmentation = describe(*pieces);
-  return finding;
+  constexpr std::array<std::string_view, 4> unknown{"an unknown error",
+      "an unknown error before the first train step", "an unknown error while it trained",
+      "an unknown error while it trained"};
+  const Cause* cause = event.cause;
+  if (cause == nullptr)
+    return {.rule{},
+        .strength = Strength::late,
+        .line = quote_of(event),
+        .whose = Whose::program,
+        .unknown = unknown.at(static_cast<std::size_t>(event.stage))};
+  const auto pieces = cause->outcome == Outcome::oom ? fragmentation_in(event.line) : std::nullopt;
+  return {cause->name, cause->outcome, cause->weight, quote_of(event),
+      event.own && event.tier() < 0, pieces.value_or(""), cause->whose, cause->remedy};
 }
 
 }  // namespace
+
+std::string node_accused_in(std::string_view line) {
+  for (const std::string_view before : {" failed on node ", "Node failure on "}) {
+    const std::size_t at = line.find(before);
+    if (at == npos) continue;
+    const std::string_view rest = line.substr(at + before.size());
+    return only_node_in(rest.substr(0, rest.find_first_of(": ")));
+  }
+  return "";
+}
 
 const Cause* own_cause_of(std::string_view line, std::span<const Cause> own) {
   return CauseIndex(own).find(line.substr(0, looked_at), LinePlace::exception);

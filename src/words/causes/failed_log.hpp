@@ -28,8 +28,9 @@ struct LogFinding {
   bool own = false;  ///< by a cause of the user's
   /// Out of memory, with enough of it in pieces: which, as a clause. Empty: it is not.
   std::string fragmentation{};
-  Whose whose = Whose::nobody;
+  Whose whose = Whose::nobody;  ///< an unknown error is held against the program
   std::string remedy{};
+  std::string_view unknown{};  ///< of an error without a cause: that, and when it was raised
   friend bool operator==(const LogFinding&, const LogFinding&) = default;
 };
 
@@ -38,6 +39,9 @@ struct LogFinding {
 /// symptom, wins over all of them.
 [[nodiscard]] std::optional<LogFinding> find_cause(
     std::string_view text, std::span<const Cause> own);
+
+/// The one node that a line of srun's names as failed; empty: none, or several.
+[[nodiscard]] std::string node_accused_in(std::string_view line);
 
 /// The user's own cause for one line that is no log's; null: none.
 [[nodiscard]] const Cause* own_cause_of(std::string_view line, std::span<const Cause> own);

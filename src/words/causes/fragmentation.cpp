@@ -40,10 +40,7 @@ std::optional<double> bytes_before(std::string_view line, std::string_view words
   const auto at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = line.substr(0, at);
-  const auto unit = before.rfind(' ');
-  if (unit == std::string_view::npos || unit == 0) return std::nullopt;
-  const auto number = before.rfind(' ', unit - 1);
-  return bytes_at(line.substr(number == std::string_view::npos ? 0 : number + 1));
+  return bytes_at(before.substr(before.rfind(' ', before.rfind(' ') - 1) + 1));
 }
 
 /// Newer versions say it; older ones say what was reserved and what of it was allocated.
@@ -57,11 +54,13 @@ std::optional<double> unused_in(std::string_view line) {
 
 }  // namespace
 
-std::optional<Fragmentation> fragmentation_in(std::string_view line) {
+std::optional<std::string> fragmentation_in(std::string_view line) {
   const auto tried = bytes_behind(line, "Tried to allocate ");
   const auto unused = unused_in(line);
   if (!tried || !unused || *tried <= 0 || *unused < *tried) return std::nullopt;
-  return Fragmentation{static_cast<std::int64_t>(*tried), static_cast<std::int64_t>(*unused)};
+  return fmt::format(
+      "PyTorch held {:.2f} GiB that nobody used, in pieces, and {:.2f} GiB were asked for",
+      *unused / in_gib, *tried / in_gib);
 }
 
 bool other_memory_in(std::string_view line) {
@@ -73,14 +72,6 @@ bool other_memory_in(std::string_view line) {
   constexpr double noticed = 0.1;
   const double others = *total - *free - *own;
   return others >= noticed * *total && others > *tried;
-}
-
-std::string describe(const Fragmentation& fragmentation) {
-  return fmt::format(
-      "PyTorch held {:.2f} GiB that nobody used, in pieces, and {:.2f} GiB were "
-      "asked for",
-      static_cast<double>(fragmentation.unused_bytes) / in_gib,
-      static_cast<double>(fragmentation.tried_bytes) / in_gib);
 }
 
 std::string with_expandable_segments(std::string_view value) {

@@ -3,29 +3,19 @@
 // small. A layout that would need less may meet it too, so it rules out no other one.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace shardsweep {
 
-struct Fragmentation {
-  std::int64_t tried_bytes = 0;   ///< to allocate
-  std::int64_t unused_bytes = 0;  ///< reserved and unallocated: at least as much
-  friend bool operator==(const Fragmentation&, const Fragmentation&) = default;
-};
-
-/// What PyTorch says of its memory in one line; none: it was really used up, or the line does
-/// not tell.
-[[nodiscard]] std::optional<Fragmentation> fragmentation_in(std::string_view line);
+/// What PyTorch says of its memory in one line, as a clause: "PyTorch held 3.1 GiB that nobody
+/// used, in pieces, …". None: it was really used up, or the line does not tell.
+[[nodiscard]] std::optional<std::string> fragmentation_in(std::string_view line);
 
 /// True where PyTorch tells of a GPU that another process has a tenth of it or more, and more
 /// than was asked for: what is neither free nor this process's.
 [[nodiscard]] bool other_memory_in(std::string_view line);
-
-/// "PyTorch held 3.1 GiB that nobody used, and 2.0 GiB were asked for".
-[[nodiscard]] std::string describe(const Fragmentation& fragmentation);
 
 /// By which PyTorch's allocator keeps its memory in segments that grow.
 inline constexpr std::string_view allocator_variable = "PYTORCH_CUDA_ALLOC_CONF";

@@ -28,9 +28,8 @@ std::string out_of_memory(const char* tried, const char* unused) {
 TEST_CASE("memory that is held in pieces is told from memory that is used up") {
   const auto pieces = fragmentation_in(out_of_memory("2.00 GiB", "6.36 GiB"));
   REQUIRE(pieces);
-  CHECK(pieces->tried_bytes == std::int64_t{2} << 30);
-  CHECK(describe(*pieces) ==
-      "PyTorch held 6.36 GiB that nobody used, in pieces, and 2.00 GiB were asked for");
+  CHECK(
+      *pieces == "PyTorch held 6.36 GiB that nobody used, in pieces, and 2.00 GiB were asked for");
   CHECK(fragmentation_in(out_of_memory("512.00 MiB", "512.00 MiB")));
   CHECK(fragmentation_in(out_of_memory("20.00 KiB", "1.00 MiB")));
   CHECK(!fragmentation_in(out_of_memory("2.00 GiB", "1.99 GiB")));

@@ -6,7 +6,6 @@
 #include "attempt/classify.hpp"
 #include "attempt/step_output.hpp"
 #include "causes/failed_log.hpp"
-#include "causes/pattern.hpp"
 #include "text/pieces.hpp"
 
 #include <doctest/doctest.h>
@@ -79,7 +78,7 @@ TEST_CASE("every cause judges its sample, and every log is judged by the cause o
     const auto finding = find_cause(log, {});
     REQUIRE(finding);
     CHECK(finding->rule == name);
-    CHECK(log.find(finding->line) != std::string::npos);
+    CHECK(log.find(finding->line.substr(0, finding->line.find(" … "))) != std::string::npos);
   }
 }
 
@@ -177,6 +176,68 @@ TEST_CASE("the last error counts, but not one of a thread, and not what reports 
   CHECK(find_cause(memory + "Exception in thread T:\n" + unknown, {})->rule == "torch-oom");
   CHECK(find_cause(memory + trace + "a.b.ChildFailedError: \n", {})->rule == "torch-oom");
   CHECK(find_cause("\x1b[31mMemoryError\x1b[0m\n", {})->rule == "python-memory");
+}
+
+TEST_CASE("a thread's death is the cause if the main program reports no more than that") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const std::string thread = "Exception in thread Thread-4:\n" + trace + "ValueError: got 0\n";
+  const std::string report = trace + "RuntimeError: Pin memory thread exited unexpectedly\n";
+  CHECK(find_cause(thread + report, {})->line == "ValueError: got 0");
+  CHECK(find_cause(thread + trace + "IndexError: 7\n", {})->line == "IndexError: 7");
+  const std::string ignored = "Exception ignored in: <x>\n" + trace + "AttributeError: 7\n";
+  CHECK(find_cause(ignored + report, {})->rule == "reported-exited-unexpectedly");
+}
+
+TEST_CASE("an error that ends with a colon is told by a line below it") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const auto of = [&](const std::string& lines) { return find_cause(trace + lines, {}); };
+  const auto gpus = of("a.MisconfigurationException: \n    You requested GPUs: [0, 1]\n");
+  CHECK(gpus->line == "You requested GPUs: [0, 1]");
+  CHECK(gpus->rule == "misconfiguration");
+  const auto memory = of("a.CompilerFailed: raised:\nOutOfResources: out of resource: 7\n");
+  CHECK(memory->rule == "triton-resources");
+  CHECK(of("a.CompilationError: at 1:2:\ndef f():\n    x = 1\n")->line.ends_with("at 1:2:"));
+}
+
+TEST_CASE("a loss beside how far it is tells that training has begun") {
+  const std::string refused = "AssertionError: 3 layers on 2 stages\n";
+  for (const char* step : {"step: 5700 loss: 0.028", "{'loss': 6.9, 'epoch': 0.1}",
+           "completed step: 5, seconds: 1.4, loss: 10.8", "Epoch 3: 2.6it/s, loss=6.2",
+           "| epoch 028 | loss 3.976 | ppl 4.61"})
+    CHECK(find_cause(std::string(step) + "\n" + refused, {})->outcome == Outcome::crashed);
+  for (const char* other :
+      {"steps: 100, loss: cross_entropy", "z_loss: 0.001", "no loss in step 7"})
+    CHECK(find_cause(std::string(other) + "\n" + refused, {})->outcome == Outcome::rejected);
+}
+
+TEST_CASE("an unknown error is held against the program, and it is said when it was raised") {
+  const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
+  const auto early = find_cause(trace + "IndexError: 7\n", {});
+  CHECK(early->rule.empty());
+  CHECK(early->whose == Whose::program);
+  CHECK(early->unknown == "an unknown error before the first train step");
+  const auto late = find_cause("lm loss: 9.1\n" + trace + "IndexError: 7\n", {});
+  CHECK(late->unknown == "an unknown error while it trained");
+  CHECK(find_cause("IndexError: 7\n", {})->unknown == "an unknown error");
+  const std::string backward = trace + "  File \"t.py\", line 2, in backward\n";
+  CHECK(find_cause(backward + "ValueError: 7\n", {})->outcome == Outcome::crashed);
+}
+
+TEST_CASE("of several nodes that srun names none is accused") {
+  const std::string first = "srun: error: Task launch for StepId=7.0 failed on node n3: Failed\n";
+  const std::string second = "srun: error: Task launch for StepId=7.0 failed on node n4: Failed\n";
+  CHECK(find_cause(first + first, {})->outcome == Outcome::node_failure);
+  CHECK(find_cause(first + second, {})->outcome == Outcome::comm_error);
+  CHECK(find_cause(first + second, {})->whose == Whose::network);
+  CHECK(lost_node_in(first + second, 0)->ending.outcome == Outcome::comm_error);
+  CHECK(node_accused_in(first) == "n3");
+}
+
+TEST_CASE("an error that wraps another's is quoted with that one's reason") {
+  const std::string head = "FATAL: container creation failed: " + std::string(190, 'x');
+  const auto finding = find_cause(head + ": squashfuse not found\n", {});
+  CHECK(finding->line.ends_with(" … squashfuse not found"));
+  CHECK(finding->line.size() < 200);
 }
 
 TEST_CASE("NCCL's last error is the reason of its error") {

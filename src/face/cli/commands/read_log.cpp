@@ -187,8 +187,8 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   const auto finding = find_cause(text, {});
   if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
-  if (!finding->rule.empty())
-    told += fmt::format(" ({}; fault of the {})", finding->rule, word_of(finding->whose));
+  told += fmt::format(" ({}; fault of the {})",
+      finding->rule.empty() ? finding->unknown : finding->rule, word_of(finding->whose));
   told += "\n  " + finding->line;
   if (!finding->remedy.empty()) told += "\n  next: " + finding->remedy;
   return told;
