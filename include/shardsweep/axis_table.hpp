@@ -165,7 +165,7 @@ inline constexpr auto table = std::to_array<AxisInfo>({
      get_layout<&Layout::zero>, set_layout<&Layout::zero>},
     {"recompute", AxisKind::word, Words(recompute_words), recompute_aliases, 0, last_of(recompute_words), 0, false, keyed, 11, "",
      Use::shown | Use::structural | Use::suggested,
-     "activations computed again in backward: as the trainer selects them, of whole layers, or of modules that Megatron-LM names",
+     "activations computed again in backward: as the trainer selects them, of whole layers, or of modules by their names",
      get_layout<&Layout::recompute>, set_layout<&Layout::recompute>},
     {"sequence_parallel", AxisKind::toggle, {}, {}, 0, 1, 0, false, keyed, 12, "sp",
      Use::structural | Use::suggested,

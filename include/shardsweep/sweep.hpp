@@ -161,9 +161,8 @@ struct TrainerSpec {
   }
 };
 
-/// What shardbench does where layouts leave it open: runner/README.md.
-inline constexpr std::array<std::string_view, 4> profile_words{
-    "own", "megatron", "nanotron", "torchtitan"};
+/// What shardbench does where layouts leave it open (runner/README.md): no trainer's way.
+inline constexpr std::string_view own_profile = "own";
 
 /// What a sweep keeps of the tree that its programs are in.
 enum class SnapshotKind : std::uint8_t {
@@ -176,10 +175,10 @@ inline constexpr std::array<std::string_view, 3> snapshot_words{"none", "copy", 
 struct RunnerSpec {
   std::string name = "shardbench";  ///< empty: the file names a program and gives no name
   std::string program;  ///< absolute path, or a name beside our own executable; empty: default
-  std::vector<std::string> args;  ///< appended to the flags that the layout gives
-  TrainerSpec trainer;            ///< in place of a program that keeps to our contract
-  std::string profile = "own";    ///< a trainer whose habits shardbench takes on
-  bool gives_up = false;          ///< it takes --give-up-above, and ends early by itself
+  std::vector<std::string> args;     ///< appended to the flags that the layout gives
+  TrainerSpec trainer;               ///< in place of a program that keeps to our contract
+  std::string profile{own_profile};  ///< a trainer whose habits shardbench takes on
+  bool gives_up = false;             ///< it takes --give-up-above, and ends early by itself
   /// The user's own programs by absolute path, with the hashes of their content when the sweep
   /// was submitted.
   std::map<std::string, std::string> programs{};

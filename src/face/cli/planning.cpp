@@ -55,8 +55,7 @@ Result<std::optional<Capabilities>> ask_runner(
     const std::string& program, const RunnerSpec& runner, std::string& silent) {
   std::vector<std::string> question{program, "--capabilities"};
   // A trainer's habits leave layouts out.
-  if (runner.profile != profile_words.front())
-    question.insert(question.end(), {"--profile", runner.profile});
+  if (runner.profile != own_profile) question.insert(question.end(), {"--profile", runner.profile});
   const auto output =
       run_command(question, {.deadline = std::chrono::seconds(20), .output_limit = 1 << 20});
   if (!output && output.error().kind != FaultKind::timed_out)

@@ -232,9 +232,9 @@ Json json_of_vocabulary() {
     trainer_families.push_back(
         {{"name", family.name}, {"trainer", family.trainer}, {"words", family.words}});
   return {{"axes", std::move(axes_of_layouts)}, {"families", std::move(trainer_families)},
-      {"dtypes", texts_of(dtype_words)}, {"model", json_of_keys<ModelSpec>()},
-      {"cluster", json_of_keys<ClusterSpec>()}, {"peaks", texts_of(peak_words)},
-      {"trainers", texts_of(configurable_trainers())}};
+      {"usual_family", usual_family(UsualOn::gpus).name}, {"dtypes", texts_of(dtype_words)},
+      {"model", json_of_keys<ModelSpec>()}, {"cluster", json_of_keys<ClusterSpec>()},
+      {"peaks", texts_of(peak_words)}, {"trainers", texts_of(configurable_trainers())}};
 }
 
 }  // namespace shardsweep

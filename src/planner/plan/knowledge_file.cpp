@@ -170,8 +170,9 @@ class KnowledgeReader {
     SHARDSWEEP_TRY(
         take_object(json, "a source", source, {"gpu", "gpus_per_node", "memory", "family"}));
     SHARDSWEEP_TRY(find_family(source.family));
-    const bool has_profile = std::find(profile_words.begin(), profile_words.end(),
-                                 source.profile) != profile_words.end();
+    const auto profiles = shardbench_profiles();
+    const bool has_profile =
+        std::find(profiles.begin(), profiles.end(), source.profile) != profiles.end();
     if (!source.profile.empty() && (!has_profile || !runner_of(source).is_shardbench()))
       return refuse_json(fmt::format(
           "'profile' is no profile of {}: {}", source.family, in_quotes(source.profile)));
@@ -318,7 +319,7 @@ std::string knowledge_name(std::string_view text) {
 }
 
 bool KnowledgeWriter::may_have(const SweepSpec& sweep) {
-  return sweep.proof_of.empty() && find_family(family_of(sweep.runner).name).has_value();
+  return sweep.proof_of.empty() && is_built_in(family_of(sweep.runner));
 }
 
 void KnowledgeWriter::add(const SweepSpec& sweep, std::span<const EarlierRun> runs) {

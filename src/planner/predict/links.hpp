@@ -2,6 +2,8 @@
 // What carries the messages of each group of ranks: links inside a node, or adapters between.
 #pragma once
 
+#include "trainer/habits.hpp"
+
 #include <shardsweep/model.hpp>
 #include <shardsweep/point.hpp>
 
@@ -13,17 +15,6 @@ namespace shardsweep {
 /// per doubling of the group.
 inline constexpr double hops_inside = 5;
 inline constexpr double hops_between = 2;
-
-/// Of what a cluster's links reach in collectives, what a trainer's own collectives do: small
-/// messages, copies beside them, one communicator at a time.
-struct LinkShares {
-  double inside = 1;
-  double between = 1;
-  /// Of all adapters of a node (the data sheet's bandwidth), what a ring over several reaches.
-  double adapters = 1;
-  /// Between nodes, how many times NCCL's latency a collective takes.
-  double waits = 1;
-};
 
 struct Link {
   double bandwidth = 0;  ///< bytes/s per rank that a ring reaches; 0: unknown, taken as free

@@ -12,11 +12,8 @@
 namespace shardsweep {
 namespace {
 
-constexpr MemoryFamily cuda_family{.name = "shardbench",
-    .overhead_bytes = 500e6 + 32 * mib,
-    .vocab_multiple = shardbench_vocab_multiple};
-constexpr MemoryFamily cpu_family{.name = "shardbench-cpu",
-    .flash_attention = false,
+constexpr MemoryFamily plain_family{};
+constexpr MemoryFamily cpu_family{.flash_attention = false,
     .stages_parts = true,
     .half_beside_fp8 = false,
     .vocab_multiple = shardbench_vocab_multiple};
@@ -489,7 +486,7 @@ class Stage {
 MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& point) {
   constexpr double gradient = 2;
   const Shape shape(model, point);
-  const Habits habits(model, cuda_family, {});
+  const Habits habits(model, plain_family, {});
   const auto recompute = point.layout.recompute;
   const auto dense = layer_activations(shape, habits, recompute, 0);
   const auto sparse = layer_activations(shape, habits, recompute, 0, true);
@@ -517,10 +514,6 @@ MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& poin
 }
 
 }  // namespace
-
-const MemoryFamily& shardbench_cuda_memory() {
-  return cuda_family;
-}
 
 const MemoryFamily& shardbench_cpu_memory() {
   return cpu_family;
@@ -617,7 +610,7 @@ MemoryEstimate optimistic_memory(
   const Shape shape(model, point);
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
   const auto layer =
-      layer_activations(shape, Habits(model, cuda_family, {}), point.layout.recompute, 0);
+      layer_activations(shape, Habits(model, plain_family, {}), point.layout.recompute, 0);
   double kept = (layer.kept_between + layer.kept_inside) / shape.tp;  // per layer
   if (point.layout.recompute == Recompute::full && !traits.recompute_by_block)
     kept /= std::max(1, traits.recompute_layers);

@@ -6,6 +6,8 @@
 // m grad_accum, t tp, p pp, v vpp, d dp / dp_replicate, e bytes of an element, N parameters.
 #pragma once
 
+#include "trainer/habits.hpp"
+
 #include <shardsweep/model.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/point.hpp>
@@ -45,68 +47,6 @@ struct RunTraits {
   friend bool operator==(const RunTraits&, const RunTraits&) = default;
 };
 
-/// Which layers a pipeline stage gets.
-enum class StageSplit : std::uint8_t {
-  even,     ///< L/p each, the first L mod p stages one more
-  by_cost,  ///< equal matrix products; the head counts, and a block on the border goes to the
-            ///< earlier stage
-};
-
-/// What `recompute: selective` computes again.
-enum class Selective : std::uint8_t {
-  norms_and_product,  ///< the two norms and silu*up
-  attention,          ///< the attention probabilities, which flash attention never keeps
-};
-
-/// What a trainer does that shapes do not say. Rows are tensors of s*b*h elements per layer,
-/// ffn_rows of s*b*f.
-struct MemoryFamily {
-  std::string_view name;
-  double bf16_gradient_bytes = 4;  ///< per parameter in bf16: 4 for fp32 main gradients
-  bool flash_attention = true;     ///< false: the attention probabilities of each layer stay
-  double overhead_bytes = 0;       ///< per rank, outside the trainer's allocator
-
-  double between_rows = 4;       ///< between the TP regions: two residuals, two norms
-  double query_rows = 2;         ///< as large as Q: Q and the attention's output
-  double key_rows = 2;           ///< as large as K (g/a of Q): K and V
-  double ffn_rows = 3;           ///< gate, up, silu*up
-  double norm_row_bytes = 0;     ///< per norm and element of its row, where norms are not fused
-  double probability_bytes = 0;  ///< per probability, without flash attention; 0: e
-  double logits_bytes = 0;       ///< per logit; 0: e
-  double working_layers = 0;     ///< of the layer in backward: gradients of its activations
-
-  /// One piece per class, as shardbench has them on GPUs: arenas_of_stage() in place of all
-  /// rows.
-  bool arenas = false;
-
-  /// A ring over sockets holds one rank's part of a gradient bucket, NCCL the bucket.
-  bool stages_parts = false;
-
-  /// What is not in FP8 is in 16 bits; false: in fp32.
-  bool half_beside_fp8 = true;
-
-  /// Of a model without gate (f = 4h), as GPT: Megatron's other kind. False: never.
-  bool plain_where_ffn_is_4h = false;
-
-  std::int64_t vocab_multiple = 1;  ///< each tp rank's part of the vocabulary is padded to it
-
-  StageSplit split = StageSplit::even;
-  Selective selective = Selective::norms_and_product;
-
-  double allocator_bytes = 0;    ///< workspaces that the trainer's allocator counts
-  double bucket_bytes = 0;       ///< per parameter where d > 1: gradients in bf16 besides fp32
-  double step_gather_bytes = 0;  ///< per parameter and ZeRO 1: gathered after the update
-  double tp_buffer_rows = 0;     ///< whole rows (not / t) that TP gathers into
-  double tp_retained_rows = 0;   ///< whole rows that await their collective, where p = 1
-
-  /// ZeRO 2 and 3 in a pipeline: once gathered, weights stay whole, and gradients are summed
-  /// whole in fp32 until the last micro-batch, so that no micro-batch has a collective.
-  bool whole_in_pipeline = false;
-};
-
-/// shardbench on GPUs: fp32 main gradients as Megatron; no probabilities kept; 0.5 GB of
-/// context and a 32 MiB cuBLAS workspace.
-[[nodiscard]] const MemoryFamily& shardbench_cuda_memory();
 /// shardbench on a CPU: keeps the probabilities. Its limit and its peak count tensors alone: a
 /// process's code and stack are no part of them.
 [[nodiscard]] const MemoryFamily& shardbench_cpu_memory();

@@ -183,9 +183,8 @@ const MemoryFamily& Predictor::memory_family() const {
 MemoryEstimate Predictor::least_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   if (copies_heads(model, point)) return least_memory(with_copies(model, point), point, traits);
-  if (family_->least.name.empty() || cluster_.gpu.empty())
-    return optimistic_memory(model, point, traits);
-  return estimate_memory(model, point, family_->least, traits);
+  if (!family_->least || cluster_.gpu.empty()) return optimistic_memory(model, point, traits);
+  return estimate_memory(model, point, *family_->least, traits);
 }
 
 MemoryGuess Predictor::guess_memory(

@@ -21,42 +21,6 @@ namespace shardsweep {
 /// more, with their projection 2h^2 and one more pass through the head each.
 [[nodiscard]] double flops_per_token(const ModelSpec& model, std::int32_t seq_len);
 
-/// What a trainer's own code costs, beside hardware. Seconds are the host's, per micro-batch.
-struct TimeFamily {
-  /// Of the rates that a cluster's efficiencies stand for, which good kernels reach, what the
-  /// trainer's own reach.
-  double gemm_share = 1;
-  double attention_share = 1;
-  LinkShares links{};
-  double launch_layer_s = 0;     ///< of a layer's kernels, forward and backward
-  double launch_layer_tp_s = 0;  ///< the same with tensor parallelism
-  /// Added per TP rank with tensor parallelism inside a pipeline.
-  double launch_layer_pipeline_tp_s = 0;
-  double launch_stage_s = 0;     ///< of what is not in a layer
-  double stage_message_s = 0;    ///< of a stage's receives and sends
-  double activation_passes = 3;  ///< times a layer's activations move through memory
-  double parameter_bytes = 14;   ///< moved per parameter: read three times, gradient added
-  double logit_bytes = 12;       ///< moved per logit
-  double tp_exposed = 1;         ///< of TP's transfers, what no product hides
-  double overlap = 0.7;          ///< of backward, what DP's transfers hide behind
-  double update_bytes = 40;      ///< moved per parameter by clipping and update
-  double update_s = 0;           ///< the update's launches
-  double gather_tensor_s = 0;    ///< ZeRO 1: per tensor of the stage
-  double gather_part_s = 0;      ///< ZeRO 1: per tensor and rank that has a part of it
-  double recomputed_again = 1;   ///< of a layer's forward under full recomputation
-  double selective_again = 0;    ///< of a layer's products' forward under selective
-  /// Products of experts are narrow: with w columns they reach w / (w + this) of what a layer's
-  /// do, with twice as much in FP8, whose products alone are faster.
-  double narrow_columns = 512;
-  /// With sequence parallel a rank sends the rows of its own part alone to experts.
-  bool sends_parts = false;
-  /// A row goes once to each node that has experts of its choice, and on from there.
-  bool once_per_node = false;
-  /// FP8: weights are quantized once per train step, and what a norm or an activation writes is
-  /// quantized as it is written.
-  bool fused_quantization = false;
-};
-
 /// Parts of one train step, in seconds; `step_s` is their sum.
 struct TimeEstimate {
   double step_s = 0;

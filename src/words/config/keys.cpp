@@ -67,7 +67,7 @@ constexpr auto plain_keys = std::to_array<PlainKey>({
     {"runner", "name", Type::name, "a name", "shardbench", "trainer for predictions; also the name in results if the program reports none"},
     {"runner", "program", Type::text, "a program", "", "beside the sweep file, beside shardsweep or on PATH; default: shardbench-cuda on clusters with a gpu, else shardbench-cpu"},
     {"runner", "args", Type::texts, "a list of texts", "", "further flags of the runner; changing them makes all trials new"},
-    {"runner", "profile", Type::text, "own, megatron, nanotron or torchtitan", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
+    {"runner", "profile", Type::text, "own, or a trainer", "own", "shardbench does what that trainer does, see runner/README.md; another one makes all trials new"},
     {"runner", "argv", Type::texts, "a list of texts", "", "command line of a trainer as it is, with placeholders: see 'help placeholders'"},
     {"runner", "log", Type::text, "a trainer or a file", "", "whose log 'argv' prints, see 'shardsweep trainers', or a trainer's file of yours (./mine.yaml); needed unless 'patterns' are given"},
     {"runner", "patterns", Type::texts, "a list of texts", "", "lines of its log with {key} for a number: \"iteration {iteration} took {step_ms} ms\""},

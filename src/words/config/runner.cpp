@@ -11,6 +11,7 @@
 #include "text/units.hpp"
 #include "trainer/judge_log.hpp"
 #include "trainer/log_records.hpp"
+#include "trainer/trainer_file.hpp"
 #include "trainer/trainers.hpp"
 #include "yaml/readers.hpp"
 
@@ -18,6 +19,7 @@
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <unistd.h>
 
@@ -98,12 +100,12 @@ Result<std::string> SweepReader::read_program(const YamlNode& node) const {
 
 Result<std::string> SweepReader::read_profile(const YamlNode& node) const {
   SHARDSWEEP_ASSIGN(const std::string word, read_text(node, "profile"));
-  if (std::find(profile_words.begin(), profile_words.end(), word) == profile_words.end())
+  const auto known = shardbench_profiles();
+  if (std::find(known.begin(), known.end(), word) == known.end())
     return refuse(node,
-        fmt::format("expected own, megatron, nanotron or torchtitan for "
-                    "'profile', found {}",
-            in_quotes(word)));
-  if (word != profile_words.front() && !sweep_.runner.is_shardbench())
+        fmt::format(
+            "expected one of {} for 'profile', found {}", fmt::join(known, ", "), in_quotes(word)));
+  if (word != own_profile && !sweep_.runner.is_shardbench())
     return refuse(node, "'profile' belongs to shardbench; the sweep has another runner");
   return word;
 }
@@ -315,7 +317,8 @@ void SweepReader::read_own_trainer(const YamlNode& node) {
   TrainerSpec& trainer = sweep_.runner.trainer;
   trainer.log = own->file.log_of;
   trainer.patterns = own->file.patterns;
-  if (own->file.layout.form != WordsForm::none) {
+  const bool has_words = own->file.layout.form != WordsForm::none;
+  if (has_words || (own->file.family && trainer.log.empty())) {
     trainer.words = own->path;
     add_trainer_file(trainer.words, own->file);
   }

@@ -338,6 +338,15 @@ void fill_special(OrderedJson& properties) {
   properties["search"] = search();
 }
 
+/// What each habit of a family means, in its section.
+void describe_habits(OrderedJson& planner) {
+  OrderedJson& keys = planner["properties"];
+  visit_fields<Family>([&](const auto& key) {
+    keys[std::string(key.name)] = {
+        {"allOf", {link_to("scalar")}}, {"description", std::string(key.facts.meaning)}};
+  });
+}
+
 }  // namespace
 
 std::string trainer_schema() {
@@ -352,11 +361,14 @@ std::string trainer_schema() {
     OrderedJson& value = properties[std::string(section.name)];
     if (section.kind == SectionKind::text)
       value = text;
+    else if (section.kind == SectionKind::map)
+      value = map;
     else if (section.kind == SectionKind::maps)
       value = {{"anyOf", {map, array_of(map)}}};
     else
       value = array_of({{"anyOf", {text, {{"type", "object"}, {"additionalProperties", text}}}}});
   }
+  describe_habits(properties["planner"]);
   properties["layout"]["anyOf"][0]["properties"]["form"] = one_of(names_of_forms());
   std::string axes_or;
   for (const AxisInfo& axis : axes())

@@ -86,7 +86,7 @@ void put_surroundings(Buffer& out, const SweepSpec& sweep, const Capabilities& r
   put_text(out, "runner", sweep.runner.name.empty() ? "shardbench" : sweep.runner.name);
   put_text(out, "program", runner.runner);
   put_text(out, "version", runner.version);
-  if (sweep.runner.profile != profile_words.front()) put_text(out, "profile", sweep.runner.profile);
+  if (sweep.runner.profile != own_profile) put_text(out, "profile", sweep.runner.profile);
   for (const auto& arg : sweep.runner.args)
     put_text(out, "arg", arg);
   if (sweep.runner.is_trainer()) put_trainer(out, sweep.runner.trainer);

@@ -118,7 +118,7 @@ std::vector<std::string> runner_command(
     const SweepSpec& sweep, const Point& point, const LaunchContext& context) {
   std::vector<std::string> argv{runner_program(sweep, context.program)};
   // Flags after it override what it sets.
-  if (sweep.runner.profile != profile_words.front())
+  if (sweep.runner.profile != own_profile)
     argv.insert(argv.end(), {"--profile", sweep.runner.profile});
   add_model(argv, sweep.models.at(static_cast<std::size_t>(point.model)));
   add_layout(argv, point);

@@ -19,7 +19,7 @@ namespace shardsweep {
 namespace {
 
 constexpr std::int64_t fewest_timed = 2;
-constexpr double megatron_fsdp = 1;  // a value of the fact fsdp
+constexpr double fsdp_of_its_own = 1;  // a value of the fact fsdp
 constexpr double speed_slack = 0.03;
 constexpr double clock_doubt = 0.1;  // of a step time and the clock of its lines
 constexpr double clock_contradiction = 1.0 / 3;
@@ -133,8 +133,8 @@ class Judge {
     if (const auto found = log_.facts.find(axis); found != log_.facts.end())
       return found->second.value;
     const bool is_stage = axis == "zero" && log_.facts.contains("distributed_optimizer");
-    if (!is_stage || fact("fsdp") > megatron_fsdp) return std::nullopt;
-    if (fact("fsdp") < megatron_fsdp) return fact("distributed_optimizer");
+    if (!is_stage || fact("fsdp") > fsdp_of_its_own) return std::nullopt;
+    if (fact("fsdp") < fsdp_of_its_own) return fact("distributed_optimizer");
     if (!log_.facts.contains("fsdp_stage")) return std::nullopt;
     return fact("fsdp_stage");
   }

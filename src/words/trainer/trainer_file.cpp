@@ -9,6 +9,7 @@
 #include "text/placeholders.hpp"
 
 #include <shardsweep/axis_table.hpp>
+#include <shardsweep/sweep.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -62,6 +63,10 @@ struct OtherKey {
 };
 constexpr auto other_keys = std::to_array<OtherKey>({{"layout", "form"}, {"prints", "unprinted"},
     {"start", "spreads_experts"}, {"start", "without"}, {"start", "recipes"}});
+/// Sections of habits, whose keys are those of trainer/habits.hpp.
+constexpr auto habit_sections =
+    std::to_array<std::string_view>({"planner", "planner_least", "profile"});
+constexpr std::string_view like = "like";
 constexpr auto sections = std::to_array<Section>(
     {{"title", SectionKind::text}, {"versions", SectionKind::maps}, {"prints", SectionKind::maps},
         {"alone", SectionKind::maps}, {"snapshot", SectionKind::maps}, {"trees", SectionKind::maps},
@@ -70,7 +75,8 @@ constexpr auto sections = std::to_array<Section>(
         {"refuses_of", SectionKind::text}, {"copies_kv_heads", SectionKind::text},
         {"tested", SectionKind::maps}, {"layout", SectionKind::maps}, {"values", SectionKind::list},
         {"words", SectionKind::list}, {"lacks", SectionKind::list}, {"reads", SectionKind::list},
-        {"also", SectionKind::list}, {"start", SectionKind::maps}});
+        {"also", SectionKind::list}, {"start", SectionKind::maps}, {"planner", SectionKind::map},
+        {"planner_least", SectionKind::map}, {"profile", SectionKind::map}});
 
 /// Fills a TrainerFile value by value. What is wrong is noted, and left out.
 class FileReader {
@@ -84,6 +90,7 @@ class FileReader {
 
   /// Keys of a section of maps, or of the lines of `reads` that are more than a name and a text.
   std::vector<std::string_view> keys_of(std::string_view section) {
+    if (is_one_of(section, habit_sections)) return habits_of(section);
     section_ = section;
     begin_item();
     std::vector<std::string_view> all;
@@ -97,6 +104,7 @@ class FileReader {
   TrainerFile read(std::span<const TableValue> values) {
     for (; at_ < values.size(); ++at_)
       take(values[at_]);
+    read_family(values);
     for (const TrainerRule& rule : file_.rules) {
       if (rule.when.empty()) note({rule.at, Blamed::item, "missing key 'when' in a rule"});
       if (rule.why.empty()) note({rule.at, Blamed::item, "missing key 'why' in a rule"});
@@ -157,8 +165,10 @@ class FileReader {
         note(section->kind == SectionKind::list ? "expected a list" : "expected a map");
     } else if (section_ == "log" || section_ == "also") {
       (section_ == "log" ? file_.patterns : file_.layout.also).push_back(value.text);
-    } else if (is_text || value.key.empty()) {
+    } else if (is_text || value.key.empty() || (section->kind == SectionKind::map && value.fresh)) {
       note(is_text ? "expected a text" : "expected a map");
+    } else if (is_one_of(section_, habit_sections)) {
+      check_habit(value.key);
     } else if (section_ == "words") {
       add_word(value.key, value.text);
     } else if (section_ == "values") {
@@ -215,6 +225,62 @@ class FileReader {
     if (!is_one_of(word.axis, axes)) return note_unknown("axis", word.axis, "'words'", axes);
     note_fault(check_placeholders(text, known_names()));
     file_.layout.words.push_back(std::move(word));
+  }
+
+  static std::vector<std::string_view> habits_of(std::string_view section) {
+    if (section != "planner") return habits_of_memory();
+    auto keys = habits_of_families();
+    keys.push_back(like);
+    return keys;
+  }
+  void check_habit(std::string_view key) {
+    const auto keys = habits_of(section_);
+    if (!is_one_of(key, keys)) note_unknown("key", key, in_quotes(section_), keys);
+  }
+  /// Those of a section; `one` gives what is wrong with the value of one.
+  template <class One>
+  void each_habit(std::span<const TableValue> values, std::string_view section, const One& one) {
+    for (at_ = 0; at_ < values.size(); ++at_) {
+      const TableValue& value = values[at_];
+      if (value.section != section || value.key.empty()) continue;
+      if (std::optional<std::string> mistake = one(value)) note(*std::move(mistake));
+    }
+  }
+  /// In any order of the keys: first the family that it is like, then what differs, then its best.
+  void read_family(std::span<const TableValue> values) {
+    auto& family = file_.family;
+    each_habit(values, "planner", [&](const TableValue& value) -> std::optional<std::string> {
+      if (!family) family.emplace();
+      if (value.key != like) return std::nullopt;
+      auto other = is_one_of(value.text, served()) ? read_built_in(value.text).family
+                                                   : std::optional<Family>();
+      if (!other)
+        return fmt::format("no trainer {} has a section 'planner'", in_quotes(value.text));
+      family = like_another(*std::move(other));
+      return std::nullopt;
+    });
+    each_habit(values, "planner", [&](const TableValue& value) {
+      if (family->least) set_habit(*family->least, value.key, value.text);
+      return set_habit(*family, value.key, value.text);
+    });
+    each_habit(values, "planner_least", [&](const TableValue& value) {
+      if (!family) return std::optional<std::string>("needs a section 'planner'");
+      if (!family->least) family->least = family->memory;
+      return set_habit(*family->least, value.key, value.text);
+    });
+    each_habit(values, "profile", [&](const TableValue& value) {
+      file_.profile.push_back({std::string(value.key), value.text});
+      MemoryFamily any;
+      return set_habit(any, value.key, value.text);
+    });
+  }
+  /// What is like a family is another one: it has a name of its own, and nobody has measured it.
+  static Family like_another(Family family) {
+    const Family unnamed;
+    family.name = family.trainer = family.title = unnamed.name;
+    family.fitted_to = unnamed.fitted_to;
+    family.usual_on = unnamed.usual_on;
+    return family;
   }
 
   void begin_item() {
@@ -330,6 +396,17 @@ class FileReader {
   std::size_t start_at_ = 0;  // of the text of `start`
 };
 
+/// Where the file leaves them open: names of its family, which are the trainer's.
+void name_family(TrainerFile& file) {
+  if (!file.family) return;
+  Family& family = *file.family;
+  if (family.name.empty()) family.name = file.about.name;
+  if (family.title.empty()) family.title = file.about.title;
+  if (family.title.empty()) family.title = family.name;
+  if (family.trainer.empty()) family.trainer = family.title;
+  if (file.layout.form != WordsForm::none) family.words = file.about.name;
+}
+
 TrainerFile read_built_in(std::string_view trainer) {
   TrainerFile file = read_trainer_file(
       builtin::text_of(fmt::format("{}{}{}", folder, trainer, ending)).value_or(""));
@@ -338,6 +415,7 @@ TrainerFile read_built_in(std::string_view trainer) {
     const auto its = read_built_in(file.log_of).patterns;
     file.patterns.insert(file.patterns.begin(), its.begin(), its.end());
   }
+  name_family(file);
   return file;
 }
 
@@ -389,7 +467,24 @@ const TrainerFile& trainer_file(std::string_view trainer) {
 
 const TrainerFile& add_trainer_file(const std::string& name, TrainerFile file) {
   file.start.name = file.about.name = name;
+  if (file.family) file.family->name = name;
+  name_family(file);
   return all_files().insert_or_assign(name, std::move(file)).first->second;
+}
+
+const Family* own_family(std::string_view name) {
+  const TrainerFile& file = trainer_file(name);
+  return file.family && !is_one_of(name, served()) ? &*file.family : nullptr;
+}
+
+std::span<const std::string_view> shardbench_profiles() {
+  static const auto words = [] {
+    std::vector<std::string_view> all{own_profile};
+    for (const std::string_view name : served())
+      if (!trainer_file(name).profile.empty()) all.push_back(name);
+    return all;
+  }();
+  return words;
 }
 
 std::string_view rule_against(std::string_view trainer, const Placeholders& values) {

@@ -5,12 +5,14 @@
 
 #include "text/entries.hpp"
 #include "text/placeholders.hpp"
+#include "trainer/habits.hpp"
 #include "trainer/layout_words.hpp"
 #include "trainer/starts.hpp"
 #include "trainer/trainers.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,10 +57,12 @@ struct TrainerFile {
   std::vector<TestedCommit> tested;  ///< the newest first
   LayoutWords layout;
   TrainerStart start;
+  std::optional<Family> family;    ///< its habits, for predictions
+  std::vector<NamedText> profile;  ///< habits of memory that shardbench takes on in its place
 };
 
 /// `maps`: a map, or a list of maps.
-enum class SectionKind : std::uint8_t { text, list, maps };
+enum class SectionKind : std::uint8_t { text, list, map, maps };
 /// What a trainer's file may hold, for whoever describes it.
 struct TrainerSection {
   std::string_view name;
@@ -86,6 +90,12 @@ struct TrainerMistake {
 /// Makes a user's file known by `name`, such as its path, until the program ends. It belongs to
 /// the thread that reads the command line; a file of that name that was added before is replaced.
 const TrainerFile& add_trainer_file(const std::string& name, TrainerFile file);
+
+/// The family that a user's file says, if one was added under this name; null: none.
+[[nodiscard]] const Family* own_family(std::string_view name);
+
+/// Trainers that shardbench stands in for (`profile`), and before them `own`: none.
+[[nodiscard]] std::span<const std::string_view> shardbench_profiles();
 
 /// Names of those that are built in, in the order of the alphabet.
 [[nodiscard]] std::span<const std::string_view> trainers_with_files();

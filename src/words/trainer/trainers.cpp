@@ -45,9 +45,9 @@ constexpr auto keys = std::to_array<LogKey>({
     {"ep", "expert parallel degree", true},
     {"vpp", "virtual pipeline stages of a rank", true},
     {"zero", "ZeRO stage", true},
-    {"distributed_optimizer", "Megatron-LM shards its optimizer: 0: no, 1: yes", true},
-    {"fsdp", "0: none, 1: Megatron-LM's, 2: PyTorch's", true},
-    {"fsdp_stage", "what Megatron-LM's FSDP shards, as a ZeRO stage", true},
+    {"distributed_optimizer", "the optimizer's state is sharded: 0: no, 1: yes", true},
+    {"fsdp", "0: none, 1: the trainer's own, 2: PyTorch's", true},
+    {"fsdp_stage", "what the trainer's own FSDP shards, as a ZeRO stage", true},
     {"grad_accum", "micro-batches of a train step", true},
     {"recompute", "0: none, 1: selective, 2: full", true},
     {"sequence_parallel", "0: no, 1: yes", true},
@@ -91,7 +91,7 @@ std::span<const Trainer> trainers() {
   static const auto all = [] {
     std::vector<Trainer> known;
     for (const std::string_view name : trainers_with_files())
-      known.push_back(trainer_file(name).about);
+      if (!trainer_file(name).patterns.empty()) known.push_back(trainer_file(name).about);
     return known;
   }();
   return all;

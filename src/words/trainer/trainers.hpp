@@ -63,7 +63,7 @@ struct Trainer {
   MemorySnapshot snapshot{};
   std::int64_t unprinted = 0;  ///< first train steps that it may leave out whatever is set
 };
-/// Those that are built in, in the order of the alphabet.
+/// Those that are built in and whose log is read, in the order of the alphabet.
 [[nodiscard]] std::span<const Trainer> trainers();
 /// As in capture.hpp: the section `log` of its file.
 [[nodiscard]] std::vector<std::string_view> log_patterns(std::string_view trainer);

@@ -32,7 +32,7 @@ void perturb_memory(Case& c, Random& random, std::uint64_t seed) {
   for (const auto constant : constants) {
     const double factor = drawn_factor(0.15, random, seed);
     c.family.memory.*constant *= factor;
-    c.family.least.*constant *= factor;
+    if (c.family.least) (*c.family.least).*constant *= factor;
   }
 }
 

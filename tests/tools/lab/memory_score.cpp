@@ -156,9 +156,9 @@ double off_by(const RecordedSweep& sweep, const ClusterSpec& cluster, const Fami
 
 void set(Family& family, const FittedConstant& constant, double value) {
   const bool shared =
-      !family.least.name.empty() && family.least.*constant.value == family.memory.*constant.value;
+      family.least && (*family.least).*constant.value == family.memory.*constant.value;
   family.memory.*constant.value = value;
-  if (shared) family.least.*constant.value = value;
+  if (shared) (*family.least).*constant.value = value;
 }
 
 }  // namespace

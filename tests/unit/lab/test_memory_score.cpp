@@ -154,7 +154,7 @@ TEST_CASE("a model is judged by constants that its own rows did not give") {
   }
   const auto blind = refit_memory(sweep, h100(), nanotron(), "large");
   CHECK(blind.memory.tp_retained_rows == 12);
-  CHECK(blind.least.tp_retained_rows == nanotron().least.tp_retained_rows);
+  CHECK(blind.least->tp_retained_rows == nanotron().least->tp_retained_rows);
   CHECK(refit_memory(sweep, h100(), nanotron(), "llama-3-8b").memory.tp_retained_rows == 40);
   const auto report = cross_validate_memory(sweep, h100(), nanotron());
   REQUIRE(report.models.size() == 2);

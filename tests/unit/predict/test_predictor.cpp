@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/predictor.hpp"
+#include "trainer/trainer_file.hpp"
 #include "unit/predict/points.hpp"
 #include "unit/sweep_fixture.hpp"
 
@@ -15,7 +16,7 @@ TEST_CASE("an unknown family is a fault that lists the known ones") {
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().kind == FaultKind::invalid_input);
   CHECK(found.error().what ==
-      "unknown family 'nemo'; there are: shardbench, nanotron, megatron, fsdp");
+      "unknown family 'nemo'; there are: megatron, nanotron, shardbench, fsdp");
   for (const auto& family : families())
     CHECK(find_family(family.name).value() == &family);
 }
@@ -24,6 +25,35 @@ TEST_CASE("a runner belongs to the family that its name begins with") {
   CHECK(family_of_runner("nanotron").name == "nanotron");
   CHECK(family_of_runner("shardbench-cuda").name == "shardbench");
   CHECK(family_of_runner("train.sh").name == "other");
+}
+
+TEST_CASE("a trainer's file of a user is a family by the file's name, for whoever names the file") {
+  const auto& own = *add_trainer_file("./mine.yaml",
+      read_trainer_file("title: Mine\nplanner:\n  like: megatron\n  logits_bytes: 40\n"))
+                         .family;
+  CHECK(find_family("./mine.yaml").value() == &own);
+  CHECK(&family_of_runner("./mine.yaml") == &own);
+  RunnerSpec runner;
+  runner.name = "mine";
+  runner.trainer.words = "./mine.yaml";
+  CHECK(&family_of(runner) == &own);
+  CHECK_FALSE(is_built_in(own));
+  CHECK(own.title == "Mine");
+  const Family& megatron = **find_family("megatron");
+  CHECK(own.memory.logits_bytes == 40);
+  CHECK(own.memory.overhead_bytes == megatron.memory.overhead_bytes);
+  CHECK(own.time.update_s == megatron.time.update_s);
+  const auto logits = [](const Family& family) {
+    Point point = point_of(1, 1, 1, 4096);
+    point.nodes = 1;
+    return Predictor(h100(), family).guess(small_model(), point).memory.estimate.total();
+  };
+  CHECK(logits(own) > logits(megatron));
+}
+
+TEST_CASE("questions that name no family are about the usual one of their hardware") {
+  CHECK(default_family(h100()).name == "megatron");
+  CHECK(default_family({}).name == "shardbench");
 }
 
 TEST_CASE("a sweep's profile gives shardbench the habits of its trainer") {

@@ -177,6 +177,53 @@ TEST_CASE("a start that never tells the model's shape is refused, unless models 
   CHECK_FALSE(start("  recipes: |\n    llama-1b: small\n", "@RECIPE@").start.rest.empty());
 }
 
+TEST_CASE("a family is like another one but for what its file says, in any order") {
+  const Family family = *read_trainer_file(
+      "planner_least:\n  norm_row_bytes: 1/4\nplanner:\n  split: by_cost\n  overhead_bytes: 0.5 "
+      "GiB\n"
+      "  flash_attention: false\n  like: megatron\n  vocab_multiple: 64\n  links_waits: 3\n")
+                             .family;
+  const Family megatron = *trainer_file("megatron").family;
+  CHECK(family.memory.split == StageSplit::by_cost);
+  CHECK(family.memory.overhead_bytes == 536870912);
+  CHECK_FALSE(family.memory.flash_attention);
+  CHECK(family.memory.vocab_multiple == 64);
+  CHECK(family.memory.logits_bytes == megatron.memory.logits_bytes);
+  CHECK(family.time.links.waits == 3);
+  // What it says is so at its best too, unless it says otherwise of that.
+  REQUIRE(family.least);
+  CHECK(family.least->overhead_bytes == 536870912);
+  CHECK(family.least->norm_row_bytes == 0.25);
+  CHECK(family.least->between_rows == megatron.least->between_rows);
+  // Nobody has measured what is like something that was measured, or asked for it by that name.
+  CHECK(family.name.empty());
+  CHECK(family.usual_on == UsualOn::nothing);
+  CHECK(read_trainer_file("planner:\n  like: nanotron\n").family->fitted_to == Family().fitted_to);
+}
+
+TEST_CASE("mistakes in a family name their line") {
+  const auto mistake = [](const std::string& lines, const std::string& expected) {
+    CAPTURE(lines);
+    CHECK_THROWS_WITH((void)read_trainer_file(lines), expected.c_str());
+  };
+  mistake(
+      "planner:\n  query_row: 3\n", "line 2: unknown key 'query_row', did you mean 'query_rows'?");
+  mistake("planner:\n  query_rows: many\n",
+      "line 2: expected a number, such as 2.5, 4/12 or 0.3 GiB, found 'many'");
+  mistake("planner:\n  query_rows: 1/0\n",
+      "line 2: expected a number, such as 2.5, 4/12 or 0.3 GiB, found '1/0'");
+  mistake("planner:\n  vocab_multiple: 0\n",
+      "line 2: expected a whole number from 1 to 1048576, found '0'");
+  mistake("planner:\n  arenas: yes\n", "line 2: expected true or false, found 'yes'");
+  mistake("planner:\n  split: odd\n", "line 2: expected even or by_cost, found 'odd'");
+  mistake("planner:\n  like: nobody\n", "line 2: no trainer 'nobody' has a section 'planner'");
+  mistake("planner:\n  like: picotron\n", "line 2: no trainer 'picotron' has a section 'planner'");
+  mistake("planner:\n- query_rows: 3\n", "line 2: expected a map");
+  mistake("planner_least:\n  query_rows: 3\n", "line 2: needs a section 'planner'");
+  CHECK(shardbench_profiles().size() == 4);
+  CHECK(shardbench_profiles().front() == "own");
+}
+
 TEST_CASE("double braces are single ones in what a trainer is told") {
   const LayoutWords words = read_trainer_file(
       "layout:\n  form: overrides\nwords:\n- tp: tp={tp}\n- with tp: note={{tp}}\n")

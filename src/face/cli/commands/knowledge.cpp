@@ -138,7 +138,7 @@ Result<std::vector<Known>> all_known(const Session& session) {
 
 std::string trainer_of(const KnowledgeSource& source) {
   std::string text = source.family;
-  if (!source.profile.empty() && source.profile != profile_words.front())
+  if (!source.profile.empty() && source.profile != own_profile)
     text += fmt::format(" ({})", source.profile);
   return source.version.empty() ? text : fmt::format("{} {}", text, source.version);
 }

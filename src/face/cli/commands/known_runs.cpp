@@ -135,8 +135,8 @@ Result<Knowledge> knowledge_of_table(
 /// A question names its family: that of a runner which is none of them has the formulas of
 /// shardbench, as family_of_runner() says.
 std::string family_name(const RunnerSpec& runner) {
-  const std::string name(family_of_runner(runner.known_as()).name);
-  return find_family(name) ? name : std::string(families().front().name);
+  const Family& family = family_of_runner(runner.known_as());
+  return (is_built_in(family) ? family : usual_family(UsualOn::cpus)).name;
 }
 
 }  // namespace
