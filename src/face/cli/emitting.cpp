@@ -258,6 +258,19 @@ Result<void> know_trainer(const std::string& name) {
   return {};
 }
 
+Result<const Family*> asked_family(const std::string& name) {
+  const bool is_named = std::any_of(families().begin(), families().end(),
+      [&](const Family& family) { return family.name == name; });
+  if (is_named || own_trainer_file(name).empty()) return find_family(name);
+  SHARDSWEEP_ASSIGN(TrainerFile file, load_trainer(name));
+  const TrainerFile& own = add_trainer_file(name, std::move(file));
+  if (own.family) return &*own.family;
+  return fault(FaultKind::invalid_input,
+      fmt::format("{} has no section 'planner': what its trainer keeps in memory, or 'like' with a "
+                  "trainer that keeps the same",
+          in_quotes(name)));
+}
+
 void declare_emit(Grammar& grammar) {
   TrainerOptions& own = grammar.options().trainer;
   Words trainers;
@@ -278,8 +291,9 @@ void declare_emit(Grammar& grammar) {
       .not_with("--emit");
   grammar
       .option("--for", own.log, "TRAINER",
-          "With --from-args: whose flags, a trainer or its file. Default: the sweep's trainer, or "
-          "megatron.")
+          fmt::format("With --from-args: whose flags, a trainer or its file. Default: the sweep's "
+                      "trainer, or {}.",
+              usual_family(UsualOn::gpus).words))
       .one_of_or_own_trainer(trainers)
       .only_with("--from-args");
   grammar

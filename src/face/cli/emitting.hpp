@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cli/session.hpp"
+#include "predict/family.hpp"
 #include "trainer/point_words.hpp"
 
 #include <shardsweep/point.hpp>
@@ -26,6 +27,9 @@ class Grammar;
 /// Reads a trainer's file of the user, which is known by its name from then on; other names are
 /// those of trainers that are built in.
 [[nodiscard]] Result<void> know_trainer(const std::string& name);
+
+/// Of --family: one that is built in, or that of a trainer's file of the user.
+[[nodiscard]] Result<const Family*> asked_family(const std::string& name);
 
 /// --emit, --from-args, --for and --gpus.
 void declare_emit(Grammar& grammar);

@@ -34,7 +34,7 @@ constexpr std::size_t longest_configuration = std::size_t{1} << 20;
 std::string words_of(const Session& session, std::string_view runner) {
   if (!session.options.trainer.log.empty()) return session.options.trainer.log;
   const bool tells = layout_words_of(runner).form != WordsForm::none;
-  return tells ? std::string(runner) : "megatron";
+  return tells ? std::string(runner) : usual_family(UsualOn::gpus).words;
 }
 
 Result<TrainerLayout> present_layout(

@@ -5,6 +5,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/version.hpp"
+#include "predict/family.hpp"
 #include "show/table_view.hpp"
 #include "text/nearest.hpp"
 #include "text/pieces.hpp"
@@ -448,8 +449,10 @@ void Grammar::versions() {
       .with_default();
 }
 void Grammar::family(const std::string& help) {
-  option("--family", options_.asked.family, "FAMILY", help)
-      .offers({"shardbench", "nanotron", "megatron", "fsdp"});
+  Words names;
+  for (const Family& family : families())
+    names.push_back(family.name);
+  option("--family", options_.asked.family, "FAMILY", help).offers(std::move(names));
 }
 
 Result<double> share_in_option(std::string_view text, std::string_view option) {

@@ -2,7 +2,7 @@
 const presets = JSON.parse(textOf('presets'));
 const first = {
   model: 'llama-3-8b', cluster: 'h100-8x', gpus: 64, seq_len: 4096, batch_tokens: '4Mi', dtype: 'bf16',
-  family: 'megatron', locks: {}, layout: '', trainer: 'megatron', numbers: null, rates: null,
+  family: '', locks: {}, layout: '', trainer: '', numbers: null, rates: null,
 };
 let state = structuredClone(first);
 let vocabulary = null;
@@ -53,6 +53,8 @@ for (const one of presets.learnt) {
     presets.models[other ? `${model.name} of ${one.name}` : model.name] = model;
   }
 }
+/** The trainer in whose words layouts of a family are written; empty: none. */
+const wordsOf = (name) => vocabulary.families.find((one) => one.name === name).words;
 /** A page of one's own measurements begins with what was measured fastest. */
 function firstMeasured() {
   const one = presets.learnt[0];
@@ -246,7 +248,7 @@ function makeForm() {
     element('div', {className: 'wide'}, labelled('Trainer', choice('family', vocabulary.families.map((one) => one.name), state.family, (name) => {
       state.family = name;
       // Its flags are in its own words, unless somebody chooses others.
-      const own = vocabulary.families.find((one) => one.name === name).words;
+      const own = wordsOf(name);
       if (own) $('#trainer').value = state.trainer = own;
       changed();
     }))),
@@ -567,7 +569,8 @@ async function start() {
   quick.ask('vocabulary', {ask: ['vocabulary']}, (answer) => {
     if (!answer.vocabulary) return say('#wrong', answer.error);
     vocabulary = answer.vocabulary;
-    Object.assign(first, firstMeasured());
+    const usual = vocabulary.usual_family;
+    Object.assign(first, {family: usual, trainer: wordsOf(usual)}, firstMeasured());
     state = stateOfLink();
     makeForm();
     useButtons();

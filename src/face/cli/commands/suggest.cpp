@@ -2,6 +2,7 @@
 // suggest: a layout before anything has run.
 #include "cli/command.hpp"
 #include "cli/commands/known_runs.hpp"
+#include "cli/emitting.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "explore/question.hpp"
@@ -202,7 +203,7 @@ Result<SuggestRequest> request_of(const Session& session) {
   SHARDSWEEP_ASSIGN(const SweepSpec sweep, asked(session, specs));
   SHARDSWEEP_ASSIGN(const auto family, family_asked(session, specs, sweep.cluster));
   SuggestRequest request;
-  SHARDSWEEP_ASSIGN(request.family, find_family(family));
+  SHARDSWEEP_ASSIGN(request.family, asked_family(family));
   request.model = sweep.models.at(0);
   request.cluster = sweep.cluster;
   request.seq_len = static_cast<std::int32_t>(constant(sweep, "seq_len"));
@@ -309,7 +310,10 @@ extern const Command command_suggest{.name = "suggest",
               "Show the three steps behind the answer, and rules of thumb.");
           grammar.option("--write", options.out, "FILE",
               "Write a sweep file of these layouts and their neighbours.");
-          grammar.family("Family of the trainer. Default: megatron, or shardbench without GPUs.");
+          grammar.family(fmt::format(
+              "Family of the trainer, or a trainer's file of yours (./mine.yaml). Default: {}, or "
+              "{} without GPUs.",
+              usual_family(UsualOn::gpus).name, usual_family(UsualOn::cpus).name));
           grammar.format();
         },
     .run = run_suggest};
