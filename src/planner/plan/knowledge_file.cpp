@@ -8,6 +8,7 @@
 #include "text/characters.hpp"
 #include "text/checked_line.hpp"
 #include "text/content_hash.hpp"
+#include "trainer/trainer_file.hpp"
 
 #include <shardsweep/axis_table.hpp>
 

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/layout_judge.hpp"
+
+#include "plan/feasibility.hpp"
+#include "text/numbers.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/point_words.hpp"
+#include "trainer/trainer_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace shardsweep {
+namespace {
+
+/// What the largest part of a step is, and what would make it smaller.
+struct StepLimit {
+  std::string_view part;
+  std::string_view what;
+  std::string_view remedy;
+};
+
+StepLimit limit_of(std::string_view part, const Layout& layout) {
+  if (part == "compute" && layout.recompute == Recompute::none) return {part, "is computation", ""};
+  if (part == "tp" && layout.tp == 1) {
+    return layout.ep > 1 ? StepLimit{part, "waits for the expert all-to-all", "Use less ep."}
+                         : StepLimit{part, "waits for what attention exchanges", "Use less cp."};
+  }
+  constexpr std::array<StepLimit, 8> limits{{
+      {"compute", "is computation, recomputation included", "Less recomputation would be faster."},
+      {"memory", "waits for device memory", "A larger micro_batch helps."},
+      {"launch", "waits for kernel launches", "A larger micro_batch helps."},
+      {"tp", "waits for tensor-parallel transfers", "Less tp helps, with pp or ZeRO for memory."},
+      {"pp", "waits for transfers between stages", "Less pp helps."},
+      {"bubble", "is the pipeline's bubble", "Less pp helps, or more micro-batches per step."},
+      {"dp", "waits for data-parallel transfers",
+          "More grad_accum helps, a lower ZeRO stage, or less dp."},
+      {"update", "is the optimizer", "More tokens per step help, or ZeRO."},
+  }};
+  const auto* const found = std::find_if(
+      limits.begin(), limits.end(), [&](const StepLimit& one) { return one.part == part; });
+  return found == limits.end() ? StepLimit{part, part, ""} : *found;
+}
+
+std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (std::int64_t value = 1; value <= std::min(of, most); ++value)
+    if (of % value == 0) values.push_back(value);
+  return values;
+}
+
+}  // namespace
+
+Predictor predictor_of(const SuggestRequest& request) {
+  return request.learnt ? request.learnt->predictor : Predictor(request.cluster, *request.family);
+}
+
+Result<JudgedLayouts> LayoutJudge::make() {
+  SHARDSWEEP_TRY(check());
+  SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), {}, nullptr, nullptr));
+  JudgedLayouts found;
+  plan_size_ = plan.trials.size();
+  found.left_out_by_constraint = plan.left_out_by_constraint;
+  found.why_left_out = why_nothing_runs(plan);
+  std::string why_refused;
+  std::optional<MemoryEstimate> least;  // of those that are too large, as their trainer is used
+  for (const auto& trial : plan.trials) {
+    if (is_no_plan(trial.point.layout)) continue;
+    ++found.judged;
+    SuggestedLayout layout{.point = trial.point,
+        .guess = predictor_.guess(request_.model, trial.point),
+        .tokens_per_s_per_gpu = 0,
+        .mfu = 0,
+        .limit = {}};
+    hold_against_runs(layout);
+    if (layout.guess.memory.fit != Fit::fits)
+      unfitting_.emplace_back(layout.guess.step_s, trial.point);
+    if (layout.guess.memory.fit == Fit::never) {
+      const auto bound = predictor_.least_memory(request_.model, trial.point);
+      if (!least || bound.total() < least->total()) least = bound;
+      continue;
+    }
+    if (const auto& refusal = refusal_of(trial.point); !refusal.empty()) {
+      --found.judged;
+      ++found.left_out_by_constraint["trainer"];
+      if (why_refused.empty()) why_refused = refusal;
+      continue;
+    }
+    describe(layout);
+    auto& list = layout.guess.memory.fit == Fit::fits ? found.fitting : found.doubtful;
+    list.push_back(std::move(layout));
+  }
+  if (found.fitting.empty() && found.doubtful.empty()) {
+    if (least) found.why_left_out = too_large(*least, request_.cluster);
+    if (!why_refused.empty()) found.why_left_out = why_refused;
+  }
+  for (auto* list : {&found.fitting, &found.doubtful}) {
+    std::stable_sort(list->begin(), list->end(),
+        [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
+  }
+  return found;
+}
+
+Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
+  constexpr std::size_t most = 100;
+  std::optional<SuggestedLayout> best;
+  if (locks("offload")) return best;
+  SHARDSWEEP_TRY(add_left_out());
+  const auto& offload = *find_axis("offload");
+  std::vector<std::pair<double, Point>> shorter;
+  for (const auto& [without, at] : unfitting_) {
+    if (without >= step_s) continue;
+    for (auto value = offload.minimum + 1; value <= offload.maximum; ++value) {
+      Point point = at;
+      offload.set(point, value);
+      if (!refusal_of(point).empty()) continue;
+      const auto guess = predictor_.guess(request_.model, point);
+      if (guess.memory.fit == Fit::fits && guess.step_s < step_s)
+        shorter.emplace_back(guess.step_s, point);
+    }
+  }
+  std::stable_sort(shorter.begin(), shorter.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  if (shorter.size() > most) shorter.resize(most);
+  if (shorter.empty()) return best;
+  SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep_of(shorter), {}, nullptr, nullptr));
+  for (const auto& trial : plan.trials) {
+    if (!refusal_of(trial.point).empty()) continue;
+    SuggestedLayout layout{.point = trial.point,
+        .guess = predictor_.guess(request_.model, trial.point),
+        .tokens_per_s_per_gpu = 0,
+        .mfu = 0,
+        .limit = {}};
+    describe(layout);
+    if (!best || layout.guess.step_s < best->guess.step_s) best = std::move(layout);
+  }
+  return best;
+}
+
+std::vector<std::int64_t> LayoutJudge::worth_a_thought(const AxisInfo& axis) const {
+  constexpr std::int64_t most_tp = 64;
+  constexpr std::int64_t most_samples = 16;
+  constexpr std::int64_t most_virtual_stages = 8;
+  constexpr std::int32_t shortest_share = 2 << 10;  // of a sample
+  // Over more than two nodes tp waits for its links.
+  const std::int64_t near = 2 * std::int64_t{request_.cluster.gpus_per_node};
+  const std::int64_t gpus = request_.gpus;
+  if (axis.name == "tp") return divisors(std::gcd(gpus, near), most_tp);
+  if (axis.name == "pp") return divisors(gpus, request_.model.layers);
+  if (axis.name == "vpp" && !has_virtual_stages()) return {};
+  if (axis.name == "vpp") return divisors(request_.model.layers, most_virtual_stages);
+  if (axis.name == "cp") return divisors(gpus, request_.seq_len / shortest_share);
+  if (axis.name == "ep" && request_.model.experts == 0) return {};
+  if (axis.name == "ep") return divisors(std::gcd(gpus, request_.model.experts), gpus);
+  if (axis.name == "micro_batch")
+    return divisors(request_.global_batch_tokens / request_.seq_len, most_samples);
+  // Experts whole, or split as all else is: what lies between is seldom better.
+  if (axis.name == "expert_tp" && request_.model.experts > 0) return {0, 1};
+  if (axis.name == "expert_tp") return {};
+  if (axis.name == "recompute") return recompute_worth_a_thought();
+  // tell_stages() says how many; without it a pipeline is even.
+  if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {0};
+  std::vector<std::int64_t> all;
+  for (auto value = axis.minimum; value <= axis.maximum; ++value)
+    all.push_back(value);
+  return all;
+}
+
+const AxisValues* LayoutJudge::lock_of(const AxisInfo& axis) const {
+  const auto found = std::find_if(request_.locks.begin(), request_.locks.end(),
+      [&](const AxisValues& lock) { return lock.axis == &axis; });
+  return found == request_.locks.end() ? nullptr : &*found;
+}
+
+bool LayoutJudge::locks(std::string_view name) const {
+  return lock_of(*find_axis(name)) != nullptr;
+}
+
+/// Virtual stages without a pipeline start in no trainer, and tp without its rows saves
+/// neither memory nor time: no plan, unless somebody asks for it.
+bool LayoutJudge::is_no_plan(const Layout& at) const {
+  if (at.vpp > 1 && at.pp == 1) return true;
+  return at.tp > 1 && !at.sequence_parallel && !locks("sequence_parallel");
+}
+
+/// Reason why the trainer has no words for a layout or does not start it; empty: it runs it.
+const std::string& LayoutJudge::refusal_of(const Point& point) {
+  static const std::string none;
+  if (request_.family->words.empty()) return none;
+  const auto& wordless = words_missing(point);
+  return wordless.empty() ? rule_broken(point) : wordless;
+}
+
+/// Words are of axes and of what they are combined with, not of how large a size is: asked once
+/// for each combination, since writing a configuration costs more than predicting a hundred.
+const std::string& LayoutJudge::words_missing(Point point) {
+  std::vector<std::int64_t> form;
+  point.layout.micro_batch = point.layout.grad_accum = 1;
+  for (const auto& axis : axes()) {
+    const auto value = axis.get(point);
+    const bool is_size = axis.kind == AxisKind::integer && axis.name != "zero";
+    form.push_back(is_size ? std::min(value, axis.minimum + 1) : value);
+  }
+  const auto [known, is_new] = words_.try_emplace(std::move(form));
+  if (is_new) {
+    const auto written =
+        configuration_of(request_.family->words, layout_of_point(point, request_.model));
+    if (!written) known->second = written.error().what;
+  }
+  return known->second;
+}
+
+/// Asked once for the same values of the axes that rules name.
+const std::string& LayoutJudge::rule_broken(const Point& point) {
+  std::vector<std::int64_t> values;
+  for (const auto& axis : axes()) {
+    for (const auto& rule : trainer_file(request_.family->words).rules) {
+      if (rule.when.find(axis.name) == std::string::npos) continue;
+      values.push_back(axis.get(point));
+      break;
+    }
+  }
+  const auto [known, is_new] = rules_.try_emplace(std::move(values));
+  if (is_new) known->second = rule_against_point(request_.family->words, point, request_.model);
+  return known->second;
+}
+
+bool LayoutJudge::has_virtual_stages() const {
+  const auto trainer = request_.family->words;
+  if (trainer.empty()) return true;
+  Point point = world_of(request_);
+  point.layout.pp = point.layout.vpp = 2;
+  return configuration_of(trainer, layout_of_point(point, request_.model)).has_value();
+}
+
+Result<void> LayoutJudge::check() const {
+  if (const auto kind = request_.model.unpredicted(); !kind.empty())
+    return fault(FaultKind::invalid_input,
+        fmt::format("{} ({}) has {}, whose time and memory are not predicted. A sweep can "
+                    "measure its layouts: shardsweep new.",
+            request_.model.name, parameters_sentence(request_.model), kind));
+  const auto tokens = request_.global_batch_tokens;
+  if (tokens % request_.seq_len == 0) return {};
+  const auto samples = std::max<std::int64_t>(1, tokens / request_.seq_len);
+  return fault(FaultKind::invalid_input,
+      fmt::format("a global batch of {} tokens is not a multiple of seq_len {}; use {} or {}",
+          grouped(tokens), request_.seq_len, grouped(samples * request_.seq_len),
+          grouped((samples + 1) * request_.seq_len)));
+}
+
+/// Modules for models with experts alone: of a dense one whole layers cost as little.
+std::vector<std::int64_t> LayoutJudge::recompute_worth_a_thought() const {
+  std::vector<std::int64_t> values{0, 1, 2};
+  if (request_.model.experts == 0) return values;
+  for (const std::string_view word : {"layernorm+moe_act", "moe"})
+    values.push_back(
+        std::find(recompute_words.begin(), recompute_words.end(), word) - recompute_words.begin());
+  return values;
+}
+
+/// How the GPUs are divided, and what depends on that: the rows that can start and are a
+/// plan. The product of these axes alone would be a hundred times as large, if a model has
+/// experts and a sample is long. No axes: dp is locked, or no row can start, for a reason
+/// that the plan tells.
+ZipGroup LayoutJudge::split_rows() const {
+  constexpr std::array<std::string_view, 10> names{"tp", "pp", "vpp", "cp", "ep", "expert_tp",
+      "zero", "sequence_parallel", "first_stage_layers", "last_stage_layers"};
+  if (locks("dp")) return {};
+  Point point = world_of(request_);
+  for (const auto& lock : request_.locks)
+    lock.axis->set(point, lock.values.front());
+  ZipGroup rows;
+  std::vector<std::vector<std::int64_t>> choices;
+  for (const auto name : names) {
+    const auto& axis = *find_axis(name);
+    auto values = worth_a_thought(axis);
+    if (lock_of(axis) != nullptr || values.empty()) continue;
+    rows.axes.push_back({&axis, false, {}});
+    choices.push_back(std::move(values));
+  }
+  add_rows(choices, 0, point, rows);
+  return rows.axes.empty() || rows.axes.front().values.empty() ? ZipGroup{} : rows;
+}
+
+/// Of a trainer that shares layers out evenly, unless the first and the last stage are told
+/// theirs: with the embedding and the head these have fewer than the others.
+void LayoutJudge::tell_stages(Layout& layout) const {
+  if (locks("first_stage_layers") || locks("last_stage_layers")) return;
+  const auto told = told_stages(request_, layout.pp);
+  layout.first_stage_layers = told.first;
+  layout.last_stage_layers = told.last;
+}
+
+void LayoutJudge::add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at,
+    Point& point, ZipGroup& rows) const {
+  if (at < choices.size()) {
+    for (const auto value : choices[at]) {
+      rows.axes[at].axis->set(point, value);
+      add_rows(choices, at + 1, point, rows);
+    }
+    return;
+  }
+  auto& is = point.layout;
+  tell_stages(is);
+  const auto split = std::int64_t{is.tp} * is.pp;
+  // Where no tp splits the rest, whole experts are no other layout.
+  const bool said_twice = is.expert_tp == is.tp && !locks("expert_tp");
+  const auto experts =
+      is.expert_tp > 0 ? std::int64_t{is.ep} * is.expert_tp : std::int64_t{is.ep} * is.tp;
+  const bool cut_evenly =
+      is.vpp == 1 || request_.model.layers % (std::int64_t{is.pp} * is.vpp) == 0;
+  if (!cut_evenly || request_.gpus % (split * is.cp) != 0 || request_.gpus / is.pp % experts != 0 ||
+      is_no_plan(is) || said_twice)
+    return;
+  for (auto& axis : rows.axes)
+    axis.values.push_back(axis.axis->get(point));
+}
+
+/// A plan leaves out what certainly does not fit, which a part in the host's memory may mend.
+/// Of very many layouts that would take as long as the answer itself.
+Result<void> LayoutJudge::add_left_out() {
+  constexpr std::size_t few = 20'000;
+  if (plan_size_ > few) return {};
+  auto open = sweep();
+  open.cluster.memory_bytes = 0;
+  SHARDSWEEP_ASSIGN(const auto plan, make_plan(open, {}, nullptr, nullptr));
+  unfitting_.clear();
+  for (const auto& trial : plan.trials) {
+    if (is_no_plan(trial.point.layout)) continue;
+    const auto guess = predictor_.guess(request_.model, trial.point);
+    if (guess.memory.fit != Fit::fits) unfitting_.emplace_back(guess.step_s, trial.point);
+  }
+  return {};
+}
+
+SweepSpec LayoutJudge::without_axes() const {
+  SweepSpec sweep;
+  sweep.name = "suggest";
+  sweep.cluster = request_.cluster;
+  sweep.models = {request_.model};
+  sweep.runner.name = std::string(request_.family->name);
+  sweep.global_batch_tokens = request_.global_batch_tokens;
+  sweep.policy.max_stored_left_out = 0;
+  const auto constant = [&](std::string_view name, std::int64_t value) {
+    sweep.constants.push_back({find_axis(name), false, {value}});
+  };
+  constant(
+      request_.nodes > 0 ? "nodes" : "gpus", request_.nodes > 0 ? request_.nodes : request_.gpus);
+  constant("seq_len", request_.seq_len);
+  constant("dtype", static_cast<std::int64_t>(dtype_of(request_)));
+  return sweep;
+}
+
+/// These layouts alone.
+SweepSpec LayoutJudge::sweep_of(const std::vector<std::pair<double, Point>>& layouts) const {
+  SweepSpec sweep = without_axes();
+  ZipGroup rows;
+  for (const auto& axis : axes()) {
+    if (!axis.of_layout()) continue;
+    rows.axes.push_back({&axis, false, {}});
+    for (const auto& [step_s, point] : layouts)
+      rows.axes.back().values.push_back(axis.get(point));
+  }
+  sweep.zips.push_back(std::move(rows));
+  return sweep;
+}
+
+/// Every layout worth a thought.
+SweepSpec LayoutJudge::sweep() const {
+  SweepSpec sweep = without_axes();
+  auto rows = split_rows();
+  const auto is_in_rows = [&](const AxisInfo& axis) {
+    return std::any_of(rows.axes.begin(), rows.axes.end(),
+        [&](const AxisValues& one) { return one.axis == &axis; });
+  };
+  for (const auto* axis : axes_with<AxisUse::suggested>) {
+    if (axis->allows_auto || lock_of(*axis) != nullptr || is_in_rows(*axis)) continue;
+    if (auto values = worth_a_thought(*axis); !values.empty())
+      sweep.axes.push_back({axis, false, std::move(values)});
+  }
+  if (!rows.axes.empty()) sweep.zips.push_back(std::move(rows));
+  for (const auto* axis : axes_with<AxisUse::suggested>) {
+    if (axis->allows_auto && lock_of(*axis) == nullptr) sweep.axes.push_back({axis, true, {}});
+  }
+  sweep.constants.insert(sweep.constants.begin(), request_.locks.begin(), request_.locks.end());
+  return sweep;
+}
+
+/// What has run fits, and what ran out of memory does not, whatever the bounds say.
+void LayoutJudge::hold_against_runs(SuggestedLayout& layout) const {
+  if (!request_.learnt) return;
+  const auto* const measured = request_.learnt->of(request_.model, layout.point);
+  if (measured == nullptr) return;
+  layout.measured = std::shared_ptr<const MeasuredLayout>(request_.learnt, measured);
+  layout.guess.memory.fit =
+      measured->seen.outcome == Outcome::completed ? Fit::fits : Fit::doubtful;
+}
+
+void LayoutJudge::describe(SuggestedLayout& layout) const {
+  const auto& time = layout.guess.time;
+  if (!time.nominal) {
+    layout.tokens_per_s_per_gpu = speed_of(layout.guess.step_s, layout.point);
+    const auto& peak = request_.cluster.peak(layout.point.dtype);
+    layout.mfu = layout.tokens_per_s_per_gpu * flops_per_token(request_.model, request_.seq_len) /
+        peak.value_or(0);
+  }
+  // What computes is not waiting; it limits only where nothing else weighs much.
+  constexpr double much = 0.1;
+  const auto parts = step_parts();
+  const auto& largest = *std::max_element(parts.begin() + 1, parts.end(),
+      [&](const auto& a, const auto& b) { return time.*a.seconds < time.*b.seconds; });
+  const auto& part = time.*largest.seconds > much * time.step_s ? largest : parts.front();
+  const auto limit = limit_of(part.name, layout.point.layout);
+  layout.limit =
+      fmt::format("{:.0f} % of the step {}.", 100 * time.*part.seconds / time.step_s, limit.what);
+  layout.remedy = limit.remedy;
+  layout.computes = time.*parts.front().seconds / time.step_s;
+  layout.waits = part.name != parts.front().name;
+}
+
+}  // namespace shardsweep

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts that a question of `suggest` may be answered with: the question becomes a sweep of all
+// degrees that divide, which make_plan() judges as it judges a user's.
+#pragma once
+
+#include "plan/plan.hpp"
+#include "plan/suggest.hpp"
+#include "predict/predictor.hpp"
+
+#include <shardsweep/axis_table.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace shardsweep {
+
+/// By what was measured, if the question brings that.
+[[nodiscard]] Predictor predictor_of(const SuggestRequest& request);
+
+/// The request as a sweep, and its plan's trials with what is predicted of them.
+class LayoutJudge {
+ public:
+  explicit LayoutJudge(const SuggestRequest& request)
+      : request_(request), predictor_(predictor_of(request)) {}
+
+  Result<JudgedLayouts> make();
+  /// Of what make() has found not to fit surely: the fastest that does with a part in the host's
+  /// memory, if its step is shorter. Transfers make no step shorter, so others can't be.
+  Result<std::optional<SuggestedLayout>> offloaded(double step_s);
+  /// Values of a suggested axis; none: it stays at its default.
+  [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const;
+
+ private:
+  [[nodiscard]] const AxisValues* lock_of(const AxisInfo& axis) const;
+  [[nodiscard]] bool locks(std::string_view name) const;
+  [[nodiscard]] bool is_no_plan(const Layout& at) const;
+  [[nodiscard]] const std::string& refusal_of(const Point& point);
+  [[nodiscard]] const std::string& words_missing(Point point);
+  [[nodiscard]] const std::string& rule_broken(const Point& point);
+  [[nodiscard]] bool has_virtual_stages() const;
+  [[nodiscard]] Result<void> check() const;
+  [[nodiscard]] std::vector<std::int64_t> recompute_worth_a_thought() const;
+  [[nodiscard]] ZipGroup split_rows() const;
+  void tell_stages(Layout& layout) const;
+  void add_rows(const std::vector<std::vector<std::int64_t>>& choices, std::size_t at, Point& point,
+      ZipGroup& rows) const;
+  Result<void> add_left_out();
+  [[nodiscard]] SweepSpec without_axes() const;
+  [[nodiscard]] SweepSpec sweep_of(const std::vector<std::pair<double, Point>>& layouts) const;
+  [[nodiscard]] SweepSpec sweep() const;
+  void hold_against_runs(SuggestedLayout& layout) const;
+  void describe(SuggestedLayout& layout) const;
+
+  const SuggestRequest& request_;
+  Predictor predictor_;
+  std::size_t plan_size_ = 0;
+  std::vector<std::pair<double, Point>> unfitting_;         ///< with the seconds of a step
+  std::map<std::vector<std::int64_t>, std::string> words_;  ///< by kinds of values of all axes
+  std::map<std::vector<std::int64_t>, std::string> rules_;  ///< by values of the axes they name
+};
+
+}  // namespace shardsweep
