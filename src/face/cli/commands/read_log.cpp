@@ -178,6 +178,30 @@ void say_resolution(const LogMeasurement& found) {
       200 * found.resolution));
 }
 
+/// "train.log:124: " of the first line with such a quote; empty if none has it as it stands.
+std::string place_of(const std::vector<std::string>& files, std::string_view quote) {
+  constexpr std::size_t telling = 60;
+  const std::string_view words = quote.substr(0, std::min(quote.find(" … "), telling));
+  for (const std::string& file : files) {
+    std::int64_t line = 0;
+    std::int64_t found = 0;
+    const auto read = each_log_line(file, [&](std::string_view text) {
+      ++line;
+      if (found == 0 && text.find(words) != std::string_view::npos) found = line;
+    });
+    if (read && found > 0) return fmt::format("{}:{}: ", file, found);
+  }
+  return "";
+}
+
+/// What to do about a cause that has no remedy of its own.
+std::string_view next_step(const LogFinding& finding) {
+  if (!finding.remedy.empty()) return finding.remedy;
+  if (finding.strength == Strength::hint)
+    return "read what stands around this line, and logs of other ranks: it does not say why";
+  return finding.unknown.empty() ? "" : "read the traceback that ends with this line";
+}
+
 /// Verdict of the ends of the logs on a run that failed: its outcome, whose fault it was, the line
 /// and what to do. Empty: no error was found, or in a run that was `measured` no more than a hint.
 std::string failure_in(const std::vector<std::string>& files, bool measured) {
@@ -187,10 +211,13 @@ std::string failure_in(const std::vector<std::string>& files, bool measured) {
   const auto finding = find_cause(text, {});
   if (!finding || (measured && finding->strength == Strength::hint)) return "";
   std::string told = fmt::format("the run failed: {}", name(finding->outcome));
-  told += fmt::format(" ({}; fault of the {})",
-      finding->rule.empty() ? finding->unknown : finding->rule, word_of(finding->whose));
-  told += "\n  " + finding->line;
-  if (!finding->remedy.empty()) told += "\n  next: " + finding->remedy;
+  told +=
+      fmt::format(" ({}; {} of the {})", finding->rule.empty() ? finding->unknown : finding->rule,
+          finding->strength == Strength::hint ? "most likely a fault" : "fault",
+          word_of(finding->whose));
+  told += "\n  " + place_of(files, finding->line) + finding->line;
+  if (const auto next = next_step(*finding); !next.empty())
+    told += fmt::format("\n  next: {}", next);
   return told;
 }
 
