@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/layout_judge.hpp"
 
+#include "plan/card.hpp"
 #include "plan/feasibility.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"

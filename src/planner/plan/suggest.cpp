@@ -11,6 +11,8 @@
 #include "sweep/layout_text.hpp"
 #include "text/numbers.hpp"
 #include "text/units.hpp"
+#include "trainer/configuration.hpp"
+#include "trainer/point_words.hpp"
 
 #include <shardsweep/axis_table.hpp>
 
