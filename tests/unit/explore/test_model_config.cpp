@@ -353,7 +353,7 @@ TEST_CASE("experts of a narrower row count as narrower ones, and its two product
   CHECK(narrow.shared_width() == 5376 + 1024);
   // Of two layers: experts of a quarter, and 4096 x 1024 to the narrow row and back.
   CHECK(parameters(plain) - parameters(narrow) ==
-      2 * (512 * 2 * (4096 - 1024) * std::int64_t{2688} - 2 * 4096 * 1024));
+      std::int64_t{2} * (512L * 2 * (4096 - 1024) * 2688 - 2L * 4096 * 1024));
 }
 
 TEST_CASE("Python's words for no number; embeddings narrower than the layers; words of a class") {

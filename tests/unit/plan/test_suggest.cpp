@@ -90,7 +90,8 @@ TEST_CASE("no value that is tried beats the suggestion if somebody holds it") {
     REQUIRE(best);
     const auto* axis = find_axis(tried.at(below(tried.size())));
     const auto most = std::min<std::int64_t>(axis->maximum, 16) - axis->minimum + 1;
-    const auto value = axis->minimum + static_cast<std::int64_t>(below(most));
+    const auto value =
+        axis->minimum + static_cast<std::int64_t>(below(static_cast<std::size_t>(most)));
     asked.locks.push_back({axis, false, {value}});
     const auto its = judge_layouts(asked);
     REQUIRE(its);

@@ -112,6 +112,8 @@ TEST_CASE("a file that can't be read names the line") {
 
 }  // namespace shardsweep
 
+using namespace shardsweep;
+
 TEST_CASE("sections of a layout's words are read, and name their mistakes") {
   const TrainerFile file = read_trainer_file(
       "layout:\n  form: yaml\nwords:\n- tp: parallel.tp={tp}\n"
