@@ -161,7 +161,7 @@ struct TrainerSpec {
   }
 };
 
-/// What shardbench does where layouts leave it open (runner/README.md): no trainer's way.
+/// Profile of a shardbench without any trainer's habits (runner/README.md).
 inline constexpr std::string_view own_profile = "own";
 
 /// What a sweep keeps of the tree that its programs are in.

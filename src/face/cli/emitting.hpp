@@ -28,7 +28,7 @@ class Grammar;
 /// those of trainers that are built in.
 [[nodiscard]] Result<void> know_trainer(const std::string& name);
 
-/// Of --family: one that is built in, or that of a trainer's file of the user.
+/// Family that --family names: one that is built in, or that of a trainer's file of the user.
 [[nodiscard]] Result<const Family*> asked_family(const std::string& name);
 
 /// --emit, --from-args, --for and --gpus.

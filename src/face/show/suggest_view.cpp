@@ -128,7 +128,7 @@ std::string untried_text(const SuggestRequest& request) {
   return fmt::format("Not tried: other values of {}. --lock AXIS=VALUE tries one.", names);
 }
 
-/// What offload would give, which is tried for no answer; a line, or nothing.
+/// Line on what offload would give, which no answer tries; empty if that is nothing.
 std::string offloaded_text(const Suggestion& suggestion) {
   if (!suggestion.offloaded) return "";
   const auto& with = *suggestion.offloaded;

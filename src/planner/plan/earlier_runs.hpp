@@ -41,7 +41,7 @@ class EarlierRuns {
   static constexpr std::size_t most = 1000;
 
   EarlierRuns() = default;
-  /// Those in one of these dtypes alone: kernels of another one have errors of their own.
+  /// Keeps runs in one of these dtypes alone: kernels of another one have errors of their own.
   explicit EarlierRuns(std::set<Dtype> dtypes) : dtypes_(std::move(dtypes)) {}
 
   /// Of a sweep of this database.

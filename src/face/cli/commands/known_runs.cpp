@@ -95,7 +95,7 @@ std::int32_t place_of(std::vector<ModelSpec>& models, const ModelSpec& model) {
   return place;
 }
 
-/// Of an imported table, which has no sweep file: from the columns of its trials.
+/// Knowledge of an imported table, which has no sweep file: from the columns of its trials.
 Result<Knowledge> knowledge_of_table(
     const Session& session, Reader& reader, const std::string& name, std::size_t most) {
   SHARDSWEEP_ASSIGN(const auto facts, reader.facts({.names = {name}}));

@@ -194,7 +194,7 @@ std::string place_of(const std::vector<std::string>& files, std::string_view quo
   return "";
 }
 
-/// What to do about a cause that has no remedy of its own.
+/// Remedy of a cause; one for its kind if it has none.
 std::string_view next_step(const LogFinding& finding) {
   if (!finding.remedy.empty()) return finding.remedy;
   if (finding.strength == Strength::hint)
