@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// One cell's search: which of its points most likely beats the best so far, and whether it is
-// worth going on. The model, with ln for the natural logarithm and i, j for layouts:
+// One cell's search: which point's run is worth most per second, and whether to go on. A cell is
+// one model on so many GPUs, a point one layout of it; R&W is Rasmussen and Williams, Gaussian
+// Processes for Machine Learning, 2006. All logarithms are natural but for log2.
 //
-// Speed (residuals.hpp, speed_belief.hpp). The error e_i = ln(measured_i / predicted_i) is a
-// Gaussian process of mean 0 with the covariance (Rasmussen and Williams 2006, chapters 2, 4, 5)
-//   k_ij = s^2 [ sum_p c_p^2 a_ip a_jp + c_cell^2 + c_own^2 exp(-|x_i - x_j|^2 / 2)
+// Speed (residuals.hpp, speed_belief.hpp). e_i = ln(measured / predicted tokens per second and
+// GPU) of layout i is a Gaussian process of mean 0 with the kernel
+//   k_ij = s^2 [ sum_p l_p^2 c_p^2 a_ip a_jp + c_cell^2 + c_own^2 exp(-|x_i - x_j|^2 / 2)
 //                + c_value^2 v_ij ] + sum_p u_p^2 a_ip a_jp + u_scale^2
-// a_ip: the share of part p (compute, memory, links …) in the step; x: log2 of degrees and sizes;
-// v_ij: how many varying axes have one value in both; u: rates that the cluster file leaves out.
-// Between cells, and between sweeps, each term is multiplied by the share that they have in
-// common. The observation noise is Student's t with 3 degrees of freedom and scale n c_noise, by
-// expectation and maximisation. s, n and one more factor of the links' c_p are averaged over a
-// grid, with the leave-one-out density of what was measured as the weight (5.4.2 there) and a
-// prior: normal in log2 of s and n.
+// The c are prior standard deviations, fixed. a_ip: predicted share of part p (compute, memory,
+// each kind of link …) in the step: a rate that is off by d in ln moves ln(speed) by a_ip d. x:
+// log2 of degrees, micro-batch and the like. v_ij: number of the cell's varying axes with one value
+// in both. u: what nobody knows, if the cluster file leaves a rate out; else 0. Layouts of two
+// cells share 0.7 to 0.9 of each term's variance, by kind of term; of two sweeps, 0.7 of that. The
+// noise of a run is Student's t with 3 degrees of freedom and scale n c_noise, as a mixture of
+// normals: expectation and maximisation give each run its own variance, so that an outlier weighs
+// little. s, n and the links' l (1 or 4) are averaged, as variances, over a grid. Its weights are
+// the leave-one-out density of what was measured (R&W 5.4.2) and a prior: log2 s and log2 n are
+// standard normal, l = 4 has odds of 1 to e.
 //
-// Memory (fit_belief.hpp). A layout needs estimate_i exp(d + w_i): d is one error of the trainer,
-// Student's t (3, 0.06), known by its posterior after what ran and what ran out of memory; w_i is
-// Student's t with 5 degrees of freedom, as wide as the bounds of the estimate. It fits if that
-// is less than the device holds. Beside it stands a rule without an estimate: what needs as much
-// as a layout that ran out of memory is out.
+// Memory (fit_belief.hpp). A layout needs estimate_i exp(d + w_i) bytes, and fits if a device holds
+// them. d is one error of all estimates here: Student's t, 3 degrees of freedom, scale 0.06, on a
+// grid. w_i is independent: Student's t, 5 degrees, of a scale by which the estimate's bounds are
+// two deviations away. A run shows that its need is below capacity, an out-of-memory that it is
+// above: no more. P(fits_i) averages over d. Beside it a rule of order: a layout is out if one ran
+// out of memory that is no larger in any axis that memory grows with.
 //
-// An allocator that may have to try again, and a column that somebody's table leaves out
-// (alternatives.hpp), make the speed of a point a mixture of normals.
+// A layout near its device's capacity may be slowed by its allocator's retries, or not: its speed
+// is a mixture of two normals. So is that of a table's row without a column (alternatives.hpp).
 //
-// Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], with the expected improvement EI
-// over the best (Jones, Schonlau and Welch 1998). Stop (cell_stop.hpp): the product over what
-// waits of 1 - P(fits_i) P(speed_i > (1 + regret) best) has reached until.confidence.
+// Value (value.hpp): ln EI_i + ln P(fits_i) - ln E[seconds_i], largest first. EI is the expected
+// improvement of ln(speed) over the best measured one (Jones, Schonlau and Welch 1998); before
+// there is one, the speed itself. Stop (cell_stop.hpp): the product over all points that wait of
+// 1 - P(fits_i) P(speed_i > (1 + regret) best) is at least until.confidence, as if points were
+// independent: most errors are shared, which makes it late rather than early.
 //
 // Pure: the state follows from the calls and their order alone. A daemon that was started again
-// and observes the same rows launches the same points.
+// and observes the same rows in their order launches the same points.
 // refresh() brings what was learnt to the points that have not ended, and rank() orders them;
-// neither runs while nothing new was observed. What is spared is not gone: measurements may bring
-// it back.
+// neither runs while nothing new was observed. A point that the stop spares may come back:
+// measurements can contradict the stop.
 #pragma once
 
 #include "predict/predictor.hpp"
