@@ -17,13 +17,13 @@ u64 at_of(const HappensBefore::Clock& clock, std::size_t agent) {
 
 HappensBefore::Agent HappensBefore::add_agent(std::string name) {
   names_.push_back(std::move(name));
-  last_.emplace_back("nothing");
+  last_.push_back(&*works_.insert("nothing").first);
   clocks_.emplace_back(names_.size(), 0);
   return names_.size() - 1;
 }
 
 void HappensBefore::work(Agent agent, const std::string& what) {
-  last_[agent] = what;
+  last_[agent] = &*works_.insert(what).first;
   ++clocks_[agent][agent];
 }
 
@@ -52,8 +52,8 @@ void HappensBefore::cut(std::uintptr_t at) {
 void HappensBefore::compare(Agent agent, Access kind, const Seen& seen, const char* did) {
   if (seen.agent == agent || at_of(clocks_[agent], seen.agent) >= seen.time) return;
   if (races_.size() >= most_races) return;
-  races_.push_back(last_[agent] + " of " + names_[agent] +
-      (kind == Access::read ? " reads what " : " writes what ") + seen.what + " of " +
+  races_.push_back(*last_[agent] + " of " + names_[agent] +
+      (kind == Access::read ? " reads what " : " writes what ") + *seen.what + " of " +
       names_[seen.agent] + " " + did + ", in no order");
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,7 @@ class HappensBefore {
   void forget(const void* data, i64 bytes);
 
   const std::string& name(Agent agent) const { return names_[agent]; }
-  const std::string& last_work(Agent agent) const { return last_[agent]; }
+  const std::string& last_work(Agent agent) const { return *last_[agent]; }
   /// Each in a sentence; the first hundred.
   const std::vector<std::string>& races() const { return races_; }
 
@@ -42,7 +43,7 @@ class HappensBefore {
   struct Seen {
     Agent agent;
     u64 time;
-    std::string what;
+    const std::string* what;  // in `works_`
   };
   struct Piece {
     std::uintptr_t end = 0;
@@ -55,8 +56,9 @@ class HappensBefore {
   void compare(Agent agent, Access kind, const Seen& seen, const char* did);
   void touch(Agent agent, Access kind, Piece& piece);
 
+  std::set<std::string> works_;  // each name of a work once: accesses are many
   std::vector<std::string> names_;
-  std::vector<std::string> last_;
+  std::vector<const std::string*> last_;  // in `works_`
   std::vector<Clock> clocks_;
   Pieces pieces_;  // by their beginning; they do not overlap
   std::vector<std::string> races_;

@@ -33,7 +33,10 @@ NcclUniqueId id_of(const Group& group) {
 class Rank {
  public:
   Rank(const EqualityCase& c, i64 rank, NcclOrder order)
-      : case_(c), rank_(rank), table_(nccl(order)), order_(order) {}
+      : case_(c), rank_(rank), table_(nccl(order)), order_(order) {
+    // An event is reached after a few looks: between them no time has to pass.
+    device_.while_waiting([] {});
+  }
 
   std::vector<std::size_t> train(i64 steps) {
     std::vector<std::size_t> begun;
