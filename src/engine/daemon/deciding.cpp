@@ -58,6 +58,7 @@ void Deciding::take_time() {
 
 DecideInput Deciding::input() {
   DecideInput input;
+  input.stays = parts_.stays;
   input.now = parts_.clock.now();
   input.week_minute = week_minute_;
   input.week_second = week_second_;

@@ -203,6 +203,7 @@ Result<bool> run_daemon(DaemonParts parts, const LifeOptions& options) {
     return tl::unexpected(lock.error());
   }
   fail_point("daemon.leased");
+  parts.stays = !options.once;
   Daemon daemon(parts);
   SHARDSWEEP_TRY(daemon.load());
   const auto own = options.forget_others ? Result<void>() : daemon.refuse_copy();

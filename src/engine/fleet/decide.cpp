@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -31,6 +32,15 @@ constexpr std::int64_t most_open = 64;
 
 /// In one pass: each is a transaction's rows, a folder and a few writes.
 constexpr std::int64_t most_assigned = 512;
+
+/// A job that waited longer than this found no idle node.
+constexpr double starts_at_once_s = 60;
+
+/// Lanes asked for at once, for each that has just started: 1, 4, 16, ...
+constexpr std::int64_t lanes_for_each_started = 4;
+
+/// Attempts that a lane holds at least: one runs, and one waits so that no GPU does.
+constexpr std::int64_t least_open = 2;
 
 /// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
 /// unique.
@@ -130,11 +140,16 @@ class Decider {
     if (facts.backend == Backend::local && pause_unwell(sweep)) return;
     drain_unwell(sweep.id);
     probe_nodes(sweep, facts);
+    shares_.clear();
     make_allocations(sweep, facts);
     if (held_ != sweep.held) world_.edit(sweep)->held = held_;
     for (const auto& [allocation_id, allocation] : world_.allocations()) {
-      if (allocation.sweep == sweep.id && takes_work(allocation))
-        assign_ahead(allocation, facts.policy);
+      if (allocation.sweep != sweep.id || !takes_work(allocation)) continue;
+      Share& share = shares_[allocation.nodes];
+      // Nothing is tied to a job that may wait for hours, but what the work was worth anyway.
+      const bool has_share = share.waiting_lanes > 0 || allocation.claimed_at != 0;
+      --share.waiting_lanes;
+      if (has_share) assign_ahead(allocation, facts.policy, share.predicted_s);
     }
   }
   /// Its proof has trials that have not ended, and nobody has cancelled it.
@@ -320,6 +335,25 @@ class Decider {
     }
   }
 
+  /// Work for one node count.
+  struct Demand {
+    std::int32_t nodes = 1;
+    double predicted_s = 0;        ///< of what waits and of what is assigned and not over
+    double longest_s = 0;          ///< of one of them
+    std::int64_t trials = 0;       ///< the same
+    std::int64_t live = 0;         ///< allocations that take such work
+    std::int64_t allocations = 1;  ///< that there should be
+    std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
+    std::string avoid{};           ///< the same: these
+  };
+
+  /// What lanes of one node count are filled with, so that others that start find work.
+  struct Share {
+    /// Of lanes in the order of their making, those that are filled before they start.
+    std::int64_t waiting_lanes = std::numeric_limits<std::int64_t>::max();
+    double predicted_s = std::numeric_limits<double>::infinity();  ///< of a lane
+  };
+
   /// One machine is one allocation; a cluster gives one per node count and more where the work
   /// is worth it, small ones first: they start sooner, and a large one that waits for its
   /// nodes holds none of them up.
@@ -339,18 +373,32 @@ class Decider {
         make_allocation(sweep, facts, one, input_.random_hex(token_digits));
       return;
     }
+    std::vector<Demand> may_spread;
     for (Demand demand : demands(sweep.id)) {
       if (next_waiting(sweep.id, demand.nodes) == nullptr) continue;
       // A search learns from one trial before it chooses the next.
       const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
       demand.allocations = alone ? 1 : wanted_allocations(demand, facts.policy);
-      std::string array;
-      for (std::int64_t made = 0; demand.live < demand.allocations &&
-           within_limits(sweep.id, facts, demand.nodes) && is_welcome(facts, demand);
-           ++made) {
-        make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
-        ++demand.live;
+      if (!alone && input_.stays && facts.policy.lane_length == 0) {
+        const auto lanes = static_cast<double>(std::min(most_allocations(facts), demand.trials));
+        shares_[demand.nodes] = {demand.allocations, demand.predicted_s / (2 * lanes)};
+        may_spread.push_back(demand);
       }
+      make_lanes(sweep, facts, demand);
+    }
+    for (Demand& demand : may_spread) {
+      demand.allocations = lanes_for_idle_nodes(sweep.id, demand);
+      make_lanes(sweep, facts, demand);
+    }
+  }
+
+  void make_lanes(const SweepRow& sweep, const SweepFacts& facts, Demand demand) {
+    std::string array;
+    for (std::int64_t made = 0; demand.live < demand.allocations &&
+         within_limits(sweep.id, facts, demand.nodes) && is_welcome(facts, demand);
+         ++made) {
+      make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
+      ++demand.live;
     }
   }
 
@@ -378,18 +426,6 @@ class Decider {
     const TrialRow* first = next_waiting(sweep, nodes);
     return first != nullptr && first->final_of != 0;
   }
-
-  /// Work for one node count.
-  struct Demand {
-    std::int32_t nodes = 1;
-    double predicted_s = 0;        ///< of what waits and of what is assigned and not over
-    double longest_s = 0;          ///< of one of them
-    std::int64_t trials = 0;       ///< the same
-    std::int64_t live = 0;         ///< allocations that take such work
-    std::int64_t allocations = 1;  ///< that there should be
-    std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
-    std::string avoid{};           ///< the same: these
-  };
 
   /// The first reason against one more allocation is what `status` shows.
   bool is_welcome(const SweepFacts& facts, const Demand& demand) {
@@ -465,13 +501,41 @@ class Decider {
     return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
   }
 
+  /// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,
+  /// and so do all four that it brings. None if a job of ours waits, since the next one would wait
+  /// as well, or if the start of one more costs as much time as it saves.
+  [[nodiscard]] std::int64_t lanes_for_idle_nodes(SweepId sweep, const Demand& demand) const {
+    std::int64_t lanes = 0;
+    double start_s = 0;  // of the newest
+    for (const auto& [id, row] : world_.allocations()) {
+      if (!live(row) || row.backend != Backend::slurm) continue;
+      if (row.claimed_at == 0) return 0;
+      if (row.sweep != sweep || row.nodes != demand.nodes || !takes_work(row)) continue;
+      ++lanes;
+      start_s = to_seconds(row.claimed_at - row.created_at);
+    }
+    if (start_s > starts_at_once_s) return 0;
+    const auto most = std::min(lanes_for_each_started * lanes, demand.trials);
+    const auto saves_s = [&] {
+      const auto now = static_cast<double>(lanes);
+      return demand.predicted_s / now - demand.predicted_s / (now + 1);
+    };
+    while (lanes > 0 && lanes < most && saves_s() > start_s)
+      ++lanes;
+    return lanes;
+  }
+
+  static std::int64_t most_allocations(const SweepFacts& facts) {
+    constexpr std::int64_t default_allocations = 4;
+    return facts.policy.max_allocations > 0 ? facts.policy.max_allocations
+        : facts.backend == Backend::local   ? 1
+                                            : default_allocations;
+  }
+
   [[nodiscard]] bool within_limits(
       SweepId sweep, const SweepFacts& facts, std::int32_t nodes) const {
-    constexpr std::int64_t default_allocations = 4;
     const Policy& policy = facts.policy;
-    const std::int64_t most = policy.max_allocations > 0 ? policy.max_allocations
-        : facts.backend == Backend::local                ? 1
-                                                         : default_allocations;
+    const std::int64_t most = most_allocations(facts);
     std::int64_t live_count = 0;
     std::int64_t pending = 0;
     std::int64_t nodes_held = 0;
@@ -523,7 +587,7 @@ class Decider {
     world_.add(std::move(row));
   }
 
-  void assign_ahead(const AllocationRow& allocation, const Policy& policy) {
+  void assign_ahead(const AllocationRow& allocation, const Policy& policy, double share_s) {
     const Assigned& before = world_.index().assigned_to(allocation.id);
     double ahead = before.ahead.sum_s();
     auto assigned = static_cast<std::int64_t>(before.all.size());
@@ -539,7 +603,8 @@ class Decider {
       if (is_final && home_of_finals(world_, *trial) != allocation.id) return;
       // A round is not torn apart: runs in two allocations are no pair.
       const bool in_round = trial->final_round > 0 && trial->final_round == round;
-      const bool room = ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy);
+      const bool room = ahead <= policy.lane_ahead_s && open < most && !is_full(assigned, policy) &&
+          (ahead < share_s || open < least_open);
       if (!room && !in_round) return;
       round = is_final ? trial->final_round : 0;
       assign(*trial, allocation);
@@ -612,7 +677,8 @@ class Decider {
   const DecideInput& input_;
   SiteLimits site_limits_;
   std::int64_t assigned_ = 0;
-  std::string held_;  ///< why the sweep that is looked at gets nothing more
+  std::map<std::int32_t, Share> shares_;  ///< by node count, of the sweep that is looked at
+  std::string held_;                      ///< why the sweep that is looked at gets nothing more
   std::map<SweepId, std::vector<const TrialRow*>> ranked_;  ///< of sweeps with a search
 };
 

@@ -30,6 +30,8 @@ struct DecideInput {
   /// Attempts of theirs that an allocation holds at once: one runs, one waits so that no GPU
   /// does.
   std::int64_t most_open_in_search = 2;
+  /// The next decision follows what happens. If not (`tick` of cron), lanes hold all that they can.
+  bool stays = false;
   Timestamp now = 0;
   std::int32_t week_minute = 0;  ///< local, from Monday 00:00
   std::int32_t week_second = 0;  ///< of that minute

@@ -78,7 +78,7 @@ const auto policy_table = std::to_array<PolicyField>({
     {"limits", "yield", PolicyUnit::yield, at<&Policy::yield>, 0, 2, "while others wait for nodes: never changes nothing, hold asks for no more, drain also leaves after the present attempt"},
     {"lane", "length", PolicyUnit::count, at<&Policy::lane_length>, 0, most_count, "attempts per allocation; 0 means as many as there are, 1 a job per trial"},
     {"lane", "array", PolicyUnit::count, at<&Policy::lane_array>, 1, 100000, "allocations submitted as one job array; 1 submits each by itself"},
-    {"lane", "ahead", PolicyUnit::seconds, at<&Policy::lane_ahead_s>, 0, day_s, "run time assigned ahead; jobs go on so long without a daemon"},
+    {"lane", "ahead", PolicyUnit::seconds, at<&Policy::lane_ahead_s>, 0, day_s, "most run time assigned ahead; jobs go on so long without a daemon"},
     {"lane", "time_margin", PolicyUnit::factor, at<&Policy::lane, &LaneLimits::time_margin>, 1, 100, "wall time asked for, as a multiple of the predicted time"},
     {"lane", "min_time", PolicyUnit::seconds, at<&Policy::lane_min_time_s>, 60, day_s * 7, "least wall time asked for"},
     {"lane", "max_time", PolicyUnit::seconds, at<&Policy::lane_max_time_s>, 60, day_s * 30, "most wall time asked for; short jobs fit into gaps of the schedule"},

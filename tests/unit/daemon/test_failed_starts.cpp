@@ -49,7 +49,7 @@ TEST_CASE("leads that die with all that they have started pause the sweep") {
 }
 
 TEST_CASE("a lead that has brought something to its end has not failed at its start") {
-  Case c;
+  Case c({.settings = "limits: {max_allocations: 1}"});
   for (int i = 0; i < 3 && c.status().state == "active"; ++i) {
     c.start_job(c.job());
     c.run_attempt(c.job(), Outcome::crashed);

@@ -67,7 +67,7 @@ TEST_CASE("a daemon that contradicts itself stores nothing and leaves a report")
   CHECK(why.find(c.reports()[0]) != std::string::npos);
   const std::string report = must(read_file(c.reports()[0]));
   for (const char* part : {"place      engine/fleet/", "values     row.id = 1", "sweep      a (1)",
-           "version    shardsweep ", "pass 1: "})
+           "version    shardsweep ", "pass 0: read: "})
     CHECK_MESSAGE(report.find(part) != std::string::npos, part, " is missing in ", report);
   // The cause is gone: the next daemon ends the sweep, and knows of the stop.
   c.mend();

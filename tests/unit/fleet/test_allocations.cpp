@@ -78,6 +78,56 @@ TEST_CASE("more work than one lane holds gets more allocations, within the limit
   }
 }
 
+TEST_CASE("a lane that starts at once brings others, for nodes that stand idle") {
+  Cluster c;
+  c.input.stays = true;
+  c.trials(1, 60);  // 600 s: worth one lane
+  c.decide();
+  REQUIRE(c.rows.allocations.size() == 1);
+  AllocationRow& first = c.allocation();
+  const auto held = c.rows.attempts.size();
+  CHECK(held < 60 / 4);  // something is left for others
+  first.state = State::running;
+  first.job_state = JobState::running;
+  first.claimed_at = first.created_at + 2 * second;
+  SUBCASE("up to four, which hold nothing before they start") {
+    c.decide();
+    CHECK(c.rows.allocations.size() == 4);
+    CHECK(c.rows.attempts.size() == held);
+    AllocationRow& last = c.rows.allocations.rbegin()->second;
+    last.state = State::running;
+    last.job_state = JobState::running;
+    last.claimed_at = last.created_at + 2 * second;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 4);
+    CHECK(c.rows.attempts.size() > held);
+    CHECK(c.rows.attempts.rbegin()->second.allocation == last.id);
+  }
+  SUBCASE("one that waited found no idle node") {
+    first.claimed_at = first.created_at + 61 * second;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+  }
+  SUBCASE("none while a job of ours waits") {
+    c.trials(8, 1);
+    c.decide();
+    CHECK(c.rows.allocations.size() == 2);
+    c.decide();
+    CHECK(c.rows.allocations.size() == 2);
+  }
+  SUBCASE("a start costs less than it saves") {
+    first.claimed_at = first.created_at + 55 * second;  // 600 / 3 - 600 / 4 = 50 s
+    c.decide();
+    CHECK(c.rows.allocations.size() == 3);
+  }
+  SUBCASE("a daemon that makes one pass fills the lane that it has") {
+    c.input.stays = false;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
+    CHECK(c.rows.attempts.size() == 60);
+  }
+}
+
 TEST_CASE("limits hold for allocations, for those that wait, and for nodes") {
   Cluster c;
   c.facts().policy.lane_ahead_s = 10;
