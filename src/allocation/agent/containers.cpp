@@ -6,6 +6,8 @@
 #include "agent/spawn.hpp"
 #include "agent/trainer_rank.hpp"
 #include "attempt/effective_environment.hpp"
+#include "machine/host_name.hpp"
+#include "machine/processes.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 
@@ -13,10 +15,13 @@
 
 #include <poll.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace shardsweep::agent {
@@ -29,6 +34,11 @@ constexpr int remove_look_ms = 20;
 constexpr double ask_limit_s = 20;
 constexpr std::string_view unknown_digest = "unknown";
 
+bool lives(const ContainerOwner& owner) {
+  const auto stat = process_stat(owner.pid);
+  return stat && stat->start == owner.start;
+}
+
 }  // namespace
 
 ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const AttemptPaths& paths,
@@ -39,6 +49,9 @@ ContainerMaker::State ContainerMaker::step(const AttemptSpec& spec, const Attemp
   if (child_ != 0 && look(spec, now_s) == State::making) return State::making;
   if (!why_.empty()) return State::failed;
   const std::string node = place.node.empty() ? "local" : place.node;
+  if (const auto clear = clearing(spec, place))
+    return begin(clear->first, spec, clear->second,
+        paths.dir / fmt::format("containers.{}.out", node), own, now_s);
   const auto make = make_command(container, place);
   if (!made_.contains(container.image) && !make.empty())
     return begin(
@@ -71,11 +84,27 @@ ContainerMaker::State ContainerMaker::begin(Task task, const AttemptSpec& spec,
   return State::making;
 }
 
-/// An image whose digest nobody tells is used all the same.
+std::optional<std::pair<ContainerMaker::Task, std::vector<std::string>>> ContainerMaker::clearing(
+    const AttemptSpec& spec, const ContainerPlace& place) {
+  const auto list = list_owners_command(*spec.container);
+  if (list.empty() || place.owner.empty()) return std::nullopt;
+  if (!std::exchange(listed_, true)) return std::pair(Task::list, list);
+  // Before the first attempt nothing is ours.
+  if (cleared_for_ != 0 && cleared_for_ != spec.attempt) gone_.push_back(place.owner);
+  cleared_for_ = spec.attempt;
+  if (gone_.empty()) return std::nullopt;
+  const std::string owner = std::move(gone_.back());
+  gone_.pop_back();
+  return std::pair(Task::remove, remove_left_command(*spec.container, owner));
+}
+
+/// An image whose digest nobody tells is used all the same, and another agent's containers are
+/// left if they can't be found.
 ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s) {
   int status = 0;
   const pid_t ended = ::waitpid(child_, &status, WNOHANG);
-  const double limit_s = task_ == Task::ask ? ask_limit_s : spec.limits.container_limit_s;
+  const bool bounded = task_ == Task::ask || task_ == Task::list;
+  const double limit_s = bounded ? ask_limit_s : spec.limits.container_limit_s;
   if (ended == 0 && now_s - since_s_ < limit_s) return State::making;
   if (ended == 0) {
     stop();
@@ -88,9 +117,15 @@ ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s
     learn_digest(making_, done ? last : "");
     return State::ready;
   }
+  if (task_ == Task::list) {
+    const auto owners = read_own_file(output_);
+    if (done && owners) gone_ = gone_owners(*owners, container_owner(::getpid()), lives);
+    return State::ready;
+  }
   if (ended == 0)
     return fail(fmt::format("it took longer than {:.0f} s (watch.container_limit)", limit_s));
   if (!done) return fail(last.empty() ? "its runtime failed without a word" : last);
+  if (task_ == Task::remove) return State::ready;
   made_.emplace(making_, *spec.container);
   return State::ready;
 }
@@ -120,21 +155,44 @@ void ContainerMaker::remove_all(
     const Environment& own, const ContainerPlace& place, const Clock& clock) {
   stop();
   const double deadline_s = seconds_of(clock) + remove_limit_s;
+  std::set<std::vector<std::string>> commands;
   for (const auto& [image, container] : made_) {
-    const auto command = remove_command(container, place);
-    if (command.empty()) continue;
-    const auto child = start_rank({command, own, "/", "/dev/null", 0, 0});
-    while (child && ::waitpid(*child, nullptr, WNOHANG) == 0 && seconds_of(clock) < deadline_s)
-      (void)::poll(nullptr, 0, remove_look_ms);
+    commands.insert(remove_left_command(container, place.owner));
+    commands.insert(remove_command(container, place));
   }
+  for (const auto& command : commands)
+    (void)run_removal(command, own, clock, deadline_s - seconds_of(clock));
   made_.clear();
 }
 
-ContainerPlace place_of_container(const Environment& own, const std::string& token, bool has_gpus) {
+bool run_removal(const std::vector<std::string>& command, const Environment& environment,
+    const Clock& clock, double limit_s) {
+  if (command.empty()) return true;
+  const auto child = start_rank({command, environment, "/", "/dev/null", 0, 0});
+  if (!child) return false;
+  const double deadline_s = seconds_of(clock) + limit_s;
+  int status = 0;
+  while (::waitpid(*child, &status, WNOHANG) == 0) {
+    if (seconds_of(clock) >= deadline_s) return false;
+    (void)::poll(nullptr, 0, remove_look_ms);
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+ContainerOwner container_owner(pid_t pid) {
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  const auto stat = process_stat(pid);
+  return {host_name(), space.string(), pid, stat ? stat->start : 0};
+}
+
+ContainerPlace place_of_container(
+    const Environment& own, const std::string& token, bool has_gpus, std::string owner) {
   return {.token = token,
       .job = value_in(own, "SLURM_JOB_ID").value_or(""),
       .node = value_in(own, "SLURMD_NODENAME").value_or(""),
-      .has_gpus = has_gpus};
+      .has_gpus = has_gpus,
+      .owner = std::move(owner)};
 }
 
 RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const RankMeeting& meeting,
@@ -157,6 +215,7 @@ RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const R
         telling_environment(inside.argv, AttemptPaths{attempt_dir}.environment().string());
   ContainerPlace hiding = place;
   hiding.secrets = spec.secrets;
+  hiding.name = fmt::format("shardsweep-{}-{}-{}", place.token, spec.attempt, meeting.rank);
   RankStart start = entered(container, telling, hiding);
   process.argv = std::move(start.argv);
   process.environment = std::move(start.environment);

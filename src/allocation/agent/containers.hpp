@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers that must be made on a node before ranks can enter them: each image once in an
-// allocation. Never waits: the node agent's loop calls step() until it is ready.
+// Containers that must be made on a node before ranks can enter them, each image once in an
+// allocation; and what a runtime still records of containers whose processes were killed, which
+// is removed before the next attempt and at the end. Never waits: the node agent's loop calls
+// step() until it is ready.
 #pragma once
 
 #include "agent/environment.hpp"
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,21 +43,27 @@ class ContainerMaker {
   [[nodiscard]] std::string digest_of(const ContainerSpec& container) const;
   /// Nobody wants it any more.
   void stop();
-  /// What was made is removed, as far as that ends in time.
+  /// What was made is removed, and what is left of ranks, as far as that ends in time.
   void remove_all(const Environment& own, const ContainerPlace& place, const Clock& clock);
 
  private:
-  enum class Task : std::uint8_t { make, ask };
+  enum class Task : std::uint8_t { list, remove, make, ask };
   [[nodiscard]] State begin(Task task, const AttemptSpec& spec,
       const std::vector<std::string>& command, const std::filesystem::path& output,
       const Environment& own, double now_s);
   [[nodiscard]] State look(const AttemptSpec& spec, double now_s);
+  /// What is to be run first for this attempt, so that nothing of an earlier one is left.
+  [[nodiscard]] std::optional<std::pair<Task, std::vector<std::string>>> clearing(
+      const AttemptSpec& spec, const ContainerPlace& place);
   void learn_digest(const std::string& image, const std::string& digest);
   [[nodiscard]] State fail(const std::string& what);
 
   std::map<std::string, ContainerSpec> made_;   ///< by image: those that are there
   std::map<std::string, std::string> digests_;  ///< by image
   std::string making_;                          ///< image
+  bool listed_ = false;
+  AttemptId cleared_for_ = 0;
+  std::vector<std::string> gone_;  ///< owners, whose containers are to be removed
   Task task_ = Task::make;
   pid_t child_ = 0;
   std::filesystem::path output_;
@@ -64,9 +73,16 @@ class ContainerMaker {
 
 // How the process of a rank differs where it runs in a container. Pure.
 
-/// `own`: the agent's environment, which names job and node.
+/// `own`: the agent's environment, which names job and node. `owner`: as label, empty for none.
 [[nodiscard]] ContainerPlace place_of_container(
-    const Environment& own, const std::string& token, bool has_gpus);
+    const Environment& own, const std::string& token, bool has_gpus, std::string owner = "");
+
+/// A process of this host, in the namespace of this one.
+[[nodiscard]] ContainerOwner container_owner(pid_t pid);
+
+/// Runs a command that removes containers, for at most `limit_s`. False: it did not end with 0.
+bool run_removal(const std::vector<std::string>& command, const Environment& environment,
+    const Clock& clock, double limit_s);
 
 /// The number of a rank, in its container.
 inline constexpr std::string_view rank_variable = "SHARDSWEEP_RANK";

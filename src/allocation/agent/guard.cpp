@@ -39,8 +39,7 @@ void wait_for(pid_t agent, GuardMachine& guard) {
 
 }  // namespace
 
-int run_guard(const Clock& clock, const std::function<int()>& node_agent,
-    const std::function<void(int signal)>& killed) {
+int run_guard(const Clock& clock, const std::function<int()>& node_agent, const Killed& killed) {
   become_subreaper();
   block_signals();
   fail_point("guard.start");
@@ -57,12 +56,13 @@ int run_guard(const Clock& clock, const std::function<int()>& node_agent,
         wait_for(agent, guard);
         break;
       case GuardMachine::Order::say_killed:
-        killed(guard.signal());
+        killed.say(guard.signal());
         guard.has_said();
         break;
       case GuardMachine::Order::end_children:
         fail_point("guard.said");
         guard.has_ended(kill_all_children(clock, guard_kill_s));
+        if (guard.signal() != 0 && killed.clean_up) killed.clean_up();
         fail_point("guard.clean");
         break;
       case GuardMachine::Order::await_own_kill:

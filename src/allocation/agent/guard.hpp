@@ -11,9 +11,13 @@
 
 namespace shardsweep::agent {
 
-/// Forks; the child runs `node_agent` and its answer is the exit code that is passed on. If a
-/// signal has ended it, `killed` is called with that before anything else is ended.
-int run_guard(const Clock& clock, const std::function<int()>& node_agent,
-    const std::function<void(int signal)>& killed);
+/// What a guard does for an agent that a signal has ended.
+struct Killed {
+  std::function<void(int signal)> say;  ///< before anything else is ended
+  std::function<void()> clean_up{};     ///< once its processes are gone
+};
+
+/// Forks; the child runs `node_agent` and its answer is the exit code that is passed on.
+int run_guard(const Clock& clock, const std::function<int()>& node_agent, const Killed& killed);
 
 }  // namespace shardsweep::agent

@@ -13,6 +13,7 @@
 #include "machine/host_name.hpp"
 #include "machine/processes.hpp"
 #include "node/shared_memory.hpp"
+#include "text/pieces.hpp"
 
 #include <shardsweep/fail_point.hpp>
 #include <shardsweep/secrets_file.hpp>
@@ -26,8 +27,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
 namespace shardsweep::agent {
@@ -46,6 +49,7 @@ constexpr double reap_poll_s = 0.002;
 // A lead that does not read for a second has stopped, and its lease ends everything here.
 constexpr int last_word_tries = 10;
 constexpr int last_word_wait_ms = 100;
+constexpr double guard_removal_s = 20;
 
 /// Ranks get no descriptor of the channel, and what a library prints goes to the log.
 Descriptor take_over_stdout() {
@@ -67,15 +71,29 @@ void report_killed(const std::string& node, int signal) {
   }
 }
 
+/// What the agent would have removed, had it not been killed.
+void remove_left_containers(const Descriptor& from_agent, const Clock& clock) {
+  std::array<char, 4096> words{};
+  const ssize_t count = ::read(from_agent.get(), words.data(), words.size());
+  if (count <= 0) return;
+  std::vector<std::string> command;
+  for (const auto word : split({words.data(), static_cast<std::size_t>(count)}, '\n'))
+    command.emplace_back(word);
+  if (!run_removal(command, current_environment(), clock, guard_removal_s))
+    std::fputs("guard: containers of killed ranks could not be removed\n", stderr);
+}
+
 }  // namespace
 
-NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard)
+NodeAgent::NodeAgent(NodeOptions options, const Clock& clock, pid_t guard, Descriptor to_guard)
     : token_(options.node.token),
       watch_s_(options.watch_s),
       clock_(clock),
       log_(clock, "node " + options.node.name),
       guard_(guard),
       guard_handle_(open_pidfd(guard)),
+      to_guard_(std::move(to_guard)),
+      container_owner_(container_owner(guard).text()),
       out_(take_over_stdout()),
       channel_(STDIN_FILENO, out_.get()),
       environment_(current_environment()),
@@ -158,12 +176,23 @@ NodeCheck NodeAgent::clean_up(const std::string& dir) {
 }
 
 ContainerPlace NodeAgent::container_place() const {
-  ContainerPlace place = place_of_container(environment_, token_, !devices_.empty());
+  ContainerPlace place =
+      place_of_container(environment_, token_, !devices_.empty(), container_owner_);
   if (place.node.empty()) place.node = machine_.node().name;
   return place;
 }
 
+/// A line per word, in one write: a pipe takes it whole.
+void NodeAgent::tell_guard(const std::vector<std::string>& removal) {
+  if (removal.empty() || !to_guard_.valid()) return;
+  const std::string words = fmt::format("{}", fmt::join(removal, "\n"));
+  if (::write(to_guard_.get(), words.data(), words.size()) < 0)
+    log_.line(errno_fault("cannot tell the guard of containers").what);
+  to_guard_.reset();
+}
+
 ContainerState NodeAgent::container(const AttemptSpec& spec, const std::string& dir) {
+  if (spec.container) tell_guard(remove_left_command(*spec.container, container_owner_));
   return containers_.step(spec, AttemptPaths{dir}, with_secrets_of(spec, environment_),
       container_place(), seconds_of(clock_));
 }
@@ -175,6 +204,7 @@ std::unique_ptr<RanksOutside> NodeAgent::ranks_of(const NodeIdentity& node, cons
       .gpus = gpus_,
       .meet = meet};
   if (spec.container) given.image_digest = containers_.digest_of(*spec.container);
+  given.container_owner = container_owner_;
   return std::make_unique<RunningAttempt>(
       node, clock_, log_, spec, AttemptPaths{dir}, std::move(given));
 }
@@ -236,15 +266,19 @@ void NodeAgent::wait() {
 
 int run_node(const NodeOptions& options, const Clock& clock) {
   const pid_t guard = ::getpid();
-  return run_guard(
-      clock,
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) std::perror("guard: cannot make a pipe");
+  const Descriptor from_agent(ends[0]);
+  Descriptor to_guard(ends[1]);
+  return run_guard(clock,
       [&] {
         become_subreaper();
         // Wakes the loop, which then finds that its parent is another one.
         ::prctl(PR_SET_PDEATHSIG, SIGHUP, 0, 0, 0);
-        return NodeAgent(options, clock, guard).run();
+        return NodeAgent(options, clock, guard, std::move(to_guard)).run();
       },
-      [&](int signal) { report_killed(options.node.name, signal); });
+      {[&](int signal) { report_killed(options.node.name, signal); },
+          [&] { remove_left_containers(from_agent, clock); }});
 }
 
 }  // namespace shardsweep::agent

@@ -23,7 +23,8 @@ namespace shardsweep::agent {
 
 class NodeAgent final : private NodeOutside {
  public:
-  NodeAgent(NodeOptions options, const Clock& clock, pid_t guard);
+  /// `to_guard`: takes the command that removes what is left of containers, for the guard.
+  NodeAgent(NodeOptions options, const Clock& clock, pid_t guard, Descriptor to_guard = {});
   /// Until told to quit; the exit code.
   [[nodiscard]] int run();
 
@@ -34,6 +35,7 @@ class NodeAgent final : private NodeOutside {
   void end_check();
   void wait();
   [[nodiscard]] ContainerPlace container_place() const;
+  void tell_guard(const std::vector<std::string>& removal);
 
   [[nodiscard]] Moment now() const override;
   void log(const std::string& line) override { log_.line(line); }
@@ -57,6 +59,8 @@ class NodeAgent final : private NodeOutside {
   Log log_;
   pid_t guard_;
   Descriptor guard_handle_;
+  Descriptor to_guard_;  ///< closed once it is told
+  std::string container_owner_;
   Descriptor out_;  ///< the channel, where no rank inherits it
   Channel channel_;
   SignalSource signals_;

@@ -59,7 +59,7 @@ void RunningAttempt::follow_trainer(std::vector<Evidence>& beside) {
 }
 
 std::optional<Evidence> RunningAttempt::launch_ranks() {
-  const auto& [own, devices, gpus, meet, image_digest] = given_;
+  const auto& [own, devices, gpus, meet, image_digest, container_owner] = given_;
   const int first = here_.node.index * spec().ranks_per_node;
   const int count = std::clamp(spec().world - first, 0, spec().ranks_per_node);
   for (int local = 0; local < processes_of(spec(), count); ++local) {
@@ -73,7 +73,8 @@ std::optional<Evidence> RunningAttempt::launch_ranks() {
     if (const auto equipped = equip_side_run(process, spec(), here_.paths, rank); !equipped)
       return Evidence{here_.clock.now(), {Outcome::lost, equipped.error().what, SaidBy::agent}};
     RankStart inside = enter_container(process, spec(), {rank, meet},
-        place_of_container(own, spec().token, !devices.empty()), here_.paths.dir.string());
+        place_of_container(own, spec().token, !devices.empty(), container_owner),
+        here_.paths.dir.string());
     Descriptor report;
     fail_point("node.spawn");
     const auto pid = start_rank(process, &report);

@@ -35,6 +35,7 @@ struct OfNode {
   const GpuWatch& gpus;
   std::string meet;                      ///< host:port where a trainer's ranks meet
   std::string image_digest = "unknown";  ///< of its container, as far as its runtime tells one
+  std::string container_owner{};         ///< label of the ranks' containers
 };
 
 class RunningAttempt final : public RanksOutside {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attempt/container.hpp"
 
+#include "text/pieces.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +17,8 @@ using Words = std::vector<std::string>;
 
 constexpr std::array<std::string_view, 8> world_variables{"RANK", "WORLD_SIZE", "LOCAL_RANK",
     "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "NNODES"};
+
+constexpr std::string_view owner_label = "shardsweep.owner";
 
 constexpr std::array<std::string_view, 8> task_prefixes{
     "SLURM_", "SLURMD_", "PMI", "PALS_", "OMPI_", "MPI_LOCAL", "FLUX_", "HYDRA_"};
@@ -174,6 +178,9 @@ RankStart by_podman_hpc(
   RankStart start{
       {"podman-hpc", "run", "--rm", "--network=host", "--ipc=host"}, rank.environment, ""};
   if (place.has_gpus) start.argv.emplace_back("--gpu");
+  if (!place.name.empty()) add_pairs(start.argv, "--name", {place.name});
+  if (!place.owner.empty())
+    add_pairs(start.argv, "--label", {fmt::format("{}={}", owner_label, place.owner)});
   add_options(start.argv, container);
   add_pairs(start.argv, "-e", named);
   add_pairs(start.argv, "-e", place.secrets);
@@ -241,6 +248,10 @@ std::vector<std::string> make_command(const ContainerSpec& container, const Cont
         "--container-image=" + container.image, "--container-name=" + own + ":create", "true"};
   if (container.runtime == ContainerRuntime::enroot && is_squashed(container.image))
     return {"enroot", "create", "-f", "-n", own, container.image};
+  // Else each rank would fetch it by itself, and fail by itself if it is nowhere.
+  if (container.runtime == ContainerRuntime::podman_hpc)
+    return {"sh", "-c", "podman-hpc image exists \"$0\" || exec podman-hpc pull \"$0\"",
+        container.image};
   return {};
 }
 
@@ -249,6 +260,37 @@ std::vector<std::string> remove_command(
   if (container.runtime == ContainerRuntime::enroot && is_squashed(container.image))
     return {"enroot", "remove", "-f", own_name(container, place)};
   return {};
+}
+
+std::vector<std::string> remove_left_command(
+    const ContainerSpec& container, const std::string& owner) {
+  if (container.runtime != ContainerRuntime::podman_hpc) return {};
+  return {"podman-hpc", "rm", "--force", "--ignore", "--time", "0", "--filter",
+      fmt::format("label={}={}", owner_label, owner)};
+}
+
+std::vector<std::string> list_owners_command(const ContainerSpec& container) {
+  if (container.runtime != ContainerRuntime::podman_hpc) return {};
+  return {"podman-hpc", "ps", "--all", "--filter", fmt::format("label={}", owner_label), "--format",
+      fmt::format("{{{{index .Labels \"{}\"}}}}", owner_label)};
+}
+
+std::string ContainerOwner::text() const {
+  return fmt::format("{}/{}/{}/{}", host, pid_namespace, pid, start);
+}
+
+std::vector<std::string> gone_owners(std::string_view list, const ContainerOwner& self,
+    const std::function<bool(const ContainerOwner&)>& lives) {
+  std::vector<std::string> gone;
+  for (const std::string_view line : split(list, '\n')) {
+    const auto parts = split(line, '/');
+    if (parts.size() != 4 || parts[0] != self.host || parts[1] != self.pid_namespace) continue;
+    const auto pid = number_from<pid_t>(parts[2]);
+    const auto start = number_from<std::int64_t>(parts[3]);
+    if (!pid || !start || is_one_of(gone, line)) continue;
+    if (!lives({self.host, self.pid_namespace, *pid, *start})) gone.emplace_back(line);
+  }
+  return gone;
 }
 
 std::vector<std::string> digest_command(const ContainerSpec& container) {

@@ -7,6 +7,10 @@
 
 #include <shardsweep/container.hpp>
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +33,8 @@ struct ContainerPlace {
   /// Variables of the rank that no command line may show: everybody on the node can read it.
   /// They are named there at most, and have their values in the environment.
   std::vector<std::string> secrets{};
+  std::string name{};   ///< of the rank's container, if its runtime records containers
+  std::string owner{};  ///< the same: a label, by which what is left of them is found
 };
 
 /// The same rank through its runtime: what is started on the host.
@@ -41,6 +47,26 @@ struct ContainerPlace {
 /// Removes it when the allocation ends; empty where its runtime or Slurm does.
 [[nodiscard]] std::vector<std::string> remove_command(
     const ContainerSpec& container, const ContainerPlace& place);
+
+/// Removes what the runtime still records of an owner's ranks once their processes have been
+/// killed: podman's record of a running container, and its mounts. Empty: it records none.
+[[nodiscard]] std::vector<std::string> remove_left_command(
+    const ContainerSpec& container, const std::string& owner);
+/// Prints the owner of each container that is recorded on this node, one a line; empty as above.
+[[nodiscard]] std::vector<std::string> list_owners_command(const ContainerSpec& container);
+
+/// A process that answers for containers on its node: "HOST/NAMESPACE/PID/START".
+struct ContainerOwner {
+  std::string host;
+  std::string pid_namespace;
+  pid_t pid = 0;
+  std::int64_t start = 0;  ///< as /proc has it: a number is given again
+  [[nodiscard]] std::string text() const;
+};
+/// Owners in the list who are gone, each once. Those of other hosts and process namespaces can't
+/// be judged from here.
+[[nodiscard]] std::vector<std::string> gone_owners(std::string_view list,
+    const ContainerOwner& self, const std::function<bool(const ContainerOwner&)>& lives);
 
 /// Asks the runtime which image a name stands for; empty where it knows no digests.
 [[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);

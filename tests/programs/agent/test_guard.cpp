@@ -34,7 +34,7 @@ TEST_CASE("if a node agent is killed its guard ends the ranks before it ends its
     };
     int by = 0;
     const int status =
-        agent::run_guard(SystemClock(), node_agent, [&](int signal) { by = signal; });
+        agent::run_guard(SystemClock(), node_agent, {[&](int signal) { by = signal; }});
     ::_exit(by == SIGKILL ? status : 1);
   }
   ::close(held[1]);

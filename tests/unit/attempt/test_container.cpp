@@ -126,6 +126,40 @@ TEST_CASE("podman-hpc: one container for each rank, with the host's network and 
           inside);
 }
 
+TEST_CASE("podman-hpc: the image is fetched once, and what is killed is removed by its owner") {
+  const auto container = some_container(ContainerRuntime::podman_hpc, "docker.io/a/b:1");
+  const Words make = make_command(container, on_gpus);
+  REQUIRE(make.size() == 4);
+  CHECK(make[3] == container.image);
+  ContainerPlace owned = on_gpus;
+  owned.name = "shardsweep-t-7-3";
+  owned.owner = ContainerOwner{"n1", "pid:[4026531836]", 55, 600}.text();
+  const Words argv = entered(container, some_rank(), owned).argv;
+  CHECK(Words(argv.begin() + 6, argv.begin() + 10) ==
+      Words{
+          "--name", "shardsweep-t-7-3", "--label", "shardsweep.owner=n1/pid:[4026531836]/55/600"});
+  CHECK(remove_left_command(container, owned.owner).back() == "label=" + argv[9]);
+  CHECK(list_owners_command(container).back() == "{{index .Labels \"shardsweep.owner\"}}");
+  for (const auto other : {ContainerRuntime::none, ContainerRuntime::pyxis,
+           ContainerRuntime::enroot, ContainerRuntime::apptainer, ContainerRuntime::shifter}) {
+    CHECK(remove_left_command(some_container(other, "x"), "o").empty());
+    CHECK(list_owners_command(some_container(other, "x")).empty());
+  }
+}
+
+TEST_CASE("containers of an owner who is gone are found, and those of others are let alone") {
+  const ContainerOwner self{"n1", "pid:[4]", 55, 600};
+  const auto lives = [](const ContainerOwner& one) { return one.pid == 55 && one.start == 600; };
+  CHECK(gone_owners("n1/pid:[4]/55/600\n"  // this one
+                    "n1/pid:[4]/56/600\n"  // killed, with two containers
+                    "n1/pid:[4]/56/600\n"
+                    "n1/pid:[4]/55/599\n"  // its number was given again
+                    "n1/pid:[5]/57/1\n"    // in a job with processes of its own
+                    "n2/pid:[4]/58/1\n"    // another host's, over shared storage
+                    "n1/pid:[4]/-/1\n\nnoise\n",
+            self, lives) == Words{"n1/pid:[4]/56/600", "n1/pid:[4]/55/599"});
+}
+
 TEST_CASE("shifter: a site sets variables behind its options, so all of ours are set inside") {
   const RankStart start = started(ContainerRuntime::shifter, "docker:a/b:1");
   CHECK(start.argv ==
