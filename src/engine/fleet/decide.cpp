@@ -341,6 +341,7 @@ class Decider {
     double predicted_s = 0;        ///< of what waits and of what is assigned and not over
     double longest_s = 0;          ///< of one of them
     std::int64_t trials = 0;       ///< the same
+    std::int64_t waiting = 0;      ///< of them, not assigned
     std::int64_t live = 0;         ///< allocations that take such work
     std::int64_t allocations = 1;  ///< that there should be
     std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
@@ -466,6 +467,7 @@ class Decider {
           .longest_s = queue.predicted().longest_s(),
           .trials = queue.size()};
       leave_out_too_long(sweep, queue, demand);
+      demand.waiting = demand.trials;
       if (const TrialRow* next = next_waiting(sweep, nodes);
           next != nullptr && next->final_set > 1) {
         demand.final_set = next->final_set;
@@ -503,7 +505,8 @@ class Decider {
 
   /// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,
   /// and so do all four that it brings. None if a job of ours waits, since the next one would wait
-  /// as well, or if the start of one more costs as much time as it saves.
+  /// as well, or if the start of one more, its checks and controls included, costs as much time as
+  /// it saves.
   [[nodiscard]] std::int64_t lanes_for_idle_nodes(SweepId sweep, const Demand& demand) const {
     std::int64_t lanes = 0;
     double start_s = 0;  // of the newest
@@ -511,11 +514,12 @@ class Decider {
       if (!live(row) || row.backend != Backend::slurm) continue;
       if (row.claimed_at == 0) return 0;
       if (row.sweep != sweep || row.nodes != demand.nodes || !takes_work(row)) continue;
+      const auto first_start = first_start_in(id);
+      if (!first_start || to_seconds(row.claimed_at - row.created_at) > starts_at_once_s) return 0;
       ++lanes;
-      start_s = to_seconds(row.claimed_at - row.created_at);
+      start_s = to_seconds(*first_start - row.created_at);
     }
-    if (start_s > starts_at_once_s) return 0;
-    const auto most = std::min(lanes_for_each_started * lanes, demand.trials);
+    const auto most = std::min(lanes_for_each_started * lanes, lanes + demand.waiting);
     const auto saves_s = [&] {
       const auto now = static_cast<double>(lanes);
       return demand.predicted_s / now - demand.predicted_s / (now + 1);
@@ -523,6 +527,15 @@ class Decider {
     while (lanes > 0 && lanes < most && saves_s() > start_s)
       ++lanes;
     return lanes;
+  }
+
+  /// None: no attempt has started there. They start in the order in which they were assigned.
+  [[nodiscard]] std::optional<Timestamp> first_start_in(AllocationId allocation) const {
+    for (const AttemptId id : world_.attempts_of(allocation)) {
+      const Timestamp at = world_.attempts().at(id).started_at;
+      if (at != 0) return at;
+    }
+    return std::nullopt;
   }
 
   static std::int64_t most_allocations(const SweepFacts& facts) {

@@ -90,6 +90,7 @@ TEST_CASE("a lane that starts at once brings others, for nodes that stand idle")
   first.state = State::running;
   first.job_state = JobState::running;
   first.claimed_at = first.created_at + 2 * second;
+  c.attempt(1).started_at = first.created_at + 3 * second;
   SUBCASE("up to four, which hold nothing before they start") {
     c.decide();
     CHECK(c.rows.allocations.size() == 4);
@@ -116,9 +117,14 @@ TEST_CASE("a lane that starts at once brings others, for nodes that stand idle")
     CHECK(c.rows.allocations.size() == 2);
   }
   SUBCASE("a start costs less than it saves") {
-    first.claimed_at = first.created_at + 55 * second;  // 600 / 3 - 600 / 4 = 50 s
+    c.attempt(1).started_at = first.created_at + 55 * second;  // 600 / 3 - 600 / 4 = 50 s
     c.decide();
     CHECK(c.rows.allocations.size() == 3);
+  }
+  SUBCASE("what a start costs is known once a trial runs") {
+    c.attempt(1).started_at = 0;
+    c.decide();
+    CHECK(c.rows.allocations.size() == 1);
   }
   SUBCASE("a daemon that makes one pass fills the lane that it has") {
     c.input.stays = false;
