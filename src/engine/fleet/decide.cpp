@@ -4,6 +4,7 @@
 #include "fleet/alive.hpp"
 #include "fleet/finals.hpp"
 #include "fleet/fold.hpp"
+#include "fleet/lanes.hpp"
 #include "fleet/nodes.hpp"
 #include "fleet/outside.hpp"
 #include "fleet/refusals.hpp"
@@ -17,8 +18,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -32,15 +31,6 @@ constexpr std::int64_t most_open = 64;
 
 /// In one pass: each is a transaction's rows, a folder and a few writes.
 constexpr std::int64_t most_assigned = 512;
-
-/// A job that waited longer than this found no idle node.
-constexpr double starts_at_once_s = 60;
-
-/// Lanes asked for at once, for each that has just started: 1, 4, 16, ...
-constexpr std::int64_t lanes_for_each_started = 4;
-
-/// Attempts that a lane holds at least: one runs, and one waits so that no GPU does.
-constexpr std::int64_t least_open = 2;
 
 /// 48 bits: with 32 of them a collision is likely among 10^5 allocations, and a token is
 /// unique.
@@ -335,26 +325,6 @@ class Decider {
     }
   }
 
-  /// Work for one node count.
-  struct Demand {
-    std::int32_t nodes = 1;
-    double predicted_s = 0;        ///< of what waits and of what is assigned and not over
-    double longest_s = 0;          ///< of one of them
-    std::int64_t trials = 0;       ///< the same
-    std::int64_t waiting = 0;      ///< of them, not assigned
-    std::int64_t live = 0;         ///< allocations that take such work
-    std::int64_t allocations = 1;  ///< that there should be
-    std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
-    std::string avoid{};           ///< the same: these
-  };
-
-  /// What lanes of one node count are filled with, so that others that start find work.
-  struct Share {
-    /// Of lanes in the order of their making, those that are filled before they start.
-    std::int64_t waiting_lanes = std::numeric_limits<std::int64_t>::max();
-    double predicted_s = std::numeric_limits<double>::infinity();  ///< of a lane
-  };
-
   /// One machine is one allocation; a cluster gives one per node count and more where the work
   /// is worth it, small ones first: they start sooner, and a large one that waits for its
   /// nodes holds none of them up.
@@ -367,7 +337,7 @@ class Decider {
       const auto* holder = other == nullptr ? nullptr : world_.sweep(other->sweep);
       if (holder != nullptr && holder->id != sweep.id)
         held_ = fmt::format("Waits for {}, which has this machine.", holder->name);
-      const bool room = other == nullptr && within_limits(sweep.id, facts, 1);
+      const bool room = other == nullptr && within_limits(world_, sweep.id, facts, 1);
       Demand one{.nodes = node_count(*first)};
       one.longest_s = first->predicted_s;
       if (room && is_welcome(facts, one))
@@ -379,7 +349,7 @@ class Decider {
       if (next_waiting(sweep.id, demand.nodes) == nullptr) continue;
       // A search learns from one trial before it chooses the next.
       const bool alone = is_searched(sweep.id) || only_finals_wait(sweep.id, demand.nodes);
-      demand.allocations = alone ? 1 : wanted_allocations(demand, facts.policy);
+      demand.allocations = alone ? 1 : lanes_for_work(demand, facts.policy);
       if (!alone && input_.stays && facts.policy.lane_length == 0) {
         const auto lanes = static_cast<double>(std::min(most_allocations(facts), demand.trials));
         shares_[demand.nodes] = {demand.allocations, demand.predicted_s / (2 * lanes)};
@@ -388,7 +358,7 @@ class Decider {
       make_lanes(sweep, facts, demand);
     }
     for (Demand& demand : may_spread) {
-      demand.allocations = lanes_for_idle_nodes(sweep.id, demand);
+      demand.allocations = lanes_for_idle_nodes(world_, sweep.id, demand);
       make_lanes(sweep, facts, demand);
     }
   }
@@ -396,7 +366,7 @@ class Decider {
   void make_lanes(const SweepRow& sweep, const SweepFacts& facts, Demand demand) {
     std::string array;
     for (std::int64_t made = 0; demand.live < demand.allocations &&
-         within_limits(sweep.id, facts, demand.nodes) && is_welcome(facts, demand);
+         within_limits(world_, sweep.id, facts, demand.nodes) && is_welcome(facts, demand);
          ++made) {
       make_allocation(sweep, facts, demand, next_token(facts.policy, made, array));
       ++demand.live;
@@ -491,75 +461,6 @@ class Decider {
       demand.longest_s = std::max(demand.longest_s, assigned.ahead.longest_s());
       demand.trials += static_cast<std::int64_t>(assigned.open.size());
     }
-  }
-
-  static std::int64_t wanted_allocations(const Demand& demand, const Policy& policy) {
-    if (policy.lane_length > 0) {
-      return (demand.trials + policy.lane_length - 1) / policy.lane_length;
-    }
-    const double lanes = demand.predicted_s / std::max(policy.lane_ahead_s, 1.0);
-    // Never more than there are trials: a long one fills a lane by itself.
-    const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(lanes, 1e6)));
-    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, demand.trials));
-  }
-
-  /// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,
-  /// and so do all four that it brings. None if a job of ours waits, since the next one would wait
-  /// as well, or if the start of one more, its checks and controls included, costs as much time as
-  /// it saves.
-  [[nodiscard]] std::int64_t lanes_for_idle_nodes(SweepId sweep, const Demand& demand) const {
-    std::int64_t lanes = 0;
-    double start_s = 0;  // of the newest
-    for (const auto& [id, row] : world_.allocations()) {
-      if (!live(row) || row.backend != Backend::slurm) continue;
-      if (row.claimed_at == 0) return 0;
-      if (row.sweep != sweep || row.nodes != demand.nodes || !takes_work(row)) continue;
-      const auto first_start = first_start_in(id);
-      if (!first_start || to_seconds(row.claimed_at - row.created_at) > starts_at_once_s) return 0;
-      ++lanes;
-      start_s = to_seconds(*first_start - row.created_at);
-    }
-    const auto most = std::min(lanes_for_each_started * lanes, lanes + demand.waiting);
-    const auto saves_s = [&] {
-      const auto now = static_cast<double>(lanes);
-      return demand.predicted_s / now - demand.predicted_s / (now + 1);
-    };
-    while (lanes > 0 && lanes < most && saves_s() > start_s)
-      ++lanes;
-    return lanes;
-  }
-
-  /// None: no attempt has started there. They start in the order in which they were assigned.
-  [[nodiscard]] std::optional<Timestamp> first_start_in(AllocationId allocation) const {
-    for (const AttemptId id : world_.attempts_of(allocation)) {
-      const Timestamp at = world_.attempts().at(id).started_at;
-      if (at != 0) return at;
-    }
-    return std::nullopt;
-  }
-
-  static std::int64_t most_allocations(const SweepFacts& facts) {
-    constexpr std::int64_t default_allocations = 4;
-    return facts.policy.max_allocations > 0 ? facts.policy.max_allocations
-        : facts.backend == Backend::local   ? 1
-                                            : default_allocations;
-  }
-
-  [[nodiscard]] bool within_limits(
-      SweepId sweep, const SweepFacts& facts, std::int32_t nodes) const {
-    const Policy& policy = facts.policy;
-    const std::int64_t most = most_allocations(facts);
-    std::int64_t live_count = 0;
-    std::int64_t pending = 0;
-    std::int64_t nodes_held = 0;
-    for (const auto& [id, row] : world_.allocations()) {
-      if (row.sweep != sweep || !live(row) || !row.probe_of.empty()) continue;
-      ++live_count;
-      nodes_held += row.nodes;
-      if (row.claimed_at == 0 && row.job_state != JobState::running) ++pending;
-    }
-    return live_count < most && (policy.max_pending == 0 || pending < policy.max_pending) &&
-        (policy.max_nodes == 0 || nodes_held + nodes <= policy.max_nodes);
   }
 
   AllocationRow new_allocation(

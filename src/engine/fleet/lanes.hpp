@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many lanes work for one node count gets, and how far each is filled. A lane is an allocation
+// in which attempts run one after the other. Pure.
+#pragma once
+
+#include "fleet/site_limits.hpp"
+#include "fleet/world.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace shardsweep {
+
+/// Work for one node count.
+struct Demand {
+  std::int32_t nodes = 1;
+  double predicted_s = 0;        ///< of what waits and of what is assigned and not over
+  double longest_s = 0;          ///< of one of them
+  std::int64_t trials = 0;       ///< the same
+  std::int64_t waiting = 0;      ///< of them, not assigned
+  std::int64_t live = 0;         ///< allocations that take such work
+  std::int64_t allocations = 1;  ///< that there should be
+  std::int32_t final_set = 0;    ///< of the first that waits, where it is on other nodes
+  std::string avoid{};           ///< the same: these
+};
+
+/// What lanes of one node count are filled with, so that others that start find work.
+struct Share {
+  /// Of lanes in the order of their making, those that are filled before they start.
+  std::int64_t waiting_lanes = std::numeric_limits<std::int64_t>::max();
+  double predicted_s = std::numeric_limits<double>::infinity();  ///< of a lane
+};
+
+/// Attempts that a lane holds at least: one runs, and one waits so that no GPU does.
+inline constexpr std::int64_t least_open = 2;
+
+/// By `limits.max_allocations`, or its default.
+[[nodiscard]] std::int64_t most_allocations(const SweepFacts& facts);
+
+/// One more of so many nodes is within the limits that the sweep's file sets.
+[[nodiscard]] bool within_limits(
+    const World& world, SweepId sweep, const SweepFacts& facts, std::int32_t nodes);
+
+/// As many as the predicted work is worth: `lane.ahead` of it each, or `lane.length` attempts.
+[[nodiscard]] std::int64_t lanes_for_work(const Demand& demand, const Policy& policy);
+
+/// Short work, too, takes what is free: a lane that started at once says that nodes stand idle,
+/// and so do all four that it brings. None if a job of ours waits, since the next one would wait
+/// as well, or if the start of one more, its checks and controls included, costs as much time as
+/// it saves.
+[[nodiscard]] std::int64_t lanes_for_idle_nodes(
+    const World& world, SweepId sweep, const Demand& demand);
+
+}  // namespace shardsweep
