@@ -240,14 +240,13 @@ Result<ExitCode> run_read_log(const Session& session) {
   const bool measured =
       judged.faults.empty() && (found.train_step_ms || found.tokens_per_s_per_gpu);
   const std::string failure = failure_in(options.names, measured);
-  if (!judged.faults.empty())
+  if (!failure.empty() && log.steps.empty())
     return fault(FaultKind::rejected,
-        fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
-            fmt::join(judged.faults, "\n")));
+        failure + "\nno measurement: it failed, and no train step of it could be read");
   if (!measured)
     return fault(FaultKind::rejected,
         fmt::format("{}{}no measurement: {}", failure, failure.empty() ? "" : "\n",
-            fmt::join(judged.notes, "\n")));
+            fmt::join(judged.faults.empty() ? judged.notes : judged.faults, "\n")));
   if (!failure.empty()) say(failure);
   for (const std::string& note : judged.notes)
     say(note);
