@@ -90,6 +90,20 @@ bool is_exception(std::string_view text, bool traced) {
       (traced && dot != npos && first >= 'A' && first <= 'Z');
 }
 
+/// Exception that another program tells of within a line, as loggers and C++ do; empty: none.
+std::string_view told_exception(std::string_view line) {
+  for (const std::string_view word : {" what():  ", "Error: ", "Exception: "}) {
+    const std::size_t at = line.find(word);
+    if (at == npos) continue;
+    if (word.front() == ' ') return line.substr(at + word.size());
+    std::size_t from = at;
+    while (from > 0 && is_letter(line[from - 1]))
+      --from;
+    if (from > 0 && from < at) return line.substr(from);
+  }
+  return {};
+}
+
 bool is_warning(std::string_view text) {
   const bool glog =
       text.starts_with("[W") || (text.starts_with('W') && text.size() > 1 && is_digit(text[1]));
@@ -110,6 +124,14 @@ bool tells_of_step(std::string_view line) {
         [line](std::string_view word) { return line.find(word) != npos; });
   }
   return false;
+}
+
+/// "  1%|▏ | 64/8192 [56:27<87:25:33, 38.72s/it]": a bar without a name that has run for a minute.
+bool is_long_bar(std::string_view line) {
+  const std::size_t bar = line.find("%|");
+  const std::size_t time = line.find('[', std::min(bar, line.size()));
+  return time != npos && line.find_first_not_of(" 0123456789") == bar &&
+      !line.substr(time).starts_with("[00:") && line.find("it", time) != npos;
 }
 
 /// Thing that the output says, and its weight against others.
@@ -195,6 +217,7 @@ class Reading {
   std::string accused_;         ///< node that srun names as failed
   bool several_ = false;        ///< it names more
   bool trained_ = false;
+  bool long_bar_ = false;
   bool root_next_ = false;  ///< torchrun's table: its root cause stands below
   int root_ = -1;
 };
@@ -288,7 +311,14 @@ bool Reading::take_reason(Printer& printer, std::string_view line) const {
 
 void Reading::take_line(const Said& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
-  if (cause == nullptr) trained_ = trained_ || tells_of_step(said.text);
+  if (cause == nullptr) {
+    trained_ = trained_ || tells_of_step(said.text);
+    long_bar_ = long_bar_ || is_long_bar(said.text);
+  } else if (cause->weight >= Strength::late) {
+    const Cause* told = cause_for(told_exception(said.text), LinePlace::exception);
+    if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
+      cause = told;
+  }
   if (cause == nullptr || cause->weight == Strength::never) return;
   if (cause->outcome == Outcome::node_failure && cause->weight == Strength::fact) {
     const std::string node = node_accused_in(said.text);
@@ -373,25 +403,38 @@ std::optional<Event> Reading::verdict() const {
   const bool refuses = when == When::untrained || when == When::set_up;
   const bool early =
       when == When::set_up ? best->stage == Stage::set_up : best->stage < Stage::update;
-  if (refuses && (trained_ || !same || !early)) best->cause = nullptr;
-  if (trained_ && best->stage < Stage::step) best->stage = Stage::step;
+  // A bar may be of the data. One with an error of a train step behind it is of train steps.
+  const bool trained = trained_ || (long_bar_ && best->stage == Stage::step);
+  if (refuses && (trained || !same || !early)) best->cause = nullptr;
+  if (trained && best->stage < Stage::step) best->stage = Stage::step;
   return best;
 }
 
 /// The line, from its beginning if what the cause looks for is within reach of a quote.
 std::string quote_of(const Event& event) {
-  if (event.cause == nullptr) return one_line(event.line, longest_quote);
-  const std::string& pattern = event.cause->pattern;
-  const std::size_t at = event.line.find(pattern.substr(0, pattern.find('*')));
-  constexpr std::size_t seen = longest_quote / 2;  // of the words before it, half as much
-  const bool far = at != npos && at > seen && event.line.size() > longest_quote;
-  const std::size_t from = far ? std::min(event.line.find(' ', at - seen / 2) + 1, at) : 0;
+  constexpr std::size_t seen = longest_quote / 2;
+  constexpr std::size_t around = seen / 2;
+  const std::string_view line = event.line;
+  if (event.cause == nullptr || line.size() <= longest_quote) return one_line(line, longest_quote);
+  std::size_t first = npos;  // of what is looked for
+  std::size_t end = 0;
+  for (std::string_view pattern = event.cause->pattern; !pattern.empty();) {
+    const std::string_view piece = take_until('*', pattern);
+    const std::size_t at = line.find(piece, end);
+    if (at == npos || piece.empty()) continue;
+    first = std::min(first, at);
+    end = at + piece.size();
+  }
+  if (end > 0 && (first > seen || end + around > longest_quote)) {
+    const std::size_t at = std::max(first + longest_quote, end + 2 * around) - longest_quote;
+    const std::size_t word = line.find(' ', at - std::min(at, around));
+    return one_line(line.substr(std::min(word + 1, at)), longest_quote);
+  }
   // What wraps another's error ends with that one's reason.
-  const std::size_t last = event.line.rfind(": ");
-  if (far || last == npos || last < seen || last + seen < event.line.size() ||
-      event.line.size() <= longest_quote)
-    return one_line(event.line.substr(from), longest_quote);
-  return one_line(event.line, seen - 5) + " … " + one_line(event.line.substr(last + 2), seen);
+  const std::size_t last = line.rfind(": ");
+  if (last == npos || last < seen || end > seen || last + seen < line.size())
+    return one_line(line, longest_quote);
+  return one_line(line, seen - 5) + " … " + one_line(line.substr(last + 2), seen);
 }
 
 LogFinding finding_of(const Event& event) {

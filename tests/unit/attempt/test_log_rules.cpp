@@ -210,6 +210,34 @@ TEST_CASE("a loss beside how far it is tells that training has begun") {
     CHECK(find_cause(std::string(other) + "\n" + refused, {})->outcome == Outcome::rejected);
 }
 
+TEST_CASE("an error of a train step behind a bar that has run for a minute refuses nothing") {
+  const std::string error = "  File \"t.py\", line 2, in train_step\nFileNotFoundError: a.zst\n";
+  const auto of = [&](const std::string& bar) {
+    return find_cause(bar + "\n" + error, {})->outcome;
+  };
+  CHECK(of(" 10%|# | 64/640 [56:27<8:25:33, 38.72s/it]") == Outcome::crashed);
+  CHECK(of("  0%| | 0/640 [00:00<?, ?it/s]") == Outcome::rejected);
+  CHECK(of("Map: 10%|# | 64/640 [56:27<8:25:33, 38.72s/it]") == Outcome::rejected);
+  CHECK(of(" 10%|# | 64/640 [56:27<8:25:33, 38.72B/s]") == Outcome::rejected);
+}
+
+TEST_CASE("an exception that another program tells of is known as one") {
+  CHECK(find_cause("  \"message\": \"a.RendezvousClosedError: shut\",\n", {})->rule ==
+      "rendezvous-closed");
+  CHECK(find_cause("  what():  CUDA says: out of memory\n", {})->outcome == Outcome::oom);
+  CHECK(find_cause("  what():  open(/x): Permission denied\n", {})->rule == "terminate-what");
+  // It may have been survived, so it refuses nothing.
+  CHECK(find_cause("[ERROR] skipped: ValueError: 7\n", {})->outcome == Outcome::crashed);
+}
+
+TEST_CASE("a long line is quoted so that all that its cause looks for is in it") {
+  const std::string call = "NCCL operation f(" + std::string(180, 'x') + ") failed: invalid usage";
+  const auto finding = find_cause("RuntimeError: " + call + " and more of it\n", {});
+  CHECK(finding->rule == "nccl-operation-use");
+  CHECK(finding->line.find("failed: invalid usage") != std::string::npos);
+  CHECK(finding->line.size() <= longest_quote);
+}
+
 TEST_CASE("an unknown error is held against the program, and it is said when it was raised") {
   const std::string trace = "Traceback (most recent call last):\n  File \"t.py\", line 1, in x\n";
   const auto early = find_cause(trace + "IndexError: 7\n", {});
