@@ -187,7 +187,9 @@ class Reading {
   void take_line(const Said& said);
   void keep(Event event) {
     event.own = order_of(event.cause) < 0;
-    if (!best_line_ || stronger(event, *best_line_)) best_line_ = event;
+    // Of words that alone tell nothing the last ones are nearest to the end.
+    const bool hint = best_line_ && event.tier() == 7 && !stronger(*best_line_, event);
+    if (!best_line_ || hint || stronger(event, *best_line_)) best_line_ = event;
   }
   [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
     const Cause* own = own_.find(line, place);
