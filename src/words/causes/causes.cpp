@@ -5,14 +5,9 @@
 #include "causes/fragmentation.hpp"
 #include "text/entries.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <stdexcept>
 #include <string>
-#include <type_traits>
 
 namespace shardsweep {
 namespace {
@@ -30,7 +25,6 @@ std::string_view longest_piece(std::string_view pattern) {
 // distance from its beginning.
 constexpr std::size_t gram = 4;
 constexpr std::size_t stride = 2;
-constexpr std::size_t groups = 4096;
 
 std::uint32_t bytes_at(const char* text) {
   std::uint32_t bytes = 0;
@@ -40,9 +34,6 @@ std::uint32_t bytes_at(const char* text) {
 
 std::size_t hash_of(std::uint32_t bytes) {
   return (bytes * 2654435761U) >> 16U;
-}
-std::size_t group_of(std::uint32_t bytes) {
-  return hash_of(bytes) % groups;
 }
 
 /// Place of the bytes in a piece that the fewest lines have: of its rarest letters.
@@ -73,7 +64,7 @@ bool fits(const Cause& cause, std::string_view line, LinePlace place) {
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
   if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
-  return there && matches(line, cause.pattern) &&
+  return there && match_in(line, cause.pattern) &&
       (cause.when != When::other_memory || other_memory_in(line));
 }
 
@@ -85,39 +76,15 @@ std::string_view take_until(char end, std::string_view& text) {
   return part;
 }
 
-bool matches(std::string_view line, std::string_view pattern) {
-  bool any = false;
+std::optional<Match> match_in(std::string_view line, std::string_view pattern) {
+  Match match{std::string_view::npos, 0};
   while (!pattern.empty()) {
     const std::string_view piece = take_until('*', pattern);
-    const std::size_t found = line.find(piece);
-    if (found == std::string_view::npos) return false;
-    line.remove_prefix(found + piece.size());
-    any = any || !piece.empty();
+    const std::size_t at = line.find(piece, match.end);
+    if (at == std::string_view::npos) return std::nullopt;
+    if (!piece.empty()) match = {std::min(match.begin, at), at + piece.size()};
   }
-  return any;
-}
-
-std::vector<Cause> read_causes(std::string_view yaml) {
-  std::vector<Cause> causes;
-  for (const TableValue& value : read_table(yaml)) {
-    if (value.fresh) causes.emplace_back();
-    bool known = false;
-    const auto set = [&](const auto& key, auto& to) {
-      if (key.name != value.key) return;
-      if constexpr (std::is_enum_v<std::remove_reference_t<decltype(to)>>) {
-        const auto word = from_word<std::remove_reference_t<decltype(to)>>(value.text);
-        known = word.has_value();
-        to = word.value_or(to);
-      } else {
-        known = true;
-        to = value.text;
-      }
-    };
-    if (value.section.empty() && !causes.empty()) visit_values(causes.back(), set);
-    if (!known)
-      throw std::invalid_argument(fmt::format("line {}: no value of a cause", value.line));
-  }
-  return causes;
+  return match.end == 0 ? std::nullopt : std::optional(match);
 }
 
 CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
@@ -133,13 +100,7 @@ CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
       seen_.set(hash_of(entries_.back().bytes));
     }
   }
-  std::sort(entries_.begin(), entries_.end(), [](const Entry& one, const Entry& other) {
-    return group_of(one.bytes) < group_of(other.bytes);
-  });
-  starts_.resize(groups + 1);
-  for (const Entry& entry : entries_)
-    ++starts_[group_of(entry.bytes) + 1];
-  std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+  std::sort(entries_.begin(), entries_.end(), by_bytes);
 }
 
 const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
@@ -151,12 +112,11 @@ const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
   for (std::size_t at = 0; at + gram <= line.size() && !entries_.empty(); at += stride) {
     const std::uint32_t bytes = bytes_at(line.data() + at);
     if (!seen_[hash_of(bytes)]) continue;
-    const std::size_t group = group_of(bytes);
-    for (std::size_t i = starts_[group]; i < starts_[group + 1]; ++i) {
-      const Entry& entry = entries_[i];
-      if (entry.bytes == bytes && at >= entry.offset &&
-          line.substr(at - entry.offset).starts_with(entry.piece))
-        take(entry.cause);
+    const auto [from, to] =
+        std::equal_range(entries_.begin(), entries_.end(), Entry{.bytes = bytes}, by_bytes);
+    for (auto entry = from; entry != to; ++entry) {
+      if (at >= entry->offset && line.substr(at - entry->offset).starts_with(entry->piece))
+        take(entry->cause);
     }
   }
   return best < causes_.size() ? &causes_[best] : nullptr;
@@ -164,7 +124,7 @@ const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
 
 const CauseIndex& built_in_causes() {
   static const std::vector<Cause> all =
-      read_causes(builtin::text_of("sweeps/causes.yaml").value_or(""));
+      read_entries<Cause>(builtin::text_of("sweeps/causes.yaml").value_or(""));
   static const CauseIndex index(all);
   return index;
 }

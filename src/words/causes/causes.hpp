@@ -5,24 +5,26 @@
 #include <shardsweep/cause.hpp>
 
 #include <bitset>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace shardsweep {
 
-/// Reads entries of causes as causes.yaml has them: `key: value` one a line, in single quotes or
-/// plain, and samples of several lines as blocks. Throws std::invalid_argument, which names the
-/// line.
-[[nodiscard]] std::vector<Cause> read_causes(std::string_view yaml);
-
 /// Takes what stands before `end` off `text`, and that as well.
 std::string_view take_until(char end, std::string_view& text);
 
-/// True if the line has each piece of the pattern, in order, with any text between, before and
+/// Place in a line, from the first piece of a pattern to the last.
+struct Match {
+  std::size_t begin;
+  std::size_t end;
+};
+/// Each piece of the pattern stands in the line, in order, with any text between, before and
 /// behind them. A pattern of nothing but `*` fits no line.
-[[nodiscard]] bool matches(std::string_view line, std::string_view pattern);
+[[nodiscard]] std::optional<Match> match_in(std::string_view line, std::string_view pattern);
 
 /// Causes by four bytes of what they look for: most lines hold those of none.
 class CauseIndex {
@@ -42,11 +44,12 @@ class CauseIndex {
     std::size_t offset = 0;    ///< in it
   };
 
+  static bool by_bytes(const Entry& one, const Entry& other) { return one.bytes < other.bytes; }
+
   std::span<const Cause> causes_;
-  std::vector<Entry> entries_;         ///< by groups of hashes of their bytes
-  std::vector<std::uint16_t> starts_;  ///< of each group among them
-  std::vector<std::uint32_t> short_;   ///< causes whose pieces are too short for that
-  std::bitset<1U << 16U> seen_;        ///< hashes of the bytes of entries
+  std::vector<Entry> entries_;        ///< in the order of their bytes
+  std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that
+  std::bitset<1U << 16U> seen_;       ///< hashes of the bytes of entries
 };
 
 [[nodiscard]] const CauseIndex& built_in_causes();

@@ -5,6 +5,7 @@
 
 #include "causes/fragmentation.hpp"
 #include "text/characters.hpp"
+#include "text/escapes.hpp"
 #include "text/node_list.hpp"
 
 #include <algorithm>
@@ -22,16 +23,6 @@ constexpr auto npos = std::string_view::npos;
 
 // A longer line is a dump: what it means stands at its beginning.
 constexpr std::size_t looked_at = 4096;
-
-std::string without_colours(std::string_view text) {
-  std::string plain;
-  for (std::size_t at = text.find("\x1b["); at != npos; at = text.find("\x1b[")) {
-    plain += text.substr(0, at);
-    text.remove_prefix(
-        std::min(text.find_first_not_of("0123456789;", at + 2), text.size() - 1) + 1);
-  }
-  return plain.append(text);
-}
 
 /// Speaker of a line: a rank, or the process of one. -1: nobody says.
 struct Said {
@@ -69,7 +60,7 @@ Said said_in(std::string_view line) {
   return {-1, line};
 }
 
-/// "torch.OutOfMemoryError: …", "MemoryError". Below a traceback other names may end it too.
+/// "torch.OutOfMemoryError: …", "MemoryError", and any class of a module, as "pyarrow.lib.Invalid".
 bool is_exception(std::string_view text, bool traced) {
   constexpr std::array<std::string_view, 7> ends{
       "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout", "StopIteration"};
@@ -87,7 +78,7 @@ bool is_exception(std::string_view text, bool traced) {
   const char first = name[dot == npos ? 0 : std::min(dot + 1, name.size() - 1)];
   return std::any_of(ends.begin(), ends.end(),
              [name](std::string_view word) { return name.ends_with(word); }) ||
-      (traced && dot != npos && first >= 'A' && first <= 'Z');
+      (dot != npos && first >= 'A' && first <= 'Z' && (traced || !name.ends_with("Warning")));
 }
 
 /// Exception that another program tells of within a line, as loggers and C++ do; empty: none.
@@ -149,14 +140,12 @@ struct Event {
   /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
   /// knows is stronger than what is said of the network.
   [[nodiscard]] int tier() const {
+    constexpr std::array<int, 7> by_weight{0, 3, 5, 3, 6, 7, 8};
     if (cause == nullptr) return 2;
     if (own && cause->weight <= Strength::cause) return -1;
-    if (cause->weight == Strength::fact) return 0;
-    if (cause->weight == Strength::end) return 5;
-    if (cause->weight == Strength::symptom) return 6;
-    if (cause->weight == Strength::hint) return 7;
-    if (cause->outcome == Outcome::comm_error) return 4;
-    return exception ? 1 : 3;
+    const int tier = by_weight.at(static_cast<std::size_t>(cause->weight));
+    if (tier == 3 && cause->outcome == Outcome::comm_error) return 4;
+    return tier == 3 && exception ? 1 : tier;
   }
 };
 
@@ -294,7 +283,8 @@ void Reading::take_error(Printer& printer, const Said& said) {
     if (explains || weakness(error.cause) > std::max(weakness(first), Strength::late)) return;
   }
   printer.error = error;
-  printer.reason = printer.below = error.line.ends_with(':') && !error.symptom();
+  printer.reason = error.line.ends_with(':') && !error.symptom();
+  printer.below = printer.reason && error.line.find(' ') == npos;
 }
 
 /// An error that ends with a colon, as NCCL's "Last error:" does, is told by a line below it: by
@@ -418,23 +408,16 @@ std::string quote_of(const Event& event) {
   constexpr std::size_t around = seen / 2;
   const std::string_view line = event.line;
   if (event.cause == nullptr || line.size() <= longest_quote) return one_line(line, longest_quote);
-  std::size_t first = npos;  // of what is looked for
-  std::size_t end = 0;
-  for (std::string_view pattern = event.cause->pattern; !pattern.empty();) {
-    const std::string_view piece = take_until('*', pattern);
-    const std::size_t at = line.find(piece, end);
-    if (at == npos || piece.empty()) continue;
-    first = std::min(first, at);
-    end = at + piece.size();
-  }
-  if (end > 0 && (first > seen || end + around > longest_quote)) {
-    const std::size_t at = std::max(first + longest_quote, end + 2 * around) - longest_quote;
+  const Match found = match_in(line, event.cause->pattern).value_or(Match{0, 0});
+  if (found.begin > seen || found.end + around > longest_quote) {
+    const std::size_t at =
+        std::max(found.begin + longest_quote, found.end + 2 * around) - longest_quote;
     const std::size_t word = line.find(' ', at - std::min(at, around));
     return one_line(line.substr(std::min(word + 1, at)), longest_quote);
   }
   // What wraps another's error ends with that one's reason.
   const std::size_t last = line.rfind(": ");
-  if (last == npos || last < seen || end > seen || last + seen < line.size())
+  if (last == npos || last < seen || found.end > seen || last + seen < line.size())
     return one_line(line, longest_quote);
   return one_line(line, seen - 5) + " … " + one_line(line.substr(last + 2), seen);
 }
@@ -473,7 +456,7 @@ const Cause* own_cause_of(std::string_view line, std::span<const Cause> own) {
 
 std::optional<LogFinding> find_cause(std::string_view text, std::span<const Cause> own) {
   std::string plain;
-  if (text.find("\x1b[") != npos) text = plain = without_colours(text);
+  if (text.find('\x1b') != npos) text = plain = without_escapes(text);
   Reading reading(own);
   while (!text.empty()) {
     std::string_view line = take_until('\n', text);

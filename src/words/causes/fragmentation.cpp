@@ -16,31 +16,27 @@ constexpr double in_kib = 1024;
 constexpr double in_mib = 1024 * in_kib;
 constexpr double in_gib = 1024 * in_mib;
 
-/// "2.00 GiB" at the beginning of `text`.
-std::optional<double> bytes_at(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+/// Number with its unit, as in "2.00 GiB", behind the words or in front of them.
+std::optional<double> bytes_in(std::string_view line, std::string_view words, bool behind) {
   constexpr std::array<std::pair<std::string_view, double>, 4> units{
       {{" bytes", 1}, {" KiB", in_kib}, {" MiB", in_mib}, {" GiB", in_gib}}};
-  for (const auto& [unit, factor] : units) {
-    if (text.starts_with(unit)) return number * factor;
-  }
-  return std::nullopt;
-}
-
-std::optional<double> bytes_behind(std::string_view line, std::string_view words) {
-  const auto at = line.find(words);
-  return at == std::string_view::npos ? std::nullopt : bytes_at(line.substr(at + words.size()));
-}
-
-/// The number with its unit in front of `words`.
-std::optional<double> bytes_before(std::string_view line, std::string_view words) {
   const auto at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view before = line.substr(0, at);
-  return bytes_at(before.substr(before.rfind(' ', before.rfind(' ') - 1) + 1));
+  line.remove_prefix(behind ? at + words.size() : before.rfind(' ', before.rfind(' ') - 1) + 1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+  const auto* unit = std::find_if(
+      units.begin(), units.end(), [line](const auto& one) { return line.starts_with(one.first); });
+  return unit == units.end() ? std::nullopt : std::optional(number * unit->second);
+}
+std::optional<double> bytes_behind(std::string_view line, std::string_view words) {
+  return bytes_in(line, words, true);
+}
+std::optional<double> bytes_before(std::string_view line, std::string_view words) {
+  return bytes_in(line, words, false);
 }
 
 /// Newer versions say it; older ones say what was reserved and what of it was allocated.

@@ -2,34 +2,13 @@
 #include "trainer/clean_line.hpp"
 
 #include "text/characters.hpp"
+#include "text/escapes.hpp"
 
 #include <algorithm>
 #include <array>
 
 namespace shardsweep {
 namespace {
-
-/// The bytes of an escape sequence at the beginning of `text`; 0: there is none.
-std::size_t escape_length(std::string_view text) {
-  if (!text.starts_with("\x1b[")) return 0;
-  constexpr std::string_view inside = "0123456789;?";
-  const auto end = text.find_first_not_of(inside, 2);
-  return end == std::string_view::npos ? text.size() : end + 1;
-}
-
-std::string without_escapes(std::string_view line) {
-  std::string text;
-  text.reserve(line.size());
-  while (!line.empty()) {
-    if (const auto length = escape_length(line); length > 0) {
-      line.remove_prefix(length);
-      continue;
-    }
-    if (line.front() != '\r' && line.front() != '\x1b') text += line.front();
-    line.remove_prefix(1);
-  }
-  return text;
-}
 
 std::size_t digits_at(std::string_view text) {
   const auto* end = std::find_if_not(text.begin(), text.end(), is_digit);
@@ -53,6 +32,7 @@ std::size_t label_length(std::string_view text) {
 
 std::string clean_line(std::string_view line) {
   std::string text = without_escapes(line.substr(0, longest_log_line));
+  std::erase(text, '\r');
   // torchrun's label may stand behind srun's.
   for (std::size_t length = 0; (length = label_length(text)) > 0;)
     text.erase(0, length);

@@ -6,6 +6,7 @@
 #include "attempt/classify.hpp"
 #include "attempt/step_output.hpp"
 #include "causes/failed_log.hpp"
+#include "text/entries.hpp"
 #include "text/pieces.hpp"
 
 #include <doctest/doctest.h>
@@ -155,7 +156,7 @@ TEST_CASE("of two ranks the order of their lines never decides") {
 }
 
 TEST_CASE("entries of causes are read strictly") {
-  const auto read = read_causes(
+  const auto read = read_entries<Cause>(
       "# a comment\n- name: a\n  pattern: 'it''s *: full'\n  outcome: oom\n"
       "  sample: |-\n    one\n    two\n");
   REQUIRE(read.size() == 1);
@@ -163,7 +164,7 @@ TEST_CASE("entries of causes are read strictly") {
   CHECK(read[0].sample == "one\ntwo");
   for (const char* wrong : {"- name: a\n  outcome: wet\n", "- name: a\n  where: there\n",
            "- name: a\nnothing\n", "name: a\n"})
-    CHECK_THROWS_AS((void)read_causes(wrong), std::invalid_argument);
+    CHECK_THROWS_AS((void)read_entries<Cause>(wrong), std::invalid_argument);
 }
 
 TEST_CASE("the last error counts, but not one of a thread, and not what reports another's") {
@@ -345,16 +346,16 @@ TEST_CASE("what others are known to have read wrongly is read rightly") {
 }
 
 TEST_CASE("the pieces of a pattern stand one after the other anywhere in a line") {
-  CHECK(matches("abc", "b"));
-  CHECK(matches("abc", "a*c"));
-  CHECK(matches("abc", "*bc*"));
-  CHECK(matches("abc", "a**c"));
-  CHECK(matches("CANCELLED AT 03:12 DUE TO TIME LIMIT", "CANCELLED AT * DUE TO TIME"));
-  CHECK_FALSE(matches("abc", "c*a"));
-  CHECK_FALSE(matches("abc", "B"));
-  CHECK_FALSE(matches("ab", "ab*b"));
-  CHECK_FALSE(matches("abc", ""));
-  CHECK_FALSE(matches("abc", "***"));
+  CHECK(match_in("abc", "b"));
+  CHECK(match_in("abc", "a*c"));
+  CHECK(match_in("abc", "*bc*"));
+  CHECK(match_in("abc", "a**c"));
+  CHECK(match_in("CANCELLED AT 03:12 DUE TO TIME LIMIT", "CANCELLED AT * DUE TO TIME"));
+  CHECK_FALSE(match_in("abc", "c*a"));
+  CHECK_FALSE(match_in("abc", "B"));
+  CHECK_FALSE(match_in("ab", "ab*b"));
+  CHECK_FALSE(match_in("abc", ""));
+  CHECK_FALSE(match_in("abc", "***"));
 }
 
 TEST_CASE("a pattern and a line made to be slow are not") {

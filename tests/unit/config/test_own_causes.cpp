@@ -2,6 +2,7 @@
 // `classify` of sweep and site files: the same form as sweeps/causes.yaml.
 #include "causes/causes.hpp"
 #include "loading.hpp"
+#include "text/entries.hpp"
 
 #include <shardsweep/load.hpp>
 
@@ -36,7 +37,7 @@ std::vector<std::string> built_in_entries() {
 TEST_CASE("what sweeps/causes.yaml has, a user's file may have") {
   std::size_t read = 0;
   for (const std::string& entry : built_in_entries()) {
-    const std::vector<Cause> built_in = read_causes(entry);
+    const std::vector<Cause> built_in = read_entries<Cause>(entry);
     REQUIRE(built_in.size() == 1);
     const auto& known = cause_outcomes;
     if (std::find(known.begin(), known.end(), built_in[0].outcome) == known.end()) continue;

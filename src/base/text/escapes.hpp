@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Output of a terminal as plain text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shardsweep {
+
+/// Without colours and what else ESC begins (ESC [ … letter).
+[[nodiscard]] std::string without_escapes(std::string_view text);
+
+}  // namespace shardsweep
