@@ -306,7 +306,7 @@ void Reading::take_line(const Said& said) {
   if (cause == nullptr) {
     trained_ = trained_ || tells_of_step(said.text);
     long_bar_ = long_bar_ || is_long_bar(said.text);
-  } else if (cause->weight >= Strength::late) {
+  } else if (cause->weight >= Strength::late && cause->weight < Strength::never) {
     const Cause* told = cause_for(told_exception(said.text), LinePlace::exception);
     if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
       cause = told;
