@@ -112,9 +112,13 @@ const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {
   for (std::size_t at = 0; at + gram <= line.size() && !entries_.empty(); at += stride) {
     const std::uint32_t bytes = bytes_at(line.data() + at);
     if (!seen_[hash_of(bytes)]) continue;
-    const auto [from, to] =
-        std::equal_range(entries_.begin(), entries_.end(), Entry{.bytes = bytes}, by_bytes);
-    for (auto entry = from; entry != to; ++entry) {
+    // Bisection without a branch: std::equal_range takes twice as long here.
+    const Entry* entry = entries_.data();
+    const Entry* const end = entry + entries_.size();
+    for (std::size_t count = entries_.size(); count > 1; count -= count / 2)
+      entry += entry[count / 2 - 1].bytes < bytes ? count / 2 : 0;
+    if (entry->bytes < bytes) ++entry;
+    for (; entry != end && entry->bytes == bytes; ++entry) {
       if (at >= entry->offset && line.substr(at - entry->offset).starts_with(entry->piece))
         take(entry->cause);
     }
