@@ -6,6 +6,8 @@
 #include "trainer/trainers.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -56,7 +58,25 @@ void move_file(const fs::path& from, const fs::path& to) {
     fs::remove(from, error);
 }
 
+/// Letters and dashes around one colon. As the value of an option it would stand behind its name.
+bool is_choice(const std::string& word, const std::string& before) {
+  const auto colon = word.find(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == word.size()) return false;
+  const bool is_plain =
+      std::count_if(word.begin(), word.end(),
+          [](unsigned char one) { return std::isalpha(one) != 0 || one == '-'; }) +
+          1 ==
+      std::ssize(word);
+  const bool is_value = before.starts_with('-') && before.find('=') == std::string::npos;
+  return is_plain && !word.starts_with('-') && !is_value;
+}
+
 }  // namespace
+
+void add_words(std::vector<std::string>& argv, const std::vector<std::string>& words) {
+  const bool has_choice = argv.size() > 1 && is_choice(argv.back(), argv[argv.size() - 2]);
+  argv.insert(argv.end() - (has_choice ? 1 : 0), words.begin(), words.end());
+}
 
 std::vector<std::string> side_command(
     std::vector<std::string> argv, const AttemptSpec& spec, const AttemptPaths& paths, int rank) {
@@ -65,8 +85,7 @@ std::vector<std::string> side_command(
     argv.insert(argv.begin(), words.begin(), words.end());
   }
   if (spec.side == SideRun::memory) {
-    auto words = snapshot_words(argv, spec, paths);
-    argv.insert(argv.end(), words.begin(), words.end());
+    add_words(argv, snapshot_words(argv, spec, paths));
   }
   return argv;
 }

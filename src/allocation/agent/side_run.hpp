@@ -13,6 +13,10 @@
 
 namespace shardsweep::agent {
 
+/// Adds words to a command: at its end, or before a last word like activation:full, a choice of its
+/// program's, behind which it takes none of its other options.
+void add_words(std::vector<std::string>& argv, const std::vector<std::string>& words);
+
 /// The command of a rank with its tool: a profiler in front of rank 0's, or the words by which
 /// the trainer writes PyTorch's memory snapshot behind each rank's.
 [[nodiscard]] std::vector<std::string> side_command(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/trainer_rank.hpp"
 
+#include "agent/side_run.hpp"
 #include "text/placeholders.hpp"
 #include "trainer/trainers.hpp"
 
@@ -42,7 +43,7 @@ void play_rank(RankProcess& process, const AttemptSpec& spec) {
     replace(process.environment, name, value);
   const Trainer* trainer = find_trainer(spec.trainer->log);
   if (trainer != nullptr && !trainer->fake.flag.empty())
-    process.argv.emplace_back(trainer->fake.flag);
+    add_words(process.argv, {trainer->fake.flag});
 }
 
 }  // namespace

@@ -41,6 +41,20 @@ TEST_CASE("a measured run and the other ranks of a profile have their own comman
       "--sample=none --cpuctxsw=none train x");
 }
 
+TEST_CASE("words are added before a last choice, behind which a program takes no options") {
+  const auto added = [](std::vector<std::string> argv) {
+    add_words(argv, {"--more"});
+    return fmt::format("{}", fmt::join(argv, " "));
+  };
+  CHECK(added({"train", "--steps=5", "activation-checkpoint:full"}) ==
+      "train --steps=5 --more activation-checkpoint:full");
+  CHECK(added({"train", "--kind", "layer:full"}) == "train --kind layer:full --more");
+  for (const char* word : {"x", ":", "a:", ":a", "host:29500", "/a:/b", "--a:b", "a:b:c"})
+    CHECK(added({"train", "a=b", word}) == fmt::format("train a=b {} --more", word));
+  CHECK(added({"a:b"}) == "a:b --more");
+  CHECK(added({}) == "--more");
+}
+
 // Megatron-LM: gpt_builders.py and model_provider.py, oom_observer; torchtitan:
 // tools/profiler.py and, at v0.2.2, tools/profiling.py; llm-foundry: callbacks/__init__.py,
 // composer's callbacks/oom_observer.py.
