@@ -205,7 +205,7 @@ TrainerRun trainer_run(const SweepSpec& sweep, const Point& point, const std::st
       .seq_len = point.seq_len,
       .tokens_per_step = layout.global_batch() * point.seq_len,
       .vocab = is_told(sweep, "vocab") ? model.vocab : 0,
-      .parameters = is_told(sweep, "hidden") ? parameters : 0,
+      .parameters = parameters,
       .unchecked = trainer.unchecked,
       .axes = told_axes(sweep, point)};
 }

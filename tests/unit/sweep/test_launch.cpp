@@ -134,6 +134,7 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   LaunchContext context;
   context.paths.dir = "/attempts/7";
   context.slots_per_node = 8;
+  context.parameters = 8030261248;
   const auto spec = attempt_spec(sweep, point, context);
   CHECK(spec.argv ==
       std::vector<std::string>{"train", "--tp=2", "--rank={rank}", "/attempts/7/c.json", "7"});
@@ -143,6 +144,8 @@ TEST_CASE("a trainer gets its own command line, and is told apart by it") {
   CHECK(spec.trainer->directory == "/attempts/7");
   CHECK(spec.trainer->tokens_per_step == 2 * 3 * 64);
   CHECK(spec.trainer->dp == 2);
+  // Held against what it prints of its model, also if a recipe of its own says the model's shape.
+  CHECK(spec.trainer->parameters == 8030261248);
   CHECK(trainer_files(sweep, point, "/attempts/7", 4).at("c.json") ==
       "{\"micro\": 3, \"keep\": \"{tp}\"}\n");
   point.layout.sequence_parallel = true;
