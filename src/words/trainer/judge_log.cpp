@@ -132,6 +132,8 @@ class Judge {
   [[nodiscard]] std::optional<double> echoed(std::string_view axis) const {
     if (const auto found = log_.facts.find(axis); found != log_.facts.end())
       return found->second.value;
+    if (axis == "micro_batch" && fact("micro_batch_tokens") > 0 && expected_.seq_len > 0)
+      return fact("micro_batch_tokens") / static_cast<double>(expected_.seq_len);
     const bool is_stage = axis == "zero" && log_.facts.contains("distributed_optimizer");
     if (!is_stage || fact("fsdp") > fsdp_of_its_own) return std::nullopt;
     if (fact("fsdp") < fsdp_of_its_own) return fact("distributed_optimizer");

@@ -64,6 +64,7 @@ constexpr auto keys = std::to_array<LogKey>({
     {"expert_ffn", "width of an expert", true},
     {"expert_period", "layers for each one that has experts", true},
     {"micro_batch", "samples per micro-batch", true},
+    {"micro_batch_tokens", "tokens per micro-batch", true},
     {"parameters", "parameters of one model parallel rank"},
     {"all_parameters", "parameters of the whole model", true},
     {"allocated_bytes", "largest memory that tensors had, bytes", true},
