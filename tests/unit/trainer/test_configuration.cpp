@@ -184,7 +184,8 @@ TEST_CASE("a layout without words in a trainer names the axis") {
   CHECK(written("picotron", {.recompute = "full"}) == "picotron has no words for recompute full");
   CHECK(written("verl", {}) ==
       "no configuration of 'verl' can be written; the trainers are axolotl, deepspeed, gpt-neox, "
-      "hf-trainer, llm-foundry, megatron, megatron-bridge, nanotron, olmo-core, picotron, "
+      "hf-trainer, llm-foundry, maxtext, megatron, megatron-bridge, ms-swift, nanotron, olmo-core, "
+      "picotron, "
       "primus, torchtitan");
 }
 

@@ -50,7 +50,8 @@ TEST_CASE("a new sweep has its trainer's own words for what it tells") {
 
 TEST_CASE("a new sweep says for which versions it is, and where its samples come from") {
   // The program is a user's own, or no start was tried.
-  const std::set<std::string_view> without{"axolotl", "hf-trainer", "olmo-core", "primus"};
+  const std::set<std::string_view> without{
+      "axolotl", "hf-trainer", "maxtext", "ms-swift", "olmo-core", "primus"};
   for (const std::string_view trainer : configurable_trainers()) {
     CAPTURE(trainer);
     CHECK(trainer_file(trainer).start.rest.empty() == without.contains(trainer));

@@ -108,6 +108,9 @@ TEST_CASE("the log of each trainer gives its measurement") {
       {"olmo-core", "olmo-core-2.0", all, 1e-5, 0, 50.81},
       {"primus", "primus", all, 1e-4, 0, 54.25},
       {"primus", "primus-26.4", all, 1e-4, 0, 54.25},
+      {"composer", "llm-foundry", all, 1e-4, 50.034, 50.815},
+      {"maxtext", "maxtext", all, 2e-3},
+      {"maxtext", "maxtext-2025", all, 2e-3},
       {"records", "records", {.gpus = 16}, 1e-3, 50.034, 50.815},
   };
   for (const Case& one : cases) {
@@ -126,6 +129,22 @@ TEST_CASE("the log of each trainer gives its measurement") {
         doctest::Approx(one.allocated_gib).epsilon(1e-3));
     CHECK(found.reserved_bytes.value_or(0) / 1073741824 ==
         doctest::Approx(one.reserved_gib).epsilon(1e-3));
+  }
+}
+
+TEST_CASE(
+    "of ms-swift and Lightning steps and losses are read, and the time of their lines counts") {
+  for (const auto* trainer : {"ms-swift", "lightning"}) {
+    CAPTURE(trainer);
+    std::string text = text_of(trainer);
+    std::replace(text.begin(), text.end(), '\r', '\n');  // a progress bar writes over its line
+    const TrainerLog log = read_text(trainer, text);
+    REQUIRE(log.steps.size() >= 6);
+    const LoggedStep& last = log.steps.back();
+    CHECK(last.iteration == 6);
+    CHECK(last.values.find("loss")->second.value ==
+        doctest::Approx(trainer[0] == 'm' ? 9.2204 : 8.4));
+    CHECK_FALSE(judge_log(log).measurement.train_step_ms);
   }
 }
 
@@ -631,10 +650,16 @@ TEST_CASE("what other trainers print of their configuration is held against the 
   const std::vector<std::string> torchtitan{
       "[titan] 2026-02-20 10:00:00 - root - INFO - Running with configs: {",
       R"(    "expert_parallel_degree": 2,)", R"(    "mode": "full",)"};
+  // Since August 2026 it counts tokens, and names what computes activations again.
+  const std::vector<std::string> titan_of_tokens{
+      R"(    "num_tokens_per_microbatch_per_dp_rank": 128,)",
+      R"(    "fsdp_reshard_after_forward": "never",)", R"(    "enable_sequence_parallel": true,)",
+      "[titan] 2026-11-29 20:59:03,933 - root - INFO - Applied SelectiveAC activation "
+      "checkpointing to the model"};
   const auto ending = [](std::string_view trainer, std::map<std::string, std::string> asked,
                           const std::vector<std::string>& printed) {
-    auto run =
-        LogRecords::make({.log = std::string(trainer), .steps = 4, .axes = std::move(asked)}, 1);
+    auto run = LogRecords::make(
+        {.log = std::string(trainer), .steps = 4, .seq_len = 64, .axes = std::move(asked)}, 1);
     REQUIRE(run);
     for (const auto& line : printed)
       (void)run->read(line, 0);
@@ -653,4 +678,15 @@ TEST_CASE("what other trainers print of their configuration is held against the 
   CHECK(ending("torchtitan", {{"ep", "2"}, {"recompute", "full"}}, torchtitan).empty());
   CHECK(ending("torchtitan", {{"recompute", "selective"}}, torchtitan)
             .find("with recompute full, and selective was") != std::string::npos);
+  CHECK(ending("torchtitan",
+      {{"micro_batch", "2"}, {"recompute", "selective"}, {"sequence_parallel", "true"},
+          {"zero", "2"}},
+      titan_of_tokens)
+            .empty());
+  const auto titan_says = [&](const char* axis, const char* asked, std::string_view told) {
+    return ending("torchtitan", {{axis, asked}}, titan_of_tokens).find(told) != std::string::npos;
+  };
+  CHECK(titan_says("micro_batch", "1", "with micro_batch 2, and 1 was"));
+  CHECK(titan_says("zero", "3", "with zero 2, and 3 was"));
+  CHECK(titan_says("sequence_parallel", "false", "with sequence_parallel true, and false was"));
 }
