@@ -51,6 +51,7 @@ def deepspeed():
 
     def ask(argv, files, world):
         for name, text in files.items():
+            os.makedirs(os.path.dirname(name), exist_ok=True)
             with open(name, "w", encoding="utf-8") as kept:
                 kept.write(text)
         os.environ |= {"WORLD_SIZE": str(world), "RANK": "0", "LOCAL_RANK": "0"}
