@@ -262,6 +262,7 @@ void Judge::add_limits() {
 
 Judge::Finding Judge::find(const GridPoint& at) {
   const auto& point = at.point;
+  has_bounds_ = false;
   int found = find_structure(at);
   if (found == none) found = find_shape(point);
   if (found != none) return {found, none};
@@ -280,10 +281,17 @@ Judge::Finding Judge::find(const GridPoint& at) {
     }
   }
   if (const auto capacity = sweep_.cluster.memory_bytes; capacity > 0) {
-    const auto needs = predictor_.certain_memory(model_of(point), point).total();
+    bounds_ = predictor_.bounds(model_of(point), point);
+    has_bounds_ = true;
+    const auto needs = predictor_.certain_memory(model_of(point), point, bounds_).total();
     if (needs > capacity) return {memory, none, needs};
   }
   return {};
+}
+
+bool Judge::breaks_rule(const GridPoint& at) const {
+  return find_structure(at) != none || find_shape(at.point) != none ||
+      find_rule_of_runner(at.point) != none;
 }
 
 bool Judge::could_start(const GridPoint& at, const Finding& finding) {

@@ -39,6 +39,10 @@ class Judge {
     std::int64_t needs = 0;  ///< bytes per GPU at least, if it is the memory
   };
   [[nodiscard]] Finding find(const GridPoint& at);
+  /// Whether it breaks another constraint than memory and excludes; memory is not looked at.
+  [[nodiscard]] bool breaks_rule(const GridPoint& at) const;
+  /// Of the last point that came as far as its memory; null: the last did not.
+  [[nodiscard]] const MemoryBounds* bounds() const { return has_bounds_ ? &bounds_ : nullptr; }
   /// The finding in words, with the numbers.
   [[nodiscard]] Verdict explain(const GridPoint& at, const Finding& finding) const;
   [[nodiscard]] Verdict judge(const GridPoint& at) { return explain(at, find(at)); }
@@ -87,6 +91,8 @@ class Judge {
   int first_rule_ = 0;  // names_ index of the runner's first rule
   std::int64_t asked_excludes_ = 0;
   std::vector<std::int64_t> removed_;
+  MemoryBounds bounds_;
+  bool has_bounds_ = false;
 };
 
 /// "needs at least 87 GiB per GPU (…), and … has …".

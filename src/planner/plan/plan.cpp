@@ -63,8 +63,10 @@ std::vector<std::size_t> best_first_order(const SweepSpec& sweep, const Predicto
 
 class Planner {
  public:
-  Planner(const SweepSpec& sweep, const Grid& grid, Judge& judge)
-      : sweep_(sweep),
+  Planner(
+      const SweepSpec& sweep, const Grid& grid, Judge& judge, std::vector<Guess>* guesses = nullptr)
+      : guesses_(guesses),
+        sweep_(sweep),
         grid_(grid),
         judge_(judge),
         predictor_(sweep.cluster, family_of(sweep.runner)) {
@@ -85,7 +87,8 @@ class Planner {
       } else {
         const auto constraint = static_cast<std::size_t>(finding.constraint);
         leave_out(at, finding, counts[constraint]++ == 0 || needs_least(finding));
-        if (Judge::could_start(at, finding)) hours[constraint] += gpu_hours_of(at.point);
+        if (Judge::could_start(at, finding))
+          hours[constraint] += guesses_ != nullptr ? 1 : gpu_hours_of(at.point);
       }
     });
     for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -94,7 +97,9 @@ class Planner {
     }
     // Lanes first: they break a search's ties.
     const auto lanes = order_lanes(kept_);
-    if (sweep_.search.policy == SearchPolicy::best_first) {
+    if (guesses_ != nullptr) {
+      write_guesses(lanes);
+    } else if (sweep_.search.policy == SearchPolicy::best_first) {
       write_best_first(lanes);
     } else {
       write_lanes(lanes);
@@ -111,9 +116,31 @@ class Planner {
     for (const auto value : point.vars)
       hash.add(value);
     const auto& model = sweep_.models[static_cast<std::size_t>(point.model)];
-    const double value = speed_of(predictor_.guess(model, point).step_s, point);
-    kept_.push_back({at.index, hash, value, point.nodes, point.gpus, point.layout.micro_batch,
+    const auto* const bounds = judge_.bounds();
+    const auto guess = bounds != nullptr ? predictor_.guess(model, point, *bounds)
+                                         : predictor_.guess(model, point);
+    const double value = speed_of(guess.step_s, point);
+    auto index = at.index;
+    if (guesses_ != nullptr) {
+      index = static_cast<std::int64_t>(guessed_.size());
+      guessed_.emplace_back(at.index, guess);
+    }
+    kept_.push_back({index, hash, value, point.nodes, point.gpus, point.layout.micro_batch,
         point.layout.grad_accum, point.repeat});
+  }
+
+  void write_guesses(const std::vector<LaneRange>& lanes) {
+    plan_.trials.reserve(kept_.size());
+    guesses_->reserve(kept_.size());
+    for (std::size_t number = 0; number < lanes.size(); ++number) {
+      const auto& lane = lanes[number];
+      for (auto i = lane.first; i < lane.first + lane.count; ++i) {
+        const auto& [index, guess] = guessed_[static_cast<std::size_t>(kept_[i].index)];
+        grid_.read(index, at_);
+        plan_.trials.push_back({at_.point, {}, static_cast<std::int32_t>(number)});
+        guesses_->push_back(guess);
+      }
+    }
   }
 
   [[nodiscard]] double gpu_hours_of(const Point& point, const Prediction& prediction) const {
@@ -178,6 +205,8 @@ class Planner {
     plan_.trials.push_back({point, prediction, static_cast<std::int32_t>(lane)});
   }
 
+  std::vector<Guess>* guesses_;                          ///< in order; null: nobody wants them
+  std::vector<std::pair<std::int64_t, Guess>> guessed_;  ///< with numbers of the grid
   const SweepSpec& sweep_;
   const Grid& grid_;
   Judge& judge_;
@@ -268,6 +297,13 @@ Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner, Point
   plan.excluded = judge.removed();
   warn(sweep, judge, plan);
   return plan;
+}
+
+Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses) {
+  SHARDSWEEP_ASSIGN(const auto grid, Grid::make(sweep));
+  const Capabilities any;
+  Judge judge(sweep, any, nullptr, nullptr);
+  return Planner(sweep, grid, judge, &guesses).make();
 }
 
 std::string why_nothing_runs(const Plan& plan) {

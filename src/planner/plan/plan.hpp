@@ -2,6 +2,8 @@
 // From a sweep to its plan: expand, judge, predict, order.
 #pragma once
 
+#include "predict/predictor.hpp"
+
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/filter.hpp>
 #include <shardsweep/plan.hpp>
@@ -9,6 +11,7 @@
 #include <shardsweep/sweep.hpp>
 
 #include <string>
+#include <vector>
 
 namespace shardsweep {
 
@@ -19,6 +22,11 @@ namespace shardsweep {
 /// Faults (invalid_input): those of Grid::make; an expression that fails while it is evaluated.
 [[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, const Capabilities& runner,
     PointFilter* excludes, PointFilter* runner_rules);
+
+/// The same of a sweep without excludes, for whoever wants what is predicted of each trial with its
+/// bounds: `guesses` are those, in the plan's order. It leaves hours and the trials' predictions
+/// out.
+[[nodiscard]] Result<Plan> make_plan(const SweepSpec& sweep, std::vector<Guess>& guesses);
 
 /// Why most points of a plan are left out, with the numbers of the first of them: "gpus 8 is
 /// more than …". Of points whose numbers divide, if there are any: those are nearest to

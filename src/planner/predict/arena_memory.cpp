@@ -3,6 +3,7 @@
 // fitted: a trial that is left out for its memory is then really too large. What the runner
 // changes in its places changes here too; the test that runs the meta device finds out.
 #include "predict/arena_replay.hpp"
+#include "predict/layer_shape.hpp"
 #include "predict/memory.hpp"
 #include "predict/units.hpp"
 
@@ -32,7 +33,7 @@ struct ArenaStage {
 
   ArenaStage(
       const ModelSpec& model, const Point& point, const MemoryFamily& family, std::int32_t stage)
-      : layers(layers_of_stage(model, point.layout, StageSplit::even, stage)),
+      : layers(layers_of_stage(LayerShape(model, point), StageSplit::even, stage)),
         seq(point.seq_len),
         tokens(seq * point.layout.micro_batch),
         rows(point.layout.sequence_parallel ? tokens / point.layout.tp : tokens),

@@ -67,7 +67,7 @@ struct LatentAttention {
 }
 
 /// Parameters of matrices count without division by tp.
-struct Shape {
+struct LayerShape {
   double layers, hidden, ffn, heads, kv_share, vocab;  // kv_share: g/a
   double query;                                        // values of all heads' queries
   bool latent;                                         // attention
@@ -84,22 +84,27 @@ struct Shape {
   double first_layers, last_layers;                 // of the first and last stage; 0: even
   double middle_layers;                             // of each other stage, if one is told
   double element;
-  Shape(const ModelSpec& model, const Point& point)
+  LayerShape(const ModelSpec& model, const Point& point) : LayerShape(model, point, model.vocab) {}
+  /// With another number of entries of the vocabulary, as one that pads it.
+  LayerShape(const ModelSpec& model, const Point& point, std::int64_t entries)
+      : LayerShape(model, point, entries, latent_attention(model)) {}
+  LayerShape(const ModelSpec& model, const Point& point, std::int64_t entries,
+      const LatentAttention& parts)
       : layers(real(model.layers)),
         hidden(real(model.hidden)),
         ffn(real(model.ffn)),
         heads(real(model.heads)),
         kv_share(real(model.kv_heads) / heads),
-        vocab(real(model.vocab)),
+        vocab(real(entries)),
         query(real(model.query_width())),
         latent(model.is_latent()),
         value_share(real(model.value_width()) / query),
         latents(real(model.q_lora_rank + model.kv_lora_rank)),
         rope(real(model.qk_rope_head_dim)),
-        down(real(latent_attention(model).down)),
-        norms(real(latent_attention(model).norms)),
-        up(real(latent_attention(model).up)),
-        output(real(latent_attention(model).output)),
+        down(real(parts.down)),
+        norms(real(parts.norms)),
+        up(real(parts.up)),
+        output(real(parts.output)),
         mtp(real(model.mtp_layers)),
         projection(real(mtp_projection(model))),
         mtp_norms(real(shardsweep::mtp_norms(model))),

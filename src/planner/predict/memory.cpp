@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 namespace shardsweep {
 namespace {
@@ -73,7 +74,7 @@ struct LayerActivations {
 
 // What attention keeps beside its inputs and output, in bytes: log-sum-exp in fp32, or P; of
 // GPT's P also the dropout's mask and output [arXiv 2205.05198, section 4.1].
-double attention_bytes(const Shape& shape, const Habits& habits) {
+double attention_bytes(const LayerShape& shape, const Habits& habits) {
   constexpr double gpt_probability_bytes = 5;
   const double rows = shape.seq * shape.batch * shape.heads;
   if (habits.flash) return 4 * rows;
@@ -83,15 +84,15 @@ double attention_bytes(const Shape& shape, const Habits& habits) {
 }
 
 // Without a gate there is no product beside what goes into the activation and comes out of it.
-double ffn_rows_of(const Shape& shape, const MemoryFamily& family) {
+double ffn_rows_of(const LayerShape& shape, const MemoryFamily& family) {
   return shape.matrices == 2 ? family.ffn_rows * 2 / 3 : family.ffn_rows;
 }
 
 // What modules that are computed again do not keep [Megatron-LM's --recompute-modules]: the
 // outputs of two norms; all that a feed-forward part makes; the product between an expert's
 // matrices; queries, keys and values of heads that come from latents, and the latents' norms.
-void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habits, Modules modules,
-    bool experts) {
+void drop_modules(LayerActivations& all, const LayerShape& shape, const Habits& habits,
+    Modules modules, bool experts) {
   const auto& family = habits.family;
   const double ffn_rows = ffn_rows_of(shape, family);
   const double row = shape.element * shape.token_row();
@@ -114,8 +115,8 @@ void drop_modules(LayerActivations& all, const Shape& shape, const Habits& habit
 }
 
 // Of a layer's feed-forward part, dense or with experts.
-LayerActivations layer_activations(const Shape& shape, const Habits& habits, Recompute recompute,
-    double attention, bool experts = false) {
+LayerActivations layer_activations(const LayerShape& shape, const Habits& habits,
+    Recompute recompute, double attention, bool experts = false) {
   const auto& family = habits.family;
   const double row = shape.element * shape.token_row();
   const double query = shape.element * shape.tokens() * shape.query;
@@ -166,7 +167,7 @@ LayerActivations layer_activations(const Shape& shape, const Habits& habits, Rec
 
 // Micro-batches in flight; with v chunks per rank in units of all its chunks: of the first rank
 // p + (p - 1)/v [arXiv 2205.05198, section 4.2.1].
-double in_flight(const Shape& shape, const Layout& layout, double stage) {
+double in_flight(const LayerShape& shape, const Layout& layout, double stage) {
   if (layout.schedule == Schedule::afab) return shape.accum;
   // Stages that wait for fewer gradients keep work for the weights' [arXiv 2401.10241].
   // Folded, each rank has as many pieces of half a stage as rank 0 of 1F1B has of whole ones.
@@ -204,7 +205,8 @@ struct LayerBytes {
   double whole, kept;
 };
 
-LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& habits, bool experts) {
+LayerBytes layer_bytes(
+    const LayerShape& shape, const Point& point, const Habits& habits, bool experts) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto layer = layer_activations(
       shape, habits, point.layout.recompute, attention_bytes(shape, habits), experts);
@@ -214,8 +216,8 @@ LayerBytes layer_bytes(const Shape& shape, const Point& point, const Habits& hab
 }
 
 // Where a stage has layers with and without experts, the mean of what they keep.
-LayerBytes stage_layer_bytes(
-    const Shape& shape, const Point& point, const Habits& habits, double layers, double dense) {
+LayerBytes stage_layer_bytes(const LayerShape& shape, const Point& point, const Habits& habits,
+    double layers, double dense) {
   if (layers <= dense) return layer_bytes(shape, point, habits, false);
   const auto sparse = layer_bytes(shape, point, habits, true);
   if (dense <= 0) return sparse;
@@ -229,7 +231,7 @@ LayerBytes stage_layer_bytes(
 // before and after its norm; computed again as a whole, what comes and what leaves. Of a rank's
 // pieces the last alone has them, whose gradients come at once.
 double mtp_bytes(
-    const Shape& shape, const Point& point, const Habits& habits, double micro_batches) {
+    const LayerShape& shape, const Point& point, const Habits& habits, double micro_batches) {
   if (shape.mtp == 0) return 0;
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const double row = shape.element * shape.token_row() / between;
@@ -239,7 +241,7 @@ double mtp_bytes(
   return shape.mtp * kept * (point.layout.vpp > 1 && shape.pp > 1 ? 1 : micro_batches);
 }
 
-ActivationBytes activation_bytes(const Shape& shape, const Point& point, const Habits& habits,
+ActivationBytes activation_bytes(const LayerShape& shape, const Point& point, const Habits& habits,
     double stage, double layers, double dense) {
   const double between = point.layout.sequence_parallel ? shape.tp : 1;
   const auto recompute = point.layout.recompute;
@@ -260,7 +262,7 @@ ActivationBytes activation_bytes(const Shape& shape, const Point& point, const H
 // Ring: keys and values that are here and that come, and gradients to them: own ones, those
 // that leave and those that come; among few ranks not all at once. Ulysses: queries, keys and
 // values as they leave and as they come.
-double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
+double shared_sequence_bytes(const LayerShape& shape, const Layout& layout) {
   if (layout.cp == 1) return 0;
   const double query = shape.element * shape.tokens() * shape.query / layout.tp;
   if (layout.cp_mode == ContextMode::ring)
@@ -269,8 +271,8 @@ double shared_sequence_bytes(const Shape& shape, const Layout& layout) {
 }
 
 // A bucket is never larger than all the gradients there are.
-double communication_bytes(
-    const Shape& shape, const Point& point, const MemoryFamily& family, double gradient_bytes) {
+double communication_bytes(const LayerShape& shape, const Point& point, const MemoryFamily& family,
+    double gradient_bytes) {
   const auto& layout = point.layout;
   const double between = layout.sequence_parallel ? shape.tp : 1;
   const double row = shape.element * shape.token_row();
@@ -311,8 +313,8 @@ struct StageParameters {
   double experts = 0;
 };
 
-StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool tied, double stage,
-    double layers, double dense) {
+StageParameters stage_parameters(const LayerShape& shape, const Habits& habits, bool tied,
+    double stage, double layers, double dense) {
   const double embedding = shape.vocab * shape.hidden / shape.tp;
   const bool first = stage == 0;
   const bool last = stage == shape.head;
@@ -338,7 +340,7 @@ StageParameters stage_parameters(const Shape& shape, const Habits& habits, bool 
 
 // Layers of the stages before `stage`, split by cost. The border is where the cost so far
 // exceeds the share of the stages before it: a block that reaches it exactly stays behind.
-double layers_before(const Shape& shape, double stage) {
+double layers_before(const LayerShape& shape, double stage) {
   if (stage <= 0) return 0;
   if (stage >= shape.pp) return shape.layers;
   const double layer = 4 * shape.hidden * shape.hidden + shape.matrices * shape.hidden * shape.ffn;
@@ -347,7 +349,7 @@ double layers_before(const Shape& shape, double stage) {
   return std::min(shape.layers, std::floor(all * stage / shape.pp / layer + rounding) + 1);
 }
 
-double stage_layers(const Shape& shape, StageSplit split, double stage) {
+double stage_layers(const LayerShape& shape, StageSplit split, double stage) {
   if (shape.first_layers + shape.last_layers > 0) {
     if (stage == 0 && shape.first_layers > 0) return shape.first_layers;
     if (stage == shape.pp - 1 && shape.last_layers > 0) return shape.last_layers;
@@ -359,15 +361,25 @@ double stage_layers(const Shape& shape, StageSplit split, double stage) {
   return even + (stage < shape.layers - even * shape.pp ? 1 : 0);
 }
 
+// Of all stages before one.
+double layers_before(const LayerShape& shape, StageSplit split, double stage) {
+  if (shape.first_layers + shape.last_layers > 0) {
+    double before = 0;
+    for (double earlier = 0; earlier < stage; ++earlier)
+      before += stage_layers(shape, split, earlier);
+    return before;
+  }
+  if (split == StageSplit::by_cost) return layers_before(shape, stage);
+  const double even = std::floor(shape.layers / shape.pp);
+  return stage * even + std::min(stage, shape.layers - even * shape.pp);
+}
+
 // Of a stage's layers those without experts. Interleaved, a stage has them in its first chunk.
 double stage_dense_layers(
-    const Shape& shape, const Layout& layout, StageSplit split, double stage, double layers) {
+    const LayerShape& shape, const Layout& layout, StageSplit split, double stage, double layers) {
   if (shape.experts == 0) return layers;
   if (layout.vpp > 1) return shape.dense_of(stage * layers / layout.vpp, layers / layout.vpp);
-  double before = 0;
-  for (double earlier = 0; earlier < stage; ++earlier)
-    before += stage_layers(shape, split, earlier);
-  return shape.dense_of(before, layers);
+  return shape.dense_of(layers_before(shape, split, stage), layers);
 }
 
 // When a stage needs most.
@@ -376,9 +388,9 @@ enum class Moment : std::uint8_t { in_flight, last_backward, update };
 // The model of one stage: what it always holds, and what it holds at a moment.
 class Stage {
  public:
-  Stage(const ModelSpec& model, const Point& point, const MemoryFamily& family,
-      const RunTraits& traits, std::int32_t stage)
-      : shape_(model, point),
+  Stage(const LayerShape& shape, const ModelSpec& model, const Point& point,
+      const MemoryFamily& family, const RunTraits& traits, std::int32_t stage)
+      : shape_(shape),
         point_(point),
         habits_(model, family, traits, point.layout.cuda_graphs),
         stage_(stage),
@@ -472,7 +484,7 @@ class Stage {
     return (1 + shape_.mtp) * bytes * shape_.seq * shape_.batch * shape_.vocab / shape_.tp;
   }
 
-  Shape shape_;
+  const LayerShape& shape_;
   const Point& point_;
   Habits habits_;
   std::int32_t stage_;
@@ -485,7 +497,7 @@ class Stage {
 // Mean of the stages: the first layers may be dense.
 MemoryEstimate optimistic_with_experts(const ModelSpec& model, const Point& point) {
   constexpr double gradient = 2;
-  const Shape shape(model, point);
+  const LayerShape shape(model, point);
   const Habits habits(model, plain_family, {});
   const auto recompute = point.layout.recompute;
   const auto dense = layer_activations(shape, habits, recompute, 0);
@@ -519,41 +531,58 @@ const MemoryFamily& shardbench_cpu_memory() {
   return cpu_family;
 }
 
-MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
+namespace {
+
+/// By a family that counts what is not in FP8 as fp32.
+std::optional<Point> in_fp32(const Point& point, const MemoryFamily& family) {
+  if (!is_fp8(point.dtype) || family.half_beside_fp8) return std::nullopt;
+  Point values = point;
+  values.dtype = Dtype::fp32;
+  return values;
+}
+
+LayerShape padded_shape(const ModelSpec& model, const Point& point, const MemoryFamily& family) {
+  return {model, point, padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple)};
+}
+
+MemoryEstimate stage_estimate(const LayerShape& shape, const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits, std::int32_t stage) {
-  if (is_fp8(point.dtype) && !family.half_beside_fp8) {
-    Point values = point;
-    values.dtype = Dtype::fp32;
-    return estimate_stage(model, values, family, traits, stage);
-  }
   const bool has_arenas = family.arenas && model.experts == 0 && !model.is_latent() &&
       model.ffn_matrices == 0 && model.mtp_layers == 0 && is_half(point.dtype) &&
       point.layout.vpp == 1 && point.layout.cp == 1 && point.layout.schedule != Schedule::zb_h1;
-  if (!has_arenas) {
-    ModelSpec padded = model;
-    padded.vocab = padded_vocab(model.vocab, point.layout.tp, family.vocab_multiple);
-    return Stage(padded, point, family, traits, stage).most();
-  }
+  if (!has_arenas) return Stage(shape, model, point, family, traits, stage).most();
   auto estimate = arenas_of_stage(model, point, family, stage);
   at(estimate, MemoryClass::overhead) = whole(family.overhead_bytes);
   return estimate;
 }
 
+}  // namespace
+
+MemoryEstimate estimate_stage(const ModelSpec& model, const Point& point,
+    const MemoryFamily& family, const RunTraits& traits, std::int32_t stage) {
+  if (const auto values = in_fp32(point, family))
+    return estimate_stage(model, *values, family, traits, stage);
+  return stage_estimate(padded_shape(model, point, family), model, point, family, traits, stage);
+}
+
 MemoryEstimate estimate_memory(const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits) {
-  auto most = estimate_stage(model, point, family, traits, 0);
+  if (const auto values = in_fp32(point, family))
+    return estimate_memory(model, *values, family, traits);
+  const auto shape = padded_shape(model, point, family);
+  auto most = stage_estimate(shape, model, point, family, traits, 0);
   if (point.layout.pp == 1) return most;
-  for (const auto stage : {sparse_stage(model, point.layout, family.split),
+  for (const auto stage : {sparse_stage(LayerShape(model, point), point.layout, family.split),
            stage_between(point.layout), point.layout.pp - 1}) {
     if (stage == 0) continue;
-    const auto other = estimate_stage(model, point, family, traits, stage);
+    const auto other = stage_estimate(shape, model, point, family, traits, stage);
     if (other.total() > most.total()) most = other;
   }
   return most;
 }
 
 std::int64_t update_bytes(const ModelSpec& model, const Point& point, const MemoryFamily& family) {
-  const auto estimate = Stage(model, point, family, {}, 0).at_update();
+  const auto estimate = Stage(LayerShape(model, point), model, point, family, {}, 0).at_update();
   return estimate.total() - estimate.bytes[static_cast<std::size_t>(MemoryClass::overhead)];
 }
 
@@ -562,30 +591,23 @@ bool is_plain(const ModelSpec& model, const MemoryFamily& family) {
       model.ffn == 4 * model.hidden;
 }
 
-double layer_activation_bytes(const ModelSpec& model, const Point& point,
+double layer_activation_bytes(const LayerShape& shape, const ModelSpec& model, const Point& point,
     const MemoryFamily& family, const RunTraits& traits, bool experts) {
-  return layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts).whole;
+  return layer_bytes(shape, point, Habits(model, family, traits), experts).whole;
 }
 
-double layer_dropped_bytes(const ModelSpec& model, const Point& point, const MemoryFamily& family,
-    const RunTraits& traits, bool experts) {
-  const auto bytes =
-      layer_bytes(Shape(model, point), point, Habits(model, family, traits), experts);
+double layer_dropped_bytes(const LayerShape& shape, const ModelSpec& model, const Point& point,
+    const MemoryFamily& family, const RunTraits& traits, bool experts) {
+  const auto bytes = layer_bytes(shape, point, Habits(model, family, traits), experts);
   return bytes.whole - bytes.kept;
 }
 
-double layers_of_stage(
-    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
-  Point point;
-  point.layout = layout;
-  return stage_layers(Shape(model, point), split, stage);
+double layers_of_stage(const LayerShape& shape, StageSplit split, std::int32_t stage) {
+  return stage_layers(shape, split, stage);
 }
 
 double dense_layers_of_stage(
-    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
-  Point point;
-  point.layout = layout;
-  const Shape shape(model, point);
+    const LayerShape& shape, const Layout& layout, StageSplit split, std::int32_t stage) {
   return stage_dense_layers(shape, layout, split, stage, stage_layers(shape, split, stage));
 }
 
@@ -593,21 +615,55 @@ std::int32_t stage_between(const Layout& layout) {
   return layout.has_uneven_stages() && layout.pp > 2 ? 1 : 0;
 }
 
-std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {
-  if (model.experts == 0 || model.dense_layers == 0) return 0;
-  ModelSpec without_spread = model;
-  without_spread.expert_layers = 0;
+std::int32_t sparse_stage(const LayerShape& all, const Layout& layout, StageSplit split) {
+  if (all.experts == 0 || all.dense_layers == 0) return 0;
+  LayerShape shape = all;
+  shape.dense_share = 0;
   std::int32_t stage = 0;
-  while (stage + 1 < layout.pp && dense_layers_of_stage(without_spread, layout, split, stage) > 0)
+  while (stage + 1 < layout.pp && dense_layers_of_stage(shape, layout, split, stage) > 0)
     ++stage;
   return stage;
+}
+
+namespace {
+
+LayerShape shape_of(const ModelSpec& model, const Layout& layout) {
+  Point point;
+  point.layout = layout;
+  return {model, point};
+}
+
+}  // namespace
+
+double layer_activation_bytes(const ModelSpec& model, const Point& point,
+    const MemoryFamily& family, const RunTraits& traits, bool experts) {
+  return layer_activation_bytes(LayerShape(model, point), model, point, family, traits, experts);
+}
+
+double layer_dropped_bytes(const ModelSpec& model, const Point& point, const MemoryFamily& family,
+    const RunTraits& traits, bool experts) {
+  return layer_dropped_bytes(LayerShape(model, point), model, point, family, traits, experts);
+}
+
+double layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
+  return layers_of_stage(shape_of(model, layout), split, stage);
+}
+
+double dense_layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage) {
+  return dense_layers_of_stage(shape_of(model, layout), layout, split, stage);
+}
+
+std::int32_t sparse_stage(const ModelSpec& model, const Layout& layout, StageSplit split) {
+  return sparse_stage(shape_of(model, layout), layout, split);
 }
 
 MemoryEstimate optimistic_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) {
   if (model.experts > 0) return optimistic_with_experts(model, point);
   constexpr double gradient = 2;
-  const Shape shape(model, point);
+  const LayerShape shape(model, point);
   const auto state = state_bytes(point, gradient, point.layout.shard_ranks());
   const auto layer =
       layer_activations(shape, Habits(model, plain_family, {}), point.layout.recompute, 0);

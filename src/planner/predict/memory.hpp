@@ -18,6 +18,8 @@
 
 namespace shardsweep {
 
+struct LayerShape;
+
 /// N: per layer 2hq (1 + g/a) + 3hf + 2h, q = a times the values of a head; embedding and head
 /// Vh each (one where tied); the last norm h. A layer with E experts, S shared ones and their
 /// width w has 3hw (E + S) + hE in place of 3hf. Latent attention (MLA) has the sum of
@@ -98,25 +100,36 @@ struct RunTraits {
 [[nodiscard]] bool is_plain(const ModelSpec& model, const MemoryFamily& family);
 
 /// What one layer, dense or with experts, makes of one micro-batch on a rank.
-[[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
-    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
+[[nodiscard]] double layer_activation_bytes(const LayerShape& shape, const ModelSpec& model,
+    const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
 /// Of that, what it does not keep and makes again.
-[[nodiscard]] double layer_dropped_bytes(const ModelSpec& model, const Point& point,
-    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
+[[nodiscard]] double layer_dropped_bytes(const LayerShape& shape, const ModelSpec& model,
+    const Point& point, const MemoryFamily& family, const RunTraits& traits, bool experts = false);
 
 /// Layers on a stage, 0-based.
-[[nodiscard]] double layers_of_stage(
-    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
+[[nodiscard]] double layers_of_stage(const LayerShape& shape, StageSplit split, std::int32_t stage);
 
 /// Of those the ones without experts; all where the model has none.
 [[nodiscard]] double dense_layers_of_stage(
-    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
+    const LayerShape& shape, const Layout& layout, StageSplit split, std::int32_t stage);
 
 /// A stage between the first and the last, if those have layers of their own number; else 0.
 [[nodiscard]] std::int32_t stage_between(const Layout& layout);
 
 /// The first stage whose layers all have experts; 0 where the first ones are not dense.
+[[nodiscard]] std::int32_t sparse_stage(
+    const LayerShape& shape, const Layout& layout, StageSplit split);
+
+/// The same of a model whose shape nobody has made yet.
+[[nodiscard]] double layer_activation_bytes(const ModelSpec& model, const Point& point,
+    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
+[[nodiscard]] double layer_dropped_bytes(const ModelSpec& model, const Point& point,
+    const MemoryFamily& family, const RunTraits& traits, bool experts = false);
+[[nodiscard]] double layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
+[[nodiscard]] double dense_layers_of_stage(
+    const ModelSpec& model, const Layout& layout, StageSplit split, std::int32_t stage);
 [[nodiscard]] std::int32_t sparse_stage(
     const ModelSpec& model, const Layout& layout, StageSplit split);
 

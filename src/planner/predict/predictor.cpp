@@ -141,14 +141,30 @@ ModelSpec with_copies(ModelSpec model, const Point& point) {
 
 Guess Predictor::guess(const ModelSpec& model, const Point& point, const RunTraits& traits) const {
   if (copies_heads(model, point)) return guess(with_copies(model, point), point, traits);
+  return guess(model, point, bounds(model, point, traits), traits);
+}
+
+Guess Predictor::guess(const ModelSpec& model, const Point& point, const MemoryBounds& bounds,
+    const RunTraits& traits) const {
+  if (copies_heads(model, point)) return guess(with_copies(model, point), point, bounds, traits);
   Guess guess;
-  guess.memory = guess_memory(model, point, traits);
+  guess.memory = guess_memory(model, bounds);
   guess.time = estimate_time(model, cluster_, point, family_->time, memory_family(), traits);
-  const auto off = residuals_.predict(guess.time);
   guess.retries = retries(guess.memory);
+  return corrected(guess);
+}
+
+Guess Predictor::corrected(Guess guess) const {
+  const auto off = residuals_.predict(guess.time);
   guess.step_s = guess.time.step_s * guess.retries * std::exp(off.mean);
   guess.log_sigma = off.sigma;
   return guess;
+}
+
+double Predictor::least_step_s(const ModelSpec& model, const Point& point) const {
+  if (copies_heads(model, point)) return least_step_s(with_copies(model, point), point);
+  const auto time = estimate_time(model, cluster_, point, family_->time, memory_family(), {});
+  return time.step_s * std::exp(residuals_.predict(time).mean);
 }
 
 double Predictor::retries(const MemoryGuess& memory) const {
@@ -187,13 +203,28 @@ MemoryEstimate Predictor::least_memory(
   return estimate_memory(model, point, *family_->least, traits);
 }
 
+MemoryBounds Predictor::bounds(
+    const ModelSpec& model, const Point& point, const RunTraits& traits) const {
+  if (copies_heads(model, point)) return bounds(with_copies(model, point), point, traits);
+  MemoryBounds bounds;
+  bounds.estimate = estimate_memory(model, point, memory_family(), traits);
+  bounds.optimistic = optimistic_memory(model, point, traits);
+  bounds.least = !family_->least || cluster_.gpu.empty()
+      ? bounds.optimistic
+      : estimate_memory(model, point, *family_->least, traits);
+  return bounds;
+}
+
 MemoryGuess Predictor::guess_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
-  if (copies_heads(model, point)) return guess_memory(with_copies(model, point), point, traits);
+  return guess_memory(model, bounds(model, point, traits));
+}
+
+MemoryGuess Predictor::guess_memory(const ModelSpec& model, const MemoryBounds& bounds) const {
   MemoryGuess memory;
-  memory.estimate = estimate_memory(model, point, memory_family(), traits);
+  memory.estimate = bounds.estimate;
   const auto total = memory.estimate.total();
-  memory.lower_bytes = std::min(total, least_memory(model, point, traits).total());
+  memory.lower_bytes = std::min(total, bounds.least.total());
   memory.upper_bytes = total + static_cast<std::int64_t>(fragmented * static_cast<double>(total));
   // Layers that no formula knows are counted as attention: good for an order, not for a verdict.
   if (cluster_.memory_bytes > 0 && model.unpredicted().empty()) {
@@ -208,7 +239,11 @@ MemoryGuess Predictor::guess_memory(
 
 MemoryEstimate Predictor::certain_memory(
     const ModelSpec& model, const Point& point, const RunTraits& traits) const {
-  if (copies_heads(model, point)) return certain_memory(with_copies(model, point), point, traits);
+  return certain_memory(model, point, bounds(model, point, traits));
+}
+
+MemoryEstimate Predictor::certain_memory(
+    const ModelSpec& model, const Point& point, const MemoryBounds& bounds) const {
   if (!model.unpredicted().empty()) return {};
   const auto certain = [&](MemoryEstimate bytes) {
     auto& optimizer = bytes.bytes[static_cast<std::size_t>(MemoryClass::optimizer)];
@@ -217,12 +252,10 @@ MemoryEstimate Predictor::certain_memory(
           static_cast<std::int64_t>(family_->certain_optimizer * static_cast<double>(optimizer));
     return bytes;
   };
-  const auto sure = certain(optimistic_memory(model, point, traits));
+  const auto sure = certain(bounds.optimistic);
   // Memory of processes is their host's to give: it is no device that ends at its size.
   if (cluster_.gpu.empty()) return sure;
-  auto least = family_->constants_off_by > 0
-      ? certain(least_memory(model, point, traits))
-      : estimate_memory(model, point, family_->memory, traits);
+  auto least = family_->constants_off_by > 0 ? certain(bounds.least) : bounds.estimate;
   for (auto& bytes : least.bytes)
     bytes -= static_cast<std::int64_t>(family_->constants_off_by * static_cast<double>(bytes));
   return sure.total() > least.total() ? sure : least;

@@ -78,6 +78,13 @@ struct MemoryGuess {
   Fit fit = Fit::fits;           ///< fits too where the cluster's memory is unknown
 };
 
+/// Estimates that a guess and a plan's verdict both come from.
+struct MemoryBounds {
+  MemoryEstimate estimate;    ///< as MemoryGuess has it
+  MemoryEstimate optimistic;  ///< optimistic_memory()
+  MemoryEstimate least;       ///< Predictor::least_memory()
+};
+
 struct Guess {
   double step_s = 0;     ///< median of the train step
   double log_sigma = 0;  ///< of ln(step): measured = step_s * exp(+-log_sigma), 68 %
@@ -106,6 +113,16 @@ class Predictor {
   [[nodiscard]] Guess guess(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
+  /// The same, of a point whose memory is known.
+  [[nodiscard]] Guess guess(const ModelSpec& model, const Point& point, const MemoryBounds& bounds,
+      const RunTraits& traits = {}) const;
+
+  /// The step of a guess without retries, which is never longer: without a thought of memory.
+  [[nodiscard]] double least_step_s(const ModelSpec& model, const Point& point) const;
+
+  /// A guess of another predictor of the same cluster and family, by what this one has learnt.
+  [[nodiscard]] Guess corrected(Guess guess) const;
+
   /// For a plan: memory, time and speed; an attempt has a start-up besides.
   [[nodiscard]] Prediction predict(
       const ModelSpec& model, const Measure& measure, const Point& point) const;
@@ -124,6 +141,12 @@ class Predictor {
   [[nodiscard]] MemoryEstimate certain_memory(
       const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
 
+  /// What guesses and certain_memory() are made of.
+  [[nodiscard]] MemoryBounds bounds(
+      const ModelSpec& model, const Point& point, const RunTraits& traits = {}) const;
+  [[nodiscard]] MemoryEstimate certain_memory(
+      const ModelSpec& model, const Point& point, const MemoryBounds& bounds) const;
+
   /// What the trainer itself would report as its peak: without what lies outside its
   /// allocator, and of the stage that the table names, or the first one where the family's
   /// trainers report that.
@@ -136,6 +159,7 @@ class Predictor {
 
  private:
   [[nodiscard]] const MemoryFamily& memory_family() const;
+  [[nodiscard]] MemoryGuess guess_memory(const ModelSpec& model, const MemoryBounds& bounds) const;
   [[nodiscard]] double retries(const MemoryGuess& memory) const;
 
   ClusterSpec cluster_;

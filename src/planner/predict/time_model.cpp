@@ -91,6 +91,7 @@ class TimeModel {
         family_(family),
         memory_(memory),
         traits_(traits),
+        shape_(model, point),
         links_(links_of(cluster, point.layout, family.links)),
         tokens_(real(point.seq_len) / point.layout.cp * point.layout.micro_batch),
         element_(real(bytes_of(point.dtype))),
@@ -176,7 +177,7 @@ class TimeModel {
         layer_slot({.multiplied = matrices + down_multiplied(), .held = matrices + down_});
     auto most = stage_slot(layer, 0);
     if (layout_.pp == 1) return most;
-    for (const auto stage : {sparse_stage(model_, layout_, memory_.split), stage_between(layout_),
+    for (const auto stage : {sparse_stage(shape_, layout_, memory_.split), stage_between(layout_),
              head_stage(layout_)}) {
       if (stage == 0) continue;
       const auto other = stage_slot(layer, stage);
@@ -185,19 +186,17 @@ class TimeModel {
     return most;
   }
 
-  [[nodiscard]] double first_layers() const {
-    return layers_of_stage(model_, layout_, memory_.split, 0);
-  }
+  [[nodiscard]] double first_layers() const { return layers_of_stage(shape_, memory_.split, 0); }
 
   /// Of them those with experts.
   [[nodiscard]] double sparse_layers(std::int32_t stage) const {
     if (model_.experts == 0) return 0;
-    return layers_of_stage(model_, layout_, memory_.split, stage) -
-        dense_layers_of_stage(model_, layout_, memory_.split, stage);
+    return layers_of_stage(shape_, memory_.split, stage) -
+        dense_layers_of_stage(shape_, layout_, memory_.split, stage);
   }
 
   [[nodiscard]] Slot stage_slot(const Slot& layer, std::int32_t stage) const {
-    const double layers = layers_of_stage(model_, layout_, memory_.split, stage);
+    const double layers = layers_of_stage(shape_, memory_.split, stage);
     Slot slot{layers * layer.products, layers * layer.memory, layers * layer.tp,
         layers * layer.host + family_.launch_stage_s, layers * layer.weight_gradients};
     if (const double sparse = sparse_layers(stage); sparse > 0) {
@@ -326,7 +325,7 @@ class TimeModel {
     slot.products = products_again * 6 * tokens_ * multiplied / rate_ + again * attention_s;
     slot.weight_gradients = 2 * tokens_ * multiplied / rate_;
     double moved = family_.activation_passes *
-        layer_activation_bytes(model_, point_, memory_, {true, true}, of.experts);
+        layer_activation_bytes(shape_, model_, point_, memory_, {true, true}, of.experts);
     if (!traits_.flash_attention.value_or(true)) {
       moved += probability_traffic * tokens_ * point_.seq_len * real(model_.heads) / tp;
     }
@@ -337,7 +336,7 @@ class TimeModel {
     if (is_fp8(point_.dtype)) moved += quantized_bytes(of);
     if (modules_.any()) {
       slot.products += 2 * tokens_ * again_in_modules(of) / rate_;
-      moved += layer_dropped_bytes(model_, point_, memory_, {true, true}, of.experts);
+      moved += layer_dropped_bytes(shape_, model_, point_, memory_, {true, true}, of.experts);
     }
     slot.memory =
         moving_s(cluster_.memory_bandwidth, again * moved + family_.parameter_bytes * of.held);
@@ -501,7 +500,7 @@ class TimeModel {
     const double mtp = stage == head_stage(layout_) ? real(model_.mtp_layers) : 0;
     const double embedding = real(model_.vocab) * real(model_.hidden);
     const double sparse = sparse_layers(stage) + (model_.experts > 0 ? mtp : 0);
-    const double layers = layers_of_stage(model_, layout_, memory_.split, stage) + mtp;
+    const double layers = layers_of_stage(shape_, memory_.split, stage) + mtp;
     double divided =
         (layers - sparse) * matrices_ + sparse * sparse_layer_parameters(model_, 0) + embedding;
     divided += mtp * real(mtp_projection(model_));
@@ -604,6 +603,7 @@ class TimeModel {
   const TimeFamily& family_;
   const MemoryFamily& memory_;
   const RunTraits& traits_;
+  LayerShape shape_;
   Links links_;
   double tokens_;    // of one micro-batch, on one rank of cp
   double element_;   // bytes
