@@ -115,17 +115,11 @@ std::string_view verdict_on(const RuleCheck& check) {
   return check.holds ? "holds" : "does not hold";
 }
 
-/// Axes of a layout that keep their default unless somebody holds them.
+/// What keeps its default unless somebody holds it.
 std::string untried_text(const SuggestRequest& request) {
-  std::string names;
-  for (const auto& axis : axes()) {
-    const bool is_told = axis.name == "first_stage_layers" || axis.name == "last_stage_layers";
-    const bool is_held = std::any_of(request.locks.begin(), request.locks.end(),
-        [&](const AxisValues& lock) { return lock.axis == &axis; });
-    if (axis.of_layout() && !axis.is(AxisUse::suggested) && !is_told && !is_held)
-      names += fmt::format("{}{}", names.empty() ? "" : ", ", axis.name);
-  }
-  return fmt::format("Not tried: other values of {}. --lock AXIS=VALUE tries one.", names);
+  return can_be_asked_to_offload(request) ? "Not tried: a part in the host's memory. --lock "
+                                            "offload=optimizer or offload=all tries it.\n"
+                                          : "";
 }
 
 /// Line on what offload would give, which no answer tries; empty if that is nothing.
@@ -165,7 +159,7 @@ std::string card_text(
   if (suggestion.layouts.empty()) return out;
   for (const auto& line : trust(request, suggestion.layouts.front()))
     out += line + "\n";
-  return out + untried_text(request) + "\n" + offloaded_text(suggestion);
+  return out + untried_text(request) + offloaded_text(suggestion);
 }
 
 std::string for_eyes(const SuggestRequest& request, const Suggestion& suggestion,

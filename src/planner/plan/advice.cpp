@@ -150,8 +150,8 @@ Result<std::optional<std::int32_t>> least_gpus(const SuggestRequest& request) {
   for (const auto gpus : gpu_counts_worth_a_look(request)) {
     const auto other = on_gpus(request, gpus);
     if (!other) continue;
-    SHARDSWEEP_ASSIGN(const auto judged, judge_layouts(*other));
-    if (!judged.fitting.empty()) return std::optional(gpus);
+    SHARDSWEEP_ASSIGN(const bool fits, some_layout_fits(*other));
+    if (fits) return std::optional(gpus);
   }
   return std::optional<std::int32_t>();
 }

@@ -3,6 +3,7 @@
 
 #include "plan/card.hpp"
 #include "plan/feasibility.hpp"
+#include "plan/refine.hpp"
 #include "text/numbers.hpp"
 #include "trainer/configuration.hpp"
 #include "trainer/point_words.hpp"
@@ -12,7 +13,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <limits>
 #include <numeric>
+#include <set>
+#include <tuple>
 
 namespace shardsweep {
 namespace {
@@ -46,45 +51,50 @@ StepLimit limit_of(std::string_view part, const Layout& layout) {
   return found == limits.end() ? StepLimit{part, part, ""} : *found;
 }
 
-std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
-  std::vector<std::int64_t> values;
-  for (std::int64_t value = 1; value <= std::min(of, most); ++value)
-    if (of % value == 0) values.push_back(value);
-  return values;
-}
-
 }  // namespace
 
 Predictor predictor_of(const SuggestRequest& request) {
   return request.learnt ? request.learnt->predictor : Predictor(request.cluster, *request.family);
 }
 
+LayoutJudge::LayoutJudge(const SuggestRequest& request)
+    : request_(request), predictor_(predictor_of(request)) {
+  if (request.family->words.empty()) return;
+  const auto& rules = trainer_file(request.family->words).rules;
+  for (const auto& axis : axes()) {
+    if (std::any_of(rules.begin(), rules.end(),
+            [&](const auto& rule) { return rule.when.find(axis.name) != std::string::npos; }))
+      rule_axes_.push_back(&axis);
+  }
+}
+
 Result<JudgedLayouts> LayoutJudge::make() {
   SHARDSWEEP_TRY(check());
-  SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), {}, nullptr, nullptr));
+  std::vector<Guess> guesses;
+  SHARDSWEEP_ASSIGN(const auto plan, make_plan(sweep(), guesses));
   JudgedLayouts found;
   plan_size_ = plan.trials.size();
   found.left_out_by_constraint = plan.left_out_by_constraint;
   found.why_left_out = why_nothing_runs(plan);
   std::string why_refused;
   std::optional<MemoryEstimate> least;  // of those that are too large, as their trainer is used
-  for (const auto& trial : plan.trials) {
-    if (is_no_plan(trial.point.layout)) continue;
+  for (std::size_t at = 0; at < plan.trials.size(); ++at) {
+    const auto& point = plan.trials[at].point;
+    if (is_no_plan(point.layout)) continue;
     ++found.judged;
-    SuggestedLayout layout{.point = trial.point,
-        .guess = predictor_.guess(request_.model, trial.point),
+    SuggestedLayout layout{.point = point,
+        .guess = request_.learnt ? predictor_.corrected(guesses[at]) : guesses[at],
         .tokens_per_s_per_gpu = 0,
         .mfu = 0,
         .limit = {}};
     hold_against_runs(layout);
-    if (layout.guess.memory.fit != Fit::fits)
-      unfitting_.emplace_back(layout.guess.step_s, trial.point);
+    if (layout.guess.memory.fit != Fit::fits) unfitting_.emplace_back(layout.guess.step_s, point);
     if (layout.guess.memory.fit == Fit::never) {
-      const auto bound = predictor_.least_memory(request_.model, trial.point);
+      const auto bound = predictor_.least_memory(request_.model, point);
       if (!least || bound.total() < least->total()) least = bound;
       continue;
     }
-    if (const auto& refusal = refusal_of(trial.point); !refusal.empty()) {
+    if (const auto& refusal = refusal_of(point); !refusal.empty()) {
       --found.judged;
       ++found.left_out_by_constraint["trainer"];
       if (why_refused.empty()) why_refused = refusal;
@@ -98,11 +108,84 @@ Result<JudgedLayouts> LayoutJudge::make() {
     if (least) found.why_left_out = too_large(*least, request_.cluster);
     if (!why_refused.empty()) found.why_left_out = why_refused;
   }
-  for (auto* list : {&found.fitting, &found.doubtful}) {
-    std::stable_sort(list->begin(), list->end(),
-        [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
-  }
+  sort(found.fitting);
+  sort(found.doubtful);
+  refine(found.fitting);
   return found;
+}
+
+Result<bool> LayoutJudge::fits() {
+  SHARDSWEEP_TRY(check());
+  if (!request_.learnt && !locks("offload")) {
+    // Weights of 16 bits, their master copy and two moments, spread over all ranks.
+    constexpr double least_bytes = 14;
+    const double needs = least_bytes * static_cast<double>(parameters(request_.model));
+    const double capacity = static_cast<double>(request_.cluster.memory_bytes) * request_.gpus;
+    if (capacity > 0 && needs > capacity) return false;
+    auto refiner = refiner_of();
+    for (const auto& point : refiner.smallest()) {
+      if (predictor_.guess_memory(request_.model, point).fit == Fit::fits) return true;
+    }
+  }
+  SHARDSWEEP_ASSIGN(const auto judged, make());
+  return !judged.fitting.empty();
+}
+
+LayoutRefiner LayoutJudge::refiner_of() {
+  return {request_, predictor_, without_axes(),
+      [this](const Point& point) -> const std::string& { return refusal_of(point); }};
+}
+
+void LayoutJudge::sort(std::vector<SuggestedLayout>& layouts) {
+  std::stable_sort(layouts.begin(), layouts.end(),
+      [](const auto& a, const auto& b) { return a.guess.step_s < b.guess.step_s; });
+}
+
+/// The fastest of the grid, the fastest of some splits, and what would be faster if it fitted, each
+/// with what the grid leaves out.
+void LayoutJudge::refine(std::vector<SuggestedLayout>& fitting) {
+  constexpr std::size_t most = 48;
+  constexpr std::size_t most_splits = 24;
+  auto refiner = refiner_of();
+  std::vector<SuggestedLayout> better;
+  const auto add = [&](const Point& from, double step_s) {
+    auto refined = refiner.refined(from, step_s);
+    if (!refined) return;
+    const auto& point = refined->point;
+    const auto is_it = [&](const SuggestedLayout& one) { return one.point == point; };
+    if (std::any_of(better.begin(), better.end(), is_it) ||
+        std::any_of(fitting.begin(), fitting.end(), is_it))
+      return;
+    SuggestedLayout layout{
+        .point = point, .guess = refined->guess, .tokens_per_s_per_gpu = 0, .mfu = 0, .limit = {}};
+    hold_against_runs(layout);
+    if (layout.guess.memory.fit != Fit::fits) return;
+    describe(layout);
+    better.push_back(std::move(layout));
+  };
+  std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> splits;
+  for (std::size_t at = 0; at < fitting.size() && splits.size() < most_splits; ++at) {
+    const auto& layout = fitting[at];
+    const auto& is = layout.point.layout;
+    const bool is_first = splits.emplace(is.dp, is.tp, is.pp).second;
+    if (at < most || is_first) add(layout.point, layout.guess.step_s);
+  }
+  const double step_s =
+      fitting.empty() ? std::numeric_limits<double>::max() : fitting.front().guess.step_s;
+  std::vector<std::pair<double, Point>> shorter;
+  for (const auto& one : unfitting_)
+    if (one.first < step_s) shorter.push_back(one);
+  const auto by_step = [](const auto& a, const auto& b) { return a.first < b.first; };
+  std::stable_sort(shorter.begin(), shorter.end(), by_step);
+  for (std::size_t at = 0; at < std::min(most, shorter.size()); ++at)
+    add(shorter[at].second, step_s);
+  if (fitting.empty() && better.empty()) {
+    for (const auto& point : refiner.smallest())
+      add(point, step_s);
+  }
+  fitting.insert(fitting.end(), std::make_move_iterator(better.begin()),
+      std::make_move_iterator(better.end()));
+  sort(fitting);
 }
 
 Result<std::optional<SuggestedLayout>> LayoutJudge::offloaded(double step_s) {
@@ -153,7 +236,8 @@ std::vector<std::int64_t> LayoutJudge::worth_a_thought(const AxisInfo& axis) con
   if (axis.name == "pp") return divisors(gpus, request_.model.layers);
   if (axis.name == "vpp" && !has_virtual_stages()) return {};
   if (axis.name == "vpp") return divisors(request_.model.layers, most_virtual_stages);
-  if (axis.name == "cp") return divisors(gpus, request_.seq_len / shortest_share);
+  if (axis.name == "cp")
+    return divisors(std::gcd(gpus, request_.seq_len), request_.seq_len / shortest_share);
   if (axis.name == "ep" && request_.model.experts == 0) return {};
   if (axis.name == "ep") return divisors(std::gcd(gpus, request_.model.experts), gpus);
   if (axis.name == "micro_batch")
@@ -190,6 +274,8 @@ bool LayoutJudge::is_no_plan(const Layout& at) const {
 /// Reason why the trainer has no words for a layout or does not start it; empty: it runs it.
 const std::string& LayoutJudge::refusal_of(const Point& point) {
   static const std::string none;
+  static const std::string uneven = "cp has to divide the tokens of a sample";
+  if (point.seq_len % point.layout.cp != 0) return uneven;
   if (request_.family->words.empty()) return none;
   const auto& wordless = words_missing(point);
   return wordless.empty() ? rule_broken(point) : wordless;
@@ -198,7 +284,14 @@ const std::string& LayoutJudge::refusal_of(const Point& point) {
 /// Words are of axes and of what they are combined with, not of how large a size is: asked once
 /// for each combination, since writing a configuration costs more than predicting a hundred.
 const std::string& LayoutJudge::words_missing(Point point) {
+  // A configuration has no place for it, so that none would say it.
+  const auto& bucket = *find_axis("bucket_mb");
+  if (bucket.get(point) != bucket.default_value) {
+    static const std::string none = "no trainer's configuration has words for bucket_mb";
+    return none;
+  }
   std::vector<std::int64_t> form;
+  form.reserve(axes().size());
   point.layout.micro_batch = point.layout.grad_accum = 1;
   for (const auto& axis : axes()) {
     const auto value = axis.get(point);
@@ -217,13 +310,9 @@ const std::string& LayoutJudge::words_missing(Point point) {
 /// Asked once for the same values of the axes that rules name.
 const std::string& LayoutJudge::rule_broken(const Point& point) {
   std::vector<std::int64_t> values;
-  for (const auto& axis : axes()) {
-    for (const auto& rule : trainer_file(request_.family->words).rules) {
-      if (rule.when.find(axis.name) == std::string::npos) continue;
-      values.push_back(axis.get(point));
-      break;
-    }
-  }
+  values.reserve(rule_axes_.size());
+  for (const auto* axis : rule_axes_)
+    values.push_back(axis->get(point));
   const auto [known, is_new] = rules_.try_emplace(std::move(values));
   if (is_new) known->second = rule_against_point(request_.family->words, point, request_.model);
   return known->second;

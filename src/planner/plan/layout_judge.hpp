@@ -4,6 +4,7 @@
 #pragma once
 
 #include "plan/plan.hpp"
+#include "plan/refine.hpp"
 #include "plan/suggest.hpp"
 #include "predict/predictor.hpp"
 
@@ -26,10 +27,11 @@ namespace shardsweep {
 /// The request as a sweep, and its plan's trials with what is predicted of them.
 class LayoutJudge {
  public:
-  explicit LayoutJudge(const SuggestRequest& request)
-      : request_(request), predictor_(predictor_of(request)) {}
+  explicit LayoutJudge(const SuggestRequest& request);
 
   Result<JudgedLayouts> make();
+  /// Whether make() finds one that fits surely, without judging the others if one is soon found.
+  Result<bool> fits();
   /// Of what make() has found not to fit surely: the fastest that does with a part in the host's
   /// memory, if its step is shorter. Transfers make no step shorter, so others can't be.
   Result<std::optional<SuggestedLayout>> offloaded(double step_s);
@@ -37,6 +39,9 @@ class LayoutJudge {
   [[nodiscard]] std::vector<std::int64_t> worth_a_thought(const AxisInfo& axis) const;
 
  private:
+  [[nodiscard]] LayoutRefiner refiner_of();
+  static void sort(std::vector<SuggestedLayout>& layouts);
+  void refine(std::vector<SuggestedLayout>& fitting);
   [[nodiscard]] const AxisValues* lock_of(const AxisInfo& axis) const;
   [[nodiscard]] bool locks(std::string_view name) const;
   [[nodiscard]] bool is_no_plan(const Layout& at) const;
@@ -59,6 +64,7 @@ class LayoutJudge {
 
   const SuggestRequest& request_;
   Predictor predictor_;
+  std::vector<const AxisInfo*> rule_axes_;  ///< that rules of the trainer name
   std::size_t plan_size_ = 0;
   std::vector<std::pair<double, Point>> unfitting_;         ///< with the seconds of a step
   std::map<std::vector<std::int64_t>, std::string> words_;  ///< by kinds of values of all axes

@@ -362,6 +362,17 @@ Result<JudgedLayouts> judge_layouts(const SuggestRequest& request) {
   return LayoutJudge(request).make();
 }
 
+bool can_be_asked_to_offload(const SuggestRequest& request) {
+  const auto trainer = request.family->words;
+  const bool is_held = std::any_of(request.locks.begin(), request.locks.end(),
+      [](const AxisValues& lock) { return lock.axis->name == "offload"; });
+  return !is_held && (trainer.empty() || !word_of_axis(trainer, "offload").empty());
+}
+
+Result<bool> some_layout_fits(const SuggestRequest& request) {
+  return LayoutJudge(request).fits();
+}
+
 Result<Suggestion> suggest(const SuggestRequest& request) {
   return Suggester(request).make();
 }

@@ -80,6 +80,13 @@ struct JudgedLayouts {
 /// Faults as suggest().
 [[nodiscard]] Result<JudgedLayouts> judge_layouts(const SuggestRequest& request);
 
+/// Whether nobody holds `offload` and the trainer has words for it: a part in the host's memory is
+/// in no answer unasked.
+[[nodiscard]] bool can_be_asked_to_offload(const SuggestRequest& request);
+/// Whether judge_layouts() has one that fits, which is sooner known than the layouts. Faults as
+/// suggest().
+[[nodiscard]] Result<bool> some_layout_fits(const SuggestRequest& request);
+
 /// A rule of thumb, held against the first layout.
 struct RuleCheck {
   std::string rule;

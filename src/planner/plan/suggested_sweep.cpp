@@ -82,41 +82,71 @@ std::string safe_model_name(std::string_view name) {
   return safe.empty() ? "model" : safe;
 }
 
-/// What pp's stages are told, of all values of pp in the file.
-std::vector<ToldStages> all_told(const SuggestRequest& request, const Suggestion& suggestion) {
+/// Layers of the first and the last stage with a number of stages.
+struct StagesOf {
+  std::int64_t pp = 1;
+  ToldStages told;
+};
+
+/// Of the suggested layouts, and of all other values of pp in the file what those are told.
+std::vector<StagesOf> all_stages(const SuggestRequest& request, const Suggestion& suggestion) {
   const bool any = std::any_of(suggestion.layouts.begin(), suggestion.layouts.end(),
-      [](const auto& one) { return one.point.layout.first_stage_layers > 0; });
+      [](const auto& one) { return one.point.layout.has_uneven_stages(); });
   if (!any) return {};
   const auto& pp = *find_axis("pp");
   const auto most = is_locked(request, pp) ? 0 : most_worth_trying(request, pp);
-  std::vector<ToldStages> told;
-  for (const auto value : values_near(suggestion, pp, most))
-    told.push_back(told_stages(request, value));
-  return told;
+  std::vector<StagesOf> all;
+  for (const auto& one : suggestion.layouts) {
+    const auto& is = one.point.layout;
+    all.push_back({is.pp, {is.first_stage_layers, is.last_stage_layers}});
+  }
+  for (const auto value : values_near(suggestion, pp, most)) {
+    if (std::none_of(all.begin(), all.end(), [&](const StagesOf& one) { return one.pp == value; }))
+      all.push_back({value, told_stages(request, value)});
+  }
+  return all;
 }
 
 /// Axes of stages with layers of their own; empty: pipelines are even.
 std::string stages_text(const SuggestRequest& request, const Suggestion& suggestion) {
   std::set<std::int32_t> first;
   std::set<std::int32_t> last;
-  for (const auto& told : all_told(request, suggestion)) {
-    first.insert(told.first);
-    last.insert(told.last);
+  for (const auto& one : all_stages(request, suggestion)) {
+    first.insert(one.told.first);
+    last.insert(one.told.last);
   }
   if (first.empty()) return {};
   return fmt::format("  first_stage_layers: [{}]\n  last_stage_layers: [{}]\n",
       fmt::join(first, ", "), fmt::join(last, ", "));
 }
 
-/// Which of them go with which pp: rules that would match nothing are warned of.
+/// Which of them go with which pp, if layers that divide say that: rules that would match nothing
+/// are warned of.
 std::string stages_rules(const SuggestRequest& request, const Suggestion& suggestion) {
-  const auto told = all_told(request, suggestion);
-  const bool some_even =
-      std::any_of(told.begin(), told.end(), [](const ToldStages& one) { return one.first == 0; });
-  if (!some_even) return {};
+  const auto all = all_stages(request, suggestion);
+  const auto is_even = [](const StagesOf& one) { return one.told.first + one.told.last == 0; };
+  const auto divides = [&](const StagesOf& one) { return request.model.layers % one.pp == 0; };
+  const bool some_even = std::any_of(all.begin(), all.end(), is_even);
+  const bool is_said = std::all_of(
+      all.begin(), all.end(), [&](const StagesOf& one) { return is_even(one) == divides(one); });
+  if (!some_even || !is_said) return {};
   return "exclude:\n"
          "  - {when: \"(layers % pp = 0) = (first_stage_layers > 0)\", "
          "why: \"stages are even, or are told their layers\"}\n";
+}
+
+/// Axes that no grid of suggestions has, if a suggested layout is not at their default.
+std::string other_axes(const SuggestRequest& request, const Suggestion& suggestion) {
+  std::string text;
+  for (const auto& axis : axes()) {
+    const bool is_told = axis.name == "first_stage_layers" || axis.name == "last_stage_layers";
+    if (!axis.of_layout() || axis.is(AxisUse::suggested) || is_told || is_locked(request, axis) ||
+        !varies(suggestion, axis))
+      continue;
+    text +=
+        fmt::format("  {}: [{}]\n", axis.name, fmt::join(neighbours(suggestion, axis, 0), ", "));
+  }
+  return text;
 }
 
 /// How the family's trainer is started, and told the axes above. Of one that holds models or
@@ -171,7 +201,7 @@ std::string suggested_sweep(const SuggestRequest& request, const Suggestion& sug
     text += fmt::format(
         "  {}: [{}]\n", axis->name, fmt::join(neighbours(suggestion, *axis, most), ", "));
   }
-  text += stages_text(request, suggestion);
+  text += stages_text(request, suggestion) + other_axes(request, suggestion);
   if (!is_locked(request, *find_axis("dp")))
     text += "  dp: auto           # what is left of the GPUs\n";
   if (!is_locked(request, *find_axis("grad_accum")))

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decision: descent and not the product of all axes. Few of the axes that a grid leaves out touch
+// each other: one step in each, repeated, ends where no change of one axis helps. The test asks
+// random questions and holds random axes; what a lock finds that the descent does not is a tie.
+#include "plan/refine.hpp"
+
+#include <shardsweep/axis_table.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace shardsweep {
+namespace {
+
+/// Shares of a step below which `suggest` says that two layouts are equally fast; here the larger
+/// part of it, since what is given back adds up.
+constexpr double tie = 0.0004;
+
+}  // namespace
+
+std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most) {
+  std::vector<std::int64_t> values;
+  for (std::int64_t value = 1; value <= std::min(of, most); ++value)
+    if (of % value == 0) values.push_back(value);
+  return values;
+}
+
+LayoutRefiner::LayoutRefiner(
+    const SuggestRequest& request, const Predictor& predictor, SweepSpec sweep, Refusal refusal)
+    : request_(request),
+      predictor_(predictor),
+      sweep_(std::move(sweep)),
+      judge_(sweep_, any_, nullptr, nullptr),
+      refusal_(std::move(refusal)) {}
+
+bool LayoutRefiner::locks(std::string_view axis) const {
+  return std::any_of(request_.locks.begin(), request_.locks.end(),
+      [&](const AxisValues& lock) { return lock.axis->name == axis; });
+}
+
+std::vector<std::int64_t> LayoutRefiner::values(const AxisInfo& axis, const Point& at) const {
+  constexpr std::int64_t most_shards = 64;
+  constexpr std::int64_t smallest_bucket = 32;
+  const auto& is = at.layout;
+  const auto& model = request_.model;
+  // Nobody gets a part in the host's memory unasked; dp and grad_accum follow from the others.
+  if (locks(axis.name) || axis.allows_auto || axis.name == "offload") return {};
+  if (axis.name == "first_stage_layers" || axis.name == "last_stage_layers") return {};
+  if (axis.name == "tp") return divisors(request_.gpus, model.heads);
+  if (axis.name == "pp") return divisors(request_.gpus, model.layers);
+  if (axis.name == "cp") return divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus);
+  if (axis.name == "ep") return divisors(model.experts, request_.gpus);
+  if (axis.name == "vpp") {
+    return is.pp == 1 ? std::vector<std::int64_t>{1} : divisors(model.layers, model.layers / is.pp);
+  }
+  if (axis.name == "dp_replicate") return divisors(is.dp, is.dp);
+  if (axis.name == "micro_batch") {
+    const auto samples = request_.global_batch_tokens / request_.seq_len;
+    return divisors(std::max<std::int64_t>(samples / is.dp, 1), samples);
+  }
+  if (axis.name == "expert_tp") {
+    if (model.experts == 0) return {};
+    auto shards = divisors(request_.gpus / is.pp, most_shards);
+    shards.insert(shards.begin(), 0);
+    return shards;
+  }
+  if (axis.name == "bucket_mb") {
+    std::vector<std::int64_t> sizes{axis.default_value};
+    for (auto size = smallest_bucket; size <= axis.maximum; size *= 2)
+      sizes.push_back(size);
+    return sizes;
+  }
+  std::vector<std::int64_t> all;
+  for (auto value = axis.minimum; value <= axis.maximum; ++value)
+    all.push_back(value);
+  return all;
+}
+
+/// dp and grad_accum, unless somebody holds them; false: they are no whole numbers.
+bool LayoutRefiner::derive(Point& point) const {
+  auto& is = point.layout;
+  const auto others = std::int64_t{is.tp} * is.pp * is.cp;
+  if (!locks("dp")) {
+    if (request_.gpus % others != 0) return false;
+    is.dp = static_cast<std::int32_t>(request_.gpus / others);
+  }
+  if (!locks("grad_accum")) {
+    const auto samples = request_.global_batch_tokens / request_.seq_len;
+    const auto at_once = std::int64_t{is.dp} * is.micro_batch;
+    if (samples % at_once != 0) return false;
+    is.grad_accum = static_cast<std::int32_t>(samples / at_once);
+  }
+  return true;
+}
+
+bool LayoutRefiner::could_start(const Point& point) {
+  if (point.layout.vpp > 1 && point.layout.pp == 1) return false;
+  return !judge_.breaks_rule({0, point, Gap::none}) && refusal_(point).empty();
+}
+
+bool LayoutRefiner::attempt(Point point, Best& best) {
+  if (!derive(point) || point == best.layout.point) return false;
+  // The cheaper questions first.
+  if (judge_.breaks_rule({0, point, Gap::none})) return false;
+  const double before = best.layout.guess.step_s;
+  if (best.fits && predictor_.least_step_s(request_.model, point) >= before) return false;
+  if (!could_start(point)) return false;
+  auto guess = predictor_.guess(request_.model, point);
+  const bool fits = guess.memory.fit == Fit::fits;
+  const bool is_better = fits
+      ? !best.fits || guess.step_s < before
+      : !best.fits && guess.memory.upper_bytes < best.layout.guess.memory.upper_bytes;
+  if (is_better) best = {{std::move(point), guess}, fits};
+  return is_better;
+}
+
+bool LayoutRefiner::attempt_axes(Best& best) {
+  bool moved = false;
+  for (const auto& axis : axes()) {
+    if (!axis.of_layout()) continue;
+    for (const auto value : values(axis, best.layout.point)) {
+      Point point = best.layout.point;
+      axis.set(point, value);
+      // Folded stages are two pieces each; a pipeline's schedule says so.
+      if (axis.name == "schedule" && point.layout.schedule == Schedule::zb_v && !locks("vpp"))
+        point.layout.vpp = 2;
+      if (axis.name == "schedule" && point.layout.schedule != Schedule::zb_v &&
+          best.layout.point.layout.schedule == Schedule::zb_v && !locks("vpp"))
+        point.layout.vpp = 1;
+      moved = attempt(std::move(point), best) || moved;
+    }
+  }
+  return moved;
+}
+
+/// Stages whose ends have fewer layers than those between, beside the embedding and the head.
+bool LayoutRefiner::attempt_stages(Best& best) {
+  const auto& at = best.layout.point.layout;
+  const std::int64_t stages = at.pp;
+  if (stages == 1 || (locks("first_stage_layers") && locks("last_stage_layers"))) return false;
+  const std::int64_t pieces = at.vpp;
+  const auto layers = request_.model.layers;
+  constexpr std::int64_t more = 3;
+  bool moved = false;
+  const auto least = (layers + stages * pieces - 1) / (stages * pieces) * pieces;
+  for (auto middle = least; middle <= least + more * pieces; middle += pieces) {
+    const auto rest = layers - middle * (stages - 2);
+    for (std::int64_t last = std::max(pieces, rest - middle);
+         last <= std::min(middle, rest - pieces); last += pieces) {
+      Point point = best.layout.point;
+      auto& is = point.layout;
+      if (!locks("first_stage_layers"))
+        is.first_stage_layers = static_cast<std::int32_t>(rest - last);
+      if (!locks("last_stage_layers")) is.last_stage_layers = static_cast<std::int32_t>(last);
+      moved = attempt(std::move(point), best) || moved;
+    }
+  }
+  Point even = best.layout.point;
+  if (!locks("first_stage_layers")) even.layout.first_stage_layers = 0;
+  if (!locks("last_stage_layers")) even.layout.last_stage_layers = 0;
+  return attempt(std::move(even), best) || moved;
+}
+
+/// The least value, or the default, of each axis with which the step is as long but for a tie.
+void LayoutRefiner::give_back(Best& best) {
+  const double longest = best.layout.guess.step_s * (1 + tie);
+  const auto take = [&](Point point) {
+    if (!derive(point) || !could_start(point)) return false;
+    auto guess = predictor_.guess(request_.model, point);
+    if (guess.memory.fit != Fit::fits || guess.step_s > longest) return false;
+    best.layout = {std::move(point), guess};
+    return true;
+  };
+  Point even = best.layout.point;
+  if (even.layout.has_uneven_stages() && !locks("first_stage_layers") &&
+      !locks("last_stage_layers")) {
+    even.layout.first_stage_layers = even.layout.last_stage_layers = 0;
+    take(even);
+  }
+  for (const auto& axis : axes()) {
+    const bool is_named = axis.is(AxisUse::suggested);
+    if (!axis.of_layout() || is_named || axis.get(best.layout.point) == axis.default_value)
+      continue;
+    for (const auto value : values(axis, best.layout.point)) {
+      const bool is_larger = axis.name == "bucket_mb" && value >= axis.get(best.layout.point);
+      if (is_larger || (axis.name != "bucket_mb" && value != axis.default_value)) continue;
+      Point point = best.layout.point;
+      axis.set(point, value);
+      if (take(std::move(point))) break;
+    }
+  }
+}
+
+std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double step_s) {
+  constexpr int most_rounds = 6;
+  Best best{{from, predictor_.guess(request_.model, from)}, false};
+  best.fits = best.layout.guess.memory.fit == Fit::fits;
+  for (int round = 0; round < most_rounds; ++round) {
+    const bool stages = attempt_stages(best);
+    if (!attempt_axes(best) && !stages) break;
+  }
+  if (!best.fits || best.layout.guess.step_s >= step_s) return std::nullopt;
+  give_back(best);
+  return best.layout;
+}
+
+std::vector<Point> LayoutRefiner::smallest() const {
+  constexpr std::size_t most = 12;
+  std::vector<std::pair<std::int64_t, Point>> found;
+  Point start = world_of(request_);
+  start.layout.recompute = Recompute::full;
+  for (const auto& lock : request_.locks)
+    lock.axis->set(start, lock.values.front());
+  Judge judge(sweep_, any_, nullptr, nullptr);
+  const auto or_held = [&](std::string_view name, std::vector<std::int64_t> all) {
+    const auto& axis = *find_axis(name);
+    return locks(name) ? std::vector<std::int64_t>{axis.get(start)} : all;
+  };
+  const auto& model = request_.model;
+  const auto degrees = divisors(request_.gpus, request_.gpus);
+  for (const auto tp : or_held("tp", divisors(request_.gpus, model.heads))) {
+    for (const auto pp : or_held("pp", divisors(request_.gpus, model.layers))) {
+      for (const auto cp :
+          or_held("cp", divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus))) {
+        for (const auto ep : or_held("ep", model.experts > 0 ? degrees : decltype(degrees){1})) {
+          for (const auto zero : or_held("zero", {0, 1, 3})) {
+            Point point = start;
+            auto& is = point.layout;
+            is.tp = static_cast<std::int32_t>(tp);
+            is.pp = static_cast<std::int32_t>(pp);
+            is.cp = static_cast<std::int32_t>(cp);
+            is.ep = static_cast<std::int32_t>(ep);
+            is.zero = static_cast<std::int32_t>(zero);
+            if (!locks("sequence_parallel")) is.sequence_parallel = tp > 1;
+            if (!locks("first_stage_layers") && !locks("last_stage_layers")) {
+              const auto told = told_stages(request_, pp);
+              is.first_stage_layers = told.first;
+              is.last_stage_layers = told.last;
+            }
+            if (!derive(point) || judge.breaks_rule({0, point, Gap::none})) continue;
+            const auto needs = predictor_.guess_memory(model, point).upper_bytes;
+            found.emplace_back(needs, point);
+          }
+        }
+      }
+    }
+  }
+  std::sort(
+      found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Point> points;
+  for (const auto& [needs, point] : found) {
+    if (points.size() == most) break;
+    if (refusal_(point).empty()) points.push_back(point);
+  }
+  return points;
+}
+
+}  // namespace shardsweep

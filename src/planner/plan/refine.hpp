@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layout of the grid that `suggest` judges, changed in one axis after the other as long as that
+// makes its step shorter: in those that the grid leaves at their default, and in others to values
+// that the grid does not have.
+#pragma once
+
+#include "plan/feasibility.hpp"
+#include "plan/suggest.hpp"
+#include "predict/predictor.hpp"
+
+#include <shardsweep/capabilities.hpp>
+#include <shardsweep/sweep.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardsweep {
+
+struct GuessedLayout {
+  Point point;
+  Guess guess;
+};
+
+class LayoutRefiner {
+ public:
+  using Refusal = std::function<const std::string&(const Point&)>;
+
+  /// `sweep` has the question's constants and no axes; `refusal` says why the trainer does not
+  /// run a layout.
+  LayoutRefiner(
+      const SuggestRequest& request, const Predictor& predictor, SweepSpec sweep, Refusal refusal);
+  LayoutRefiner(const LayoutRefiner&) = delete;
+  LayoutRefiner& operator=(const LayoutRefiner&) = delete;
+  LayoutRefiner(LayoutRefiner&&) = delete;
+  LayoutRefiner& operator=(LayoutRefiner&&) = delete;
+  ~LayoutRefiner() = default;
+
+  /// None: no change makes it fit, or a step that fits shorter than `step_s`. What gains less than
+  /// a tie is not changed.
+  [[nodiscard]] std::optional<GuessedLayout> refined(const Point& from, double step_s);
+
+  /// Layouts of the whole range of degrees that need least memory, for a question whose grid has
+  /// none that fits.
+  [[nodiscard]] std::vector<Point> smallest() const;
+
+ private:
+  struct Best {
+    GuessedLayout layout;
+    bool fits = false;
+  };
+  [[nodiscard]] bool locks(std::string_view axis) const;
+  [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
+  [[nodiscard]] bool derive(Point& point) const;
+  [[nodiscard]] bool could_start(const Point& point);
+  /// Whether it took the place of the best.
+  bool attempt(Point point, Best& best);
+  bool attempt_axes(Best& best);
+  bool attempt_stages(Best& best);
+  void give_back(Best& best);
+
+  const SuggestRequest& request_;
+  const Predictor& predictor_;
+  SweepSpec sweep_;
+  Capabilities any_;
+  Judge judge_;
+  Refusal refusal_;
+};
+
+/// All values that divide, up to `most`.
+[[nodiscard]] std::vector<std::int64_t> divisors(std::int64_t of, std::int64_t most);
+
+}  // namespace shardsweep

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random questions to `suggest`, each with random locks and whole layouts that try to beat its
+// answer: bench_locks [QUESTIONS [SEED [GPUS]]]. A line for each answer that is beaten; at the end
+// figures as JSON. The exit code is 1 if one is beaten by more than what counts as a tie.
+#include "unit/plan/random_questions.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+using namespace shardsweep;
+
+int main(int argc, char** argv) {
+  const int questions = argc > 1 ? std::atoi(argv[1]) : 1000;
+  const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  const int gpus = argc > 3 ? std::atoi(argv[3]) : 2048;
+  constexpr int axes = 4;
+  constexpr int layouts = 40;
+  testing::RandomQuestions random(seed);
+  int beaten = 0;
+  int shorter = 0;
+  int unanswered = 0;
+  std::int64_t locks = 0;
+  double largest = 0;
+  double slowest_s = 0;
+  for (int number = 0; number < questions; ++number) {
+    const auto asked = random.next(gpus);
+    const auto began = std::chrono::steady_clock::now();
+    (void)judge_layouts(asked);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    slowest_s = std::max(slowest_s, took.count());
+    const auto tried = random.try_to_beat(asked, axes, layouts);
+    locks += tried.locks;
+    constexpr double rounding = 1e-9;
+    if (tried.gap > rounding) ++shorter;
+    if (tried.gap <= testing::tie) continue;
+    ++beaten;
+    if (tried.gap == 1)
+      ++unanswered;
+    else
+      largest = std::max(largest, tried.gap);
+    fmt::print("{}: {}: {:.3f} %, {}\n", number, testing::question_text(asked), 100 * tried.gap,
+        tried.locked);
+    std::fflush(stdout);
+  }
+  fmt::print(
+      "{{\"bench\": \"locks\", \"questions\": {}, \"locks\": {}, \"beaten\": {}, "
+      "\"beaten_within_a_tie\": {}, \"beaten_without_answer\": {}, \"largest_gap\": {:.5f}, "
+      "\"slowest_s\": {:.2f}}}\n",
+      questions, locks, beaten, shorter - beaten, unanswered, largest, slowest_s);
+  return beaten > 0 ? 1 : 0;
+}
