@@ -285,7 +285,7 @@ std::vector<std::string> gone_owners(std::string_view list, const ContainerOwner
   for (const std::string_view line : split(list, '\n')) {
     const auto parts = split(line, '/');
     if (parts.size() != 4 || parts[0] != self.host || parts[1] != self.pid_namespace) continue;
-    const auto pid = number_from<pid_t>(parts[2]);
+    const auto pid = number_from<std::int32_t>(parts[2]);
     const auto start = number_from<std::int64_t>(parts[3]);
     if (!pid || !start || is_one_of(gone, line)) continue;
     if (!lives({self.host, self.pid_namespace, *pid, *start})) gone.emplace_back(line);

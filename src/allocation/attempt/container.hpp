@@ -7,8 +7,6 @@
 
 #include <shardsweep/container.hpp>
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -59,7 +57,7 @@ struct ContainerPlace {
 struct ContainerOwner {
   std::string host;
   std::string pid_namespace;
-  pid_t pid = 0;
+  std::int32_t pid = 0;
   std::int64_t start = 0;  ///< as /proc has it: a number is given again
   [[nodiscard]] std::string text() const;
 };
