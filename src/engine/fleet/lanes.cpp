@@ -3,6 +3,8 @@
 
 #include "fleet/allocation.hpp"
 
+#include <shardsweep/duration.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>

@@ -7,7 +7,9 @@
 #include <shardsweep/axis_table.hpp>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 namespace shardsweep {
@@ -205,46 +207,50 @@ std::optional<GuessedLayout> LayoutRefiner::refined(const Point& from, double st
   return best.layout;
 }
 
-std::vector<Point> LayoutRefiner::smallest() const {
-  constexpr std::size_t most = 12;
-  std::vector<std::pair<std::int64_t, Point>> found;
+/// Each combination of tp, pp, cp, ep and zero, but for what is held.
+std::vector<Point> LayoutRefiner::all_splits() const {
+  const auto& model = request_.model;
+  const auto of_gpus = divisors(request_.gpus, request_.gpus);
+  const auto of_samples = divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus);
+  const std::array<std::pair<std::string_view, std::vector<std::int64_t>>, 5> ranges{{
+      {"tp", divisors(request_.gpus, model.heads)},
+      {"pp", divisors(request_.gpus, model.layers)},
+      {"cp", of_samples},
+      {"ep", model.experts > 0 ? of_gpus : std::vector<std::int64_t>{1}},
+      {"zero", {0, 1, 3}},
+  }};
   Point start = world_of(request_);
   start.layout.recompute = Recompute::full;
   for (const auto& lock : request_.locks)
     lock.axis->set(start, lock.values.front());
-  Judge judge(sweep_, any_, nullptr, nullptr);
-  const auto or_held = [&](std::string_view name, std::vector<std::int64_t> all) {
-    const auto& axis = *find_axis(name);
-    return locks(name) ? std::vector<std::int64_t>{axis.get(start)} : all;
-  };
-  const auto& model = request_.model;
-  const auto degrees = divisors(request_.gpus, request_.gpus);
-  for (const auto tp : or_held("tp", divisors(request_.gpus, model.heads))) {
-    for (const auto pp : or_held("pp", divisors(request_.gpus, model.layers))) {
-      for (const auto cp :
-          or_held("cp", divisors(std::gcd(request_.gpus, request_.seq_len), request_.gpus))) {
-        for (const auto ep : or_held("ep", model.experts > 0 ? degrees : decltype(degrees){1})) {
-          for (const auto zero : or_held("zero", {0, 1, 3})) {
-            Point point = start;
-            auto& is = point.layout;
-            is.tp = static_cast<std::int32_t>(tp);
-            is.pp = static_cast<std::int32_t>(pp);
-            is.cp = static_cast<std::int32_t>(cp);
-            is.ep = static_cast<std::int32_t>(ep);
-            is.zero = static_cast<std::int32_t>(zero);
-            if (!locks("sequence_parallel")) is.sequence_parallel = tp > 1;
-            if (!locks("first_stage_layers") && !locks("last_stage_layers")) {
-              const auto told = told_stages(request_, pp);
-              is.first_stage_layers = told.first;
-              is.last_stage_layers = told.last;
-            }
-            if (!derive(point) || judge.breaks_rule({0, point, Gap::none})) continue;
-            const auto needs = predictor_.guess_memory(model, point).upper_bytes;
-            found.emplace_back(needs, point);
-          }
-        }
-      }
+  std::vector<Point> points{start};
+  for (const auto& [name, values] : ranges) {
+    if (locks(name)) continue;
+    std::vector<Point> more;
+    for (const Point& point : points) {
+      for (const auto value : values)
+        find_axis(name)->set(more.emplace_back(point), value);
     }
+    points = std::move(more);
+  }
+  return points;
+}
+
+std::vector<Point> LayoutRefiner::smallest() const {
+  constexpr std::size_t most = 12;
+  std::vector<std::pair<std::int64_t, Point>> found;
+  Judge judge(sweep_, any_, nullptr, nullptr);
+  for (Point& point : all_splits()) {
+    auto& is = point.layout;
+    if (!locks("sequence_parallel")) is.sequence_parallel = is.tp > 1;
+    if (!locks("first_stage_layers") && !locks("last_stage_layers")) {
+      const auto told = told_stages(request_, is.pp);
+      is.first_stage_layers = told.first;
+      is.last_stage_layers = told.last;
+    }
+    if (!derive(point) || judge.breaks_rule({0, point, Gap::none})) continue;
+    const auto needs = predictor_.guess_memory(request_.model, point).upper_bytes;
+    found.emplace_back(needs, std::move(point));
   }
   std::sort(
       found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -15,6 +15,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -52,6 +54,7 @@ class LayoutRefiner {
     bool fits = false;
   };
   [[nodiscard]] bool locks(std::string_view axis) const;
+  [[nodiscard]] std::vector<Point> all_splits() const;
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
   [[nodiscard]] bool derive(Point& point) const;
   [[nodiscard]] bool could_start(const Point& point);
