@@ -95,11 +95,12 @@ std::optional<std::pair<ContainerMaker::Task, std::vector<std::string>>> Contain
   if (gone_.empty()) return std::nullopt;
   const std::string owner = std::move(gone_.back());
   gone_.pop_back();
+  removes_own_ = owner == place.owner;
   return std::pair(Task::remove, remove_left_command(*spec.container, owner));
 }
 
 /// An image whose digest nobody tells is used all the same, and another agent's containers are
-/// left if they can't be found.
+/// left if they can't be found or removed.
 ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s) {
   int status = 0;
   const pid_t ended = ::waitpid(child_, &status, WNOHANG);
@@ -122,10 +123,15 @@ ContainerMaker::State ContainerMaker::look(const AttemptSpec& spec, double now_s
     if (done && owners) gone_ = gone_owners(*owners, container_owner(::getpid()), lives);
     return State::ready;
   }
+  if (task_ == Task::remove && (done || !removes_own_)) return State::ready;
+  const std::string_view what =
+      task_ == Task::remove ? "containers of an earlier attempt are not removed: " : "";
   if (ended == 0)
-    return fail(fmt::format("it took longer than {:.0f} s (watch.container_limit)", limit_s));
-  if (!done) return fail(last.empty() ? "its runtime failed without a word" : last);
-  if (task_ == Task::remove) return State::ready;
+    return fail(
+        fmt::format("{}it took longer than {:.0f} s (watch.container_limit)", what, limit_s));
+  if (!done)
+    return fail(
+        fmt::format("{}{}", what, last.empty() ? "its runtime failed without a word" : last));
   made_.emplace(making_, *spec.container);
   return State::ready;
 }

@@ -43,7 +43,7 @@ class ContainerMaker {
   [[nodiscard]] std::string digest_of(const ContainerSpec& container) const;
   /// Nobody wants it any more.
   void stop();
-  /// What was made is removed, and what is left of ranks, as far as that ends in time.
+  /// Removes containers that were made, and those left by ranks, as far as that ends in time.
   void remove_all(const Environment& own, const ContainerPlace& place, const Clock& clock);
 
  private:
@@ -52,7 +52,7 @@ class ContainerMaker {
       const std::vector<std::string>& command, const std::filesystem::path& output,
       const Environment& own, double now_s);
   [[nodiscard]] State look(const AttemptSpec& spec, double now_s);
-  /// What is to be run first for this attempt, so that nothing of an earlier one is left.
+  /// Command to be run first for this attempt, so that nothing of an earlier one is left.
   [[nodiscard]] std::optional<std::pair<Task, std::vector<std::string>>> clearing(
       const AttemptSpec& spec, const ContainerPlace& place);
   void learn_digest(const std::string& image, const std::string& digest);
@@ -64,6 +64,7 @@ class ContainerMaker {
   bool listed_ = false;
   AttemptId cleared_for_ = 0;
   std::vector<std::string> gone_;  ///< owners, whose containers are to be removed
+  bool removes_own_ = false;       ///< the task that runs removes those of this node agent
   Task task_ = Task::make;
   pid_t child_ = 0;
   std::filesystem::path output_;

@@ -11,7 +11,7 @@
 
 namespace shardsweep::agent {
 
-/// What a guard does for an agent that a signal has ended.
+/// Duties of a guard whose agent a signal has ended.
 struct Killed {
   std::function<void(int signal)> say;  ///< before anything else is ended
   std::function<void()> clean_up{};     ///< once its processes are gone

@@ -71,7 +71,7 @@ void report_killed(const std::string& node, int signal) {
   }
 }
 
-/// What the agent would have removed, had it not been killed.
+/// Removes the containers that a killed agent can no longer remove.
 void remove_left_containers(const Descriptor& from_agent, const Clock& clock) {
   std::array<char, 4096> words{};
   const ssize_t count = ::read(from_agent.get(), words.data(), words.size());
