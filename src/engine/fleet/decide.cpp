@@ -136,7 +136,7 @@ class Decider {
     for (const auto& [allocation_id, allocation] : world_.allocations()) {
       if (allocation.sweep != sweep.id || !takes_work(allocation)) continue;
       Share& share = shares_[allocation.nodes];
-      // Nothing is tied to a job that may wait for hours, but what the work was worth anyway.
+      // A job may wait for hours: before its start it holds no more than the work is worth a lane.
       const bool has_share = share.waiting_lanes > 0 || allocation.claimed_at != 0;
       --share.waiting_lanes;
       if (has_share) assign_ahead(allocation, facts.policy, share.predicted_s);

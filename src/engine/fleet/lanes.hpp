@@ -25,7 +25,7 @@ struct Demand {
   std::string avoid{};           ///< the same: these
 };
 
-/// What lanes of one node count are filled with, so that others that start find work.
+/// Limits to filling the lanes of one node count, so that others that start find work.
 struct Share {
   /// Of lanes in the order of their making, those that are filled before they start.
   std::int64_t waiting_lanes = std::numeric_limits<std::int64_t>::max();

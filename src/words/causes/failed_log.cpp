@@ -140,7 +140,8 @@ struct Event {
   /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
   /// knows is stronger than what is said of the network.
   [[nodiscard]] int tier() const {
-    constexpr std::array<int, 7> by_weight{0, 3, 5, 3, 6, 7, 8};
+    // In the order of Strength; `cause` and `late` depend on what they tell of, below.
+    constexpr std::array<int, word_table<Strength>.size()> by_weight{0, 3, 5, 3, 6, 7, 8};
     if (cause == nullptr) return 2;
     if (own && cause->weight <= Strength::cause) return -1;
     const int tier = by_weight.at(static_cast<std::size_t>(cause->weight));
