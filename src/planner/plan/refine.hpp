@@ -57,7 +57,7 @@ class LayoutRefiner {
   [[nodiscard]] std::vector<Point> all_splits() const;
   [[nodiscard]] std::vector<std::int64_t> values(const AxisInfo& axis, const Point& at) const;
   [[nodiscard]] bool derive(Point& point) const;
-  [[nodiscard]] bool could_start(const Point& point);
+  [[nodiscard]] bool keeps_rules(const Point& point);
   /// Whether it took the place of the best.
   bool attempt(Point point, Best& best);
   bool attempt_axes(Best& best);
