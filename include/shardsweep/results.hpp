@@ -5,6 +5,7 @@
 
 #include <shardsweep/answer.hpp>
 #include <shardsweep/clock.hpp>
+#include <shardsweep/listing.hpp>
 #include <shardsweep/outcome.hpp>
 #include <shardsweep/progress.hpp>
 #include <shardsweep/report_facts.hpp>
@@ -14,6 +15,7 @@
 #include <shardsweep/sweep.hpp>
 #include <shardsweep/sweep_lines.hpp>
 #include <shardsweep/table.hpp>
+#include <shardsweep/typed_rows.hpp>
 #include <shardsweep/words.hpp>
 
 #include <array>
@@ -169,6 +171,19 @@ class Reader {
   /// One SELECT of the user's; anything that writes, attaches or sets is refused by an
   /// authorizer.
   [[nodiscard]] virtual Result<Table> query(const std::string& sql) = 0;
+  /// A list for a single command; `bound`: the parameters of its statement.
+  [[nodiscard]] virtual Result<Table> list(
+      Listing listing, const std::vector<Value>& bound = {}) = 0;
+  template <class Row>
+  [[nodiscard]] Result<std::vector<Row>> rows(
+      Listing listing, const std::vector<Value>& bound = {}) {
+    return list(listing, bound).map(&typed_rows<Row>);
+  }
+  /// Its first column.
+  [[nodiscard]] Result<std::vector<std::string>> texts(
+      Listing listing, const std::vector<Value>& bound = {}) {
+    return list(listing, bound).map(&first_texts);
+  }
   [[nodiscard]] virtual Result<Table> results(const ResultsRequest& request) = 0;
   /// The same for any number of rows. The sink must not wait for anybody: while it is given
   /// rows, a journal other than WAL holds the writer up.
@@ -192,6 +207,7 @@ class Reader {
       const std::vector<std::string>& names) = 0;
   /// All that a report says, at one moment.
   [[nodiscard]] virtual Result<ReportFacts> facts(const Selection& selection) = 0;
+  [[nodiscard]] virtual Result<ReportSources> sources(const Selection& selection) = 0;
   /// The values of a column in the selected rows, in the order of the database.
   [[nodiscard]] virtual Result<std::vector<Value>> values(
       const Selection& selection, const std::string& column) = 0;

@@ -5,6 +5,7 @@
 #include <shardsweep/capabilities.hpp>
 #include <shardsweep/cell_key.hpp>
 #include <shardsweep/change.hpp>
+#include <shardsweep/described.hpp>
 #include <shardsweep/plan.hpp>
 #include <shardsweep/progress.hpp>
 #include <shardsweep/result.hpp>
@@ -166,6 +167,9 @@ struct KnowledgeText {
   std::string name;  ///< by its content
   std::string text;
 };
+template <>
+inline constexpr auto described<KnowledgeText> =
+    Entries{Field{"name", &KnowledgeText::name}, Field{"text", &KnowledgeText::text}};
 
 class Store {
  public:

@@ -33,10 +33,10 @@ class Moment {
   Database& database_;
 };
 
+/// {0}: condition, {1}: kind of event, {2}: columns of checks, {3}: rows, {4}: axes.
 struct FactsSql {
-  /// {0}: rows, {1}: condition, {2}: kind of event, {3}: axes.
   const char* trials =
-      "SELECT r.sweep, r.trial, r.layout, {3}, r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, "
+      "SELECT r.sweep, r.trial, r.layout, {4}, r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, "
       "r.vocab, iif(r.sweep_id IN (SELECT id "
       "FROM sweeps "
       "WHERE backend = 'imported'), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
@@ -60,24 +60,22 @@ struct FactsSql {
       "' || a.node) FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY a.number DESC LIMIT "
       "1) AS evidence, (SELECT a.dir FROM attempts AS a WHERE a.trial = r.trial_id ORDER BY "
       "a.number DESC LIMIT 1) AS files, r.outcome = 'skipped' AND EXISTS (SELECT 1 FROM events "
-      "AS e WHERE e.trial = r.trial_id AND e.kind = '{2}') AS spared FROM (SELECT * FROM {0} "
-      "WHERE {1}) AS r LEFT JOIN (SELECT attempt, iif(json_valid(detail), detail, '{{}}') AS "
+      "AS e WHERE e.trial = r.trial_id AND e.kind = '{1}') AS spared FROM (SELECT * FROM {3} "
+      "WHERE {0}) AS r LEFT JOIN (SELECT attempt, iif(json_valid(detail), detail, '{{}}') AS "
       "detail "
       "FROM measurements) AS m ON m.attempt = r.attempt_id ORDER BY r.sweep_id, "
       "r.position, r.trial_id";
   const char* sweeps =
       "SELECT name AS sweep, backend, cluster, runner, runner_version, revision, submitted_at, "
-      "points, resolved, job_template FROM sweeps AS s WHERE {0} ORDER BY id";
+      "resolved, job_template FROM sweeps AS s WHERE {0} ORDER BY id";
   const char* attempts =
-      "SELECT a.allocation, t.slug AS trial, a.number, ifnull(a.outcome, a.state) AS outcome, "
-      "a.started_at, a.ended_at, t.gpus FROM attempts AS a JOIN trials "
-      "AS t ON t.id = a.trial WHERE a.started_at > 0 AND {0} ORDER BY a.allocation, "
-      "a.started_at";
+      "SELECT a.allocation, ifnull(a.outcome, a.state) AS outcome, a.started_at, a.ended_at "
+      "FROM attempts AS a JOIN trials AS t ON t.id = a.trial WHERE a.started_at > 0 AND {0} "
+      "ORDER BY a.allocation, a.started_at";
   const char* allocations =
-      "SELECT l.id, l.job_name, l.nodes, l.slots_per_node, l.state, l.created_at, "
-      "l.claimed_at, "
-      "l.ended_at, l.last_beat, l.end_reason FROM allocations AS l JOIN sweeps AS s ON s.id = "
-      "l.sweep WHERE l.claimed_at > 0 AND {0} ORDER BY l.claimed_at, l.id";
+      "SELECT l.id, l.job_name, l.nodes, l.slots_per_node, l.claimed_at, l.ended_at, "
+      "l.last_beat, s.backend = 'imported' AS imported FROM allocations AS l JOIN sweeps AS s "
+      "ON s.id = l.sweep WHERE l.claimed_at > 0 AND {0} ORDER BY l.claimed_at, l.id";
   const char* controls =
       "SELECT l.job_name AS allocation, c.nodes, c.time, c.at, nullif(c.tokens_per_s, 0) AS "
       "tokens_per_s_per_gpu, nullif(round(c.ratio, 3), 0) AS ratio, nullif(round("
@@ -102,41 +100,65 @@ struct FactsSql {
 };
 constexpr FactsSql facts_sql;
 
+/// Tables of what a selection means, in one transaction.
+class Facts {
+ public:
+  Facts(Database& database, const Selection& selection)
+      : moment_(database), database_(database), source_(source_of(database, selection)) {}
+
+  /// `condition` stands in place of {0}.
+  Table table(const char* text, const std::string& condition, const std::string& axes = {}) {
+    Statement select(database_,
+        fmt::format(fmt::runtime(text), condition, word_of(EventKind::spared), check_columns,
+            source_.rows, axes));
+    auto use = select.use(source_.chosen.sweeps, source_.chosen.trials);
+    return fetch(select, use);
+  }
+  Table of_sweeps(const char* text) {
+    // Sweeps of trials that were named count as named.
+    return table(text,
+        source_.chosen.all
+            ? is_chosen()
+            : fmt::format("s.id IN (SELECT sweep FROM trials AS t WHERE {})", is_chosen()));
+  }
+  void read_sources(ReportSources& into) {
+    into.sweeps = typed_rows<ReportedSweep>(of_sweeps(facts_sql.sweeps));
+    into.allocations = typed_rows<ReportedAllocation>(of_sweeps(facts_sql.allocations));
+  }
+  [[nodiscard]] std::string is_chosen() const {
+    return chosen_condition(source_.chosen, "t.sweep", "t.id");
+  }
+  [[nodiscard]] const Source& source() const { return source_; }
+
+ private:
+  Moment moment_;
+  Database& database_;
+  Source source_;
+};
+
 }  // namespace
 
 ReportFacts facts(Database& database, const Selection& selection) {
-  const Moment moment(database);
-  const auto source = source_of(database, selection);
-  const auto& chosen = source.chosen;
-  // Sweeps of trials that were named count as named.
-  const std::string of_trials = "s.id IN (SELECT sweep FROM trials AS t WHERE {})";
-  const auto is_chosen = chosen_condition(chosen, "t.sweep", "t.id");
-  const auto sweep_condition =
-      chosen.all ? is_chosen : fmt::format(fmt::runtime(of_trials), is_chosen);
-  const auto table = [&](const std::string& text) {
-    Statement select(database, text);
-    auto use = select.use(chosen.sweeps, chosen.trials);
-    return fetch(select, use);
-  };
-  const auto of_sweeps = [&](const char* text) {
-    return table(fmt::format(
-        fmt::runtime(text), sweep_condition, word_of(EventKind::spared), check_columns));
-  };
+  Facts asked(database, selection);
   ReportFacts facts;
-  facts.trials = table(fmt::format(fmt::runtime(facts_sql.trials), source.rows, source.where,
-      word_of(EventKind::spared), axis_list("r.")));
+  facts.trials = asked.table(facts_sql.trials, asked.source().where, axis_list("r."));
   fail_point("store.reading");
-  facts.sweeps = of_sweeps(facts_sql.sweeps);
-  facts.attempts = table(fmt::format(fmt::runtime(facts_sql.attempts), is_chosen));
-  facts.allocations = of_sweeps(facts_sql.allocations);
-  facts.controls = of_sweeps(facts_sql.controls);
-  facts.checks = of_sweeps(facts_sql.checks);
-  facts.side_runs = of_sweeps(facts_sql.side_runs);
-  facts.bounds = of_sweeps(facts_sql.bounds);
+  asked.read_sources(facts);
+  facts.attempts = typed_rows<ReportedAttempt>(asked.table(facts_sql.attempts, asked.is_chosen()));
+  facts.controls = asked.of_sweeps(facts_sql.controls);
+  facts.checks = asked.of_sweeps(facts_sql.checks);
+  facts.side_runs = asked.of_sweeps(facts_sql.side_runs);
+  facts.bounds = asked.of_sweeps(facts_sql.bounds);
   Statement nodes(database, facts_sql.nodes);
   auto use = nodes.use();
   facts.nodes = fetch(nodes, use);
   return facts;
+}
+
+ReportSources sources(Database& database, const Selection& selection) {
+  ReportSources found;
+  Facts(database, selection).read_sources(found);
+  return found;
 }
 
 }  // namespace shardsweep::sqlite

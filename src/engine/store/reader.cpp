@@ -52,6 +52,9 @@ class SqliteReader final : public Reader {
   Result<Table> query(const std::string& text) override {
     return answer([&] { return sqlite::query(database_, text); });
   }
+  Result<Table> list(Listing listing, const std::vector<Value>& bound) override {
+    return answer([&] { return sqlite::list(database_, listing, bound); });
+  }
   Result<Table> results(const ResultsRequest& request) override {
     return answer([&] { return sqlite::results(database_, request); });
   }
@@ -83,6 +86,9 @@ class SqliteReader final : public Reader {
   }
   Result<ReportFacts> facts(const Selection& selection) override {
     return answer([&] { return sqlite::facts(database_, selection); });
+  }
+  Result<ReportSources> sources(const Selection& selection) override {
+    return answer([&] { return sqlite::sources(database_, selection); });
   }
   Result<std::vector<Value>> values(
       const Selection& selection, const std::string& column) override {

@@ -15,6 +15,7 @@
 namespace shardsweep::sqlite {
 
 [[nodiscard]] Table query(Database& database, const std::string& text);
+[[nodiscard]] Table list(Database& database, Listing listing, const std::vector<Value>& bound);
 [[nodiscard]] Table results(Database& database, const ResultsRequest& request);
 void each_result(Database& database, const ResultsRequest& request, const RowSink& sink);
 [[nodiscard]] std::int64_t count(Database& database, const Selection& selection);
@@ -22,6 +23,7 @@ void each_result(Database& database, const ResultsRequest& request, const RowSin
 [[nodiscard]] Table layouts(Database& database, const Selection& selection);
 [[nodiscard]] Cells cells(Database& database, const HeatmapRequest& request);
 [[nodiscard]] ReportFacts facts(Database& database, const Selection& selection);
+[[nodiscard]] ReportSources sources(Database& database, const Selection& selection);
 [[nodiscard]] std::vector<Value> values(
     Database& database, const Selection& selection, const std::string& column);
 [[nodiscard]] std::vector<SweepStatus> status(

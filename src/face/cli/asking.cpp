@@ -157,13 +157,9 @@ void say_other_version(const Session& session) {
 std::optional<std::string> copy_of_another(const Session& session) {
   const auto reader = Reader::open(session.home.database);
   if (!reader) return std::nullopt;
-  const auto live = (*reader)->query(
-      "SELECT dir FROM allocations WHERE state <> 'ended' AND backend <> 'outside'");
-  if (!live) return std::nullopt;
-  std::vector<std::filesystem::path> folders;
-  for (const auto& row : live->rows)
-    if (const auto* dir = std::get_if<std::string>(&row.front())) folders.emplace_back(*dir);
-  return copy_text(session.home, folders);
+  const auto folders = (*reader)->texts(Listing::live_jobs);
+  if (!folders) return std::nullopt;
+  return copy_text(session.home, {folders->begin(), folders->end()});
 }
 
 Result<std::string> post_to_daemon(const Session& session, Request request) {

@@ -193,22 +193,32 @@ Result<std::vector<std::string>> trials_of(
   return trials;
 }
 
+struct TrialVar {
+  std::string name;
+  std::string value;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<TrialVar> =
+    Entries{Field{"name", &TrialVar::name}, Field{"value", &TrialVar::value}};
+
+namespace {
+
 Result<Point> point_of_row(Reader& reader, const SweepSpec& sweep, const ResultRow& row) {
   Point point;
   for (const AxisInfo& axis : axes()) {
     if (const auto value = axis_value(axis, sweep, row)) axis.set(point, *value);
   }
   point.vars.assign(sweep.vars.size(), 0);
-  SHARDSWEEP_ASSIGN(const Table vars,
-      reader.query(fmt::format("SELECT j.key AS name, CAST(j.value AS TEXT) AS value FROM trials "
-                               "AS t, json_each(t.vars) AS j WHERE t.slug = {}",
-          literal_of(row.text("trial")))));
-  for (std::size_t i = 0; i < vars.rows.size(); ++i) {
-    const ResultRow var(vars, i);
+  SHARDSWEEP_ASSIGN(
+      const auto vars, reader.rows<TrialVar>(Listing::vars_of_trial, {row.text("trial")}));
+  for (const TrialVar& var : vars) {
     for (std::size_t n = 0; n < sweep.vars.size(); ++n) {
       const auto& values = sweep.vars[n].values;
-      const auto value = std::find(values.begin(), values.end(), var.text("value"));
-      if (sweep.vars[n].name == var.text("name") && value != values.end())
+      const auto value = std::find(values.begin(), values.end(), var.value);
+      if (sweep.vars[n].name == var.name && value != values.end())
         point.vars[n] = static_cast<std::int32_t>(value - values.begin());
     }
   }

@@ -20,14 +20,24 @@
 namespace shardsweep {
 namespace {
 
-/// Values of a column in natural order, without the empty ones.
-std::vector<std::string> values_of(const Rows& rows, std::string_view column) {
-  std::set<std::string, decltype(&natural_less)> seen(&natural_less);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    auto text = rows.text(row, column);
-    if (!text.empty()) seen.insert(std::move(text));
-  }
+/// In natural order, without the empty ones.
+using NaturalOrder = std::set<std::string, decltype(&natural_less)>;
+std::vector<std::string> values_of(NaturalOrder seen) {
+  seen.erase("");
   return {seen.begin(), seen.end()};
+}
+std::vector<std::string> values_of(const Rows& rows, std::string_view column) {
+  NaturalOrder seen(&natural_less);
+  for (std::size_t row = 0; row < rows.size(); ++row)
+    seen.insert(rows.text(row, column));
+  return values_of(std::move(seen));
+}
+std::vector<std::string> values_of(
+    const std::vector<ReportedSweep>& sweeps, std::string ReportedSweep::*member) {
+  NaturalOrder seen(&natural_less);
+  for (const ReportedSweep& sweep : sweeps)
+    seen.insert(sweep.*member);
+  return values_of(std::move(seen));
 }
 
 std::string joined(const std::vector<std::string>& values, std::size_t most) {
@@ -85,7 +95,7 @@ std::string hardware_fact(const ReportView& view) {
           bits_text(cluster.inter_node_bandwidth));
     more.push_back(std::move(line));
   }
-  if (names.empty()) names = values_of(Rows(view.facts().sweeps), "cluster");
+  if (names.empty()) names = values_of(view.facts().sweeps, &ReportedSweep::cluster);
   auto sizes = values_of(view.trials, "nodes");
   std::erase(sizes, "0");
   more.push_back(range_text(sizes, "node"));
@@ -147,23 +157,27 @@ std::string software_fact(const ReportView& view) {
       more.push_back(fmt::format(
           "{} versions: {}", versions.size(), joined({versions.begin(), versions.end()}, 3)));
   }
-  if (names.empty()) names = values_of(Rows(view.facts().sweeps), "runner");
+  if (names.empty()) names = values_of(view.facts().sweeps, &ReportedSweep::runner);
   more.push_back(joined(values_of(view.trials, "dtype"), 3));
   return fact("Runner", joined(names, 2), lines(more));
 }
 
-/// The first and the last moment of a column; nothing if none is known.
-std::optional<std::pair<std::int64_t, std::int64_t>> span_of(
-    const Rows& rows, std::string_view first, std::string_view last) {
-  std::int64_t from = 0;
-  std::int64_t to = 0;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto begin = rows.integer(row, first);
-    if (begin > 0 && (from == 0 || begin < from)) from = begin;
-    to = std::max(to, rows.integer(row, last));
+/// The first and the last moment of rows; none: none is known.
+template <class Row>
+std::optional<std::pair<Timestamp, Timestamp>> span_of(
+    const std::vector<Row>& rows, Timestamp Row::*first, Timestamp Row::*last) {
+  Timestamp from = 0;
+  Timestamp to = 0;
+  for (const Row& row : rows) {
+    if (row.*first > 0 && (from == 0 || row.*first < from)) from = row.*first;
+    to = std::max(to, row.*last);
   }
   if (from == 0) return std::nullopt;
   return std::pair(from, std::max(from, to));
+}
+std::optional<std::pair<Timestamp, Timestamp>> submissions(
+    const std::vector<ReportedSweep>& sweeps) {
+  return span_of(sweeps, &ReportedSweep::submitted_at, &ReportedSweep::submitted_at);
 }
 
 /// `2026-11-03 to 2026-11-06`.
@@ -175,15 +189,16 @@ std::string dates_text(const std::pair<std::int64_t, std::int64_t>& span) {
 }
 
 std::string date_fact(const ReportView& view) {
-  const Rows sweeps(view.facts().sweeps);
-  if (const auto ran = span_of(Rows(view.facts().attempts), "started_at", "ended_at")) {
+  const auto& sweeps = view.facts().sweeps;
+  if (const auto ran = span_of(
+          view.facts().attempts, &ReportedAttempt::started_at, &ReportedAttempt::ended_at)) {
     return fact("Date", dates_text(*ran),
         xml_escaped("measured within " +
             duration_text(static_cast<double>(ran->second - ran->first) * 1e-6)));
   }
-  const auto submitted = span_of(sweeps, "submitted_at", "submitted_at");
+  const auto submitted = submissions(sweeps);
   if (!submitted) return {};
-  const bool imported = sweeps.size() > 0 && sweeps.text(0, "backend") == "imported";
+  const bool imported = sweeps.front().backend == Backend::imported;
   return fact("Date", dates_text({submitted->first, submitted->first}),
       imported ? "when the table was imported; run dates are not recorded"
                : "submitted; nothing has run yet");
@@ -287,7 +302,7 @@ std::string certainty_fact(const ReportView& view) {
 }
 
 std::string title_of_page(const ReportView& view) {
-  const auto names = values_of(Rows(view.facts().sweeps), "sweep");
+  const auto names = values_of(view.facts().sweeps, &ReportedSweep::sweep);
   const auto& heatmap = view.heatmap();
   auto title = joined(names, 4);
   if (title.empty()) title = "shardsweep report";
@@ -302,20 +317,23 @@ std::string title_of_page(const ReportView& view) {
 
 }  // namespace
 
-std::string source_line(const ReportInput& input) {
-  const Rows sweeps(input.facts.sweeps);
-  std::vector<std::string> parts{joined(values_of(sweeps, "sweep"), 3)};
-  const auto ran = span_of(Rows(input.facts.allocations), "claimed_at", "ended_at");
+std::string source_line(ReportSources sources, const std::vector<ClusterSpec>& clusters) {
+  const auto& sweeps = sources.sweeps;
+  std::vector<std::string> parts{joined(values_of(sweeps, &ReportedSweep::sweep), 3)};
+  std::erase_if(sources.allocations, [](const auto& allocation) { return allocation.imported; });
+  const auto ran =
+      span_of(sources.allocations, &ReportedAllocation::claimed_at, &ReportedAllocation::ended_at);
   if (ran) {
     parts.push_back("measured " + dates_text(*ran));
-  } else if (const auto at = span_of(sweeps, "submitted_at", "submitted_at")) {
-    const bool imported = sweeps.text(0, "backend") == "imported";
+  } else if (const auto at = submissions(sweeps)) {
+    const bool imported = sweeps.front().backend == Backend::imported;
     parts.push_back((imported ? "imported " : "submitted ") + dates_text(*at));
   }
   std::vector<std::string> names;
-  for (const auto& cluster : input.clusters)
+  for (const auto& cluster : clusters)
     names.push_back(name_of(cluster));
-  parts.push_back(names.empty() ? joined(values_of(sweeps, "cluster"), 2) : joined(names, 2));
+  parts.push_back(
+      names.empty() ? joined(values_of(sweeps, &ReportedSweep::cluster), 2) : joined(names, 2));
   std::erase(parts, "");
   return printable(joined(parts, parts.size()));
 }

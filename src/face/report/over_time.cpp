@@ -62,25 +62,21 @@ struct LifeOfAllocation {
 };
 
 std::vector<LifeOfAllocation> lives_of(const ReportFacts& facts) {
-  const Rows allocations(facts.allocations);
-  const Rows attempts(facts.attempts);
   std::map<std::int64_t, LifeOfAllocation> lives;
-  for (std::size_t row = 0; row < allocations.size(); ++row) {
-    auto& life = lives[allocations.integer(row, "id")];
-    life.name = allocations.text(row, "job_name");
-    life.from = static_cast<double>(allocations.integer(row, "claimed_at"));
-    life.to = static_cast<double>(
-        std::max(allocations.integer(row, "ended_at"), allocations.integer(row, "last_beat")));
-    life.gpus = static_cast<double>(std::max<std::int64_t>(
-        allocations.integer(row, "nodes") * allocations.integer(row, "slots_per_node"), 1));
+  for (const ReportedAllocation& one : facts.allocations) {
+    lives[one.id] = {.name = one.job_name,
+        .from = static_cast<double>(one.claimed_at),
+        .to = static_cast<double>(std::max(one.ended_at, one.last_beat)),
+        .gpus = static_cast<double>(std::max<std::int64_t>(one.nodes * one.slots_per_node, 1)),
+        .spans = {}};
   }
-  for (std::size_t row = 0; row < attempts.size(); ++row) {
-    const auto life = lives.find(attempts.integer(row, "allocation"));
+  for (const ReportedAttempt& attempt : facts.attempts) {
+    const auto life = lives.find(attempt.allocation);
     if (life == lives.end()) continue;
-    const auto started = static_cast<double>(attempts.integer(row, "started_at"));
-    const auto ended = static_cast<double>(attempts.integer(row, "ended_at"));
+    const auto started = static_cast<double>(attempt.started_at);
+    const auto ended = static_cast<double>(attempt.ended_at);
     const double to = ended > 0 ? ended : std::max(life->second.to, started);
-    life->second.spans.push_back({started, to, attempts.text(row, "outcome")});
+    life->second.spans.push_back({started, to, attempt.outcome});
     life->second.to = std::max(life->second.to, to);
   }
   std::vector<LifeOfAllocation> found;

@@ -16,11 +16,11 @@ namespace shardsweep {
 namespace {
 
 std::string page_title(const ReportFacts& facts) {
-  const Rows sweeps(facts.sweeps);
+  const auto& sweeps = facts.sweeps;
   std::string names;
   constexpr std::size_t most_named = 4;
-  for (std::size_t row = 0; row < std::min(sweeps.size(), most_named); ++row)
-    names += (names.empty() ? "" : ", ") + sweeps.text(row, "sweep");
+  for (std::size_t i = 0; i < std::min(sweeps.size(), most_named); ++i)
+    names += (names.empty() ? "" : ", ") + sweeps[i].sweep;
   if (sweeps.size() > most_named) names += fmt::format(" and {} more", sweeps.size() - most_named);
   return names.empty() ? "shardsweep report" : names;
 }

@@ -40,7 +40,8 @@ struct ReportInput {
 [[nodiscard]] std::optional<Price> price_from(const std::string& text);
 
 /// Where the numbers of a picture come from: sweeps, dates, hardware.
-[[nodiscard]] std::string source_line(const ReportInput& input);
+[[nodiscard]] std::string source_line(
+    ReportSources sources, const std::vector<ClusterSpec>& clusters);
 
 /// One file without a network: from the answer at the top to the evidence at the end.
 [[nodiscard]] std::string report_page(const ReportInput& input);

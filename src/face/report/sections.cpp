@@ -249,28 +249,24 @@ std::string trials_section(const ReportView& view) {
 }
 
 std::string reproduce_section(const ReportView& view) {
-  const Rows sweeps(view.facts().sweeps);
   std::string body;
-  for (std::size_t row = 0; row < sweeps.size(); ++row) {
-    body += fmt::format("<h3>{}</h3><dl class=\"words\">", xml_escaped(sweeps.text(row, "sweep")));
-    for (const char* column : {"backend", "cluster", "runner", "runner_version", "revision"}) {
-      const auto text = sweeps.text(row, column);
-      if (text.empty()) continue;
-      const std::string name = column;
-      body += fmt::format("<dt>{}</dt><dd>{}</dd>",
-          name == "runner_version" ? "its version"
-              : name == "revision" ? "submission"
-                                   : name,
-          xml_escaped(text));
-    }
+  for (const ReportedSweep& sweep : view.facts().sweeps) {
+    body += fmt::format("<h3>{}</h3><dl class=\"words\">", xml_escaped(sweep.sweep));
+    const auto add = [&](std::string_view name, std::string_view text) {
+      if (!text.empty()) body += fmt::format("<dt>{}</dt><dd>{}</dd>", name, xml_escaped(text));
+    };
+    add("backend", word_of(sweep.backend));
+    add("cluster", sweep.cluster);
+    add("runner", sweep.runner);
+    add("its version", sweep.runner_version);
+    add("submission", fmt::to_string(sweep.revision));
     body += "</dl>\n";
-    if (sweeps.text(row, "backend") == "imported") {
-      body += fmt::format("<p>{}</p>\n", xml_escaped(sweeps.text(row, "resolved")));
+    if (sweep.backend == Backend::imported) {
+      body += fmt::format("<p>{}</p>\n", xml_escaped(sweep.resolved));
       continue;
     }
-    body += details(
-        "The sweep file, complete: save it and `shardsweep run` it", sweeps.text(row, "resolved"));
-    body += details("The template of its job scripts", sweeps.text(row, "job_template"));
+    body += details("The sweep file, complete: save it and `shardsweep run` it", sweep.resolved);
+    body += details("The template of its job scripts", sweep.job_template);
   }
   if (!body.empty())
     body +=

@@ -38,6 +38,17 @@ struct BisectRun {
   double speed = 0;  ///< 0: not measured, or marked
   double step_ms = 0;
 };
+template <>
+inline constexpr auto described<BisectRun> = Entries{
+    Field{"version", &BisectRun::version},
+    Field{"pair", &BisectRun::pair},
+    Field{"open", &BisectRun::open},
+    Field{"outcome", &BisectRun::outcome},
+    Field{"cause", &BisectRun::cause},
+    Field{"allocation", &BisectRun::allocation},
+    Field{"speed", &BisectRun::speed},
+    Field{"step_ms", &BisectRun::step_ms},
+};
 
 /// What of it decides.
 struct BisectRecord {

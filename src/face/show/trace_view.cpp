@@ -2,7 +2,6 @@
 #include "show/trace_view.hpp"
 
 #include "show/format.hpp"
-#include "show/rows.hpp"
 
 #include <fmt/format.h>
 
@@ -12,19 +11,6 @@
 #include <map>
 
 namespace shardsweep {
-
-const std::string_view trace_allocations_sql =
-    "SELECT n.node AS node, l.job_name AS job, s.name AS sweep, l.claimed_at AS started_at, "
-    "l.ended_at AS ended_at FROM allocations AS l JOIN allocation_nodes AS n ON n.allocation = "
-    "l.id JOIN sweeps AS s ON s.id = l.sweep WHERE l.claimed_at > 0 ORDER BY n.node, "
-    "l.claimed_at, l.id";
-
-const std::string_view trace_attempts_sql =
-    "SELECT n.node AS node, t.slug AS trial, a.number AS number, ifnull(a.outcome, a.state) AS "
-    "outcome, p.started_at, p.ended_at, p.steps, p.steps_us, p.result_at FROM attempts AS a "
-    "JOIN attempt_parts AS p ON p.attempt = a.id JOIN trials AS t ON t.id = a.trial JOIN "
-    "allocation_nodes AS n ON n.allocation = a.allocation WHERE a.started_at > 0 AND t.id IN "
-    "({}) ORDER BY n.node, a.started_at, a.id";
 
 namespace {
 
@@ -81,38 +67,30 @@ class Trace {
   bool first_ = true;
 };
 
-void add_attempt(Trace& trace, const Rows& rows, std::size_t row, std::int64_t now) {
-  const auto node = rows.text(row, "node");
-  const auto from = rows.integer(row, "started_at");
-  const auto ended = rows.integer(row, "ended_at");
-  const auto to = ended > 0 ? ended : now;
-  trace.add(node, TraceLane::attempts,
-      fmt::format("{}.{} {}", rows.text(row, "trial"), rows.integer(row, "number"),
-          rows.text(row, "outcome")),
-      from, to);
-  const auto result = rows.integer(row, "result_at");
+void add_attempt(Trace& trace, const TracedAttempt& attempt, Timestamp now) {
+  const auto from = attempt.started_at;
+  const auto to = attempt.ended_at > 0 ? attempt.ended_at : now;
+  trace.add(attempt.node, TraceLane::attempts,
+      fmt::format("{}.{} {}", attempt.trial, attempt.number, attempt.outcome), from, to);
+  const auto result = attempt.result_at;
   if (result <= from || result > to) return;
-  const auto steps = std::max(result - rows.integer(row, "steps_us"), from);
-  trace.add(node, TraceLane::parts, "start-up", from, steps);
-  trace.add(node, TraceLane::parts, "train steps", steps, result,
-      fmt::format("{{\"steps\":{}}}", rows.integer(row, "steps")));
-  trace.add(node, TraceLane::parts, "teardown", result, to);
+  const auto steps = std::max(result - attempt.steps_us, from);
+  trace.add(attempt.node, TraceLane::parts, "start-up", from, steps);
+  trace.add(attempt.node, TraceLane::parts, "train steps", steps, result,
+      fmt::format("{{\"steps\":{}}}", attempt.steps));
+  trace.add(attempt.node, TraceLane::parts, "teardown", result, to);
 }
 
 }  // namespace
 
-std::string trace_text(const Table& allocations, const Table& attempts, std::int64_t now) {
+std::string trace_text(
+    const std::vector<TracedJob>& jobs, const std::vector<TracedAttempt>& attempts, Timestamp now) {
   Trace trace;
-  const Rows jobs_of(allocations);
-  for (std::size_t row = 0; row < jobs_of.size(); ++row) {
-    const auto ended = jobs_of.integer(row, "ended_at");
-    trace.add(jobs_of.text(row, "node"), TraceLane::jobs,
-        fmt::format("{} ({})", jobs_of.text(row, "job"), jobs_of.text(row, "sweep")),
-        jobs_of.integer(row, "started_at"), ended > 0 ? ended : now);
-  }
-  const Rows all(attempts);
-  for (std::size_t row = 0; row < all.size(); ++row)
-    add_attempt(trace, all, row, now);
+  for (const TracedJob& job : jobs)
+    trace.add(job.node, TraceLane::jobs, fmt::format("{} ({})", job.job, job.sweep), job.started_at,
+        job.ended_at > 0 ? job.ended_at : now);
+  for (const TracedAttempt& attempt : attempts)
+    add_attempt(trace, attempt, now);
   return trace.take();
 }
 

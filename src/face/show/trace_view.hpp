@@ -4,26 +4,60 @@
 // attempt's time went into. Pure.
 #pragma once
 
-#include <shardsweep/table.hpp>
+#include <shardsweep/clock.hpp>
+#include <shardsweep/described.hpp>
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <vector>
 
 namespace shardsweep {
 
-/// A row for each node of each allocation: node, job, sweep, started_at, ended_at
-/// (microseconds; 0: not yet).
-extern const std::string_view trace_allocations_sql;
+/// An allocation on one of its nodes.
+struct TracedJob {
+  std::string node;
+  std::string job;
+  std::string sweep;
+  Timestamp started_at = 0;
+  Timestamp ended_at = 0;  ///< 0: not yet
+};
+template <>
+inline constexpr auto described<TracedJob> = Entries{
+    Field{"node", &TracedJob::node},
+    Field{"job", &TracedJob::job},
+    Field{"sweep", &TracedJob::sweep},
+    Field{"started_at", &TracedJob::started_at},
+    Field{"ended_at", &TracedJob::ended_at},
+};
 
-/// A row for each node of each attempt that has started: node, trial, number, outcome,
-/// started_at, ended_at, steps, steps_us (all its train steps, those that warm up too), and
-/// result_at (when its result was written; 0: there is none). {}: a condition on trials `t`.
-extern const std::string_view trace_attempts_sql;
+/// An attempt that has started, on one of its nodes.
+struct TracedAttempt {
+  std::string node;
+  std::string trial;
+  std::int64_t number = 0;
+  std::string outcome;
+  Timestamp started_at = 0;
+  Timestamp ended_at = 0;  ///< 0: not yet
+  std::int64_t steps = 0;
+  std::int64_t steps_us = 0;  ///< all its train steps, those that warm up too
+  Timestamp result_at = 0;    ///< when its result was written; 0: there is none
+};
+template <>
+inline constexpr auto described<TracedAttempt> = Entries{
+    Field{"node", &TracedAttempt::node},
+    Field{"trial", &TracedAttempt::trial},
+    Field{"number", &TracedAttempt::number},
+    Field{"outcome", &TracedAttempt::outcome},
+    Field{"started_at", &TracedAttempt::started_at},
+    Field{"ended_at", &TracedAttempt::ended_at},
+    Field{"steps", &TracedAttempt::steps},
+    Field{"steps_us", &TracedAttempt::steps_us},
+    Field{"result_at", &TracedAttempt::result_at},
+};
 
 /// `now`: the end of what has not ended. Start-up is what lies before the train steps, which
 /// end with the result; teardown what lies behind it. Without a result neither is known.
 [[nodiscard]] std::string trace_text(
-    const Table& allocations, const Table& attempts, std::int64_t now);
+    const std::vector<TracedJob>& jobs, const std::vector<TracedAttempt>& attempts, Timestamp now);
 
 }  // namespace shardsweep

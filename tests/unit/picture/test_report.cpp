@@ -59,10 +59,14 @@ ReportInput sample_report() {
       "runner_version", "cause", "phases", "software", "trial_id"};
   trials.rows = {trial("a", 1, 1, 1, 100), trial("b", 1, 1, 2, 102), trial("c", 2, 1, 1, 90),
       trial("d", 2, 2, 1, 80), trial("e", 1, 2, 1, 0), trial("f", 1, 1, 3, 101)};
-  input.facts.sweeps = {{"sweep", "backend", "cluster", "runner", "runner_version", "revision",
-                            "resolved", "job_template"},
-      {{std::string("demo"), std::string("local"), std::string("here"), std::string("bench"),
-          std::string("1.0"), std::int64_t{1}, "name: demo\n# " + hostile_report, std::string()}}};
+  input.facts.sweeps = {{.sweep = "demo",
+      .backend = Backend::local,
+      .cluster = "here",
+      .runner = "bench",
+      .runner_version = "1.0",
+      .revision = 1,
+      .resolved = "name: demo\n# " + hostile_report,
+      .job_template = {}}};
   Heatmap& heatmap = input.heatmap;
   heatmap = {"model", "nodes", "tokens_per_s_per_gpu", {"tiny"}, {"1"}, {}, "", {"bench 1.0"}};
   heatmap.cells = {{{"completed", ' ', 101.0, "dp1 tp1 mb1", 6, 5, 0, 0}}};
@@ -117,7 +121,7 @@ TEST_CASE("the header names hardware, trials, cost and certainty, and what nobod
   CHECK(page.find("<b>8 × NVIDIA H100 per node</b>") != std::string::npos);
   CHECK(page.find("80.0 GiB per GPU") != std::string::npos);
   CHECK(page.find("<b>6.0 GPU-h = 15.00 EUR</b>2.50 EUR per GPU-hour") != std::string::npos);
-  CHECK(source_line(input) == "demo · 8 × NVIDIA H100 per node");
+  CHECK(source_line(input.facts, input.clusters) == "demo · 8 × NVIDIA H100 per node");
 }
 
 TEST_CASE("a price is a number above 0, perhaps with a currency") {

@@ -6,6 +6,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 using namespace shardsweep;
 
@@ -13,16 +14,19 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Table allocations{{"node", "job", "sweep", "started_at", "ended_at"},
-    {{std::string("n1"), std::string("grid-n1_3f"), std::string("grid"), std::int64_t{1'000},
-        std::int64_t{9'000}}}};
+const std::vector<TracedJob> jobs{
+    {.node = "n1", .job = "grid-n1_3f", .sweep = "grid", .started_at = 1'000, .ended_at = 9'000}};
 
-Table attempts(std::int64_t ended_at, std::int64_t result_at) {
-  return {{"node", "trial", "number", "outcome", "started_at", "ended_at", "steps", "steps_us",
-              "result_at"},
-      {{std::string("n1"), std::string("a \"quoted\" trial"), std::int64_t{2},
-          std::string("completed"), std::int64_t{2'000}, ended_at, std::int64_t{5},
-          std::int64_t{3'000}, result_at}}};
+std::vector<TracedAttempt> attempts(Timestamp ended_at, Timestamp result_at) {
+  return {{.node = "n1",
+      .trial = "a \"quoted\" trial",
+      .number = 2,
+      .outcome = "completed",
+      .started_at = 2'000,
+      .ended_at = ended_at,
+      .steps = 5,
+      .steps_us = 3'000,
+      .result_at = result_at}};
 }
 
 /// "name from+duration" of each span of a lane, a blank between them.
@@ -41,7 +45,7 @@ std::string spans(const std::string& text, int lane) {
 }  // namespace
 
 TEST_CASE("a timeline has jobs, attempts, and where an attempt's time went") {
-  const auto text = trace_text(allocations, attempts(8'000, 7'000), 10'000);
+  const auto text = trace_text(jobs, attempts(8'000, 7'000), 10'000);
   CHECK(spans(text, 0) == "grid-n1_3f (grid) 1000+8000");
   CHECK(spans(text, 1) == "a \"quoted\" trial.2 completed 2000+6000");
   CHECK(spans(text, 2) == "start-up 2000+2000, train steps 4000+3000, teardown 7000+1000");
@@ -49,10 +53,10 @@ TEST_CASE("a timeline has jobs, attempts, and where an attempt's time went") {
 }
 
 TEST_CASE("what has not ended goes on until now, and no result tells no parts") {
-  const auto text = trace_text(allocations, attempts(0, 0), 10'000);
+  const auto text = trace_text(jobs, attempts(0, 0), 10'000);
   CHECK(spans(text, 1) == "a \"quoted\" trial.2 completed 2000+8000");
   CHECK(spans(text, 2).empty());
   // A clock of another host may say that the result came after the end.
-  CHECK(spans(trace_text(allocations, attempts(8'000, 8'500), 10'000), 2).empty());
+  CHECK(spans(trace_text(jobs, attempts(8'000, 8'500), 10'000), 2).empty());
   CHECK(Json::parse(trace_text({}, {}, 1)).at("traceEvents").empty());
 }

@@ -663,3 +663,27 @@ TEST_CASE("a reader that pauses holds no writer up on a network file system") {
   writer.execute("INSERT INTO events (at, kind, detail) VALUES (1, 'started', '')");
   CHECK(table.rows.size() == 12);
 }
+
+TEST_CASE("each list for a single command has a statement that this schema answers") {
+  const TempDir dir;
+  const auto file = dir / "sweep.db";
+  Daemon daemon(file);
+  fill(daemon, dir);
+  const auto reader = must(Reader::open(file));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Listing::count); ++i) {
+    CAPTURE(i);
+    CHECK_FALSE(must(reader->list(static_cast<Listing>(i))).columns.empty());
+  }
+}
+
+TEST_CASE("a field of a row is the column of its name, and NULL leaves it as it is") {
+  const auto rows = typed_rows<KnowledgeText>(Table{{"text", "more", "name"},
+      {{Value(1.5), Value(), Value(std::string("a"))},
+          {Value(std::int64_t{7}), Value(), Value()}}});
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].text == "1.5");
+  CHECK(rows[0].name == "a");
+  CHECK(rows[1].text == "7");
+  CHECK(rows[1].name.empty());
+  CHECK_THROWS_AS(typed_rows<KnowledgeText>(Table{{"text"}, {}}), BrokenInvariant);
+}

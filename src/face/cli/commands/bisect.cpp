@@ -305,26 +305,7 @@ class BisectCommand {
     std::error_code none;
     if (fs::exists(session_.home.database, none)) {
       SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session_.home.database));
-      SHARDSWEEP_ASSIGN(const Table table,
-          reader->query(fmt::format(
-              "SELECT json_extract(t.vars, '$.{}') AS version, t.repeat, t.state, t.outcome, "
-              "t.cause, a.allocation, iif(t.counted_mark IS NULL, ifnull(t.counted_speed, "
-              "0.0), "
-              "0.0) AS speed, ifnull(m.train_step_ms, 0.0) AS step_ms FROM trials AS t LEFT "
-              "JOIN attempts AS a ON a.id = t.counted_attempt LEFT JOIN measurements AS m ON "
-              "m.attempt = a.id WHERE t.hidden = 0 AND t.sweep = (SELECT id FROM sweeps WHERE "
-              "name = {}) ORDER BY t.position, t.id",
-              variable_, literal_of(name_))));
-      const Rows rows(table);
-      for (std::size_t row = 0; row < rows.size(); ++row)
-        runs.push_back({.version = rows.text(row, "version"),
-            .pair = rows.integer(row, "repeat"),
-            .open = rows.text(row, "state") != word_of(State::ended),
-            .outcome = rows.text(row, "outcome"),
-            .cause = rows.text(row, "cause"),
-            .allocation = rows.integer(row, "allocation"),
-            .speed = rows.number(row, "speed").value_or(0),
-            .step_ms = rows.number(row, "step_ms").value_or(0)});
+      SHARDSWEEP_ASSIGN(runs, reader->rows<BisectRun>(Listing::bisect_runs, {variable_, name_}));
     }
     return bisect_record(versions_, runs, workshop_.unbuilt());
   }

@@ -32,39 +32,14 @@ struct BundleOptions {
 constexpr std::uint64_t most_log_bytes = 32 << 10;  // of one log
 constexpr std::size_t most_logs = 16;               // of attempts that failed last
 
-struct Listing {
-  const char* title;
-  const char* sql;  ///< {0}: the sweep's id
-};
-/// The newest rows, the oldest of them first. Neither the sweep file's text nor the site's:
-/// those may have secrets in a database of an earlier version.
-constexpr std::array<Listing, 7> listings{{
-    {"Sweep",
-        "SELECT id, name, state, held, backend, failed_starts, failed_nodes FROM sweeps WHERE id "
-        "= "
-        "{0}"},
-    {"Trials by state and outcome",
-        "SELECT state, outcome, count(*) AS trials FROM trials WHERE sweep = {0} GROUP BY 1, 2"},
-    {"Trials that have not completed",
-        "SELECT id, slug, state, outcome, cause, charged, elsewhere, attempts FROM trials WHERE "
-        "sweep = {0} AND outcome IS NOT 'completed' ORDER BY id LIMIT 200"},
-    {"Allocations",
-        "SELECT * FROM (SELECT id, job_id, state, submission, job_state, end_reason, end_outcome, "
-        "detail FROM allocations WHERE sweep = {0} ORDER BY id DESC LIMIT 100) ORDER BY id"},
-    {"Attempts",
-        "SELECT * FROM (SELECT a.id, a.trial, a.number, a.allocation, a.state, a.outcome, "
-        "a.source, "
-        "a.counted, a.revoked, a.exit_code, a.signal, a.cause, a.also FROM attempts AS a JOIN "
-        "trials "
-        "AS t ON t.id = a.trial WHERE t.sweep = {0} ORDER BY a.id DESC LIMIT 200) ORDER BY id"},
-    {"Nodes in question", "SELECT node, state, reason FROM node_states LIMIT 100"},
-    {"Events",
-        "SELECT * FROM (SELECT e.id, e.at, e.kind, e.trial, e.attempt, e.allocation, e.detail "
-        "FROM "
-        "events AS e LEFT JOIN trials AS t ON t.id = e.trial LEFT JOIN allocations AS l ON l.id = "
-        "e.allocation WHERE coalesce(e.sweep, t.sweep, l.sweep, {0}) = {0} ORDER BY e.id DESC "
-        "LIMIT "
-        "1000) ORDER BY id"},
+constexpr std::array<std::pair<const char*, Listing>, 7> listings{{
+    {"Sweep", Listing::bundle_sweep},
+    {"Trials by state and outcome", Listing::bundle_counts},
+    {"Trials that have not completed", Listing::bundle_incomplete_trials},
+    {"Allocations", Listing::bundle_allocations},
+    {"Attempts", Listing::bundle_attempts},
+    {"Nodes in question", Listing::bundle_nodes},
+    {"Events", Listing::bundle_events},
 }};
 
 /// The end of a file; empty if it can't be read, since most of them need not be there.
@@ -101,34 +76,16 @@ void add_stops(const Session& session, std::vector<BundlePart>& parts) {
       [&](const fs::path& report) { add_file(parts, report); });
 }
 
-/// The texts of a query's first column.
-Result<std::vector<std::string>> texts_of(Reader& reader, const std::string& sql) {
-  SHARDSWEEP_ASSIGN(const Table table, reader.query(sql));
-  std::vector<std::string> texts;
-  for (const auto& row : table.rows) {
-    if (const auto* text = std::get_if<std::string>(&row.front())) texts.push_back(*text);
-  }
-  return texts;
-}
-
 /// Of the daemon, of the last leads, and of the ranks of attempts that failed last.
-Result<void> add_logs(const Session& session, Reader& reader, const std::string& sweep,
-    std::vector<BundlePart>& parts) {
+Result<void> add_logs(
+    const Session& session, Reader& reader, SweepId sweep, std::vector<BundlePart>& parts) {
   add_file(parts, session.home.log());
   add_file(parts, session.home.trouble());
   add_stops(session, parts);
-  SHARDSWEEP_ASSIGN(const auto leads,
-      texts_of(reader,
-          fmt::format(
-              "SELECT dir FROM allocations WHERE sweep = {} ORDER BY id DESC LIMIT 4", sweep)));
+  SHARDSWEEP_ASSIGN(const auto leads, reader.texts(Listing::bundle_job_folders, {sweep}));
   for (const std::string& dir : leads)
     add_file(parts, AllocationPaths{dir}.log());
-  SHARDSWEEP_ASSIGN(const auto attempts,
-      texts_of(reader,
-          fmt::format("SELECT a.dir FROM attempts AS a JOIN trials AS t ON t.id = "
-                      "a.trial WHERE t.sweep = {} AND a.outcome IS NOT 'completed' "
-                      "ORDER BY a.id DESC LIMIT 4",
-              sweep)));
+  SHARDSWEEP_ASSIGN(const auto attempts, reader.texts(Listing::bundle_attempt_folders, {sweep}));
   std::size_t logs = 0;
   for (const std::string& dir : attempts) {
     const auto files = list_attempt_files({dir});
@@ -159,7 +116,7 @@ Result<std::string> make_bundle(const Session& session, const std::string& name)
   SHARDSWEEP_ASSIGN(const auto sweeps, reader->status({name}));
   if (sweeps.size() != 1)
     return fault(FaultKind::invalid_input, fmt::format("'{}' is not one sweep.", name));
-  const std::string id = std::to_string(sweeps.front().id);
+  const SweepId id = sweeps.front().id;
   SHARDSWEEP_ASSIGN(const SiteAccess access, read_site(session));
   SHARDSWEEP_ASSIGN(Secrets secrets, known_secrets(session, name));
   secrets.insert(access.secrets.begin(), access.secrets.end());
@@ -167,9 +124,10 @@ Result<std::string> make_bundle(const Session& session, const std::string& name)
       {"doctor", table_text(doctor_table(session, access.site), Format::csv)}};
   SHARDSWEEP_ASSIGN(const std::string resolved, reader->resolved(name));
   parts.push_back({"Sweep file", without_secret_values(resolved), false});
-  for (const Listing& listing : listings) {
-    SHARDSWEEP_ASSIGN(const Table table, reader->query(fmt::format(fmt::runtime(listing.sql), id)));
-    parts.push_back({listing.title, table_text(table, Format::csv)});
+  for (const auto& [title, listing] : listings) {
+    SHARDSWEEP_ASSIGN(const Table table,
+        listing == Listing::bundle_nodes ? reader->list(listing) : reader->list(listing, {id}));
+    parts.push_back({title, table_text(table, Format::csv)});
   }
   SHARDSWEEP_TRY(add_logs(session, *reader, id, parts));
   return bundle_text(

@@ -6,7 +6,6 @@
 #include "cli/printing.hpp"
 #include "predict/predictor.hpp"
 #include "predict/rates.hpp"
-#include "show/rows.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/load.hpp>
@@ -74,50 +73,47 @@ struct BlockRun {
   double train_step_s = 0;
 };
 
+struct TransferRun {
+  std::int64_t trial = 0;
+  BlockTimes::Transfer transfer;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<BlockTimes> = Entries{
+    Field{"gpus", &BlockTimes::gpus},
+    Field{"nodes", &BlockTimes::nodes},
+    Field{"gemm_flops", &BlockTimes::gemm_flops},
+    Field{"gemm_peak_flops", &BlockTimes::gemm_peak_flops},
+    Field{"attention_flops", &BlockTimes::attention_flops},
+    Field{"memory_bandwidth", &BlockTimes::memory_bandwidth},
+};
+template <>
+inline constexpr auto described<BlockTimes::Transfer> = Entries{
+    Field{"sent_bytes", &BlockTimes::Transfer::sent_bytes},
+    Field{"seconds", &BlockTimes::Transfer::seconds},
+};
+template <>
+inline constexpr auto described<BlockRun> = Entries{
+    Field{"trial_id", &BlockRun::trial},
+    Part{&BlockRun::times},
+    Field{"train_step_s", &BlockRun::train_step_s},
+};
+template <>
+inline constexpr auto described<TransferRun> =
+    Entries{Field{"trial_id", &TransferRun::trial}, Part{&TransferRun::transfer}};
+
+namespace {
+
 Result<std::vector<BlockRun>> measured(Reader& reader, const std::string& sweep) {
-  const std::string from = fmt::format(
-      "FROM results AS r JOIN measurements AS m ON m.attempt = r.attempt_id WHERE r.sweep = {} "
-      "AND r.outcome = 'completed' AND json_extract(m.detail, '$.microbench') IS NOT NULL",
-      literal_of(sweep));
-  SHARDSWEEP_ASSIGN(const Table blocks,
-      reader.query("SELECT r.trial_id, r.gpus, r.nodes, m.train_step_ms, "
-                   "json_extract(m.detail, '$.microbench.gemm_gflops') AS gemm, "
-                   "json_extract(m.detail, '$.microbench.gemm_peak_gflops') AS "
-                   "gemm_peak, "
-                   "json_extract(m.detail, '$.microbench.attention_gflops') AS "
-                   "attention, "
-                   "json_extract(m.detail, '$.microbench.memory_gb_per_s') AS "
-                   "memory " +
-          from + " ORDER BY r.gpus"));
-  SHARDSWEEP_ASSIGN(const Table transfers,
-      reader.query("SELECT trial_id, json_extract(value, '$.sent_bytes') AS bytes, "
-                   "json_extract(value, '$.median_ms') AS ms FROM (SELECT r.trial_id, "
-                   "json_extract(m.detail, "
-                   "'$.microbench.all_reduce') AS sizes " +
-          from + "), json_each(sizes) ORDER BY 1, 2"));
-  std::vector<BlockRun> runs;
-  const Rows block(blocks);
-  const Rows transfer(transfers);
-  const auto real = [](const Rows& rows, std::size_t row, std::string_view column) {
-    return rows.number(row, column).value_or(0);
-  };
-  for (std::size_t row = 0; row < block.size(); ++row) {
-    BlockRun run;
-    run.trial = block.integer(row, "trial_id");
-    run.train_step_s = real(block, row, "train_step_ms") * milli;
-    run.times = {.gpus = static_cast<std::int32_t>(block.integer(row, "gpus")),
-        .nodes = static_cast<std::int32_t>(block.integer(row, "nodes")),
-        .gemm_flops = real(block, row, "gemm") * giga,
-        .gemm_peak_flops = real(block, row, "gemm_peak") * giga,
-        .attention_flops = real(block, row, "attention") * giga,
-        .memory_bandwidth = real(block, row, "memory") * giga,
-        .all_reduce = {}};
-    for (std::size_t size = 0; size < transfer.size(); ++size) {
-      if (transfer.integer(size, "trial_id") == run.trial)
-        run.times.all_reduce.push_back(
-            {real(transfer, size, "bytes"), real(transfer, size, "ms") * milli});
+  SHARDSWEEP_ASSIGN(auto runs, reader.rows<BlockRun>(Listing::measured_blocks, {sweep}));
+  SHARDSWEEP_ASSIGN(
+      const auto transfers, reader.rows<TransferRun>(Listing::measured_transfers, {sweep}));
+  for (BlockRun& run : runs) {
+    for (const auto& [trial, transfer] : transfers) {
+      if (trial == run.trial) run.times.all_reduce.push_back(transfer);
     }
-    runs.push_back(std::move(run));
   }
   return runs;
 }

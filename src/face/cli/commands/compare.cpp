@@ -42,11 +42,8 @@ Result<double> limit_of(std::string_view text) {
 /// Words for columns that people call otherwise; a var of that name goes before.
 Result<std::string> column_of(Reader& reader, const std::string& by) {
   if (by != "image" && by != "site") return by;
-  SHARDSWEEP_ASSIGN(const Table found,
-      reader.query(fmt::format("SELECT 1 FROM sweeps, json_each(sweeps.vars) AS "
-                               "var WHERE var.value = '{}'",
-          by)));
-  if (!found.rows.empty()) return by;
+  SHARDSWEEP_ASSIGN(const auto sweeps, reader.texts(Listing::sweeps_with_var, {by}));
+  if (!sweeps.empty()) return by;
   return std::string(by == "image" ? "image_digest" : "cluster");
 }
 

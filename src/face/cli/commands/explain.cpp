@@ -23,17 +23,15 @@ namespace {
 constexpr std::int64_t most_explained = 20;
 
 /// From the stored sweep file; of an imported table from its columns and the cluster's preset.
-TrialToExplain trial_to_explain(
-    const Session& session, const Rows& sweeps, const Rows& trials, std::size_t row) {
+TrialToExplain trial_to_explain(const Session& session, const std::vector<ReportedSweep>& sweeps,
+    const Rows& trials, std::size_t row) {
   TrialToExplain trial{trials, row};
-  std::size_t its = 0;
-  while (its < sweeps.size() && sweeps.text(its, "sweep") != trials.text(row, "sweep"))
-    ++its;
-  if (its == sweeps.size()) return trial;
-  const auto sweep = load_sweep_text(
-      sweeps.text(its, "resolved"), sweeps.text(its, "sweep"), {session.installation.presets, {}});
+  const auto its = std::find_if(sweeps.begin(), sweeps.end(),
+      [&](const ReportedSweep& one) { return one.sweep == trials.text(row, "sweep"); });
+  if (its == sweeps.end()) return trial;
+  const auto sweep = load_sweep_text(its->resolved, its->sweep, {session.installation.presets, {}});
   if (!sweep) {
-    const auto cluster = load_cluster(sweeps.text(its, "cluster"), session.installation.presets);
+    const auto cluster = load_cluster(its->cluster, session.installation.presets);
     if (cluster) trial.cluster = *cluster;
     const auto model = model_of_row(trials, row);
     if (model.layers > 0 && model.hidden > 0 && model.heads > 0) trial.model = model;
@@ -59,10 +57,9 @@ Result<ExitCode> run_explain(const Session& session) {
   }
   SHARDSWEEP_ASSIGN(const auto facts, reader->facts(selection));
   const Rows trials(facts.trials);
-  const Rows sweeps(facts.sweeps);
   std::vector<Reader::Section> sections;
   for (std::size_t row = 0; row < trials.size(); ++row) {
-    auto found = explanation(trial_to_explain(session, sweeps, trials, row));
+    auto found = explanation(trial_to_explain(session, facts.sweeps, trials, row));
     std::move(found.begin(), found.end(), std::back_inserter(sections));
   }
   auto style = table_style(session,

@@ -5,79 +5,112 @@
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
 #include "show/trace_view.hpp"
+#include "text/numbers.hpp"
 
 #include <shardsweep/allocation_files.hpp>
 #include <shardsweep/results.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <array>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 namespace shardsweep {
 namespace {
 
-/// The columns of a table under a pull request, after those that NVIDIA's own have.
-constexpr std::string_view pull_request_sql = R"sql(
-SELECT r.model || ', ' || r.seq_len || ' tokens, ' || r.gpus || CASE WHEN r.gpus = 1 THEN ' GPU' ELSE ' GPUs' END AS "Case",
-  CASE WHEN l.job_id IS NULL OR l.job_id = '' THEN r.trial ELSE l.job_id END AS "Job",
-  r.layout AS "Layout",
-  CASE WHEN r.outcome IS NULL THEN r.state WHEN r.mark IS NOT NULL THEN r.outcome || ' (' || r.mark || ')'
-    ELSE r.outcome END AS "Status",
-  printf('%.1f ms', (SELECT avg(s.step_ms) FROM train_steps AS s WHERE s.attempt = r.attempt_id
-    AND s.step > r.warmup)) AS "Mean step",
-  printf('%.1f ms', r.train_step_ms) AS "Median step",
-  CASE WHEN r.tokens_per_s_per_gpu < 100 THEN printf('%.1f', r.tokens_per_s_per_gpu)
-    ELSE printf('%,d', CAST(round(r.tokens_per_s_per_gpu) AS INTEGER)) END AS "tokens/s/GPU",
-  printf('%.1f', r.tflops_per_gpu) AS "TFLOP/s/GPU",
-  printf('%.4f', r.loss) AS "Final loss",
-  CASE WHEN r.peak_memory_bytes < 1073741824 THEN printf('%.1f MiB', r.peak_memory_bytes / 1048576.0)
-    ELSE printf('%.2f GiB', r.peak_memory_bytes / 1073741824.0) END AS "Peak",
-  coalesce(a.dir, '') AS "Log",
-  r.train_step_ms IS NULL AS no_time, r.tflops_per_gpu IS NULL AS no_flops, r.loss IS NULL AS no_loss,
-  r.peak_memory_bytes IS NULL AS no_peak, (SELECT count(*) FROM train_steps AS s
-    WHERE s.attempt = r.attempt_id AND s.step > r.warmup) = 0 AS no_steps,
-  r.tokens_per_s_per_gpu IS NULL AS no_speed
-FROM results AS r
-LEFT JOIN attempts AS a ON a.id = coalesce(r.attempt_id, (SELECT max(id) FROM attempts AS b
-  WHERE b.trial = r.trial_id))
-LEFT JOIN allocations AS l ON l.id = a.allocation
-WHERE r.trial_id IN ({}) AND a.id IS NOT NULL ORDER BY r.model, r.seq_len, r.gpus, r.tokens_per_s_per_gpu IS NULL,
-  r.tokens_per_s_per_gpu DESC, r.trial_id)sql";
+/// A trial in a table under a pull request.
+struct PullRequestRow {
+  std::string model;
+  std::int64_t seq_len = 0;
+  std::int64_t gpus = 0;
+  std::string trial;
+  std::string job_id;  ///< empty: it has none
+  std::string layout;
+  std::string state;
+  std::string outcome;  ///< empty: not ended
+  std::string mark;
+  // None: not known.
+  std::optional<double> mean_step_ms{};
+  std::optional<double> train_step_ms{};
+  std::optional<double> tokens_per_s_per_gpu{};
+  std::optional<double> tflops_per_gpu{};
+  std::optional<double> loss{};
+  std::optional<double> peak_memory_bytes{};
+  std::string dir;
+};
 
-/// What is not known is empty and no zero.
-Table without_unknown(Table table) {
-  constexpr std::size_t shown = 11;
-  constexpr std::array<std::pair<std::size_t, std::size_t>, 6> flags{
-      {{5, 11}, {7, 12}, {8, 13}, {9, 14}, {4, 15}, {6, 16}}};
-  for (auto& row : table.rows) {
-    for (const auto& [column, flag] : flags) {
-      if (std::get<std::int64_t>(row.at(flag)) != 0) row.at(column) = Value();
-    }
-    row.resize(shown);
-  }
-  table.columns.resize(shown);
-  return table;
-}
+}  // namespace
 
-/// A query over the trials that are meant: their ids stand in place of its {}.
-Result<Table> query_trials(Reader& reader, const Options& options, std::string_view sql) {
+template <>
+inline constexpr auto described<PullRequestRow> = Entries{
+    Field{"model", &PullRequestRow::model},
+    Field{"seq_len", &PullRequestRow::seq_len},
+    Field{"gpus", &PullRequestRow::gpus},
+    Field{"trial", &PullRequestRow::trial},
+    Field{"job_id", &PullRequestRow::job_id},
+    Field{"layout", &PullRequestRow::layout},
+    Field{"state", &PullRequestRow::state},
+    Field{"outcome", &PullRequestRow::outcome},
+    Field{"mark", &PullRequestRow::mark},
+    Field{"mean_step_ms", &PullRequestRow::mean_step_ms},
+    Field{"train_step_ms", &PullRequestRow::train_step_ms},
+    Field{"tokens_per_s_per_gpu", &PullRequestRow::tokens_per_s_per_gpu},
+    Field{"tflops_per_gpu", &PullRequestRow::tflops_per_gpu},
+    Field{"loss", &PullRequestRow::loss},
+    Field{"peak_memory_bytes", &PullRequestRow::peak_memory_bytes},
+    Field{"dir", &PullRequestRow::dir},
+};
+
+namespace {
+
+/// Trials that are meant, as a JSON array.
+Result<std::string> trials_meant(Reader& reader, const Options& options) {
   SHARDSWEEP_ASSIGN(const Table trials,
       reader.results({.selection = {.where = options.where}, .columns = {"trial_id"}}));
-  std::vector<std::int64_t> ids;
-  for (const auto& row : trials.rows)
-    ids.push_back(std::get<std::int64_t>(row.front()));
-  return reader.query(fmt::format(fmt::runtime(std::string(sql)), fmt::join(ids, ", ")));
+  return fmt::format("[{}]", fmt::join(first_texts(trials), ","));
 }
 
+std::string bytes_with_unit(double bytes) {
+  constexpr double mebi = 1 << 20;
+  constexpr double gibi = 1 << 30;
+  return bytes < gibi ? fmt::format("{:.1f} MiB", bytes / mebi)
+                      : fmt::format("{:.2f} GiB", bytes / gibi);
+}
+
+std::vector<Value> pull_request_cells(const PullRequestRow& row) {
+  const auto number = [](const std::optional<double>& value, const auto& text) {
+    return value ? Value(text(*value)) : Value();
+  };
+  const auto ms = [](double value) { return fmt::format("{:.1f} ms", value); };
+  const auto speed = [](double value) {
+    return value < 100 ? fmt::format("{:.1f}", value) : grouped(std::llround(value));
+  };
+  const auto status = row.outcome.empty() ? row.state
+      : row.mark.empty()                  ? row.outcome
+                                          : fmt::format("{} ({})", row.outcome, row.mark);
+  return {fmt::format("{}, {} tokens, {}", row.model, row.seq_len, counted(row.gpus, "GPU")),
+      row.job_id.empty() ? row.trial : row.job_id, row.layout, status, number(row.mean_step_ms, ms),
+      number(row.train_step_ms, ms), number(row.tokens_per_s_per_gpu, speed),
+      number(row.tflops_per_gpu, [](double value) { return fmt::format("{:.1f}", value); }),
+      number(row.loss, [](double value) { return fmt::format("{:.4f}", value); }),
+      number(row.peak_memory_bytes, bytes_with_unit), row.dir};
+}
+
+/// The columns that NVIDIA's own tables have come first.
 Result<Table> pull_request_table(Reader& reader, const Options& options) {
-  SHARDSWEEP_ASSIGN(Table table, query_trials(reader, options, pull_request_sql));
-  return without_unknown(std::move(table));
+  SHARDSWEEP_ASSIGN(const auto trials, trials_meant(reader, options));
+  SHARDSWEEP_ASSIGN(const auto rows, reader.rows<PullRequestRow>(Listing::pull_request, {trials}));
+  Table table{{"Case", "Job", "Layout", "Status", "Mean step", "Median step", "tokens/s/GPU",
+                  "TFLOP/s/GPU", "Final loss", "Peak", "Log"},
+      {}};
+  for (const PullRequestRow& row : rows)
+    table.rows.push_back(pull_request_cells(row));
+  return table;
 }
 
 /// "trace.json" and "first.trace.json" are timelines, any other .json has the results.
@@ -87,10 +120,11 @@ bool is_trace(const std::filesystem::path& file) {
 }
 
 Result<std::string> export_trace(const Session& session, Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table allocations, reader.query(std::string(trace_allocations_sql)));
+  SHARDSWEEP_ASSIGN(const auto trials, trials_meant(reader, session.options));
+  SHARDSWEEP_ASSIGN(const auto jobs, reader.rows<TracedJob>(Listing::trace_jobs));
   SHARDSWEEP_ASSIGN(
-      const Table attempts, query_trials(reader, session.options, trace_attempts_sql));
-  return trace_text(allocations, attempts, session.clock.now());
+      const auto attempts, reader.rows<TracedAttempt>(Listing::trace_attempts, {trials}));
+  return trace_text(jobs, attempts, session.clock.now());
 }
 
 Result<std::string> export_text(Reader& reader, const Options& options, Format format) {

@@ -55,14 +55,6 @@ bool old_enough(const fs::path& path, double age_s) {
       std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count() >= age_s;
 }
 
-std::vector<std::string> texts_of(const Table& table) {
-  std::vector<std::string> texts;
-  for (const auto& row : table.rows) {
-    if (const auto* text = std::get_if<std::string>(&row.at(0))) texts.push_back(*text);
-  }
-  return texts;
-}
-
 /// A snapshot is kept as long as a sweep file in force names it, or it is the program that the
 /// next one is measured beside.
 bool is_snapshot_of_any(
@@ -81,11 +73,8 @@ Result<std::vector<Garbage>> find_garbage(const Session& session) {
       parse_duration(session.options.of<GarbageOptions>().older_than, "--older-than"));
   std::vector<Garbage> garbage;
   SHARDSWEEP_ASSIGN(const auto reader, Reader::open(session.home.database));
-  SHARDSWEEP_ASSIGN(const Table alive,
-      reader->query("SELECT dir FROM attempts WHERE state <> 'ended' UNION ALL "
-                    "SELECT dir FROM allocations WHERE state <> 'ended'"));
+  SHARDSWEEP_ASSIGN(const auto keep, reader->texts(Listing::live_folders));
   SHARDSWEEP_ASSIGN(const auto sweeps, reader->sweeps());
-  const std::vector<std::string> keep = texts_of(alive);
   for (const fs::path& folder : {session.home.attempts(), session.home.allocations(),
            session.home.answers(), session.home.inbox(), session.home.snapshots()}) {
     std::error_code error;

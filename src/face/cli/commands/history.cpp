@@ -159,12 +159,8 @@ Result<std::vector<HistoryRun>> history_runs(Reader& reader, const Selection& se
               "tokens_per_s_per_gpu"},
           .measured_only = true}));
   // What came out of a folder of lines has its sweep file, and vars that set something.
-  SHARDSWEEP_ASSIGN(const Table tables,
-      reader.query("SELECT name FROM sweeps WHERE backend = 'imported' AND source = "
-                   "resolved"));
-  std::set<std::string> imported;
-  for (const auto& row : tables.rows)
-    imported.insert(std::get<std::string>(row.front()));
+  SHARDSWEEP_ASSIGN(const auto tables, reader.texts(Listing::imported_tables));
+  const std::set<std::string> imported(tables.begin(), tables.end());
   const Rows rows(table);
   std::vector<HistoryRun> runs;
   for (std::size_t row = 0; row < rows.size(); ++row) {

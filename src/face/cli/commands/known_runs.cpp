@@ -99,10 +99,9 @@ std::int32_t place_of(std::vector<ModelSpec>& models, const ModelSpec& model) {
 Result<Knowledge> knowledge_of_table(
     const Session& session, Reader& reader, const std::string& name, std::size_t most) {
   SHARDSWEEP_ASSIGN(const auto facts, reader.facts({.names = {name}}));
-  const Rows sweeps(facts.sweeps);
   const Rows trials(facts.trials);
   Knowledge knowledge{.name = name, .family = {}, .cluster = {}, .models = {}, .runs = {}};
-  knowledge.cluster.name = sweeps.size() > 0 ? sweeps.text(0, "cluster") : "";
+  knowledge.cluster.name = facts.sweeps.empty() ? "" : facts.sweeps.front().cluster;
   const auto preset = load_cluster(knowledge.cluster.name, session.installation.presets);
   if (preset) knowledge.cluster = *preset;
   RunsOfLayouts layouts;
@@ -192,12 +191,7 @@ Result<std::vector<EarlierSweep>> earlier_sweeps(
 }
 
 Result<std::vector<KnowledgeText>> imported_knowledge(Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query("SELECT name, text FROM knowledge WHERE forgotten_at = 0 ORDER BY id"));
-  std::vector<KnowledgeText> files;
-  for (const auto& row : table.rows)
-    files.push_back({std::get<std::string>(row.at(0)), std::get<std::string>(row.at(1))});
-  return files;
+  return reader.rows<KnowledgeText>(Listing::knowledge);
 }
 
 Result<Knowledge> knowledge_of(const Session& session, const std::string& name, std::size_t most) {

@@ -24,8 +24,7 @@ Result<ExitCode> run_nodes(const Session& session) {
     say(answer.text);
     return ExitCode::done;
   }
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader->query("SELECT * FROM node_ledger ORDER BY state = 'trusted', node"));
+  SHARDSWEEP_ASSIGN(const Table table, reader->list(Listing::node_ledger));
   return print_table(table,
       table_style(session,
           {"node", "state", "reason", "attempts", "evidence", "completed", "last_evidence",

@@ -5,30 +5,29 @@
 #include "cli/session.hpp"
 #include "cli/version.hpp"
 #include "show/cell_text.hpp"
-#include "show/rows.hpp"
 
 #include <shardsweep/load.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace shardsweep {
 namespace {
 
 /// Each once. That of an imported table is a preset, if its name is one.
-std::vector<ClusterSpec> clusters_of(const Session& session, const Table& sweeps) {
+std::vector<ClusterSpec> clusters_of(
+    const Session& session, const std::vector<ReportedSweep>& sweeps) {
   const auto& presets = session.installation.presets;
   std::vector<ClusterSpec> clusters;
-  const Rows rows(sweeps);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
+  for (const ReportedSweep& one : sweeps) {
     std::optional<ClusterSpec> cluster;
-    const auto sweep =
-        load_sweep_text(rows.text(row, "resolved"), rows.text(row, "sweep"), {presets, {}});
+    const auto sweep = load_sweep_text(one.resolved, one.sweep, {presets, {}});
     if (sweep) {
       cluster = sweep->cluster;
-    } else if (const auto preset = load_cluster(rows.text(row, "cluster"), presets); preset) {
+    } else if (const auto preset = load_cluster(one.cluster, presets); preset) {
       cluster = *preset;
     }
     if (cluster && std::find(clusters.begin(), clusters.end(), *cluster) == clusters.end())
@@ -53,22 +52,12 @@ std::string made_text(const Session& session) {
 }
 
 Result<std::string> source_of(const Session& session, Reader& reader, const Selection& selection) {
-  ReportInput input;
-  SHARDSWEEP_ASSIGN(const auto names, reader.values(selection, "sweep"));
-  std::string list;
-  for (const auto& name : names)
-    list += (list.empty() ? "" : ", ") + literal_of(name);
-  SHARDSWEEP_ASSIGN(input.facts.sweeps,
-      reader.query(fmt::format("SELECT name AS sweep, backend, cluster, resolved, submitted_at "
-                               "FROM sweeps WHERE name IN ({})",
-          list)));
-  SHARDSWEEP_ASSIGN(input.facts.allocations,
-      reader.query(fmt::format("SELECT claimed_at, ended_at FROM allocations WHERE claimed_at > 0 "
-                               "AND sweep IN (SELECT id FROM sweeps WHERE name IN ({}) AND "
-                               "backend <> 'imported')",
-          list)));
-  input.clusters = clusters_of(session, input.facts.sweeps);
-  return source_line(input);
+  SHARDSWEEP_ASSIGN(const auto values, reader.values(selection, "sweep"));
+  const std::set<Value> names(values.begin(), values.end());
+  SHARDSWEEP_ASSIGN(auto sources, reader.sources({.names = selection.names}));
+  std::erase_if(
+      sources.sweeps, [&](const ReportedSweep& sweep) { return !names.contains(sweep.sweep); });
+  return source_line(sources, clusters_of(session, sources.sweeps));
 }
 
 }  // namespace shardsweep

@@ -53,32 +53,46 @@ struct EndedAlready {
   double left_gpu_s = 0;
 };
 
-/// Trials of the sweep's earlier submission that have ended.
-std::vector<TrialRow> ended_rows(const Table& table, std::set<std::string>& identities) {
-  std::vector<TrialRow> rows;
-  for (const auto& cells : table.rows) {
-    TrialRow& row = rows.emplace_back();
-    std::size_t column = 0;
-    const auto text = [&] {
-      const auto* value = std::get_if<std::string>(&cells.at(column++));
-      return value == nullptr ? std::string() : *value;
-    };
-    const auto number = [&] {
-      const auto* value = std::get_if<std::int64_t>(&cells.at(column++));
-      return value == nullptr ? 0 : static_cast<std::int32_t>(*value);
-    };
-    identities.insert(text());
-    row.slug = text();
-    row.lane = text();
-    row.outcome = outcome_from(text());
-    row.cause = text();
-    row.micro_batch = number();
-    row.nodes = number();
-    row.gpus = number();
-    visit_values(row.degrees, [&](const auto& /*field*/, auto& value) { value = number(); });
+/// A trial of the sweep's earlier submission.
+struct EndedTrial {
+  std::string identity;
+  std::string slug;
+  std::string lane;
+  std::optional<Outcome> outcome;
+  std::string cause;
+  std::int32_t micro_batch = 1;
+  std::int32_t nodes = 0;
+  std::int32_t gpus = 1;
+  Degrees degrees;
+
+  [[nodiscard]] TrialRow row() const {
+    return {.slug = slug,
+        .lane = lane,
+        .micro_batch = micro_batch,
+        .nodes = nodes,
+        .gpus = gpus,
+        .degrees = degrees,
+        .outcome = outcome,
+        .cause = cause};
   }
-  return rows;
-}
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<EndedTrial> = Entries{
+    Field{"identity", &EndedTrial::identity},
+    Field{"slug", &EndedTrial::slug},
+    Field{"lane", &EndedTrial::lane},
+    Field{"outcome", &EndedTrial::outcome},
+    Field{"cause", &EndedTrial::cause},
+    Field{"micro_batch", &EndedTrial::micro_batch},
+    Field{"nodes", &EndedTrial::nodes},
+    Field{"gpus", &EndedTrial::gpus},
+    Part{&EndedTrial::degrees},
+};
+
+namespace {
 
 TrialRow row_of(const Point& point, std::string lane) {
   const Layout& layout = point.layout;
@@ -108,16 +122,15 @@ std::vector<RefusedRule> rules_of(const std::vector<TrialRow>& ended) {
 EndedAlready ended_already(const Session& session, const Planned& planned) {
   const auto reader = Reader::open(session.home.database);
   if (!reader) return {};
-  // A sweep's name holds no quotes: the sweep file was read.
-  const auto ended = (*reader)->query(fmt::format(
-      "SELECT t.identity, t.slug, t.lane, t.outcome, t.cause, t.micro_batch, t.nodes, t.gpus, "
-      "t.dp, "
-      "t.tp, t.pp, t.cp, t.ep, t.vpp, t.grad_accum FROM trials t JOIN sweeps s ON s.id = t.sweep "
-      "WHERE s.name = '{}' AND t.state = 'ended' AND t.final_of IS NULL",
-      planned.sweep.name));
-  if (!ended || ended->rows.empty()) return {};
+  const auto ended = (*reader)->rows<EndedTrial>(Listing::ended_trials, {planned.sweep.name});
+  if (!ended || ended->empty()) return {};
   std::set<std::string> identities;
-  const auto rules = rules_of(ended_rows(*ended, identities));
+  std::vector<TrialRow> rows;
+  for (const EndedTrial& trial : *ended) {
+    identities.insert(trial.identity);
+    rows.push_back(trial.row());
+  }
+  const auto rules = rules_of(rows);
   EndedAlready result;
   const Identifier names(planned.sweep, planned.capabilities, planned.site_env);
   for (const PlannedTrial& trial : planned.plan.trials) {

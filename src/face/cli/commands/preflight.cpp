@@ -52,20 +52,30 @@ Result<std::int32_t> nodes_wanted(const Options& options) {
           : fmt::format("--nodelist {} names {} nodes, but --nodes says {}", list, named, nodes));
 }
 
+struct LedgerRow {
+  std::string node;
+  NodeState state = NodeState::trusted;
+};
+
+}  // namespace
+
+template <>
+inline constexpr auto described<LedgerRow> =
+    Entries{Field{"node", &LedgerRow::node}, Field{"state", &LedgerRow::state}};
+
+namespace {
+
 /// Slurm would wait for ever for a node that new jobs must not get.
 Result<void> refuse_left_out(Reader& reader, const std::string& list) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query("SELECT node, state FROM node_ledger WHERE state <> "
-                   "'trusted'"));
+  SHARDSWEEP_ASSIGN(const auto ledger, reader.rows<LedgerRow>(Listing::node_ledger));
   const auto asked = nodes_in(list);
-  const Rows rows(table);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::string node = rows.text(row, "node");
-    if (std::find(asked.begin(), asked.end(), node) == asked.end()) continue;
+  for (const auto& [node, state] : ledger) {
+    if (state == NodeState::trusted || std::find(asked.begin(), asked.end(), node) == asked.end())
+      continue;
     return fault(FaultKind::invalid_input,
         fmt::format("node {} is left out of jobs ({}). 'shardsweep nodes' says why, "
                     "'shardsweep nodes --clear {}' lets it back in.",
-            node, rows.text(row, "state"), node));
+            node, word_of(state), node));
   }
   return {};
 }
@@ -148,12 +158,9 @@ Result<void> resume_sweep(const Session& session) {
 
 /// Why no node has a verdict, or what the nodes that have passed have made of the trial.
 Result<std::string> what_became(Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query(fmt::format(
-          "SELECT e.detail FROM events AS e JOIN sweeps AS s ON s.id = e.sweep WHERE s.name = "
-          "'{}' AND e.kind = 'paused' ORDER BY e.id DESC LIMIT 1",
-          preflight_sweep)));
-  return table.rows.empty() ? std::string() : Rows(table).text(0, "detail");
+  SHARDSWEEP_ASSIGN(
+      const auto last, reader.texts(Listing::last_pause, {std::string(preflight_sweep)}));
+  return last.empty() ? std::string() : last.front();
 }
 
 Result<ExitCode> run_preflight(const Session& session) {

@@ -40,17 +40,12 @@ struct ReportOptions {
 };
 
 /// Sweep files that earlier versions have stored with the values of secrets.
-void hide_secrets(const Session& session, Table& sweeps) {
-  const auto found = std::find(sweeps.columns.begin(), sweeps.columns.end(), "resolved");
-  if (found == sweeps.columns.end()) return;
-  const auto column = static_cast<std::size_t>(found - sweeps.columns.begin());
-  for (auto& row : sweeps.rows) {
-    const auto* text = std::get_if<std::string>(&row.at(column));
-    if (text == nullptr) continue;
+void hide_secrets(const Session& session, std::vector<ReportedSweep>& sweeps) {
+  for (ReportedSweep& one : sweeps) {
     // The text of an imported table is no sweep file, and has no environment.
-    const auto sweep = load_sweep_text(*text, "resolved", {session.installation.presets, {}});
-    if (!sweep) continue;
-    if (!sweep->secrets.empty()) row.at(column) = explain_sweep(*sweep);
+    const auto sweep =
+        load_sweep_text(one.resolved, "resolved", {session.installation.presets, {}});
+    if (sweep && !sweep->secrets.empty()) one.resolved = explain_sweep(*sweep);
   }
 }
 

@@ -4,8 +4,8 @@
 #include "cli/command.hpp"
 #include "cli/grammar.hpp"
 #include "cli/printing.hpp"
-#include "show/rows.hpp"
 #include "show/selftest_view.hpp"
+#include "text/numbers.hpp"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,6 @@ namespace shardsweep {
 namespace {
 
 constexpr std::string_view selftest_sweep = "selftest";
-constexpr double giga_bytes = 1e9;
 
 /// Every layout has the same batch, so that all of them end with the same loss.
 std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::int32_t ranks) {
@@ -45,57 +44,37 @@ std::string selftest_text(const std::string& cluster, std::int32_t nodes, std::i
   return text;
 }
 
+struct SelfTestJob {
+  std::string job_id;
+  Backend backend = Backend::none;
+  std::int64_t nodes = 0;
+};
+
 Result<std::vector<SelfTestTrial>> selftest_trials(Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query(fmt::format(
-          "SELECT r.trial, r.layout, json_extract(r.vars, '$.shardbench_fault') AS fault, "
-          "r.outcome, r.cause, r.dp * r.tp * r.pp AS ranks, (SELECT max(a.leaked) FROM "
-          "attempts "
-          "AS a WHERE a.trial = r.trial_id) AS leaked, r.loss, r.peak_memory_bytes, "
-          "r.predicted_memory_bytes, json_extract(m.detail, '$.network.busbw_gb_per_s') AS "
-          "busbw FROM results AS r LEFT JOIN measurements AS m ON m.attempt = r.attempt_id "
-          "WHERE r.sweep = '{}' ORDER BY r.trial_id",
-          selftest_sweep)));
-  std::vector<SelfTestTrial> trials;
-  const Rows rows(table);
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const auto number = [&](std::string_view column) {
-      return rows.number(row, column).value_or(0);
-    };
-    trials.push_back({.slug = rows.text(row, "trial"),
-        .layout = rows.text(row, "layout"),
-        .fault = rows.text(row, "fault"),
-        .outcome = rows.text(row, "outcome"),
-        .cause = rows.text(row, "cause"),
-        .ranks = static_cast<std::int32_t>(number("ranks")),
-        .leaked = static_cast<std::int64_t>(number("leaked")),
-        .loss = number("loss"),
-        .peak_memory_bytes = static_cast<std::int64_t>(number("peak_memory_bytes")),
-        .predicted_memory_bytes = static_cast<std::int64_t>(number("predicted_memory_bytes")),
-        .bus_bandwidth = number("busbw") * giga_bytes});
-  }
-  return trials;
+  return reader.rows<SelfTestTrial>(Listing::selftest_trials, {std::string(selftest_sweep)});
 }
+
+}  // namespace
+
+template <>
+inline constexpr auto described<SelfTestJob> = Entries{
+    Field{"job_id", &SelfTestJob::job_id},
+    Field{"backend", &SelfTestJob::backend},
+    Field{"nodes", &SelfTestJob::nodes},
+};
+
+namespace {
 
 /// Where it ran, as a sentence for the page.
 Result<std::string> where_it_ran(Reader& reader) {
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query(
-          fmt::format("SELECT DISTINCT al.job_id, al.backend, al.nodes FROM attempts AS a "
-                      "JOIN allocations AS al ON al.id = a.allocation JOIN results AS r "
-                      "ON r.trial_id = a.trial WHERE r.sweep = '{}' AND a.number = (SELECT "
-                      "max(number) FROM attempts WHERE trial = a.trial) ORDER BY al.id",
-              selftest_sweep)));
-  const Rows rows(table);
-  if (rows.size() == 0) return std::string("Nothing ran.");
-  std::string jobs;
-  for (std::size_t row = 0; row < rows.size(); ++row)
-    jobs += (jobs.empty() ? "" : ", ") + rows.text(row, "job_id");
-  const bool local = rows.text(0, "backend") == "local";
-  const auto nodes = rows.integer(0, "nodes");
-  return local
-      ? std::string("Ran on this machine.")
-      : fmt::format("Ran on {} node{} in Slurm job {}.", nodes, nodes == 1 ? "" : "s", jobs);
+  SHARDSWEEP_ASSIGN(const auto jobs,
+      reader.rows<SelfTestJob>(Listing::selftest_jobs, {std::string(selftest_sweep)}));
+  if (jobs.empty()) return std::string("Nothing ran.");
+  if (jobs.front().backend == Backend::local) return std::string("Ran on this machine.");
+  std::string ids;
+  for (const SelfTestJob& job : jobs)
+    ids += (ids.empty() ? "" : ", ") + job.job_id;
+  return fmt::format("Ran on {} in Slurm job {}.", counted(jobs.front().nodes, "node"), ids);
 }
 
 Result<ExitCode> run_selftest(const Session& session) {

@@ -57,14 +57,7 @@ Result<void> write_reviewed(const fs::path& file, const std::string& text) {
 
 Result<std::vector<std::string>> sweeps_to_export(Reader& reader, const Options& options) {
   if (!options.names.empty()) return options.names;
-  SHARDSWEEP_ASSIGN(const Table table,
-      reader.query("SELECT name FROM sweeps AS s WHERE EXISTS (SELECT 1 FROM "
-                   "trials AS t WHERE t.sweep = s.id AND t.side = '' AND "
-                   "coalesce(t.outcome, t.prior) IS NOT NULL) ORDER BY name"));
-  std::vector<std::string> names;
-  for (const auto& row : table.rows)
-    names.push_back(std::get<std::string>(row.front()));
-  return names;
+  return reader.texts(Listing::exportable_sweeps);
 }
 
 Result<std::int64_t> export_baselines(const Session& session, const fs::path& folder) {

@@ -234,11 +234,10 @@ class Ui {
   /// Whatever changes a page is an event, but for the daemon's death and a full disk.
   std::string version() const {
     const auto reader = Reader::open(session_.home.database);
-    const auto table = reader ? (*reader)->query("SELECT max(id) FROM events")
-                              : Result<Table>(tl::unexpected(reader.error()));
-    const auto last = table && !table->rows.empty() ? humanised("id", table->rows[0][0]) : "";
-    return fmt::format(
-        "{}.{}.{}", last, daemon_runs(session_) ? 1 : 0, troubles(session_.home).size());
+    const auto last =
+        reader ? (*reader)->first_event({}, FollowFrom::now) : Result<std::int64_t>(0);
+    return fmt::format("{}.{}.{}", last.value_or(0), daemon_runs(session_) ? 1 : 0,
+        troubles(session_.home).size());
   }
 
  private:
