@@ -24,6 +24,11 @@ inline constexpr int cell_column_count = 5;
       row.text(first + 4)};
 }
 
+/// Sweeps that were a table of others: vars of theirs are labels, which set nothing. What came out
+/// of a folder of lines has its sweep file, and is as it was.
+inline constexpr std::string_view imported_tables_sql =
+    "SELECT id FROM sweeps WHERE backend = 'imported' AND source = resolved";
+
 /// The same for all repeats of a layout, in whatever sweep. A lane's trials differ in micro_batch,
 /// grad_accum and repeat alone.
 [[nodiscard]] inline std::string layout_key_sql(std::string_view of) {

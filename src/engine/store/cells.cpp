@@ -4,6 +4,7 @@
 //
 // Decision: The winner by an imported table's own MFU is looked for among all its runs. A cell
 // that differs from the published heatmap names it, also if its software is not shown.
+#include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
 #include "store/hardware.hpp"
 #include "store/mixed_vars.hpp"
@@ -480,8 +481,9 @@ std::string columns_of_both(const HeatmapRequest& request) {
 }
 
 /// What an imported table calls so sets nothing.
-constexpr std::string_view vars_of_cells_sql =
-    "iif(sweep_id IN (SELECT id FROM sweeps WHERE backend = 'imported'), '', vars)";
+std::string vars_of_cells_sql() {
+  return fmt::format("iif(sweep_id IN ({}), '', vars)", imported_tables_sql);
+}
 
 /// Trials with a measurement that is ranked. All that is read of most of them is in one index.
 std::string ranked_sql(const Source& source, const HeatmapRequest& request,
@@ -490,7 +492,7 @@ std::string ranked_sql(const Source& source, const HeatmapRequest& request,
       "SELECT {}, tokens_per_s_per_gpu, {}, {}, {}, {} FROM {} WHERE {} AND mark IS NULL AND "
       "tokens_per_s_per_gpu IS NOT NULL{}",
       columns_of_both(request), shows_every_value(request) ? value_column(request.value) : "NULL",
-      group, published_mfu(source), any_vars ? vars_of_cells_sql : "NULL", source.rows,
+      group, published_mfu(source), any_vars ? vars_of_cells_sql() : "NULL", source.rows,
       source.where, only);
 }
 
@@ -504,7 +506,7 @@ std::string unranked_sql(
       "trial_id IN (SELECT id FROM trials WHERE counted_speed IS NULL OR "
       "counted_mark IS NOT NULL){}",
       columns_of_both(request), word_of(EventKind::spared), predicted_column(request.value),
-      any_vars ? vars_of_cells_sql : "NULL", source.rows, source.where, only);
+      any_vars ? vars_of_cells_sql() : "NULL", source.rows, source.where, only);
 }
 
 }  // namespace

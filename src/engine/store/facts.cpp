@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report is made of, in one transaction that only reads: all tables are of one moment,
 // and the writer waits for nobody.
+#include "store/cell_sql.hpp"
 #include "store/deadline.hpp"
 #include "store/ledger.hpp"
 #include "store/reader.hpp"
@@ -33,13 +34,12 @@ class Moment {
   Database& database_;
 };
 
-/// {0}: condition, {1}: kind of event, {2}: columns of checks, {3}: rows, {4}: axes.
+/// {0}: condition, {1}: kind of event, {2}: columns of checks, {3}: rows, {4}: axes,
+/// {5}: imported tables.
 struct FactsSql {
   const char* trials =
       "SELECT r.sweep, r.trial, r.layout, {4}, r.layers, r.hidden, r.ffn, r.heads, r.kv_heads, "
-      "r.vocab, iif(r.sweep_id IN (SELECT id "
-      "FROM sweeps "
-      "WHERE backend = 'imported'), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
+      "r.vocab, iif(r.sweep_id IN ({5}), '', (SELECT group_concat(j.key || '=' || j.value, ' ') "
       "FROM json_each(r.vars) AS j)) AS vars, r.repeat, "
       "r.global_batch, r.lane, r.trial_id, r.state, r.outcome, r.mark, r.cause, "
       "r.tokens_per_s_per_gpu, r.resolution, "
@@ -110,7 +110,7 @@ class Facts {
   Table table(const char* text, const std::string& condition, const std::string& axes = {}) {
     Statement select(database_,
         fmt::format(fmt::runtime(text), condition, word_of(EventKind::spared), check_columns,
-            source_.rows, axes));
+            source_.rows, axes, imported_tables_sql));
     auto use = select.use(source_.chosen.sweeps, source_.chosen.trials);
     return fetch(select, use);
   }

@@ -168,9 +168,10 @@ void FinalStandings::read(SweepId sweep, std::int32_t nodes) {
   const auto rows = read_finals(database_, sweep, nodes);
   FinalsSettings settings;
   Statement select(database_,
-      "SELECT final_resolve, final_sets, (SELECT backend FROM sweeps AS s WHERE "
-      "s.id = t.sweep) = 'local' FROM trials AS t WHERE sweep = ? AND final_of IS "
-      "NOT NULL AND side = '' AND again = 0 ORDER BY id DESC LIMIT 1");
+      "SELECT final_resolve, final_sets, EXISTS (SELECT 1 FROM sweeps AS s WHERE s.id = t.sweep "
+      "AND (s.backend = 'local' OR (s.backend = 'imported' AND s.cluster = 'this-machine'))) FROM "
+      "trials AS t WHERE sweep = ? AND final_of IS NOT NULL AND side = '' AND again = 0 "
+      "ORDER BY id DESC LIMIT 1");
   auto row = select.use(sweep);
   if (!row.next()) return;
   settings.resolve = row.real(0);

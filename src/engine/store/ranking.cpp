@@ -61,7 +61,7 @@ struct RankedCell {
 class RankedCells {
  public:
   explicit RankedCells(Database& database) {
-    Statement select(database, "SELECT id FROM sweeps WHERE backend = 'imported'");
+    Statement select(database, imported_tables_sql);
     auto row = select.use();
     while (row.next())
       imported_.push_back(row.integer(0));
@@ -168,8 +168,9 @@ bool row_before(const std::vector<Value>& a, const std::vector<Value>& b) {
 std::vector<std::string> vars_of_cells(Database& database, const Source& source) {
   std::vector<std::string> names;
   Statement select(database,
-      "SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
-      "s.backend <> 'imported' ORDER BY 1");
+      fmt::format("SELECT DISTINCT j.value FROM sweeps AS s, json_each(s.vars) AS j WHERE "
+                  "s.id NOT IN ({}) ORDER BY 1",
+          imported_tables_sql));
   auto row = select.use();
   while (row.next()) {
     auto name = row.text(0);

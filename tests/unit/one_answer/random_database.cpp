@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,7 @@ Grid grid(std::string name, std::vector<std::int32_t> gpus, std::vector<std::int
     std::vector<std::int32_t> vars, std::int32_t repeats, std::string version = "1.0") {
   Grid one;
   one.name = std::move(name);
+  one.cluster = "this-machine";
   one.gpus = std::move(gpus);
   one.micro_batch = std::move(micro_batch);
   one.vars = std::move(vars);
@@ -62,6 +64,8 @@ RandomDatabase::RandomDatabase(Templates& templates, std::uint64_t seed) : rando
   std::filesystem::copy_file(templates.file(kind), file_);
   constexpr std::array<double, 4> noises{0, 0.002, 0.02, 0.2};
   noise_ = noises.at(random_() % noises.size());
+  open_ = chance(0.5) ? 0.1 : 0;
+  programs_ = chance(0.4) ? 2 : 1;
   Daemon daemon(file_);
   for (const Grid& sweep : Templates::kinds()[kind].sweeps)
     sweeps_.push_back(sweep.name);
@@ -70,6 +74,7 @@ RandomDatabase::RandomDatabase(Templates& templates, std::uint64_t seed) : rando
     const auto trials = planned(id);
     run(daemon, trials);
     if (chance(0.5)) hold_finals(daemon, id, trials);
+    if (chance(0.3)) measure_again(daemon, id, trials);
   }
 }
 
@@ -110,7 +115,7 @@ std::vector<Change> RandomDatabase::ended(
   put.row.counted = measured;
   put.row.started_at = now_ += 1'000'000;
   put.row.ended_at = now_ += 3'000'000;
-  if (chance(0.1)) put.row.code_hash = "other";
+  if (programs_ > 1 && chance(0.1)) put.row.code_hash = "other";
   std::vector<Change> changes{put, set_trial(trial.id, State::ended, outcome, "seen", 1)};
   if (!measured) return changes;
   AddMeasurement measurement;
@@ -145,7 +150,7 @@ void RandomDatabase::run(Daemon& daemon, const std::vector<Planned>& trials) {
   std::vector<Change> changes{allocation};
   AttemptId attempt = world.next_attempt;
   for (const Planned& trial : trials) {
-    if (chance(0.1)) continue;  // still to come
+    if (chance(open_)) continue;  // still to come
     for (Change& change : ended(trial, allocation.row.id, attempt++))
       changes.push_back(std::move(change));
   }
@@ -168,44 +173,87 @@ void RandomDatabase::run_beside(Daemon& daemon, SweepId sweep, const std::vector
   daemon.commit(std::move(changes));
 }
 
-/// Of some cells, over two or three of what was planned, in which order and how often ever.
+/// Those of these trials with a speed that is ranked.
+std::vector<RandomDatabase::Planned> RandomDatabase::measured_of(
+    SweepId sweep, const std::vector<Planned>& trials) const {
+  std::set<TrialId> measured;
+  sqlite::Database database(file_, sqlite::OpenMode::existing, 1000);
+  sqlite::Statement select(database,
+      "SELECT id FROM trials WHERE sweep = ? AND counted_speed IS NOT "
+      "NULL AND counted_mark IS NULL");
+  auto row = select.use(sweep);
+  while (row.next())
+    measured.insert(row.integer(0));
+  std::vector<Planned> found;
+  std::copy_if(trials.begin(), trials.end(), std::back_inserter(found),
+      [&](const Planned& one) { return measured.contains(one.id); });
+  return found;
+}
+
+/// Adds runs of these trials' layouts, and runs them.
+void RandomDatabase::run_more(Daemon& daemon, SweepId sweep, const std::vector<NewFinal>& more,
+    const std::vector<Planned>& trials) {
+  if (more.empty()) return;
+  std::vector<Planned> runs;
+  for (const TrialRow& row : must(daemon.store->add_finals(sweep, more))) {
+    const auto layout = std::find_if(
+        trials.begin(), trials.end(), [&](const Planned& one) { return one.id == row.final_of; });
+    runs.push_back({row.id, layout->cell, layout->speed});
+  }
+  run(daemon, runs);
+}
+
+/// Of some cells, over two or three of what was planned, in which order and how often ever, on one
+/// set of nodes or two.
 void RandomDatabase::hold_finals(
     Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials) {
-  std::set<TrialId> measured;
-  {
-    sqlite::Database database(file_, sqlite::OpenMode::existing, 1000);
-    sqlite::Statement select(database,
-        "SELECT id FROM trials WHERE sweep = ? AND counted_speed IS NOT "
-        "NULL AND counted_mark IS NULL");
-    auto row = select.use(sweep);
-    while (row.next())
-      measured.insert(row.integer(0));
-  }
   run_beside(daemon, sweep, trials);
   std::map<std::string, std::vector<Planned>> cells;
-  for (const Planned& one : trials) {
-    if (measured.contains(one.id)) cells[one.cell].push_back(one);
-  }
+  for (const Planned& one : measured_of(sweep, trials))
+    cells[one.cell].push_back(one);
   std::vector<NewFinal> finals;
-  std::map<TrialId, Planned> layout_of;
   for (auto& [cell, layouts] : cells) {
     if (layouts.size() < 2 || chance(0.5)) continue;
     std::shuffle(layouts.begin(), layouts.end(), random_);
     layouts.resize(std::min<std::size_t>(layouts.size(), 2 + random_() % 2));
     const auto rounds = static_cast<std::int32_t>(1 + random_() % 8);
+    const std::int32_t sets = chance(0.2) ? 2 : 1;
     for (const Planned& layout : layouts) {
-      layout_of[layout.id] = layout;
-      for (std::int32_t round = 1; round <= rounds; ++round)
-        finals.push_back({layout.id, round, 0.01});
+      for (std::int32_t round = 1; round <= rounds; ++round) {
+        const std::int32_t set = round * 2 > rounds ? sets : 1;
+        finals.push_back({.of = layout.id,
+            .round = round,
+            .resolve = 0.01,
+            .set = set,
+            .sets = sets,
+            .avoid = set > 1 ? "n1,n2" : ""});
+      }
     }
   }
-  if (finals.empty()) return;
-  std::vector<Planned> runs;
-  for (const TrialRow& row : must(daemon.store->add_finals(sweep, finals))) {
-    const Planned& layout = layout_of.at(row.final_of);
-    runs.push_back({row.id, layout.cell, layout.speed});
+  run_more(daemon, sweep, finals, trials);
+}
+
+/// Some layouts, once or twice, perhaps after a change of the program and a slower machine.
+void RandomDatabase::measure_again(
+    Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials) {
+  auto again = measured_of(sweep, trials);
+  std::shuffle(again.begin(), again.end(), random_);
+  again.resize(std::min<std::size_t>(again.size(), 1 + random_() % 3));
+  const std::int32_t times = chance(0.5) ? 2 : 1;
+  const bool changed = chance(0.3);
+  if (chance(0.3)) {
+    for (Planned& one : again)
+      one.speed *= 0.8;
   }
-  run(daemon, runs);
+  for (std::int32_t time = 1; time <= times; ++time) {
+    std::vector<NewFinal> runs;
+    for (const Planned& one : again) {
+      runs.push_back({.of = one.id, .again = time, .software = changed ? "abc" : ""});
+      if (changed)
+        runs.push_back({.of = one.id, .again = time, .software = "before", .before = true});
+    }
+    run_more(daemon, sweep, runs, again);
+  }
 }
 
 }  // namespace shardsweep::testing

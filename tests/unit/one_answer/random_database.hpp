@@ -37,6 +37,8 @@ class RandomDatabase {
   RandomDatabase(Templates& templates, std::uint64_t seed);
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
   [[nodiscard]] const std::string& kind() const { return kind_; }
+  /// Every trial has an outcome.
+  [[nodiscard]] bool is_over() const { return open_ == 0; }
   /// Names of its sweeps.
   [[nodiscard]] const std::vector<std::string>& sweeps() const { return sweeps_; }
 
@@ -54,6 +56,11 @@ class RandomDatabase {
       const Planned& trial, AllocationId allocation, AttemptId attempt);
   void run_beside(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
   void hold_finals(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
+  void measure_again(Daemon& daemon, SweepId sweep, const std::vector<Planned>& trials);
+  void run_more(Daemon& daemon, SweepId sweep, const std::vector<NewFinal>& more,
+      const std::vector<Planned>& trials);
+  [[nodiscard]] std::vector<Planned> measured_of(
+      SweepId sweep, const std::vector<Planned>& trials) const;
   [[nodiscard]] std::vector<Planned> planned(SweepId sweep);
 
   std::mt19937_64 random_;
@@ -61,6 +68,8 @@ class RandomDatabase {
   std::string kind_;
   std::vector<std::string> sweeps_;
   double noise_ = 0;
+  int programs_ = 1;
+  double open_ = 0;  ///< share of the trials that have not run
   Timestamp now_ = 1'700'000'000'000'000;
 };
 

@@ -101,6 +101,35 @@ TEST_CASE("runs of finals and remeasured runs are read back from lines as they w
   must(refuse_other_lines({.lines = lines.lines, .where = "demo.jsonl"}, theirs));
 }
 
+TEST_CASE("each value of the vars has a cell of its own where a sweep is read back, too") {
+  const TempDir dir;
+  const auto ours = dir / "sweeps.db";
+  {
+    Daemon daemon(ours);
+    Grid grid;
+    grid.gpus = {1};
+    grid.micro_batch = {1, 2};
+    grid.vars = {0, 1};
+    daemon.submit(dir, grid);
+    for (const int value : {0, 1}) {
+      for (const int micro_batch : {1, 2})
+        (void)daemon.run(
+            daemon.trial(fmt::format(
+                "model = 'tiny' and micro_batch = {} and nvls = {}", micro_batch, value)),
+            Outcome::completed, 100 + 10 * value + micro_batch);
+    }
+    const auto lines = must(must(Reader::open(ours))->sweep_lines("demo"));
+    must(write_inbox_of_lines(
+        dir / "inbox", {.lines = lines.lines, .where = "demo.jsonl", .file = lines.file}));
+    Daemon(dir / "theirs.db").submit(dir / "inbox");
+  }
+  const auto best = [&](const std::filesystem::path& file) {
+    return rows_of(must(must(Reader::open(file))->best({.where = "model = 'tiny'"})));
+  };
+  CHECK(must(must(Reader::open(ours))->best({.where = "model = 'tiny'"})).rows.size() == 2);
+  CHECK(best(dir / "theirs.db") == best(ours));
+}
+
 TEST_CASE("lines of before remeasured runs and allocations had keys are read") {
   Measured c;
   auto lines = c.lines();
