@@ -61,6 +61,7 @@ Said said_in(std::string_view line) {
 }
 
 /// "torch.OutOfMemoryError: …", "MemoryError", and any class of a module, as "pyarrow.lib.Invalid".
+/// "Error: …" alone is what many programs print that are none of Python's.
 bool is_exception(std::string_view text, bool traced) {
   constexpr std::array<std::string_view, 7> ends{
       "Error", "Exception", "Interrupt", "SystemExit", "Expired", "Timeout", "StopIteration"};
@@ -73,7 +74,8 @@ bool is_exception(std::string_view text, bool traced) {
   // Ray tells whose error it passes on: "RayTaskError(ValueError): …".
   if (rest.starts_with('(')) rest.remove_prefix(std::min(rest.find(')'), rest.size() - 1) + 1);
   const bool alone = rest.empty() || rest == ":" || rest.starts_with(": ");
-  if (name.empty() || !alone || is_digit(name.front())) return false;
+  if (name.empty() || !alone || is_digit(name.front()) || (name == "Error" && !traced))
+    return false;
   const std::size_t dot = name.rfind('.');
   const char first = name[dot == npos ? 0 : std::min(dot + 1, name.size() - 1)];
   return std::any_of(ends.begin(), ends.end(),
@@ -98,7 +100,7 @@ std::string_view told_exception(std::string_view line) {
 bool is_warning(std::string_view text) {
   const bool glog =
       text.starts_with("[W") || (text.starts_with('W') && text.size() > 1 && is_digit(text[1]));
-  return glog || text.find("Warning: ") != npos || text.starts_with("WARNING") ||
+  return glog || text.find("arning: ") != npos || text.starts_with("WARNING") ||
       text.find(" WARNING") != npos;
 }
 
@@ -132,7 +134,8 @@ struct Event {
   bool exception = false;
   int by = -1;
   Stage stage = Stage::unknown;
-  bool own = false;  ///< its cause is the user's
+  std::size_t at = 0;  ///< number of the line
+  bool own = false;    ///< its cause is the user's
 
   [[nodiscard]] bool symptom() const {
     return cause != nullptr && cause->weight == Strength::symptom;
@@ -153,6 +156,7 @@ struct Event {
 /// Output of one rank, or of nobody by name.
 struct Printer {
   std::optional<Event> error;    ///< the last one that counts
+  std::optional<Event> weak;     ///< the strongest line that may have been survived, and was not
   std::string_view frame{};      ///< last file of the traceback
   const Cause* stage = nullptr;  ///< what its frames tell
   Stage reached = Stage::set_up;
@@ -171,15 +175,21 @@ class Reading {
   [[nodiscard]] std::optional<Event> verdict() const;
 
  private:
+  [[nodiscard]] bool is_known(const Printer& printer, std::string_view text) const;
   void take_frame(Printer& printer, std::string_view line) const;
   void take_error(Printer& printer, const Said& said);
   bool take_reason(Printer& printer, std::string_view line) const;
-  void take_line(const Said& said);
-  void keep(Event event) {
+  void take_line(Printer& printer, const Said& said);
+  void keep(Printer& printer, Event event) {
     event.own = order_of(event.cause) < 0;
+    event.at = lines_;
+    // What may have been survived, unless the scheduler says it.
+    const bool weak =
+        event.cause->weight >= Strength::late && event.cause->whose != Whose::scheduler;
+    std::optional<Event>& best = weak ? printer.weak : best_line_;
     // Of words that alone tell nothing the last ones are nearest to the end.
-    const bool hint = best_line_ && event.tier() == 7 && !stronger(*best_line_, event);
-    if (!best_line_ || hint || stronger(event, *best_line_)) best_line_ = event;
+    const bool hint = best && event.tier() == 7 && !stronger(*best, event);
+    if (!best || hint || stronger(event, *best)) best = event;
   }
   [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
     const Cause* own = own_.find(line, place);
@@ -204,10 +214,11 @@ class Reading {
 
   CauseIndex own_;
   std::map<int, Printer> printers_;
-  std::optional<Event> best_line_;
-  std::optional<Event> aside_;  ///< of a thread, if there is one: that is an exception
-  std::string accused_;         ///< node that srun names as failed
-  bool several_ = false;        ///< it names more
+  std::optional<Event> best_line_;  ///< of those that nobody survives
+  std::optional<Event> aside_;      ///< of a thread, if there is one: that is an exception
+  std::string accused_;             ///< node that srun names as failed
+  bool several_ = false;            ///< it names more
+  std::size_t lines_ = 0;
   bool trained_ = false;
   bool long_bar_ = false;
   bool root_next_ = false;  ///< torchrun's table: its root cause stands below
@@ -231,8 +242,27 @@ void begin_traceback(Printer& printer) {
   printer.reason = false;
 }
 
+/// "/lib/python3.7/x.pxi in check()", "File ~/x.py:7, in f(a)": a frame as IPython prints it.
+bool is_notebook_frame(std::string_view text) {
+  if (text.starts_with("File ")) return text.find(", in ") != npos;
+  return (text.starts_with('/') || text.starts_with("<ipython-")) && text.find(" in ") != npos &&
+      (text.ends_with(')') || text.ends_with('>'));
+}
+
+/// IPython prints classes without their module, and programs "Error: …" without a traceback: those
+/// that a cause knows are errors.
+bool Reading::is_known(const Printer& printer, std::string_view text) const {
+  const std::string_view name = text.substr(0, std::min(text.find(": "), text.size() - 1));
+  const bool bare = name == "Error";
+  const bool is_class = printer.traced && text.front() >= 'A' && text.front() <= 'Z';
+  if (!bare && (!is_class || name.find(' ') != npos)) return false;
+  const Cause* cause = cause_for(text, LinePlace::exception);
+  return cause != nullptr &&
+      (bare ? cause->weight < Strength::hint : cause->where == LinePlace::error_class);
+}
+
 void Reading::take_frame(Printer& printer, std::string_view line) const {
-  if (line.starts_with("  File \"")) printer.frame = line;
+  if (!line.starts_with("   ")) printer.frame = line;
   printer.traced = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
@@ -254,9 +284,11 @@ void Reading::take_error(Printer& printer, const Said& said) {
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
     error.cause = printer.stage;
-  } else if (error.cause->outcome == Outcome::comm_error && last != nullptr &&
-      last->when == When::network) {
-    error.cause = last;
+  } else if (last != nullptr && last->when == When::network) {
+    // Whose connection it was tells the file; what a rendezvous got was no length, but garbage.
+    const Outcome told = error.cause->outcome;
+    const bool garbage = told == Outcome::oom && last->outcome == Outcome::comm_error;
+    if (garbage || (told == Outcome::comm_error && last->outcome != told)) error.cause = last;
   }
   error.own = order_of(error.cause) < 0;
   const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
@@ -302,35 +334,42 @@ bool Reading::take_reason(Printer& printer, std::string_view line) const {
   return true;
 }
 
-void Reading::take_line(const Said& said) {
+void Reading::take_line(Printer& printer, const Said& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
-  if (cause == nullptr) {
-    trained_ = trained_ || tells_of_step(said.text);
-    long_bar_ = long_bar_ || is_long_bar(said.text);
-  } else if (cause->weight >= Strength::late && cause->weight < Strength::never) {
+  const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
+  bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
+  if (tells_nothing && (!trained_ || !long_bar_ || printer.weak)) {
+    const bool step = tells_of_step(said.text);
+    const bool bar = is_long_bar(said.text);
+    trained_ = trained_ || step;
+    long_bar_ = long_bar_ || bar;
+    goes_on = step || bar;
+  } else if (!tells_nothing && !goes_on && cause->weight >= Strength::late) {
     const Cause* told = cause_for(told_exception(said.text), LinePlace::exception);
     if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
       cause = told;
   }
-  if (cause == nullptr || cause->weight == Strength::never) return;
+  if (goes_on) printer.weak.reset();
+  if (tells_nothing) return;
   if (cause->outcome == Outcome::node_failure && cause->weight == Strength::fact) {
     const std::string node = node_accused_in(said.text);
     several_ = several_ || (!node.empty() && !accused_.empty() && node != accused_);
     if (!node.empty()) accused_ = node;
   }
   if (cause->where == LinePlace::progress) {
-    trained_ = true;
+    trained_ = trained_ || cause->weight < Strength::hint;
   } else if (cause->weight == Strength::fact || !is_warning(said.text)) {
-    keep({cause, said.text, false, said.by});
+    keep(printer, {cause, said.text, false, said.by});
   }
 }
 
 void Reading::take(std::string_view line) {
+  ++lines_;
   line = line.substr(0, looked_at);
   line = line.substr(0, line.find_last_not_of(" \r") + 1);
   if (const Cause* own = own_.find(line, LinePlace::line);
       own != nullptr && own->where == LinePlace::line && own->weight <= Strength::cause)
-    keep({own, line});
+    keep(printers_[-1], {own, line});
   Said said = said_in(line);
   if (said.text.starts_with("[rank")) said = said_in(said.text);  // torchrun's and torch's
   if (said.text.empty()) return;
@@ -349,7 +388,7 @@ void Reading::take(std::string_view line) {
     begin_traceback(printer);
     printer.prefix = said.text.substr(0, at);
   } else if (said.text.starts_with("  File \"") || said.text.starts_with("    raise ") ||
-      (printer.traced && said.text.starts_with("    "))) {
+      (printer.traced && said.text.starts_with("    ")) || is_notebook_frame(said.text)) {
     take_frame(printer, said.text);
   } else if (said.text.starts_with("During handling of the above exception") ||
       said.text.starts_with("The above exception was the direct cause")) {
@@ -362,18 +401,22 @@ void Reading::take(std::string_view line) {
   } else if (root_next_ && said.text.starts_with("  rank ")) {
     root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
     root_next_ = false;
-  } else if (is_exception(said.text, printer.traced)) {
+  } else if (is_exception(said.text, printer.traced) || is_known(printer, said.text)) {
     take_error(printer, said);
   } else {
-    take_line(said);
+    take_line(printer, said);
   }
 }
 
 std::optional<Event> Reading::verdict() const {
+  constexpr std::size_t reach = 200;  // lines: words alone are no cause of an end that far away
   std::optional<Event> best = best_line_;
   bool same = true;
   std::optional<const Cause*> refusal;  // of the first rank
   for (const auto& [by, printer] : printers_) {
+    const bool near =
+        printer.weak && (printer.weak->tier() < 7 || printer.weak->at + reach > lines_);
+    if (near && (!best || stronger(*printer.weak, *best))) best = printer.weak;
     if (!printer.error) continue;
     if (!printer.error->symptom()) {
       const Cause* cause = printer.error->cause;

@@ -231,6 +231,35 @@ TEST_CASE("an exception that another program tells of is known as one") {
   CHECK(find_cause("[ERROR] skipped: ValueError: 7\n", {})->outcome == Outcome::crashed);
 }
 
+TEST_CASE("a line that may have been survived was, if its writer goes on") {
+  const std::string weak = "unable to reach the cache\n";
+  const std::string step = "step: 5 loss: 0.1\n";
+  CHECK(find_cause(step + weak, {})->rule == "word-unable");
+  CHECK_FALSE(find_cause(weak + step, {}));
+  CHECK_FALSE(find_cause("Connection reset by peer\n" + step, {}));
+  CHECK_FALSE(find_cause(weak + "Training finished\n", {}));
+  // Another's steps tell nothing of it, and neither do steps of an error, of a fact and of the
+  // scheduler's word: what goes through a pipe is printed late.
+  CHECK(find_cause("[rank1]: " + weak + "[rank0]: " + step, {})->rule == "word-unable");
+  CHECK(find_cause("IndexError: 7\n" + step, {}));
+  const std::string limit = "slurmstepd: error: *** JOB 7 CANCELLED AT 3 DUE TO TIME LIMIT ***\n";
+  CHECK(find_cause(limit + step, {})->outcome == Outcome::timeout);
+  std::string long_log = weak;
+  for (int line = 0; line < 200; ++line)
+    long_log += "a line\n";
+  CHECK_FALSE(find_cause(long_log, {}));
+}
+
+TEST_CASE("programs and IPython print errors without what tells a Python error") {
+  CHECK(find_cause("Error: the mesh is odd\n", {})->rule == "hint-error");
+  CHECK(find_cause("Error: No such option: --x\n", {})->rule == "usage-error-no-such-option");
+  const std::string broken = "ArrowInvalid: Parquet magic bytes not found in footer.\n";
+  CHECK(find_cause("/lib/pyarrow/error.pxi in check_status()\n\n" + broken, {})->rule ==
+      "arrow-broken");
+  CHECK(find_cause("File ~/lib/x.py:7, in load(a)\n" + broken, {})->rule == "arrow-broken");
+  CHECK_FALSE(find_cause(broken, {}));
+}
+
 TEST_CASE("a long line is quoted so that all that its cause looks for is in it") {
   const std::string call = "NCCL operation f(" + std::string(180, 'x') + ") failed: invalid usage";
   const auto finding = find_cause("RuntimeError: " + call + " and more of it\n", {});
