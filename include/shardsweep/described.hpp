@@ -60,6 +60,8 @@ Part(V T::*) -> Part<T, V>;
 enum class KeyType : std::uint8_t {
   name,  ///< safe in paths and job names
   text,
+  pattern,  ///< a text with *, but not of them alone
+  lines,    ///< a text of one or more lines
   count,    ///< a whole number, with k, M, Ki, Mi …
   bytes,    ///< 80GiB
   rate,     ///< 450GB/s

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables that are built in, in a part of YAML that needs no library: keys at the margin, lists of
 // texts in quotes or of `- key: value` with further keys below, and blocks of text (`|`, `|-`).
+// Lists of objects, these and those of users' files (yaml/), are read and judged by one function.
 #pragma once
 
 #include <shardsweep/described.hpp>
 #include <shardsweep/words.hpp>
 
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace shardsweep {
@@ -20,39 +27,91 @@ struct TableValue {
   std::string_view key{};      ///< empty: it is the section's own, or an item of a list of texts
   bool fresh = false;          ///< begins an item of a list
   std::string text{};          ///< without its quotes
+  std::string wrong{};         ///< what is: no text for this key
 };
 
 /// In their order. Throws std::invalid_argument, which names the line.
 [[nodiscard]] std::vector<TableValue> read_table(std::string_view yaml);
 
-/// Sets a text or a word that `described<T>` calls `key`; false: it has no such key or word.
+/// What is wrong with a text or a word for this key, in words; empty: nothing.
+[[nodiscard]] std::string mistake_in(
+    std::string_view key, const KeyFacts& facts, std::string_view text);
+[[nodiscard]] std::string no_word_of(
+    std::string_view key, std::span<const std::string_view> words, std::string_view text);
+
+/// Mistake in an item, at the value of that number: in its key or in what stands there.
+struct EntryMistake {
+  std::size_t value = 0;
+  std::string what{};
+  bool in_key = false;
+};
 template <class T>
-bool set_value(T& object, std::string_view key, std::string_view text) {
-  bool known = false;
-  visit_values(object, [&](const auto& entry, auto& value) {
-    if (entry.name != key) return;
-    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(value)>>) {
-      const auto word = from_word<std::remove_reference_t<decltype(value)>>(text);
-      known = word.has_value();
-      value = word.value_or(value);
-    } else {
-      known = true;
-      value = text;
-    }
+struct ReadEntries {
+  std::vector<T> entries{};  ///< without those that have a mistake
+  std::vector<EntryMistake> mistakes{};
+};
+
+/// What items of one list have in common, and what messages call one: "rule".
+struct EntryKeys {
+  std::string_view noun;
+  std::vector<std::string_view> known{};
+  std::vector<std::string_view> required{};
+  std::set<std::string> names{};
+};
+/// Notes unknown and missing keys of the item of `values` whose first value has the number `at`,
+/// and a name that another has.
+void check_item(EntryKeys& keys, std::span<const TableValue> values, std::size_t at,
+    std::vector<EntryMistake>& mistakes);
+
+/// Items of a list as objects, by what `described<T>` says of their keys. An item may begin with a
+/// value without a key.
+template <class T>
+[[nodiscard]] ReadEntries<T> read_entries(
+    std::span<const TableValue> values, std::string_view noun) {
+  ReadEntries<T> read;
+  EntryKeys keys{noun};
+  visit_fields<T>([&](const auto& key) {
+    keys.known.push_back(key.name);
+    if (!key.is(Flag::optional)) keys.required.push_back(key.name);
   });
-  return known;
+  for (std::size_t at = 0; at < values.size();) {
+    const std::size_t before = read.mistakes.size();
+    const auto next = std::find_if(values.begin() + static_cast<std::ptrdiff_t>(at) + 1,
+        values.end(), [](const TableValue& value) { return value.fresh; });
+    const auto end = static_cast<std::size_t>(next - values.begin());
+    check_item(keys, values.subspan(at, end - at), at, read.mistakes);
+    T object;
+    for (; at < end; ++at) {
+      visit_values(object, [&](const auto& key, auto& value) {
+        if (key.name != values[at].key) return;
+        const std::string& text = values[at].text;
+        std::string wrong = values[at].wrong;
+        using Value = std::remove_reference_t<decltype(value)>;
+        if constexpr (std::is_enum_v<Value>) {
+          const auto word = text.empty() ? std::nullopt : from_word<Value>(text);
+          if (wrong.empty() && !word) wrong = no_word_of(key.name, word_table<Value>, text);
+          value = word.value_or(value);
+        } else {
+          if (wrong.empty()) wrong = mistake_in(key.name, key.facts, text);
+          value = text;
+        }
+        if (!wrong.empty()) read.mistakes.push_back({at, std::move(wrong)});
+      });
+    }
+    if (read.mistakes.size() == before) read.entries.push_back(std::move(object));
+  }
+  return read;
 }
 
-/// A file that is one list of such objects.
+/// A file that is one list of such objects. Throws std::invalid_argument for its first mistake.
 template <class T>
 [[nodiscard]] std::vector<T> read_entries(std::string_view yaml) {
-  std::vector<T> all;
-  for (const TableValue& value : read_table(yaml)) {
-    if (value.fresh) all.emplace_back();
-    if (all.empty() || !value.section.empty() || !set_value(all.back(), value.key, value.text))
-      throw std::invalid_argument("line " + std::to_string(value.line) + ": no key or word of it");
-  }
-  return all;
+  const std::vector<TableValue> values = read_table(yaml);
+  ReadEntries<T> read = read_entries<T>(values, "rule");
+  if (read.mistakes.empty()) return std::move(read.entries);
+  const EntryMistake& first = read.mistakes.front();
+  throw std::invalid_argument(
+      "line " + std::to_string(values[first.value].line) + ": " + first.what);
 }
 
 }  // namespace shardsweep

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/nearest.hpp"
 
+#include "text/characters.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -79,6 +84,17 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
   const std::string_view meant = nearest(word, candidates);
   return meant.empty() ? "" : ", did you mean '" + std::string(meant) + "'?";
+}
+
+std::string unknown_key(
+    std::string_view key, std::string_view what, std::vector<std::string_view> known) {
+  constexpr std::size_t most_listed = 16;
+  const std::string unknown = "unknown key " + in_quotes(key);
+  if (const std::string meant = did_you_mean(key, known); !meant.empty()) return unknown + meant;
+  std::sort(known.begin(), known.end());
+  return known.size() > most_listed
+      ? fmt::format("{} in {}; 'shardsweep help keys' lists the keys", unknown, what)
+      : fmt::format("{} in {}; the keys are {}", unknown, what, fmt::join(known, ", "));
 }
 
 }  // namespace shardsweep

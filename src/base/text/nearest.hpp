@@ -14,5 +14,8 @@ namespace shardsweep {
 /// ", did you mean 'x'?", or nothing.
 [[nodiscard]] std::string did_you_mean(
     std::string_view word, const std::vector<std::string_view>& candidates);
+/// "unknown key 'x'", with the one that was meant, or all that `what` may have.
+[[nodiscard]] std::string unknown_key(
+    std::string_view key, std::string_view what, std::vector<std::string_view> known);
 
 }  // namespace shardsweep

@@ -17,7 +17,6 @@
 namespace shardsweep::config {
 namespace {
 
-constexpr std::size_t most_keys_listed = 16;
 constexpr std::size_t most_value_bytes = 32768;  // of a variable
 
 /// A plain scalar, for numbers and booleans: quotes say that a text was meant.
@@ -38,14 +37,6 @@ template <class T>
 Result<T> placed(const YamlNode& node, Parsed<T> parsed) {
   if (!parsed) return refuse(node, parsed.error());
   return *std::move(parsed);
-}
-
-std::string joined(std::vector<std::string_view> words) {
-  std::sort(words.begin(), words.end());
-  std::string all;
-  for (const auto word : words)
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", word);
-  return all;
 }
 
 Result<void> check_variable(const YamlNode& key) {
@@ -111,13 +102,7 @@ void check_keys(const YamlNode& map, std::string_view what,
       mistakes.add(*key, fault_at(*key, place));
       continue;
     }
-    const auto meant = nearest(key->text, known);
-    const auto all = known.size() > most_keys_listed
-        ? std::string("'shardsweep help keys' lists the keys")
-        : "the keys are " + joined(known);
-    const auto hint = meant.empty() ? fmt::format(" in {}; {}", what, all)
-                                    : fmt::format(", did you mean '{}'?", meant);
-    mistakes.add(*key, fault_at(*key, fmt::format("unknown key {}{}", in_quotes(key->text), hint)));
+    mistakes.add(*key, fault_at(*key, unknown_key(key->text, what, known)));
   }
 }
 

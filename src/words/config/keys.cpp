@@ -113,6 +113,8 @@ std::string_view takes_of(KeyType type) {
     case Type::texts:
       return "a list of texts";
     case Type::text:
+    case Type::pattern:
+    case Type::lines:
     case Type::special:
       break;
   }

@@ -2,14 +2,13 @@
 #include "config/own_causes.hpp"
 
 #include "causes/failed_log.hpp"
-#include "config/keys.hpp"
 #include "text/characters.hpp"
+#include "text/entries.hpp"
 #include "yaml/readers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -17,88 +16,75 @@
 namespace shardsweep::config {
 namespace {
 
-constexpr std::string_view what = "a rule";
+/// Values of a list of maps as those of a built-in table, with the place of each: of an item, of
+/// a key and of what stands there.
+struct PlacedValues {
+  std::vector<TableValue> values{};
+  std::vector<std::pair<const YamlNode*, const YamlNode*>> places{};
+};
 
-template <Worded Enum>
-Result<Enum> read_word(const YamlNode& node, std::string_view key) {
-  std::string known;
-  for (const std::string_view word : word_table<Enum>) {
-    const Enum value = *from_word<Enum>(word);
-    if constexpr (std::is_same_v<Enum, Outcome>) {
-      if (std::find(cause_outcomes.begin(), cause_outcomes.end(), value) == cause_outcomes.end())
-        continue;
+/// What no line of a log can tell is no outcome of a user's cause.
+std::string outcome_of_no_line(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (const Outcome outcome : cause_outcomes)
+    words.push_back(name(outcome));
+  const bool known = std::find(words.begin(), words.end(), text) != words.end();
+  return known ? "" : no_word_of("outcome", words, text);
+}
+
+PlacedValues values_of(const YamlNode& list, Mistakes& mistakes) {
+  PlacedValues all;
+  for (const auto& item : list.items) {
+    if (!mistakes.take(*item, expect_map(*item, "a rule"))) continue;
+    all.values.push_back({.fresh = true});
+    all.places.emplace_back(item.get(), item.get());
+    for (std::size_t at = 0; at < item->keys.size(); ++at) {
+      const YamlNode& said = *item->items[at];
+      TableValue value{.key = item->keys[at]->text, .text = said.text};
+      if (said.kind != YamlNode::Kind::scalar)
+        value.wrong = fmt::format("expected a text for '{}', got {}", value.key, describe(said));
+      else if (value.key == "outcome")
+        value.wrong = outcome_of_no_line(said.text);
+      all.values.push_back(std::move(value));
+      all.places.emplace_back(item->keys[at].get(), &said);
     }
-    if (word.empty()) continue;
-    if (node.kind == YamlNode::Kind::scalar && node.text == word) return value;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
   }
-  return refuse(
-      node, fmt::format("expected one of {} for '{}', got {}", known, key, describe(node)));
+  return all;
 }
 
-Result<std::string> read_pattern(const YamlNode& node) {
-  SHARDSWEEP_ASSIGN(auto pattern, read_text(node, "pattern", most_pattern_bytes));
-  if (pattern.find_first_not_of("* ") == std::string::npos)
-    return refuse(
-        node, "this pattern fits every line; write text of the line, with * where it varies");
-  return pattern;
-}
-
-Result<std::string> read_words(const YamlNode& node, const Key<Cause, std::string>& key) {
-  if (key.facts.type == KeyType::name) return read_name(node, key.name);
-  if (key.name == "pattern") return read_pattern(node);
-  if (key.name == "sample") return read_text(node, key.name, most_sample_bytes, Lines::many);
-  return read_text(node, key.name);
-}
-
-std::optional<Cause> read_cause(const YamlNode& node, Mistakes& mistakes) {
-  if (!mistakes.take(node, expect_map(node, what))) return std::nullopt;
-  const auto before = mistakes.count();
-  check_keys(node, what, keys_of("classify"), mistakes);
-  Cause cause;
-  visit_values(cause, [&](const auto& key, auto& value) {
-    using Value = std::remove_reference_t<decltype(value)>;
-    const YamlNode* said =
-        key.is(Flag::optional) ? find(node, key.name) : need(node, what, key.name, mistakes);
-    if (said == nullptr) return;
-    if constexpr (Worded<Value>) {
-      mistakes.assign(value, *said, read_word<Value>(*said, key.name));
-    } else {
-      mistakes.assign(value, *said, read_words(*said, key));
-    }
-  });
-  if (mistakes.count() > before) return std::nullopt;
-  if (!judges_its_sample(cause)) {
-    const YamlNode& sample = *find(node, "sample");
-    mistakes.add(sample,
-        fault_at(sample,
-            fmt::format("this sample is not judged by its own rule {}: no line of it has the "
-                        "pattern where 'where' and 'when' ask for it",
-                in_quotes(cause.name))));
-    return std::nullopt;
-  }
-  return cause;
+/// A sample that its own cause does not judge is a mistake of the item `in`.
+void check_sample(const Cause& cause, const YamlNode& in, Mistakes& mistakes) {
+  if (judges_its_sample(cause)) return;
+  const YamlNode& sample = *find(in, "sample");
+  mistakes.add(sample,
+      fault_at(sample,
+          fmt::format("this sample is not judged by its own rule {}: no line of it has the "
+                      "pattern where 'where' and 'when' ask for it",
+              in_quotes(cause.name))));
 }
 
 }  // namespace
 
 std::vector<Cause> read_own_causes(const YamlNode& list, Mistakes& mistakes) {
-  std::vector<Cause> causes;
-  if (!mistakes.take(list, expect_list(list, "'classify'"))) return causes;
+  if (!mistakes.take(list, expect_list(list, "'classify'"))) return {};
   if (list.items.size() > most_causes) {
     const auto& item = *list.items[most_causes];
     mistakes.add(
         item, fault_at(item, fmt::format("more than {} rules in 'classify'", most_causes)));
-    return causes;
+    return {};
   }
-  for (const auto& item : list.items) {
-    auto cause = read_cause(*item, mistakes);
-    if (!cause) continue;
-    const auto same = [&](const Cause& other) { return other.name == cause->name; };
-    if (std::any_of(causes.begin(), causes.end(), same))
-      mistakes.add(*item,
-          fault_at(*item, fmt::format("two rules have the name {}", in_quotes(cause->name))));
-    causes.push_back(*std::move(cause));
+  const auto [values, places] = values_of(list, mistakes);
+  auto [causes, wrong] = read_entries<Cause>(values, "rule");
+  for (const EntryMistake& one : wrong) {
+    const YamlNode& at = one.in_key ? *places[one.value].first : *places[one.value].second;
+    mistakes.add(at, fault_at(at, one.what));
+  }
+  for (const Cause& cause : causes) {
+    const auto item = std::find_if(list.items.begin(), list.items.end(), [&](const auto& one) {
+      const YamlNode* its_name = find(*one, "name");
+      return its_name != nullptr && its_name->text == cause.name;
+    });
+    check_sample(cause, **item, mistakes);
   }
   return causes;
 }

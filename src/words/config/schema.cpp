@@ -84,6 +84,8 @@ OrderedJson type_of(const KeyInfo& key) {
     case KeyType::texts:
       return array_of(link_to("scalar"));
     case KeyType::text:
+    case KeyType::pattern:
+    case KeyType::lines:
     case KeyType::special:
       break;
   }

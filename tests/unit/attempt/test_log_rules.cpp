@@ -162,9 +162,26 @@ TEST_CASE("entries of causes are read strictly") {
   REQUIRE(read.size() == 1);
   CHECK(read[0].pattern == "it's *: full");
   CHECK(read[0].sample == "one\ntwo");
-  for (const char* wrong : {"- name: a\n  outcome: wet\n", "- name: a\n  where: there\n",
-           "- name: a\nnothing\n", "name: a\n"})
-    CHECK_THROWS_AS((void)read_entries<Cause>(wrong), std::invalid_argument);
+  const std::string whole = "- name: a\n  pattern: b\n  outcome: oom\n";
+  CHECK(read_entries<Cause>(whole).size() == 1);
+  // In the words that a user's file is told (sweep_errors/classify_*).
+  for (const auto& [wrong, what] : std::map<std::string, const char*>{
+           {whole + "  where: there\n", "line 4: expected one of line, exception, class, frame"},
+           {whole + "  whenn: alone\n", "line 4: unknown key 'whenn', did you mean 'when'?"},
+           {whole + whole, "line 4: two rules have the name 'a'"},
+           {"- name: a\n  outcome: oom\n", "line 1: missing key 'pattern' in a rule"},
+           {"- name: a b\n  pattern: b\n  outcome: oom\n", "line 1: 'a b' is not a name for"},
+           {"- name: a\n  pattern: '* *'\n  outcome: oom\n", "line 2: this pattern fits every"},
+           {"- name: a\nnothing\n", "line 2: no 'key: value'"},
+           {"name: a\n", "line 1: expected a list, each item of it a rule"}}) {
+    CAPTURE(what);
+    try {
+      (void)read_entries<Cause>(wrong);
+      FAIL("it was read");
+    } catch (const std::invalid_argument& error) {
+      CHECK(std::string(error.what()).starts_with(what));
+    }
+  }
 }
 
 TEST_CASE("the last error counts, but not one of a thread, and not what reports another's") {
