@@ -229,12 +229,6 @@ void take_over(Evidence& one, int rank, const LogFinding& finding) {
   add_clause(one.ending.cause, finding.remedy);
 }
 
-Evidence evidence_of_log(int rank, const LogFinding& finding, Timestamp at) {
-  Evidence evidence{.at = at, .rank = rank};
-  take_over(evidence, rank, finding);
-  return evidence;
-}
-
 /// When a cause was there that nobody has noticed: before the watch lost its patience, and
 /// with the failure elsewhere that the rank was ended for; else after what is known.
 Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
@@ -279,7 +273,8 @@ void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<Log
   if (open || (known != nullptr && finding->own)) return take_over(*known, rank, *finding);
   if (finding->strength > Strength::end) return;
   if (known != nullptr && known->ending.outcome == finding->outcome) return;
-  Evidence found = evidence_of_log(rank, *finding, time_unnoticed(evidence, now));
+  Evidence found{.at = time_unnoticed(evidence, now), .rank = rank};
+  take_over(found, rank, *finding);
   found.aside = known != nullptr || (evidence.empty() && !alone);
   evidence.push_back(std::move(found));
 }

@@ -99,7 +99,8 @@ void check_item(EntryKeys& keys, std::span<const TableValue> values, std::size_t
     std::vector<EntryMistake>& mistakes) {
   const std::string what = fmt::format("a {}", keys.noun);
   std::vector<std::string_view> missing = keys.required;
-  if (!values.front().fresh) mistakes.push_back({at, "expected a list, each item of it " + what, true});
+  if (!values.front().fresh)
+    mistakes.push_back({at, "expected a list, each item of it " + what, true});
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::string_view key = values[i].key;
     const bool known = std::find(keys.known.begin(), keys.known.end(), key) != keys.known.end();

@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +30,11 @@ struct Said {
   int by = -1;
   std::string_view text;
 };
+
+/// Most lines differ in their first character: then nothing is called. Of no empty text.
+bool begins(std::string_view text, std::string_view mark) {
+  return text.front() == mark.front() && text.starts_with(mark);
+}
 
 int number_at(std::string_view text) {
   int number = -1;
@@ -153,15 +159,20 @@ struct Event {
   }
 };
 
-/// Output of one rank, or of nobody by name.
-struct Printer {
-  std::optional<Event> error;    ///< the last one that counts
-  std::optional<Event> weak;     ///< the strongest line that may have been survived, and was not
-  std::string_view frame{};      ///< last file of the traceback
+/// What stands above the error by which a traceback ends.
+struct Trace {
+  bool open = false;             ///< the error has not come yet
+  std::string_view frame{};      ///< last file
   const Cause* stage = nullptr;  ///< what its frames tell
   Stage reached = Stage::set_up;
+};
+
+/// Output of one rank, or of nobody by name.
+struct Printer {
+  std::optional<Event> error;  ///< the last one that counts
+  std::optional<Event> weak;   ///< the strongest line that may have been survived, and was not
+  Trace trace{};
   std::string_view prefix{};  ///< of a logger, before each line of the traceback
-  bool traced = false;        ///< within a traceback
   bool chained = false;       ///< the next error was raised because of the last one
   std::string_view aside{};   ///< the next error is of a thread, or was ignored, as this says
   bool reason = false;        ///< what the last error means follows below it
@@ -181,7 +192,7 @@ class Reading {
   bool take_reason(Printer& printer, std::string_view line) const;
   void take_line(Printer& printer, const Said& said);
   void keep(Printer& printer, Event event) {
-    event.own = order_of(event.cause) < 0;
+    event.own = is_own(event.cause);
     event.at = lines_;
     // What may have been survived, unless the scheduler says it.
     const bool weak =
@@ -195,13 +206,13 @@ class Reading {
     const Cause* own = own_.find(line, place);
     return own != nullptr ? own : built_in_causes().find(line, place);
   }
-  /// Negative: of the user's. An unknown one has no place behind others.
-  [[nodiscard]] std::ptrdiff_t order_of(const Cause* cause) const {
+  [[nodiscard]] bool is_own(const Cause* cause) const {
     const auto own = own_.all();
-    const auto mine =
-        std::find_if(own.begin(), own.end(), [cause](const Cause& one) { return &one == cause; });
-    if (mine != own.end()) return mine - own.end();
-    return cause == nullptr ? 0 : cause - built_in_causes().all().data();
+    return std::any_of(own.begin(), own.end(), [cause](const Cause& one) { return &one == cause; });
+  }
+  /// The user's go before the built-in ones, each in their order.
+  [[nodiscard]] std::pair<bool, const Cause*> order_of(const Cause* cause) const {
+    return {!is_own(cause), cause};
   }
   /// The launcher's word decides between ranks, then the order of the causes, then the rank.
   [[nodiscard]] bool stronger(const Event& one, const Event& other) const {
@@ -216,8 +227,7 @@ class Reading {
   std::map<int, Printer> printers_;
   std::optional<Event> best_line_;  ///< of those that nobody survives
   std::optional<Event> aside_;      ///< of a thread, if there is one: that is an exception
-  std::string accused_;             ///< node that srun names as failed
-  bool several_ = false;            ///< it names more
+  std::set<std::string> accused_;   ///< nodes that srun names as failed
   std::size_t lines_ = 0;
   bool trained_ = false;
   bool long_bar_ = false;
@@ -229,73 +239,64 @@ class Reading {
 std::string_view without_prefix(const Printer& printer, std::string_view text) {
   const std::size_t length = printer.prefix.size();
   constexpr std::size_t end = 2;
-  const bool has = printer.traced && length >= end && text.size() > length &&
+  const bool has = printer.trace.open && length >= end && text.size() > length &&
       text.substr(length - end, end) == printer.prefix.substr(length - end);
   return has ? text.substr(length) : text;
 }
 
-void begin_traceback(Printer& printer) {
-  printer.traced = true;
-  printer.frame = {};
-  printer.stage = nullptr;
-  printer.reached = Stage::set_up;
-  printer.reason = false;
-}
-
 /// "/lib/python3.7/x.pxi in check()", "File ~/x.py:7, in f(a)": a frame as IPython prints it.
 bool is_notebook_frame(std::string_view text) {
-  if (text.starts_with("File ")) return text.find(", in ") != npos;
-  return (text.starts_with('/') || text.starts_with("<ipython-")) && text.find(" in ") != npos &&
+  if (begins(text, "File ")) return text.find(", in ") != npos;
+  return (begins(text, "/") || begins(text, "<ipython-")) && text.find(" in ") != npos &&
       (text.ends_with(')') || text.ends_with('>'));
 }
 
 /// IPython prints classes without their module, and programs "Error: …" without a traceback: those
 /// that a cause knows are errors.
 bool Reading::is_known(const Printer& printer, std::string_view text) const {
-  const std::string_view name = text.substr(0, std::min(text.find(": "), text.size() - 1));
-  const bool bare = name == "Error";
-  const bool is_class = printer.traced && text.front() >= 'A' && text.front() <= 'Z';
-  if (!bare && (!is_class || name.find(' ') != npos)) return false;
-  const Cause* cause = cause_for(text, LinePlace::exception);
+  const bool bare = begins(text, "Error: ");
+  const bool is_class = printer.trace.open && text.front() >= 'A' && text.front() <= 'Z' &&
+      text.find(' ') == text.find(": ") + 1;
+  const Cause* cause = bare || is_class ? cause_for(text, LinePlace::exception) : nullptr;
   return cause != nullptr &&
       (bare ? cause->weight < Strength::hint : cause->where == LinePlace::error_class);
 }
 
 void Reading::take_frame(Printer& printer, std::string_view line) const {
-  if (!line.starts_with("   ")) printer.frame = line;
-  printer.traced = true;
+  if (!line.starts_with("   ")) printer.trace.frame = line;
+  printer.trace.open = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
   if (cause->where == LinePlace::loop) {
     // Its weight tells whether a forward pass has ended by then.
-    printer.reached =
-        std::max(printer.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
+    printer.trace.reached = std::max(
+        printer.trace.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
   } else if (cause->when != When::network &&
-      (printer.stage == nullptr || order_of(cause) < order_of(printer.stage))) {
-    printer.stage = cause;
+      (printer.trace.stage == nullptr || order_of(cause) < order_of(printer.trace.stage))) {
+    printer.trace.stage = cause;
   }
 }
 
 void Reading::take_error(Printer& printer, const Said& said) {
   Event error{cause_for(said.text, LinePlace::exception), said.text, true, said.by,
-      printer.frame.empty() ? Stage::unknown : printer.reached};
-  const Cause* last = cause_for(printer.frame, LinePlace::frame);
+      printer.trace.frame.empty() ? Stage::unknown : printer.trace.reached};
+  const Cause* last = cause_for(printer.trace.frame, LinePlace::frame);
   // That something has failed an error tells already.
   if (error.cause != nullptr && error.cause->weight == Strength::hint) error.cause = nullptr;
   if (error.cause == nullptr) {
-    error.cause = printer.stage;
+    error.cause = printer.trace.stage;
   } else if (last != nullptr && last->when == When::network) {
     // Whose connection it was tells the file; what a rendezvous got was no length, but garbage.
     const Outcome told = error.cause->outcome;
     const bool garbage = told == Outcome::oom && last->outcome == Outcome::comm_error;
     if (garbage || (told == Outcome::comm_error && last->outcome != told)) error.cause = last;
   }
-  error.own = order_of(error.cause) < 0;
+  error.own = is_own(error.cause);
   const bool counts = error.cause == nullptr || error.cause->weight != Strength::never;
   const std::string_view aside = std::exchange(printer.aside, {});
   const bool chained = std::exchange(printer.chained, false);
-  begin_traceback(printer);
-  printer.traced = false;
+  printer.trace = {};
+  printer.reason = false;
   if (!aside.empty() || !counts) {
     error.exception = aside.starts_with("Exception in thread");
     if (counts && (error.cause != nullptr || error.exception) &&
@@ -338,13 +339,14 @@ void Reading::take_line(Printer& printer, const Said& said) {
   const Cause* cause = cause_for(said.text, LinePlace::line);
   const bool tells_nothing = cause == nullptr || cause->weight == Strength::never;
   bool goes_on = !tells_nothing && cause->where == LinePlace::progress;
-  if (tells_nothing && (!trained_ || !long_bar_ || printer.weak)) {
-    const bool step = tells_of_step(said.text);
-    const bool bar = is_long_bar(said.text);
+  if (tells_nothing) {
+    // Once they are known they matter no more, unless they may take something away.
+    const bool step = (!trained_ || printer.weak) && tells_of_step(said.text);
+    const bool bar = (!long_bar_ || printer.weak) && is_long_bar(said.text);
     trained_ = trained_ || step;
     long_bar_ = long_bar_ || bar;
     goes_on = step || bar;
-  } else if (!tells_nothing && !goes_on && cause->weight >= Strength::late) {
+  } else if (!goes_on && cause->weight >= Strength::late) {
     const Cause* told = cause_for(told_exception(said.text), LinePlace::exception);
     if (told != nullptr && told->when == When::always && told->weight <= cause->weight)
       cause = told;
@@ -352,13 +354,13 @@ void Reading::take_line(Printer& printer, const Said& said) {
   if (goes_on) printer.weak.reset();
   if (tells_nothing) return;
   if (cause->outcome == Outcome::node_failure && cause->weight == Strength::fact) {
-    const std::string node = node_accused_in(said.text);
-    several_ = several_ || (!node.empty() && !accused_.empty() && node != accused_);
-    if (!node.empty()) accused_ = node;
+    if (std::string node = node_accused_in(said.text); !node.empty()) accused_.insert(node);
   }
   if (cause->where == LinePlace::progress) {
     trained_ = trained_ || cause->weight < Strength::hint;
-  } else if (cause->weight == Strength::fact || !is_warning(said.text)) {
+  } else if (cause->weight == Strength::fact ||
+      !(is_warning(said.text) ||
+          (cause->weight == Strength::hint && said.text.find("INFO") != npos))) {
     keep(printer, {cause, said.text, false, said.by});
   }
 }
@@ -378,30 +380,30 @@ void Reading::take(std::string_view line) {
   const std::size_t file = said.text.substr(0, longest_prefix).find("File \"");
   if (file != npos && file > 2 && said.text.substr(file - 2, 2) == "  ") {
     printer.prefix = said.text.substr(0, file - 2);
-    printer.traced = true;
+    printer.trace.open = true;
   }
   said.text = without_prefix(printer, said.text);
   if (take_reason(printer, said.text)) return;
   if (said.text == "Last error:") {
     printer.reason = true;
   } else if (const auto at = said.text.find("Traceback (most recent call last)"); at != npos) {
-    begin_traceback(printer);
+    printer.trace = {.open = true};
+    printer.reason = false;
     printer.prefix = said.text.substr(0, at);
-  } else if (said.text.starts_with("  File \"") || said.text.starts_with("    raise ") ||
-      (printer.traced && said.text.starts_with("    ")) || is_notebook_frame(said.text)) {
+  } else if (begins(said.text, "  File \"") || begins(said.text, "    raise ") ||
+      (printer.trace.open && begins(said.text, "    ")) || is_notebook_frame(said.text)) {
     take_frame(printer, said.text);
-  } else if (said.text.starts_with("During handling of the above exception") ||
-      said.text.starts_with("The above exception was the direct cause")) {
+  } else if (begins(said.text, "During handling of the above exception") ||
+      begins(said.text, "The above exception was the direct cause")) {
     printer.chained = true;
-  } else if (said.text.starts_with("Exception ignored in") ||
-      said.text.starts_with("Exception in ")) {
+  } else if (begins(said.text, "Exception ignored in") || begins(said.text, "Exception in ")) {
     printer.aside = said.text;
-  } else if (said.text.starts_with("Root Cause (first observed failure)")) {
+  } else if (begins(said.text, "Root Cause (first observed failure)")) {
     root_next_ = true;
-  } else if (root_next_ && said.text.starts_with("  rank ")) {
+  } else if (root_next_ && begins(said.text, "  rank ")) {
     root_ = number_at(said.text.substr(std::min(said.text.find(':') + 2, said.text.size())));
     root_next_ = false;
-  } else if (is_exception(said.text, printer.traced) || is_known(printer, said.text)) {
+  } else if (is_exception(said.text, printer.trace.open) || is_known(printer, said.text)) {
     take_error(printer, said);
   } else {
     take_line(printer, said);
@@ -411,18 +413,13 @@ void Reading::take(std::string_view line) {
 std::optional<Event> Reading::verdict() const {
   constexpr std::size_t reach = 200;  // lines: words alone are no cause of an end that far away
   std::optional<Event> best = best_line_;
-  bool same = true;
-  std::optional<const Cause*> refusal;  // of the first rank
+  std::set<const Cause*> refusals;
   for (const auto& [by, printer] : printers_) {
     const bool near =
         printer.weak && (printer.weak->tier() < 7 || printer.weak->at + reach > lines_);
     if (near && (!best || stronger(*printer.weak, *best))) best = printer.weak;
     if (!printer.error) continue;
-    if (!printer.error->symptom()) {
-      const Cause* cause = printer.error->cause;
-      same = same && refusal.value_or(cause) == cause;
-      refusal = cause;
-    }
+    if (!printer.error->symptom()) refusals.insert(printer.error->cause);
     if (!best || stronger(*printer.error, *best)) best = printer.error;
   }
   if (!best) return aside_;
@@ -431,8 +428,8 @@ std::optional<Event> Reading::verdict() const {
       (aside_->cause == nullptr || aside_->cause->when != When::network))
     best = aside_;
   // Any of several may be the sick one, or none: srun reaches none of them.
-  if (several_ && best->cause != nullptr && best->cause->outcome == Outcome::node_failure &&
-      !node_accused_in(best->line).empty())
+  if (accused_.size() > 1 && best->cause != nullptr &&
+      best->cause->outcome == Outcome::node_failure && !node_accused_in(best->line).empty())
     best->cause = built_in_causes().find("srun lost several nodes", LinePlace::line);
   // A refusal is the same at all ranks, before anything was trained.
   const When when = best->cause == nullptr ? When::always : best->cause->when;
@@ -441,7 +438,7 @@ std::optional<Event> Reading::verdict() const {
       when == When::set_up ? best->stage == Stage::set_up : best->stage < Stage::update;
   // A bar may be of the data. One with an error of a train step behind it is of train steps.
   const bool trained = trained_ || (long_bar_ && best->stage == Stage::step);
-  if (refuses && (trained || !same || !early)) best->cause = nullptr;
+  if (refuses && (trained || refusals.size() > 1 || !early)) best->cause = nullptr;
   if (trained && best->stage < Stage::step) best->stage = Stage::step;
   return best;
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cause of a failed run by its output. It is read as events: errors by which a
-// traceback of a rank ends, lines of the driver, the kernel, NCCL and Slurm, the launcher's own
-// record. The last error of a rank beats a word elsewhere, and facts of hardware, kernel and
-// Slurm beat both; which of two sources printed first never decides. What lines mean is data
-// (causes.hpp). Records and exit codes have their table in outcome.hpp, the scheduler's states
-// in slurm/words/job.cpp; whether an outcome is tried again stands with the outcome.
+// Cause of a failed run by its output, read as events (allocation/agent/README.md, "Causes").
+// Records and exit codes have their table in outcome.hpp, the scheduler's states in
+// slurm/words/job.cpp; whether an outcome is tried again stands with the outcome.
 #pragma once
 
 #include "causes/causes.hpp"

@@ -17,13 +17,14 @@ constexpr double in_mib = 1024 * in_kib;
 constexpr double in_gib = 1024 * in_mib;
 
 /// Number with its unit, as in "2.00 GiB", behind the words or in front of them.
-std::optional<double> bytes_in(std::string_view line, std::string_view words, bool behind) {
+enum Side : bool { before, behind };
+std::optional<double> bytes_in(std::string_view line, std::string_view words, Side side) {
   constexpr std::array<std::pair<std::string_view, double>, 4> units{
       {{" bytes", 1}, {" KiB", in_kib}, {" MiB", in_mib}, {" GiB", in_gib}}};
   const auto at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
-  const std::string_view before = line.substr(0, at);
-  line.remove_prefix(behind ? at + words.size() : before.rfind(' ', before.rfind(' ') - 1) + 1);
+  const std::string_view head = line.substr(0, at);
+  line.remove_prefix(side == behind ? at + words.size() : head.rfind(' ', head.rfind(' ') - 1) + 1);
   double number = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
   if (error != std::errc() || number < 0) return std::nullopt;
@@ -32,18 +33,13 @@ std::optional<double> bytes_in(std::string_view line, std::string_view words, bo
       units.begin(), units.end(), [line](const auto& one) { return line.starts_with(one.first); });
   return unit == units.end() ? std::nullopt : std::optional(number * unit->second);
 }
-std::optional<double> bytes_behind(std::string_view line, std::string_view words) {
-  return bytes_in(line, words, true);
-}
-std::optional<double> bytes_before(std::string_view line, std::string_view words) {
-  return bytes_in(line, words, false);
-}
 
 /// Newer versions say it; older ones say what was reserved and what of it was allocated.
 std::optional<double> unused_in(std::string_view line) {
-  if (const auto said = bytes_before(line, " is reserved by PyTorch but unallocated")) return said;
-  const auto reserved = bytes_before(line, " reserved in total by PyTorch");
-  const auto allocated = bytes_before(line, " already allocated");
+  if (const auto said = bytes_in(line, " is reserved by PyTorch but unallocated", before))
+    return said;
+  const auto reserved = bytes_in(line, " reserved in total by PyTorch", before);
+  const auto allocated = bytes_in(line, " already allocated", before);
   if (!reserved || !allocated) return std::nullopt;
   return *reserved - *allocated;
 }
@@ -51,7 +47,7 @@ std::optional<double> unused_in(std::string_view line) {
 }  // namespace
 
 std::optional<std::string> fragmentation_in(std::string_view line) {
-  const auto tried = bytes_behind(line, "Tried to allocate ");
+  const auto tried = bytes_in(line, "Tried to allocate ", behind);
   const auto unused = unused_in(line);
   if (!tried || !unused || *tried <= 0 || *unused < *tried) return std::nullopt;
   return fmt::format(
@@ -60,10 +56,10 @@ std::optional<std::string> fragmentation_in(std::string_view line) {
 }
 
 bool other_memory_in(std::string_view line) {
-  const auto total = bytes_behind(line, "total capacity of ");
-  const auto free = bytes_before(line, " is free");
-  const auto own = bytes_behind(line, "this process has ");
-  const auto tried = bytes_behind(line, "Tried to allocate ");
+  const auto total = bytes_in(line, "total capacity of ", behind);
+  const auto free = bytes_in(line, " is free", before);
+  const auto own = bytes_in(line, "this process has ", behind);
+  const auto tried = bytes_in(line, "Tried to allocate ", behind);
   if (!total || !free || !own || !tried) return false;
   constexpr double noticed = 0.1;
   const double others = *total - *free - *own;
