@@ -77,6 +77,109 @@ void join(Fact& fact, const Fact& more) {
   }
 }
 
+/// An exit code or signal that any failure can lead to.
+bool tells_nothing(const Evidence& one) {
+  if (one.ending.source != SaidBy::exit || one.ending.outcome != Outcome::crashed) return false;
+  // Of a program that does not keep to the contract its codes tell nothing either.
+  const auto row = runner_exit(one.ending.exit_code);
+  const bool means_that = row && row->outcome == one.ending.outcome;
+  // 126 and 127 are a shell's and our own: what could not be started is said with them.
+  const bool is_shells = one.ending.exit_code == 126 || one.ending.exit_code == 127;
+  return one.ending.signal != 0 || (!means_that && !is_shells);
+}
+
+void take_over(Evidence& one, int rank, const LogFinding& finding) {
+  if (finding.rule.empty() ||
+      finding.strength == Strength::hint) {  // another rank's log may still explain a step
+    const std::string end = one.ending.signal != 0
+        ? "was ended by " + signal_name(one.ending.signal)
+        : fmt::format("exited with {}", one.ending.exit_code);
+    one.ending.cause = fmt::format("{} {}: {}", who(rank), end, finding.line);
+    return;
+  }
+  if (one.rank < 0) one.rank = rank;
+  one.ending.outcome = finding.outcome;
+  one.ending.fragmented = !finding.fragmentation.empty();
+  one.ending.source = SaidBy::log;
+  one.secondary = finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
+  one.only_a_witness = finding.strength == Strength::symptom;
+  const std::string why =
+      one.ending.fragmented ? " by fragmentation: " + finding.fragmentation : "";
+  one.ending.cause = fmt::format("{}: {}{}: {}", who(rank), finding.rule, why, finding.line);
+  add_clause(one.ending.cause, finding.remedy);
+}
+
+/// When a cause was there that nobody has noticed: before the watch lost its patience, and
+/// with the failure elsewhere that the rank was ended for; else after what is known.
+Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
+  Timestamp at = now;
+  for (const Evidence& one : evidence) {
+    if (one.aside) continue;
+    // Of a verdict and of another's failure the lead has told us a while later.
+    const bool told = one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
+    at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
+  }
+  return at;
+}
+
+/// What is known of a rank: what still needs an explanation, else the first. A step names no
+/// rank, so the first log that tells something explains it.
+Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
+  Evidence* known = nullptr;
+  for (Evidence& one : evidence) {
+    // A watch names whom it waited for, not what that one did.
+    const bool own = one.rank == rank && one.ending.source != SaidBy::policy;
+    if (one.aside || (!own && (one.rank >= 0 || one.ending.source != SaidBy::exit))) continue;
+    if (tells_nothing(one)) return &one;
+    if (known == nullptr && one.rank >= 0) known = &one;
+  }
+  return known;
+}
+
+/// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
+bool ended_on_purpose(const Evidence& one) {
+  return one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
+}
+
+/// What says something else than the verdict, and does not follow from the first cause.
+std::string contradictions(const Evidence& verdict, const std::vector<Evidence>& all) {
+  constexpr int most = 3;
+  std::string text;
+  int count = 0;
+  for (const Evidence& one : all) {
+    const bool follows = one.secondary || one.only_a_witness ||
+        one.ending.source == SaidBy::request || (one.rank >= 0 && one.rank == verdict.rank);
+    if (one.ending.outcome == verdict.ending.outcome || (follows && !one.aside)) continue;
+    if (verdict.ending.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
+    if (++count > most) break;
+    add_clause(text, fmt::format("{}: {}", name(one.ending.outcome), one.ending.cause));
+  }
+  return text;
+}
+
+Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
+  const Evidence* first = earliest(evidence, false, true);
+  if (first != nullptr && first->secondary) {
+    const Evidence* primary = earliest(evidence, false, false);
+    // An early exit explains lost peers, however long ago it was, and nothing else.
+    const bool early = first->ending.source == SaidBy::exit && first->ending.exit_code == 0;
+    if (primary != nullptr && (early || primary->at <= first->at + notice_window_us))
+      first = primary;
+  }
+  if (first == nullptr) first = earliest(evidence, true, true);
+  if (measured) {
+    Evidence done;
+    done.ending = {.outcome = Outcome::completed, .source = SaidBy::runner, .exit_code = 0};
+    if (first != nullptr) done.ending.cause = "after the result: " + first->ending.cause;
+    return done;
+  }
+  if (first != nullptr) return with_exit(*first, evidence);
+  return {.ending = {.outcome = result_due ? Outcome::crashed : Outcome::completed,
+              .cause = result_due ? "exited 0 without a result" : "",
+              .source = SaidBy::exit,
+              .exit_code = 0}};
+}
+
 }  // namespace
 
 void add_clause(std::string& text, const std::string& more) {
@@ -164,7 +267,7 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
         one.ending.source == SaidBy::runner && one.ending.outcome != Outcome::lost;
     return recorded || one.ending.start_error != 0 || !one.ending.found_code.empty() ||
         one.ending.outcome == Outcome::oom || one.ending.outcome == Outcome::rejected ||
-        one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
+        ended_on_purpose(one);
   };
   for (Evidence& one : evidence) {
     at = std::min(at, one.at);
@@ -194,76 +297,6 @@ Evidence evidence_of_node(const NodeEnded& ended, const std::string& node) {
 
 // ---- logs
 
-namespace {
-
-/// An exit code or signal that any failure can lead to.
-bool tells_nothing(const Evidence& one) {
-  if (one.ending.source != SaidBy::exit || one.ending.outcome != Outcome::crashed) return false;
-  // Of a program that does not keep to the contract its codes tell nothing either.
-  const auto row = runner_exit(one.ending.exit_code);
-  const bool means_that = row && row->outcome == one.ending.outcome;
-  // 126 and 127 are a shell's and our own: what could not be started is said with them.
-  const bool is_shells = one.ending.exit_code == 126 || one.ending.exit_code == 127;
-  return one.ending.signal != 0 || (!means_that && !is_shells);
-}
-
-void take_over(Evidence& one, int rank, const LogFinding& finding) {
-  if (finding.rule.empty() ||
-      finding.strength == Strength::hint) {  // another rank's log may still explain a step
-    const std::string end = one.ending.signal != 0
-        ? "was ended by " + signal_name(one.ending.signal)
-        : fmt::format("exited with {}", one.ending.exit_code);
-    one.ending.cause = fmt::format("{} {}: {}", who(rank), end, finding.line);
-    return;
-  }
-  if (one.rank < 0) one.rank = rank;
-  one.ending.outcome = finding.outcome;
-  one.ending.fragmented = !finding.fragmentation.empty();
-  one.ending.source = SaidBy::log;
-  one.secondary = finding.strength == Strength::symptom || finding.outcome == Outcome::comm_error;
-  one.only_a_witness = finding.strength == Strength::symptom;
-  one.ending.cause = fmt::format("{}: {}: {}", who(rank), finding.rule, finding.line);
-  if (one.ending.fragmented)
-    one.ending.cause = fmt::format("{}: {} by fragmentation: {}: {}", who(rank), finding.rule,
-        finding.fragmentation, finding.line);
-  add_clause(one.ending.cause, finding.remedy);
-}
-
-/// When a cause was there that nobody has noticed: before the watch lost its patience, and
-/// with the failure elsewhere that the rank was ended for; else after what is known.
-Timestamp time_unnoticed(const std::vector<Evidence>& evidence, Timestamp now) {
-  Timestamp at = now;
-  for (const Evidence& one : evidence) {
-    if (one.aside) continue;
-    // Of a verdict and of another's failure the lead has told us a while later.
-    const bool told = one.ending.source == SaidBy::policy || one.ending.source == SaidBy::request;
-    at = std::min(at, told ? one.at - notice_window_us : one.at + 1);
-  }
-  return at;
-}
-
-/// What is known of a rank: what still needs an explanation, else the first. A step names no
-/// rank, so the first log that tells something explains it.
-Evidence* evidence_about(std::vector<Evidence>& evidence, int rank) {
-  Evidence* known = nullptr;
-  for (Evidence& one : evidence) {
-    // A watch names whom it waited for, not what that one did.
-    const bool own = one.rank == rank && one.ending.source != SaidBy::policy;
-    const bool fits = !one.aside && (own || (one.rank < 0 && one.ending.source == SaidBy::exit));
-    if (!fits) continue;
-    if (tells_nothing(one)) return &one;
-    if (known == nullptr && one.rank >= 0) known = &one;
-  }
-  return known;
-}
-
-/// Nobody failed: it was asked for, or the scheduler wanted the nodes back.
-bool ended_on_purpose(const Evidence& one) {
-  return one.ending.outcome == Outcome::cancelled || one.ending.outcome == Outcome::preempted;
-}
-
-}  // namespace
-
 void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
     Timestamp now, bool alone) {
   if (std::any_of(evidence.begin(), evidence.end(), ended_on_purpose)) return;
@@ -280,9 +313,10 @@ void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<Log
 }
 
 void apply_own_causes(std::vector<Evidence>& evidence, std::span<const Cause> own) {
+  const CauseIndex index(own);
   for (Evidence& one : evidence) {
     if (one.ending.source != SaidBy::runner && one.ending.source != SaidBy::exit) continue;
-    const Cause* cause = own_cause_of(one.ending.cause, own);
+    const Cause* cause = index.find(one.ending.cause, LinePlace::exception);
     if (cause == nullptr) continue;
     one.ending.outcome = cause->outcome;
     one.ending.fragmented = false;
@@ -293,53 +327,6 @@ void apply_own_causes(std::vector<Evidence>& evidence, std::span<const Cause> ow
 }
 
 // ---- verdict
-
-namespace {
-
-/// What says something else than the verdict, and does not follow from the first cause.
-std::string contradictions(const Evidence& verdict, const std::vector<Evidence>& all) {
-  constexpr int most = 3;
-  std::string text;
-  int count = 0;
-  for (const Evidence& one : all) {
-    const bool follows = one.secondary || one.only_a_witness ||
-        one.ending.source == SaidBy::request || (one.rank >= 0 && one.rank == verdict.rank);
-    if (one.ending.outcome == verdict.ending.outcome || (follows && !one.aside)) continue;
-    if (verdict.ending.outcome == Outcome::completed && !one.aside) continue;  // it is in the cause
-    if (++count > most) break;
-    text += fmt::format(
-        "{}{}: {}", text.empty() ? "" : "; ", name(one.ending.outcome), one.ending.cause);
-  }
-  return text;
-}
-
-/// It explains lost peers, however long ago it was, and nothing else.
-bool is_early_exit(const Evidence& one) {
-  return one.secondary && one.ending.source == SaidBy::exit && one.ending.exit_code == 0;
-}
-
-Evidence verdict_of(const std::vector<Evidence>& evidence, bool measured, bool result_due) {
-  const Evidence* first = earliest(evidence, false, true);
-  if (first != nullptr && first->secondary) {
-    const Evidence* primary = earliest(evidence, false, false);
-    const bool soon = primary != nullptr && primary->at <= first->at + notice_window_us;
-    if (soon || (primary != nullptr && is_early_exit(*first))) first = primary;
-  }
-  if (first == nullptr) first = earliest(evidence, true, true);
-  if (measured) {
-    Evidence done;
-    done.ending = {.outcome = Outcome::completed, .source = SaidBy::runner, .exit_code = 0};
-    if (first != nullptr) done.ending.cause = "after the result: " + first->ending.cause;
-    return done;
-  }
-  if (first != nullptr) return with_exit(*first, evidence);
-  return {.ending = {.outcome = result_due ? Outcome::crashed : Outcome::completed,
-              .cause = result_due ? "exited 0 without a result" : "",
-              .source = SaidBy::exit,
-              .exit_code = 0}};
-}
-
-}  // namespace
 
 void say_who_ran_on(Ending& ending, const std::vector<Evidence>& all) {
   if (ending.outcome != Outcome::completed) return;

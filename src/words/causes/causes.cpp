@@ -6,6 +6,7 @@
 #include "text/entries.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -52,15 +53,13 @@ std::size_t rarest_in(std::string_view piece) {
   return best;
 }
 
-/// Place that holds this one.
-LinePlace base_of(LinePlace place) {
-  if (place == LinePlace::error_class) return LinePlace::exception;
-  if (place == LinePlace::loop) return LinePlace::frame;
-  return place == LinePlace::progress ? LinePlace::line : place;
-}
+/// Place that holds another one, in the order of LinePlace.
+constexpr std::array<LinePlace, word_table<LinePlace>.size()> holder{LinePlace::line,
+    LinePlace::exception, LinePlace::exception, LinePlace::frame, LinePlace::frame,
+    LinePlace::line};
 
 bool fits(const Cause& cause, std::string_view line, LinePlace place) {
-  const bool there = cause.where == place || base_of(cause.where) == place ||
+  const bool there = holder.at(static_cast<std::size_t>(cause.where)) == place ||
       (cause.where == LinePlace::line && place == LinePlace::exception);
   if (cause.where == LinePlace::error_class) line = line.substr(0, line.find(':'));
   if (cause.when == When::alone && line.size() != cause.pattern.size()) return false;
@@ -100,7 +99,7 @@ CauseIndex::CauseIndex(std::span<const Cause> causes) : causes_(causes) {
       seen_.set(hash_of(entries_.back().bytes));
     }
   }
-  std::sort(entries_.begin(), entries_.end(), by_bytes);
+  std::ranges::sort(entries_, {}, &Entry::bytes);
 }
 
 const Cause* CauseIndex::find(std::string_view line, LinePlace place) const {

@@ -44,8 +44,6 @@ class CauseIndex {
     std::size_t offset = 0;    ///< in it
   };
 
-  static bool by_bytes(const Entry& one, const Entry& other) { return one.bytes < other.bytes; }
-
   std::span<const Cause> causes_;
   std::vector<Entry> entries_;        ///< in the order of their bytes
   std::vector<std::uint32_t> short_;  ///< causes whose pieces are too short for that

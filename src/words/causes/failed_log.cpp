@@ -104,9 +104,8 @@ std::string_view told_exception(std::string_view line) {
 }
 
 bool is_warning(std::string_view text) {
-  const bool glog =
-      text.starts_with("[W") || (text.starts_with('W') && text.size() > 1 && is_digit(text[1]));
-  return glog || text.find("arning: ") != npos || text.starts_with("WARNING") ||
+  return text.starts_with("[W") || text.starts_with("WARNING") ||
+      (text.size() > 1 && text[0] == 'W' && is_digit(text[1])) || text.find("arning: ") != npos ||
       text.find(" WARNING") != npos;
 }
 
@@ -143,9 +142,8 @@ struct Event {
   std::size_t at = 0;  ///< number of the line
   bool own = false;    ///< its cause is the user's
 
-  [[nodiscard]] bool symptom() const {
-    return cause != nullptr && cause->weight == Strength::symptom;
-  }
+  [[nodiscard]] bool symptom() const { return tier() == 6; }
+  [[nodiscard]] bool hint() const { return tier() == 7; }
   /// Lower is stronger. What stops one rank stops the network of all, so an error that nobody
   /// knows is stronger than what is said of the network.
   [[nodiscard]] int tier() const {
@@ -199,8 +197,7 @@ class Reading {
         event.cause->weight >= Strength::late && event.cause->whose != Whose::scheduler;
     std::optional<Event>& best = weak ? printer.weak : best_line_;
     // Of words that alone tell nothing the last ones are nearest to the end.
-    const bool hint = best && event.tier() == 7 && !stronger(*best, event);
-    if (!best || hint || stronger(event, *best)) best = event;
+    if (!best || (event.hint() ? !stronger(*best, event) : stronger(event, *best))) best = event;
   }
   [[nodiscard]] const Cause* cause_for(std::string_view line, LinePlace place) const {
     const Cause* own = own_.find(line, place);
@@ -263,18 +260,18 @@ bool Reading::is_known(const Printer& printer, std::string_view text) const {
 }
 
 void Reading::take_frame(Printer& printer, std::string_view line) const {
-  if (!line.starts_with("   ")) printer.trace.frame = line;
-  printer.trace.open = true;
+  Trace& trace = printer.trace;
+  if (!line.starts_with("   ")) trace.frame = line;
+  trace.open = true;
   const Cause* cause = cause_for(line, LinePlace::frame);
   if (cause == nullptr) return;
-  if (cause->where == LinePlace::loop) {
-    // Its weight tells whether a forward pass has ended by then.
-    printer.trace.reached = std::max(
-        printer.trace.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
-  } else if (cause->when != When::network &&
-      (printer.trace.stage == nullptr || order_of(cause) < order_of(printer.trace.stage))) {
-    printer.trace.stage = cause;
-  }
+  // The weight of one of a loop tells whether a forward pass has ended by then.
+  if (cause->where == LinePlace::loop)
+    trace.reached =
+        std::max(trace.reached, cause->weight == Strength::fact ? Stage::update : Stage::step);
+  else if (cause->when != When::network &&
+      (trace.stage == nullptr || order_of(cause) < order_of(trace.stage)))
+    trace.stage = cause;
 }
 
 void Reading::take_error(Printer& printer, const Said& said) {
@@ -312,9 +309,9 @@ void Reading::take_error(Printer& printer, const Said& said) {
     const bool explains = chained && first != nullptr && general &&
         (error.cause == nullptr || first->weight == Strength::cause);
     const auto weakness = [](const Cause* cause) {
-      return cause == nullptr ? Strength::cause : std::max(cause->weight, Strength::late);
+      return cause == nullptr ? Strength::late : std::max(cause->weight, Strength::late);
     };
-    if (explains || weakness(error.cause) > std::max(weakness(first), Strength::late)) return;
+    if (explains || weakness(error.cause) > weakness(first)) return;
   }
   printer.error = error;
   printer.reason = error.line.ends_with(':') && !error.symptom();
@@ -353,9 +350,8 @@ void Reading::take_line(Printer& printer, const Said& said) {
   }
   if (goes_on) printer.weak.reset();
   if (tells_nothing) return;
-  if (cause->outcome == Outcome::node_failure && cause->weight == Strength::fact) {
-    if (std::string node = node_accused_in(said.text); !node.empty()) accused_.insert(node);
-  }
+  const bool accuses = cause->outcome == Outcome::node_failure && cause->weight == Strength::fact;
+  if (accuses) accused_.insert(node_accused_in(said.text));
   if (cause->where == LinePlace::progress) {
     trained_ = trained_ || cause->weight < Strength::hint;
   } else if (cause->weight == Strength::fact ||
@@ -415,8 +411,7 @@ std::optional<Event> Reading::verdict() const {
   std::optional<Event> best = best_line_;
   std::set<const Cause*> refusals;
   for (const auto& [by, printer] : printers_) {
-    const bool near =
-        printer.weak && (printer.weak->tier() < 7 || printer.weak->at + reach > lines_);
+    const bool near = printer.weak && (!printer.weak->hint() || printer.weak->at + reach > lines_);
     if (near && (!best || stronger(*printer.weak, *best))) best = printer.weak;
     if (!printer.error) continue;
     if (!printer.error->symptom()) refusals.insert(printer.error->cause);
@@ -428,7 +423,7 @@ std::optional<Event> Reading::verdict() const {
       (aside_->cause == nullptr || aside_->cause->when != When::network))
     best = aside_;
   // Any of several may be the sick one, or none: srun reaches none of them.
-  if (accused_.size() > 1 && best->cause != nullptr &&
+  if (accused_.size() - accused_.count("") > 1 && best->cause != nullptr &&
       best->cause->outcome == Outcome::node_failure && !node_accused_in(best->line).empty())
     best->cause = built_in_causes().find("srun lost several nodes", LinePlace::line);
   // A refusal is the same at all ranks, before anything was trained.
@@ -464,16 +459,15 @@ std::string quote_of(const Event& event) {
 }
 
 LogFinding finding_of(const Event& event) {
-  constexpr std::array<std::string_view, 4> unknown{"an unknown error",
-      "an unknown error before the first train step", "an unknown error while it trained",
-      "an unknown error while it trained"};
+  constexpr std::array<std::string_view, 3> unknown{"an unknown error",
+      "an unknown error before the first train step", "an unknown error while it trained"};
   const Cause* cause = event.cause;
   if (cause == nullptr)
     return {.rule{},
         .strength = Strength::late,
         .line = quote_of(event),
         .whose = Whose::program,
-        .unknown = unknown.at(static_cast<std::size_t>(event.stage))};
+        .unknown = unknown.at(static_cast<std::size_t>(std::min(event.stage, Stage::step)))};
   const auto pieces = cause->outcome == Outcome::oom ? fragmentation_in(event.line) : std::nullopt;
   return {cause->name, cause->outcome, cause->weight, quote_of(event),
       event.own && event.tier() < 0, pieces.value_or(""), cause->whose, cause->remedy};
@@ -489,10 +483,6 @@ std::string node_accused_in(std::string_view line) {
     return only_node_in(rest.substr(0, rest.find_first_of(": ")));
   }
   return "";
-}
-
-const Cause* own_cause_of(std::string_view line, std::span<const Cause> own) {
-  return CauseIndex(own).find(line.substr(0, looked_at), LinePlace::exception);
 }
 
 std::optional<LogFinding> find_cause(std::string_view text, std::span<const Cause> own) {

@@ -40,9 +40,6 @@ struct LogFinding {
 /// The one node that a line of srun's names as failed; empty: none, or several.
 [[nodiscard]] std::string node_accused_in(std::string_view line);
 
-/// The user's own cause for one line that is no log's; null: none.
-[[nodiscard]] const Cause* own_cause_of(std::string_view line, std::span<const Cause> own);
-
 /// Its sample, if it has one, is judged by it, or tells of progress alone.
 [[nodiscard]] bool judges_its_sample(const Cause& cause);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "causes/fragmentation.hpp"
 
+#include "causes/causes.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,8 +42,7 @@ std::optional<double> unused_in(std::string_view line) {
     return said;
   const auto reserved = bytes_in(line, " reserved in total by PyTorch", before);
   const auto allocated = bytes_in(line, " already allocated", before);
-  if (!reserved || !allocated) return std::nullopt;
-  return *reserved - *allocated;
+  return reserved && allocated ? std::optional(*reserved - *allocated) : std::nullopt;
 }
 
 }  // namespace
@@ -69,8 +70,7 @@ bool other_memory_in(std::string_view line) {
 std::string with_expandable_segments(std::string_view value) {
   std::string merged;
   while (!value.empty()) {
-    const std::string_view part = value.substr(0, value.find(','));
-    value.remove_prefix(std::min(part.size() + 1, value.size()));
+    const std::string_view part = take_until(',', value);
     if (part.empty() || part.starts_with(expandable)) continue;
     merged += fmt::format("{},", part);
   }
