@@ -57,12 +57,11 @@ void blame_storage(std::vector<Evidence>& evidence, const std::string& why, Time
 /// said of the node beside its first cause (leaked, also, mark) is added up by the lead.
 [[nodiscard]] Evidence evidence_of_node(const NodeEnded& ended, const std::string& node = "");
 
-/// What one rank's output (-1: the step's) adds. `finding`: none where no rule knows a line of
-/// it. An exit code or signal that means nothing by itself gets its meaning
-/// from the log; in a rank that was ended because of another's failure or of a watch's verdict,
-/// a cause in the log is older than that; what contradicts a record stays beside it. A rule of
-/// the user's own is right against all of them. `alone`: where nothing else says that anything
-/// went wrong, a cause in the log does.
+/// What one rank's output (-1: the step's) adds. `finding`: none if no rule knows a line of it.
+/// An exit code or signal that means nothing by itself gets its meaning from the log. In a rank
+/// that was ended for another's failure or by a watch, a cause in the log is older than that; what
+/// contradicts a record stays beside it. A user's own rule is right against all of them.
+/// `alone`: if nothing else says that anything went wrong, a cause in the log does.
 void join_log(std::vector<Evidence>& evidence, int rank, const std::optional<LogFinding>& finding,
     Timestamp now, bool alone);
 /// The user's own causes, held against what the evidence itself says.
@@ -70,9 +69,9 @@ void apply_own_causes(std::vector<Evidence>& evidence, std::span<const Cause> ow
 
 // ---- verdict
 
-/// `measured`: a result record with the attempt's nonce exists. Without it and without evidence
-/// the ranks have all exited 0 and owe a result: `result_due` says whether here is where it
-/// would be seen. Returns the first cause; its ending's `also` is what contradicts it.
+/// `measured`: a result record with the attempt's nonce exists. Without it and without evidence all
+/// ranks exited 0 and owe a result: `result_due` says whether it would be seen here. Returns the
+/// first cause; its ending's `also` is what contradicts it.
 [[nodiscard]] Evidence classify(
     const std::vector<Evidence>& evidence, bool measured, bool result_due = true);
 

@@ -407,7 +407,7 @@ void Reading::take(std::string_view line) {
 }
 
 std::optional<Event> Reading::verdict() const {
-  constexpr std::size_t reach = 200;  // lines: words alone are no cause of an end that far away
+  constexpr std::size_t reach = 200;  // lines, within which words alone may be a cause of the end
   std::optional<Event> best = best_line_;
   std::set<const Cause*> refusals;
   for (const auto& [by, printer] : printers_) {
