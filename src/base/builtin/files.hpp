@@ -13,7 +13,7 @@ struct File {
   std::string_view text;
 };
 
-/// All of them, by path.
+/// All files, sorted by path.
 [[nodiscard]] std::span<const File> files();
 [[nodiscard]] std::optional<std::string_view> text_of(std::string_view path);
 

@@ -59,7 +59,7 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* use
   return 0;
 }
 
-/// Nothing has reached the server, or nobody knows.
+/// Unavailable if the request surely never reached the server; timed out if it may have.
 FaultKind kind_of(CURLcode code) {
   const bool unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT ||
       code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
@@ -84,7 +84,7 @@ Result<Response> result_of(Transfer& transfer, CURLcode code) {
 }  // namespace
 
 struct Client::State {
-  std::string base;         ///< of URLs
+  std::string base;         ///< beginning of all URLs
   std::string unix_socket;  ///< empty: none
   std::string ca_file;      ///< empty: the system's
   CURLM* multi = nullptr;

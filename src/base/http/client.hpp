@@ -19,13 +19,14 @@
 namespace shardsweep::http {
 
 struct Request {
-  std::string path;  ///< below the server's address: "/slurm/v0.0.38/jobs"
+  std::string path;  ///< path below the server's address: "/slurm/v0.0.38/jobs"
   std::string method = "GET";
   std::string body;  ///< JSON, where there is one
   std::vector<std::string> headers;
   double limit_s = 60;
-  std::size_t most_bytes = 64 << 20;  ///< of the answer, as far as it is kept
-  /// What is kept of each piece of the answer; empty: all. A fault ends the request.
+  std::size_t most_bytes = 64 << 20;  ///< limit of the answer, or of the part that `keep` keeps
+  /// Returns the part of each piece of the answer to keep; empty: keep all. A fault ends the
+  /// request.
   std::function<Result<std::string>(std::string_view piece)> keep{};
 };
 

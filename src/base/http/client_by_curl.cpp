@@ -47,7 +47,7 @@ std::string config_value(std::string_view text) {
   return out + '"';
 }
 
-/// Nothing has reached the server, or nobody knows.
+/// Unavailable if the request surely never reached the server; timed out if it may have.
 FaultKind kind_of(int exit_code) {
   constexpr std::array<int, 5> by_tls{35, 51, 58, 60, 77};   // the server has not shown who it is
   const bool unsent = (exit_code >= 1 && exit_code <= 7) ||  // up to "could not connect"
@@ -116,7 +116,7 @@ Result<Response> read_answer(const Transfer& transfer, Result<CommandOutput> out
 }  // namespace
 
 struct Client::State {
-  std::string base;         ///< of URLs
+  std::string base;         ///< beginning of all URLs
   std::string unix_socket;  ///< empty: none
   std::string ca_file;      ///< empty: the system's
   std::map<int, Transfer> transfers;

@@ -28,7 +28,7 @@ using Json = nlohmann::json;
 
 constexpr double answer_limit_s = 20;
 constexpr int most_tries = 5;
-constexpr std::size_t most_waiting = 100;  // of a storm the first ones tell enough
+constexpr std::size_t most_waiting = 100;  // the first messages of a storm tell enough
 constexpr std::size_t longest_secret = 4096;
 
 /// 2 s, 8 s, 32 s, 128 s: a restart of the other side is over by then.

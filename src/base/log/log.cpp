@@ -15,7 +15,7 @@ namespace {
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    // What is tried again and again fails with the same words: they are said once a minute.
+    // Retries fail with the same words: log them once a minute.
     auto filter = std::make_shared<spdlog::sinks::dup_filter_sink_st>(std::chrono::minutes(1));
     filter->add_sink(std::make_shared<spdlog::sinks::stderr_sink_st>());
     auto made = std::make_shared<spdlog::logger>("shardsweep", std::move(filter));

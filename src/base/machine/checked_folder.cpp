@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr mode_t owner_alone = 0700;
 constexpr int most_links = 40;
 
-/// As people can read it, whatever bytes a name has.
+/// Path as readable text: control bytes are escaped.
 std::string shown(const fs::path& path) {
   std::string text;
   for (const char c : path.native()) {
@@ -130,10 +130,10 @@ class Walk {
 
   fs::path path_;
   std::string remedy_;
-  fs::path walked_;             ///< for messages
+  fs::path walked_;             ///< walked part of the path, for messages
   std::vector<fs::path> rest_;  ///< the next one is the last
   Descriptor here_;
-  struct stat about_ {};  ///< of the folder in which it stands
+  struct stat about_ {};  ///< status of the folder that holds it
   int links_ = 0;
 };
 
@@ -266,7 +266,7 @@ bool has_own_group(uid_t user, gid_t group) {
   each_entry("/etc/passwd", ::fgetpwent, [&](const passwd& entry) {
     if (entry.pw_uid == user && name.empty()) name = entry.pw_name;
   });
-  bool own = user == group;  // of a directory service the numbers tell
+  bool own = user == group;  // a group of a directory service is not listed: numbers decide
   each_entry("/etc/group", ::fgetgrent, [&](const struct group& entry) {
     if (entry.gr_gid != group) return;
     own = user == group || name == entry.gr_name;

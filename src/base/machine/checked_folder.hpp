@@ -24,7 +24,7 @@
 namespace shardsweep {
 
 enum class FolderUse : std::uint8_t {
-  read,    ///< of another user's database too: its files have to be their folder's owner's
+  read,    ///< another user's database may be read, if its files belong to the folder's owner
   change,  ///< the folder has to be this user's
 };
 
@@ -51,32 +51,31 @@ class CheckedFolder {
   /// Makes names in it durable.
   [[nodiscard]] Result<void> sync() const;
   [[nodiscard]] int descriptor() const { return folder_.get(); }
-  /// What `open_file` says of a file that it has opened; `written`: it was opened to be
-  /// written.
+  /// Checks a file that `open_file` has opened; `written`: opened for writing.
   [[nodiscard]] Result<void> check_file(
       const std::string& name, const struct stat& about, bool written) const;
 
  private:
   CheckedFolder(std::filesystem::path path, Descriptor folder, uid_t owner)
       : path_(std::move(path)), folder_(std::move(folder)), owner_(owner) {}
-  std::filesystem::path path_;  ///< for messages alone
+  std::filesystem::path path_;  ///< shown in messages alone
   Descriptor folder_;
   uid_t owner_;
 };
 
-/// Who this user is in `folder`, a descriptor: over NFS root's files may be nobody's. None:
-/// nothing can be written there.
+/// The owner of files that this user creates in `folder`, a descriptor. Over NFS, root's files may
+/// belong to nobody. Empty: this user can't write there.
 [[nodiscard]] std::optional<uid_t> own_user_in(int folder);
 
 /// How a file of a database is opened to be read by its name alone.
 inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-/// What was opened so: to a regular file of this user's no question is asked. Each other one
-/// has to be what CheckedFolder::open_file would take.
+/// Checks a file opened with `flags_to_read`. This user's own regular files pass; all others must
+/// satisfy the rules of CheckedFolder::open_file.
 [[nodiscard]] Result<void> check_to_read(const Descriptor& file, const std::filesystem::path& path);
 [[nodiscard]] Result<Descriptor> open_to_read(const std::filesystem::path& path);
 
-/// Whether it is the group that systems make for each user, in which nobody else is: with umask
-/// 002 all of a user's files may be written by it.
+/// True if `group` is the private group that systems make for each user. With umask 002, all files
+/// of a user are writable for that group.
 [[nodiscard]] bool has_own_group(uid_t user, gid_t group);
 
 /// Refuses a file whose lines run as this user (a site file, a template of job scripts), if a user
@@ -84,8 +83,8 @@ inline constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCT
 /// group is nobody else. A file that is not there is all right.
 [[nodiscard]] Result<void> check_configuration(const std::filesystem::path& file);
 
-/// Before a program opens it by name: refuses what somebody else has put where a file of this
-/// user's is expected. If nothing is there it is all right.
+/// Checks a file before a program opens it by name: refuses one that somebody else has put there. A
+/// missing file is all right.
 [[nodiscard]] Result<void> check_own_file(const std::filesystem::path& file);
 
 }  // namespace shardsweep

@@ -31,7 +31,7 @@ class Descriptor {
 
   [[nodiscard]] int get() const { return number_; }
   [[nodiscard]] bool valid() const { return number_ >= 0; }
-  /// It is the caller's to close.
+  /// Gives the descriptor up; the caller closes it.
   [[nodiscard]] int release() { return std::exchange(number_, -1); }
   void reset() {
     if (number_ >= 0) ::close(number_);

@@ -79,7 +79,7 @@ std::vector<std::string_view> words_between(std::string_view text, char separato
   return parts;
 }
 
-/// For kernels without CONFIG_PROC_CHILDREN.
+/// Fallback for kernels without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> children_by_scan(pid_t parent) {
   std::vector<pid_t> children;
   for (const pid_t pid : numbers_in("/proc")) {
@@ -100,7 +100,7 @@ bool has_marker(std::string_view environment, const std::function<bool(std::stri
   return false;
 }
 
-/// Of a rank or of an agent; empty where there is none.
+/// Marker of a rank or an agent; empty: there is none.
 std::string_view marker_in(std::string_view environment) {
   std::string_view found;
   (void)has_marker(environment, [&](std::string_view value) {
@@ -123,7 +123,7 @@ bool is_own(pid_t pid) {
   return ::stat(proc_path(pid, "").c_str(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-/// From `pid` upwards there is a slurmstepd.
+/// True if a slurmstepd is an ancestor of `pid`.
 bool is_in_step(pid_t pid) {
   constexpr int deepest = 64;
   for (int i = 0; pid > 1 && i < deepest; ++i) {
@@ -140,8 +140,8 @@ struct Target {
   Descriptor handle;
 };
 
-/// None where it is gone. The handle holds this process, whichever it is: if it started at
-/// another time, the one that was meant is gone and its number was given away.
+/// Opens a handle to a process; empty if it is gone. If the start time differs, the number was
+/// given to another process.
 std::optional<Target> target_of(const ProcessSeen& process) {
   Descriptor handle = open_pidfd(process.pid);
   if (!handle.valid() && errno == ESRCH) return std::nullopt;

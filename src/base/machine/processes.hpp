@@ -16,7 +16,7 @@ namespace shardsweep {
 
 /// The variable by which a rank, and whatever it starts, is known: `<token>/<attempt>/<node>`.
 inline constexpr std::string_view marker_variable = "SHARDSWEEP_MARKER";
-/// The same for guard and node agent: `<token>/agent/<node>`.
+/// Variable that marks guard and node agent: `<token>/agent/<node>`.
 inline constexpr std::string_view agent_variable = "SHARDSWEEP_AGENT";
 
 struct ProcessSeen {
@@ -30,13 +30,13 @@ struct ProcessStat {
   pid_t parent = 0;
   std::int64_t start = 0;
 };
-/// None where there is no such process.
+/// Empty if there is no such process.
 [[nodiscard]] std::optional<ProcessStat> process_stat(pid_t pid);
 /// "[name]" where it has no arguments (any more).
 [[nodiscard]] std::string process_cmdline(pid_t pid);
-/// Its words as they are; empty where they can't be read.
+/// Command-line words, unchanged; empty if they can't be read.
 [[nodiscard]] std::vector<std::string> process_arguments(pid_t pid);
-/// As its program was started with; empty where it can't be read.
+/// Environment that the program was started with; empty if it can't be read.
 [[nodiscard]] std::string process_environment(pid_t pid);
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 /// Children, their children and so on: parents first. Zombies are among them.
@@ -55,7 +55,7 @@ struct MarkedProcesses {
 struct MarkedProcess {
   ProcessSeen process;
   std::string marker;
-  bool in_step = false;  ///< below a slurmstepd that lives
+  bool in_step = false;  ///< true if a living slurmstepd is an ancestor
 };
 /// Every process of this user with a marker or the agents' variable, but the caller.
 [[nodiscard]] std::vector<MarkedProcess> marked_processes();
@@ -72,7 +72,7 @@ struct JobProcess {
   ProcessSeen process;
   std::string job;       ///< job_id_of its environment
   std::string cluster;   ///< SLURM_CLUSTER_NAME, which may be empty: numbers are a cluster's own
-  bool in_step = false;  ///< as in MarkedProcess
+  bool in_step = false;  ///< see MarkedProcess
 };
 /// Every process of this user with a SLURM_JOB_ID and without a marker or the agents' variable,
 /// but the caller.

@@ -114,7 +114,7 @@ struct RunningCommand::State {
   std::optional<Result<CommandOutput>> finished() {
     std::error_code error;
     const bool running = child.running(error);
-    // Whoever waits for its end is not to be woken again: what it has started may hold a pipe.
+    // Stop watching for the end: programs started by the child may hold its pipe open.
     if (!running) ended.reset();
     const auto now = SystemClock().steady();
     if (!running && !ended_at) ended_at = now;
@@ -145,11 +145,11 @@ struct RunningCommand::State {
   bp::child child;
   Descriptor ended;
   std::chrono::steady_clock::time_point expires;
-  std::optional<std::chrono::steady_clock::time_point> ended_at;  // of the program itself
+  std::optional<std::chrono::steady_clock::time_point> ended_at;  // end of the program itself
   std::array<char, 16384> out_buffer{};
   std::array<char, 16384> err_buffer{};
   CommandOutput output;
-  std::optional<Fault> refused;  ///< by `keep`
+  std::optional<Fault> refused;  ///< fault returned by `keep`
   int ended_pipes = 0;
 };
 

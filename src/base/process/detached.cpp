@@ -53,7 +53,7 @@ Result<pid_t> spawn_detached(
   SHARDSWEEP_ASSIGN(const auto folder, CheckedFolder::of(log));
   SHARDSWEEP_ASSIGN(const Descriptor opened,
       folder.open_file(log.filename().string(), O_WRONLY | O_CREAT | O_APPEND));
-  // Of those who may read it none may hold it up.
+  // Restore blocking writes for the program: open_file opens without them.
   if (::fcntl(opened.get(), F_SETFL, O_APPEND) != 0)
     return errno_error("cannot open " + log.string());
   const SpawnSettings settings(opened);

@@ -17,7 +17,7 @@ std::size_t overtime_length = 0;
 int overtime_code = 1;
 
 void end_overtime(int) {
-  // Nobody is left to be told that it could not be said.
+  // A failed write can't be reported to anybody.
   [[maybe_unused]] const auto written =
       ::write(STDERR_FILENO, overtime_words.data(), overtime_length);
   ::_exit(overtime_code);

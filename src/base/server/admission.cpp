@@ -15,7 +15,7 @@
 namespace shardsweep::server {
 namespace {
 
-/// In a time that says nothing of where they differ.
+/// Compares in constant time, so that timing does not reveal the first difference.
 bool is_same(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
   unsigned difference = 0;

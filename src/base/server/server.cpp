@@ -83,7 +83,7 @@ class House {
   bool looking_ = false;
 
  public:
-  // Below what connections use when they go: they go with it.
+  // Stands below `connections` and `streams`: connections are destroyed with it and still use both.
   asio::io_context io{1};
 
  private:
@@ -136,7 +136,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       refuse(400, "This is no request of HTTP.");
   }
 
-  /// Of a reader who waits for a change.
+  /// Tells a reader who waits for a change.
   void tell(const std::string& version) {
     if (writing_ || version == seen_) return;
     seen_ = version;
@@ -253,7 +253,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         });
   }
 
-  /// What a refused client still sends: to close at once would take the answer from it.
+  /// Reads the rest of a refused client's request: closing at once would discard the answer.
   void drain(std::size_t most) {
     stream_.expires_after(std::chrono::seconds(2));
     stream_.async_read_some(asio::buffer(waste_),

@@ -21,11 +21,11 @@ namespace shardsweep::server {
 
 using Values = std::map<std::string, std::string>;
 
-/// What was asked, behind the token.
+/// A request, without its token.
 struct Asked {
   std::string page;  ///< a word of small letters; empty: the first page
-  Values values;     ///< of its query
-  std::string body;  ///< of a POST
+  Values values;     ///< values of the query
+  std::string body;  ///< body of a POST
 };
 
 struct Page {
@@ -34,7 +34,7 @@ struct Page {
   std::string type = "text/html; charset=utf-8";
 };
 
-/// What a request says of itself, before its body is read.
+/// Request line and headers, before the body is read.
 struct Request {
   std::string_view method;
   std::string_view target;
@@ -47,7 +47,7 @@ struct Refused {
   unsigned status = 403;
   std::string_view why;
 };
-/// What it asks for, or why it is told nothing. `posted` is the page that takes a POST.
+/// Returns the request, or why it is refused. `posted` is the page that takes a POST.
 [[nodiscard]] tl::expected<Asked, Refused> admitted(
     const Request& request, std::string_view token, std::string_view posted);
 
@@ -58,20 +58,20 @@ struct Limits {
   std::size_t header_bytes = 16 << 10;
   std::size_t body_bytes = 4 << 20;
   std::size_t connections = 256;
-  std::size_t streams = 128;         ///< of these, readers who wait for a change
-  std::chrono::seconds request{15};  ///< from a connection's begin to a whole request
-  std::chrono::seconds piece{30};    ///< for a reader to take any of an answer
+  std::size_t streams = 128;         ///< limit of connections that wait for a change
+  std::chrono::seconds request{15};  ///< limit from the start of a connection to a whole request
+  std::chrono::seconds piece{30};    ///< limit for a reader to take some part of an answer
 };
 
 struct Serving {
   std::uint16_t port = 0;  ///< 0: one that is free
   std::string token;
   std::string posted;
-  std::chrono::milliseconds idle{0};  ///< without a reader; then it ends
+  std::chrono::milliseconds idle{0};  ///< how long the server waits without a reader before it ends
   /// Called by several threads at a time.
   std::function<Page(const Asked&)> page;
-  /// What the data behind the pages are now. Readers of `events?seen=VERSION` are told of
-  /// another one; while there are such readers, one thread asks twice a second.
+  /// Version of the data behind the pages. Readers of `events?seen=VERSION` are told of another
+  /// one; while there are such readers, one thread asks twice a second.
   std::function<std::string()> version;
   std::function<void(std::uint16_t port)> begun;
   Limits limits{};

@@ -11,7 +11,7 @@ namespace shardsweep {
 [[nodiscard]] constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-/// Of ASCII.
+/// True for ASCII letters alone.
 [[nodiscard]] constexpr bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }

@@ -18,7 +18,7 @@ inline constexpr std::string_view check_key = "check";
 [[nodiscard]] std::string checked_line(std::string_view object);
 
 struct CheckedLine {
-  std::string object;     ///< without its check
+  std::string object;     ///< line without its check
   std::string_view said;  ///< the check that stands in the line; right if check_of(object) is it
 };
 /// A line without its end. None: it is no whole line of this kind, or has brackets within

@@ -27,7 +27,7 @@ class Fnv128 {
 /// name. Empty where there are none.
 [[nodiscard]] std::string hash_of_programs(const std::map<std::string, std::string>& programs);
 
-/// As messages and tables show a hash.
+/// Hash in the short form of messages and tables.
 [[nodiscard]] std::string short_hash(std::string_view hash);
 
 /// "mine 1.2 (code 0123456789ab)", where several programs go by one name.

@@ -30,7 +30,7 @@ struct TableValue {
   std::string wrong{};         ///< what is: no text for this key
 };
 
-/// In their order. Throws std::invalid_argument, which names the line.
+/// Values in the order of the text. Throws std::invalid_argument, which names the line.
 [[nodiscard]] std::vector<TableValue> read_table(std::string_view yaml);
 
 /// What is wrong with a text or a word for this key, in words; empty: nothing.

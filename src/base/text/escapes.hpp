@@ -7,7 +7,7 @@
 
 namespace shardsweep {
 
-/// Without colours and what else ESC begins (ESC [ … letter).
+/// Removes colours and other escape sequences (ESC [ … letter).
 [[nodiscard]] std::string without_escapes(std::string_view text);
 
 }  // namespace shardsweep

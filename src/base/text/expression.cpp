@@ -38,7 +38,7 @@ struct Operator {
   std::string_view sign;
   int level;  ///< binds the tighter the higher
 };
-/// Of two that begin alike the longer one is first.
+/// Longer operators precede their own prefixes.
 constexpr auto operators =
     std::to_array<Operator>({{"or", 0}, {"and", 1}, {"==", 3}, {"!=", 3}, {"<>", 3}, {"<=", 4},
         {">=", 4}, {"=", 3}, {"<", 4}, {">", 4}, {"+", 5}, {"-", 5}, {"*", 6}, {"/", 6}, {"%", 6}});

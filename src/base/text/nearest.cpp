@@ -35,7 +35,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-/// Whether `word` is `whole` with characters left out: nothing in it is wrong.
+/// True if `word` is `whole` with characters left out.
 bool is_part(std::string_view word, std::string_view whole) {
   for (const char c : whole) {
     if (!word.empty() && word.front() == c) word.remove_prefix(1);
@@ -67,7 +67,7 @@ std::string_view nearest(std::string_view word, const std::vector<std::string_vi
   std::size_t best_distance = allowed + 1;
   for (const auto candidate : candidates) {
     const auto distance = edit_distance(word, candidate);
-    // Of a word of two letters, nothing would be left to recognise it by.
+    // A distance of the word's whole length would match anything.
     if (distance >= candidate.size() || distance > best_distance) continue;
     // 'llama-3-405b' lacks two characters of 'llama-3.1-405b', and has two wrong for
     // 'llama-3-70b'.

@@ -68,7 +68,7 @@ Names names_of(std::string_view item) {
   return names;
 }
 
-/// Where the item at the head of the list ends: a comma within brackets parts nothing.
+/// End of the first item of the list: commas within brackets do not count.
 std::size_t end_of_item(std::string_view list) {
   bool inside = false;
   for (std::size_t at = 0; at < list.size(); ++at) {

@@ -19,7 +19,7 @@ std::string grouped(std::int64_t value) {
 }
 
 std::string amount_text(double value) {
-  constexpr double large = 999.5;  // from here three digits would need an exponent
+  constexpr double large = 999.5;  // larger numbers would need an exponent for three digits
   return value < large ? fmt::format("{:.3g}", value)
                        : grouped(static_cast<std::int64_t>(std::llround(value)));
 }
@@ -27,7 +27,7 @@ std::string amount_text(double value) {
 std::string bytes_text(double bytes) {
   constexpr std::array<std::string_view, 6> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   constexpr double step = 1024;
-  constexpr double next = step - 0.05;  // from here one decimal would say 1024.0
+  constexpr double next = step - 0.05;  // larger values would print as 1024.0
   if (std::abs(bytes) < step) return fmt::format("{:.0f} B", bytes);
   std::size_t unit = 0;
   while (std::abs(bytes) >= (unit == 0 ? step : next) && unit + 1 < units.size()) {

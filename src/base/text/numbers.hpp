@@ -20,7 +20,7 @@ namespace shardsweep {
 
 /// One decimal with a binary unit: `79.6 GiB`; whole bytes below 1 KiB.
 [[nodiscard]] std::string bytes_text(double bytes);
-/// The same of a count.
+/// Formats a count of bytes of any integral type.
 template <std::integral Count>
 [[nodiscard]] std::string size_text(Count bytes) {
   return bytes_text(static_cast<double>(bytes));
@@ -35,7 +35,7 @@ template <std::integral Count>
 /// Microseconds since 1970 as RFC 3339 in UTC, `2026-11-22T14:03:07.250000Z`. Empty for 0
 /// (never) and for a date that a calendar of four-digit years does not hold.
 [[nodiscard]] std::string utc_text(std::int64_t microseconds);
-/// The same in a sentence, `2026-11-22 14:03:07 UTC`.
+/// Formats a time for a sentence: `2026-11-22 14:03:07 UTC`.
 [[nodiscard]] std::string utc_in_sentence(std::int64_t microseconds);
 
 /// Appended without reading a format, for what is written a million times.

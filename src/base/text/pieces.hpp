@@ -10,13 +10,13 @@
 
 namespace shardsweep {
 
-/// Without blanks at both ends.
+/// Removes blanks at both ends.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
-/// What lies between the marks: one piece more than there are marks.
+/// Pieces between the marks: one more than there are marks.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char mark);
 
-/// All of the text as a number in its plain form; none if it is anything else, or too large.
+/// Reads the whole text as a number in plain form; empty if it is anything else, or too large.
 template <class Number>
 [[nodiscard]] std::optional<Number> number_from(std::string_view text) {
   Number number{};

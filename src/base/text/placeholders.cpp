@@ -80,7 +80,7 @@ std::optional<Comparison> comparison_of(std::string_view condition) {
   return Comparison{condition.substr(0, length), word};
 }
 
-/// What stands between the braces.
+/// Parses the text between the braces.
 Piece read_inside(std::string_view inside) {
   if (is_placeholder_name(inside)) return {inside, std::nullopt};
   const auto mark = find_outside(inside, '?');
@@ -184,7 +184,7 @@ bool holds(std::string_view value) {
   return value != "false" && value != "none" && value != "0" && !value.empty();
 }
 
-/// What is known already is put in, for whoever knows the rest.
+/// Fills in known values and leaves the rest to a later reader.
 std::string with_known(std::string_view computation, const Placeholders& values) {
   std::string out;
   each_word(computation, [&](std::string_view part, bool is_name) {

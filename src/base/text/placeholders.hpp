@@ -34,15 +34,15 @@ enum class DoubleBraces : std::uint8_t { keep, make_single };
     std::string_view text, const std::vector<std::string_view>& names);
 /// The names that stand in `text` as placeholders or within them.
 [[nodiscard]] std::vector<std::string_view> placeholders_in(std::string_view text);
-/// Whether anything in it is more than a name or a comparison with a word.
+/// True if the text does more than name a value or compare it with a word.
 [[nodiscard]] bool computes(std::string_view text);
 /// The first computation that fails with these values: 'x' / 0, a word in arithmetic.
 [[nodiscard]] Result<void> check_computed(std::string_view text, const Placeholders& values);
 
-/// What has no value, or can't be computed, stays as it is.
+/// Fills in values; placeholders without a value, or that can't be computed, stay.
 [[nodiscard]] std::string filled(
     std::string_view text, const Placeholders& values, DoubleBraces braces);
-/// Of a command line: a conditional word whose condition does not hold is left out.
+/// Fills a command line: a conditional word is dropped if its condition does not hold.
 [[nodiscard]] std::vector<std::string> filled_words(
     const std::vector<std::string>& words, const Placeholders& values, DoubleBraces braces);
 

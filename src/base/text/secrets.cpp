@@ -22,7 +22,7 @@ bool may_be_secret(std::string_view name) {
     const auto at = upper.find(counted);
     if (at != std::string::npos) upper.erase(at, counted.size());
   }
-  // Where it lies is no secret.
+  // A variable that names a file is no secret.
   if (upper.ends_with("_FILE") || upper.ends_with("_PATH") || upper.ends_with("_DIR")) return false;
   constexpr std::array<std::string_view, 12> words{"TOKEN", "SECRET", "PASSW", "PASSPHRASE",
       "APIKEY", "_KEY", "KEY_", "CREDENT", "COOKIE", "AUTH", "PRIVATE", "_PASS"};
@@ -69,7 +69,8 @@ struct TokenForm {
   std::string_view more{};  ///< characters beside letters and digits
 };
 
-// As their issuers document them: HTTP (RFC 6750, 7617), Hugging Face, GitHub, GitLab, AWS, Slack.
+// Forms documented by their issuers: HTTP (RFC 6750, 7617), Hugging Face, GitHub, GitLab, AWS,
+// Slack.
 constexpr std::array<TokenForm, 14> token_forms{
     {{"Bearer ", 16, "-._~+/="}, {"bearer ", 16, "-._~+/="}, {"Basic ", 16, "-._~+/="}, {"hf_", 30},
         {"ghp_", 36}, {"gho_", 36}, {"ghu_", 36}, {"ghs_", 36}, {"github_pat_", 22, "_"},

@@ -52,7 +52,7 @@ constexpr std::array<Unit, 13> byte_units{{
     {"Ki", kibi},
 }};
 constexpr std::array<Unit, 6> duration_units{{
-    // in microseconds
+    // factors in microseconds
     {"d", std::int64_t{24} * 60 * minute_us},
     {"h", 60 * minute_us},
     {"min", minute_us},
@@ -69,12 +69,12 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-/// What a whole number may be, and how its bounds are shown.
+/// Range of a whole number, and how its bounds are printed.
 struct Scale {
   const Range& range;
   std::span<const Unit> units;
   std::string (*bound_text)(std::int64_t);
-  std::string_view otherwise;  ///< what is said of a text without a number
+  std::string_view otherwise;  ///< message for a text without a number
 };
 
 /// A number with what follows it.
@@ -112,7 +112,7 @@ std::optional<double> real_of(std::string_view text) {
   return value;
 }
 
-/// What somebody who wrote `number` (no plain whole number) may have meant, as digits.
+/// Guesses which whole number `number` stands for, as digits.
 std::string whole_meant(std::string_view number) {
   std::string digits;
   for (const char c : number) {
@@ -219,7 +219,7 @@ std::string missing_unit(std::string_view text, std::string_view a, std::string_
   return fmt::format("{} has no unit; write '{}{}' or '{}{}'", in_quotes(text), text, a, text, b);
 }
 
-/// What somebody meant who wrote 0x10.
+/// Suggests the decimal form of a number like 0x10.
 std::string hexadecimal(std::string_view text) {
   std::int64_t value = 0;
   const auto* last = text.data() + text.size();

@@ -38,9 +38,9 @@ struct Range {
 /// true, false.
 [[nodiscard]] Parsed<bool> parse_bool(std::string_view text);
 
-/// In the largest binary unit that keeps it whole: 28MiB.
+/// Prints the largest binary unit that keeps the number whole: 28MiB.
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
-/// In the largest unit that keeps it whole: 15min, 250ms; rounded to the microsecond.
+/// Prints the largest unit that keeps the number whole: 15min, 250ms; rounded to the microsecond.
 [[nodiscard]] std::string duration_text(double seconds);
 /// 1048576 as '1Mi', or empty where no binary unit keeps it whole.
 [[nodiscard]] std::string binary_count_text(std::int64_t count);

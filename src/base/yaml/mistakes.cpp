@@ -144,7 +144,7 @@ std::string_view line_above(const Source& source, int line) {
 std::string stray_colon(const Source& source, int line, int column) {
   const auto text = source.line(line);
   const auto before = text.substr(0, static_cast<std::size_t>(std::max(column - 1, 0)));
-  // It complains of the second colon, or of the first word behind it.
+  // The parser's mark is the second colon, or the first word after it.
   const auto colon = before.find(": ");
   if (colon != std::string_view::npos) return "a second ': ' on this line; put the value in quotes";
   const auto above = line_above(source, line);

@@ -65,7 +65,7 @@ class Mistakes {
   };
   [[nodiscard]] std::size_t index_of(const Source& source);
 
-  std::vector<const Source*> files_;  // in the order in which they were met
+  std::vector<const Source*> files_;  // files in the order of their first mistake
   std::vector<Noted> noted_;
   std::set<std::string> words_;
 };

@@ -213,7 +213,7 @@ std::map<std::string, std::string> read_environment(
     const auto& key = *node.keys[at];
     if (!mistakes.take(key, check_variable(key))) continue;
     auto text = read_text(*node.items[at], key.text, most_value_bytes);
-    // What it says of the value is not for everybody.
+    // A secret's value must not appear in the message.
     if (!text && (what == "'secrets'" || may_be_secret(key.text)))
       text = refuse(*node.items[at],
           fmt::format(

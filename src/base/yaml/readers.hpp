@@ -46,10 +46,10 @@ void check_keys(const YamlNode& map, std::string_view what,
 [[nodiscard]] Result<std::int64_t> read_count(const YamlNode& node, const Range& range);
 [[nodiscard]] Result<std::int64_t> read_bytes(const YamlNode& node, const Range& range);
 [[nodiscard]] Result<bool> read_bool(const YamlNode& node, std::string_view what);
-/// By one of the parsers for real numbers; `kind` says what it takes: "a duration".
+/// Reads a real number with `parse`; `kind` names what is expected: "a duration".
 [[nodiscard]] Result<double> read_real(const YamlNode& node, std::string_view what,
     std::string_view kind, Parsed<double> (*parse)(std::string_view));
-/// What the tool sets for each rank, and why it is no one else's; empty for other variables.
+/// Explains why only the tool may set this variable; empty for all other variables.
 [[nodiscard]] std::string_view owned_variable(std::string_view name);
 enum class Stars : std::uint8_t { none, may_end };
 /// Names of environment variables; with `may_end` also the beginnings of names and a star.

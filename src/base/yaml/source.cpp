@@ -38,7 +38,7 @@ std::string printable(std::string_view line) {
   return shown;
 }
 
-/// Where the excerpt around byte `column` begins: at a character, not too far before it.
+/// Start of the excerpt around byte `column`: at a character, not too far before it.
 std::size_t excerpt_start(std::string_view line, std::size_t column) {
   if (line.size() <= widest_excerpt || column <= widest_excerpt / 2) return 0;
   auto start = column - widest_excerpt / 2;
@@ -166,7 +166,7 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::size_
     const auto reason = std::string("cannot be read: ") + std::strerror(errno);
     return tl::unexpected(nowhere.fault_at(0, 0, reason));
   }
-  // As it comes: memory for the largest file that is allowed costs more than most files.
+  // Grows with the file: a buffer of the largest allowed size would cost more than most files.
   constexpr std::size_t chunk_bytes = std::size_t{64} << 10;
   const std::size_t most = most_bytes + 1 + byte_order_mark.size();
   std::string text;

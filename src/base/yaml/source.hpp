@@ -31,19 +31,19 @@ class Source {
   [[nodiscard]] Fault fault_at(int line, int column, std::string_view what) const;
   /// The column as a person counts it: in characters.
   [[nodiscard]] int display_column(int line, int column) const;
-  /// Without its end; empty where there is no such line.
+  /// Text of a line without its line end; empty if there is no such line.
   [[nodiscard]] std::string_view line(int number) const;
   /// The text from there to the end.
   [[nodiscard]] std::string_view from(int line, int column) const;
 
  private:
-  /// As a message may show it: without the values of secrets.
+  /// Line for a message: values of secrets are hidden.
   [[nodiscard]] std::string shown_line(int number) const;
 
   std::string name_;
   std::string text_;
   Kind kind_;
-  std::vector<std::size_t> starts_;  // of each line
+  std::vector<std::size_t> starts_;  // first byte of each line
 };
 
 /// Owns what nodes point into, for as long as a file is being loaded.
@@ -64,12 +64,12 @@ struct YamlNode {
   enum class Kind : std::uint8_t { null, scalar, list, map };
   Kind kind = Kind::null;
   bool quoted = false;
-  std::string text;                ///< of a scalar, as it was meant: without quotes
-  std::vector<YamlNodePtr> keys;   ///< of a map, scalars, all different
-  std::vector<YamlNodePtr> items;  ///< of a list, or a map's values beside `keys`
+  std::string text;                ///< text of a scalar, without quotes
+  std::vector<YamlNodePtr> keys;   ///< keys of a map: scalars, all different
+  std::vector<YamlNodePtr> items;  ///< items of a list, or a map's values beside `keys`
   const Source* source = nullptr;
   int line = 0;
-  int column = 0;          ///< in bytes, from 1
+  int column = 0;          ///< byte of the line, from 1
   std::size_t size = 1;    ///< nodes in it with aliases written out, itself included
   std::size_t height = 1;  ///< levels in it, itself included
 };

@@ -150,7 +150,7 @@ class TreeBuilder final : public YAML::EventHandler {
       check_key(mark, *node);
       parent.keys.push_back(node);
     } else if (node->kind == YamlNode::Kind::null && parent.kind == YamlNode::Kind::map) {
-      // Nothing stands nowhere: messages point at the key.
+      // An empty value has no position of its own: messages point at its key.
       auto moved = std::make_shared<YamlNode>(*node);
       moved->line = parent.keys.back()->line;
       moved->column = parent.keys.back()->column;
@@ -212,7 +212,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::unordered_map<YAML::anchor_t, YamlNodePtr> anchors_;
 };
 
-/// What the parser could not read, noted; the tree where it could.
+/// Parses the text and notes what fails; empty if there is no tree.
 std::optional<YamlNodePtr> parse(
     const std::string& text, const Source& source, Mistakes& mistakes) {
   if (auto checked = check_text(source, most_yaml_bytes); !checked) {

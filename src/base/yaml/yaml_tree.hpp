@@ -16,7 +16,7 @@
 namespace shardsweep::config {
 
 inline constexpr std::size_t most_yaml_bytes = 4U << 20;
-inline constexpr std::size_t most_yaml_nodes = 100'000;  ///< with aliases written out
+inline constexpr std::size_t most_yaml_nodes = 100'000;  ///< limit with aliases written out
 inline constexpr std::size_t most_yaml_depth = 64;
 inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 
@@ -24,9 +24,9 @@ inline constexpr std::size_t most_scalar_bytes = 64U << 10;
 /// Duplicate keys are noted, and the first of them is kept; after any other fault there is no
 /// tree.
 [[nodiscard]] std::optional<YamlNodePtr> parse_yaml(const Source& source, Mistakes& mistakes);
-/// The same with a fault of all mistakes.
+/// Parses `source`; its fault lists all mistakes.
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const Source& source);
-/// The same of `text`, whose lines and columns are those of `source`.
+/// Parses `text`, whose lines and columns are those of `source`.
 [[nodiscard]] Result<YamlNodePtr> parse_yaml(const std::string& text, const Source& source);
 
 [[nodiscard]] Fault fault_at(const YamlNode& node, std::string_view what);
