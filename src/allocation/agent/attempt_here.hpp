@@ -32,7 +32,7 @@ struct AttemptHere {
   [[nodiscard]] int nodes() const {
     return (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   }
-  /// What a rank prints; -1: what the srun of all ranks prints.
+  /// Output file of a rank; -1: of the srun that starts all ranks.
   [[nodiscard]] std::filesystem::path log_of(int rank) const {
     return rank < 0 ? paths.dir / "step.out" : paths.rank_log(rank);
   }

@@ -16,13 +16,13 @@ class Channel {
   /// Both become non-blocking; whoever made them closes them.
   Channel(int in, int out);
 
-  /// What has arrived since the last call, whole lines only.
+  /// Whole lines that have arrived since the last call.
   [[nodiscard]] std::vector<std::string> receive();
   /// Adds the newline. What the peer does not take now is kept for flush().
   void send(std::string_view line);
   void flush();
 
-  /// Everything that the other side has ever said was received; nothing more will come.
+  /// True once everything that the other side said was received and it has closed its end.
   [[nodiscard]] bool closed() const { return closed_; }
   /// The other side does not listen any more. What it has said is still to be received.
   [[nodiscard]] bool broken() const { return broken_; }

@@ -89,7 +89,7 @@ std::optional<std::pair<ContainerMaker::Task, std::vector<std::string>>> Contain
   const auto list = list_owners_command(*spec.container);
   if (list.empty() || place.owner.empty()) return std::nullopt;
   if (!std::exchange(listed_, true)) return std::pair(Task::list, list);
-  // Before the first attempt nothing is ours.
+  // Only attempts that ran here have left containers.
   if (cleared_for_ != 0 && cleared_for_ != spec.attempt) gone_.push_back(place.owner);
   cleared_for_ = spec.attempt;
   if (gone_.empty()) return std::nullopt;
@@ -152,7 +152,7 @@ ContainerMaker::State ContainerMaker::fail(const std::string& what) {
 
 void ContainerMaker::stop() {
   if (child_ == 0) return;
-  // Its group: it leads one. It is reaped with all that the node agent inherits.
+  // Kill its whole process group. It is reaped with the other children of the node agent.
   ::kill(-child_, SIGKILL);
   child_ = 0;
 }
@@ -209,7 +209,7 @@ RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const R
   const std::string& workdir = spec.container->workdir;
   RankStart inside{
       process.argv, process.environment, workdir.empty() ? process.directory.string() : workdir};
-  // Those of the sweep are named by being here; their values are the rank's.
+  // Secrets of the sweep are only named here; their values are in the rank's environment.
   ContainerSpec container = *spec.container;
   container.env.insert(spec.env.begin(), spec.env.end());
   for (const auto& name : spec.secrets)

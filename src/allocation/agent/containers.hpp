@@ -39,9 +39,9 @@ class ContainerMaker {
   [[nodiscard]] const std::string& why() const { return why_; }
   /// The same; the next attempt tries it again.
   [[nodiscard]] std::string take_fault() { return std::exchange(why_, {}); }
-  /// Of an image that is ready, as far as its runtime tells.
+  /// Digest of an image that is ready, as far as its runtime tells.
   [[nodiscard]] std::string digest_of(const ContainerSpec& container) const;
-  /// Nobody wants it any more.
+  /// Stops a container that is no longer wanted.
   void stop();
   /// Removes containers that were made, and those left by ranks, as far as that ends in time.
   void remove_all(const Environment& own, const ContainerPlace& place, const Clock& clock);
@@ -58,8 +58,8 @@ class ContainerMaker {
   void learn_digest(const std::string& image, const std::string& digest);
   [[nodiscard]] State fail(const std::string& what);
 
-  std::map<std::string, ContainerSpec> made_;   ///< by image: those that are there
-  std::map<std::string, std::string> digests_;  ///< by image
+  std::map<std::string, ContainerSpec> made_;   ///< containers that are there, by image
+  std::map<std::string, std::string> digests_;  ///< digests by image
   std::string making_;                          ///< image
   bool listed_ = false;
   AttemptId cleared_for_ = 0;
@@ -94,9 +94,9 @@ struct RankMeeting {
   std::string meet;  ///< host:port of rank 0
 };
 
-/// What was to run on the host is to run inside; nothing is changed without a container. The
-/// runtime itself starts in `attempt_dir`, where the first rank's environment is written as it
-/// is inside. Returns the rank as it runs inside.
+/// Changes a command for the host into one for the inside of the container; without a container
+/// nothing changes. The runtime itself starts in `attempt_dir`, where the first rank's environment
+/// is written as it is inside. Returns the rank as it runs inside.
 RankStart enter_container(RankProcess& process, const AttemptSpec& spec, const RankMeeting& meeting,
     const ContainerPlace& place, const std::string& attempt_dir);
 

@@ -92,7 +92,7 @@ std::vector<std::string> visible_devices(const Environment& own, int slots, bool
   const auto listed = value_in(own, "CUDA_VISIBLE_DEVICES");
   for (int slot = 0; !listed && has_gpus && slot < slots; ++slot)
     devices.push_back(std::to_string(slot));
-  // What Slurm and CUDA write where there is none.
+  // Slurm and CUDA write these if there is no device.
   if (!listed || *listed == "NoDevFiles" || *listed == "-1") return devices;
   for (std::size_t begin = 0; begin < listed->size();) {
     const std::size_t end = std::min(listed->find(',', begin), listed->size());
@@ -162,7 +162,8 @@ std::optional<std::string> value_in(const Environment& environment, std::string_
 
 std::vector<std::string> srun_command(const std::string& srun, const AllocationSpec& spec,
     const std::vector<std::string>& node_command) {
-  // Without -n a SLURM_NTASKS of the batch job starts several agents on a node; without
+  // Options that a site needs. Without -n, an SLURM_NTASKS of the batch job starts several agents
+  // on a node.
   // --overlap a second step waits for ever; --no-kill and --kill-on-bad-exit=0 keep the other
   // nodes when one dies.
   std::vector<std::string> command{srun, fmt::format("-N{}", spec.nodes),

@@ -13,7 +13,7 @@ namespace shardsweep::agent {
 
 using Environment = std::vector<std::string>;  ///< "NAME=value"
 
-/// Where a rank stands.
+/// Position of a rank.
 struct RankPlace {
   int rank = 0;
   int local_rank = 0;
@@ -21,13 +21,13 @@ struct RankPlace {
   std::string node;
 };
 
-/// What CUDA_VISIBLE_DEVICES lists: what Slurm gave to the job; without it one number per slot
-/// where there are GPUs.
+/// Devices for CUDA_VISIBLE_DEVICES: those that Slurm gave to the job, else one number per slot if
+/// there are GPUs.
 [[nodiscard]] std::vector<std::string> visible_devices(
     const Environment& own, int slots, bool has_gpus);
 
-/// Of the shell in which a daemon was started, what ranks on this machine may have
-/// (rank_variables.hpp); a secret is never among it.
+/// Variables of the daemon's shell that ranks on this machine may have (rank_variables.hpp);
+/// secrets are left out.
 [[nodiscard]] Environment passed_on(const Environment& shell);
 
 /// `devices`: the node's, one for each slot; empty without GPUs.
@@ -38,7 +38,7 @@ struct RankPlace {
 [[nodiscard]] std::optional<std::string> value_in(
     const Environment& environment, std::string_view name);
 
-/// The same for a rank that is a task of a Slurm step: it may need what PMI and MPI left there.
+/// Environment of a rank that is a task of a Slurm step: keeps variables that PMI and MPI have set.
 [[nodiscard]] Environment step_rank_environment(const Environment& own, const AttemptSpec& spec,
     const RankPlace& place, const std::vector<std::string>& devices);
 

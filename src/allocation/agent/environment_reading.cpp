@@ -41,7 +41,7 @@ pid_t process_of_rank(pid_t started, const std::vector<std::string>& command, in
   return found != 0 ? found : command_below(::getpid(), command, rank);
 }
 
-/// What a wrapper has become.
+/// Follows a wrapper's only children down to the program itself.
 pid_t last_of_chain(pid_t rank) {
   for (auto children = children_of(rank); children.size() == 1; children = children_of(rank)) {
     const auto stat = process_stat(children.front());
@@ -58,7 +58,7 @@ void tell_environment(
   const std::string text = told_text(environment);
   const Descriptor opened(
       ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
-  // What is not all there is not read.
+  // A short write is harmless: the reader ignores incomplete text.
   if (opened.valid()) (void)!::write(opened.get(), text.data(), text.size());
 }
 
@@ -96,7 +96,7 @@ void EnvironmentReading::finish() {
 }
 
 void EnvironmentReading::read_told() {
-  constexpr std::size_t most = std::size_t{4} << 20;  // what Linux gives a process
+  constexpr std::size_t most = std::size_t{4} << 20;  // limit of an environment in Linux
   if (!told_.empty()) return;
   if (const auto text = read_file(rank_.told, most)) told_ = told_environment(*text);
 }
@@ -107,8 +107,8 @@ void EnvironmentReading::take(Variables own, Variables last) {
   found_ = last.empty() ? std::move(own) : std::move(last);
 }
 
-/// Of the rank itself at once. Its one child may be a helper for a moment: what counts there
-/// was seen twice.
+/// Judges the rank itself at once. Its only child may be a short-lived helper, so a change there
+/// counts if two looks have seen it.
 void EnvironmentReading::judge(const Variables& own, const Variables& last) {
   if (image_.empty()) return;
   auto changes = overridden(wanted_, own);

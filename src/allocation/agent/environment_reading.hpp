@@ -19,16 +19,16 @@
 namespace shardsweep::agent {
 
 struct FirstRank {
-  /// What was started for it: itself, or its container's runtime. 0: nothing of ours.
+  /// Process that was started for the rank: itself, or its container's runtime. 0: not ours.
   pid_t pid = 0;
   int rank = 0;
-  std::vector<std::string> command;  ///< as it runs inside
-  std::vector<std::string> given;    ///< its environment
-  /// Where that is written when it begins (telling_environment).
+  std::vector<std::string> command;  ///< command as it runs inside
+  std::vector<std::string> given;    ///< environment that the rank was given
+  /// File into which the rank writes its environment when it begins (telling_environment).
   std::filesystem::path told;
 };
 
-/// Of a rank on the host, by the process that becomes it.
+/// Writes the environment of a rank on the host, in the process that becomes the rank.
 void tell_environment(
     const std::filesystem::path& file, const std::vector<std::string>& environment);
 
@@ -38,13 +38,13 @@ class EnvironmentReading {
 
   /// Looks less and less often; `is_training`: for the last time.
   void look(bool is_training, double now_s);
-  /// It is gone, perhaps before it was looked at. Removes the file.
+  /// Ends the reading when the rank is gone, perhaps before any look. Removes the file.
   void finish();
-  /// What its container has changed: a sentence. Empty: nothing.
+  /// Sentence on what the container has changed; empty: nothing.
   [[nodiscard]] const std::string& fault() const { return fault_; }
-  /// What was seen last; empty where nothing could be read.
+  /// Environment at the last look; empty if nothing could be read.
   [[nodiscard]] const Variables& found() const { return found_; }
-  /// The same, as it is kept.
+  /// Environment in the form that is stored.
   [[nodiscard]] Variables kept() const {
     return for_keeping(
         found_, wanted_, image_.empty() ? Keeping::of_the_rank : Keeping::all, secrets_);
@@ -61,17 +61,17 @@ class EnvironmentReading {
   FirstRank rank_;
   Variables told_;
   Variables found_;
-  std::vector<Overridden> changes_;  ///< at the last look
+  std::vector<Overridden> changes_;  ///< changes at the last look
   std::string fault_;
   double next_s_;
   double pause_s_;
   bool done_ = false;
 };
 
-// What the first rank of an attempt found in its environment: compared with what it was given
-// while it runs, and written beside the runner's records when it is over, where whoever reads
-// the result reads it too. A container that has changed what counts would do so on every node
-// and at every try, so the attempt is rejected.
+// Environment of an attempt's first rank. It is compared with the given one while the rank runs,
+// and written beside the runner's records at the end, for every reader of the result. A container
+// that has changed what counts would do so on every node and at every try, so the attempt is
+// rejected.
 
 class EnvironmentRecord {
  public:
@@ -90,7 +90,7 @@ class EnvironmentRecord {
 
   const AttemptHere& here_;
   EnvironmentReading reading_;
-  Timestamp since_;  ///< when the rank was started: whatever it made of it, it was so before
+  Timestamp since_;  ///< start of the rank: its environment dates from before
   bool is_judged_ = false;
 };
 

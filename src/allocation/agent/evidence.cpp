@@ -57,7 +57,7 @@ EvidenceTaking::EvidenceTaking(AttemptPaths paths, NodeEvidence seen, std::vecto
     ask_for_backtrace(rank);
 }
 
-/// As it is now: when the ranks are ended they write once more.
+/// Copies the recorder now: ranks write to it once more while they are ended.
 void EvidenceTaking::copy_recorder(int rank) {
   const std::string name = "rank." + std::to_string(rank);
   const auto recorder = read_own_file(paths_.recorder() / name, largest_recorder);
@@ -137,7 +137,7 @@ namespace {
 constexpr std::size_t most_at_once = 8;
 
 std::vector<std::string> command(const std::string& gdb, pid_t pid) {
-  // Without anybody's .gdbinit; a stack that runs in circles has an end.
+  // Options: no .gdbinit, and a limit for a stack that runs in circles.
   return {gdb, "-nx", "-batch", "-ex", "set pagination off", "-p", std::to_string(pid), "-ex",
       "thread apply all backtrace 64"};
 }
@@ -167,7 +167,7 @@ void GdbLook::start(
 }
 
 bool GdbLook::is_over() {
-  // Who reaps for all of this process may have been first: ECHILD.
+  // Another waitpid of this process may have reaped it first: ECHILD.
   std::erase_if(looking_, [](pid_t pid) { return ::waitpid(pid, nullptr, WNOHANG) != 0; });
   return looking_.empty();
 }

@@ -75,12 +75,12 @@ class EvidenceTaking {
   std::vector<Rank> ranks_;
   double deadline_s_;
   double gdb_s_;
-  std::optional<double> gdb_deadline_s_;  ///< none: it has not been asked yet
+  std::optional<double> gdb_deadline_s_;  ///< empty: gdb has not been asked yet
   GdbLook gdb_;
-  std::map<int, Output> asked_;  ///< by rank
+  std::map<int, Output> asked_;  ///< outputs of gdb by rank
 };
 
-/// What a rank printed last, at most 200 bytes.
+/// Last line of a rank's output, cut to 200 bytes.
 [[nodiscard]] std::string last_line_of(const std::filesystem::path& log);
 
 }  // namespace shardsweep::agent

@@ -7,14 +7,14 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr std::size_t longest_text = 200;  // of a channel's line
+constexpr std::size_t longest_text = 200;  // limit within a channel's line
 
 struct Gpu {
   int index = 0;
   GpuIdentity identity;
 };
 
-/// Those that this process may use.
+/// GPUs that this process may use.
 std::vector<Gpu> gpus_of_driver(const Nvml& nvml, const Log& log) {
   std::vector<Gpu> gpus;
   const auto count = nvml.count();

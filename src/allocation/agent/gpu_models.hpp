@@ -11,8 +11,8 @@
 
 namespace shardsweep::agent {
 
-/// Those that ranks get, by the driver's numbers. Where `devices` (as in CUDA_VISIBLE_DEVICES)
-/// are numbers within a control group, or slices: all that this process may use.
+/// GPUs that ranks get, by the driver's numbers. If `devices` (as in CUDA_VISIBLE_DEVICES) are
+/// slices, or numbers within a control group: all GPUs that this process may use.
 [[nodiscard]] std::vector<int> gpus_of_ranks(
     const Nvml& nvml, const std::vector<std::string>& devices, const Log& log);
 

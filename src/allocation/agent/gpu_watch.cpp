@@ -10,7 +10,7 @@
 namespace shardsweep::agent {
 namespace {
 
-/// Its number is not that of any memory or process of its own.
+/// A MIG slice: NVML's memory and process lists are those of the whole GPU.
 bool is_slice(const std::string& device) {
   return device.starts_with("MIG");
 }
@@ -35,7 +35,7 @@ GpuFindings GpuWatch::look(std::int64_t slack_bytes) {
   std::vector<GpuUse> seen;
   for (const int gpu : gpus_) {
     const auto memory = nvml_->memory(gpu);
-    if (!memory) continue;  // it does not tell: nothing is known against it
+    if (!memory) continue;  // a GPU that tells nothing has no fault
     GpuUse use{gpu, memory->used_bytes, {}};
     const auto processes = nvml_->compute_processes(gpu);
     for (const GpuProcess& process : processes.value_or(std::vector<GpuProcess>{}))

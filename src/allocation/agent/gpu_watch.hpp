@@ -20,16 +20,16 @@ class GpuWatch {
   /// `devices`: as in CUDA_VISIBLE_DEVICES. Without any the driver is left alone.
   GpuWatch(const std::vector<std::string>& devices, const Log& log);
 
-  /// While nothing of ours runs there.
+  /// Looks for foreign use, while nothing of ours runs there.
   [[nodiscard]] GpuFindings look(std::int64_t slack_bytes);
-  /// For the evidence: memory, processes, errors, clocks.
+  /// Memory, processes, errors and clocks of all GPUs, for the evidence.
   [[nodiscard]] std::vector<GpuSeen> all() const;
   /// Clock and power of each, at this moment.
   void add_paces(PaceOfNode& paces) const;
 
  private:
   std::optional<Nvml> nvml_;
-  std::vector<int> gpus_;  ///< by the driver's numbers
+  std::vector<int> gpus_;  ///< driver's numbers of the GPUs
   GpuBaseline baseline_;
 };
 

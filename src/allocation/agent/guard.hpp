@@ -13,7 +13,7 @@ namespace shardsweep::agent {
 
 /// Duties of a guard whose agent a signal has ended.
 struct Killed {
-  std::function<void(int signal)> say;  ///< before anything else is ended
+  std::function<void(int signal)> say;  ///< called before anything else is ended
   std::function<void()> clean_up{};     ///< once its processes are gone
 };
 

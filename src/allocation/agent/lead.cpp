@@ -257,7 +257,7 @@ Result<PipedChild> start_nodes(const AllocationSpec& spec) {
   return start_piped(node_command(program, spec, local_node), own);
 }
 
-/// As squeue and scancel name it; empty outside of Slurm.
+/// Job id as squeue and scancel name it; empty outside of Slurm.
 std::string own_job_id() {
   const auto value = [](const char* name) -> std::string {
     const char* text = std::getenv(name);

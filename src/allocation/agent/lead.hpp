@@ -35,7 +35,7 @@ class Lead final : private LeadOutside {
   Lead(AllocationPaths paths, const AllocationSpec& spec, LineWriter from_lead, const Clock& clock,
       PipedChild nodes, JobEnd job_end);
   void say_claimed(Claimed claimed) { say(std::move(claimed), true); }
-  /// Until there is nothing more to do; the exit code.
+  /// Runs until there is nothing more to do; returns the exit code.
   [[nodiscard]] int run();
 
  private:

@@ -60,7 +60,7 @@ Descriptor take_over_stdout() {
 
 /// The guard may be the next to be killed: the lead decides once it has ended.
 void report_killed(const std::string& node, int signal) {
-  // What the agent has said last may lack its end.
+  // Start a new line: the agent's last one may lack its end.
   Channel channel(STDIN_FILENO, STDOUT_FILENO);
   channel.send("\n" + encode(FromNode{node, finding_of_killed_agent(node, signal)}));
   const pollfd writable = channel.writable();
@@ -217,7 +217,7 @@ void NodeAgent::remove_segments() {
 // ---- the check of this node
 
 std::string NodeAgent::begin_check(const CheckNode& order) {
-  // Whose line the lead has, or no longer waits for: it may not have ended yet.
+  // End an earlier check: the lead has its answer, or no longer waits for it.
   end_check();
   auto child = own_program().and_then([&](const std::string& program) {
     return start_piped(
@@ -230,7 +230,7 @@ std::string NodeAgent::begin_check(const CheckNode& order) {
   return "";
 }
 
-/// Its line is ours.
+/// Passes on the lines of the check as this agent's own.
 void NodeAgent::step_check() {
   if (!checking_) return;
   for (const std::string& line : checking_->said.receive()) {
@@ -239,7 +239,7 @@ void NodeAgent::step_check() {
   if (checking_->said.closed()) end_check();
 }
 
-/// What it may have left behind goes as all that this process is left with.
+/// Ends the check. Its remains are ended later, with all children of this process.
 void NodeAgent::end_check() {
   if (!checking_) return;
   ::kill(checking_->child.pid, SIGKILL);

@@ -25,7 +25,7 @@ class NodeAgent final : private NodeOutside {
  public:
   /// `to_guard`: takes the command that removes what is left of containers, for the guard.
   NodeAgent(NodeOptions options, const Clock& clock, pid_t guard, Descriptor to_guard = {});
-  /// Until told to quit; the exit code.
+  /// Runs until told to quit; returns the exit code.
   [[nodiscard]] int run();
 
  private:

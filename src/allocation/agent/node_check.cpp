@@ -14,9 +14,9 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr int grace_ms = 1000;  // to leave a communicator and release a GPU
+constexpr int grace_ms = 1000;  // time to leave a communicator and release a GPU
 constexpr int stuck_wait_ms = 2000;
-constexpr std::size_t longest_list = 16 << 20;  // of jobs: a million and more
+constexpr std::size_t longest_list = 16 << 20;  // limit of a list of jobs: a million and more
 
 std::vector<MarkedSeen> markers_of(const std::vector<MarkedProcess>& marked) {
   std::vector<MarkedSeen> seen;

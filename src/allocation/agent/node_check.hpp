@@ -12,7 +12,7 @@
 
 namespace shardsweep::agent {
 
-/// Whose node it is, and where it stands which Slurm jobs were ours and have ended.
+/// Identity of the checked node, and where to find out which Slurm jobs were ours and have ended.
 struct CheckedNode {
   std::string token;
   std::string name;

@@ -48,7 +48,7 @@ constexpr std::size_t longest_finding = 150;
 constexpr std::size_t most_texts = 4;
 constexpr int home_bytes = 4096;
 constexpr int poll_ms = 5;
-constexpr int look_ms = 100;  // at the clocks
+constexpr int look_ms = 100;  // interval between looks at the clocks
 constexpr int by_timeout = 124;
 constexpr double giga = 1e9;
 // Not the power cap: a GPU at work meets it every day.
@@ -59,7 +59,7 @@ struct Exit {
   int code = 0;
 };
 
-/// Of a child that only waits for the outside.
+/// Waits for a child whose only work is waiting.
 Exit await(pid_t child, const Clock& clock, double limit_s) {
   const double until_s = seconds_of(clock) + limit_s;
   int status = 0;
@@ -94,7 +94,7 @@ Exit await(pid_t child, const Clock& clock, double limit_s) {
   ::_exit(0);
 }
 
-/// Behind the key in what a microbenchmark has printed; 0: it is not there.
+/// Number after `key` in a microbenchmark's output; 0: there is none.
 double figure_in(std::string_view said, std::string_view key) {
   const auto at = said.find(key);
   if (at == std::string_view::npos) return 0;
@@ -234,7 +234,7 @@ class Finding {
       unmade(check, "there is no microbenchmark for its GPUs");
       return false;
     }
-    // Of AMD's GPUs, or of a node whose image lacks the driver.
+    // The GPUs are AMD's, or the image lacks the driver.
     if (command.front().ends_with("-cuda") && gpus_.all().empty()) {
       unmade(check, "shardbench-cuda needs GPUs of NVIDIA's, and NVML tells of none");
       return false;
@@ -246,8 +246,8 @@ class Finding {
     return true;
   }
 
-  /// On one GPU, or on the CPUs; false where it can't be started. `timeout` ends what has hung
-  /// with all that it has started.
+  /// Starts a program on one GPU, or on the CPUs; false if it can't be started. `timeout` ends a
+  /// hung program with all that it has started.
   bool start(std::string_view check, const std::vector<std::string>& command, double limit_s,
       const std::string& gpu, std::vector<Run>& runs) {
     std::vector<std::string> argv{"timeout", "--kill-after=1", fmt::format("{:.0f}", limit_s)};
@@ -332,7 +332,7 @@ class Finding {
     }
     for (Run& run : runs)
       take_bandwidth(run, *pair, is_first);
-    // One of its GPUs has no figure: neither has the node.
+    // A node with a GPU without a figure has no figure itself.
     if (!facts_.wrong.empty()) facts_.busbw_bytes_per_s = 0;
   }
 

@@ -13,10 +13,10 @@
 namespace shardsweep::agent {
 
 struct CheckOptions {
-  std::string dir;  ///< of the allocation
+  std::string dir;  ///< folder of the allocation
   std::string node;
   CheckTime time = CheckTime::before;
-  std::int32_t round = 0;  ///< of `pairs`
+  std::int32_t round = 0;  ///< round of `pairs`
 };
 
 [[nodiscard]] int run_check(const CheckOptions& options, const Clock& clock);

@@ -47,8 +47,9 @@ Result<double> seconds(const Flags& flags, std::string_view name) {
   return *value;
 }
 
-/// Under srun every node gets the same command line and knows itself by its environment. Which
-/// ranks are its own is never guessed: two nodes with the same ones would measure nonsense.
+/// Finds this node's place. Under srun every node gets the same command line and knows itself by
+/// its environment. Which ranks are its own is never guessed: two nodes with the same ones would
+/// measure nonsense.
 Result<void> find_place(const Flags& flags, const Environment& environment, NodeIdentity& node) {
   const auto name = flags.find("--name");
   if (name != flags.end()) {

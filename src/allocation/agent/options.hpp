@@ -17,8 +17,8 @@ enum class Verb : std::uint8_t { help, version, lead, node, rank, check, sweep_l
 
 struct Options {
   Verb verb = Verb::help;
-  std::string dir;    ///< of lead and rank
-  std::string token;  ///< of sweep-leftovers
+  std::string dir;    ///< folder of lead and rank
+  std::string token;  ///< token for sweep-leftovers
   NodeOptions node;
   CheckOptions check;
 };

@@ -16,7 +16,7 @@ class ProgramCheck {
  public:
   explicit ProgramCheck(const AttemptHere& here) : here_(here) {}
 
-  /// Before the start: what speaks against it.
+  /// Evidence against a start.
   [[nodiscard]] std::optional<Evidence> begin();
   /// `were_read`: the first train step has ended, or all processes have. Looks once.
   [[nodiscard]] std::optional<Evidence> look(bool were_read);
@@ -26,9 +26,9 @@ class ProgramCheck {
   void note(const std::string& type);
 
   const AttemptHere& here_;
-  bool knows_ = false;  ///< they have been read and looked at
+  bool knows_ = false;  ///< the programs have been read and looked at
   bool has_changed_ = false;
-  std::string records_;  ///< what was written of them
+  std::string records_;  ///< record line on the programs
 };
 
 }  // namespace shardsweep::agent

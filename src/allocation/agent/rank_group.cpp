@@ -58,7 +58,7 @@ void RankGroup::signal_all(int signal) const {
 void RankGroup::kill() const {
   if (group() != 0) ::kill(-group(), SIGKILL);
   for (const Living& rank : living())
-    ::kill(rank.pid, SIGKILL);  // it may have left the group
+    ::kill(rank.pid, SIGKILL);  // a rank may have left the group
 }
 
 bool RankGroup::all_gone() const {

@@ -24,8 +24,8 @@ class RankGroup {
 
   /// `report`: why its program was not started, if it was not.
   void add(int rank, pid_t pid, Descriptor report = {});
-  /// Those that have exited since the last call. `has_runtime`: a container's runtime, which
-  /// says by its exit code which signal has ended the rank.
+  /// Exits since the last call. `has_runtime`: a container's runtime, whose exit code tells the
+  /// signal that ended the rank.
   [[nodiscard]] std::vector<RankExit> take_exits(bool has_runtime);
   /// Waits for children that are no ranks, as far as they have ended.
   void reap_orphans() const;
@@ -37,7 +37,7 @@ class RankGroup {
   [[nodiscard]] pid_t group() const { return ranks_.empty() ? 0 : ranks_.front().pid; }
   [[nodiscard]] bool all_gone() const;
   [[nodiscard]] std::vector<Living> living() const;
-  /// In the order in which they were started.
+  /// Ranks in the order of their start.
   [[nodiscard]] std::vector<int> numbers() const;
 
  private:

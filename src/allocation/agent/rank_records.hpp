@@ -22,10 +22,10 @@ class RankRecords {
   void follow(int rank);
   /// True if all ranks are to be read at this look. `asked`: something has happened.
   [[nodiscard]] bool all_are_due(bool asked);
-  /// What is new, with the rank that has written it; lines of other attempts are left out.
+  /// New records, each with its rank; lines of other attempts are left out.
   [[nodiscard]] std::vector<std::pair<int, Record>> read(bool all);
-  /// Of all ranks, when one has ended: nothing more may come. A result is the last that a
-  /// runner writes, so of a runner gone wild the last 4 MiB are read.
+  /// Reads all ranks to their end, once one has ended. A result is a runner's last record, so at
+  /// most the last 4 MiB of a file are read.
   [[nodiscard]] std::vector<std::pair<int, Record>> read_to_end();
   /// Lines so far that are no records.
   [[nodiscard]] std::int64_t garbage() const { return garbage_; }
@@ -34,7 +34,7 @@ class RankRecords {
   void read(int rank, std::size_t most_lines, std::vector<std::pair<int, Record>>& into);
 
   const AttemptHere& here_;
-  std::map<int, LineReader> readers_;  ///< by rank
+  std::map<int, LineReader> readers_;  ///< readers by rank
   double others_read_at_s_ = 0;
   std::int64_t garbage_ = 0;
 };

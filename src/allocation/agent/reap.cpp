@@ -62,7 +62,7 @@ double seconds_of(const Clock& clock) {
 
 namespace {
 
-constexpr double limit_s = 20;  // for processes that fork themselves faster than we look
+constexpr double limit_s = 20;  // limit against processes that fork faster than we look
 constexpr int leftover_wait_ms = 2000;
 
 }  // namespace

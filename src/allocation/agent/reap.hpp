@@ -12,7 +12,7 @@
 
 namespace shardsweep::agent {
 
-/// Whatever descendants lose their parent come to this process.
+/// Makes descendants that lose their parent children of this process.
 void become_subreaper();
 
 /// One round: SIGKILL to every descendant, then reaps what has ended. True at ECHILD. A process
@@ -22,8 +22,8 @@ void become_subreaper();
 /// Rounds until ECHILD; gives up after `limit_s` (a process in state D can't be ended).
 [[nodiscard]] bool kill_all_children(const Clock& clock, double limit_s);
 
-/// As waitpid tells it of a child, within `limit_s`; none: it runs on, or was reaped before. It
-/// stays to be reaped.
+/// Status of a child, as waitpid reports it, within `limit_s`; empty: it runs on, or was reaped
+/// before. It stays to be reaped.
 [[nodiscard]] std::optional<int> exit_status(pid_t child, const Clock& clock, double limit_s);
 
 /// Seconds of the monotonic clock.

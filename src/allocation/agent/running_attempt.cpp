@@ -42,7 +42,7 @@ std::optional<Evidence> RunningAttempt::start(std::vector<Evidence>& beside) {
   memory_kills_ = memory_kills();
   if (auto changed = programs_.begin()) return changed;
   follow_trainer(beside);
-  // What a step's ranks use on other hosts is not ours to see.
+  // CPU use on other hosts of a step can't be seen here.
   if (spec().limits.others_cpu_limit > 0 && !step_) cpu_before_ = cpu_use(here_.now_s());
   return step_ ? launch_step() : launch_ranks();
 }
@@ -218,7 +218,8 @@ void RunningAttempt::is_reaped() {
 
 // ---- the end: everything that wrote into its files is gone
 
-/// What left the tree by another way than a parent's death (it had a subreaper of its own).
+/// Ends processes that left the tree in another way than by a parent's death (a subreaper of their
+/// own).
 void RunningAttempt::end_marked(Beside& beside) {
   const std::string attempt = fmt::format("{}/{}/", spec().token, spec().attempt);
   const std::string marker = attempt + here_.node.name;
@@ -292,7 +293,7 @@ void RunningAttempt::read_logs(std::vector<Evidence>& evidence, Beside& beside, 
     for (const int rank : ranks_.numbers())
       add(rank);
   }
-  // What NCCL says there it does not say in the ranks' output.
+  // NCCL's own file has messages that ranks do not print.
   if (spec().nccl_debug) {
     beside.nccl = summarise_nccl(nccl, here_.paths.evidence() / (here_.node.name + ".nccl.txt"));
     logs.insert(logs.end(), nccl.begin(), nccl.end());
@@ -304,7 +305,8 @@ void RunningAttempt::collect_snapshots() {
   agent::collect_snapshots(spec(), here_.paths);
 }
 
-/// Of a runner rank 0 writes it, of a trainer whoever prints the train steps.
+/// True if this node writes the result. A runner's rank 0 writes it; for a trainer, the node of the
+/// rank that prints the train steps.
 bool RunningAttempt::result_is_due() const {
   return trainer_ ? !trainer_->is_elsewhere() : here_.has_rank_zero();
 }

@@ -28,13 +28,14 @@
 
 namespace shardsweep::agent {
 
-/// What its node gives an attempt.
+/// Things that an attempt gets from its node.
 struct OfNode {
-  Environment environment;  ///< that ranks inherit
+  Environment environment;  ///< environment that ranks inherit
   const std::vector<std::string>& devices;
   const GpuWatch& gpus;
   std::string meet;                      ///< host:port where a trainer's ranks meet
-  std::string image_digest = "unknown";  ///< of its container, as far as its runtime tells one
+  std::string image_digest = "unknown";  ///< digest of the container's image, as far as its runtime
+                                         ///< tells one
   std::string container_owner{};         ///< label of the ranks' containers
 };
 
@@ -116,15 +117,15 @@ class RunningAttempt final : public RanksOutside {
   AttemptHere here_;
   OfNode given_;
   RankGroup ranks_;
-  std::optional<SlurmStep> step_;  ///< if its ranks are the tasks of one
+  std::optional<SlurmStep> step_;  ///< set if the ranks are the tasks of a step
   RankRecords records_;
   RecorderFiles recorders_;
-  std::optional<TrainerLogs> trainer_;  ///< of a program that writes no records
+  std::optional<TrainerLogs> trainer_;  ///< set for a program that writes no records
   TrainerProbe probe_;
   ProgramCheck programs_;
-  std::optional<EnvironmentRecord> environment_;  ///< of rank 0, if it is here
+  std::optional<EnvironmentRecord> environment_;  ///< environment of rank 0, if it is here
   StorageWatch storage_;
-  std::optional<std::int64_t> memory_kills_;  ///< before the ranks were started
+  std::optional<std::int64_t> memory_kills_;  ///< count before the ranks were started
   std::optional<CpuUse> cpu_before_;          ///< the same; none if nobody wants to know
   std::optional<EvidenceTaking> evidence_taking_;
 };

@@ -37,7 +37,7 @@ class SaidLines {
   LineWriter file_;
   std::deque<Line> unwritten_;  ///< oldest first
   double again_s_ = 0;
-  bool told_ = false;  ///< of lines that could not be written
+  bool told_ = false;  ///< an unwritten line has been reported
 };
 
 }  // namespace shardsweep::agent

@@ -76,7 +76,7 @@ constexpr auto limit = std::chrono::seconds(30);  // a thread waits; the lead be
 constexpr std::size_t longest_answer = 16 << 20;
 constexpr const char* reader = "shardbench-cpu";
 
-/// Until it has closed its stdout; false where it takes too long or says too much.
+/// Reads until the child closes its stdout; false if that takes too long or the text is too long.
 bool read_to_end(int descriptor, std::string& text) {
   using std::chrono::milliseconds;
   const SystemClock clock;
@@ -99,7 +99,7 @@ Result<std::string> output_of(const std::vector<std::string>& argv) {
   child.to.reset();
   std::string text;
   const bool whole = read_to_end(child.from.get(), text);
-  // It has nothing more to say, or nothing that we wait for.
+  // Kill it: all of its answer is there, or it is given up.
   ::kill(child.pid, SIGKILL);
   while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
   }

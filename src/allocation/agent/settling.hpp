@@ -25,7 +25,7 @@ class Settling {
 
   /// Readable when it is done.
   [[nodiscard]] int descriptor() const { return done_.get(); }
-  /// None while it is not done.
+  /// Empty while it is not done.
   [[nodiscard]] std::optional<Settled> take();
 
  private:
@@ -34,8 +34,9 @@ class Settling {
   std::thread thread_;
 };
 
-// What the flight recorders of an ended attempt say together. The runner that wrote them reads
-// them: a program of ours beside this one.
+// Joint reading of an ended attempt's flight recorders. The runner that wrote them reads them: a
+// program of ours beside this one. The runner that wrote them reads them: a program of ours beside
+// this one.
 
 /// Takes at most half a minute. The copies that were made before the ranks were ended, where
 /// there are any; what was read is kept beside them as recorder.json.

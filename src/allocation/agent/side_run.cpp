@@ -53,7 +53,7 @@ void move_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (!error) return;
-  // On another file system.
+  // A rename fails across file systems: copy.
   if (fs::copy_file(from, to, fs::copy_options::overwrite_existing, error) && !error)
     fs::remove(from, error);
 }

@@ -22,7 +22,7 @@ void add_words(std::vector<std::string>& argv, const std::vector<std::string>& w
 [[nodiscard]] std::vector<std::string> side_command(
     std::vector<std::string> argv, const AttemptSpec& spec, const AttemptPaths& paths, int rank);
 
-/// The same for a rank that is to start; makes the folder for the tool's files.
+/// Adds the tool to a rank that is to start; makes the folder for the tool's files.
 [[nodiscard]] Result<void> equip_side_run(
     RankProcess& process, const AttemptSpec& spec, const AttemptPaths& paths, int rank);
 

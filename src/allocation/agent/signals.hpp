@@ -12,15 +12,15 @@ namespace shardsweep::agent {
 
 /// Blocks every signal but those of a bug (SIGSEGV and its like), ignores SIGPIPE.
 void block_signals();
-/// For a child before exec: nothing blocked, nothing ignored.
+/// Restores signals in a child before exec: nothing blocked, nothing ignored.
 void restore_signals();
 
 class SignalSource {
  public:
-  /// After block_signals().
+  /// Call block_signals() first.
   SignalSource();
   [[nodiscard]] int descriptor() const { return descriptor_.get(); }
-  /// What has arrived since the last call.
+  /// Signals since the last call.
   [[nodiscard]] std::vector<int> take();
 
  private:

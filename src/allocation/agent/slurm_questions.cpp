@@ -28,7 +28,7 @@ constexpr double retry_s = 60;
 constexpr double first_answer_s = 3;
 constexpr std::size_t longest_reply = 256;
 
-/// Nothing of the user's that changes what squeue shows, and seconds instead of local time.
+/// Environment for squeue: no user variable that changes its output, and times in seconds.
 Environment squeue_environment(const Environment& own) {
   Environment environment;
   for (const auto& entry : own) {
@@ -43,8 +43,7 @@ Environment squeue_environment(const Environment& own) {
 constexpr double topology_limit_s = 10;
 constexpr std::size_t longest_topology = std::size_t{8} << 20;
 
-/// What has been said so far, without waiting. True at its end, or if it is longer than any
-/// answer can be.
+/// Reads the available text without waiting. True at its end, or if it is longer than any answer.
 bool read_available(int descriptor, std::string& text, std::size_t longest) {
   std::array<char, 4096> buffer{};
   while (text.size() < longest) {
@@ -68,7 +67,7 @@ Result<PipedChild> ask_slurm(
   return child;
 }
 
-/// Nobody waits for it any more.
+/// Ends a child whose answer is no longer wanted.
 void kill_and_reap(pid_t pid) {
   ::kill(pid, SIGKILL);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -114,7 +113,7 @@ void JobEnd::listen(double now_s, const Log& log) {
   int status = 0;
   const pid_t reaped = ::waitpid(squeue_->pid, &status, WNOHANG);
   if (reaped == 0) {
-    // What it has not said by now it has to say another time; it is reaped at the next look.
+    // Give up this answer and ask again later; the next look reaps the child.
     if (now_s - asked_s_ > answer_limit_s) ::kill(squeue_->pid, SIGKILL);
     return;
   }

@@ -20,8 +20,8 @@
 
 namespace shardsweep::agent {
 
-/// When the scheduler ends the job that a lead runs in: from its environment, or by asking
-/// squeue until it has answered once.
+/// Time at which the scheduler ends the job of a lead: from its environment, or from squeue, which
+/// is asked until it answers once.
 class JobEnd {
  public:
   /// Outside a job (no SLURM_JOB_ID in `own`) there is no end to learn.
@@ -29,7 +29,7 @@ class JobEnd {
 
   /// One look: starts squeue, takes what it has said, or gives it up.
   void step(const Clock& clock, const Log& log);
-  /// None: no end, or not known.
+  /// Empty: no end, or not known.
   [[nodiscard]] std::optional<double> left_s(const Clock& clock) const;
   /// An answer is due any moment: the first attempt may wait for it, but not for long.
   [[nodiscard]] bool first_answer_due(const Clock& clock) const;
@@ -72,8 +72,7 @@ class TopologyReport {
   double asked_s_ = 0;
 };
 
-/// What Slurm says of the job while an attempt of it stands still: `scontrol show job`, for the
-/// evidence.
+/// Slurm's report on the job while an attempt stands still: `scontrol show job`, for the evidence.
 class JobReport {
  public:
   /// Outside a job (no SLURM_JOB_ID in `own`) nobody is asked.
@@ -84,7 +83,7 @@ class JobReport {
 
   /// Starts asking; the answer goes to evidence/job.txt.
   void ask(const AttemptPaths& attempt, const Log& log);
-  /// What has not been said by now is not waited for: the attempt's files are packed next.
+  /// Ends the question without its answer: the attempt's files are packed next.
   void end();
 
  private:

@@ -95,7 +95,7 @@ std::optional<Evidence> SlurmStep::failure_said(bool told) {
   return said;
 }
 
-/// Of a rank whose program never began: for srun it has an exit code like any other.
+/// Evidence of a rank whose program never began: for srun its exit code is like any other.
 std::optional<Evidence> SlurmStep::start_failure() const {
   for (int rank = 0; rank < here_.spec.world; ++rank) {
     if (const auto failure = start_failure_in(last_line_of(here_.log_of(rank))))

@@ -27,14 +27,13 @@ class SlurmStep {
   /// The first rank, as its task starts it.
   [[nodiscard]] RankStart first_rank(const Environment& own, const std::string& meet) const;
   [[nodiscard]] bool has_started() const;
-  /// What srun has said of a task or node that failed. It is asked often, and looks once a
-  /// second.
+  /// Failure of a task or node as srun reports it. Callers ask often; this looks once a second.
   [[nodiscard]] std::optional<Evidence> failure_said(bool told);
   /// srun has ended with `status`. `told`: we were told to stop.
   [[nodiscard]] Evidence exit_evidence(int status, bool told) const;
   /// No rank has begun.
   [[nodiscard]] Evidence no_start_evidence(const std::string& why) const;
-  /// Of a failure that belongs to a node, says to which, or that this is not known.
+  /// Names the node to which the failure `first` belongs, or notes that it is not known.
   void name_node(Ending& ending, const Evidence& first) const;
 
  private:

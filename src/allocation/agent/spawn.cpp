@@ -21,8 +21,8 @@
 namespace shardsweep::agent {
 namespace {
 
-constexpr int cannot_start = 127;  // as a shell says it
-constexpr int report_number = 3;   // of the descriptor, until the program starts
+constexpr int cannot_start = 127;  // a shell's code for it
+constexpr int report_number = 3;   // descriptor of the report, open until the program starts
 constexpr std::string_view prefix = "shardsweep-agent: ";
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -54,7 +54,8 @@ void put(int descriptor, int target) {
   }
 }
 
-/// Everything is opened O_CLOEXEC, so a kernel without close_range loses nothing but a belt.
+/// Closes inherited descriptors. All are opened O_CLOEXEC, so an old kernel without close_range is
+/// no harm.
 void close_others() {
   (void)::close_range(report_number + 1, ~0U, 0);
 }

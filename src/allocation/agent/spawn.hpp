@@ -21,7 +21,7 @@ namespace shardsweep::agent {
 struct RankProcess {
   std::vector<std::string> argv;
   std::vector<std::string> environment;
-  std::filesystem::path directory;    ///< where it runs
+  std::filesystem::path directory;    ///< working folder
   std::filesystem::path output;       ///< stdout and stderr, appended
   pid_t group = 0;                    ///< 0: leads a new process group
   std::int64_t file_limit_bytes = 0;  ///< 0: none
@@ -30,18 +30,18 @@ struct RankProcess {
 /// A program that can't be started says so in its output and in `report`, and exits with 127.
 [[nodiscard]] Result<pid_t> start_rank(const RankProcess& rank, Descriptor* report = nullptr);
 
-/// Of a process that has ended; none: its program was started, whatever became of it.
+/// Reads the report of a process that has ended; empty: its program was started.
 [[nodiscard]] std::optional<StartFailure> start_failure(const Descriptor& report);
-/// The same from the last line that a task of a Slurm step has printed.
+/// Finds a failed start in the last line that a task of a Slurm step has printed.
 [[nodiscard]] std::optional<StartFailure> start_failure_in(std::string_view last_line);
 
 /// Becomes that rank in this process, a task of a Slurm step; only returns where it can't.
 [[nodiscard]] int become_step_rank(const RankProcess& rank);
 
-/// Of this process, as it is now.
+/// Environment of this process at this moment.
 [[nodiscard]] std::vector<std::string> current_environment();
 
-/// Of this process: its absolute name.
+/// Absolute path of this program.
 [[nodiscard]] Result<std::string> own_program();
 
 /// The program of that name in the absolute folders of PATH. Without PATH, as in a job that was
@@ -52,8 +52,8 @@ struct RankProcess {
 /// A child and its two pipes.
 struct PipedChild {
   pid_t pid = 0;
-  Descriptor to;    ///< its stdin
-  Descriptor from;  ///< its stdout
+  Descriptor to;    ///< stdin of the child
+  Descriptor from;  ///< stdout of the child
 };
 [[nodiscard]] Result<PipedChild> start_piped(
     const std::vector<std::string>& argv, const std::vector<std::string>& environment);

@@ -26,8 +26,8 @@ bool create_once(const std::filesystem::path& path) {
   return file >= 0;
 }
 
-/// By the interpreter that the attempt's command line names, else python3; empty: versions of
-/// its trainer are not told apart.
+/// Command that prints the trainer's version: the interpreter of the attempt's command line, else
+/// python3. Empty: versions of this trainer are not told apart.
 std::vector<std::string> trainer_probe_command(const AttemptSpec& spec) {
   if (!spec.trainer || spec.argv.empty()) return {};
   const Trainer* trainer = find_trainer(spec.trainer->log);
@@ -50,7 +50,7 @@ void TrainerProbe::start(
 bool TrainerProbe::runs() const {
   if (pid_ == 0) return false;
   siginfo_t info{};
-  // Who was waited for is no child any more.
+  // A child that was already waited for counts as ended.
   return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
       info.si_pid == 0;
 }
@@ -199,7 +199,8 @@ void TrainerLogs::write_error(const WrittenRecord& record, const Clock& clock) {
   error_->message = record.texts.at("message");
 }
 
-/// Its speed is a bound for others, and has to be that of the layout.
+/// Ends the reading of an attempt that was cut short. Its speed is a bound for others, so the log
+/// must still prove the layout.
 void TrainerLogs::finish_cut(const Clock& clock, CutBy by) {
   if (finished_) return;
   (void)read_lines(clock, true);

@@ -30,7 +30,7 @@ class TrainerProbe {
   /// `like`: the first rank's process, whose environment and folder it gets. If it does not
   /// start there is no version.
   void start(const AttemptSpec& spec, RankProcess like, const std::filesystem::path& output);
-  /// It has been started and has not ended.
+  /// True from its start to its end.
   [[nodiscard]] bool runs() const;
   /// The ranks are gone: true while it has to be waited for. Ends it after its limit.
   [[nodiscard]] bool is_awaited(double now_s);
@@ -48,9 +48,9 @@ class TrainerLogs {
   [[nodiscard]] static Result<TrainerLogs> make(
       const AttemptSpec& spec, AttemptPaths paths, int nodes, int index);
 
-  /// What this rank prints is read too.
+  /// Reads the output of this rank, too.
   void follow(int rank) { logs_.emplace_back(paths_.rank_log(rank), "\r\n"); }
-  /// What a program that tells the trainer's version prints.
+  /// Output file of the program that tells the trainer's version.
   [[nodiscard]] std::filesystem::path probe_output() const { return paths_.dir / "records.probe"; }
   /// The node of rank 0 says that it has begun: a trainer is silent until its first train step.
   void begin(const Clock& clock);
@@ -58,13 +58,13 @@ class TrainerLogs {
   /// comes after the last train step that was asked for, the result is written. `probing`: the
   /// program that tells the version has not ended; the result waits for it a while.
   void look(const Clock& clock, bool all, bool probing = false);
-  /// Everything has been printed. `failed`: then without train steps there is nothing to say.
+  /// Judges the complete output. `failed`: an output without train steps then writes no record.
   void finish(const Clock& clock, bool failed);
-  /// The same of an attempt that was cut short: error() is what its log contradicts. Where
-  /// another node has measured it, what was printed here may refuse that.
+  /// Judges the output of an attempt that was cut short: error() is what the log contradicts. If
+  /// another node measured it, this output may refuse that result.
   void finish_cut(const Clock& clock, CutBy by);
-  /// What the ranks of other nodes have printed belongs to the result, and their node agents
-  /// have not told it yet. They get a few seconds.
+  /// True for a few seconds while facts are missing that the ranks of other nodes have printed:
+  /// they belong to the result.
   [[nodiscard]] bool waits_for_facts(const Clock& clock);
 
   /// True where another node agent writes the records.
@@ -75,7 +75,7 @@ class TrainerLogs {
   [[nodiscard]] const std::optional<Record>& error() const { return error_; }
   /// Why the log of this version is not read; empty: it is.
   [[nodiscard]] const std::string& refused() const { return refused_; }
-  /// What ranks print could not be read or a record not written; empty: nothing went wrong.
+  /// Fault in reading the output or in writing a record; empty: none.
   [[nodiscard]] const std::string& fault() const { return fault_; }
 
  private:
@@ -117,7 +117,7 @@ class TrainerLogs {
   enum class Owner : std::uint8_t { unknown, here, elsewhere };
   Owner owner_ = Owner::unknown;
   double looked_at_s_ = 0;
-  double longest_look_s_ = 0;  ///< between two looks while train steps were seen
+  double longest_look_s_ = 0;  ///< longest time between two looks while train steps were seen
   bool finished_ = false;
   bool has_result_ = false;
   std::optional<Record> error_;

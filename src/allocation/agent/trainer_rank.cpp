@@ -77,7 +77,7 @@ void complete_trainer(RankProcess& process, const AttemptSpec& spec, const RankP
   const int node_rank = place.rank / spec.ranks_per_node;
   const int nodes = (spec.world + spec.ranks_per_node - 1) / spec.ranks_per_node;
   set_meeting_place(process.environment, meet);
-  // Its log is followed while it runs: Python keeps what it prints into a file for a while.
+  // Unbuffer the log, which is followed while it runs: Python holds back output into a file.
   if (!value_in(process.environment, unbuffered))
     process.environment.push_back(fmt::format("{}=1", unbuffered));
   if (spec.trainer->per_node) describe_node(process.environment, node_rank, nodes);

@@ -20,7 +20,7 @@ inline constexpr const char* meet_variable = "SHARDSWEEP_MEET";
 /// Processes that a node starts for `ranks` of its ranks.
 [[nodiscard]] int processes_of(const AttemptSpec& spec, int ranks);
 
-/// What tells its trainer that a rank is alone in a world that is pretended; mostly nothing.
+/// Variables that tell a trainer that its rank is alone in a pretended world; mostly none.
 [[nodiscard]] std::map<std::string, std::string> fake_variables(const AttemptSpec& spec);
 
 /// MASTER_ADDR and MASTER_PORT; `meet`: host:port of rank 0.

@@ -25,7 +25,7 @@ struct Marker {
 
 struct MarkedSeen {
   std::string marker;
-  bool in_step = false;  ///< below a slurmstepd that lives
+  bool in_step = false;  ///< true if a living slurmstepd is an ancestor
 };
 
 /// Positions in `seen`. `token`, `node` and `running` (0: none) are the caller's own; other

@@ -34,7 +34,7 @@ void Assignments::assign(const Assign& assign, AssignmentNews& news) {
 }
 
 void Assignments::revoke(AttemptId attempt, AssignmentNews& news) {
-  // One that was never assigned here is not going to be started either.
+  // An attempt that was never assigned here will not be started either.
   const bool fresh = seen_.insert(attempt).second;
   if (take(attempt) || fresh) news.revoked.push_back(attempt);
 }

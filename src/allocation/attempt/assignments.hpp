@@ -16,10 +16,10 @@
 
 namespace shardsweep {
 
-/// What a line from the daemon leads to. An attempt that never started ends at once.
+/// Effects of a line from the daemon. An attempt that never started ends at once.
 struct AssignmentNews {
   std::vector<AttemptId> revoked;
-  std::vector<std::pair<Assign, std::string>> cancelled;  ///< with why
+  std::vector<std::pair<Assign, std::string>> cancelled;  ///< attempts, each with the reason
   std::optional<Cancel> end_running;
 };
 
@@ -60,7 +60,8 @@ class Assignments {
   std::deque<Assign> queue_;
   std::set<AttemptId> seen_;                   ///< assigned, or revoked before that
   std::map<AttemptId, std::string> unwanted_;  ///< cancelled before they were assigned
-  std::map<std::string, OutOfMemory> oom_;     ///< by lane: the smallest micro-batch
+  std::map<std::string, OutOfMemory> oom_;     ///< smallest micro-batch that ran out of memory in
+                                               ///< each lane
 };
 
 }  // namespace shardsweep

@@ -48,7 +48,7 @@ void AttemptMachine::round() {
     case Stage::running:
       return step_running();
     case Stage::looking:
-      // Who has to leave has no time for gdb.
+      // Preempted: no time for stack traces.
       if (life_.findings().was_told() || ranks_->has_looked()) begin_ending();
       return;
     case Stage::ending:
@@ -93,7 +93,7 @@ void AttemptMachine::look_at_programs() {
       ranks_->look_at_programs(life_.watch().step() > 0 || life_.stage() == Stage::reaping));
 }
 
-/// What was found of the attempt as such ends it at once.
+/// Evidence against the whole attempt ends it at once.
 void AttemptMachine::hold_against_it(std::optional<Evidence> evidence) {
   if (!evidence) return;
   life_.findings().add(*std::move(evidence));
@@ -109,13 +109,13 @@ void AttemptMachine::look_at_pace() {
 
 void AttemptMachine::look_at_ranks() {
   for (const RankExit& exit : ranks_->exits()) {
-    read_records(true);  // what it said before it went comes first
+    read_records(true);  // records written before the exit come first
     take_exit(exit);
     ranks_->rank_is_noted();
   }
 }
 
-/// Its end is srun's to bring about, and mostly comes at once.
+/// Watches a Slurm step: srun ends it itself, mostly at once.
 void AttemptMachine::look_at_step() {
   if (!is_step_ || !life_.runs() || life_.is_failing()) return;
   const Moment now = ranks_->now();
@@ -145,7 +145,7 @@ void AttemptMachine::step_running() {
   if (order != Order::judge) return obey(order);
   const auto verdict = life_.overdue(ranks_->now().s);
   if (!verdict) return;
-  // Nobody else has to be asked about a step that has not started.
+  // A step that has not started needs no answer from other nodes.
   if (ranks_->waits_for_step() || verdict->outcome == Outcome::timeout)
     end(verdict->outcome, verdict->cause);
 }
@@ -198,7 +198,7 @@ void AttemptMachine::reap() {
     ranks_->name_stuck();
   }
   ranks_->is_reaped();
-  // They get their time here too: what they know decides whether this is a measurement.
+  // Wait here too for facts from other nodes: they decide whether this attempt is a measurement.
   if (life_.findings().empty() && ranks_->waits_for_facts()) return;
   finish();
   INVARIANT(clean || stuck(), "an attempt is over when no child of it is left", id());
@@ -213,7 +213,7 @@ void AttemptMachine::finish() {
   ranks_->look_for_others(beside_);
   look_at_programs();
   if (auto changed = ranks_->finish_environment()) findings.refuse(*std::move(changed));
-  // That the log of an attempt that was cut short ends early is no fault.
+  // The log of an attempt that was cut short may end early without a fault.
   const auto trainer = ranks_->finish_trainer(life_.cut_by(), !findings.empty());
   if (trainer.has_result) findings.see_result();
   if (trainer.error) take_record(trainer.error->first, trainer.error->second);

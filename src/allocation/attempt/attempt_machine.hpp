@@ -64,13 +64,13 @@ class RanksOutside {
   [[nodiscard]] virtual bool recorders_have_moved() = 0;
   [[nodiscard]] virtual bool all_recorders_are_there() const = 0;
   [[nodiscard]] virtual bool any_recorder_is_there() const = 0;
-  /// What the first rank found in its environment. `is_training`: for the last time.
+  /// Evidence from the environment of the first rank. `is_training`: this is the last look.
   [[nodiscard]] virtual std::optional<Evidence> look_at_environment(bool is_training) = 0;
   [[nodiscard]] virtual std::optional<Evidence> look_at_programs(bool were_read) = 0;
   virtual void look_at_pace(PaceOfNode& looks) = 0;
-  /// Those that have exited since the last question.
+  /// Exits since the last call.
   [[nodiscard]] virtual std::vector<RankExit> exits() = 0;
-  /// Of an exit that is none with 0. `told`: the node agent was told to stop.
+  /// Evidence of an exit with a code other than 0. `told`: the node agent was told to stop.
   [[nodiscard]] virtual std::optional<Evidence> failure_of(const RankExit& exit, bool told) = 0;
   virtual void rank_is_noted() {}
   virtual void reap_orphans() = 0;
@@ -82,7 +82,7 @@ class RanksOutside {
   [[nodiscard]] virtual std::string refused_version() const = 0;
   /// The ranks are tasks of a Slurm step, and none has begun.
   [[nodiscard]] virtual bool waits_for_step() const = 0;
-  /// Of a task that has failed, while the step runs on. `told`: as in failure_of().
+  /// Evidence of a failed task while the step runs on. `told`: as in failure_of().
   [[nodiscard]] virtual std::optional<Evidence> failure_in_step(bool told) = 0;
   [[nodiscard]] virtual Evidence no_start_evidence(const std::string& why) const = 0;
 
@@ -94,7 +94,7 @@ class RanksOutside {
   virtual void kill() = 0;
   /// The ranks are gone: do processes below us live on?
   [[nodiscard]] virtual bool anybody_is_left() = 0;
-  /// Their command lines.
+  /// Command lines of processes that outlived their ranks.
   [[nodiscard]] virtual std::vector<std::string> leftovers() = 0;
   /// One round of SIGKILL and waiting: true when no child is left.
   [[nodiscard]] virtual bool reap_once() = 0;
@@ -110,8 +110,8 @@ class RanksOutside {
   [[nodiscard]] virtual std::optional<Evidence> finish_environment() = 0;
   struct TrainerEnd {
     bool has_result = false;
-    std::optional<RankRecord> error{};  ///< that is read back on no other node
-    bool refuses = false;               ///< its log is no measurement
+    std::optional<RankRecord> error{};  ///< error record that no other node reads
+    bool refuses = false;               ///< the log is no measurement
   };
   /// `failed`: without train steps there is nothing to say.
   [[nodiscard]] virtual TrainerEnd finish_trainer(std::optional<CutBy> cut, bool failed) = 0;
@@ -124,7 +124,7 @@ class RanksOutside {
   virtual void collect_snapshots() = 0;
   /// The result would be seen on this node.
   [[nodiscard]] virtual bool result_is_due() const = 0;
-  /// Of a failure that belongs to a node, says to which.
+  /// Names the node to which the failure `first` belongs, if it belongs to one.
   virtual void name_node(Ending& ending, const Evidence& first) const = 0;
 };
 
@@ -134,13 +134,13 @@ class AttemptMachine {
   AttemptMachine(
       AttemptSpec spec, bool has_rank_zero, bool is_step, std::unique_ptr<RanksOutside> ranks);
 
-  /// What can't be started is evidence like any other failure.
+  /// Starts the ranks. A failed start is evidence like any other failure.
   void launch();
   /// One look at children, records and limits.
   void round();
   /// A hung or slow attempt is looked at before it is ended.
   void end(Outcome outcome, const std::string& why);
-  /// While what is seen here stands still for too long. The other nodes have to be asked.
+  /// Set while ranks here stand still for too long. The other nodes have to be asked.
   [[nodiscard]] std::optional<Suspect> suspicion() const;
   /// The node of rank 0 has measured it, and ended it as hopeless.
   void set_cut_elsewhere() { life_.set_cut_elsewhere(); }
@@ -193,7 +193,7 @@ class AttemptMachine {
   bool is_step_;
   std::unique_ptr<RanksOutside> ranks_;
   AttemptLife life_;
-  PaceLooks pace_;  ///< of the GPUs here, while train steps are timed
+  PaceLooks pace_;  ///< looks at the GPUs here while train steps are timed
   bool launched_ = false;
   bool cut_result_is_ours_ = false;  ///< the result of an attempt that was cut short
   Beside beside_;

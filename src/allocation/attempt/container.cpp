@@ -61,7 +61,7 @@ Words named_variables(const ContainerSpec& container, const RankStart& rank, con
   return words;
 }
 
-/// Nothing comes after this: not the image's own variables, not a hook of the site.
+/// Adds the command last, so that neither the image's variables nor a hook of the site override it.
 void add_command(Words& argv, const Words& named, const Words& command) {
   argv.emplace_back("env");
   std::copy_if(named.begin(), named.end(), std::back_inserter(argv),
@@ -108,7 +108,7 @@ std::string own_name(const ContainerSpec& container, const ContainerPlace& place
   return fmt::format("shardsweep-{}-{}", place.token, short_name(container.image));
 }
 
-/// Of what is there once it is made. pyxis keeps its containers under names of this form.
+/// Name of the container once it is made. pyxis keeps its containers under names of this form.
 std::string name_on_node(const ContainerSpec& container, const ContainerPlace& place) {
   const std::string own = own_name(container, place);
   if (container.runtime == ContainerRuntime::pyxis)
@@ -116,7 +116,8 @@ std::string name_on_node(const ContainerSpec& container, const ContainerPlace& p
   return is_squashed(container.image) ? own : container.image;
 }
 
-/// It has no option for the folder. The shell is there: enroot itself needs it in the image.
+/// Changes the folder by a shell, because enroot has no option for it. enroot itself needs that
+/// shell in the image.
 Words in_directory(const std::string& directory, const Words& command) {
   if (directory.empty()) return command;
   Words words{"sh", "-c", "cd -- \"$0\" && exec \"$@\"", directory};
@@ -124,8 +125,8 @@ Words in_directory(const std::string& directory, const Words& command) {
   return words;
 }
 
-// Without --pid: the first process of a namespace of its own gets no SIGTERM that it has no
-// handler for. What it leaves behind comes to the node agent all the same.
+// Starts without --pid: the first process of its own namespace gets no SIGTERM unless it handles
+// it. What it leaves behind comes to the node agent all the same.
 RankStart by_enroot(
     const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
@@ -133,7 +134,7 @@ RankStart by_enroot(
   add_options(start.argv, container);
   add_pairs(start.argv, "-e", named);
   add_pairs(start.argv, "-e", place.secrets);
-  // Its hook mounts no device without this.
+  // The hook of enroot mounts no device without this variable.
   const auto asks = [](const std::string& entry) {
     return entry.starts_with("NVIDIA_VISIBLE_DEVICES=");
   };
@@ -174,7 +175,7 @@ RankStart by_apptainer(
 RankStart by_podman_hpc(
     const ContainerSpec& container, const RankStart& rank, const ContainerPlace& place) {
   const Words named = named_variables(container, rank, place.secrets);
-  // Its own network and shared memory would part the ranks from each other.
+  // A separate network or shared memory would part the ranks from each other.
   RankStart start{
       {"podman-hpc", "run", "--rm", "--network=host", "--ipc=host"}, rank.environment, ""};
   if (place.has_gpus) start.argv.emplace_back("--gpu");
@@ -186,7 +187,7 @@ RankStart by_podman_hpc(
   add_pairs(start.argv, "-e", place.secrets);
   add_pairs(start.argv, "-v", mount_texts(container, ":ro"));
   if (!rank.directory.empty()) add_pairs(start.argv, "-w", {rank.directory});
-  // What the image starts by itself would stand in front of the rank.
+  // The image's entry point would start before the rank.
   start.argv.emplace_back("--entrypoint=");
   start.argv.push_back(container.image);
   add_command(start.argv, named, rank.argv);

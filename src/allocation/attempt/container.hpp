@@ -22,16 +22,16 @@ struct RankStart {
   std::string directory;
 };
 
-/// What a node knows.
+/// Facts of the node and the allocation that a container's command needs.
 struct ContainerPlace {
-  std::string token;  ///< of the allocation
+  std::string token;  ///< token of the allocation
   std::string job;    ///< Slurm's number of it; empty outside of Slurm
   std::string node;   ///< Slurm's name of this one
   bool has_gpus = false;
   /// Variables of the rank that no command line may show: everybody on the node can read it.
   /// They are named there at most, and have their values in the environment.
   std::vector<std::string> secrets{};
-  std::string name{};   ///< of the rank's container, if its runtime records containers
+  std::string name{};   ///< name of the rank's container, if its runtime records containers
   std::string owner{};  ///< the same: a label, by which what is left of them is found
 };
 
@@ -58,7 +58,7 @@ struct ContainerOwner {
   std::string host;
   std::string pid_namespace;
   std::int32_t pid = 0;
-  std::int64_t start = 0;  ///< as /proc has it: a number is given again
+  std::int64_t start = 0;  ///< start time in /proc, because process numbers are reused
   [[nodiscard]] std::string text() const;
 };
 /// Owners in the list who are gone, each once. Those of other hosts and process namespaces can't
@@ -70,16 +70,18 @@ struct ContainerOwner {
 [[nodiscard]] std::vector<std::string> digest_command(const ContainerSpec& container);
 /// The digest at the end of NAME@sha256:DIGEST; empty: there is none.
 [[nodiscard]] std::string digest_in_name(std::string_view image);
-/// What tells an image apart by the beginning of its file: "sif:…" of apptainer, "sqsh:…" of a
-/// squashfs as enroot has it; empty: it is neither.
+/// Identifies an image by the first bytes of its file: "sif:…" for apptainer, "sqsh:…" for a
+/// squashfs as enroot has it; empty: neither.
 [[nodiscard]] std::string digest_in_file(std::string_view beginning);
 inline constexpr std::size_t image_header_bytes = 96;
 
-/// By these ranks find each other. They are the attempt's, whatever image and site say.
+/// True for variables by which ranks find each other. The attempt sets them, whatever image and
+/// site say.
 [[nodiscard]] bool is_of_the_world(std::string_view name);
-/// Of the libraries that ranks are made of: named for a container, and kept with an attempt.
+/// True for variables of libraries that ranks use: passed into containers, and kept with an
+/// attempt.
 [[nodiscard]] bool is_of_the_libraries(std::string_view name);
-/// Of Slurm, PMI and MPI: they describe a task of a step, which a rank is not.
+/// True for variables of Slurm, PMI and MPI. They describe a task of a step, which a rank is not.
 [[nodiscard]] bool is_of_a_task(std::string_view name);
 
 }  // namespace shardsweep

@@ -52,7 +52,7 @@ CutShort::CutShort(const AttemptSpec& spec)
 bool CutShort::see(const Record& record) {
   if (above_ms_ <= 0 || tokens_per_step_ <= 0 || record.type != RecordType::train_step)
     return false;
-  // Whoever does not say which steps are timed is believed to record all of them.
+  // Records without `timed` come from a runner that records all steps.
   const bool timed = record.timed.value_or(seen_ >= warmup_);
   ++seen_;
   if (!(record.step_ms > 0)) return false;

@@ -14,15 +14,15 @@
 
 namespace shardsweep {
 
-/// Whether timed train steps are too slow by more than their noise explains: at least two, and
-/// the fastest is above the bound even if it were as much faster as the median is slower.
+/// True if timed train steps are slower than their noise explains: at least two, and the fastest is
+/// above the bound even if it were as much faster as the median is slower.
 [[nodiscard]] bool is_hopeless(std::span<const double> step_ms, double above_ms);
 
-/// The same of steps that warm up, where each takes 10 s or more: they are too slow by twice
-/// the bound. What a first step costs once is little beside that, and so is a hiccup.
+/// Judges steps of the warm-up that take 10 s or more each: hopeless if they exceed twice the
+/// bound. What a first step costs once is little beside that, and so is a hiccup.
 [[nodiscard]] bool is_hopeless_warming_up(std::span<const double> step_ms, double above_ms);
 
-/// Who has found an attempt hopeless.
+/// The node that found an attempt hopeless.
 enum class CutBy : std::uint8_t { this_node, another };
 
 /// Watches the train steps of one attempt.

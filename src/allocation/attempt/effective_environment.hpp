@@ -16,7 +16,7 @@ namespace shardsweep {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
 
-/// Of /proc/PID/environ: entries end with a zero byte.
+/// Parses /proc/PID/environ: entries end with a zero byte.
 [[nodiscard]] Variables variables_in(std::string_view environ);
 [[nodiscard]] Variables variables_of(const std::vector<std::string>& entries);
 
@@ -24,14 +24,14 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 /// alone: there may be secrets in it. It needs `sh` and `env`.
 [[nodiscard]] std::vector<std::string> telling_environment(
     const std::vector<std::string>& command, const std::string& file);
-/// The same of a process of ours, which knows its environment.
+/// Environment of one of our own processes, in the form that telling_environment() writes.
 [[nodiscard]] std::string told_text(const std::vector<std::string>& entries);
-/// What has been written; empty: not all of it yet.
+/// Parses the written environment; empty while it is incomplete.
 [[nodiscard]] Variables told_environment(std::string_view text);
 
-/// What must arrive in a container as it was given: what ranks find each other by, and the
-/// variables of the sweep file and its container. `given`: the rank's environment. A launcher
-/// numbers its ranks by itself.
+/// Variables that must arrive in a container unchanged: those by which ranks find each other, and
+/// those of the sweep file and its container. `given`: the rank's environment. A launcher numbers
+/// its ranks by itself.
 [[nodiscard]] Variables wanted_inside(const AttemptSpec& spec, const Variables& given);
 
 struct Overridden {
@@ -46,9 +46,9 @@ struct Overridden {
 [[nodiscard]] std::string describe(const std::vector<Overridden>& changes, const std::string& image,
     const std::vector<std::string>& secrets = {});
 
-/// For the database: values of secrets are hidden (text/secrets.hpp), long values and long
-/// lists are cut. On a host without a container the rest of a user's environment is nobody's
-/// matter: then `wanted`, and what libraries read.
+/// Prepares variables for the database: values of secrets are hidden (text/secrets.hpp), long
+/// values and long lists are cut. On a host without a container the rest of a user's environment is
+/// nobody's matter: then `wanted`, and what libraries read.
 enum class Keeping : std::uint8_t { all, of_the_rank };
 [[nodiscard]] Variables for_keeping(const Variables& variables, const Variables& wanted,
     Keeping keeping, const std::vector<std::string>& secrets = {});

@@ -12,7 +12,7 @@
 namespace shardsweep {
 namespace {
 
-/// What the nodes hold against it, in `settled` what else they say and need not be a cause.
+/// Collects evidence from the nodes; `settled` takes what else they report beside causes.
 std::vector<Evidence> evidence_of_nodes(
     const EndedAttempt& attempt, Settled& settled, std::string& notes) {
   Ending& said = settled.ending;
@@ -25,7 +25,7 @@ std::vector<Evidence> evidence_of_nodes(
     // srun and its step were signalled together with the lead.
     const bool same_signal = attempt.own && attempt.own->ending.outcome == Outcome::preempted &&
         ended.ending.signal == SIGTERM;
-    // What ranks elsewhere suffered when rank 0 was ended is our doing.
+    // Failures of other ranks follow from our own end of rank 0.
     const bool follows = cut_short && ended.ending.outcome != Outcome::node_failure;
     if (same_signal || (follows && ended.ending.outcome != Outcome::completed)) continue;
     if (ended.ending.outcome != Outcome::completed) {

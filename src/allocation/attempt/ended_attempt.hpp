@@ -17,15 +17,17 @@
 
 namespace shardsweep {
 
-/// What lead and nodes know of it.
+/// Reports of lead and nodes on one attempt.
 struct EndedAttempt {
   Assign assign;
   AttemptSpec spec;
-  std::optional<Evidence> own;             ///< what the lead itself holds against it
-  std::map<std::string, NodeEnded> nodes;  ///< by name; those that told
+  std::optional<Evidence> own;             ///< evidence of the lead itself
+  std::map<std::string, NodeEnded> nodes;  ///< reports by node name; nodes that did not report are
+                                           ///< missing
   std::map<std::int32_t, std::string> names;
-  bool is_step = false;     ///< its ranks are a step's: the one agent does not know their nodes
-  bool time_is_up = false;  ///< of the job
+  bool is_step = false;     ///< the ranks are a Slurm step's: its one agent does not know their
+                            ///< nodes
+  bool time_is_up = false;  ///< the job's time is over
 };
 
 struct Settled {
@@ -34,10 +36,10 @@ struct Settled {
   bool node_failed = false;
   bool told_to_stop = false;
   bool packed = false;
-  Pace pace{};  ///< of its GPUs, where the node agents have looked
+  Pace pace{};  ///< pace of its GPUs, if node agents looked
 };
 
-/// None: there are no recorders, or they could not be read.
+/// Reads the flight recorders; empty: there are none, or reading failed.
 using ReadRecorders = std::function<std::optional<RecorderReading>()>;
 
 /// All but `packed`. `measured`: a result record with its nonce is durable. The recorders are

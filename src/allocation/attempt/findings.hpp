@@ -21,14 +21,14 @@ namespace shardsweep {
 
 /// One reading of both clocks.
 struct Moment {
-  double s = 0;      ///< of the monotonic clock: for limits
-  Timestamp at = 0;  ///< of the wall clock: what is written down
+  double s = 0;      ///< monotonic clock, for limits
+  Timestamp at = 0;  ///< wall clock, for what is stored
 };
 
 class Findings {
  public:
   void add(Evidence evidence) { evidence_.push_back(std::move(evidence)); }
-  /// The same, of a rank that has failed or is about to.
+  /// Adds evidence of a rank that has failed or is about to.
   void add_failure(Evidence evidence, double now_s);
   /// A rank has exited 0: the first one is remembered.
   void see_early_exit(int rank, Timestamp at);
@@ -58,7 +58,7 @@ class Findings {
   [[nodiscard]] bool was_told_just_now(double now_s) const;
   /// A rank has died of a SIGTERM, and it is not known yet whether we get one too.
   [[nodiscard]] bool may_be_told_next(double now_s) const;
-  /// None while no rank has failed.
+  /// Empty while no rank has failed.
   [[nodiscard]] std::optional<double> failed_at_s() const { return failed_at_s_; }
 
   /// The first cause. `result_due`: the result would be seen on this node.
@@ -74,13 +74,13 @@ class Findings {
   std::optional<double> terminated_at_s_;
 };
 
-/// What is said of an attempt's end beside its first cause.
+/// Facts about an attempt's end beside its first cause.
 struct Beside {
-  Ending facts{};              ///< its fields with Flag::beside
+  Ending facts{};              ///< fields with Flag::beside
   std::string leftovers{};     ///< the first command lines of what outlived its ranks
   std::int64_t garbage = 0;    ///< lines of the records that are none
   bool one_host_only = false;  ///< the ranks were on several, and leaks were looked for on one
-  std::string nccl{};          ///< its first complaint
+  std::string nccl{};          ///< first complaint of NCCL
   bool stuck = false;          ///< a process could not be ended: the node is out
 
   void add_leftover(const std::string& cmdline);

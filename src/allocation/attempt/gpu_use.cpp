@@ -45,7 +45,7 @@ GpuFindings GpuBaseline::judge(const std::vector<GpuUse>& seen, std::int64_t sla
     unexplained = std::max<std::int64_t>(unexplained, 0);
     const auto known = least_bytes_.try_emplace(use.gpu, std::min(unexplained, slack_bytes)).first;
     known->second = std::min(known->second, unexplained);
-    // Who does not tell how much may hold all of it.
+    // A process that does not tell its memory may hold all of it.
     if (!all_told || unexplained <= known->second + slack_bytes) continue;
     add(findings.held,
         fmt::format("{} MiB of GPU {} are in use, after {} MiB before{}", unexplained / mebibyte,

@@ -17,7 +17,7 @@ namespace shardsweep {
 
 struct GpuHolder {
   std::int64_t pid = 0;
-  std::optional<std::int64_t> bytes{};  ///< none: not told
+  std::optional<std::int64_t> bytes{};  ///< empty: not told
   std::string cmdline{};                ///< empty: no such process is seen here
   friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
 };
@@ -30,7 +30,7 @@ struct GpuUse {
 /// One line each; empty: nothing.
 struct GpuFindings {
   std::string held;    ///< memory that does not come back
-  std::string others;  ///< who else computes there
+  std::string others;  ///< foreign processes that compute there
 };
 
 class GpuBaseline {
@@ -43,7 +43,7 @@ class GpuBaseline {
   [[nodiscard]] GpuFindings judge(const std::vector<GpuUse>& seen, std::int64_t slack_bytes);
 
  private:
-  std::map<int, std::int64_t> least_bytes_;  ///< by GPU
+  std::map<int, std::int64_t> least_bytes_;  ///< smallest unexplained memory of each GPU
 };
 
 /// Names of models that differ in nothing but case: drivers have changed that.

@@ -12,10 +12,10 @@
 
 namespace shardsweep {
 
-/// Of a guard whose node agent a signal has ended. Not 128 + signal: srun says 137 only if the
-/// guard was killed too, as `scancel` does it to the whole step.
+/// Exit code of a guard whose node agent was ended by a signal. Not 128 + signal: srun says 137
+/// only if the guard was killed too, as `scancel` does it to the whole step.
 inline constexpr int exit_agent_killed = 72;
-/// Of a guard that could not end everything, or could not start its node agent.
+/// Exit code of a guard that could not end everything, or could not start its node agent.
 inline constexpr int exit_guard_failed = 1;
 
 /// The guard's own word: an agent that is killed names no cause, and its node would be one of
@@ -38,7 +38,7 @@ class GuardMachine {
   /// await_own_kill was done, and this guard lives.
   void has_outlived_its_agent() { order_ = Order::leave; }
 
-  /// Which has ended the agent; 0: none.
+  /// Signal that ended the agent; 0: none.
   [[nodiscard]] int signal() const { return signal_; }
   [[nodiscard]] int exit_code() const;
 

@@ -30,7 +30,7 @@ class HangQuestion {
   std::map<std::string, double> still_s_;
 };
 
-/// What the flight recorders of all ranks say together (`shardbench-cpu --read-recorder`).
+/// Joint reading of the flight recorders of all ranks (`shardbench-cpu --read-recorder`).
 struct RecorderReading {
   struct Wait {
     std::string group;

@@ -22,9 +22,9 @@
 namespace shardsweep {
 namespace {
 
-// Beyond the grace of a running attempt: node agents that have been told to leave.
+// Wait for node agents to leave, beyond the grace of a running attempt.
 constexpr double quit_limit_s = 10;
-// By how much the controller's clock may be ahead of ours.
+// Tolerance for a controller's clock that is ahead of ours.
 constexpr double end_tolerance_s = 5;
 // The daemon's file is worth waiting for when everything else is over.
 constexpr double last_words_s = 60;
@@ -93,7 +93,7 @@ void LeadMachine::keep_time() {
     outside_.log(fmt::format("stood still for {:.1f} s", gap_s));
     busy_s_ += gap_s;
     nodes_.stretch(gap_s);
-    // They may have heard us for the last time two beats before.
+    // Node agents may have heard us for the last time two beats earlier.
     if (gap_s + 2 * spec_.limits.beat_s >= spec_.limits.agent_lease_s)
       nodes_.leave_alone(now_s + spec_.limits.agent_lease_s);
     if (checking_) checking_->since_s += gap_s;
@@ -175,14 +175,14 @@ void LeadMachine::take(const std::string& node, const NodeBeat& beat) {
   if (nodes_.agents() > 1) outside_.tell(TimedSteps{beat.attempt});
 }
 
-/// That a node was heard is all that this says.
+/// Only a sign of life.
 void LeadMachine::take(const std::string&, const NodeLaunched&) {}
 
 void LeadMachine::take(const std::string&, const Suspect& suspicion) {
   if (running_ && running_->see(suspicion, now_s_)) outside_.tell(AskProgress{suspicion.attempt});
 }
 
-/// Between suspicion and verdict lie two lines each way: milliseconds.
+/// Answers arrive within milliseconds: suspicion and verdict are two lines each way.
 void LeadMachine::take(const std::string& node, const NoProgress& still) {
   if (!running_) return;
   running_->see(node, still);
@@ -195,7 +195,7 @@ void LeadMachine::take(const std::string& node, const NoProgress& still) {
 void LeadMachine::take(const std::string& node, const NodeFinding& found) {
   const bool killed = found.kind == EvidenceKind::killed;
   if (killed || found.kind == EvidenceKind::leaving) nodes_.leave(node, found.detail, killed);
-  // Whether all of the step was killed, so that its node is not to blame, shows at its end.
+  // A kill of the whole step, which does not blame the node, shows only at the step's end.
   say(FoundOnNode{node, killed ? EvidenceKind::leaving : found.kind, found.detail}, true);
 }
 
@@ -207,14 +207,14 @@ void LeadMachine::take(const std::string& node, const NodeEnded& ended) {
   running_->see(node, ended, now_s_);
 }
 
-/// Before anything has run there: a number of another GPU's would pass for this one's.
+/// Compares GPUs before anything runs: figures of another GPU model would pass for this one's.
 void LeadMachine::check_gpu(const NodeReady& ready) {
   if (spec_.gpu.empty() || ready.gpu.empty() || same_gpu(spec_.gpu, ready.gpu)) return;
   leave(fmt::format(
       "node {} has '{}', but the sweep's cluster has '{}'", ready.node, ready.gpu, spec_.gpu));
 }
 
-/// For the ranks of steps: their one node agent has srun place them.
+/// Orders the ranks of steps, whose one node agent has srun place them.
 void LeadMachine::place_job_nodes() {
   if (!nodes_.is_complete()) return;
   const auto switches = outside_.topology();
@@ -326,8 +326,8 @@ void LeadMachine::watch_nodes() {
   if (const auto others = running_->end_others(now_s_)) outside_.tell(*others);
 }
 
-/// What ran there is ended with our one child (guard or srun) before anybody reads or packs
-/// what it wrote.
+/// Gives up lost nodes. The end of our one child (guard or srun) has ended their ranks, before
+/// anybody reads or packs files.
 void LeadMachine::lose_nodes(const NodeLoss& loss) {
   for (const std::string& node : loss.absent)
     say(FoundOnNode{node, EvidenceKind::silent, "its node agent did not start"}, true);
@@ -339,7 +339,8 @@ void LeadMachine::lose_nodes(const NodeLoss& loss) {
   if (!loss.node.empty() && !loss.killed && !running_)
     say(FoundOnNode{loss.node, EvidenceKind::silent, loss.why}, true);
   if (running_) {
-    // It was lost when it fell silent: what ranks elsewhere noticed since follows from that.
+    // Date the loss back to the start of the silence: what other ranks noticed since follows from
+    // it.
     Evidence lost{outside_.now().at - to_microseconds(loss.silent_s),
         {loss.killed ? Outcome::reaped : Outcome::node_failure, loss.why, SaidBy::agent}};
     if (!loss.killed) lost.ending.node = loss.node;
@@ -349,7 +350,7 @@ void LeadMachine::lose_nodes(const NodeLoss& loss) {
   leave("node lost");
 }
 
-/// What can't end before the job does goes back at once: another allocation may take it while
+/// Gives back trials that can't end before the job does: another allocation may take them while
 /// this one is still busy.
 void LeadMachine::keep_wall_time() {
   if (leaving_) return;
@@ -424,7 +425,7 @@ void LeadMachine::finish_if_ended() {
     finish(*std::exchange(running_, std::nullopt));
 }
 
-/// Nothing starts until its files are packed.
+/// Settles an attempt. Nothing else starts until its files are packed.
 void LeadMachine::finish(const AttemptOnNodes& running) {
   INVARIANT(!settling_, "one attempt after the other is settled", running.id());
   outside_.stop_asking();
@@ -446,8 +447,8 @@ void LeadMachine::take_settled() {
   write_ended(settled);
   gate_.note_end(settled.ending, now_s_);
   if (const std::string why = gate_.start_fault(); !why.empty()) leave(why);
-  // Its agent leaves, can't start anything or can't end something: the next attempt would only
-  // find out the same.
+  // A failed node's agent leaves, can't start anything or can't end something: the next attempt
+  // would fail the same way.
   if (settled.node_failed) leave("node lost");
   // Slurm signals the ranks before us: nothing is started in between.
   if (settled.told_to_stop) leave("signal");
@@ -458,7 +459,7 @@ bool LeadMachine::time_is_up() const {
   return senses_.left_s && *senses_.left_s < end_tolerance_s;
 }
 
-/// Of many that are taken back at once each costs some syncs: the agents hear of us in between.
+/// Reports an attempt that never started. Each one costs some syncs, so beats are sent in between.
 void LeadMachine::end_unstarted(
     const Assign& assign, Outcome outcome, const std::string& cause, SaidBy source) {
   Settled settled{.assign = assign, .ending = {outcome, cause, source}};
@@ -496,7 +497,7 @@ void LeadMachine::leave(const std::string& why) {
 
 void LeadMachine::depart() {
   outside_.log("leaving: " + *leaving_);
-  // What the site runs after the last attempt: while the nodes still hear us.
+  // Run the site's check after the last attempt while the nodes still hear us.
   const bool check =
       spec_.check && !spec_.check->after.empty() && !nodes_lost_ && *leaving_ != "signal";
   if (!check) return quit();

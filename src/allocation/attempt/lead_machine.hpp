@@ -36,26 +36,26 @@
 
 namespace shardsweep {
 
-/// What was seen since the round before.
+/// Observations since the previous round.
 struct LeadSenses {
   std::vector<int> signals{};
-  std::vector<FromNode> heard{};  ///< of node agents, in order
+  std::vector<FromNode> heard{};  ///< messages of node agents, in order
   /// The one connection to all of them has ended, and all that came by it was heard.
   bool closed = false;
   std::optional<Settled> settled{};  ///< the answer to settle()
-  std::optional<double> left_s{};    ///< until the scheduler ends the job; none: not known
+  std::optional<double> left_s{};    ///< time until the scheduler ends the job; empty: not known
   /// An answer about the job's end is due any moment.
   bool end_is_due = false;
-  bool all_written = true;  ///< of what was said to the daemon
+  bool all_written = true;  ///< all lines for the daemon are written
 };
 
-/// What an attempt needs before it starts.
+/// An attempt that is ready to start.
 struct Prepared {
   AttemptSpec spec;
   std::string meet;  ///< host:port of a trainer's ranks; empty: not asked for
 };
 
-/// What a lead does, and what it asks at the moment when it needs to know.
+/// Effects of a lead, and its questions at the moment when it needs the answer.
 class LeadOutside {
  public:
   LeadOutside() = default;
@@ -67,15 +67,15 @@ class LeadOutside {
   virtual void log(const std::string& line) = 0;
   /// A line for the daemon. False if not everything could be written; it is kept.
   virtual bool say(FromLeadBody line, bool durable) = 0;
-  /// To all node agents.
+  /// Sends to all node agents.
   virtual void tell(const ToNodeBody& message) = 0;
   /// Leaves the pairs of a round of the network's check for its nodes. False: it can't.
   [[nodiscard]] virtual bool leave_pairs(int round, const std::vector<NodePair>& pairs) = 0;
-  /// What is new in the daemon's file.
+  /// New lines in the daemon's file.
   [[nodiscard]] virtual std::vector<ToLead> orders() = 0;
   /// Reads what an attempt needs; a fault if it can't be started.
   [[nodiscard]] virtual Result<Prepared> prepare(const Assign& assign) = 0;
-  /// Of an attempt that was never started. False if its files could not be packed.
+  /// Packs the files of an attempt that was never started. False if that failed.
   [[nodiscard]] virtual bool pack(const Assign& assign) = 0;
   /// Reads, judges and packs; LeadSenses::settled is the answer.
   virtual void settle(EndedAttempt attempt) = 0;
@@ -104,10 +104,10 @@ class LeadMachine {
   /// Once for all that was seen. Soon again if something happens, after a beat at the latest.
   void round(LeadSenses senses);
   [[nodiscard]] bool over() const { return stage_ == Stage::gone; }
-  /// When the next line to the nodes is due.
+  /// Time of the next line to the nodes.
   [[nodiscard]] double next_beat_s() const { return beat_s_ + spec_.limits.beat_s; }
 
-  // For whoever watches it.
+  // Observers and tests read these.
   [[nodiscard]] AttemptId running() const { return running_ ? running_->id() : 0; }
   /// An attempt runs, or its files are being packed.
   [[nodiscard]] bool is_busy() const { return running_ || settling_; }
@@ -125,7 +125,7 @@ class LeadMachine {
   void read_orders();
   void take(const ToLead& line);
   void read_nodes();
-  // What a node can say; `node`: who says it.
+  // Messages of a node; `node`: its name.
   void take(const std::string& node, const NodeReady& ready);
   void take(const std::string& node, const NodeBeat& beat);
   void take(const std::string& node, const NodeLaunched& launched);
@@ -167,11 +167,11 @@ class LeadMachine {
   std::string folder_;
   AllocationSpec spec_;
   LeadOutside& outside_;
-  LeadSenses senses_;  ///< of this round
+  LeadSenses senses_;  ///< observations of this round
   StartGate gate_;
   Assignments assignments_;
   std::set<AttemptId> started_;  ///< the two prove that each starts and ends once
-  std::set<AttemptId> ended_;    ///< those too that were never started
+  std::set<AttemptId> ended_;    ///< includes attempts that were never started
   NodeRoster nodes_;
   std::optional<AttemptOnNodes> running_;
   bool settling_ = false;
@@ -181,20 +181,20 @@ class LeadMachine {
     CheckTime time = CheckTime::before;
     double since_s = 0;
     std::map<std::string, NodeFacts> facts{};
-    std::optional<NetworkCheck> network{};  ///< its last part, between two nodes each
+    std::optional<NetworkCheck> network{};  ///< last part of the check, between two nodes each
   };
   std::optional<Checking> checking_;
-  bool end_was_seen_ = false;   ///< when the job ends
-  bool short_of_time_ = false;  ///< something was given back for want of it
+  bool end_was_seen_ = false;   ///< the end of the job is known
+  bool short_of_time_ = false;  ///< some trial was given back for want of time
   bool nodes_lost_ = false;
   Stage stage_ = Stage::working;
   double stage_limit_s_ = 0;  ///< when quitting, or the last words, are given up
-  double now_s_;              ///< of this round
+  double now_s_;              ///< time of this round
   bool nodes_checked_;        ///< or nobody has asked for it
-  double beat_s_;             ///< when the nodes were last told that we live
-  double file_beat_s_;        ///< the same of the daemon
+  double beat_s_;             ///< time of the last beat to the nodes
+  double file_beat_s_;        ///< time of the last beat to the daemon
   double orders_read_s_ = 0;
-  double busy_s_;  ///< when there was last something to do
+  double busy_s_;  ///< time at which there was last something to do
 };
 
 }  // namespace shardsweep

@@ -7,7 +7,7 @@
 namespace shardsweep {
 namespace {
 
-// Two are no experience yet: the first one of an allocation also warms caches.
+// Two attempts are too few: the first one of an allocation also warms caches.
 constexpr std::int32_t enough_attempts = 3;
 
 }  // namespace

@@ -42,7 +42,7 @@ void AttemptLife::see(int rank, const Record& record, Moment now) {
   if (record.type == RecordType::result && record.nonce == nonce_) findings_.see_result();
   if (rank == 0 && runs()) hopeless_ = cut_.see(record) || hopeless_;
   if (record.type != RecordType::error) return;
-  // After our own SIGTERM what ranks complain about is our doing.
+  // Complaints of ranks after our own SIGTERM follow from it.
   if (stage_ == Stage::ending && (is_cut_here() || record.t == 0)) return;
   findings_.add_failure(evidence_of_error(record, rank, now.at), now.s);
 }
@@ -81,7 +81,7 @@ AttemptLife::Order AttemptLife::next_of_running(const Around& around, Moment now
   } else if (failed_at_s) {
     if (now.s - *failed_at_s <= std::min(peer_grace_s, grace_s_)) return Order::wait;
   } else if (failing_) {
-    // Whoever stands still meanwhile waits for a peer that is gone.
+    // Ranks that stand still meanwhile wait for a peer that is gone.
     if (now.s - failing_since_s_ <= step_end_s) return Order::wait;
     findings_.add_failure(*failing_, now.s);
   } else if (hopeless_ && !findings_.measured()) {
@@ -116,7 +116,7 @@ bool AttemptLife::has_reaped(bool clean, double now_s) const {
 AttemptLife::Order AttemptLife::end(Outcome outcome, const std::string& why, Moment now) {
   const bool by_limit = outcome == Outcome::hung || outcome == Outcome::timeout;
   const bool by_peer = outcome == Outcome::crashed;
-  // Who leaves, or is not wanted any more, has no time for the rest of the evidence.
+  // An attempt that is preempted or cancelled has no time for the rest of the evidence.
   if (stage_ == Stage::looking && !by_limit && !by_peer) {
     begin_ending(now.s);
     return Order::terminate;
@@ -135,7 +135,7 @@ std::optional<Suspect> AttemptLife::suspicion(double now_s, const std::vector<in
   return Suspect{attempt_, watch_.limit_s(), findings_.with_early_exit(verdict->cause, living)};
 }
 
-/// What it would print is not known to mean what we read.
+/// Rejects a trainer whose version is unknown: its output may not mean what we read.
 void AttemptLife::refuse_version(const std::string& why, Timestamp at) {
   if (!why.empty() && findings_.empty())
     findings_.add({at, {Outcome::rejected, why, SaidBy::agent}});

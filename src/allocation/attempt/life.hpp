@@ -31,14 +31,14 @@ namespace shardsweep {
 class AttemptLife {
  public:
   enum class Stage : std::uint8_t { running, looking, ending, settling, reaping, over };
-  /// What is to be done with the ranks now.
+  /// Action on the ranks that is due now.
   enum class Order : std::uint8_t {
     wait,
     judge,      ///< only its limits can end it: ask overdue()
     look,       ///< take evidence of ranks that stand still
     terminate,  ///< SIGTERM
     kill,       ///< SIGKILL: their grace is over
-    settle,     ///< they are gone: who outlives them?
+    settle,     ///< ranks are gone: look for processes that outlive them
     reap,       ///< SIGKILL to all that is left
   };
 
@@ -56,18 +56,19 @@ class AttemptLife {
   void see_movement(bool all, double now_s) { watch_.see_movement(all, now_s); }
   void stretch(double gap_s);
 
-  /// What it depends on, while it is `running`, beside what was seen.
+  /// Circumstances that a running attempt depends on, beside its observations.
   struct Around {
     bool ranks_gone = false;
     bool awaits_version = false;    ///< the program that tells the trainer's has not ended
     std::string refused_version{};  ///< why the trainer's is not read; empty: it is
   };
   [[nodiscard]] Order next_of_running(const Around& around, Moment now);
-  /// While it is `ending`.
+  /// Order for the stage `ending`.
   [[nodiscard]] Order next_of_ending(bool ranks_gone, double now_s);
-  /// While it is `settling`. `left`: children of ranks live on.
+  /// Order for the stage `settling`. `left`: children of ranks live on.
   [[nodiscard]] Order next_of_settling(bool left, double now_s);
-  /// While it is `reaping`: true when nothing more can be done. `clean`: no child is left.
+  /// Called in the stage `reaping`: returns true when nothing more can be done. `clean`: no child
+  /// is left.
   [[nodiscard]] bool has_reaped(bool clean, double now_s) const;
   /// Asked of it: by the lead, or by a limit.
   [[nodiscard]] Order end(Outcome outcome, const std::string& why, Moment now);
@@ -80,14 +81,14 @@ class AttemptLife {
   [[nodiscard]] std::optional<WatchVerdict> overdue(double now_s) const {
     return watch_.judge(now_s);
   }
-  /// While what is seen here stands still for too long. The other nodes have to be asked.
-  /// `living`: ranks here that run on.
+  /// Set while ranks here stand still for too long. The other nodes have to be asked. The other
+  /// nodes have to be asked. `living`: ranks here that run on.
   [[nodiscard]] std::optional<Suspect> suspicion(
       double now_s, const std::vector<int>& living) const;
 
   /// The node of rank 0 has measured it, and ended it as hopeless.
   void set_cut_elsewhere();
-  /// Who has found it hopeless.
+  /// The node that found the attempt hopeless; empty: nobody.
   [[nodiscard]] std::optional<CutBy> cut_by() const { return cut_by_; }
   [[nodiscard]] bool is_cut_here() const { return cut_by_ == CutBy::this_node; }
   [[nodiscard]] std::string cut_result_line() const { return cut_.result_line(); }
@@ -109,11 +110,11 @@ class AttemptLife {
   CutShort cut_;
   std::optional<Evidence> failing_;
   double failing_since_s_ = 0;
-  bool hopeless_ = false;  ///< by its train steps
+  bool hopeless_ = false;  ///< train steps are too slow
   std::optional<CutBy> cut_by_;
   Findings findings_;
   Stage stage_ = Stage::running;
-  double since_s_;  ///< when this stage began
+  double since_s_;  ///< begin of this stage
 };
 
 }  // namespace shardsweep

@@ -23,7 +23,7 @@ bool is_complaint(std::string_view line) {
   });
 }
 
-/// What follows the device in brackets.
+/// Text after the bracketed device.
 std::string_view without_origin(std::string_view line) {
   const std::size_t open = line.find(" [");
   const std::size_t close = line.find("] ", open);

@@ -135,7 +135,7 @@ void NetworkCheck::settle_round() {
 std::map<std::string, NodeFacts> NetworkCheck::facts() const {
   auto all = facts_;
   for (const auto& [name, said] : faults_) {
-    // With another partner it was measured.
+    // A node that was measured with another partner is not at fault.
     if (all.at(name).busbw_bytes_per_s <= 0) all.at(name).wrong.push_back(said.back());
   }
   return all;

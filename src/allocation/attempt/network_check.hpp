@@ -24,7 +24,7 @@
 
 namespace shardsweep {
 
-/// Of one round; a pair of which one has hung must not hold up the next one for long.
+/// Limit of one round: a hung pair must not hold the next one up for long.
 [[nodiscard]] constexpr double round_limit_s(const LaneLimits& limits) {
   constexpr double least_s = 1;
   return limits.check_limit_s > 3 * least_s ? limits.check_limit_s / 3 : least_s;
@@ -36,7 +36,7 @@ struct NodePair {
   std::string meet;  ///< NodeFacts::meet of `first`
   friend bool operator==(const NodePair&, const NodePair&) = default;
 };
-/// As the lead leaves them for the nodes of a round: a line each.
+/// Encodes the pairs of a round for their nodes: a line each.
 [[nodiscard]] std::string encode_pairs(const std::vector<NodePair>& pairs);
 /// The pair of that node; none: it has nothing to do in this round.
 [[nodiscard]] std::optional<NodePair> pair_of(std::string_view text, const std::string& node);
@@ -50,11 +50,11 @@ class NetworkCheck {
   /// The pairs of the next round; empty: it is over.
   [[nodiscard]] std::vector<NodePair> next();
   [[nodiscard]] std::int32_t round() const { return round_; }
-  /// In the round that goes on; later ones are passed over.
+  /// Takes an answer of the current round; answers of other rounds are ignored.
   void take(const std::string& node, std::int32_t round, const NodeFacts& said);
   [[nodiscard]] bool all_answered() const { return open_.empty(); }
 
-  /// With what the rounds have found.
+  /// Facts of all nodes, with the results of the rounds.
   [[nodiscard]] std::map<std::string, NodeFacts> facts() const;
 
  private:
@@ -66,10 +66,11 @@ class NetworkCheck {
   CheckOrder order_;
   std::map<std::string, NodeFacts> facts_;
   std::vector<std::string> ring_;
-  std::vector<NodePair> pairs_{};  ///< of the round
-  std::set<std::string> open_{};   ///< who has still to answer in it
+  std::vector<NodePair> pairs_{};  ///< pairs of the round
+  std::set<std::string> open_{};   ///< nodes that have not answered yet
   std::map<std::string, NodeFacts> answers_{};
-  std::map<std::string, std::vector<std::string>> faults_{};  ///< of pairs that gave no figure
+  std::map<std::string, std::vector<std::string>> faults_{};  ///< faults of pairs that gave no
+                                                              ///< figure
   std::set<std::string> unable_{};                            ///< nodes that can't make the check
   std::int32_t round_ = 0;
   bool over_ = false;

@@ -20,7 +20,7 @@ constexpr int exit_ok = 0;
 constexpr int exit_node_dirty = 70;  // a process could not be ended
 constexpr int exit_alone = 71;       // lead or guard is gone
 
-/// Of the spec that starts ranks.
+/// Values of the secrets in a spec.
 std::map<std::string, std::string> secrets_in(const AttemptSpec& spec) {
   std::map<std::string, std::string> secrets;
   for (const std::string& name : spec.secrets) {
@@ -118,14 +118,15 @@ void NodeMachine::take(const CheckNode& order) {
   outside_.say(std::move(checked));
 }
 
-/// That the lead was heard is all that this says.
+/// Only a sign of life.
 void NodeMachine::take(const LeadBeat&) {}
 
 void NodeMachine::take(const Quit&) {
   leave(Outcome::cancelled, "the lead has left", exit_ok);
 }
 
-/// Of a step's ranks this agent places all; else each agent knows its own.
+/// Takes the places of nodes. An agent of a step places all ranks; any other agent takes only its
+/// own place.
 void NodeMachine::take(const Place& place) {
   NodeIdentity& node = options_.node;
   if (!node.ranks_are_step) {
@@ -209,7 +210,7 @@ void NodeMachine::step_waiting() {
   leave(Outcome::node_failure, "GPU memory is still in use", exit_node_dirty);
 }
 
-/// What the image lacks it lacks on each node; a node's own disk may be full.
+/// Makes the container. An image's fault is the same on each node; a full disk is one node's fault.
 bool NodeMachine::container_is_ready() {
   const ContainerState state = outside_.container(waiting_->spec, waiting_->dir);
   if (state != ContainerState::failed) return state == ContainerState::ready;
@@ -254,7 +255,8 @@ void NodeMachine::step_attempt() {
   if (stuck) leave(Outcome::node_failure, "a process could not be ended", exit_node_dirty);
 }
 
-/// All of ours is gone: who is there now, or was when it began, has used them beside us.
+/// Notes foreign processes on the GPUs. All of ours are gone, so whoever is there now, or was at
+/// the start, used them beside us.
 void NodeMachine::note_gpus(NodeEnded& ended) {
   if (attempt_->spec().limits.gpu_release_s <= 0) return;
   const std::string now = outside_.look_at_gpus(attempt_->spec().limits.gpu_slack_bytes).others;
@@ -268,7 +270,7 @@ void NodeMachine::leave(Outcome outcome, const std::string& why, int exit_code) 
   if (leaving_) return;
   outside_.log("leaving: " + why);
   leaving_ = exit_code;
-  // At once: without the guard Slurm takes the task for ended, and what is said later is lost.
+  // Report first: without the guard Slurm takes the task for ended, and later messages are lost.
   if (outcome == Outcome::node_failure) outside_.say(NodeFinding{EvidenceKind::leaving, why});
   if (attempt_) attempt_->end(outcome, why);
 }

@@ -21,17 +21,18 @@
 
 namespace shardsweep {
 
-/// What a node agent is on its node.
+/// Place and role of a node agent.
 struct NodeIdentity {
   std::string name;
   std::string token;
-  int index = 0;  ///< among the allocation's nodes: the first rank is index * ranks_per_node
+  int index = 0;  ///< place among the allocation's nodes: the first rank is index * ranks_per_node
   int slots = 1;
   bool ranks_are_step = false;  ///< an attempt is one srun here, its ranks are on all nodes
   /// This environment is a shell's and no job's: ranks get what passed_on() leaves of it.
   bool in_a_shell = false;
-  std::vector<std::string> job_nodes{};  ///< these, in their ranks' order; empty: not known
-  bool is_reordered = false;             ///< that is not Slurm's order
+  std::vector<std::string> job_nodes{};  ///< the allocation's nodes in their ranks' order; empty:
+                                         ///< not known
+  bool is_reordered = false;             ///< the order differs from Slurm's
 };
 
 struct NodeOptions {
@@ -41,20 +42,20 @@ struct NodeOptions {
   double watch_s = 0.2;
 };
 
-/// What earlier attempts have left on the node.
+/// Remains of earlier attempts on the node.
 struct NodeCheck {
-  std::vector<std::string> ended;    ///< what was left and is gone: command lines
-  std::vector<std::string> stuck;    ///< what can't be ended: the node is not to be used
+  std::vector<std::string> ended;    ///< command lines of processes that are now ended
+  std::vector<std::string> stuck;    ///< processes that can't be ended: the node is not to be used
   std::vector<std::string> removed;  ///< shared memory that was left, with its size
 };
 
-/// Of an attempt's container.
+/// State of an attempt's container.
 enum class ContainerState : std::uint8_t { ready, making, failed };
 
-/// What was seen since the round before.
+/// Observations since the previous round.
 struct NodeSenses {
   std::vector<int> signals{};
-  std::vector<ToNodeBody> heard{};  ///< of the lead, in order
+  std::vector<ToNodeBody> heard{};  ///< messages of the lead, in order
   bool guard_is_gone = false;
   bool closed = false;  ///< the lead says nothing more, or hears nothing more
 };
@@ -68,22 +69,22 @@ class NodeOutside {
 
   [[nodiscard]] virtual Moment now() const = 0;
   virtual void log(const std::string& line) = 0;
-  /// To the lead.
+  /// Sends to the lead.
   virtual void say(FromNodeBody body) = 0;
-  /// Of an attempt, with the values of its secrets.
+  /// Reads the spec of an attempt, with the values of its secrets.
   [[nodiscard]] virtual Result<AttemptSpec> read_spec(const std::string& dir) = 0;
   /// Ends and removes what earlier attempts have left.
   [[nodiscard]] virtual NodeCheck clean_up(const std::string& dir) = 0;
   /// Starts making an attempt's container, if that has to be, and looks.
   [[nodiscard]] virtual ContainerState container(
       const AttemptSpec& spec, const std::string& dir) = 0;
-  /// After ContainerState::failed, once: why.
+  /// Explains ContainerState::failed; valid once after it.
   [[nodiscard]] virtual std::string container_fault() = 0;
-  /// Nobody wants it any more.
+  /// Stops making a container that is no longer wanted.
   virtual void stop_container() = 0;
-  /// While nothing of ours runs there.
+  /// Looks for foreign use of the GPUs, while nothing of ours runs there.
   [[nodiscard]] virtual GpuFindings look_at_gpus(std::int64_t slack_bytes) = 0;
-  /// Of an attempt that is about to start.
+  /// Makes the interface to the ranks of an attempt that is about to start.
   [[nodiscard]] virtual std::unique_ptr<RanksOutside> ranks_of(const NodeIdentity& node,
       const AttemptSpec& spec, const std::string& dir, const std::string& meet) = 0;
   /// An attempt is over: what it has left in shared memory.
@@ -109,9 +110,9 @@ class NodeMachine {
   [[nodiscard]] double next_beat_s() const { return beat_s_ + options_.beat_s; }
   [[nodiscard]] bool is_busy() const { return attempt_ || waiting_; }
   [[nodiscard]] bool is_leaving() const { return leaving_.has_value(); }
-  /// What is left of an attempt ends within milliseconds.
+  /// True while remains of an attempt are ended, which takes milliseconds.
   [[nodiscard]] bool cleaning() const { return attempt_ && attempt_->cleaning(); }
-  /// That runs; 0: none.
+  /// Running attempt; 0: none.
   [[nodiscard]] AttemptId running() const { return attempt_ ? attempt_->id() : 0; }
 
  private:
@@ -125,7 +126,7 @@ class NodeMachine {
 
   void keep_time();
   void take_signals(const std::vector<int>& signals);
-  // What the lead can say.
+  // Messages of the lead.
   void take(const Launch& launch);
   void take(const EndAttempt& end);
   void take(const AskProgress& question);
@@ -149,7 +150,7 @@ class NodeMachine {
   LearntLimits learnt_;
   std::optional<Waiting> waiting_;
   std::optional<AttemptMachine> attempt_;
-  std::string gpus_shared_with_;  ///< when the attempt started; empty: nobody
+  std::string gpus_shared_with_;  ///< users of the GPUs when the attempt started; empty: nobody
   std::optional<int> leaving_;
   double now_s_;
   double heard_s_;

@@ -17,7 +17,7 @@ namespace {
 constexpr double giga = 1e9;
 constexpr double gibibyte = 1 << 30;
 
-/// One of the two things in which a node is held against others.
+/// A figure in which a node is compared with others.
 struct Speed {
   std::string_view name;
   std::string_view unit;
@@ -69,7 +69,7 @@ void judge_speed(const Speed& speed, const LaneLimits& limits, const CheckOrder&
 void judge_memory(const LaneLimits& limits, const CheckOrder& order, const NodeFacts& facts,
     NodeVerdict& verdict) {
   if (limits.check_memory <= 0) return;
-  // What other services of a node always hold is none of its faults.
+  // Memory that other services of a node always hold is no fault of the node.
   const auto usual = order.usual_free.find(facts.device);
   const double least = limits.check_memory * (usual == order.usual_free.end() ? 1 : usual->second);
   if (facts.host_free >= 0 && facts.host_free < least)
@@ -91,7 +91,7 @@ bool fails(const NodeVerdict& verdict, std::string_view check) {
       [&](const std::string& one) { return check_of(one) == check; });
 }
 
-/// Of checks that all of several nodes fail; the sentence is the first node's.
+/// Checks that all of several nodes fail; the sentence is the first node's.
 std::string shared_by_all(const std::map<std::string, NodeVerdict>& nodes) {
   if (nodes.size() < 2) return {};
   std::vector<std::string> shared;
@@ -106,7 +106,7 @@ std::string shared_by_all(const std::map<std::string, NodeVerdict>& nodes) {
       nodes.size(), sentences(shared), first);
 }
 
-/// Both have measured the same: which of the two it is shows with other partners.
+/// Suspects both nodes of a slow pair: other partners will show which of the two is at fault.
 void suspect_both(CheckVerdict& all) {
   if (all.nodes.size() != 2) return;
   for (auto& [name, verdict] : all.nodes)

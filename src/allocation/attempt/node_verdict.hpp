@@ -25,14 +25,15 @@ inline constexpr std::size_t least_checked = 3;
 
 struct NodeVerdict {
   std::vector<std::string> failed{};  ///< sentences; each begins with the name of its check
-  std::vector<std::string> unmade{};  ///< as NodeFacts; what could not be judged too
+  std::vector<std::string> unmade{};  ///< checks that NodeFacts lists as not made, and checks that
+                                      ///< could not be judged
   bool blamed = false;
-  bool suspected = false;  ///< it, or the one other node, has a slow network
+  bool suspected = false;  ///< this node or its one partner has a slow network
   friend bool operator==(const NodeVerdict&, const NodeVerdict&) = default;
 };
 struct CheckVerdict {
-  std::map<std::string, NodeVerdict> nodes;  ///< by name
-  std::string site{};  ///< what all of several nodes fail, in a sentence; empty: nothing
+  std::map<std::string, NodeVerdict> nodes;  ///< verdicts by node name
+  std::string site{};  ///< sentence on checks that all of several nodes fail; empty: none
   [[nodiscard]] bool passed() const;
   /// Why the allocation is given back.
   [[nodiscard]] std::string why() const;
@@ -41,7 +42,7 @@ struct CheckVerdict {
 [[nodiscard]] CheckVerdict judge_checks(const LaneLimits& limits, const CheckOrder& order,
     const std::map<std::string, NodeFacts>& facts);
 
-/// With "; " between them.
+/// Joins sentences with "; ".
 [[nodiscard]] std::string sentences(const std::vector<std::string>& all);
 
 }  // namespace shardsweep

@@ -33,7 +33,7 @@ class AttemptOnNodes {
   void see(const std::string& node, const NodeEnded& ended, double now_s);
   /// Why it is hung, once all of `nodes` agree.
   [[nodiscard]] std::optional<std::string> hung_because(int nodes, double now_s);
-  /// What the nodes that are not through have to be told now, once.
+  /// Order for the nodes that still run; returned once.
   [[nodiscard]] std::optional<EndAttempt> end_others(double now_s);
   void stretch(double gap_s);
 
@@ -44,11 +44,11 @@ class AttemptOnNodes {
   [[nodiscard]] bool has_ended_on(int nodes) const {
     return static_cast<int>(ended_.size()) == nodes;
   }
-  /// For the daemon: the node that is furthest speaks for it.
+  /// Beat for the daemon: the node that is furthest speaks for the attempt.
   [[nodiscard]] Beat beat() const;
   [[nodiscard]] const Assign& assign() const { return assign_; }
   [[nodiscard]] const AttemptSpec& spec() const { return spec_; }
-  /// By node; those that told.
+  /// Reports by node; nodes that did not report are missing.
   [[nodiscard]] const std::map<std::string, NodeEnded>& ended() const { return ended_; }
   [[nodiscard]] const std::optional<Evidence>& own() const { return own_; }
 
@@ -57,7 +57,7 @@ class AttemptOnNodes {
   AttemptSpec spec_;
   std::optional<Evidence> own_;
   HangQuestion hang_;
-  bool timed_ = false;  ///< its train steps are, and the nodes know it
+  bool timed_ = false;  ///< train steps have begun to be timed, and the nodes know it
   std::map<std::string, NodeBeat> beats_;
   std::map<std::string, NodeEnded> ended_;
   std::optional<double> end_others_at_s_;

@@ -46,7 +46,7 @@ class PaceOfNode {
   std::map<int, Looks> gpus_;
 };
 
-/// When to look: once a second between the first timed train step and the result.
+/// Times of looks: once a second between the first timed train step and the result.
 class PaceLooks {
  public:
   explicit PaceLooks(std::int32_t warmup) : warmup_(warmup) {}
@@ -69,8 +69,8 @@ class PaceLooks {
   PaceOfNode looks_;
 };
 
-/// Of several nodes that train together: the lowest clock with what held it back, and the mean
-/// power.
+/// Joins the pace of nodes that train together: the lowest clock with what held it back, and the
+/// mean power.
 [[nodiscard]] Pace pace_of(const std::vector<Pace>& nodes);
 
 /// Short words for the bits of Pace::held_back; empty where the clocks are as they should

@@ -13,7 +13,7 @@
 namespace shardsweep {
 namespace {
 
-/// Whoever hears nothing of its lead ends its ranks and leaves, as it has to.
+/// A node agent that hears nothing of its lead ends its ranks and leaves.
 constexpr const char* left_alone =
     "the lead stood still for so long that its node agents have left";
 

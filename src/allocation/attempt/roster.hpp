@@ -21,10 +21,10 @@ namespace shardsweep {
 /// Why no attempt can run on an allocation any more.
 struct NodeLoss {
   std::string why;
-  std::string node{};                 ///< whose loss it is; empty: not known, or of several
-  double silent_s = 0;                ///< it happened so long ago
+  std::string node{};                 ///< lost node; empty: not known, or several
+  double silent_s = 0;                ///< time since its last word
   std::vector<std::string> absent{};  ///< nodes of the job that never came
-  bool killed = false;                ///< from outside: no failure of the node
+  bool killed = false;                ///< killed from outside: no failure of the node
 };
 
 class NodeRoster {
@@ -33,16 +33,15 @@ class NodeRoster {
   /// not known. `by_step`: ranks are tasks of Slurm steps.
   NodeRoster(int agents, std::vector<std::string> job_nodes, bool by_step, double now_s);
 
-  /// Anything from a node. False if it is its first word.
+  /// Notes a sign of life. False if it is the node's first.
   bool hear(const std::string& node, double now_s);
   void come(const NodeReady& ready);
-  /// It has said that it leaves, and why. `killed`: its guard says so of an agent that a signal
-  /// has ended.
+  /// Notes that a node leaves, and why. `killed`: its guard reports an agent that a signal ended.
   void leave(const std::string& node, const std::string& why, bool killed = false);
   /// The lead's own loop stood still, and has heard nobody in that time.
   void stretch(double gap_s);
-  /// It did so for longer than its agents wait for it: whoever has left has left because of
-  /// that, until it is heard after `until_s`. What was said before may still be on its way.
+  /// Notes a gap of the lead that was longer than its agents wait. Agents that left did so because
+  /// of the gap, until they are heard after `until_s`: earlier messages may still arrive.
   void leave_alone(double until_s) { alone_until_s_ = until_s; }
 
   [[nodiscard]] bool is_complete() const { return count() >= agents_; }
@@ -54,10 +53,10 @@ class NodeRoster {
   /// True for a node of the job, as far as its nodes are known.
   [[nodiscard]] bool holds(const std::string& node) const;
 
-  /// Who has to be told another place than Slurm's, once all have come: by what is between
-  /// them, while Slurm numbers nodes by their names. Once.
+  /// Places that differ from Slurm's, once all nodes have come; returned once. Slurm numbers nodes
+  /// by name, this order by the switches between them.
   [[nodiscard]] std::vector<Place> place();
-  /// The same for the ranks of steps: `switches`, by node.
+  /// Places for the ranks of steps; `switches` by node.
   [[nodiscard]] std::vector<Place> place_by(const std::map<std::string, std::string>& switches);
 
   /// `agents_limit_s`: for all to come. `lease_s`: without a word.
@@ -68,14 +67,15 @@ class NodeRoster {
 
   /// By place, as far as they are known.
   [[nodiscard]] std::map<std::int32_t, std::string> names_by_index() const;
-  /// Of an allocation of several; empty if ranks are not started by node agents.
+  /// Names of an allocation of several nodes, by place; empty if node agents do not start the
+  /// ranks.
   [[nodiscard]] std::vector<std::string> in_order() const;
 
  private:
   struct Node {
     double heard_s = 0;
     std::int32_t index = -1;
-    std::string switches{};  ///< above it; empty: not known
+    std::string switches{};  ///< switches above the node; empty: not known
     std::string leaving{};   ///< why, if it has said so
     bool killed = false;     ///< by a signal, as its guard has said
   };
@@ -88,7 +88,7 @@ class NodeRoster {
   int agents_;
   std::vector<std::string> job_nodes_;
   bool by_step_;
-  double since_s_;  ///< when they were started
+  double since_s_;  ///< start of the node agents
   std::map<std::string, Node> nodes_;
   std::optional<double> alone_until_s_;
   bool placed_ = false;

@@ -20,10 +20,10 @@ namespace {
 
 constexpr std::string_view complaint = "srun: error: ";
 
-/// Something of srun's with the node on which it happened.
+/// A complaint of srun's, with the node on which it happened.
 struct Complaint {
   std::string node{};       ///< empty: several, or not named
-  int rank = -1;            ///< of the first task that it names
+  int rank = -1;            ///< first task that it names
   std::string_view what{};  ///< became of the task; of a node: all that srun says
 };
 
@@ -151,7 +151,7 @@ Evidence evidence_of_no_step(std::string_view output, const std::string& why, Ti
   auto lost = lost_node_in(output, at);
   Evidence evidence = lost ? *std::move(lost) : Evidence{.at = at};
   if (evidence.ending.node.empty()) {
-    // As a program that can't be started: Slurm had no step to give.
+    // Slurm had no step to give: report it as a program that can't be started.
     const std::string said = last_line_in(output);
     evidence.ending = {Outcome::lost, said.empty() ? why : said, SaidBy::agent};
     evidence.ending.start_error = EAGAIN;

@@ -12,7 +12,7 @@
 
 namespace shardsweep {
 
-/// Of the task or node that failed first; none: srun has named neither. The evidence names a
+/// Evidence of the task or node that failed first; empty: srun names neither. The evidence names a
 /// node where srun names one and no more.
 [[nodiscard]] std::optional<Evidence> first_failure_in(
     std::string_view output, Timestamp at, bool told);

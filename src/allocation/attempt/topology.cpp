@@ -29,7 +29,7 @@ std::string_view value_of(std::string_view line, std::string_view key) {
 
 struct Switch {
   std::vector<std::string> nodes;     ///< directly below a leaf; of others all below
-  std::vector<std::string> switches;  ///< below it; empty: it is a leaf
+  std::vector<std::string> switches;  ///< switches below this one; empty: it is a leaf
 };
 using Switches = std::map<std::string, Switch>;
 

@@ -10,12 +10,12 @@
 
 namespace shardsweep {
 
-/// What is above a node: switches or blocks, the top one first, as "core.leaf". From Slurm's
-/// SLURM_TOPOLOGY_ADDR ("core.leaf.n1") and SLURM_TOPOLOGY_ADDR_PATTERN
-/// ("switch.switch.node"). Empty: the cluster has no topology.
+/// Switches or blocks above a node, the top one first, as "core.leaf". From Slurm's
+/// SLURM_TOPOLOGY_ADDR ("core.leaf.n1") and SLURM_TOPOLOGY_ADDR_PATTERN ("switch.switch.node").
+/// Empty: the cluster has no topology.
 [[nodiscard]] std::string switches_in(std::string_view address, std::string_view pattern);
 
-/// The same of each node in what `scontrol show topology` prints, by node. Lines that are no
+/// Switches above each node, read from the output of `scontrol show topology`. Lines that are no
 /// switch or block are left out.
 [[nodiscard]] std::map<std::string, std::string> switches_by_node(std::string_view text);
 

@@ -34,7 +34,7 @@ std::optional<JobEndAnswer> job_end_in(std::string_view text) {
   std::int64_t seconds = 0;
   const char* end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data(), end, seconds);
-  // Until 2001 and from 5138 on a number is something else.
+  // Numbers outside 2001 to 5138 are no times in seconds.
   constexpr std::int64_t earliest = 1'000'000'000;
   constexpr std::int64_t latest = 100'000'000'000;
   if (error != std::errc() || stop != end || seconds < earliest || seconds > latest)

@@ -12,7 +12,7 @@ AttemptWatch::AttemptWatch(const AttemptSpec& spec, double now_s)
 
 void AttemptWatch::see(const Record& record, double now_s) {
   if (record.type == RecordType::result) owes_result_ = false;
-  if (phase_ == "teardown") return;  // what is left has one limit in all
+  if (phase_ == "teardown") return;  // teardown has one limit in all
   const WatchedPhase before = watched();
   const double still_s = this->still_s(now_s);
   if (!take(record, now_s)) return;
@@ -110,8 +110,8 @@ double AttemptWatch::limit_s() const {
       break;
   }
   const double learnt_s = spec_.limits.hang_factor * longest_step_s_;
-  // Without recorders a train step is all that is seen of an attempt: what the others took may
-  // lengthen the limit, and never shortens it.
+  // Train steps alone show progress if there are no recorders. Earlier steps may then raise the
+  // limit, but never lower it.
   if (!recorders_ || spec_.limits.hang_factor <= 0)
     return steps_seen_ < 2 ? spec_.limits.step_limit_s
                            : std::max(spec_.limits.step_limit_s, learnt_s);

@@ -18,7 +18,7 @@
 
 namespace shardsweep {
 
-/// What a limit without progress is for.
+/// Phase whose limit without progress applies.
 enum class WatchedPhase : std::uint8_t { start, rendezvous, init, first_step, step, teardown };
 /// Seconds, by WatchedPhase.
 using StillTimes = std::array<double, 6>;
@@ -46,14 +46,14 @@ class AttemptWatch {
   /// they still train and stand still, nobody has to wait longer than for a train step.
   void see_early_exit(double now_s);
 
-  /// None while all is well.
+  /// Empty while all is well.
   [[nodiscard]] std::optional<WatchVerdict> judge(double now_s) const;
 
   [[nodiscard]] const std::string& phase() const { return phase_; }
   [[nodiscard]] std::int64_t step() const { return step_; }
   /// Seconds without any progress, our own gaps left out.
   [[nodiscard]] double still_s(double now_s) const;
-  /// Without progress for longer than this it is hung; 0: no limit.
+  /// Limit without progress, after which the attempt counts as hung; 0: none.
   [[nodiscard]] double limit_s() const;
   /// The longest that it was without progress in each phase, and went on.
   [[nodiscard]] const StillTimes& longest_still_s() const { return longest_still_s_; }

@@ -10,9 +10,9 @@ namespace shardsweep {
 
 /// Counted since the machine started.
 struct CpuUse {
-  double at_s = 0;    ///< of the monotonic clock
-  double busy_s = 0;  ///< of all CPUs together, whoever used them
-  double own_s = 0;   ///< of this process and of all its children that were waited for
+  double at_s = 0;    ///< time on the monotonic clock
+  double busy_s = 0;  ///< busy time of all CPUs together, whoever used them
+  double own_s = 0;   ///< time of this process and of all its reaped children
   int cpus = 1;
 };
 
@@ -20,7 +20,7 @@ struct CpuUse {
 /// hypervisor took; none where it is not there.
 [[nodiscard]] std::optional<double> busy_seconds_in(std::string_view proc_stat, double ticks_per_s);
 
-/// Of now. Complete for an attempt once all of its processes have been waited for.
+/// Use until now. Complete for an attempt once all of its processes have been reaped.
 [[nodiscard]] std::optional<CpuUse> cpu_use(double now_s);
 
 /// The share of all CPU time between two looks that was not our own, 0 … 1.

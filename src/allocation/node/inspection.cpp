@@ -26,7 +26,7 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-/// What follows "Name:" on its line of /proc/PID/status, without the blanks before it.
+/// Value after "Name:" in /proc/PID/status, without leading blanks.
 std::string_view status_value(std::string_view status, std::string_view name) {
   const std::size_t at = status.find(name);
   if (at == std::string_view::npos) return {};

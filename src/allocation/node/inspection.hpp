@@ -27,23 +27,23 @@ struct ProcessState {
   bool catches_quit = false;        ///< has a handler of its own for SIGQUIT
 };
 
-/// Of a process that has ended meanwhile only the pid is known.
+/// Only the pid is known if the process has ended meanwhile.
 [[nodiscard]] ProcessState inspect(pid_t pid);
 
-/// What a node saw of an attempt before its ranks were ended.
+/// Observations on a node of an attempt whose ranks were about to be ended.
 struct NodeEvidence {
   std::string node;
   std::int64_t attempt = 0;
   std::string why;
-  double still_s = -1;  ///< as in NoProgress
+  double still_s = -1;  ///< see NoProgress
   struct OfRank {
     int rank = 0;
-    std::string last_line;  ///< of its output
+    std::string last_line;  ///< last line of its output
     ProcessState state;
   };
   std::vector<OfRank> ranks;
-  std::vector<ProcessState> others;  ///< what the ranks have started
-  std::vector<GpuSeen> gpus;         ///< of its ranks
+  std::vector<ProcessState> others;  ///< processes that the ranks have started
+  std::vector<GpuSeen> gpus;         ///< GPUs of its ranks
 };
 
 /// One JSON object, indented: it is read by people.

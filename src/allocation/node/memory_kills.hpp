@@ -14,7 +14,7 @@ namespace shardsweep {
 /// (/sys/fs/cgroup); empty where there is none.
 [[nodiscard]] std::filesystem::path memory_kills_file(
     std::string_view cgroups, const std::filesystem::path& root);
-/// From the text of that file.
+/// Reads the count from the text of that file.
 [[nodiscard]] std::optional<std::int64_t> memory_kills_in(std::string_view text);
 
 /// So far, in this process's own control group; none where nobody counts.

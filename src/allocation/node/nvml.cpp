@@ -36,7 +36,7 @@ constexpr std::uint64_t not_available = ~std::uint64_t{0};
 struct MemoryV1 {
   unsigned long long total = 0;
   unsigned long long free = 0;
-  unsigned long long used = 0;  ///< with what the driver keeps for itself
+  unsigned long long used = 0;  ///< includes the driver's own part
 };
 struct MemoryV2 {
   unsigned version = static_cast<unsigned>(sizeof(MemoryV2)) | (2U << 24U);
@@ -45,7 +45,7 @@ struct MemoryV2 {
   unsigned long long free = 0;
   unsigned long long used = 0;
 };
-/// Of the calls …_v2 and …_v3.
+/// Layout of the calls …_v2 and …_v3.
 struct ProcessInfo {
   unsigned pid = 0;
   unsigned long long used = 0;
@@ -211,7 +211,7 @@ Result<std::vector<GpuProcess>> Nvml::compute_processes(int index) const {
   auto count = static_cast<unsigned>(infos.size());
   Status status = calls_->processes(device, &count, infos.data());
   if (status == insufficient_size) {
-    // Others may start between two calls.
+    // New processes may start between two calls.
     infos.resize(std::min(most_processes, 2 * count + 64));
     count = static_cast<unsigned>(infos.size());
     status = calls_->processes(device, &count, infos.data());

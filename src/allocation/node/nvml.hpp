@@ -27,7 +27,7 @@ struct GpuIdentity {
 };
 
 struct GpuMemory {
-  std::int64_t used_bytes = 0;  ///< by processes; with older drivers also by the driver itself
+  std::int64_t used_bytes = 0;  ///< use by processes; older drivers add their own part
   std::int64_t total_bytes = 0;
   friend bool operator==(const GpuMemory&, const GpuMemory&) = default;
 };
@@ -36,11 +36,11 @@ struct GpuMemory {
 /// nobody's, or somebody else's.
 struct GpuProcess {
   pid_t pid = 0;
-  std::optional<std::int64_t> bytes{};  ///< none where the driver does not tell
+  std::optional<std::int64_t> bytes{};  ///< empty: the driver does not tell
   friend bool operator==(const GpuProcess&, const GpuProcess&) = default;
 };
 
-/// None: this GPU does not tell.
+/// Fields are empty if this GPU does not tell.
 struct GpuHealth {
   /// Uncorrected memory errors since the driver was loaded.
   std::optional<std::int64_t> uncorrected_errors{};
@@ -78,7 +78,7 @@ class Nvml {
   std::unique_ptr<NvmlCalls> calls_;
 };
 
-/// All that one GPU tells of itself.
+/// Observations of one GPU.
 struct GpuSeen {
   int index = 0;
   std::optional<GpuIdentity> identity{};

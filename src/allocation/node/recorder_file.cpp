@@ -18,7 +18,8 @@ namespace shardsweep {
 namespace {
 
 constexpr std::string_view magic = "SBREC03";
-// Of the header: magic, rank, world, pid and last number come before the time of the last beat.
+// Place in the header: magic, rank, world, pid and last number come before the time of the last
+// beat.
 constexpr std::size_t beat_offset = 40;
 constexpr std::size_t beat_bytes = 8;
 constexpr std::size_t largest_file = 64 << 10;

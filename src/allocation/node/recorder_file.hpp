@@ -22,10 +22,10 @@ namespace shardsweep {
 class RecorderFile {
  public:
   explicit RecorderFile(std::filesystem::path file) : file_(std::move(file)) {}
-  /// Since the last question the rank has begun or ended an operation or a phase. Its beats are
-  /// no movement.
+  /// True if the rank has begun or ended an operation or a phase since the last call. Beats do not
+  /// count.
   [[nodiscard]] bool has_moved();
-  /// It has been seen.
+  /// True once the file has been seen.
   [[nodiscard]] bool is_there() const { return state_.has_value(); }
 
  private:
@@ -36,18 +36,18 @@ class RecorderFile {
   std::optional<std::uint64_t> state_;  ///< a number for what it holds
 };
 
-/// Those of the ranks on this host: a file that is mapped on another one shows nothing here.
+/// Flight recorders of the ranks on this host: a file mapped on another host shows nothing here.
 class RecorderFiles {
  public:
   void follow(int rank, std::filesystem::path file) { files_.emplace(rank, std::move(file)); }
-  /// Any of them, since the last question.
+  /// True if any of them moved since the last call.
   [[nodiscard]] bool have_moved();
   [[nodiscard]] bool any_is_there() const;
-  /// All have been seen; false if there are none.
+  /// True if all have been seen; false if there are none.
   [[nodiscard]] bool all_are_there() const;
 
  private:
-  std::map<int, RecorderFile> files_;  ///< by rank
+  std::map<int, RecorderFile> files_;  ///< recorders by rank
 };
 
 /// The JSON object that `--read-recorder` prints.

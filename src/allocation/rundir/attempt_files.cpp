@@ -83,7 +83,7 @@ std::vector<AttemptFile> list_folder(const AttemptPaths& attempt) {
 Result<std::vector<AttemptFile>> list_attempt_files(const AttemptPaths& attempt) {
   std::vector<AttemptFile> files;
   if (!is_there(attempt.pack())) files = list_folder(attempt);
-  // It may have been packed meanwhile.
+  // The attempt may have been packed meanwhile.
   if (is_there(attempt.pack())) {
     SHARDSWEEP_ASSIGN(files, list_pack(attempt));
   }

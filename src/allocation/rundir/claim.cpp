@@ -20,8 +20,8 @@ Result<bool> claim_allocation(const AllocationPaths& allocation, const std::stri
   const std::string claim = allocation.claim().filename().string();
   const std::string own = claim + "." + nonce;
   SHARDSWEEP_TRY(write_own_file(allocation.dir / own, nonce + "\n"));
-  // What link(2) answers is not asked: over NFSv3 a retransmitted request answers EEXIST to
-  // the one who made the link. The number of names of our own file tells.
+  // Count the names of our own file instead of trusting link(2): over NFSv3 a retransmitted request
+  // answers EEXIST to the one who made the link.
   const int in = folder.descriptor();
   errno = fail_point_error("rundir.claim");
   const bool failed = errno != 0 || ::linkat(in, own.c_str(), in, claim.c_str(), 0) != 0;

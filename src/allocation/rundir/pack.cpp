@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t keep_records_bytes = 64 << 20;  // more is a runner gone wild
+constexpr std::uint64_t keep_records_bytes = 64 << 20;  // a larger file is a runner gone wild
 constexpr std::string_view records_name = "records.jsonl";
 
 bool is_records(std::string_view name) {
@@ -95,7 +95,7 @@ Result<std::string> read_part(
   return text;
 }
 
-/// As a pack would hold it: of a runner gone wild the first and the last lines.
+/// Reads records as a pack would hold them: the first and last lines of an overlong file.
 Result<std::string> read_records_file(const fs::path& path) {
   constexpr std::uint64_t half = keep_records_bytes / 2;
   SHARDSWEEP_ASSIGN(const auto file, AttemptFileReader::open({.name = "", .path = path}));
@@ -147,7 +147,7 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
   // A file of its own, whatever was left of an earlier try: another host may still write that.
   const std::string name = fresh.filename().string();
   folder.remove(name);
-  // For its owner alone, like the spec.json in it.
+  // Readable for its owner alone, like the spec.json in it.
   SHARDSWEEP_ASSIGN(
       const Descriptor file, folder.open_file(name, O_WRONLY | O_CREAT | O_EXCL, 0600));
   SHARDSWEEP_TRY(mask_secrets(attempt));
@@ -156,7 +156,7 @@ Result<void> write_pack(const CheckedFolder& folder, const AttemptPaths& attempt
   const AttemptPaths inside{attempt.dir.filename()};
   std::uint64_t kept = 0;
   for (const auto& file_name : names) {
-    if (file_name == inside.environment().filename()) continue;  // with its secrets
+    if (file_name == inside.environment().filename()) continue;  // left out: it may have secrets
     // A part of such a file is of no use: it is there as it is, or a line that names its size.
     const bool of_a_tool = *file_name.begin() == inside.kept().filename();
     const bool fits = of_a_tool && take_room(attempt.dir / file_name, kept);
@@ -188,14 +188,14 @@ Result<AttemptRecords> read_attempt_records(const AttemptPaths& attempt) {
   SHARDSWEEP_ASSIGN(const bool packed, look_for(attempt.pack()));
   if (packed) return read_from_pack(attempt);
   auto records = read_from_folder(attempt);
-  // It may have been packed between the two looks.
+  // The attempt may have been packed between the two looks.
   SHARDSWEEP_ASSIGN(const bool packed_since, look_for(attempt.pack()));
   if (packed_since) return read_from_pack(attempt);
   return records;
 }
 
 Result<void> pack_attempt(const AttemptPaths& attempt, std::int64_t keep_log_bytes) {
-  // What can't be seen may be whole: it must not be replaced by what is left of its folder.
+  // A pack that can't be looked at may be whole: the remains of its folder must not replace it.
   SHARDSWEEP_ASSIGN(const bool packed, look_for(attempt.pack()));
   if (!packed) {
     const fs::path fresh = unfinished_pack(attempt);

@@ -69,13 +69,13 @@ Result<void> sync_folder(int folder, const std::filesystem::path& path) {
   return {};
 }
 
-/// What the name means, through all links; the last one may lead to a file that is to be made.
+/// Follows all links of a path; the last one may lead to a file that is to be made.
 Result<std::filesystem::path> target_of(std::filesystem::path path) {
   constexpr int most_links = 40;
   for (int links = 0; links < most_links; ++links) {
     std::error_code error;
     const auto to = std::filesystem::read_symlink(path, error);
-    if (error) return path;  // it is no link
+    if (error) return path;  // a path that is no link
     path = path.parent_path() / to;
   }
   return errno_error("cannot write " + path.string(), ELOOP);
@@ -94,8 +94,8 @@ Result<void> write_into(const std::filesystem::path& path, std::string_view text
   return write_all(file.get(), text, path.string());
 }
 
-/// Of nobody else, and behind no link: in a folder that others may write too, what somebody has
-/// put there before would keep its owner and its mode.
+/// Creates a file that is this user's and no link. In a folder that others may write, an existing
+/// file would keep its owner and mode.
 Descriptor create_fresh(int folder, const std::string& name, mode_t mode) {
   ::unlinkat(folder, name.c_str(), 0);
   return Descriptor(

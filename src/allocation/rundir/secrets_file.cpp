@@ -27,7 +27,7 @@ constexpr std::size_t mask_piece = std::size_t{1} << 20;
 /// Piece by piece, each with the beginning of the next one: a value may lie across.
 Result<void> mask_file(const fs::path& path, const Secrets& secrets, std::size_t longest) {
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  // One that its owner may not write (a recorder's copy) was not written by a trainer.
+  // A file that its owner may not write (a recorder's copy) was not written by a trainer.
   if (!file.valid() && errno == EACCES) return {};
   if (!file.valid()) return errno_error("cannot mask " + path.string());
   std::string text;
@@ -45,8 +45,8 @@ Result<void> mask_file(const fs::path& path, const Secrets& secrets, std::size_t
 
 }  // namespace
 
-// As /proc shows an environment: "NAME=value", each with a zero byte behind it. A value may
-// have any other byte.
+// Format of /proc/PID/environ: "NAME=value", each followed by a zero byte. A value may have any
+// other byte.
 Result<void> write_secrets(const fs::path& file, const Secrets& secrets) {
   std::error_code error;
   if (secrets.empty()) {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t block = 512;
 constexpr std::uint64_t largest_entry = 077777777777ULL;  // eleven octal digits
-constexpr std::uint64_t largest_read = 256ULL << 20;      // of an entry that is handed out
+constexpr std::uint64_t largest_read = 256ULL << 20;      // limit of an entry that is handed out
 constexpr char regular = '0';
 constexpr char long_name = 'L';
 

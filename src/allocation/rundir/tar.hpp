@@ -39,7 +39,7 @@ class TarWriter {
 
 struct TarEntry {
   std::string name;
-  std::uint64_t offset = 0;  ///< of its first byte in the tar file
+  std::uint64_t offset = 0;  ///< offset of its first byte in the tar file
   std::uint64_t size = 0;
 };
 /// The regular files of a tar file, without a look into them.

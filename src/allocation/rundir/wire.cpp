@@ -13,8 +13,8 @@ namespace {
 
 using namespace json;
 
-constexpr std::size_t longest_text = 4000;  // of a cause in a file
-constexpr std::size_t longest_also = 300;   // of what contradicts it
+constexpr std::size_t longest_text = 4000;  // limit of a cause in a file
+constexpr std::size_t longest_also = 300;   // limit of facts that contradict the cause
 
 // ---- what each message is called
 
@@ -150,7 +150,7 @@ template <class T>
 std::string line_of(Json head, T message, std::size_t limit) {
   std::string* text = free_text(message);
   if (text != nullptr) cut_text(*text, longest_text);
-  // Beside it, and not cut with it.
+  // Contradictions have a limit of their own.
   if constexpr (requires { message.ending; }) cut_text(message.ending.also, longest_also);
   head["type"] = std::string(type_word<T>);
   visit_values(message, Writer{head});
@@ -162,7 +162,7 @@ std::string line_of(Json head, T message, std::size_t limit) {
     visit_values(message, Writer{head});
     line = dump(head);
   }
-  // Nothing but escapes: the cause alone could not make room for it.
+  // A text of escapes alone: a shorter cause could not make room for it.
   if constexpr (requires { message.ending; }) {
     if (line.size() >= limit) {
       cut_text(message.ending.also, longest_also / 6);
