@@ -14,8 +14,8 @@
 
 namespace shardsweep {
 
-/// True if timed train steps are slower than their noise explains: at least two, and the fastest is
-/// above the bound even if it were as much faster as the median is slower.
+/// True if timed train steps are slower than their noise explains. There have to be two at least.
+/// The fastest is above the bound even if it were as much faster as the median is slower.
 [[nodiscard]] bool is_hopeless(std::span<const double> step_ms, double above_ms);
 
 /// Judges steps of the warm-up that take 10 s or more each: hopeless if they exceed twice the
